@@ -1,0 +1,19 @@
+# Everything here is a Debian package; tools/setup installs them all.
+find_package(Threads REQUIRED)
+find_package(Boost 1.74 REQUIRED)
+find_package(fmt REQUIRED)
+
+find_path(ISAL_INCLUDE_DIR isa-l/erasure_code.h)
+find_library(ISAL_LIBRARY isal)
+if(NOT ISAL_INCLUDE_DIR OR NOT ISAL_LIBRARY)
+  message(FATAL_ERROR "Intel ISA-L not found: install libisal-dev (or run tools/setup)")
+endif()
+add_library(isal UNKNOWN IMPORTED)
+set_target_properties(isal PROPERTIES IMPORTED_LOCATION ${ISAL_LIBRARY}
+                                      INTERFACE_INCLUDE_DIRECTORIES ${ISAL_INCLUDE_DIR})
+
+# Ceph's public bufferlist. Its symbols come from the host that loads the plugin.
+find_path(RADOS_INCLUDE_DIR rados/buffer.h)
+if(NOT RADOS_INCLUDE_DIR)
+  message(FATAL_ERROR "rados/buffer.h not found: install libradospp-dev (or run tools/setup)")
+endif()

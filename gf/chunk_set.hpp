@@ -1,0 +1,106 @@
+// Sets of chunk indices as bit sets, and the erasure signature made of two of them.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+namespace ec::gf {
+
+/// A set of chunk indices 0..255. Iteration is in ascending order.
+class ChunkSet {
+ public:
+  static constexpr unsigned capacity = 256;
+
+  constexpr ChunkSet() = default;
+  constexpr ChunkSet(std::initializer_list<unsigned> chunks) {
+    for (unsigned c : chunks) insert(c);
+  }
+  /// {0, 1, .., count - 1}
+  static constexpr ChunkSet first(unsigned count) {
+    ChunkSet s;
+    for (unsigned c = 0; c < count; ++c) s.insert(c);
+    return s;
+  }
+
+  constexpr void insert(unsigned c) { words_[c / 64] |= std::uint64_t{1} << (c % 64); }
+  constexpr void erase(unsigned c) { words_[c / 64] &= ~(std::uint64_t{1} << (c % 64)); }
+  constexpr bool contains(unsigned c) const { return words_[c / 64] >> (c % 64) & 1; }
+  constexpr unsigned count() const {
+    unsigned n = 0;
+    for (auto w : words_) n += static_cast<unsigned>(std::popcount(w));
+    return n;
+  }
+  constexpr bool empty() const { return count() == 0; }
+  constexpr bool includes(const ChunkSet& o) const { return (o - *this).empty(); }
+
+  friend constexpr ChunkSet operator&(ChunkSet a, const ChunkSet& b) {
+    for (unsigned i = 0; i < a.words_.size(); ++i) a.words_[i] &= b.words_[i];
+    return a;
+  }
+  friend constexpr ChunkSet operator|(ChunkSet a, const ChunkSet& b) {
+    for (unsigned i = 0; i < a.words_.size(); ++i) a.words_[i] |= b.words_[i];
+    return a;
+  }
+  friend constexpr ChunkSet operator-(ChunkSet a, const ChunkSet& b) {
+    for (unsigned i = 0; i < a.words_.size(); ++i) a.words_[i] &= ~b.words_[i];
+    return a;
+  }
+  friend constexpr bool operator==(const ChunkSet&, const ChunkSet&) = default;
+
+  class Iterator {
+   public:
+    using value_type = unsigned;
+    using difference_type = std::ptrdiff_t;
+    constexpr Iterator() = default;
+    constexpr Iterator(const ChunkSet& set, unsigned from) : set_(&set), at_(set.next(from)) {}
+    constexpr unsigned operator*() const { return at_; }
+    constexpr Iterator& operator++() {
+      at_ = set_->next(at_ + 1);
+      return *this;
+    }
+    constexpr Iterator operator++(int) {
+      Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    friend constexpr bool operator==(const Iterator& a, const Iterator& b) { return a.at_ == b.at_; }
+
+   private:
+    const ChunkSet* set_ = nullptr;
+    unsigned at_ = capacity;
+  };
+  constexpr Iterator begin() const { return {*this, 0}; }
+  constexpr Iterator end() const { return {*this, capacity}; }
+
+  constexpr std::size_t hash() const {
+    std::uint64_t h = 0x9e3779b97f4a7c15;
+    for (auto w : words_) h = (h ^ (w ^ w >> 31)) * 0xff51afd7ed558ccd;
+    return static_cast<std::size_t>(h ^ h >> 33);
+  }
+
+ private:
+  /// The smallest member >= from, or capacity.
+  constexpr unsigned next(unsigned from) const {
+    for (unsigned i = from / 64; i < words_.size(); ++i) {
+      const std::uint64_t w = i == from / 64 ? words_[i] >> (from % 64) << (from % 64) : words_[i];
+      if (w != 0) return i * 64 + static_cast<unsigned>(std::countr_zero(w));
+    }
+    return capacity;
+  }
+
+  std::array<std::uint64_t, capacity / 64> words_{};
+};
+
+/// Which chunks survive and which are wanted: all that a decode plan depends on besides the code.
+struct ErasureSignature {
+  ChunkSet available;
+  ChunkSet wanted;
+
+  friend bool operator==(const ErasureSignature&, const ErasureSignature&) = default;
+  std::size_t hash() const { return available.hash() * 31 + wanted.hash(); }
+};
+
+}  // namespace ec::gf

@@ -1,0 +1,109 @@
+#include "gf/generator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "gf/gf256.hpp"
+
+namespace ec::gf {
+namespace {
+
+/// Row r holds the powers of 2^r, r = 0 .. m-1 (ISA-L's gf_gen_rs_matrix).
+Matrix vandermonde(unsigned k, unsigned m) {
+  Matrix a(m, k);
+  std::uint8_t base = 1;
+  for (unsigned r = 0; r < m; ++r) {
+    std::uint8_t power = 1;
+    for (unsigned c = 0; c < k; ++c) {
+      a(r, c) = power;
+      power = mul(power, base);
+    }
+    base = mul(base, 2);
+  }
+  return a;
+}
+
+/// Cell (r, c) is 1 / ((k + r) + c) (ISA-L's gf_gen_cauchy1_matrix).
+Matrix cauchy(unsigned k, unsigned m) {
+  Matrix a(m, k);
+  for (unsigned r = 0; r < m; ++r)
+    for (unsigned c = 0; c < k; ++c) a(r, c) = inv(static_cast<std::uint8_t>((k + r) ^ c));
+  return a;
+}
+
+bool vandermonde_is_safe(unsigned k, unsigned m) {
+  return m <= 3 || k <= 3 || (k == 4 && k + m <= 25) || (k == 5 && k + m <= 10) || (k <= 21 && m == 4);
+}
+
+/// Steps `pick` (strictly ascending indices below n) to the next combination; false after the last.
+bool next_combination(std::vector<unsigned>& pick, unsigned n) {
+  const unsigned t = static_cast<unsigned>(pick.size());
+  for (unsigned i = t; i-- > 0;) {
+    if (pick[i] + (t - i) < n) {
+      ++pick[i];
+      for (unsigned j = i + 1; j < t; ++j) pick[j] = pick[j - 1] + 1;
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<unsigned> first_combination(unsigned t) {
+  std::vector<unsigned> pick(t);
+  for (unsigned i = 0; i < t; ++i) pick[i] = i;
+  return pick;
+}
+
+}  // namespace
+
+std::optional<Technique> parse_technique(std::string_view text) {
+  if (text == "reed_sol_van") return Technique::reed_sol_van;
+  if (text == "cauchy") return Technique::cauchy;
+  return std::nullopt;
+}
+
+std::string_view name(Technique technique) {
+  return technique == Technique::reed_sol_van ? "reed_sol_van" : "cauchy";
+}
+
+std::string shape_error(Technique technique, unsigned k, unsigned m) {
+  if (k < 2) return fmt::format("k={} must be at least 2", k);
+  if (m < 1) return fmt::format("m={} must be at least 1", m);
+  // Each alone first: the sum of two unsigned values from a profile may wrap.
+  if (k > max_chunks || m > max_chunks || k + m > max_chunks)
+    return fmt::format("k={} and m={}: k+m must be at most {}", k, m, max_chunks);
+  if (technique == Technique::reed_sol_van && !vandermonde_is_safe(k, m))
+    return fmt::format(
+        "k={} and m={}: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed are "
+        "m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
+        "technique=cauchy has no such limit",
+        k, m);
+  return {};
+}
+
+Matrix coding_matrix(Technique technique, unsigned k, unsigned m) {
+  // The first Vandermonde row is all ones, which is what both techniques use for a single coding chunk.
+  if (technique == Technique::reed_sol_van || m == 1) return vandermonde(k, m);
+  return cauchy(k, m);
+}
+
+bool is_mds(const Matrix& coding) {
+  const unsigned largest = std::min(coding.rows(), coding.cols());
+  for (unsigned t = 1; t <= largest; ++t) {
+    auto rows = first_combination(t);
+    do {
+      auto cols = first_combination(t);
+      do {
+        Matrix minor(t, t);
+        for (unsigned r = 0; r < t; ++r)
+          for (unsigned c = 0; c < t; ++c) minor(r, c) = coding(rows[r], cols[c]);
+        if (!invert(std::move(minor))) return false;
+      } while (next_combination(cols, coding.cols()));
+    } while (next_combination(rows, coding.rows()));
+  }
+  return true;
+}
+
+}  // namespace ec::gf

@@ -1,0 +1,63 @@
+// The seam of this room. Everything that codes bytes is a Backend, and a back end does two things:
+//   transform   target  = matrix . source
+//   accumulate  target ^= matrix . source
+// Encode, decode, repair of lost coding chunks, delta update and XOR are all one of these by some matrix.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "kernels/program.hpp"
+#include "kernels/region.hpp"
+
+namespace ec::kernels {
+
+/// One application of a program to chunks of equal length. Views only: nothing here owns.
+/// sources.size() == program->sources(), targets.size() == program->targets(); `bytes` is the length of
+/// every chunk and may be zero. Chunks may have any alignment; targets overlap neither sources nor each other.
+struct Job {
+  const Program* program = nullptr;
+  std::span<const Source> sources;
+  std::span<const Target> targets;
+  std::size_t bytes = 0;
+};
+
+/// ok: the targets hold the result.
+/// unsupported: the back end does not do this job; nothing was touched.
+/// busy: it would have, but has no room now; nothing was touched.
+/// fault: it failed. transform: the targets hold anything, the sources are intact, and nothing will write the
+///   targets any more. accumulate: the targets are as before the call.
+/// hung: like fault, but a write to targets that lie in pinned or device memory may still come.
+enum class [[nodiscard]] Status : unsigned char { ok, unsupported, busy, fault, hung };
+
+constexpr std::string_view name(Status s) {
+  constexpr std::string_view names[] = {"ok", "unsupported", "busy", "fault", "hung"};
+  return names[static_cast<std::size_t>(s)];
+}
+
+/// One per process and kind; every call may come from any thread at any time, and none throws.
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const noexcept = 0;
+  /// Whether transform and accumulate would take this job. Looks only at shape, length and residence.
+  virtual bool supports(const Job& job) const noexcept = 0;
+  virtual Status transform(const Job& job) noexcept = 0;
+  virtual Status accumulate(const Job& job) noexcept = 0;
+};
+
+/// Whether every chunk of the job can be touched by the host.
+inline bool host_addressable(const Job& job) noexcept {
+  for (const Source& s : job.sources)
+    if (s.residence == Residence::device) return false;
+  for (const Target& t : job.targets)
+    if (t.residence == Residence::device) return false;
+  return true;
+}
+
+}  // namespace ec::kernels

@@ -1,0 +1,58 @@
+// A matrix ready to be applied to chunks, with whatever each back end makes of it once.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "gf/matrix.hpp"
+
+namespace ec::kernels {
+
+/// What a back end derives from a matrix (expanded tables, a copy in device memory, generated code).
+class Expansion {
+ public:
+  virtual ~Expansion() = default;
+};
+
+/// One place per kind of expansion in every Program.
+enum class ExpansionSlot : unsigned { isal, cuda, count };
+
+/// An immutable matrix (targets x sources) shared by threads. Expansions are made on first use and live as
+/// long as the program, so a cached program costs a back end nothing to set up again.
+class Program {
+ public:
+  explicit Program(gf::Matrix matrix);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  const gf::Matrix& matrix() const { return matrix_; }
+  unsigned targets() const { return matrix_.rows(); }
+  unsigned sources() const { return matrix_.cols(); }
+  /// Whether every coefficient is one: the transform is a plain XOR into each target.
+  bool is_xor() const { return is_xor_; }
+
+  /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>, null on failure) if it
+  /// is not there yet. Thread safe and lock free: threads that race each make one, and one of them is kept.
+  /// Null only if `make` returned null; a later call tries again.
+  template <class Make>
+  const Expansion* expansion(ExpansionSlot slot, Make&& make) const {
+    std::atomic<const Expansion*>& place = expansions_[static_cast<std::size_t>(slot)];
+    if (const Expansion* there = place.load(std::memory_order_acquire)) return there;
+    std::unique_ptr<const Expansion> made = std::forward<Make>(make)();
+    const Expansion* expected = nullptr;
+    if (made && place.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel))
+      return made.release();
+    return expected;
+  }
+
+ private:
+  gf::Matrix matrix_;
+  bool is_xor_;
+  mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)> expansions_{};
+};
+
+}  // namespace ec::kernels

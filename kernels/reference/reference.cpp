@@ -1,0 +1,43 @@
+#include "kernels/reference/reference.hpp"
+
+#include <cstring>
+
+#include "gf/gf256.hpp"
+
+namespace ec::kernels {
+namespace {
+
+void add_product(std::uint8_t coefficient, const std::uint8_t* source, std::uint8_t* target, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) target[i] ^= gf::mul(coefficient, source[i]);
+}
+
+class Reference final : public Backend {
+ public:
+  std::string_view name() const noexcept override { return "reference"; }
+
+  bool supports(const Job& job) const noexcept override { return host_addressable(job); }
+
+  Status transform(const Job& job) noexcept override {
+    if (!supports(job)) return Status::unsupported;
+    for (const Target& target : job.targets)
+      if (job.bytes != 0) std::memset(target.data, 0, job.bytes);
+    return accumulate(job);
+  }
+
+  Status accumulate(const Job& job) noexcept override {
+    if (!supports(job)) return Status::unsupported;
+    for (unsigned t = 0; t < job.targets.size(); ++t)
+      for (unsigned s = 0; s < job.sources.size(); ++s)
+        add_product(job.program->matrix()(t, s), job.sources[s].data, job.targets[t].data, job.bytes);
+    return Status::ok;
+  }
+};
+
+}  // namespace
+
+Backend& reference_backend() noexcept {
+  static Reference backend;
+  return backend;
+}
+
+}  // namespace ec::kernels

@@ -1,0 +1,79 @@
+#include "plugin/codec/codec.hpp"
+
+#include <boost/container/static_vector.hpp>
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <new>
+#include <tuple>
+
+#include "plugin/codec/setup_error.hpp"
+
+namespace ec::codec {
+namespace {
+
+using kernels::Job;
+using kernels::Source;
+using kernels::Status;
+using kernels::Target;
+
+/// As many signatures as Ceph's isa plugin keeps for one matrix type.
+constexpr std::size_t cached_plans = 2516;
+
+}  // namespace
+
+Plan::Plan(gf::DecodePlan plan)
+    : sources(std::move(plan.sources)), targets(std::move(plan.targets)), program(std::move(plan.matrix)) {}
+
+std::shared_ptr<Code> Code::get(gf::Technique technique, unsigned k, unsigned m) {
+  if (const auto error = gf::shape_error(technique, k, m); !error.empty()) throw SetupError(EINVAL, error);
+  static std::mutex mutex;
+  static std::map<std::tuple<gf::Technique, unsigned, unsigned>, std::weak_ptr<Code>> codes;
+  std::lock_guard lock(mutex);
+  std::weak_ptr<Code>& place = codes[{technique, k, m}];
+  auto code = place.lock();
+  if (!code) place = code = std::make_shared<Code>(technique, k, m);
+  return code;
+}
+
+Code::Code(gf::Technique technique, unsigned k, unsigned m)
+    : k_(k), m_(m), encode_(gf::coding_matrix(technique, k, m)), plans_(cached_plans) {
+  for (unsigned c = 0; c < k; ++c) {
+    gf::Matrix column(m, 1);
+    for (unsigned r = 0; r < m; ++r) column(r, 0) = encode_.matrix()(r, c);
+    columns_.push_back(std::make_unique<kernels::Program>(std::move(column)));
+  }
+}
+
+std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) noexcept try {
+  if (auto found = plans_.find(signature)) return found;
+  auto solved = gf::make_decode_plan(encode_.matrix(), signature);
+  if (!solved) return nullptr;
+  return plans_.insert(signature, std::make_shared<const Plan>(std::move(*solved)));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+Codec::Codec(gf::Technique technique, unsigned k, unsigned m, Router router)
+    : code_(Code::get(technique, k, m)), router_(router) {}
+
+Status Codec::encode(std::span<const Source> data, std::span<const Target> coding, std::size_t bytes) const noexcept {
+  return router_.transform({&code_->encode_program(), data, coding, bytes});
+}
+
+Status Codec::decode(const Plan& plan, std::span<const Source> chunks, std::span<const Target> out,
+                     std::size_t bytes) const noexcept {
+  if (plan.targets.empty()) return Status::ok;
+  boost::container::static_vector<Source, gf::max_chunks> sources;
+  boost::container::static_vector<Target, gf::max_chunks> targets;
+  for (auto c : plan.sources) sources.push_back(chunks[c]);
+  for (auto c : plan.targets) targets.push_back(out[c]);
+  return router_.transform(
+      {&plan.program, {sources.data(), sources.size()}, {targets.data(), targets.size()}, bytes});
+}
+
+Status Codec::update(unsigned chunk, Source delta, std::span<const Target> coding, std::size_t bytes) const noexcept {
+  return router_.accumulate({&code_->update_program(chunk), {&delta, 1}, coding, bytes});
+}
+
+}  // namespace ec::codec

@@ -1,0 +1,87 @@
+// One erasure code at work: encode, decode and update on chunks, wherever they lie. Knows no host.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gf/chunk_set.hpp"
+#include "gf/decode_plan.hpp"
+#include "gf/generator.hpp"
+#include "gf/signature_cache.hpp"
+#include "kernels/backend.hpp"
+#include "plugin/codec/router.hpp"
+
+namespace ec::codec {
+
+/// A decode plan with its program: `program` makes chunk targets[i] out of chunks sources[0..].
+struct Plan {
+  explicit Plan(gf::DecodePlan plan);
+
+  std::vector<std::uint8_t> sources;
+  std::vector<std::uint8_t> targets;
+  kernels::Program program;
+};
+
+/// All that depends on technique, k and m alone: programs and decode plans. Thread safe. Codecs of the same
+/// code share one, so a daemon with a codec for each placement group solves each signature once.
+class Code {
+ public:
+  /// The shared instance. Throws SetupError(EINVAL) for a shape that gf::shape_error refuses.
+  static std::shared_ptr<Code> get(gf::Technique technique, unsigned k, unsigned m);
+
+  Code(gf::Technique technique, unsigned k, unsigned m);
+
+  unsigned k() const { return k_; }
+  unsigned m() const { return m_; }
+  const kernels::Program& encode_program() const { return encode_; }
+  /// Column `chunk` of the coding matrix (m x 1): what a change of that data chunk does to the coding chunks.
+  const kernels::Program& update_program(unsigned chunk) const { return *columns_[chunk]; }
+  /// The plan for a signature, from the cache or solved now; null if fewer than k chunks are available or
+  /// memory ran out.
+  std::shared_ptr<const Plan> plan(const gf::ErasureSignature& signature) noexcept;
+
+ private:
+  unsigned k_;
+  unsigned m_;
+  kernels::Program encode_;
+  std::vector<std::unique_ptr<kernels::Program>> columns_;
+  gf::SignatureCache<Plan> plans_;
+};
+
+/// Immutable after construction; all calls are thread safe and do not throw. `bytes` is the length of every
+/// chunk; zero is allowed. Chunks may have any alignment and residence, and may be mixed; see Router for who codes.
+/// Statuses are those of Router::transform; a device fault by itself never surfaces for host memory.
+class Codec {
+ public:
+  /// Throws SetupError(EINVAL) for a shape that gf::shape_error refuses.
+  Codec(gf::Technique technique, unsigned k, unsigned m, Router router);
+
+  unsigned k() const { return code_->k(); }
+  unsigned m() const { return code_->m(); }
+  const Router& router() const { return router_; }
+
+  /// data: k chunks; coding: m chunks, overwritten.
+  kernels::Status encode(std::span<const kernels::Source> data, std::span<const kernels::Target> coding,
+                         std::size_t bytes) const noexcept;
+
+  /// The chunks that decode() with this signature reads and writes; null if fewer than k are available.
+  std::shared_ptr<const Plan> plan(const gf::ErasureSignature& signature) const noexcept {
+    return code_->plan(signature);
+  }
+
+  /// Applies a plan. chunks and out are indexed by chunk, k + m long; only chunks[plan.sources] are read and only
+  /// out[plan.targets] are written.
+  kernels::Status decode(const Plan& plan, std::span<const kernels::Source> chunks,
+                         std::span<const kernels::Target> out, std::size_t bytes) const noexcept;
+
+  /// coding ^= column(chunk) . delta, where delta = old ^ new of data chunk `chunk` (< k); coding: m chunks.
+  kernels::Status update(unsigned chunk, kernels::Source delta, std::span<const kernels::Target> coding,
+                         std::size_t bytes) const noexcept;
+
+ private:
+  std::shared_ptr<Code> code_;
+  Router router_;
+};
+
+}  // namespace ec::codec

@@ -1,0 +1,67 @@
+#include "plugin/codec/router.hpp"
+
+#include "kernels/backends.hpp"
+#include "plugin/codec/counters.hpp"
+
+namespace ec::codec {
+namespace {
+
+using kernels::Backend;
+using kernels::Job;
+using kernels::Residence;
+using kernels::Status;
+
+bool any_chunk(const Job& job, Residence residence) {
+  for (const auto& s : job.sources)
+    if (s.residence == residence) return true;
+  for (const auto& t : job.targets)
+    if (t.residence == residence) return true;
+  return false;
+}
+
+std::uint64_t source_bytes(const Job& job) { return std::uint64_t{job.bytes} * job.sources.size(); }
+
+}  // namespace
+
+bool Router::admits(const Backend& backend, const Job& job) const noexcept {
+  if (backend.name() == "cuda") {
+    if (any_chunk(job, Residence::device)) return true;
+    if (choice_ == BackendChoice::gpu) return true;
+    return choice_ == BackendChoice::automatic && !any_chunk(job, Residence::pageable) &&
+           source_bytes(job) >= threshold_bytes_;
+  }
+  return choice_ != BackendChoice::reference || backend.name() == "reference";
+}
+
+template <class Verb>
+Status Router::run(const Job& job, Verb&& verb) const noexcept {
+  const auto list = kernels::backends();
+  Status last = Status::unsupported;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!admits(*list[i], job)) continue;
+    const Status status = verb(*list[i]);
+    if (status == Status::ok) {
+      counters().finished(i, source_bytes(job));
+      return status;
+    }
+    // A late write could land on top of another back end's result.
+    if (status == Status::hung) {
+      counters().fell_back(i);
+      return status;
+    }
+    if (status == Status::unsupported) continue;
+    counters().fell_back(i);
+    last = status;
+  }
+  return last;
+}
+
+Status Router::transform(const Job& job) const noexcept {
+  return run(job, [&](Backend& b) { return b.transform(job); });
+}
+
+Status Router::accumulate(const Job& job) const noexcept {
+  return run(job, [&](Backend& b) { return b.accumulate(job); });
+}
+
+}  // namespace ec::codec

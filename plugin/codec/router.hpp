@@ -1,0 +1,41 @@
+// Picks the back end for a job, and finishes the job on the next one when a back end does not.
+#pragma once
+
+#include "kernels/backend.hpp"
+#include "plugin/codec/settings.hpp"
+
+namespace ec::codec {
+
+/// Immutable; any thread may use it at any time.
+class Router {
+ public:
+  /// threshold_bytes: see NodeSettings::threshold_bytes.
+  Router(BackendChoice choice, std::size_t threshold_bytes) : choice_(choice), threshold_bytes_(threshold_bytes) {}
+
+  /// Whether this router's policy gives the job to `backend` (the back end itself may still decline).
+  ///   auto       the device if no chunk is pageable and the sources have threshold_bytes in all, or if any
+  ///              chunk lies on the device; then the CPU back ends in order
+  ///   gpu        the device first, whatever the residence; then as cpu
+  ///   cpu        every CPU back end in order; the device never
+  ///   isal       isal, then reference
+  ///   reference  reference only
+  /// Device memory is never given to a CPU back end.
+  bool admits(const kernels::Backend& backend, const kernels::Job& job) const noexcept;
+
+  /// Goes down the ordered list until a back end finishes the job. Returns ok, or the last status when no back
+  /// end could: unsupported, fault or hung (see kernels::Status), which takes chunks in device memory,
+  /// or (hung) targets in pinned memory that a device which stopped answering may still write.
+  kernels::Status transform(const kernels::Job& job) const noexcept;
+  kernels::Status accumulate(const kernels::Job& job) const noexcept;
+
+  BackendChoice choice() const noexcept { return choice_; }
+
+ private:
+  template <class Verb>
+  kernels::Status run(const kernels::Job& job, Verb&& verb) const noexcept;
+
+  BackendChoice choice_;
+  std::size_t threshold_bytes_;
+};
+
+}  // namespace ec::codec

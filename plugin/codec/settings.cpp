@@ -1,0 +1,114 @@
+#include "plugin/codec/settings.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+
+#include "plugin/codec/setup_error.hpp"
+
+namespace ec::codec {
+namespace {
+
+struct ChoiceName {
+  std::string_view text;
+  BackendChoice choice;
+};
+constexpr std::array<ChoiceName, 5> choice_table{{{"auto", BackendChoice::automatic},
+                                                  {"cpu", BackendChoice::cpu},
+                                                  {"gpu", BackendChoice::gpu},
+                                                  {"isal", BackendChoice::isal},
+                                                  {"reference", BackendChoice::reference}}};
+
+constexpr std::array<std::string_view, 6> known_variables{"EC_CUDA_BACKEND",     "EC_CUDA_DEVICE",  "EC_CUDA_THRESHOLD",
+                                                          "EC_CUDA_DEADLINE_MS", "EC_CUDA_RETRY_S", "EC_CUDA_STAGING_BYTES"};
+
+std::uint64_t parse_number(const char* variable, std::string_view text, std::uint64_t lowest, std::uint64_t highest,
+                           bool takes_suffix) {
+  const auto refuse = [&] {
+    return SetupError(EINVAL, fmt::format("{}={} must be a whole number from {} to {}{}", variable, text, lowest, highest,
+                                          takes_suffix ? " bytes; the suffixes K, M and G multiply by powers of 1024" : ""));
+  };
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{}) throw refuse();
+  if (takes_suffix && rest + 1 == end) {
+    const unsigned shift = *rest == 'K' ? 10 : *rest == 'M' ? 20 : *rest == 'G' ? 30 : 0;
+    if (shift == 0 || value > (highest >> shift)) throw refuse();
+    value <<= shift;
+    ++rest;
+  }
+  if (rest != end || value < lowest || value > highest) throw refuse();
+  return value;
+}
+
+}  // namespace
+
+std::optional<BackendChoice> parse_backend_choice(std::string_view text) {
+  for (const auto& entry : choice_table)
+    if (entry.text == text) return entry.choice;
+  return std::nullopt;
+}
+
+std::string_view name(BackendChoice choice) {
+  for (const auto& entry : choice_table)
+    if (entry.choice == choice) return entry.text;
+  return "?";
+}
+
+NodeSettings parse_node_settings(const Environment& environment) {
+  NodeSettings s;
+  if (const char* text = environment("EC_CUDA_BACKEND")) {
+    s.backend = parse_backend_choice(text);
+    if (!s.backend)
+      throw SetupError(EINVAL, fmt::format("EC_CUDA_BACKEND={} must be one of {}", text, backend_choice_names));
+  }
+  const auto number = [&](const char* variable, std::uint64_t fallback, std::uint64_t lowest, std::uint64_t highest,
+                          bool takes_suffix = false) {
+    const char* text = environment(variable);
+    return text == nullptr ? fallback : parse_number(variable, text, lowest, highest, takes_suffix);
+  };
+  s.device = static_cast<int>(number("EC_CUDA_DEVICE", 0, 0, 63));
+  s.threshold_bytes = number("EC_CUDA_THRESHOLD", s.threshold_bytes, 0, std::uint64_t{1} << 40, true);
+  s.deadline = std::chrono::milliseconds(
+      number("EC_CUDA_DEADLINE_MS", static_cast<std::uint64_t>(s.deadline.count()), 1, 600'000));
+  s.retry_after =
+      std::chrono::seconds(number("EC_CUDA_RETRY_S", static_cast<std::uint64_t>(s.retry_after.count()), 0, 86'400));
+  s.staging_bytes =
+      number("EC_CUDA_STAGING_BYTES", s.staging_bytes, std::uint64_t{1} << 20, std::uint64_t{1} << 40, true);
+  return s;
+}
+
+std::string unknown_settings(const char* const* environ_block) {
+  std::string unknown;
+  for (; environ_block != nullptr && *environ_block != nullptr; ++environ_block) {
+    const std::string_view entry(*environ_block);
+    const std::string_view variable = entry.substr(0, entry.find('='));
+    if (!variable.starts_with("EC_CUDA_")) continue;
+    bool known = false;
+    for (auto v : known_variables) known = known || v == variable;
+    if (known) continue;
+    if (!unknown.empty()) unknown += ", ";
+    unknown += variable;
+  }
+  return unknown;
+}
+
+const NodeSettings& node_settings() {
+  static const NodeSettings settings = [] {
+    if (const auto unknown = unknown_settings(environ); !unknown.empty()) {
+      std::string known;
+      for (auto v : known_variables) known += fmt::format("{}{}", known.empty() ? "" : ", ", v);
+      throw SetupError(EINVAL, fmt::format("unknown variable {}; known are {}", unknown, known));
+    }
+    return parse_node_settings([](const char* variable) -> const char* { return std::getenv(variable); });
+  }();
+  return settings;
+}
+
+}  // namespace ec::codec

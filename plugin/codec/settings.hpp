@@ -1,0 +1,51 @@
+// Node-local settings: everything that changes who computes and never what is written.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ec::codec {
+
+/// automatic: the router decides. cpu: the best CPU back end. gpu: the device wherever it supports the job.
+/// isal, reference: that one. A device that is missing or faulty is replaced by the CPU whatever the choice.
+enum class BackendChoice { automatic, cpu, gpu, isal, reference };
+
+inline constexpr std::string_view backend_choice_names = "auto, cpu, gpu, isal, reference";
+std::optional<BackendChoice> parse_backend_choice(std::string_view text);
+std::string_view name(BackendChoice choice);
+
+struct NodeSettings {
+  /// EC_CUDA_BACKEND: overrides the profile's `backend` when set.
+  std::optional<BackendChoice> backend;
+  /// EC_CUDA_DEVICE: ordinal of the GPU, 0..63.
+  int device = 0;
+  /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
+  std::size_t threshold_bytes = 512 * 1024;
+  /// EC_CUDA_DEADLINE_MS: longest wait for one job before the device is given up, 1..600000.
+  std::chrono::milliseconds deadline{2000};
+  /// EC_CUDA_RETRY_S: seconds after a fault until the device is tried again, 0..86400.
+  std::chrono::seconds retry_after{60};
+  /// EC_CUDA_STAGING_BYTES: bound on pinned memory for staging, 1 MiB..1 TiB.
+  std::size_t staging_bytes = std::size_t{256} << 20;
+};
+
+/// Reads a variable by name; null if it is not set.
+using Environment = std::function<const char*(const char*)>;
+
+/// Throws SetupError(EINVAL) for a value that is malformed or out of range. Sizes take the suffixes K, M, G
+/// (powers of 1024). Unknown variables that start with EC_CUDA_ are for unknown_settings().
+NodeSettings parse_node_settings(const Environment& environment);
+
+/// The names in `environ_block` (as ::environ) that start with EC_CUDA_ and that this version does not know,
+/// comma separated; empty if there are none.
+std::string unknown_settings(const char* const* environ_block);
+
+/// The settings of this process, read from its environment once. Throws SetupError as above, and for an
+/// unknown EC_CUDA_ variable, at every call until the process is started with a valid environment.
+const NodeSettings& node_settings();
+
+}  // namespace ec::codec

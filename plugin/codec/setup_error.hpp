@@ -1,0 +1,19 @@
+// What set-up code throws: an errno and a sentence for the operator. Never crosses a host's door.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace ec::codec {
+
+class SetupError : public std::runtime_error {
+ public:
+  /// code: a positive errno value. text names the parameter, its value and what is allowed.
+  SetupError(int code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  int code() const noexcept { return code_; }
+
+ private:
+  int code_;
+};
+
+}  // namespace ec::codec
