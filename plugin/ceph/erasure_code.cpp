@@ -54,12 +54,10 @@ int to_errno(Status status) {
 template <class Body>
 int at_the_door(Body&& body) noexcept try {
   return body();
-} catch (const std::bad_alloc&) {
-  return -ENOMEM;
-} catch (const ::ceph::buffer::bad_alloc&) {
-  return -ENOMEM;
 } catch (...) {
-  return -EIO;
+  // Only allocation throws in there: std::bad_alloc, or ceph::buffer::bad_alloc, which the public header does
+  // not define.
+  return -ENOMEM;
 }
 
 /// The list for `shard` in a map that is filled in ascending order when there is no chunk mapping.
