@@ -38,8 +38,11 @@ std::unique_ptr<Arena> page_edge_arena();
 /// Ordinary heap memory.
 std::unique_ptr<Arena> pageable_arena();
 
-/// One arena for every kind of memory this build and machine can offer a back end.
+/// One arena for every kind of memory that this build knows; those of a device that is missing are not available.
 std::vector<Arena*> arenas();
+
+/// Whether the arena has memory on this machine.
+bool available(Arena& arena);
 
 /// A chunk with guard bytes on both sides. Owns its memory; must not outlive the arena.
 class GuardedChunk {

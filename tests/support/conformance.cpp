@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "tests/support/random_bytes.hpp"
+#ifdef EC_WITH_CUDA
+#include "kernels/cuda/backend.hpp"
+#endif
 
 namespace ec::test {
 namespace {
@@ -98,7 +101,12 @@ oracle::Rows random_matrix(unsigned rows, unsigned cols, std::uint64_t seed) {
 }
 
 bool answers(kernels::Backend& backend) {
+#ifdef EC_WITH_CUDA
+  std::string why;
+  if (&backend == &kernels::cuda::backend() && !kernels::cuda::bring_up(&why)) return false;
+#endif
   for (Arena* arena : arenas()) {
+    if (!available(*arena)) continue;
     GuardedChunk source(*arena, 4096, 0);
     GuardedChunk target(*arena, 4096, 0);
     const kernels::Program program{to_matrix({{1}})};
