@@ -30,8 +30,8 @@ class Router {
   bool admits(const kernels::Backend& backend, const kernels::Job& job) const noexcept;
 
   /// Goes down the ordered list until a back end finishes the job. Returns ok, or the last status when no
-  /// back end could: unsupported, busy, fault or hung (see kernels::Status), which takes chunks in device memory,
-  /// or (hung) targets in pinned memory that a device which stopped answering may still write.
+  /// back end could: unsupported, busy, fault or hung (see kernels::Status), which takes chunks in device
+  /// memory, or (hung) targets in pinned memory that a device which stopped answering may still write.
   kernels::Status transform(const kernels::Job& job) const noexcept;
   kernels::Status accumulate(const kernels::Job& job) const noexcept;
 
