@@ -11,7 +11,8 @@
 
 namespace ec::test {
 
-/// Memory of one residence; the host touches its bytes only through upload, download and fill. Not thread safe.
+/// Memory of one residence; the host touches its bytes only through upload, download and fill. Not thread
+/// safe.
 class Arena {
  public:
   Arena() = default;
@@ -20,8 +21,8 @@ class Arena {
   virtual ~Arena() = default;
 
   virtual kernels::Residence residence() const = 0;
-  /// At least `bytes` bytes whose address is `misalignment` (0..255) above a multiple of 256. Null when out of
-  /// memory. The caller gives it back with release().
+  /// At least `bytes` bytes whose address is `misalignment` (0..255) above a multiple of 256. Null when out
+  /// of memory. The caller gives it back with release().
   virtual std::uint8_t* allocate(std::size_t bytes, unsigned misalignment) = 0;
   virtual void release(std::uint8_t* data) = 0;
   /// Whether an allocation ends where an overrun is fatal, so that no guard bytes belong behind a chunk.

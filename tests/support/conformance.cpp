@@ -18,7 +18,8 @@ std::vector<GuardedChunk> place(Arena& arena, const std::vector<Bytes>& content,
                                 const std::vector<unsigned>& misalignment) {
   std::vector<GuardedChunk> chunks;
   for (std::size_t i = 0; i < content.size(); ++i) {
-    chunks.emplace_back(arena, content[i].size(), misalignment.empty() ? 0 : misalignment[i % misalignment.size()]);
+    chunks.emplace_back(arena, content[i].size(),
+                        misalignment.empty() ? 0 : misalignment[i % misalignment.size()]);
     chunks.back().write(content[i]);
   }
   return chunks;
@@ -65,13 +66,15 @@ Outcome run_case(kernels::Backend& backend, const JobCase& c, Arena& source_aren
   const bool supported = backend.supports(job);
   const auto status = c.verb == Verb::transform ? backend.transform(job) : backend.accumulate(job);
   const auto wanted = supported ? kernels::Status::ok : kernels::Status::unsupported;
-  const std::string where = fmt::format("{}: {}x{}, {} bytes, {}: ", backend.name(), targets.size(), sources.size(),
-                                        c.bytes, c.verb == Verb::transform ? "transform" : "accumulate");
+  const std::string where =
+      fmt::format("{}: {}x{}, {} bytes, {}: ", backend.name(), targets.size(), sources.size(), c.bytes,
+                  c.verb == Verb::transform ? "transform" : "accumulate");
   if (status != wanted)
     return {Verdict::failed, fmt::format("{}status {} instead of {}", where, name(status), name(wanted))};
   auto wrong = differences("source", source_chunks, source_bytes);
   if (wrong.empty())
-    wrong = differences("target", target_chunks, supported ? expected_targets(c, source_bytes, before) : before);
+    wrong =
+        differences("target", target_chunks, supported ? expected_targets(c, source_bytes, before) : before);
   if (!wrong.empty()) return {Verdict::failed, where + wrong};
   return {supported ? Verdict::passed : Verdict::declined, {}};
 }
