@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "tests/ceph/plugin_pair.hpp"
@@ -46,7 +47,6 @@ void expect_decodes(const PluginPair& pair, const Chunks& chunks, const std::set
     ASSERT_EQ((*code)->decode(lost, survivors, &decoded, static_cast<int>(chunks.begin()->second.length())),
               0);
     EXPECT_EQ(difference(decoded, chunks, lost), "") << (code == &pair.ours ? "ours" : "stock");
-    EXPECT_EQ(difference(survivors, before, first_chunks(0)), "");
     for (const auto& [c, bytes] : before)
       EXPECT_EQ(difference(survivors, before, {c}), "") << "a survivor changed";
   }
@@ -123,7 +123,7 @@ TEST(IsaIdentity, EveryLengthAroundChunkAndAlignment) {
 
 TEST(IsaIdentity, RandomDraws) {
   const auto& shapes = compared_shapes();
-  constexpr std::uint64_t draws = 4000;
+  constexpr std::uint64_t draws = 30'000;
   for (std::uint64_t i = 0; i < draws; ++i) {
     const std::uint64_t seed = base_seed() + i;
     SCOPED_TRACE(fmt::format("draw {} (EC_TEST_SEED={} makes it the first)", i, seed));
@@ -169,34 +169,64 @@ TEST(IsaIdentity, SameChunkCountsAndMapping) {
   }
 }
 
-TEST(IsaIdentity, SameChunksToRead) {
-  Draw draw(base_seed());
-  for (const Shape& shape : compared_shapes()) {
-    const PluginPair& pair = plugin_pair(shape);
-    const auto all = first_chunks(shape.k + shape.m);
-    for (unsigned i = 0; i < 40; ++i) {
-      const auto want = draw.subset(all, static_cast<unsigned>(draw.number(1, all.size())));
-      const auto available = draw.subset(all, static_cast<unsigned>(draw.number(0, all.size())));
-      SCOPED_TRACE(fmt::format("{} want {} available {}", describe(shape), fmt::join(want, ","),
-                               fmt::join(available, ",")));
-      std::map<int, std::vector<std::pair<int, int>>> ours, stock;
-      const int answer = pair.stock->minimum_to_decode(want, available, &stock);
-      ASSERT_EQ(pair.ours->minimum_to_decode(want, available, &ours), answer);
-      // What is left in the result of a failed call is not specified.
-      if (answer == 0) {
-        ASSERT_EQ(ours, stock);
-      }
+/// Whether `read` is a subset of `available` from which `want` can be had, as small as it can be.
+bool suffices(const Shape& shape, const std::set<int>& read, const std::set<int>& want,
+              const std::set<int>& available) {
+  if (!std::ranges::includes(available, read)) return false;
+  return std::ranges::includes(available, want) ? read == want : read.size() == shape.k;
+}
 
-      std::map<int, int> costs;
-      for (int c : available) costs[c] = static_cast<int>(draw.number(0, 9));
-      std::set<int> our_set, stock_set;
-      const int cost_answer = pair.stock->minimum_to_decode_with_cost(want, costs, &stock_set);
-      ASSERT_EQ(pair.ours->minimum_to_decode_with_cost(want, costs, &our_set), cost_answer);
-      if (cost_answer == 0) {
-        ASSERT_EQ(our_set, stock_set);
-      }
-    }
+void expect_same_reads(const PluginPair& pair, Draw& draw) {
+  const auto all = first_chunks(pair.shape.k + pair.shape.m);
+  const auto want = draw.subset(all, static_cast<unsigned>(draw.number(1, all.size())));
+  const auto available = draw.subset(all, static_cast<unsigned>(draw.number(0, all.size())));
+  SCOPED_TRACE(fmt::format("{} want {} available {}", describe(pair.shape), fmt::join(want, ","),
+                           fmt::join(available, ",")));
+  std::map<int, std::vector<std::pair<int, int>>> ours, stock;
+  const int answer = pair.stock->minimum_to_decode(want, available, &stock);
+  EXPECT_EQ(pair.ours->minimum_to_decode(want, available, &ours), answer);
+  if (answer != 0) return;
+  std::set<int> read;
+  for (const auto& [chunk, sub_chunks] : ours) {
+    read.insert(chunk);
+    EXPECT_EQ(sub_chunks, stock.begin()->second);
   }
+  EXPECT_TRUE(suffices(pair.shape, read, want, available)) << fmt::format("{}", fmt::join(read, ","));
+  EXPECT_EQ(ours.size(), stock.size());
+}
+
+int total(const std::map<int, int>& costs, const std::set<int>& chunks) {
+  int sum = 0;
+  for (int c : chunks) sum += costs.at(c);
+  return sum;
+}
+
+void expect_no_dearer_reads(const PluginPair& pair, Draw& draw) {
+  const auto all = first_chunks(pair.shape.k + pair.shape.m);
+  const auto want = draw.subset(all, static_cast<unsigned>(draw.number(1, all.size())));
+  std::map<int, int> costs;
+  for (int c : draw.subset(all, static_cast<unsigned>(draw.number(0, all.size()))))
+    costs[c] = static_cast<int>(draw.number(0, 9));
+  SCOPED_TRACE(
+      fmt::format("{} want {} costs {} chunks", describe(pair.shape), fmt::join(want, ","), costs.size()));
+  std::set<int> ours, stock;
+  const int answer = pair.stock->minimum_to_decode_with_cost(want, costs, &stock);
+  ASSERT_EQ(pair.ours->minimum_to_decode_with_cost(want, costs, &ours), answer);
+  if (answer == 0) {
+    EXPECT_LE(total(costs, ours), total(costs, stock));
+  }
+}
+
+// Which k chunks are read when a wanted one is lost is up to the plugin; that it is k, and the errors, are
+// not.
+TEST(IsaIdentity, SameAnswersToWhatToRead) {
+  Draw draw(base_seed());
+  for (const Shape& shape : compared_shapes())
+    for (unsigned i = 0; i < 40; ++i) {
+      expect_same_reads(plugin_pair(shape), draw);
+      expect_no_dearer_reads(plugin_pair(shape), draw);
+      if (HasFailure()) return;
+    }
 }
 
 TEST(IsaIdentity, EncodeHandsOutWhatIsWanted) {
