@@ -1,0 +1,73 @@
+// What the conformance tests share: every back end of the build crossed with every kind of memory.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "kernels/backends.hpp"
+#include "tests/support/conformance.hpp"
+
+namespace ec::test {
+
+/// Index in kernels::backends(), index in arenas().
+using SuiteParam = std::tuple<std::size_t, std::size_t>;
+
+/// A test of one back end on one kind of memory. A device back end whose device is missing is skipped, unless
+/// EC_CUDA_BACKEND=gpu says that there is one: then its silence is a failure.
+class BackendTest : public testing::TestWithParam<SuiteParam> {
+ protected:
+  void SetUp() override {
+    const char* forced = std::getenv("EC_CUDA_BACKEND");
+    const bool device_expected = forced != nullptr && std::string_view(forced) == "gpu";
+    if (!answers(backend())) {
+      ASSERT_EQ(backend().name(), "cuda") << "a CPU back end did not do a small job";
+      ASSERT_FALSE(device_expected) << "no device answers";
+      GTEST_SKIP() << "no device";
+    }
+    if (!available(arena())) {
+      ASSERT_FALSE(device_expected) << "no memory of the device";
+      GTEST_SKIP() << "no device";
+    }
+  }
+
+  /// A test in which the back end declined every job has tested nothing, and says so.
+  void TearDown() override {
+    if (passed_ == 0 && declined_ > 0 && !HasFailure())
+      GTEST_SKIP() << "the back end declines all " << declined_ << " jobs in this memory";
+  }
+
+  kernels::Backend& backend() const { return *kernels::backends()[std::get<0>(GetParam())]; }
+  Arena& arena() const { return *arenas()[std::get<1>(GetParam())]; }
+
+  void check(const JobCase& c) { check_in(c, arena()); }
+
+  void check_in(const JobCase& c, Arena& memory) {
+    const Outcome outcome = run_case(backend(), c, memory);
+    passed_ += outcome.verdict == Verdict::passed;
+    declined_ += outcome.verdict == Verdict::declined;
+    EXPECT_NE(outcome.verdict, Verdict::failed) << outcome.reason;
+    if (memory.residence() == kernels::Residence::pageable && backend().name() != "cuda") {
+      EXPECT_EQ(outcome.verdict, Verdict::passed) << "a CPU back end takes every job in host memory";
+    }
+  }
+
+ private:
+  std::size_t passed_ = 0;
+  std::size_t declined_ = 0;
+};
+
+inline std::string param_name(const testing::TestParamInfo<SuiteParam>& info) {
+  return std::string(kernels::backends()[std::get<0>(info.param)]->name()) + "_" +
+         std::string(name(arenas()[std::get<1>(info.param)]->residence()));
+}
+
+inline auto every_backend_and_memory() {
+  return testing::Combine(testing::Range(std::size_t{0}, kernels::backends().size()),
+                          testing::Range(std::size_t{0}, arenas().size()));
+}
+
+}  // namespace ec::test
