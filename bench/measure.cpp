@@ -83,17 +83,14 @@ double time_sample(Contestant& contestant, const Case& c, ClockKind clock, std::
   return seconds;
 }
 
-/// Calls of one thread that take the fastest contestant a sample's time; warms everything up on the way.
-std::size_t calls_per_sample(const std::vector<Contestant*>& contestants, const Case& c, const Pace& pace) {
-  const double seconds = pace.sample_seconds;
+/// Calls of one thread that take a sample's time; warms everything up on the way.
+std::size_t calls_per_sample(Contestant& contestant, const Case& c, const Pace& pace) {
   std::size_t calls = 1;
-  for (Contestant* contestant : contestants) {
-    double taken = time_sample(*contestant, c, pace.clock, 0, calls);
-    while (taken < seconds) {
-      const double factor = std::clamp(1.2 * seconds / std::max(taken, 1e-9), 1.5, 10.0);
-      calls = static_cast<std::size_t>(static_cast<double>(calls) * factor) + 1;
-      taken = time_sample(*contestant, c, pace.clock, 0, calls);
-    }
+  double taken = time_sample(contestant, c, pace.clock, 0, calls);
+  while (taken < pace.sample_seconds) {
+    const double factor = std::clamp(1.2 * pace.sample_seconds / std::max(taken, 1e-9), 1.5, 10.0);
+    calls = static_cast<std::size_t>(static_cast<double>(calls) * factor) + 1;
+    taken = time_sample(contestant, c, pace.clock, 0, calls);
   }
   return calls;
 }
@@ -131,12 +128,13 @@ std::vector<Row> measure(Road& road, const Case& c, const Pace& pace) {
     }
     rows.push_back(std::move(row));
   }
-  const std::size_t calls = calls_per_sample(sound, c, pace);
+  std::vector<std::size_t> calls;
+  for (Contestant* contestant : sound) calls.push_back(calls_per_sample(*contestant, c, pace));
   for (unsigned round = 0; round < pace.rounds; ++round)
     for (std::size_t i = 0; i < sound.size(); ++i) {
       const std::size_t turn = (i + round) % sound.size();
-      const double seconds = time_sample(*sound[turn], c, pace.clock, round * calls, calls);
-      rows[row_of[turn]].call_seconds.push_back(seconds / static_cast<double>(calls));
+      const double seconds = time_sample(*sound[turn], c, pace.clock, round * calls[turn], calls[turn]);
+      rows[row_of[turn]].call_seconds.push_back(seconds / static_cast<double>(calls[turn]));
     }
   fill_ratios(rows, road.baseline());
   return rows;
