@@ -44,8 +44,9 @@ std::string state_of(std::string_view backend) {
 
 std::string backend_report() {
   std::string report;
-  if (kernels::find_backend("cuda") == nullptr)
-    report += fmt::format("{:<10} not in this build: nvcc was not found or EC_WITH_CUDA is OFF\n", "cuda");
+#ifndef EC_WITH_CUDA
+  report += fmt::format("{:<10} not in this build: {}\n", "cuda", EC_CUDA_ABSENT);
+#endif
   for (const kernels::Backend* backend : kernels::backends())
     report += fmt::format("{:<10} {}\n", backend->name(), state_of(backend->name()));
   return report;
