@@ -7,7 +7,8 @@
 namespace ec::gf {
 namespace {
 
-/// The survivors a plan reads: all surviving data, then coding chunks, lowest first, one for each lost data chunk.
+/// The survivors a plan reads: all surviving data, then coding chunks, lowest first, one for each lost data
+/// chunk.
 struct Selection {
   std::vector<std::uint8_t> sources;
   std::vector<std::uint8_t> lost_data;

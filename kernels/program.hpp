@@ -52,7 +52,8 @@ class Program {
  private:
   gf::Matrix matrix_;
   bool is_xor_;
-  mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)> expansions_{};
+  mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)>
+      expansions_{};
 };
 
 }  // namespace ec::kernels
