@@ -12,10 +12,14 @@ namespace {
 
 bool cpu_has(Isa isa) {
   switch (isa) {
-    case Isa::gfni512: return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("gfni");
-    case Isa::gfni256: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("gfni");
-    case Isa::avx512: return __builtin_cpu_supports("avx512bw");
-    case Isa::avx2: return __builtin_cpu_supports("avx2");
+    case Isa::gfni512:
+      return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("gfni");
+    case Isa::gfni256:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("gfni");
+    case Isa::avx512:
+      return __builtin_cpu_supports("avx512bw");
+    case Isa::avx2:
+      return __builtin_cpu_supports("avx2");
   }
   return false;
 }
@@ -32,10 +36,14 @@ constexpr Form form_of(Isa isa) {
 
 Isa call_kernel(Isa isa, const Call& call) {
   switch (isa) {
-    case Isa::gfni512: return run_gfni512(call);
-    case Isa::gfni256: return run_gfni256(call);
-    case Isa::avx512: return run_avx512(call);
-    case Isa::avx2: break;
+    case Isa::gfni512:
+      return run_gfni512(call);
+    case Isa::gfni256:
+      return run_gfni256(call);
+    case Isa::avx512:
+      return run_avx512(call);
+    case Isa::avx2:
+      break;
   }
   return run_avx2(call);
 }
@@ -74,10 +82,11 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   for (unsigned pass = 0; pass < pass_count(rows); ++pass) {
     const unsigned first = pass_begin(rows, pass);
     const unsigned count = pass_begin(rows, pass + 1) - first;
-    ran = call_kernel(isa_, {sources, targets + first, k, count, job.bytes,
-                             coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
-                             pass == 0 && coefficients->first_is_xor, accumulate,
-                             choose_walk(k, count, job.bytes, accumulate)});
+    ran = call_kernel(
+        isa_,
+        {sources, targets + first, k, count, job.bytes,
+         coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
+         pass == 0 && coefficients->first_is_xor, accumulate, choose_walk(k, count, job.bytes, accumulate)});
   }
   return {Status::ok, ran};
 }

@@ -1,9 +1,9 @@
-// The one loop nest of all instruction sets, a template over their vectors. Included by their translation units
-// inside an unnamed namespace, so that nothing of it is shared with other units.
+// The one loop nest of all instruction sets, a template over their vectors. Included by their translation
+// units inside an unnamed namespace, so that nothing of it is shared with other units.
 //
-// A block is `vectors` vectors of every row of a group: its accumulators stay in registers while all sources of
-// the pass go by. Sources are taken in tiles because chunks that lie a power of two apart share the sets of the
-// first-level cache: a few sources at a time fit, all at once do not. Partial sums wait in `sums`.
+// A block is `vectors` vectors of every row of a group: its accumulators stay in registers while all sources
+// of the pass go by. Sources are taken in tiles because chunks that lie a power of two apart share the sets
+// of the first-level cache: a few sources at a time fit, all at once do not. Partial sums wait in `sums`.
 
 constexpr unsigned max_sources = 255;
 
@@ -142,18 +142,30 @@ template <class F>
 [[gnu::always_inline]] inline void with_shape(unsigned rows, bool first_is_xor, F&& f) {
   static_assert(max_group_rows == 6);
   switch (rows * 2 + first_is_xor) {
-    case 2: return f.template operator()<1, false>();
-    case 3: return f.template operator()<1, true>();
-    case 4: return f.template operator()<2, false>();
-    case 5: return f.template operator()<2, true>();
-    case 6: return f.template operator()<3, false>();
-    case 7: return f.template operator()<3, true>();
-    case 8: return f.template operator()<4, false>();
-    case 9: return f.template operator()<4, true>();
-    case 10: return f.template operator()<5, false>();
-    case 11: return f.template operator()<5, true>();
-    case 12: return f.template operator()<6, false>();
-    case 13: return f.template operator()<6, true>();
+    case 2:
+      return f.template operator()<1, false>();
+    case 3:
+      return f.template operator()<1, true>();
+    case 4:
+      return f.template operator()<2, false>();
+    case 5:
+      return f.template operator()<2, true>();
+    case 6:
+      return f.template operator()<3, false>();
+    case 7:
+      return f.template operator()<3, true>();
+    case 8:
+      return f.template operator()<4, false>();
+    case 9:
+      return f.template operator()<4, true>();
+    case 10:
+      return f.template operator()<5, false>();
+    case 11:
+      return f.template operator()<5, true>();
+    case 12:
+      return f.template operator()<6, false>();
+    case 13:
+      return f.template operator()<6, true>();
   }
   __builtin_unreachable();
 }
@@ -177,8 +189,8 @@ class Coder {
   }
 
  private:
-  /// Streaming stores want aligned addresses: sets `head` to what lies before the first one, if that is the same
-  /// for all targets. The 64 bytes there are coded twice, by ordinary stores first.
+  /// Streaming stores want aligned addresses: sets `head` to what lies before the first one, if that is the
+  /// same for all targets. The 64 bytes there are coded twice, by ordinary stores first.
   bool can_stream(size_t& head) const {
     const size_t misfit = reinterpret_cast<uintptr_t>(call_.targets[0]) % 64;
     for (unsigned t = 1; t < call_.target_count; ++t)
@@ -203,8 +215,17 @@ class Coder {
 
   Pass pass_over_all(unsigned g) const {
     uint8_t* const* targets = call_.targets + first_row(g);
-    return {call_.sources, nullptr, call_.source_count, coefficients(g, 0), call_.accumulate ? targets : nullptr,
-            targets, 0, 0, false, 0, 1};
+    return {call_.sources,
+            nullptr,
+            call_.source_count,
+            coefficients(g, 0),
+            call_.accumulate ? targets : nullptr,
+            targets,
+            0,
+            0,
+            false,
+            0,
+            1};
   }
 
   void all_sources(unsigned g, size_t begin, size_t end, bool stream) const {
@@ -214,8 +235,9 @@ class Coder {
   }
 
   void code(unsigned g, const Pass& pass, size_t begin, size_t end) const {
-    with_shape(rows(g), starts_with_xor(g),
-               [&]<unsigned rows, bool first_is_xor>() { code_range<T, rows, first_is_xor>(pass, begin, end); });
+    with_shape(rows(g), starts_with_xor(g), [&]<unsigned rows, bool first_is_xor>() {
+      code_range<T, rows, first_is_xor>(pass, begin, end);
+    });
   }
 
   void code_tail(size_t at, size_t rest) const {
@@ -223,8 +245,9 @@ class Coder {
       each_group([&](unsigned g) {
         Pass pass = pass_over_all(g);
         if (io.sums_from_targets) pass.in = pass.out;
-        with_shape(rows(g), starts_with_xor(g),
-                   [&]<unsigned rows, bool first_is_xor>() { code_rest<T, rows, first_is_xor>(pass, at, io); });
+        with_shape(rows(g), starts_with_xor(g), [&]<unsigned rows, bool first_is_xor>() {
+          code_rest<T, rows, first_is_xor>(pass, at, io);
+        });
       });
     });
   }

@@ -9,8 +9,8 @@
 namespace ec::kernels::x86 {
 namespace {
 
-/// The bit matrix of multiplication by c as GF2P8AFFINEQB takes it: byte 7 - i holds, in bit j, whether bit j of
-/// the factor enters bit i of the product.
+/// The bit matrix of multiplication by c as GF2P8AFFINEQB takes it: byte 7 - i holds, in bit j, whether bit j
+/// of the factor enters bit i of the product.
 void append_affine(std::uint8_t c, std::vector<std::uint8_t>& out) {
   for (int i = 7; i >= 0; --i) {
     unsigned row = 0;

@@ -13,7 +13,9 @@ namespace ec::kernels::x86 {
 /// affine: for GFNI, affine_bytes a coefficient. shuffle: for PSHUFB, shuffle_bytes a coefficient.
 enum class Form { affine, shuffle };
 
-constexpr std::size_t coefficient_bytes(Form form) { return form == Form::affine ? affine_bytes : shuffle_bytes; }
+constexpr std::size_t coefficient_bytes(Form form) {
+  return form == Form::affine ? affine_bytes : shuffle_bytes;
+}
 
 /// Immutable once made.
 struct Coefficients final : Expansion {

@@ -23,8 +23,12 @@ struct Gfni512 : Vector512 {
     __builtin_memcpy(&matrix, at, sizeof matrix);
     return _mm512_set1_epi64(matrix);
   }
-  static __m512i product(__m512i factor, Prepared p) { return _mm512_gf2p8affine_epi64_epi8(p.value, factor, 0); }
-  static __m512i multiply_add(__m512i sum, __m512i factor, Prepared p) { return add(sum, product(factor, p)); }
+  static __m512i product(__m512i factor, Prepared p) {
+    return _mm512_gf2p8affine_epi64_epi8(p.value, factor, 0);
+  }
+  static __m512i multiply_add(__m512i sum, __m512i factor, Prepared p) {
+    return add(sum, product(factor, p));
+  }
 };
 
 }  // namespace

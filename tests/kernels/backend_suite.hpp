@@ -33,7 +33,8 @@ inline bool is_variant(const kernels::Backend& backend) {
 using SuiteParam = std::tuple<std::size_t, std::size_t>;
 
 /// A test of one back end on one kind of memory. A device back end whose device is missing is skipped, unless
-/// EC_CUDA_BACKEND=gpu says that there is one: then its silence is a failure. So is a variant for another CPU.
+/// EC_CUDA_BACKEND=gpu says that there is one: then its silence is a failure. So is a variant for another
+/// CPU.
 class BackendTest : public testing::TestWithParam<SuiteParam> {
  protected:
   void SetUp() override {

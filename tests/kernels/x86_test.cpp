@@ -93,7 +93,8 @@ TEST_P(Variant, NoSourcesMakeZeros) {
   EXPECT_EQ(std::ranges::count(bytes, 0), 77);
 }
 
-INSTANTIATE_TEST_SUITE_P(X86, Variant, testing::Values("x86-gfni512", "x86-gfni256", "x86-avx512", "x86-avx2"),
+INSTANTIATE_TEST_SUITE_P(X86, Variant,
+                         testing::Values("x86-gfni512", "x86-gfni256", "x86-avx512", "x86-avx2"),
                          [](const auto& info) {
                            std::string label(info.param);
                            std::ranges::replace(label, '-', '_');
