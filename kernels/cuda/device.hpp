@@ -127,6 +127,7 @@ class DeviceSlot {
   DeviceSlot();
   void rise();
   void start_rising_locked();
+  std::string last_reason();
 
   std::mutex mutex_;
   std::condition_variable risen_;

@@ -67,22 +67,25 @@ void DeviceSlot::rise() {
   auto device = Device::bring_up(options, &why);
   if (device && !self_test(device, &why)) device = nullptr;
 
-  std::string line;
+  // Said before it is known to others, so that whoever waited finds the line in the log.
   if (device)
-    line = fmt::format("ec_cuda: device {} is up: {}, compute capability {}.{}", device->info().ordinal,
-                       device->info().name, device->info().compute_major, device->info().compute_minor);
+    log(options, fmt::format("ec_cuda: device {} is up: {}, compute capability {}.{}", device->info().ordinal,
+                             device->info().name, device->info().compute_major, device->info().compute_minor));
+  else if (why != last_reason())
+    log(options, fmt::format("ec_cuda: no device, the CPU codes: {}", why));
   {
     std::lock_guard lock(mutex_);
-    if (!device) {
-      if (why != reason_) line = fmt::format("ec_cuda: no device, the CPU codes: {}", why);
-      retry_at_ = std::chrono::steady_clock::now() + options.retry_after;
-    }
+    if (!device) retry_at_ = std::chrono::steady_clock::now() + options.retry_after;
     reason_ = why;
     device_ = std::move(device);
     rising_ = false;
   }
   risen_.notify_all();
-  if (!line.empty()) log(options, line);
+}
+
+std::string DeviceSlot::last_reason() {
+  std::lock_guard lock(mutex_);
+  return reason_;
 }
 
 void DeviceSlot::latch(const std::shared_ptr<Device>& device, const std::string& reason) {

@@ -22,7 +22,6 @@ namespace ec::kernels::cuda {
   X(device_get_attribute, cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)              \
   X(primary_ctx_retain, cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000)        \
   X(primary_ctx_release, cuDevicePrimaryCtxRelease_v2, PFN_cuDevicePrimaryCtxRelease_v11000) \
-  X(primary_ctx_reset, cuDevicePrimaryCtxReset_v2, PFN_cuDevicePrimaryCtxReset_v11000)       \
   X(ctx_push_current, cuCtxPushCurrent_v2, PFN_cuCtxPushCurrent_v4000)                       \
   X(ctx_pop_current, cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000)                          \
   X(module_load_data, cuModuleLoadData, PFN_cuModuleLoadData_v2000)                          \
@@ -37,13 +36,7 @@ namespace ec::kernels::cuda {
   X(mem_host_alloc, cuMemHostAlloc, PFN_cuMemHostAlloc_v2020)                                \
   X(mem_free_host, cuMemFreeHost, PFN_cuMemFreeHost_v2000)                                   \
   X(memcpy_htod, cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                                    \
-  X(memcpy_dtoh, cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)                                    \
-  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)                    \
-  X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                                    \
-  X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)                              \
-  X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                                    \
-  X(event_synchronize, cuEventSynchronize, PFN_cuEventSynchronize_v2000)                     \
-  X(event_elapsed_time, cuEventElapsedTime, PFN_cuEventElapsedTime_v2000)
+  X(memcpy_dtoh, cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)
 
 /// The functions of an open driver; immutable, lives as long as the process.
 struct Driver {

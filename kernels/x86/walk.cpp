@@ -15,15 +15,17 @@ std::size_t stream_threshold() noexcept {
 }
 
 Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
-  const std::size_t total = bytes * (sources + targets);
-  const bool large = total > stream_threshold();
-  const bool wide = group_count(targets) > 1;
   Walk walk;
-  if (!large && !wide) return walk;
-  walk.tile_bytes = 512;
-  walk.group_sources = sources <= 12 && !wide ? sources : 5;
-  if (large) walk.ahead = walk.group_sources;
-  walk.stream = large && !accumulate;
+  if (bytes * (sources + targets) <= stream_threshold()) return walk;
+  // More rows than one group read a tile again from the cache: it is longer, and fewer sources share its
+  // sets.
+  const bool narrow = group_count(targets) == 1;
+  walk.tile_bytes = narrow ? 512 : 1024;
+  const unsigned most = narrow ? 10 : 8;
+  const unsigned parts = (sources + most - 1) / most;
+  walk.group_sources = (sources + parts - 1) / parts;
+  walk.ahead = walk.group_sources;
+  walk.stream = !accumulate;
   return walk;
 }
 

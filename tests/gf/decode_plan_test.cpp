@@ -30,10 +30,13 @@ struct TestedCode {
   oracle::Rows generator;
 };
 
-std::vector<unsigned> to_list(const std::vector<std::uint8_t>& chunks) { return {chunks.begin(), chunks.end()}; }
+std::vector<unsigned> to_list(const std::vector<std::uint8_t>& chunks) {
+  return {chunks.begin(), chunks.end()};
+}
 std::vector<unsigned> to_list(const ChunkSet& chunks) { return {chunks.begin(), chunks.end()}; }
 
-/// k independent chunks determine every other chunk in one way only, so the matrix itself must be the oracle's.
+/// k independent chunks determine every other chunk in one way only, so the matrix itself must be the
+/// oracle's.
 void expect_right_plan(const TestedCode& code, const ChunkSet& available, const ChunkSet& wanted) {
   const auto plan = make_decode_plan(code.coding, {available, wanted});
   ASSERT_TRUE(plan);
@@ -49,7 +52,8 @@ void expect_right_plan(const TestedCode& code, const ChunkSet& available, const 
   ASSERT_EQ(sources.count(), code.k);
   ASSERT_TRUE(available.includes(sources));
   ASSERT_TRUE(sources.includes(available & ChunkSet::first(code.k))) << "surviving data must be read";
-  const auto expected = oracle::recovery_matrix(code.generator, to_list(plan->sources), to_list(plan->targets));
+  const auto expected =
+      oracle::recovery_matrix(code.generator, to_list(plan->sources), to_list(plan->targets));
   ASSERT_TRUE(expected);
   ASSERT_EQ(to_rows(plan->matrix), *expected);
 }
@@ -95,7 +99,8 @@ TEST_P(Plans, EverySubsetWantedOfASmallCode) {
 TEST_P(Plans, RandomErasuresOfLargeCodes) {
   Random random(11);
   auto shapes = std::vector<CodeShape>{{17, 3}, {21, 4}, {32, 3}, {60, 3}, {3, 60}, {125, 3}, {127, 1}};
-  if (GetParam() == "cauchy") shapes.insert(shapes.end(), {{32, 8}, {100, 20}, {64, 64}, {108, 20}, {20, 108}});
+  if (GetParam() == "cauchy")
+    shapes.insert(shapes.end(), {{32, 8}, {100, 20}, {64, 64}, {108, 20}, {20, 108}});
   for (const auto [k, m] : shapes) {
     const TestedCode code(GetParam(), k, m);
     const auto all = ChunkSet::first(k + m);

@@ -21,9 +21,11 @@ constexpr Technique techniques[] = {Technique::reed_sol_van, Technique::cauchy};
 
 std::vector<CodeShape> compared_shapes(Technique technique) {
   auto shapes = small_shapes(gf::name(technique), 40);
-  for (const CodeShape wide : {CodeShape{252, 3}, {3, 252}, {128, 3}, {253, 2}, {100, 1}}) shapes.push_back(wide);
+  for (const CodeShape wide : {CodeShape{252, 3}, {3, 252}, {128, 3}, {253, 2}, {100, 1}})
+    shapes.push_back(wide);
   if (technique == Technique::cauchy)
-    for (const CodeShape wide : {CodeShape{100, 20}, {127, 128}, {235, 20}, {20, 235}}) shapes.push_back(wide);
+    for (const CodeShape wide : {CodeShape{100, 20}, {127, 128}, {235, 20}, {20, 235}})
+      shapes.push_back(wide);
   return shapes;
 }
 
@@ -39,8 +41,8 @@ TEST(Generator, EqualsIsaLs) {
     for (const auto [k, m] : compared_shapes(technique)) {
       if (m == 1) continue;  // All ones by Ceph's rule, which for Cauchy is not ISA-L's matrix.
       std::vector<unsigned char> all((k + m) * k);
-      (technique == Technique::cauchy ? gf_gen_cauchy1_matrix : gf_gen_rs_matrix)(all.data(), static_cast<int>(k + m),
-                                                                                  static_cast<int>(k));
+      (technique == Technique::cauchy ? gf_gen_cauchy1_matrix : gf_gen_rs_matrix)(
+          all.data(), static_cast<int>(k + m), static_cast<int>(k));
       const auto coding = gf::coding_matrix(technique, k, m);
       ASSERT_TRUE(std::equal(coding.cells().begin(), coding.cells().end(), all.begin() + k * k, all.end()))
           << gf::name(technique) << " k=" << k << " m=" << m;
@@ -62,9 +64,9 @@ TEST(Generator, TechniqueNames) {
   EXPECT_EQ(gf::technique_names, "reed_sol_van, cauchy");
 }
 
-// A Vandermonde matrix of a smaller shape is the upper left corner of a larger one's. So what holds for the largest
-// accepted shapes holds for all accepted ones, and a singular minor in a smallest refused shape is in every shape
-// that contains it: these ten shapes decide all.
+// A Vandermonde matrix of a smaller shape is the upper left corner of a larger one's. So what holds for the
+// largest accepted shapes holds for all accepted ones, and a singular minor in a smallest refused shape is in
+// every shape that contains it: these ten shapes decide all.
 constexpr CodeShape largest_accepted[] = {{252, 3}, {3, 252}, {253, 2}, {2, 253}, {21, 4}, {4, 21}, {5, 5}};
 constexpr CodeShape smallest_refused[] = {{22, 4}, {4, 22}, {5, 6}, {6, 5}};
 
@@ -75,7 +77,8 @@ TEST(Vandermonde, LargestAcceptedShapesHaveNoSingularMinor) {
 
 TEST(Vandermonde, SmallestRefusedShapesHaveOne) {
   for (const auto [k, m] : smallest_refused)
-    EXPECT_FALSE(oracle::every_minor_invertible(oracle::coding_matrix("reed_sol_van", k, m))) << k << "+" << m;
+    EXPECT_FALSE(oracle::every_minor_invertible(oracle::coding_matrix("reed_sol_van", k, m)))
+        << k << "+" << m;
 }
 
 TEST(Vandermonde, AcceptsExactlyTheShapesWithoutASingularMinor) {
@@ -141,10 +144,11 @@ TEST(ShapeError, NamesTheParameterItsValueAndWhatIsAllowed) {
     EXPECT_EQ(gf::shape_error(technique, 254, 1), "");
     EXPECT_EQ(gf::shape_error(technique, 2, 1), "");
   }
-  EXPECT_EQ(gf::shape_error(Technique::reed_sol_van, 6, 5),
-            "k=6 and m=5: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed are "
-            "m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
-            "technique=cauchy has no such limit");
+  EXPECT_EQ(
+      gf::shape_error(Technique::reed_sol_van, 6, 5),
+      "k=6 and m=5: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed are "
+      "m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
+      "technique=cauchy has no such limit");
   for (unsigned k = 2; k <= 254; ++k)
     for (unsigned m = 1; k + m <= 255; ++m) ASSERT_EQ(gf::shape_error(Technique::cauchy, k, m), "");
 }

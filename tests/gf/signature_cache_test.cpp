@@ -25,7 +25,8 @@ ErasureSignature key(unsigned number) {
 
 Cache::Pointer value(unsigned number) { return std::make_shared<const unsigned>(number); }
 
-/// Keys that share a shard: in a cache with one entry a shard, the second of two such keys throws the first out.
+/// Keys that share a shard: in a cache with one entry a shard, the second of two such keys throws the first
+/// out.
 std::vector<unsigned> keys_of_one_shard(std::size_t count) {
   std::vector<unsigned> found{0};
   for (unsigned candidate = 1; found.size() < count; ++candidate) {
@@ -80,10 +81,10 @@ TEST(SignatureCache, EvictsTheLeastRecentlyUsedOfAShard) {
   const auto keys = keys_of_one_shard(6);
   Cache cache(3 * 16);
   for (unsigned i = 0; i < 3; ++i) cache.insert(key(keys[i]), value(i));
-  ASSERT_NE(cache.find(key(keys[0])), nullptr);    // Now the order is 1, 2, 0.
+  ASSERT_NE(cache.find(key(keys[0])), nullptr);  // Now the order is 1, 2, 0.
   cache.insert(key(keys[3]), value(3));
   EXPECT_EQ(cache.find(key(keys[1])), nullptr);
-  ASSERT_NE(cache.find(key(keys[2])), nullptr);    // 0, 3, 2
+  ASSERT_NE(cache.find(key(keys[2])), nullptr);  // 0, 3, 2
   cache.insert(key(keys[4]), value(4));
   EXPECT_EQ(cache.find(key(keys[0])), nullptr);
   cache.insert(key(keys[5]), value(5));

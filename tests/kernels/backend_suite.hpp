@@ -38,12 +38,19 @@ using SuiteParam = std::tuple<std::size_t, std::size_t>;
 class BackendTest : public testing::TestWithParam<SuiteParam> {
  protected:
   void SetUp() override {
-    if (answers(backend())) return;
-    if (is_variant(backend()) || backend().name() == "x86") GTEST_SKIP() << "this CPU lacks the instructions";
-    ASSERT_EQ(backend().name(), "cuda") << "a CPU back end did not do a small job";
     const char* forced = std::getenv("EC_CUDA_BACKEND");
-    ASSERT_FALSE(forced != nullptr && std::string_view(forced) == "gpu") << "no device answers";
-    GTEST_SKIP() << "no device";
+    const bool device_expected = forced != nullptr && std::string_view(forced) == "gpu";
+    if (!answers(backend())) {
+      if (is_variant(backend()) || backend().name() == "x86")
+        GTEST_SKIP() << "this CPU lacks the instructions";
+      ASSERT_EQ(backend().name(), "cuda") << "a CPU back end did not do a small job";
+      ASSERT_FALSE(device_expected) << "no device answers";
+      GTEST_SKIP() << "no device";
+    }
+    if (!available(arena())) {
+      ASSERT_FALSE(device_expected) << "no memory of the device";
+      GTEST_SKIP() << "no device";
+    }
   }
 
   /// A test in which the back end declined every job has tested nothing, and says so.

@@ -19,7 +19,8 @@ TEST_P(Coefficients, EachOfThe256) {
 
 TEST_P(Coefficients, ProductOfEveryPairOfBytes) {
   Rows all(4, oracle::Bytes(64));
-  for (unsigned value = 0; value < 256; ++value) all[value / 64][value % 64] = static_cast<std::uint8_t>(value);
+  for (unsigned value = 0; value < 256; ++value)
+    all[value / 64][value % 64] = static_cast<std::uint8_t>(value);
   check_both(all, 2048);
 }
 

@@ -33,7 +33,8 @@ class Lengths : public BackendTest {
 };
 
 TEST_P(Lengths, SmallShapes) {
-  for (const Shape shape : {Shape{1, 1}, {2, 1}, {1, 2}, {4, 2}, {2, 3}, {8, 3}, {10, 4}, {3, 5}, {5, 6}, {6, 7}})
+  for (const Shape shape :
+       {Shape{1, 1}, {2, 1}, {1, 2}, {4, 2}, {2, 3}, {8, 3}, {10, 4}, {3, 5}, {5, 6}, {6, 7}})
     check_shape(shape, 8193);
 }
 
@@ -42,7 +43,8 @@ TEST_P(Lengths, SmallShapesLongChunks) {
 }
 
 TEST_P(Lengths, WideAndTallShapes) {
-  for (const Shape shape : {Shape{32, 8}, {100, 20}, {128, 1}, {1, 40}, {250, 5}, {5, 250}}) check_shape(shape, 257);
+  for (const Shape shape : {Shape{32, 8}, {100, 20}, {128, 1}, {1, 40}, {250, 5}, {5, 250}})
+    check_shape(shape, 257);
   check_shape({32, 8}, 8193);
   check_shape({100, 20}, 1025);
   for (const auto verb : {Verb::transform, Verb::accumulate}) {

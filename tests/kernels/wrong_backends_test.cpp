@@ -56,7 +56,8 @@ TEST(WrongBackend, OneFlippedBitAnywhereIsSeen) {
               },
               verb);
           EXPECT_EQ(outcome.verdict, Verdict::failed);
-          EXPECT_NE(outcome.reason.find("target " + std::to_string(target)), std::string::npos) << outcome.reason;
+          EXPECT_NE(outcome.reason.find("target " + std::to_string(target)), std::string::npos)
+              << outcome.reason;
         }
 }
 

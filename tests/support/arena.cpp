@@ -10,6 +10,10 @@
 #include <new>
 #include <utility>
 
+#ifdef EC_WITH_CUDA
+#include "tests/support/cuda_arena.hpp"
+#endif
+
 namespace ec::test {
 namespace {
 
@@ -72,7 +76,20 @@ std::unique_ptr<Arena> page_edge_arena() { return std::make_unique<PageEdgeArena
 
 std::vector<Arena*> arenas() {
   static const auto pageable = pageable_arena();
+#ifdef EC_WITH_CUDA
+  static const auto pinned = cuda_arena(kernels::Residence::pinned);
+  static const auto device = cuda_arena(kernels::Residence::device);
+  return {pageable.get(), pinned.get(), device.get()};
+#else
   return {pageable.get()};
+#endif
+}
+
+bool available(Arena& arena) {
+  std::uint8_t* data = arena.allocate(1, 0);
+  if (data == nullptr) return false;
+  arena.release(data);
+  return true;
 }
 
 GuardedChunk::GuardedChunk(Arena& arena, std::size_t bytes, unsigned misalignment)

@@ -11,7 +11,8 @@
 
 namespace ec::test {
 
-/// Memory of one residence; the host touches its bytes only through upload, download and fill. Not thread safe.
+/// Memory of one residence; the host touches its bytes only through upload, download and fill. Not thread
+/// safe.
 class Arena {
  public:
   Arena() = default;
@@ -20,8 +21,8 @@ class Arena {
   virtual ~Arena() = default;
 
   virtual kernels::Residence residence() const = 0;
-  /// At least `bytes` bytes whose address is `misalignment` (0..255) above a multiple of 256. Null when out of
-  /// memory. The caller gives it back with release().
+  /// At least `bytes` bytes whose address is `misalignment` (0..255) above a multiple of 256. Null when out
+  /// of memory. The caller gives it back with release().
   virtual std::uint8_t* allocate(std::size_t bytes, unsigned misalignment) = 0;
   virtual void release(std::uint8_t* data) = 0;
   /// Whether an allocation ends where an overrun is fatal, so that no guard bytes belong behind a chunk.
@@ -38,8 +39,11 @@ std::unique_ptr<Arena> page_edge_arena();
 /// Ordinary heap memory.
 std::unique_ptr<Arena> pageable_arena();
 
-/// One arena for every kind of memory this build and machine can offer a back end.
+/// One arena for every kind of memory that this build knows; those of a device that is missing are not available.
 std::vector<Arena*> arenas();
+
+/// Whether the arena has memory on this machine.
+bool available(Arena& arena);
 
 /// A chunk with guard bytes on both sides. Owns its memory; must not outlive the arena.
 class GuardedChunk {

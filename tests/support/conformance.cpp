@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "tests/support/random_bytes.hpp"
+#ifdef EC_WITH_CUDA
+#include "kernels/cuda/backend.hpp"
+#endif
 
 namespace ec::test {
 namespace {
@@ -15,7 +18,8 @@ std::vector<GuardedChunk> place(Arena& arena, const std::vector<Bytes>& content,
                                 const std::vector<unsigned>& misalignment) {
   std::vector<GuardedChunk> chunks;
   for (std::size_t i = 0; i < content.size(); ++i) {
-    chunks.emplace_back(arena, content[i].size(), misalignment.empty() ? 0 : misalignment[i % misalignment.size()]);
+    chunks.emplace_back(arena, content[i].size(),
+                        misalignment.empty() ? 0 : misalignment[i % misalignment.size()]);
     chunks.back().write(content[i]);
   }
   return chunks;
@@ -62,13 +66,15 @@ Outcome run_case(kernels::Backend& backend, const JobCase& c, Arena& source_aren
   const bool supported = backend.supports(job);
   const auto status = c.verb == Verb::transform ? backend.transform(job) : backend.accumulate(job);
   const auto wanted = supported ? kernels::Status::ok : kernels::Status::unsupported;
-  const std::string where = fmt::format("{}: {}x{}, {} bytes, {}: ", backend.name(), targets.size(), sources.size(),
-                                        c.bytes, c.verb == Verb::transform ? "transform" : "accumulate");
+  const std::string where =
+      fmt::format("{}: {}x{}, {} bytes, {}: ", backend.name(), targets.size(), sources.size(), c.bytes,
+                  c.verb == Verb::transform ? "transform" : "accumulate");
   if (status != wanted)
     return {Verdict::failed, fmt::format("{}status {} instead of {}", where, name(status), name(wanted))};
   auto wrong = differences("source", source_chunks, source_bytes);
   if (wrong.empty())
-    wrong = differences("target", target_chunks, supported ? expected_targets(c, source_bytes, before) : before);
+    wrong =
+        differences("target", target_chunks, supported ? expected_targets(c, source_bytes, before) : before);
   if (!wrong.empty()) return {Verdict::failed, where + wrong};
   return {supported ? Verdict::passed : Verdict::declined, {}};
 }
@@ -98,7 +104,12 @@ oracle::Rows random_matrix(unsigned rows, unsigned cols, std::uint64_t seed) {
 }
 
 bool answers(kernels::Backend& backend) {
+#ifdef EC_WITH_CUDA
+  std::string why;
+  if (&backend == &kernels::cuda::backend() && !kernels::cuda::bring_up(&why)) return false;
+#endif
   for (Arena* arena : arenas()) {
+    if (!available(*arena)) continue;
     GuardedChunk source(*arena, 4096, 0);
     GuardedChunk target(*arena, 4096, 0);
     const kernels::Program program{to_matrix({{1}})};

@@ -22,7 +22,8 @@ const Table& products() {
 }
 
 /// Calls visit with every ascending choice of `count` indices below n until it returns false.
-bool for_each_choice(unsigned n, unsigned count, const std::function<bool(const std::vector<unsigned>&)>& visit) {
+bool for_each_choice(unsigned n, unsigned count,
+                     const std::function<bool(const std::vector<unsigned>&)>& visit) {
   std::vector<unsigned> chosen;
   std::function<bool(unsigned)> extend = [&](unsigned from) {
     if (chosen.size() == count) return visit(chosen);

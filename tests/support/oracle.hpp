@@ -22,8 +22,8 @@ std::uint8_t inverse(std::uint8_t a);
 /// a^n by repeated multiplication; a^0 = 1.
 std::uint8_t power(std::uint8_t a, unsigned n);
 
-/// The m x k coding matrix of technique `reed_sol_van` (cell = (2^r)^c) or `cauchy` (cell = 1 / ((k + r) ^ c)),
-/// all ones when m = 1.
+/// The m x k coding matrix of technique `reed_sol_van` (cell = (2^r)^c) or `cauchy` (cell = 1 / ((k + r) ^
+/// c)), all ones when m = 1.
 Rows coding_matrix(std::string_view technique, unsigned k, unsigned m);
 /// The (k + m) x k generator: the identity above the coding matrix.
 Rows generator(std::string_view technique, unsigned k, unsigned m);
@@ -37,8 +37,8 @@ std::uint8_t determinant(const Rows& a);
 /// Whether no square submatrix is singular; exponential, for matrices with few rows or few columns.
 bool every_minor_invertible(const Rows& coding);
 
-/// The matrix that makes chunks `targets` out of k chunks `sources` (k x k inversion of the generator's rows).
-/// Nothing if those k chunks do not determine the data.
+/// The matrix that makes chunks `targets` out of k chunks `sources` (k x k inversion of the generator's
+/// rows). Nothing if those k chunks do not determine the data.
 std::optional<Rows> recovery_matrix(const Rows& generator, const std::vector<unsigned>& sources,
                                     const std::vector<unsigned>& targets);
 

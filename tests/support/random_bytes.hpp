@@ -23,7 +23,8 @@ class Random {
     std::vector<std::uint8_t> content(count);
     for (std::size_t i = 0; i < count; i += 8) {
       const std::uint64_t word = next();
-      for (std::size_t j = i; j < count && j < i + 8; ++j) content[j] = static_cast<std::uint8_t>(word >> (j - i) * 8);
+      for (std::size_t j = i; j < count && j < i + 8; ++j)
+        content[j] = static_cast<std::uint8_t>(word >> (j - i) * 8);
     }
     return content;
   }
