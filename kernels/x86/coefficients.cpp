@@ -1,6 +1,7 @@
 #include "kernels/x86/coefficients.hpp"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <numeric>
 
@@ -9,22 +10,36 @@
 namespace ec::kernels::x86 {
 namespace {
 
+/// One expanded coefficient for each element of the field.
+template <std::size_t bytes>
+using Expanded = std::array<std::array<std::uint8_t, bytes>, 256>;
+
 /// The bit matrix of multiplication by c as GF2P8AFFINEQB takes it: byte 7 - i holds, in bit j, whether bit j
 /// of the factor enters bit i of the product.
-void append_affine(std::uint8_t c, std::vector<std::uint8_t>& out) {
-  for (int i = 7; i >= 0; --i) {
-    unsigned row = 0;
-    for (unsigned j = 0; j < 8; ++j) row |= (gf::mul(c, static_cast<std::uint8_t>(1u << j)) >> i & 1u) << j;
-    out.push_back(static_cast<std::uint8_t>(row));
-  }
+consteval Expanded<affine_bytes> make_affine() {
+  Expanded<affine_bytes> all{};
+  for (unsigned c = 0; c < 256; ++c)
+    for (unsigned j = 0; j < 8; ++j) {
+      const unsigned column = gf::mul(static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(1u << j));
+      for (unsigned i = 0; i < 8; ++i)
+        all[c][7 - i] = static_cast<std::uint8_t>(all[c][7 - i] | (column >> i & 1u) << j);
+    }
+  return all;
 }
 
 /// c times 0, 1, .., 15, then c times 0, 16, .., 240.
-void append_shuffle(std::uint8_t c, std::vector<std::uint8_t>& out) {
-  for (unsigned shift : {0u, 4u})
-    for (unsigned nibble = 0; nibble < 16; ++nibble)
-      out.push_back(gf::mul(c, static_cast<std::uint8_t>(nibble << shift)));
+consteval Expanded<shuffle_bytes> make_shuffle() {
+  Expanded<shuffle_bytes> all{};
+  for (unsigned c = 0; c < 256; ++c)
+    for (unsigned nibble = 0; nibble < 16; ++nibble) {
+      all[c][nibble] = gf::mul(static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(nibble));
+      all[c][16 + nibble] = gf::mul(static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(nibble << 4));
+    }
+  return all;
 }
+
+constexpr Expanded<affine_bytes> affine = make_affine();
+constexpr Expanded<shuffle_bytes> shuffle = make_shuffle();
 
 bool all_ones(std::span<const std::uint8_t> row) {
   return std::ranges::all_of(row, [](auto c) { return c == 1; });
@@ -38,16 +53,20 @@ Coefficients::Coefficients(const gf::Matrix& matrix, Form form) : order(matrix.r
   first_is_xor = ones != order.end();
   if (first_is_xor) std::iter_swap(order.begin(), ones);
 
-  bytes.reserve(matrix.cells().size() * coefficient_bytes(form));
+  bytes.resize(matrix.cells().size() * coefficient_bytes(form));
+  form == Form::affine ? lay_out(matrix, affine) : lay_out(matrix, shuffle);
+}
+
+template <class Table>
+void Coefficients::lay_out(const gf::Matrix& matrix, const Table& table) {
+  std::uint8_t* at = bytes.data();
   for (unsigned pass = 0; pass < pass_count(matrix.rows()); ++pass) {
     const unsigned first = pass_begin(matrix.rows(), pass);
     const unsigned rows = pass_begin(matrix.rows(), pass + 1) - first;
     for (unsigned g = 0; g < group_count(rows); ++g)
       for (unsigned s = 0; s < matrix.cols(); ++s)
-        for (unsigned r = group_begin(rows, g); r < group_begin(rows, g + 1); ++r) {
-          const std::uint8_t c = matrix(order[first + r], s);
-          form == Form::affine ? append_affine(c, bytes) : append_shuffle(c, bytes);
-        }
+        for (unsigned r = group_begin(rows, g); r < group_begin(rows, g + 1); ++r)
+          at = std::ranges::copy(table[matrix(order[first + r], s)], at).out;
   }
 }
 

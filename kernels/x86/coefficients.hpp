@@ -25,6 +25,10 @@ struct Coefficients final : Expansion {
   std::vector<std::uint8_t> order;  ///< row r of the kernels makes target order[r]; a row of ones comes first
   bool first_is_xor = false;        ///< every coefficient of the first row is one
   std::vector<std::uint8_t> bytes;  ///< pass by pass, each laid out as Call::coefficients asks
+
+ private:
+  template <class Table>
+  void lay_out(const gf::Matrix& matrix, const Table& table);
 };
 
 /// Rows beyond max_pass_rows are coded in several passes, as equal as can be.
