@@ -1,5 +1,6 @@
 #include "bench/ceph_road.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstring>
@@ -9,8 +10,8 @@
 
 #include "bench/oracle.hpp"
 #include "bench/pool.hpp"
-#include "kernels/backends.hpp"
-#include "plugin/codec/codec.hpp"
+#include "kernels/program.hpp"
+#include "kernels/reference/reference.hpp"
 #include "tools/host/plugin_host.hpp"
 
 namespace ec::bench {
@@ -43,7 +44,7 @@ bufferlist one_buffer(const void* bytes, std::size_t size) {
 
 /// All k + m chunks of an object, made by the reference back end.
 Chunks reference_chunks(const Case& c, const bufferlist& object) {
-  const auto code = codec::Code::get(c.technique, c.k, c.m);
+  const kernels::Program program(gf::coding_matrix(c.technique, c.k, c.m));
   std::vector<std::uint8_t> data(c.k * c.chunk_bytes);
   object.begin().copy(object.length(), reinterpret_cast<char*>(data.data()));
   std::vector<std::uint8_t> coding(c.m * c.chunk_bytes);
@@ -51,8 +52,7 @@ Chunks reference_chunks(const Case& c, const bufferlist& object) {
   std::vector<kernels::Target> targets;
   for (unsigned i = 0; i < c.k; ++i) sources.push_back({data.data() + i * c.chunk_bytes});
   for (unsigned i = 0; i < c.m; ++i) targets.push_back({coding.data() + i * c.chunk_bytes});
-  const auto made = judged(*kernels::find_backend("reference"),
-                           {&code->encode_program(), sources, targets, c.chunk_bytes}, false);
+  const auto made = judged(kernels::reference_backend(), {&program, sources, targets, c.chunk_bytes}, false);
   Chunks chunks;
   for (unsigned i = 0; i < c.k; ++i) chunks[static_cast<int>(i)] = one_buffer(sources[i].data, c.chunk_bytes);
   for (unsigned i = 0; i < c.m; ++i)
@@ -146,6 +146,8 @@ class CephContestant final : public Contestant {
 class CephRoad final : public Road {
  public:
   explicit CephRoad(const std::vector<std::string>& plugins) {
+    if (dlsym(RTLD_DEFAULT, "ec_encode_data") != nullptr)
+      throw std::runtime_error("this program exposes an ISA-L, which would replace that of the plugins");
     for (const auto& text : plugins) {
       const std::size_t equals = text.find('=');
       const std::string name = text.substr(0, equals);

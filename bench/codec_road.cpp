@@ -3,18 +3,22 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstring>
+#include <map>
 #include <stdexcept>
 
 #include "bench/oracle.hpp"
-#include "bench/pool.hpp"
+#include "bench/placed_pool.hpp"
 #include "kernels/backends.hpp"
 #include "plugin/codec/codec.hpp"
+#ifdef EC_WITH_CUDA
+#include "kernels/cuda/backend.hpp"
+#endif
 
 namespace ec::bench {
 namespace {
 
 using kernels::Job;
+using kernels::Residence;
 using kernels::Source;
 using kernels::Status;
 using kernels::Target;
@@ -22,26 +26,45 @@ using kernels::Target;
 /// The jobs of a case, one a stripe, and the memory and programs behind them.
 class Work {
  public:
-  explicit Work(const Case& c)
+  Work(const Case& c, Residence residence)
       : case_(c),
         code_(codec::Code::get(c.technique, c.k, c.m)),
-        pool_(c.stripes, c.k + 2 * c.m, c.chunk_bytes) {
-    const std::vector<unsigned> sources = set_up();
+        pool_(c.stripes, c.k + 2 * c.m, c.chunk_bytes, residence) {
+    chunks_read_ = set_up();
     sources_.reserve(c.stripes);
     targets_.reserve(c.stripes);
     for (std::size_t s = 0; s < c.stripes; ++s) {
       if (c.op == "decode") fill_coding(s);
       auto& from = sources_.emplace_back();
-      for (unsigned chunk : sources) from.push_back({pool_.chunk(s, chunk)});
+      for (unsigned chunk : chunks_read_) from.push_back(pool_.source(s, chunk));
       auto& to = targets_.emplace_back();
-      for (unsigned i = 0; i < program_->targets(); ++i) to.push_back({pool_.chunk(s, first_target_ + i)});
+      for (unsigned i = 0; i < program_->targets(); ++i) to.push_back(pool_.target(s, first_target_ + i));
     }
+    pool_.place();
   }
 
   Job job(std::size_t stripe) const {
     return {program_, sources_[stripe], targets_[stripe], case_.chunk_bytes};
   }
   bool accumulates() const { return case_.op == "update"; }
+  Residence residence() const { return pool_.residence(); }
+
+  /// The targets as `judge` makes them of the same sources and of targets that hold what spoil() wrote.
+  std::vector<std::vector<std::uint8_t>> expected(kernels::Backend& judge, std::size_t stripe) const {
+    std::vector<Source> from;
+    std::vector<Target> to;
+    for (unsigned chunk : chunks_read_) from.push_back({pool_.twin(stripe, chunk)});
+    std::vector<std::vector<std::uint8_t>> spoiled(program_->targets(), spoil_bytes());
+    for (auto& target : spoiled) to.push_back({target.data()});
+    return judged(judge, {program_, from, to, case_.chunk_bytes}, accumulates());
+  }
+  /// Fills the targets of a stripe with a known pattern, so that bytes that are not written show.
+  void spoil(std::size_t stripe) const {
+    for (unsigned i = 0; i < program_->targets(); ++i) pool_.write(stripe, first_target_ + i, spoil_bytes());
+  }
+  std::vector<std::uint8_t> result(std::size_t stripe, unsigned target) const {
+    return pool_.read(stripe, first_target_ + target);
+  }
 
  private:
   /// Chooses program and targets; returns the chunks to read.
@@ -67,11 +90,13 @@ class Work {
     return {plan_->sources.begin(), plan_->sources.end()};
   }
 
+  std::vector<std::uint8_t> spoil_bytes() const { return std::vector<std::uint8_t>(case_.chunk_bytes, 0x5a); }
+
   void fill_coding(std::size_t stripe) const {
     std::vector<Source> data;
     std::vector<Target> coding;
-    for (unsigned c = 0; c < case_.k; ++c) data.push_back({pool_.chunk(stripe, c)});
-    for (unsigned c = 0; c < case_.m; ++c) coding.push_back({pool_.chunk(stripe, case_.k + c)});
+    for (unsigned c = 0; c < case_.k; ++c) data.push_back({pool_.twin(stripe, c)});
+    for (unsigned c = 0; c < case_.m; ++c) coding.push_back({pool_.twin(stripe, case_.k + c)});
     const auto status =
         kernels::find_backend("isal")->transform({&code_->encode_program(), data, coding, case_.chunk_bytes});
     if (status != Status::ok) throw std::runtime_error("cannot prepare the coding chunks");
@@ -79,7 +104,8 @@ class Work {
 
   Case case_;
   std::shared_ptr<codec::Code> code_;
-  Pool pool_;
+  PlacedPool pool_;
+  std::vector<unsigned> chunks_read_;
   std::shared_ptr<const codec::Plan> plan_;
   const kernels::Program* program_ = nullptr;
   unsigned first_target_ = 0;
@@ -95,7 +121,7 @@ class CodecContestant final : public Contestant {
       : name_(std::move(name)), coder_(coder), work_(std::move(work)) {}
 
   std::string name() const override { return name_; }
-  std::string path() const override { return "pageable"; }
+  std::string path() const override { return std::string(kernels::name(work_->residence())); }
   /// No back end is its own judge.
   std::string verified_against() const override { return name_ == "reference" ? "isal" : "reference"; }
 
@@ -106,13 +132,11 @@ class CodecContestant final : public Contestant {
   }
 
   bool verify(std::size_t stripe) override {
-    const Job job = work_->job(stripe);
-    const auto expected = judged(*kernels::find_backend(verified_against()), job, work_->accumulates());
-    if (!work_->accumulates())
-      for (const Target& t : job.targets) std::memset(t.data, 0x5a, job.bytes);
+    const auto expected = work_->expected(*kernels::find_backend(verified_against()), stripe);
+    work_->spoil(stripe);
     run(stripe);
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      if (std::memcmp(job.targets[i].data, expected[i].data(), job.bytes) != 0) return false;
+    for (unsigned i = 0; i < expected.size(); ++i)
+      if (work_->result(stripe, i) != expected[i]) return false;
     return true;
   }
 
@@ -129,30 +153,65 @@ std::vector<std::string> contestant_names() {
   return names;
 }
 
+/// "cuda@pinned": who codes, and where the chunks lie; pageable if not said.
+struct Entrant {
+  std::string coder;
+  Residence residence = Residence::pageable;
+};
+
+Entrant parse_entrant(const std::string& text) {
+  const auto at = text.find('@');
+  Entrant entrant{text.substr(0, at)};
+  const std::string place = at == std::string::npos ? "pageable" : text.substr(at + 1);
+  bool known = entrant.coder == "router" || kernels::find_backend(entrant.coder) != nullptr;
+  bool placed = false;
+  for (const auto r : {Residence::pageable, Residence::pinned, Residence::device})
+    if (place == name(r)) {
+      entrant.residence = r;
+      placed = true;
+    }
+  if (!known || !placed)
+    throw UsageError(
+        fmt::format("--backend {}: must be one of {}, with @pageable, @pinned or @device behind it", text,
+                    fmt::join(contestant_names(), ", ")));
+  return entrant;
+}
+
+/// The device comes up in the background otherwise, and says busy meanwhile.
+void require_device() {
+#ifdef EC_WITH_CUDA
+  std::string why;
+  if (!kernels::cuda::bring_up(&why)) throw std::runtime_error("no device: " + why);
+#endif
+}
+
 class CodecRoad final : public Road {
  public:
-  explicit CodecRoad(const std::vector<std::string>& contestants) : names_(contestants) {
-    for (const auto& name : names_)
-      if (name != "router" && kernels::find_backend(name) == nullptr)
-        throw UsageError(
-            fmt::format("--backend {}: must be one of {}", name, fmt::join(contestant_names(), ", ")));
+  explicit CodecRoad(const std::vector<std::string>& contestants) {
+    for (const auto& text : contestants) {
+      entrants_.push_back(parse_entrant(text));
+      if (entrants_.back().coder == "cuda") require_device();
+    }
   }
 
   std::vector<std::unique_ptr<Contestant>> line_up(const Case& c) override {
-    const auto work = std::make_shared<const Work>(c);
+    std::map<Residence, std::shared_ptr<const Work>> works;
     std::vector<std::unique_ptr<Contestant>> list;
-    for (const auto& name : names_)
-      if (name == "router")
-        list.push_back(std::make_unique<CodecContestant<const codec::Router>>(name, router_, work));
+    for (const auto& [coder, residence] : entrants_) {
+      auto& work = works[residence];
+      if (!work) work = std::make_shared<const Work>(c, residence);
+      if (coder == "router")
+        list.push_back(std::make_unique<CodecContestant<const codec::Router>>(coder, router_, work));
       else
         list.push_back(
-            std::make_unique<CodecContestant<kernels::Backend>>(name, *kernels::find_backend(name), work));
+            std::make_unique<CodecContestant<kernels::Backend>>(coder, *kernels::find_backend(coder), work));
+    }
     return list;
   }
   std::string baseline() const override { return "isal"; }
 
  private:
-  std::vector<std::string> names_;
+  std::vector<Entrant> entrants_;
   codec::Router router_{codec::BackendChoice::automatic, codec::NodeSettings{}.threshold_bytes};
 };
 
@@ -162,7 +221,8 @@ Subcommand codec_subcommand() {
   return {.name = "codec",
           .contestants_option = "backend",
           .contestants_default = "isal,reference",
-          .contestants_help = fmt::format("back ends: {}", fmt::join(contestant_names(), ", ")),
+          .contestants_help = fmt::format("back ends: {}; @pinned or @device behind one for such memory",
+                                          fmt::join(contestant_names(), ", ")),
           .ops = {"encode", "decode", "update"}};
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <barrier>
-#include <chrono>
+#include <ctime>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -12,7 +12,12 @@
 namespace ec::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+/// Seconds since some moment.
+double now(ClockKind clock) {
+  timespec t{};
+  clock_gettime(clock == ClockKind::wall ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
 
 /// Enough to see a stripe at either end and some between.
 constexpr std::size_t verified_stripes = 8;
@@ -47,12 +52,14 @@ void make_calls(Contestant& contestant, const Case& c, unsigned thread, std::siz
   for (std::size_t i = 0; i < calls; ++i) contestant.run((first + i) % own * c.threads + thread);
 }
 
-/// Seconds that `calls` calls of every thread take, from the start of all to the end of the last.
-double time_sample(Contestant& contestant, const Case& c, std::size_t first, std::size_t calls) {
+/// Seconds that `calls` calls of every thread take: by the wall clock from the start of all to the end of the
+/// last, by the CPU clock the mean of the threads.
+double time_sample(Contestant& contestant, const Case& c, ClockKind clock, std::size_t first,
+                   std::size_t calls) {
   if (c.threads == 1) {
-    const auto start = Clock::now();
+    const double start = now(clock);
     make_calls(contestant, c, 0, first, calls);
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return now(clock) - start;
   }
   std::barrier gate(static_cast<std::ptrdiff_t>(c.threads + 1));
   FirstError error;
@@ -68,24 +75,22 @@ double time_sample(Contestant& contestant, const Case& c, std::size_t first, std
       gate.arrive_and_wait();
     });
   gate.arrive_and_wait();
-  const auto start = Clock::now();
+  const double start = now(clock);
   gate.arrive_and_wait();
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double seconds = (now(clock) - start) / (clock == ClockKind::cpu ? c.threads : 1);
   threads.clear();
   error.rethrow();
   return seconds;
 }
 
-/// Calls of one thread that take the fastest contestant a sample's time; warms everything up on the way.
-std::size_t calls_per_sample(const std::vector<Contestant*>& contestants, const Case& c, double seconds) {
+/// Calls of one thread that take a sample's time; warms everything up on the way.
+std::size_t calls_per_sample(Contestant& contestant, const Case& c, const Pace& pace) {
   std::size_t calls = 1;
-  for (Contestant* contestant : contestants) {
-    double taken = time_sample(*contestant, c, 0, calls);
-    while (taken < seconds) {
-      const double factor = std::clamp(1.2 * seconds / std::max(taken, 1e-9), 1.5, 10.0);
-      calls = static_cast<std::size_t>(static_cast<double>(calls) * factor) + 1;
-      taken = time_sample(*contestant, c, 0, calls);
-    }
+  double taken = time_sample(contestant, c, pace.clock, 0, calls);
+  while (taken < pace.sample_seconds) {
+    const double factor = std::clamp(1.2 * pace.sample_seconds / std::max(taken, 1e-9), 1.5, 10.0);
+    calls = static_cast<std::size_t>(static_cast<double>(calls) * factor) + 1;
+    taken = time_sample(contestant, c, pace.clock, 0, calls);
   }
   return calls;
 }
@@ -123,12 +128,16 @@ std::vector<Row> measure(Road& road, const Case& c, const Pace& pace) {
     }
     rows.push_back(std::move(row));
   }
-  const std::size_t calls = calls_per_sample(sound, c, pace.sample_seconds);
+  std::vector<std::size_t> calls;
+  for (Contestant* contestant : sound) calls.push_back(calls_per_sample(*contestant, c, pace));
+  // Each sample goes on in the pool where the last one ended: what another contestant has just read is not cold.
+  std::size_t next = 0;
   for (unsigned round = 0; round < pace.rounds; ++round)
     for (std::size_t i = 0; i < sound.size(); ++i) {
       const std::size_t turn = (i + round) % sound.size();
-      const double seconds = time_sample(*sound[turn], c, round * calls, calls);
-      rows[row_of[turn]].call_seconds.push_back(seconds / static_cast<double>(calls));
+      const double seconds = time_sample(*sound[turn], c, pace.clock, next, calls[turn]);
+      next += calls[turn];
+      rows[row_of[turn]].call_seconds.push_back(seconds / static_cast<double>(calls[turn]));
     }
   fill_ratios(rows, road.baseline());
   return rows;

@@ -20,9 +20,13 @@ struct Row {
   double ratio = 0;  ///< speed over the baseline's, median of the rounds' ratios; 0 without a baseline
 };
 
+/// wall: time that passes. cpu: CPU time of the process over its threads, for a machine that others use too.
+enum class ClockKind { wall, cpu };
+
 struct Pace {
-  unsigned rounds;
-  double sample_seconds;  ///< at least
+  unsigned rounds = 1;
+  double sample_seconds = 0;  ///< at least
+  ClockKind clock = ClockKind::wall;
 };
 
 /// Lines up the contestants of a case, checks their bytes, and takes one sample of each in every round, first

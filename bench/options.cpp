@@ -94,6 +94,7 @@ po::options_description describe(const Subcommand& sub) {
   add("pieces", "1", "buffers that an object comes in (ceph)");
   add("rounds", "15", "samples of each contestant, taken in turn");
   add("sample-ms", "10", "shortest time of a sample");
+  add("clock", "wall", "wall: time that passes; cpu: CPU time, for a machine that others use too");
   known.add_options()("json", po::value<std::string>()->default_value(""),
                       "write the report to this file too");
   known.add_options()("help", "this text");
@@ -147,8 +148,9 @@ Options parse_options(const Subcommand& sub, const std::vector<std::string>& arg
                      ? default_cold_bytes()
                      : number("cold-bytes", text("cold-bytes"), 1, std::size_t{1} << 40, true);
   o.pieces = static_cast<unsigned>(number("pieces", text("pieces"), 1, 4096));
-  o.rounds = static_cast<unsigned>(number("rounds", text("rounds"), 1, 100'000));
-  o.sample_seconds = 1e-3 * static_cast<double>(number("sample-ms", text("sample-ms"), 0, 600'000));
+  o.pace.rounds = static_cast<unsigned>(number("rounds", text("rounds"), 1, 100'000));
+  o.pace.sample_seconds = 1e-3 * static_cast<double>(number("sample-ms", text("sample-ms"), 0, 600'000));
+  o.pace.clock = one_of("clock", text("clock"), {"wall", "cpu"}) == "cpu" ? ClockKind::cpu : ClockKind::wall;
   o.json_file = text("json");
   return o;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/contestant.hpp"
+#include "bench/measure.hpp"
 
 namespace ec::bench {
 
@@ -37,8 +38,7 @@ struct Options {
   std::vector<unsigned> threads;
   std::vector<bool> cold;
   std::size_t cold_bytes = 0;
-  unsigned rounds = 0;
-  double sample_seconds = 0;
+  Pace pace;
   unsigned pieces = 1;
   std::string json_file;
 };

@@ -25,12 +25,13 @@ void fill_random(std::span<std::uint8_t> bytes, std::uint64_t seed) {
 void Pool::Free::operator()(std::uint8_t* p) const { ::operator delete (p, std::align_val_t{alignment}); }
 
 Pool::Pool(std::size_t stripes, unsigned chunks, std::size_t chunk_bytes)
-    : chunks_(chunks),
+    : stripes_(stripes),
+      chunks_(chunks),
       chunk_bytes_(chunk_bytes),
       stride_((chunk_bytes + alignment - 1) / alignment * alignment),
       bytes_(static_cast<std::uint8_t*>(
           ::operator new (stripes* chunks* stride_, std::align_val_t{alignment}))) {
-  fill_random({bytes_.get(), stripes * chunks * stride_}, chunk_bytes);
+  fill_random(bytes(), chunk_bytes);
 }
 
 }  // namespace ec::bench

@@ -20,11 +20,14 @@ class Pool {
     return bytes_.get() + (stripe * chunks_ + index) * stride_;
   }
   std::size_t chunk_bytes() const { return chunk_bytes_; }
+  /// The whole pool, padding included.
+  std::span<std::uint8_t> bytes() const { return {bytes_.get(), stripes_ * chunks_ * stride_}; }
 
  private:
   struct Free {
     void operator()(std::uint8_t* p) const;
   };
+  std::size_t stripes_;
   unsigned chunks_;
   std::size_t chunk_bytes_;
   std::size_t stride_;

@@ -6,8 +6,8 @@
 
 #include "kernels/backends.hpp"
 #ifdef EC_WITH_CUDA
-#include "kernels/cuda/driver.hpp"
-#include "kernels/cuda/options.hpp"
+#include "kernels/cuda/backend.hpp"
+#include "plugin/codec/settings.hpp"
 #endif
 
 namespace ec::tools {
@@ -15,19 +15,15 @@ namespace {
 
 #ifdef EC_WITH_CUDA
 std::string device_line() {
-  const auto options = kernels::cuda::current_options();
+  auto options = kernels::cuda::current_options();
+  options.device = codec::node_settings().device;
+  kernels::cuda::configure(options);
   std::string why;
-  const auto driver = kernels::cuda::Driver::open(options.driver_library, &why);
-  if (driver == nullptr) return fmt::format("built in, no NVIDIA driver on this machine ({})", why);
-  if (const CUresult result = driver->init(0); result != CUDA_SUCCESS)
-    return fmt::format("built in, the driver finds no usable GPU ({})", driver->error_name(result));
-  CUdevice device = 0;
-  if (const CUresult result = driver->device_get(&device, options.device); result != CUDA_SUCCESS)
-    return fmt::format("built in, no GPU {} ({})", options.device, driver->error_name(result));
-  char name[128] = {};
-  if (const CUresult result = driver->device_get_name(name, sizeof name, device); result != CUDA_SUCCESS)
-    return fmt::format("built in, GPU {} has no name ({})", options.device, driver->error_name(result));
-  return fmt::format("GPU {}: {}", options.device, name);
+  const auto device = kernels::cuda::bring_up(&why);
+  if (!device) return fmt::format("in this build, but not usable on this machine: {}", why);
+  return fmt::format("{} (GPU {}, compute capability {}.{}, driver for CUDA {}.{})", device->name,
+                     device->ordinal, device->compute_major, device->compute_minor,
+                     device->driver_version / 1000, device->driver_version % 1000 / 10);
 }
 #endif
 
@@ -44,8 +40,9 @@ std::string state_of(std::string_view backend) {
 
 std::string backend_report() {
   std::string report;
-  if (kernels::find_backend("cuda") == nullptr)
-    report += fmt::format("{:<10} not in this build: nvcc was not found or EC_WITH_CUDA is OFF\n", "cuda");
+#ifndef EC_WITH_CUDA
+  report += fmt::format("{:<10} not in this build: {}\n", "cuda", EC_CUDA_ABSENT);
+#endif
   for (const kernels::Backend* backend : kernels::backends())
     report += fmt::format("{:<10} {}\n", backend->name(), state_of(backend->name()));
   return report;

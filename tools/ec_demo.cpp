@@ -256,8 +256,8 @@ int run(int argc, char** argv) {
   add("plugin-dir", options::value<std::string>(), "directory of libec_cuda.so");
   add("store", options::value<std::string>(), "directory of the shards");
   add("file", options::value<std::string>(), "encode: the object to code; read: where to put it");
-  add("stripe-unit", options::value<unsigned>()->default_value(64 * 1024),
-      "bytes of a chunk, a multiple of 32");
+  add("stripe-unit", options::value<unsigned>()->default_value(4096),
+      "bytes of a chunk, a multiple of 32; Ceph's default is 4096");
   add("profile", options::value<std::vector<std::string>>()->default_value({}, ""),
       "KEY=VALUE, may be repeated");
   options::positional_options_description positional;

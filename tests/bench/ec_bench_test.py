@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-HEADER = {"device", "driver", "cpu", "last-level cache", "host", "commit", "command", "date", "cold pool"}
+HEADER = {"device", "driver", "cpu", "last-level cache", "host", "commit", "command", "date", "clock", "cold pool"}
 ROW = {"op", "technique", "k", "m", "erasures", "object_bytes", "chunk_bytes", "pieces", "pool_stripes",
        "stripes_in_flight", "threads", "backend", "path", "memory", "verified", "verified_against", "samples",
        "median_seconds", "noise_percent", "object_gbps", "moved_gbps", "ratio", "baseline"}

@@ -29,8 +29,8 @@ inline bool is_variant(const kernels::Backend& backend) {
   return std::ranges::find(kernels::variants(), &backend) != kernels::variants().end();
 }
 
-/// Index in suite_backends(), index in arenas().
-using SuiteParam = std::tuple<std::size_t, std::size_t>;
+/// Index in suite_backends(), residence of all chunks.
+using SuiteParam = std::tuple<std::size_t, kernels::Residence>;
 
 /// A test of one back end on one kind of memory. A device back end whose device is missing is skipped, unless
 /// EC_CUDA_BACKEND=gpu says that there is one: then its silence is a failure. So is a variant for another
@@ -47,9 +47,9 @@ class BackendTest : public testing::TestWithParam<SuiteParam> {
       ASSERT_FALSE(device_expected) << "no device answers";
       GTEST_SKIP() << "no device";
     }
-    if (!available(arena())) {
+    if (arena_of(std::get<1>(GetParam())) == nullptr) {
       ASSERT_FALSE(device_expected) << "no memory of the device";
-      GTEST_SKIP() << "no device";
+      GTEST_SKIP() << "no such memory on this machine";
     }
   }
 
@@ -60,19 +60,22 @@ class BackendTest : public testing::TestWithParam<SuiteParam> {
   }
 
   kernels::Backend& backend() const { return *suite_backends()[std::get<0>(GetParam())]; }
-  Arena& arena() const { return *arenas()[std::get<1>(GetParam())]; }
+  Arena& arena() const { return *arena_of(std::get<1>(GetParam())); }
 
   void check(const JobCase& c) { check_in(c, arena()); }
-
-  void check_in(const JobCase& c, Arena& memory) {
-    const Outcome outcome = run_case(backend(), c, memory);
+  void check_in(const JobCase& c, Arena& memory) { check_between(c, memory, memory); }
+  void check_between(const JobCase& c, Arena& sources, Arena& targets) {
+    const Outcome outcome = run_case(backend(), c, sources, targets);
     passed_ += outcome.verdict == Verdict::passed;
     declined_ += outcome.verdict == Verdict::declined;
     EXPECT_NE(outcome.verdict, Verdict::failed) << outcome.reason;
-    if (memory.residence() == kernels::Residence::pageable && backend().name() != "cuda") {
+    const bool in_host_memory = sources.residence() != kernels::Residence::device &&
+                                targets.residence() != kernels::Residence::device;
+    if (in_host_memory && backend().name() != "cuda") {
       EXPECT_EQ(outcome.verdict, Verdict::passed) << "a CPU back end takes every job in host memory";
     }
   }
+  std::size_t jobs() const { return passed_ + declined_; }
 
  private:
   std::size_t passed_ = 0;
@@ -82,12 +85,12 @@ class BackendTest : public testing::TestWithParam<SuiteParam> {
 inline std::string param_name(const testing::TestParamInfo<SuiteParam>& info) {
   std::string label(suite_backends()[std::get<0>(info.param)]->name());
   std::ranges::replace(label, '-', '_');
-  return label + "_" + std::string(name(arenas()[std::get<1>(info.param)]->residence()));
+  return label + "_" + std::string(name(std::get<1>(info.param)));
 }
 
 inline auto every_backend_and_memory() {
   return testing::Combine(testing::Range(std::size_t{0}, suite_backends().size()),
-                          testing::Range(std::size_t{0}, arenas().size()));
+                          testing::ValuesIn(residences()));
 }
 
 }  // namespace ec::test

@@ -106,7 +106,7 @@ TEST(WrongBackend, DoingNothingIsSeen) {
 #if !defined(__SANITIZE_THREAD__)
 TEST(WrongBackendDeathTest, AnOverrunEndsTheProcessAtThePageEdge) {
   const auto edge = page_edge_arena();
-  GuardedChunk chunk(*edge, 100, 0);
+  GuardedChunk chunk(*edge, std::vector<std::uint8_t>(100), 0);
   EXPECT_DEATH(chunk.data()[100] = 1, "");
 }
 #endif

@@ -10,10 +10,6 @@
 #include <new>
 #include <utility>
 
-#ifdef EC_WITH_CUDA
-#include "tests/support/cuda_arena.hpp"
-#endif
-
 namespace ec::test {
 namespace {
 
@@ -23,14 +19,11 @@ constexpr std::size_t alignment = 256;
 class HostArena : public Arena {
  public:
   kernels::Residence residence() const override { return kernels::Residence::pageable; }
-  void upload(std::uint8_t* to, const void* host, std::size_t bytes) override {
-    if (bytes != 0) std::memcpy(to, host, bytes);
+  void upload(std::uint8_t* to, const std::uint8_t* host, std::size_t bytes) override {
+    std::memcpy(to, host, bytes);
   }
-  void download(void* host, const std::uint8_t* from, std::size_t bytes) override {
-    if (bytes != 0) std::memcpy(host, from, bytes);
-  }
-  void fill(std::uint8_t* to, std::uint8_t value, std::size_t bytes) override {
-    if (bytes != 0) std::memset(to, value, bytes);
+  void download(std::uint8_t* host, const std::uint8_t* from, std::size_t bytes) override {
+    std::memcpy(host, from, bytes);
   }
 };
 
@@ -74,61 +67,43 @@ class PageEdgeArena final : public HostArena {
 std::unique_ptr<Arena> pageable_arena() { return std::make_unique<PageableArena>(); }
 std::unique_ptr<Arena> page_edge_arena() { return std::make_unique<PageEdgeArena>(); }
 
-std::vector<Arena*> arenas() {
-  static const auto pageable = pageable_arena();
-#ifdef EC_WITH_CUDA
-  static const auto pinned = cuda_arena(kernels::Residence::pinned);
-  static const auto device = cuda_arena(kernels::Residence::device);
-  return {pageable.get(), pinned.get(), device.get()};
-#else
-  return {pageable.get()};
-#endif
+Arena* arena_of(kernels::Residence residence) {
+  // Never destroyed: at exit the driver may be gone before them.
+  static Arena* const kept[] = {pageable_arena().release(), cuda_arena(kernels::Residence::pinned).release(),
+                                cuda_arena(kernels::Residence::device).release()};
+  return kept[static_cast<std::size_t>(residence)];
 }
 
-bool available(Arena& arena) {
-  std::uint8_t* data = arena.allocate(1, 0);
-  if (data == nullptr) return false;
-  arena.release(data);
-  return true;
-}
-
-GuardedChunk::GuardedChunk(Arena& arena, std::size_t bytes, unsigned misalignment)
+GuardedChunk::GuardedChunk(Arena& arena, const std::vector<std::uint8_t>& content, unsigned misalignment)
     : arena_(&arena),
+      bytes_(content.size()),
       rear_guard_bytes_(arena.ends_at_edge() ? 0 : guard_bytes),
-      block_(arena.allocate(guard_bytes + bytes + rear_guard_bytes_,
-                            (misalignment + alignment - guard_bytes) % alignment)),
-      data_(block_ + guard_bytes),
-      bytes_(bytes) {
+      block_(arena.allocate(guard_bytes + bytes_ + rear_guard_bytes_,
+                            (misalignment + alignment - guard_bytes) % alignment)) {
   if (block_ == nullptr) throw std::bad_alloc();
-  arena_->fill(block_, guard_value, guard_bytes + bytes_ + rear_guard_bytes_);
+  std::vector<std::uint8_t> image(guard_bytes + bytes_ + rear_guard_bytes_, guard_value);
+  std::ranges::copy(content, image.begin() + guard_bytes);
+  arena_->upload(block_, image.data(), image.size());
 }
 
 GuardedChunk::GuardedChunk(GuardedChunk&& other) noexcept
     : arena_(other.arena_),
+      bytes_(other.bytes_),
       rear_guard_bytes_(other.rear_guard_bytes_),
-      block_(std::exchange(other.block_, nullptr)),
-      data_(other.data_),
-      bytes_(other.bytes_) {}
+      block_(std::exchange(other.block_, nullptr)) {}
 
 GuardedChunk::~GuardedChunk() {
   if (block_ != nullptr) arena_->release(block_);
 }
 
-void GuardedChunk::write(std::span<const std::uint8_t> content) {
-  arena_->upload(data_, content.data(), std::min(content.size(), bytes_));
-}
-
-std::vector<std::uint8_t> GuardedChunk::read() const {
-  std::vector<std::uint8_t> content(bytes_);
-  arena_->download(content.data(), data_, bytes_);
-  return content;
-}
-
-bool GuardedChunk::guards_intact() const {
-  std::vector<std::uint8_t> guards(guard_bytes + rear_guard_bytes_);
-  arena_->download(guards.data(), block_, guard_bytes);
-  arena_->download(guards.data() + guard_bytes, data_ + bytes_, rear_guard_bytes_);
-  return std::ranges::all_of(guards, [](auto byte) { return byte == guard_value; });
+GuardedChunk::State GuardedChunk::inspect() const {
+  std::vector<std::uint8_t> image(guard_bytes + bytes_ + rear_guard_bytes_);
+  arena_->download(image.data(), block_, image.size());
+  const auto content = image.begin() + guard_bytes;
+  const auto rear = content + static_cast<std::ptrdiff_t>(bytes_);
+  const auto is_guard = [](std::uint8_t byte) { return byte == guard_value; };
+  return {{content, rear},
+          std::all_of(image.begin(), content, is_guard) && std::all_of(rear, image.end(), is_guard)};
 }
 
 }  // namespace ec::test

@@ -1,63 +1,57 @@
-#include "tests/support/cuda_arena.hpp"
-
+// Pinned and device memory for the tests.
 #include <cstdlib>
-#include <vector>
+#include <utility>
 
 #include "kernels/cuda/memory.hpp"
+#include "tests/support/arena.hpp"
 
 namespace ec::test {
 namespace {
 
+constexpr std::size_t slab_bytes = std::size_t{64} << 20;
 constexpr std::size_t alignment = 256;
-constexpr std::size_t block_bytes = std::size_t{256} << 20;
 
-/// Hands out one block from its start to its end, and begins again when everything has come back:
-/// page-locking memory for each chunk would take longer than all the tests.
+/// One slab, because each allocation of such memory costs more than a test case: handed out from the bottom
+/// up, and from the bottom again once everything has been released.
 class CudaArena final : public Arena {
  public:
-  explicit CudaArena(kernels::Residence residence) : residence_(residence) {}
+  explicit CudaArena(kernels::cuda::Buffer slab) : slab_(std::move(slab)) {}
 
-  kernels::Residence residence() const override { return residence_; }
-
+  kernels::Residence residence() const override { return slab_.residence(); }
   std::uint8_t* allocate(std::size_t bytes, unsigned misalignment) override {
-    if (!block_) block_ = kernels::cuda::Buffer::allocate(block_bytes, residence_);
-    if (!block_) return nullptr;
-    const std::size_t whole = (bytes + misalignment + alignment) / alignment * alignment;
-    if (whole > block_.size() - used_) return nullptr;
-    std::uint8_t* data = block_.data() + used_ + misalignment;
-    used_ += whole;
-    ++lent_;
-    return data;
+    const std::size_t begin = (used_ + alignment - 1) / alignment * alignment + misalignment;
+    if (begin + bytes > slab_.size()) return nullptr;
+    used_ = begin + bytes;
+    ++live_;
+    return slab_.data() + begin;
   }
   void release(std::uint8_t*) override {
-    if (--lent_ == 0) used_ = 0;
+    if (--live_ == 0) used_ = 0;
   }
-  void upload(std::uint8_t* to, const void* host, std::size_t bytes) override {
-    if (bytes != 0 && !block_.upload(offset_of(to), static_cast<const std::uint8_t*>(host), bytes))
-      std::abort();
+  // A copy that fails would let a test judge bytes that were never there.
+  void upload(std::uint8_t* to, const std::uint8_t* host, std::size_t bytes) override {
+    if (!slab_.upload(static_cast<std::size_t>(to - slab_.data()), host, bytes)) std::abort();
   }
-  void download(void* host, const std::uint8_t* from, std::size_t bytes) override {
-    if (bytes != 0 && !block_.download(offset_of(from), static_cast<std::uint8_t*>(host), bytes))
-      std::abort();
-  }
-  void fill(std::uint8_t* to, std::uint8_t value, std::size_t bytes) override {
-    const std::vector<std::uint8_t> content(bytes, value);
-    upload(to, content.data(), bytes);
+  void download(std::uint8_t* host, const std::uint8_t* from, std::size_t bytes) override {
+    if (!slab_.download(static_cast<std::size_t>(from - slab_.data()), host, bytes)) std::abort();
   }
 
  private:
-  std::size_t offset_of(const std::uint8_t* p) const { return static_cast<std::size_t>(p - block_.data()); }
-
-  kernels::Residence residence_;
-  kernels::cuda::Buffer block_;
+  kernels::cuda::Buffer slab_;
   std::size_t used_ = 0;
-  std::size_t lent_ = 0;
+  std::size_t live_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Arena> cuda_arena(kernels::Residence residence) {
-  return std::make_unique<CudaArena>(residence);
+  auto slab = kernels::cuda::Buffer::allocate(slab_bytes, residence);
+  if (!slab) return nullptr;
+  return std::make_unique<CudaArena>(std::move(slab));
+}
+
+std::vector<kernels::Residence> residences() {
+  return {kernels::Residence::pageable, kernels::Residence::pinned, kernels::Residence::device};
 }
 
 }  // namespace ec::test
