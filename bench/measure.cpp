@@ -130,7 +130,8 @@ std::vector<Row> measure(Road& road, const Case& c, const Pace& pace) {
   }
   std::vector<std::size_t> calls;
   for (Contestant* contestant : sound) calls.push_back(calls_per_sample(*contestant, c, pace));
-  // Each sample goes on in the pool where the last one ended: what another contestant has just read is not cold.
+  // Each sample goes on in the pool where the last one ended: what another contestant has just read is not
+  // cold.
   std::size_t next = 0;
   for (unsigned round = 0; round < pace.rounds; ++round)
     for (std::size_t i = 0; i < sound.size(); ++i) {
