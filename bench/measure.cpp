@@ -130,10 +130,14 @@ std::vector<Row> measure(Road& road, const Case& c, const Pace& pace) {
   }
   std::vector<std::size_t> calls;
   for (Contestant* contestant : sound) calls.push_back(calls_per_sample(*contestant, c, pace));
+  // Each sample goes on in the pool where the last one ended: what another contestant has just read is not
+  // cold.
+  std::size_t next = 0;
   for (unsigned round = 0; round < pace.rounds; ++round)
     for (std::size_t i = 0; i < sound.size(); ++i) {
       const std::size_t turn = (i + round) % sound.size();
-      const double seconds = time_sample(*sound[turn], c, pace.clock, round * calls[turn], calls[turn]);
+      const double seconds = time_sample(*sound[turn], c, pace.clock, next, calls[turn]);
+      next += calls[turn];
       rows[row_of[turn]].call_seconds.push_back(seconds / static_cast<double>(calls[turn]));
     }
   fill_ratios(rows, road.baseline());

@@ -18,7 +18,7 @@ class Expansion {
 };
 
 /// One place per kind of expansion in every Program.
-enum class ExpansionSlot : unsigned { isal, cuda, count };
+enum class ExpansionSlot : unsigned { isal, cuda, x86_affine, x86_shuffle, count };
 
 /// An immutable matrix (targets x sources) shared by threads. Expansions are made on first use and live as
 /// long as the program, so a cached program costs a back end nothing to set up again.

@@ -54,7 +54,8 @@ class Isal final : public Backend {
   std::string_view name() const noexcept override { return "isal"; }
 
   bool supports(const Job& job) const noexcept override {
-    return host_addressable(job) && job.sources.size() <= gf::max_chunks &&
+    // With no source at all ISA-L reads through a pointer that is not there.
+    return host_addressable(job) && !job.sources.empty() && job.sources.size() <= gf::max_chunks &&
            job.targets.size() <= gf::max_chunks;
   }
 

@@ -27,6 +27,7 @@ bool Router::admits(const Backend& backend, const Job& job) const noexcept {
     return choice_ == BackendChoice::automatic && !any_chunk(job, Residence::pageable) &&
            source_bytes(job) >= threshold_bytes_;
   }
+  if (choice_ == BackendChoice::isal) return backend.name() != "x86";
   return choice_ != BackendChoice::reference || backend.name() == "reference";
 }
 

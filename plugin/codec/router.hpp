@@ -24,6 +24,7 @@ class Router {
   ///              chunk lies on the device; then the CPU back ends in order
   ///   gpu        the device first, whatever the residence; then as cpu
   ///   cpu        every CPU back end in order; the device never
+  ///   x86        x86, or what follows it where the CPU lacks the instructions
   ///   isal       isal, then reference
   ///   reference  reference only
   /// Device memory is never given to a CPU back end.

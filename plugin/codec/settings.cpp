@@ -18,9 +18,10 @@ struct ChoiceName {
   std::string_view text;
   BackendChoice choice;
 };
-constexpr std::array<ChoiceName, 5> choice_table{{{"auto", BackendChoice::automatic},
+constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automatic},
                                                   {"cpu", BackendChoice::cpu},
                                                   {"gpu", BackendChoice::gpu},
+                                                  {"x86", BackendChoice::x86},
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 

@@ -20,8 +20,8 @@ using codec::Router;
 using kernels::Residence;
 using kernels::Status;
 
-constexpr std::array every_choice{BackendChoice::automatic, BackendChoice::cpu, BackendChoice::gpu,
-                                  BackendChoice::isal, BackendChoice::reference};
+constexpr std::array every_choice{BackendChoice::automatic, BackendChoice::cpu,  BackendChoice::gpu,
+                                  BackendChoice::x86,       BackendChoice::isal, BackendChoice::reference};
 
 /// A job of two sources and one target: d0 + 2 d1. Not device memory, whatever its residence says.
 struct SmallJob {
@@ -52,7 +52,7 @@ std::set<std::string> admitted(BackendChoice choice, std::size_t threshold, Resi
   const SmallJob small(sources, target);
   const Router router(choice, threshold);
   std::set<std::string> names;
-  for (const auto* name : {"cuda", "isal", "reference"}) {
+  for (const auto* name : {"cuda", "x86", "isal", "reference"}) {
     const FakeBackend backend(name, Status::ok);
     if (router.admits(backend, small.job)) names.insert(name);
   }
@@ -65,6 +65,8 @@ TEST(RouterPolicy, CpuBackEndsDependOnTheChoiceAlone) {
       const auto names = admitted(choice, 0, sources, Residence::pinned);
       EXPECT_TRUE(names.contains("reference"));
       EXPECT_EQ(names.contains("isal"), choice != BackendChoice::reference) << codec::name(choice);
+      EXPECT_EQ(names.contains("x86"), choice != BackendChoice::reference && choice != BackendChoice::isal)
+          << codec::name(choice);
     }
 }
 
@@ -90,6 +92,7 @@ TEST(RouterPolicy, TheDeviceByChoiceResidenceAndSize) {
       {gpu, 201, pinned, pinned, true},
       {cpu, 0, pageable, pageable, false},
       {cpu, 0, pinned, pinned, false},
+      {x86, 0, pinned, pinned, false},
       {isal, 0, pinned, pinned, false},
       {reference, 0, pinned, pinned, false},
       {cpu, 0, Residence::device, pinned, true},

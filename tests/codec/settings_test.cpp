@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "plugin/codec/setup_error.hpp"
 
@@ -44,11 +46,10 @@ TEST(Settings, DefaultsWithoutAnyVariable) {
 }
 
 TEST(Settings, BackendTakesEachName) {
-  const std::map<std::string, BackendChoice> names{{"auto", BackendChoice::automatic},
-                                                   {"cpu", BackendChoice::cpu},
-                                                   {"gpu", BackendChoice::gpu},
-                                                   {"isal", BackendChoice::isal},
-                                                   {"reference", BackendChoice::reference}};
+  const std::vector<std::pair<std::string, BackendChoice>> names{
+      {"auto", BackendChoice::automatic}, {"cpu", BackendChoice::cpu},
+      {"gpu", BackendChoice::gpu},        {"x86", BackendChoice::x86},
+      {"isal", BackendChoice::isal},      {"reference", BackendChoice::reference}};
   std::string listed;
   for (const auto& [text, choice] : names) {
     EXPECT_EQ(parse({{"EC_CUDA_BACKEND", text}}).backend, choice);
@@ -61,7 +62,7 @@ TEST(Settings, BackendTakesEachName) {
 TEST(Settings, BackendRefusesAnythingElse) {
   for (const std::string wrong : {"", "GPU", "cuda", "auto ", "isa-l"})
     EXPECT_EQ(refusal("EC_CUDA_BACKEND", wrong),
-              "EC_CUDA_BACKEND=" + wrong + " must be one of auto, cpu, gpu, isal, reference");
+              "EC_CUDA_BACKEND=" + wrong + " must be one of auto, cpu, gpu, x86, isal, reference");
 }
 
 TEST(Settings, PlainNumbersInTheirRange) {
