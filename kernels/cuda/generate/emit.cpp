@@ -32,24 +32,31 @@ class Emitter {
   }
 
   void definitions() {
-    static constexpr std::string_view loads[] = {"ld.global.nc", "ld.global.nc.L1::no_allocate", "ld.global.cs",
-                                                 "ld.global.nc.L1::no_allocate.L2::256B"};
+    static constexpr std::string_view loads[] = {"ld.global.nc", "ld.global.nc.L1::no_allocate",
+                                                 "ld.global.cs", "ld.global.nc.L1::no_allocate.L2::256B"};
     static constexpr std::string_view stores[] = {"st.global", "st.global.cs", "st.global.L1::no_allocate"};
-    put("#define K {}\n#define M {}\n#define THREADS {}\n", schedule_.sources, schedule_.targets, options_.threads);
+    put("#define K {}\n#define M {}\n#define THREADS {}\n", schedule_.sources, schedule_.targets,
+        options_.threads);
     put("#define LOAD \"{}\"\n", loads[static_cast<unsigned>(options_.load)]);
     put("#define STORE \"{}\"\n", stores[static_cast<unsigned>(options_.store)]);
     put("#define MULTIPLY_LEFT {}\n", options_.transposition != Transposition::shifts ? 1 : 0);
     put("#define MULTIPLY_RIGHT {}\n", options_.transposition == Transposition::multiply_both ? 1 : 0);
-    put("#define ACCUMULATE {}\n#define LOCKSTEP {}\n", options_.accumulate ? 1 : 0, options_.lockstep ? 1 : 0);
+    put("#define ACCUMULATE {}\n#define LOCKSTEP {}\n", options_.accumulate ? 1 : 0,
+        options_.lockstep ? 1 : 0);
     put("#define COEFFICIENTS ");
-    for (std::size_t i = 0; i < matrix_.cells().size(); ++i) put("{}{}", i == 0 ? "" : ",", matrix_.cells()[i]);
+    for (std::size_t i = 0; i < matrix_.cells().size(); ++i)
+      put("{}{}", i == 0 ? "" : ",", matrix_.cells()[i]);
     out_ += '\n';
   }
 
   void kernel() {
-    put("extern \"C\" __global__ void __launch_bounds__(THREADS{})\n{}(const __grid_constant__ Parameters p) {{\n",
+    put("extern \"C\" __global__ void __launch_bounds__(THREADS{})\n{}(const __grid_constant__ Parameters p) "
+        "{{\n",
         options_.min_blocks == 0 ? "" : fmt::format(", {}", options_.min_blocks), entry_point);
     out_ += text::tile_loop;
+    // Scalars: an array of them costs the compiler several times as long.
+    for (unsigned i = 0; i < 8 * schedule_.targets; ++i) put("{}a{}=0", i == 0 ? "u " : ",", i);
+    put(";\n");
     for (unsigned s = 0; s < std::min<std::size_t>(options_.prefetch, schedule_.steps.size()); ++s) load(s);
     for (unsigned s = 0; s < schedule_.steps.size(); ++s) step(s);
     for (unsigned t = 0; t < schedule_.targets; ++t) store(t);
@@ -77,7 +84,6 @@ class Emitter {
     put("}}\n");
   }
 
-  /// Accumulators are declared before the loop over steps begins; everything else where it is made.
   void line(const Xor& x) {
     const bool sum = x.to < accumulator_base;
     if (sum) put("u {};", name(x.to));
@@ -90,12 +96,12 @@ class Emitter {
   }
 
   static std::string name(Register r) {
-    return r >= accumulator_base ? fmt::format("a[{}]", r - accumulator_base) : fmt::format("r{}", r);
+    return r >= accumulator_base ? fmt::format("a{}", r - accumulator_base) : fmt::format("r{}", r);
   }
 
   void store(unsigned t) {
     put("ST({}", t);
-    for (unsigned b = 0; b < 8; ++b) put(",a[{}]", 8 * t + b);
+    for (unsigned b = 0; b < 8; ++b) put(",a{}", 8 * t + b);
     put(");\n");
   }
 
