@@ -50,6 +50,9 @@ class Emitter {
     put("extern \"C\" __global__ void __launch_bounds__(THREADS{})\n{}(const __grid_constant__ Parameters p) {{\n",
         options_.min_blocks == 0 ? "" : fmt::format(", {}", options_.min_blocks), entry_point);
     out_ += text::tile_loop;
+    // Scalars: an array of them costs the compiler several times as long.
+    for (unsigned i = 0; i < 8 * schedule_.targets; ++i) put("{}a{}=0", i == 0 ? "u " : ",", i);
+    put(";\n");
     for (unsigned s = 0; s < std::min<std::size_t>(options_.prefetch, schedule_.steps.size()); ++s) load(s);
     for (unsigned s = 0; s < schedule_.steps.size(); ++s) step(s);
     for (unsigned t = 0; t < schedule_.targets; ++t) store(t);
@@ -77,7 +80,6 @@ class Emitter {
     put("}}\n");
   }
 
-  /// Accumulators are declared before the loop over steps begins; everything else where it is made.
   void line(const Xor& x) {
     const bool sum = x.to < accumulator_base;
     if (sum) put("u {};", name(x.to));
@@ -90,12 +92,12 @@ class Emitter {
   }
 
   static std::string name(Register r) {
-    return r >= accumulator_base ? fmt::format("a[{}]", r - accumulator_base) : fmt::format("r{}", r);
+    return r >= accumulator_base ? fmt::format("a{}", r - accumulator_base) : fmt::format("r{}", r);
   }
 
   void store(unsigned t) {
     put("ST({}", t);
-    for (unsigned b = 0; b < 8; ++b) put(",a[{}]", 8 * t + b);
+    for (unsigned b = 0; b < 8; ++b) put(",a{}", 8 * t + b);
     put(");\n");
   }
 

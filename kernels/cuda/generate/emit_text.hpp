@@ -26,29 +26,32 @@ static __device__ __forceinline__ void store16(byte* to, uint4 v) {
   asm volatile(STORE ".v4.u32 [%0],{%1,%2,%3,%4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 #if MULTIPLY_LEFT
-#define LEFT(v,stage) ((v) * p.multiplier[stage])
+#define LEFT(d,a,bits,multiplier) "mul.lo.u32 " d "," a "," multiplier ";"
 #else
-#define LEFT(v,stage) ((v) << (4 >> (stage)))
+#define LEFT(d,a,bits,multiplier) "shl.b32 " d "," a "," bits ";"
 #endif
 #if MULTIPLY_RIGHT
-#define RIGHT(v,stage) __umulhi(v, p.multiplier[3 + (stage)])
+#define RIGHT(d,a,bits,multiplier) "mul.hi.u32 " d "," a "," multiplier ";"
 #else
-#define RIGHT(v,stage) ((v) >> (4 >> (stage)))
+#define RIGHT(d,a,bits,multiplier) "shr.u32 " d "," a "," bits ";"
 #endif
-// (low & mask) | (high & ~mask)
-static __device__ __forceinline__ u pick(u low, u high, u mask) {
-  u d;
-  asm("lop3.b32 %0,%1,%2,%3,0xca;" : "=r"(d) : "r"(mask), "r"(low), "r"(high));
-  return d;
-}
-#define SWAP(a,b,stage,mask) { const u l = LEFT(b,stage), r = RIGHT(a,stage); a = pick(a,l,mask); b = pick(r,b,mask); }
+// Swaps the upper fields of a with the lower fields of b; 0xca is (mask & x) | (~mask & y).
+#define SWAP(a,b,bits,mask,left,right) \
+  LEFT("l",b,bits,left) RIGHT("r",a,bits,right) \
+  "lop3.b32 " a "," mask "," a ",l,0xca;" "lop3.b32 " b "," mask ",r," b ",0xca;"
+#define SWAP4(a,b) SWAP(a,b,"4","0x0f0f0f0f","%8","%11")
+#define SWAP2(a,b) SWAP(a,b,"2","0x33333333","%9","%12")
+#define SWAP1(a,b) SWAP(a,b,"1","0x55555555","%10","%13")
 // Eight words of four bytes into eight bit planes, and back.
-#define T(a,b,c,d,e,f,g,h) { \
-  SWAP(a,e,0,0x0f0f0f0f) SWAP(b,f,0,0x0f0f0f0f) SWAP(c,g,0,0x0f0f0f0f) SWAP(d,h,0,0x0f0f0f0f) \
-  SWAP(a,c,1,0x33333333) SWAP(b,d,1,0x33333333) SWAP(e,g,1,0x33333333) SWAP(f,h,1,0x33333333) \
-  SWAP(a,b,2,0x55555555) SWAP(c,d,2,0x55555555) SWAP(e,f,2,0x55555555) SWAP(g,h,2,0x55555555) }
+#define T(a,b,c,d,e,f,g,h) asm("{.reg .b32 l,r;" \
+  SWAP4("%0","%4") SWAP4("%1","%5") SWAP4("%2","%6") SWAP4("%3","%7") \
+  SWAP2("%0","%2") SWAP2("%1","%3") SWAP2("%4","%6") SWAP2("%5","%7") \
+  SWAP1("%0","%1") SWAP1("%2","%3") SWAP1("%4","%5") SWAP1("%6","%7") "}" \
+  : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f), "+r"(g), "+r"(h) \
+  : "r"(p.multiplier[0]), "r"(p.multiplier[1]), "r"(p.multiplier[2]), \
+    "r"(p.multiplier[3]), "r"(p.multiplier[4]), "r"(p.multiplier[5]))
 #define LD(x,y,chunk) { const byte* from = (chunk) + offset; x = load16(from); y = load16(from + 512); }
-#define ST(t,a,b,c,d,e,f,g,h) { T(a,b,c,d,e,f,g,h) byte* to = TARGET(t) + offset; \
+#define ST(t,a,b,c,d,e,f,g,h) { T(a,b,c,d,e,f,g,h); byte* to = TARGET(t) + offset; \
   if (first) store16(to, make_uint4(a,b,c,d)); if (second) store16(to + 512, make_uint4(e,f,g,h)); }
 )";
 
@@ -114,9 +117,6 @@ inline constexpr std::string_view tile_loop = R"(
 #endif
     const address offset = (start < last ? start : last) + lane * 16;
     const bool first = mine && offset >= start, second = mine && offset + 512 >= start;
-    u a[8 * M];
-#pragma unroll
-    for (int i = 0; i < 8 * M; ++i) a[i] = 0;
 )";
 
 inline constexpr std::string_view end_of_kernel = R"(
