@@ -7,7 +7,8 @@
 namespace ec::gf {
 namespace {
 
-/// The survivors a plan reads: all surviving data, then coding chunks, lowest first, one for each lost data chunk.
+/// The survivors a plan reads: all surviving data, then coding chunks, lowest first, one for each lost data
+/// chunk.
 struct Selection {
   std::vector<std::uint8_t> sources;
   std::vector<std::uint8_t> lost_data;
@@ -16,6 +17,9 @@ struct Selection {
 
 std::optional<Selection> select_sources(unsigned k, unsigned m, const ChunkSet& available) {
   Selection s;
+  s.sources.reserve(k);
+  s.lost_data.reserve(m);
+  s.coding_used.reserve(m);
   for (unsigned c = 0; c < k; ++c)
     (available.contains(c) ? s.sources : s.lost_data).push_back(static_cast<std::uint8_t>(c));
   for (unsigned c = k; c < k + m && s.sources.size() < k; ++c)
@@ -33,16 +37,20 @@ std::optional<Matrix> solve_lost_data(const Matrix& coding, const Selection& s) 
   const unsigned k = coding.cols();
   const unsigned e = static_cast<unsigned>(s.lost_data.size());
   Matrix lost_columns(e, e);
-  Matrix right(e, k);
-  for (unsigned i = 0; i < e; ++i) {
-    const unsigned row = s.coding_used[i] - k;
-    for (unsigned j = 0; j < e; ++j) lost_columns(i, j) = coding(row, s.lost_data[j]);
-    for (unsigned j = 0; j < k - e; ++j) right(i, j) = coding(row, s.sources[j]);
-    right(i, k - e + i) = 1;
-  }
-  auto inverse = invert(std::move(lost_columns));
+  for (unsigned i = 0; i < e; ++i)
+    for (unsigned j = 0; j < e; ++j) lost_columns(i, j) = coding(s.coding_used[i] - k, s.lost_data[j]);
+  const auto inverse = invert(std::move(lost_columns));
   if (!inverse) return std::nullopt;
-  return multiply(*inverse, right);
+
+  Matrix solved(e, k);
+  for (unsigned i = 0; i < e; ++i)
+    for (unsigned t = 0; t < e; ++t) {
+      const std::uint8_t factor = (*inverse)(i, t);
+      const auto row = coding.row(s.coding_used[t] - k);
+      for (unsigned j = 0; j < k - e; ++j) solved(i, j) ^= mul(factor, row[s.sources[j]]);
+      solved(i, k - e + t) = factor;
+    }
+  return solved;
 }
 
 }  // namespace
@@ -57,8 +65,13 @@ std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSi
 
   auto selection = select_sources(k, m, signature.available);
   if (!selection) return std::nullopt;
-  const auto lost_data = solve_lost_data(coding, *selection);
+  auto lost_data = solve_lost_data(coding, *selection);
   if (!lost_data) return std::nullopt;
+  if (plan.targets == selection->lost_data) {
+    plan.matrix = std::move(*lost_data);
+    plan.sources = std::move(selection->sources);
+    return plan;
+  }
 
   const unsigned e = lost_data->rows();
   plan.matrix = Matrix(static_cast<unsigned>(plan.targets.size()), k);

@@ -76,7 +76,8 @@ std::string shape_error(Technique technique, unsigned k, unsigned m) {
     return fmt::format("k={} and m={}: k+m must be at most {}", k, m, max_chunks);
   if (technique == Technique::reed_sol_van && !vandermonde_is_safe(k, m))
     return fmt::format(
-        "k={} and m={}: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed are "
+        "k={} and m={}: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed "
+        "are "
         "m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
         "technique=cauchy has no such limit",
         k, m);

@@ -35,8 +35,6 @@ constexpr std::uint8_t mul(std::uint8_t a, std::uint8_t b) {
 }
 
 /// Multiplicative inverse; inv(0) is 0, as in ISA-L's gf_inv.
-constexpr std::uint8_t inv(std::uint8_t a) {
-  return a == 0 ? 0 : log_tables.exp[255 - log_tables.log[a]];
-}
+constexpr std::uint8_t inv(std::uint8_t a) { return a == 0 ? 0 : log_tables.exp[255 - log_tables.log[a]]; }
 
 }  // namespace ec::gf

@@ -79,7 +79,8 @@ class SignatureCache {
   static void evict_oldest(Shard& shard) {
     auto oldest = shard.entries.begin();
     for (auto at = shard.entries.begin(); at != shard.entries.end(); ++at)
-      if (at->second.stamp.load(std::memory_order_relaxed) < oldest->second.stamp.load(std::memory_order_relaxed))
+      if (at->second.stamp.load(std::memory_order_relaxed) <
+          oldest->second.stamp.load(std::memory_order_relaxed))
         oldest = at;
     if (oldest != shard.entries.end()) shard.entries.erase(oldest);
   }

@@ -15,7 +15,8 @@ namespace ec::kernels {
 
 /// One application of a program to chunks of equal length. Views only: nothing here owns.
 /// sources.size() == program->sources(), targets.size() == program->targets(); `bytes` is the length of
-/// every chunk and may be zero. Chunks may have any alignment; targets overlap neither sources nor each other.
+/// every chunk and may be zero. Chunks may have any alignment; targets overlap neither sources nor each
+/// other.
 struct Job {
   const Program* program = nullptr;
   std::span<const Source> sources;
@@ -29,7 +30,7 @@ struct Job {
 /// fault: it failed. transform: the targets hold anything, the sources are intact, and nothing will write the
 ///   targets any more. accumulate: the targets are as before the call.
 /// hung: like fault, but a write to targets that lie in pinned or device memory may still come.
-enum class [[nodiscard]] Status : unsigned char { ok, unsupported, busy, fault, hung };
+enum class [[nodiscard]] Status : unsigned char{ok, unsupported, busy, fault, hung};
 
 constexpr std::string_view name(Status s) {
   constexpr std::string_view names[] = {"ok", "unsupported", "busy", "fault", "hung"};

@@ -7,21 +7,36 @@
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
 #endif
+#ifdef EC_WITH_X86
+#include "kernels/x86/backend.hpp"
+#endif
 
 namespace ec::kernels {
 
 std::span<Backend* const> backends() noexcept {
-  static const std::array list{
+  static const auto list = std::to_array<Backend*>({
 #ifdef EC_WITH_CUDA
       &cuda::backend(),
 #endif
-      &isal_backend(), &reference_backend()};
+#ifdef EC_WITH_X86
+      &x86::backend(),
+#endif
+      &isal_backend(), &reference_backend()});
   return list;
 }
 
+std::span<Backend* const> variants() noexcept {
+#ifdef EC_WITH_X86
+  return x86::variants();
+#else
+  return {};
+#endif
+}
+
 Backend* find_backend(std::string_view name) noexcept {
-  for (Backend* b : backends())
-    if (b->name() == name) return b;
+  for (auto list : {backends(), variants()})
+    for (Backend* b : list)
+      if (b->name() == name) return b;
   return nullptr;
 }
 

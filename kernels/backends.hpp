@@ -8,10 +8,15 @@
 
 namespace ec::kernels {
 
-/// cuda (when built with it; the device itself may be absent), isal, reference. Touches no device.
+/// cuda (when built with it; the device itself may be absent), x86 (on x86-64), isal, reference.
+/// Touches no device.
 std::span<Backend* const> backends() noexcept;
 
-/// The back end of that name, or null if this build has none.
+/// Back ends that are reached by name only: each instruction set of x86 by itself (x86-gfni512, x86-gfni256,
+/// x86-avx512, x86-avx2). One that this CPU cannot run supports no job.
+std::span<Backend* const> variants() noexcept;
+
+/// The back end or variant of that name, or null if this build has none.
 Backend* find_backend(std::string_view name) noexcept;
 
 }  // namespace ec::kernels

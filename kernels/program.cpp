@@ -5,7 +5,8 @@
 namespace ec::kernels {
 
 Program::Program(gf::Matrix matrix)
-    : matrix_(std::move(matrix)), is_xor_(std::ranges::all_of(matrix_.cells(), [](auto c) { return c == 1; })) {}
+    : matrix_(std::move(matrix)),
+      is_xor_(std::ranges::all_of(matrix_.cells(), [](auto c) { return c == 1; })) {}
 
 Program::~Program() {
   for (auto& place : expansions_) delete place.load(std::memory_order_acquire);

@@ -18,7 +18,7 @@ class Expansion {
 };
 
 /// One place per kind of expansion in every Program.
-enum class ExpansionSlot : unsigned { isal, cuda, count };
+enum class ExpansionSlot : unsigned { isal, cuda, x86_affine, x86_shuffle, count };
 
 /// An immutable matrix (targets x sources) shared by threads. Expansions are made on first use and live as
 /// long as the program, so a cached program costs a back end nothing to set up again.
@@ -52,7 +52,8 @@ class Program {
  private:
   gf::Matrix matrix_;
   bool is_xor_;
-  mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)> expansions_{};
+  mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)>
+      expansions_{};
 };
 
 }  // namespace ec::kernels

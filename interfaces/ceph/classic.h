@@ -1,9 +1,9 @@
 // Ceph's erasure-code interface of releases 16 to 19 ("classic"), as its daemons call it.
 //
-// Declared here from the shipped binaries: the virtual table of ErasureCodeInterface, read from the relocations
-// of libec_isa.so, is the same in 16.2.15, 17.2.9, 18.2.7, 19.2.1 and 19.2.3. The order of the virtual functions
-// IS the interface: slots 0 and 1 are the destructor, then one slot a function, in the order below.
-// Ceph 20 ("tentacle") has another table; an object of this type must never be handed to it.
+// Declared here from the shipped binaries: the virtual table of ErasureCodeInterface, read from the
+// relocations of libec_isa.so, is the same in 16.2.15, 17.2.9, 18.2.7, 19.2.1 and 19.2.3. The order of the
+// virtual functions IS the interface: slots 0 and 1 are the destructor, then one slot a function, in the
+// order below. Ceph 20 ("tentacle") has another table; an object of this type must never be handed to it.
 //
 // Chunks are counted 0..k+m-1 in the maps of encode and decode ("shards": positions after the chunk mapping).
 // Every int returned is 0 or -errno unless said otherwise.
@@ -45,8 +45,8 @@ class ErasureCodeInterface {
   virtual int minimum_to_decode(const std::set<int>& want_to_read, const std::set<int>& available,
                                 std::map<int, std::vector<std::pair<int, int>>>* minimum) = 0;
   /// The same with a cost for each available chunk.
-  virtual int minimum_to_decode_with_cost(const std::set<int>& want_to_read, const std::map<int, int>& available,
-                                          std::set<int>* minimum) = 0;
+  virtual int minimum_to_decode_with_cost(const std::set<int>& want_to_read,
+                                          const std::map<int, int>& available, std::set<int>* minimum) = 0;
   /// Splits `in` over k chunks, pads the last, computes m more; *encoded gets those in want_to_encode.
   virtual int encode(const std::set<int>& want_to_encode, const bufferlist& in,
                      std::map<int, bufferlist>* encoded) = 0;
@@ -71,7 +71,8 @@ class ErasureCodePlugin {
   void* library = nullptr;
 
   virtual ~ErasureCodePlugin() = default;
-  /// Makes an object for `profile`. Called without the registry's lock, from any thread, once a placement group.
+  /// Makes an object for `profile`. Called without the registry's lock, from any thread, once a placement
+  /// group.
   virtual int factory(const std::string& directory, ErasureCodeProfile& profile,
                       ErasureCodeInterfaceRef* erasure_code, std::ostream* ss) = 0;
 };

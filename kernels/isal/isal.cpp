@@ -21,7 +21,8 @@ struct Tables final : Expansion {
   explicit Tables(const gf::Matrix& matrix) : bytes(matrix.cells().size() * 32) {
     // ISA-L reads the matrix through a pointer to non-const.
     std::vector<unsigned char> cells(matrix.cells().begin(), matrix.cells().end());
-    ec_init_tables(static_cast<int>(matrix.cols()), static_cast<int>(matrix.rows()), cells.data(), bytes.data());
+    ec_init_tables(static_cast<int>(matrix.cols()), static_cast<int>(matrix.rows()), cells.data(),
+                   bytes.data());
   }
   mutable std::vector<unsigned char> bytes;
 };
@@ -53,13 +54,15 @@ class Isal final : public Backend {
   std::string_view name() const noexcept override { return "isal"; }
 
   bool supports(const Job& job) const noexcept override {
-    return host_addressable(job) && job.sources.size() <= gf::max_chunks && job.targets.size() <= gf::max_chunks;
+    // With no source at all ISA-L reads through a pointer that is not there.
+    return host_addressable(job) && !job.sources.empty() && job.sources.size() <= gf::max_chunks &&
+           job.targets.size() <= gf::max_chunks;
   }
 
   Status transform(const Job& job) noexcept override {
     return run(job, [&](unsigned char* tables, int bytes, Pointers& sources, Pointers& targets) {
-      ec_encode_data(bytes, static_cast<int>(job.sources.size()), static_cast<int>(job.targets.size()), tables,
-                     sources.data(), targets.data());
+      ec_encode_data(bytes, static_cast<int>(job.sources.size()), static_cast<int>(job.targets.size()),
+                     tables, sources.data(), targets.data());
     });
   }
 
@@ -67,7 +70,8 @@ class Isal final : public Backend {
     return run(job, [&](unsigned char* tables, int bytes, Pointers& sources, Pointers& targets) {
       const int k = static_cast<int>(job.sources.size());
       for (int i = 0; i < k; ++i)
-        ec_encode_data_update(bytes, k, static_cast<int>(job.targets.size()), i, tables, sources[i], targets.data());
+        ec_encode_data_update(bytes, k, static_cast<int>(job.targets.size()), i, tables, sources[i],
+                              targets.data());
     });
   }
 

@@ -7,7 +7,8 @@
 namespace ec::kernels {
 namespace {
 
-void add_product(std::uint8_t coefficient, const std::uint8_t* source, std::uint8_t* target, std::size_t bytes) {
+void add_product(std::uint8_t coefficient, const std::uint8_t* source, std::uint8_t* target,
+                 std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) target[i] ^= gf::mul(coefficient, source[i]);
 }
 

@@ -57,7 +57,8 @@ std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) no
 Codec::Codec(gf::Technique technique, unsigned k, unsigned m, Router router)
     : code_(Code::get(technique, k, m)), router_(router) {}
 
-Status Codec::encode(std::span<const Source> data, std::span<const Target> coding, std::size_t bytes) const noexcept {
+Status Codec::encode(std::span<const Source> data, std::span<const Target> coding,
+                     std::size_t bytes) const noexcept {
   return router_.transform({&code_->encode_program(), data, coding, bytes});
 }
 
@@ -68,11 +69,11 @@ Status Codec::decode(const Plan& plan, std::span<const Source> chunks, std::span
   boost::container::static_vector<Target, gf::max_chunks> targets;
   for (auto c : plan.sources) sources.push_back(chunks[c]);
   for (auto c : plan.targets) targets.push_back(out[c]);
-  return router_.transform(
-      {&plan.program, {sources.data(), sources.size()}, {targets.data(), targets.size()}, bytes});
+  return apply(plan, {sources.data(), sources.size()}, {targets.data(), targets.size()}, bytes);
 }
 
-Status Codec::update(unsigned chunk, Source delta, std::span<const Target> coding, std::size_t bytes) const noexcept {
+Status Codec::update(unsigned chunk, Source delta, std::span<const Target> coding,
+                     std::size_t bytes) const noexcept {
   return router_.accumulate({&code_->update_program(chunk), {&delta, 1}, coding, bytes});
 }
 

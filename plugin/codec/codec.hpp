@@ -50,8 +50,8 @@ class Code {
 };
 
 /// Immutable after construction; all calls are thread safe and do not throw. `bytes` is the length of every
-/// chunk; zero is allowed. Chunks may have any alignment and residence, and may be mixed; see Router for who codes.
-/// Statuses are those of Router::transform; a device fault by itself never surfaces for host memory.
+/// chunk; zero is allowed. Chunks may have any alignment and residence, and may be mixed; see Router for who
+/// codes. Statuses are those of Router::transform; a device fault by itself never surfaces for host memory.
 class Codec {
  public:
   /// Throws SetupError(EINVAL) for a shape that gf::shape_error refuses.
@@ -70,10 +70,16 @@ class Codec {
     return code_->plan(signature);
   }
 
-  /// Applies a plan. chunks and out are indexed by chunk, k + m long; only chunks[plan.sources] are read and only
-  /// out[plan.targets] are written.
+  /// Applies a plan. chunks and out are indexed by chunk, k + m long; only chunks[plan.sources] are read and
+  /// only out[plan.targets] are written.
   kernels::Status decode(const Plan& plan, std::span<const kernels::Source> chunks,
                          std::span<const kernels::Target> out, std::size_t bytes) const noexcept;
+
+  /// The same with chunks and out already in the order of plan.sources and plan.targets.
+  kernels::Status apply(const Plan& plan, std::span<const kernels::Source> sources,
+                        std::span<const kernels::Target> targets, std::size_t bytes) const noexcept {
+    return router_.transform({&plan.program, sources, targets, bytes});
+  }
 
   /// coding ^= column(chunk) . delta, where delta = old ^ new of data chunk `chunk` (< k); coding: m chunks.
   kernels::Status update(unsigned chunk, kernels::Source delta, std::span<const kernels::Target> coding,

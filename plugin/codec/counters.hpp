@@ -19,14 +19,17 @@ struct BackendCounts {
   std::uint64_t fallbacks = 0;     ///< jobs it was given and did not finish: another back end did
 };
 
-/// Monotonic counts by back end; relaxed atomics, so a reader may see a job in one field and not yet in another.
+/// Monotonic counts by back end; relaxed atomics, so a reader may see a job in one field and not yet in
+/// another.
 class Counters {
  public:
   void finished(std::size_t backend, std::uint64_t source_bytes) noexcept {
     rows_[backend].calls.fetch_add(1, std::memory_order_relaxed);
     rows_[backend].source_bytes.fetch_add(source_bytes, std::memory_order_relaxed);
   }
-  void fell_back(std::size_t backend) noexcept { rows_[backend].fallbacks.fetch_add(1, std::memory_order_relaxed); }
+  void fell_back(std::size_t backend) noexcept {
+    rows_[backend].fallbacks.fetch_add(1, std::memory_order_relaxed);
+  }
 
   /// backend: its index in kernels::backends().
   BackendCounts read(std::size_t backend) const noexcept {

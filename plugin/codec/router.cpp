@@ -1,8 +1,5 @@
 #include "plugin/codec/router.hpp"
 
-#include "kernels/backends.hpp"
-#include "plugin/codec/counters.hpp"
-
 namespace ec::codec {
 namespace {
 
@@ -30,27 +27,27 @@ bool Router::admits(const Backend& backend, const Job& job) const noexcept {
     return choice_ == BackendChoice::automatic && !any_chunk(job, Residence::pageable) &&
            source_bytes(job) >= threshold_bytes_;
   }
+  if (choice_ == BackendChoice::isal) return backend.name() != "x86";
   return choice_ != BackendChoice::reference || backend.name() == "reference";
 }
 
 template <class Verb>
 Status Router::run(const Job& job, Verb&& verb) const noexcept {
-  const auto list = kernels::backends();
   Status last = Status::unsupported;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (!admits(*list[i], job)) continue;
-    const Status status = verb(*list[i]);
+  for (std::size_t i = 0; i < backends_.size(); ++i) {
+    if (!admits(*backends_[i], job)) continue;
+    const Status status = verb(*backends_[i]);
     if (status == Status::ok) {
-      counters().finished(i, source_bytes(job));
+      counts_->finished(i, source_bytes(job));
       return status;
     }
     // A late write could land on top of another back end's result.
     if (status == Status::hung) {
-      counters().fell_back(i);
+      counts_->fell_back(i);
       return status;
     }
     if (status == Status::unsupported) continue;
-    counters().fell_back(i);
+    counts_->fell_back(i);
     last = status;
   }
   return last;

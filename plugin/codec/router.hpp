@@ -1,7 +1,10 @@
 // Picks the back end for a job, and finishes the job on the next one when a back end does not.
 #pragma once
 
-#include "kernels/backend.hpp"
+#include <span>
+
+#include "kernels/backends.hpp"
+#include "plugin/codec/counters.hpp"
 #include "plugin/codec/settings.hpp"
 
 namespace ec::codec {
@@ -10,21 +13,26 @@ namespace ec::codec {
 class Router {
  public:
   /// threshold_bytes: see NodeSettings::threshold_bytes.
-  Router(BackendChoice choice, std::size_t threshold_bytes) : choice_(choice), threshold_bytes_(threshold_bytes) {}
+  /// backends: best first, the floor last, at most max_backends; counts gets a row for each of them, in that
+  /// order. Both must outlive the router.
+  Router(BackendChoice choice, std::size_t threshold_bytes,
+         std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters())
+      : choice_(choice), threshold_bytes_(threshold_bytes), backends_(backends), counts_(&counts) {}
 
   /// Whether this router's policy gives the job to `backend` (the back end itself may still decline).
   ///   auto       the device if no chunk is pageable and the sources have threshold_bytes in all, or if any
   ///              chunk lies on the device; then the CPU back ends in order
   ///   gpu        the device first, whatever the residence; then as cpu
   ///   cpu        every CPU back end in order; the device never
+  ///   x86        x86, or what follows it where the CPU lacks the instructions
   ///   isal       isal, then reference
   ///   reference  reference only
   /// Device memory is never given to a CPU back end.
   bool admits(const kernels::Backend& backend, const kernels::Job& job) const noexcept;
 
-  /// Goes down the ordered list until a back end finishes the job. Returns ok, or the last status when no back
-  /// end could: unsupported, fault or hung (see kernels::Status), which takes chunks in device memory,
-  /// or (hung) targets in pinned memory that a device which stopped answering may still write.
+  /// Goes down the ordered list until a back end finishes the job. Returns ok, or the last status when no
+  /// back end could: unsupported, busy, fault or hung (see kernels::Status), which takes chunks in device
+  /// memory, or (hung) targets in pinned memory that a device which stopped answering may still write.
   kernels::Status transform(const kernels::Job& job) const noexcept;
   kernels::Status accumulate(const kernels::Job& job) const noexcept;
 
@@ -36,6 +44,8 @@ class Router {
 
   BackendChoice choice_;
   std::size_t threshold_bytes_;
+  std::span<kernels::Backend* const> backends_;
+  Counters* counts_;
 };
 
 }  // namespace ec::codec

@@ -18,20 +18,24 @@ struct ChoiceName {
   std::string_view text;
   BackendChoice choice;
 };
-constexpr std::array<ChoiceName, 5> choice_table{{{"auto", BackendChoice::automatic},
+constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automatic},
                                                   {"cpu", BackendChoice::cpu},
                                                   {"gpu", BackendChoice::gpu},
+                                                  {"x86", BackendChoice::x86},
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 
-constexpr std::array<std::string_view, 6> known_variables{"EC_CUDA_BACKEND",     "EC_CUDA_DEVICE",  "EC_CUDA_THRESHOLD",
-                                                          "EC_CUDA_DEADLINE_MS", "EC_CUDA_RETRY_S", "EC_CUDA_STAGING_BYTES"};
+constexpr std::array<std::string_view, 6> known_variables{"EC_CUDA_BACKEND",   "EC_CUDA_DEVICE",
+                                                          "EC_CUDA_THRESHOLD", "EC_CUDA_DEADLINE_MS",
+                                                          "EC_CUDA_RETRY_S",   "EC_CUDA_STAGING_BYTES"};
 
-std::uint64_t parse_number(const char* variable, std::string_view text, std::uint64_t lowest, std::uint64_t highest,
-                           bool takes_suffix) {
+std::uint64_t parse_number(const char* variable, std::string_view text, std::uint64_t lowest,
+                           std::uint64_t highest, bool takes_suffix) {
   const auto refuse = [&] {
-    return SetupError(EINVAL, fmt::format("{}={} must be a whole number from {} to {}{}", variable, text, lowest, highest,
-                                          takes_suffix ? " bytes; the suffixes K, M and G multiply by powers of 1024" : ""));
+    return SetupError(
+        EINVAL,
+        fmt::format("{}={} must be a whole number from {} to {}{}", variable, text, lowest, highest,
+                    takes_suffix ? " bytes; the suffixes K, M and G multiply by powers of 1024" : ""));
   };
   std::uint64_t value = 0;
   const char* end = text.data() + text.size();
@@ -66,10 +70,11 @@ NodeSettings parse_node_settings(const Environment& environment) {
   if (const char* text = environment("EC_CUDA_BACKEND")) {
     s.backend = parse_backend_choice(text);
     if (!s.backend)
-      throw SetupError(EINVAL, fmt::format("EC_CUDA_BACKEND={} must be one of {}", text, backend_choice_names));
+      throw SetupError(EINVAL,
+                       fmt::format("EC_CUDA_BACKEND={} must be one of {}", text, backend_choice_names));
   }
-  const auto number = [&](const char* variable, std::uint64_t fallback, std::uint64_t lowest, std::uint64_t highest,
-                          bool takes_suffix = false) {
+  const auto number = [&](const char* variable, std::uint64_t fallback, std::uint64_t lowest,
+                          std::uint64_t highest, bool takes_suffix = false) {
     const char* text = environment(variable);
     return text == nullptr ? fallback : parse_number(variable, text, lowest, highest, takes_suffix);
   };
@@ -77,8 +82,8 @@ NodeSettings parse_node_settings(const Environment& environment) {
   s.threshold_bytes = number("EC_CUDA_THRESHOLD", s.threshold_bytes, 0, std::uint64_t{1} << 40, true);
   s.deadline = std::chrono::milliseconds(
       number("EC_CUDA_DEADLINE_MS", static_cast<std::uint64_t>(s.deadline.count()), 1, 600'000));
-  s.retry_after =
-      std::chrono::seconds(number("EC_CUDA_RETRY_S", static_cast<std::uint64_t>(s.retry_after.count()), 0, 86'400));
+  s.retry_after = std::chrono::seconds(
+      number("EC_CUDA_RETRY_S", static_cast<std::uint64_t>(s.retry_after.count()), 0, 86'400));
   s.staging_bytes =
       number("EC_CUDA_STAGING_BYTES", s.staging_bytes, std::uint64_t{1} << 20, std::uint64_t{1} << 40, true);
   return s;

@@ -11,10 +11,10 @@
 namespace ec::codec {
 
 /// automatic: the router decides. cpu: the best CPU back end. gpu: the device wherever it supports the job.
-/// isal, reference: that one. A device that is missing or faulty is replaced by the CPU whatever the choice.
-enum class BackendChoice { automatic, cpu, gpu, isal, reference };
+/// x86, isal, reference: that one. A device that is missing or faulty is replaced by the CPU whatever the choice.
+enum class BackendChoice { automatic, cpu, gpu, x86, isal, reference };
 
-inline constexpr std::string_view backend_choice_names = "auto, cpu, gpu, isal, reference";
+inline constexpr std::string_view backend_choice_names = "auto, cpu, gpu, x86, isal, reference";
 std::optional<BackendChoice> parse_backend_choice(std::string_view text);
 std::string_view name(BackendChoice choice);
 

@@ -1,0 +1,13 @@
+# Writes OUTPUT, a header with the commit that is being built; it is touched only when that changes.
+set(commit unknown)
+execute_process(COMMAND git describe --always --dirty --abbrev=12 WORKING_DIRECTORY ${SOURCE_DIR}
+                OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(failed EQUAL 0 AND described)
+  set(commit ${described})
+endif()
+file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT [[
+#pragma once
+namespace ec::bench {
+inline constexpr const char* commit = "@commit@";
+}
+]])

@@ -1,0 +1,120 @@
+#include "kernels/cuda/device.hpp"
+
+#include <fmt/format.h>
+
+// The fat binary of tile_kernel.cu, linked in as data (cmake/Cuda.cmake).
+extern "C" const unsigned char ec_fatbin_tile_kernel[];
+
+namespace ec::kernels::cuda {
+
+Device::Scope::Scope(const Device& device)
+    : device_(device), result_(device.driver_->ctx_push_current(device.context_)) {}
+
+Device::Scope::~Scope() {
+  CUcontext ignored = nullptr;
+  if (result_ == CUDA_SUCCESS) device_.driver_->ctx_pop_current(&ignored);
+}
+
+Device::Lane::~Lane() {
+  if (stream_ == nullptr) return;
+  std::lock_guard lock(device_->lanes_mutex_);
+  device_->free_lanes_.push_back(stream_);
+}
+
+std::optional<Device::Lane> Device::borrow_lane() {
+  std::lock_guard lock(lanes_mutex_);
+  if (free_lanes_.empty()) return std::nullopt;
+  CUstream stream = free_lanes_.back();
+  free_lanes_.pop_back();
+  return std::optional<Lane>(std::in_place, this, stream);
+}
+
+std::string Device::failed(const char* what, CUresult result) const {
+  return fmt::format("{}: {}", what, driver_->error_name(result));
+}
+
+std::shared_ptr<Device> Device::bring_up(const Options& options, std::string* why) {
+  auto driver = Driver::open(options.driver_library, why);
+  if (!driver) return nullptr;
+  std::shared_ptr<Device> device(new Device(std::move(driver), options));
+  *why = device->open_context();
+  if (!why->empty()) return nullptr;
+  Scope scope(*device);
+  if (scope.result() != CUDA_SUCCESS) {
+    *why = device->failed("cuCtxPushCurrent", scope.result());
+    return nullptr;
+  }
+  *why = device->load_kernels();
+  if (why->empty()) *why = device->make_lanes();
+  return why->empty() ? device : nullptr;
+}
+
+std::string Device::open_context() {
+  const Driver& d = *driver_;
+  if (const auto r = d.init(0); r != CUDA_SUCCESS) return failed("cuInit", r);
+  int count = 0;
+  if (const auto r = d.device_get_count(&count); r != CUDA_SUCCESS) return failed("cuDeviceGetCount", r);
+  if (options_.device >= count)
+    return fmt::format("device {} does not exist: this machine has {} GPU(s)", options_.device, count);
+  if (const auto r = d.device_get(&ordinal_, options_.device); r != CUDA_SUCCESS)
+    return failed("cuDeviceGet", r);
+
+  char name[256] = "";
+  d.device_get_name(name, sizeof name, ordinal_);
+  info_.name = name;
+  info_.ordinal = options_.device;
+  d.driver_get_version(&info_.driver_version);
+  d.device_get_attribute(&info_.compute_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal_);
+  d.device_get_attribute(&info_.compute_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal_);
+  d.device_get_attribute(&info_.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal_);
+
+  if (const auto r = d.primary_ctx_retain(&context_, ordinal_); r != CUDA_SUCCESS) {
+    context_ = nullptr;
+    return failed("cuDevicePrimaryCtxRetain", r);
+  }
+  return {};
+}
+
+std::string Device::load_kernels() {
+  const Driver& d = *driver_;
+  if (const auto r = d.module_load_data(&module_, ec_fatbin_tile_kernel); r != CUDA_SUCCESS) {
+    module_ = nullptr;
+    return failed("cuModuleLoadData", r);
+  }
+  for (unsigned i = 0; i < tile_words.size(); ++i) {
+    const auto name = fmt::format("ec_tile_w{}", 8 * tile_words[i]);
+    if (const auto r = d.module_get_function(&tile_kernels_[i], module_, name.c_str()); r != CUDA_SUCCESS)
+      return failed("cuModuleGetFunction", r);
+  }
+  return {};
+}
+
+std::string Device::make_lanes() {
+  pool_ = std::make_unique<PinnedPool>(*driver_, options_.staging_bytes);
+  for (unsigned i = 0; i < lane_count; ++i) {
+    CUstream stream = nullptr;
+    if (const auto r = driver_->stream_create(&stream, CU_STREAM_NON_BLOCKING); r != CUDA_SUCCESS)
+      return failed("cuStreamCreate", r);
+    free_lanes_.push_back(stream);
+  }
+  return {};
+}
+
+Device::~Device() {
+  if (abandoned_) {
+    pool_.release();
+    driver_.release();
+    return;
+  }
+  if (context_ == nullptr) return;
+  {
+    // After a fault every call here may fail; there is nothing better to do than to go on.
+    Scope scope(*this);
+    for (CUstream stream : free_lanes_) driver_->stream_destroy(stream);
+    pool_.reset();
+    if (module_ != nullptr) driver_->module_unload(module_);
+  }
+  driver_->primary_ctx_release(ordinal_);
+}
+
+}  // namespace ec::kernels::cuda

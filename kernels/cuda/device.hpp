@@ -1,0 +1,141 @@
+// One GPU that is up: context, kernels, streams, pinned memory; and the one place that brings it up and
+// latches it off.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/driver.hpp"
+#include "kernels/cuda/options.hpp"
+#include "kernels/cuda/pinned_pool.hpp"
+
+namespace ec::kernels::cuda {
+
+struct DeviceInfo {
+  std::string name;
+  int ordinal = 0;
+  int compute_major = 0;
+  int compute_minor = 0;
+  int multiprocessors = 0;
+  int driver_version = 0;  ///< as the driver counts: 13000 is CUDA 13.0
+};
+
+/// Word sizes of the tile kernels, in bytes: Device::tile_kernel(i) works on words of tile_words[i].
+inline constexpr std::array<unsigned, 5> tile_words{1, 2, 4, 8, 16};
+
+/// Thread safe. Shared by whoever has work in flight; the last one out tears it down.
+class Device {
+ public:
+  /// Null on failure, with the reason in *why. Takes a fraction of a second (it creates a context).
+  static std::shared_ptr<Device> bring_up(const Options& options, std::string* why);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  /// Makes the device's context current for the life of the scope.
+  class Scope {
+   public:
+    explicit Scope(const Device& device);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    CUresult result() const { return result_; }
+
+   private:
+    const Device& device_;
+    CUresult result_;
+  };
+
+  /// A stream borrowed for one job. If it is abandoned it is never used or destroyed again.
+  class Lane {
+   public:
+    Lane(Device* device, CUstream stream) : device_(device), stream_(stream) {}
+    Lane(Lane&& o) noexcept : device_(o.device_), stream_(std::exchange(o.stream_, nullptr)) {}
+    ~Lane();
+    CUstream stream() const { return stream_; }
+    void abandon() { stream_ = nullptr; }
+
+   private:
+    Device* device_;
+    CUstream stream_;
+  };
+  /// Nothing if every lane is in use.
+  std::optional<Lane> borrow_lane();
+
+  const Driver& driver() const { return *driver_; }
+  const Options& options() const { return options_; }
+  const DeviceInfo& info() const { return info_; }
+  CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
+  PinnedPool& pool() { return *pool_; }
+
+  /// The device stopped answering: nothing of it is ever freed, because freeing could wait for it.
+  void abandon() { abandoned_ = true; }
+
+ private:
+  static constexpr unsigned lane_count = 16;
+
+  Device(std::unique_ptr<const Driver> driver, const Options& options)
+      : driver_(std::move(driver)), options_(options) {}
+  std::string open_context();
+  std::string load_kernels();
+  std::string make_lanes();
+  std::string failed(const char* what, CUresult result) const;
+
+  std::unique_ptr<const Driver> driver_;
+  Options options_;
+  DeviceInfo info_;
+  CUdevice ordinal_ = 0;
+  CUcontext context_ = nullptr;
+  CUmodule module_ = nullptr;
+  std::array<CUfunction, tile_words.size()> tile_kernels_{};
+  std::unique_ptr<PinnedPool> pool_;
+  std::mutex lanes_mutex_;
+  std::vector<CUstream> free_lanes_;
+  std::atomic<bool> abandoned_{false};
+};
+
+/// The device of this process: absent, coming up, up, or latched off after a fault. Thread safe.
+class DeviceSlot {
+ public:
+  static DeviceSlot& instance();
+
+  /// The device if it is up, else null at once: the first call, and one after retry_after has passed since a
+  /// fault, starts bringing it up in a thread of its own. Always null in a child of fork().
+  std::shared_ptr<Device> acquire();
+
+  /// As acquire(), but waits for the device to come up or fail to; *why says why it failed.
+  std::shared_ptr<Device> acquire_waiting(std::string* why);
+
+  /// Takes `device` out of service after a fault, until retry_after has passed. Later calls for it do
+  /// nothing.
+  void latch(const std::shared_ptr<Device>& device, const std::string& reason);
+
+  /// Forgets the device and any latch, so that the next acquire() brings it up anew; for tests and for use
+  /// after configure(). The caller sees to it that no job is in flight.
+  void reset();
+
+ private:
+  DeviceSlot();
+  void rise();
+  void start_rising_locked();
+  std::string last_reason();
+
+  std::mutex mutex_;
+  std::condition_variable risen_;
+  std::shared_ptr<Device> device_;
+  bool rising_ = false;
+  std::string reason_;  // of the last failure
+  std::chrono::steady_clock::time_point retry_at_{};
+  std::thread riser_;
+};
+
+}  // namespace ec::kernels::cuda

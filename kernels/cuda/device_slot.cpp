@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <atomic>
+
+#include "kernels/cuda/device.hpp"
+#include "kernels/cuda/tile_job.hpp"
+
+namespace ec::kernels::cuda {
+namespace {
+
+/// CUDA contexts do not survive fork(), and the slot's mutex may be held by a thread that the child has not.
+std::atomic<bool> in_forked_child{false};
+
+void log(const Options& options, const std::string& line) {
+  if (options.log != nullptr) options.log(line.c_str());
+}
+
+}  // namespace
+
+DeviceSlot::DeviceSlot() {
+  pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; });
+}
+
+DeviceSlot& DeviceSlot::instance() {
+  // Never destroyed: threads of the host may still code while static objects go. Only the thread that brings
+  // the device up is waited for.
+  static DeviceSlot* slot = new DeviceSlot;
+  static struct Joiner {
+    ~Joiner() {
+      if (!in_forked_child && slot->riser_.joinable()) slot->riser_.join();
+    }
+  } joiner;
+  return *slot;
+}
+
+std::shared_ptr<Device> DeviceSlot::acquire() {
+  if (in_forked_child) return nullptr;
+  std::lock_guard lock(mutex_);
+  if (device_) return device_;
+  if (!rising_ && std::chrono::steady_clock::now() >= retry_at_) start_rising_locked();
+  return nullptr;
+}
+
+std::shared_ptr<Device> DeviceSlot::acquire_waiting(std::string* why) {
+  if (in_forked_child) {
+    *why = "this process is a child of fork()";
+    return nullptr;
+  }
+  std::unique_lock lock(mutex_);
+  if (!device_ && !rising_ && std::chrono::steady_clock::now() >= retry_at_) start_rising_locked();
+  risen_.wait(lock, [&] { return !rising_; });
+  if (!device_) *why = reason_;
+  return device_;
+}
+
+void DeviceSlot::start_rising_locked() {
+  // A finished thread only; rise() clears rising_ as its last act.
+  if (riser_.joinable()) riser_.join();
+  rising_ = true;
+  riser_ = std::thread([this] { rise(); });
+}
+
+void DeviceSlot::rise() {
+  const Options options = current_options();
+  std::string why;
+  auto device = Device::bring_up(options, &why);
+  if (device && !self_test(device, &why)) device = nullptr;
+
+  // Said before it is known to others, so that whoever waited finds the line in the log.
+  if (device)
+    log(options,
+        fmt::format("ec_cuda: device {} is up: {}, compute capability {}.{}", device->info().ordinal,
+                    device->info().name, device->info().compute_major, device->info().compute_minor));
+  else if (why != last_reason())
+    log(options, fmt::format("ec_cuda: no device, the CPU codes: {}", why));
+  {
+    std::lock_guard lock(mutex_);
+    if (!device) retry_at_ = std::chrono::steady_clock::now() + options.retry_after;
+    reason_ = why;
+    device_ = std::move(device);
+    rising_ = false;
+  }
+  risen_.notify_all();
+}
+
+std::string DeviceSlot::last_reason() {
+  std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+void DeviceSlot::latch(const std::shared_ptr<Device>& device, const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (device_ != device) return;
+    device_ = nullptr;
+    reason_ = reason;
+    retry_at_ = std::chrono::steady_clock::now() + device->options().retry_after;
+  }
+  log(device->options(), fmt::format("ec_cuda: device {} is latched off for {} s, the CPU codes: {}",
+                                     device->info().ordinal, device->options().retry_after.count(), reason));
+}
+
+void DeviceSlot::reset() {
+  std::unique_lock lock(mutex_);
+  risen_.wait(lock, [&] { return !rising_; });
+  device_ = nullptr;
+  reason_.clear();
+  retry_at_ = {};
+}
+
+}  // namespace ec::kernels::cuda

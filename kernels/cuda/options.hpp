@@ -1,0 +1,30 @@
+// What the device room is told before it is first used.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace ec::kernels::cuda {
+
+struct Options {
+  /// The driver's library as dlopen takes it.
+  std::string driver_library = "libcuda.so.1";
+  /// Ordinal of the GPU.
+  int device = 0;
+  /// Longest wait for one job before the device is given up.
+  std::chrono::milliseconds deadline{2000};
+  /// After a fault, the device is not tried again for this long.
+  std::chrono::seconds retry_after{60};
+  /// Bound on pinned memory for staging, in bytes.
+  std::size_t staging_bytes = std::size_t{256} << 20;
+  /// Called with one line when the device comes up, is latched off, or cannot be brought up (once in a row);
+  /// from any thread. Null: silence.
+  void (*log)(const char* line) = nullptr;
+};
+
+/// Sets the options of this process. Takes effect when the device is next brought up; touches no device.
+void configure(const Options& options);
+Options current_options();
+
+}  // namespace ec::kernels::cuda

@@ -1,0 +1,79 @@
+// A bounded pool of pinned memory: page-locking costs far more than coding a stripe, so blocks are kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/driver.hpp"
+
+namespace ec::kernels::cuda {
+
+class PinnedPool;
+
+/// A block of pinned memory, aligned to a page, returned to its pool on destruction. The pool must outlive
+/// it.
+class PinnedBlock {
+ public:
+  PinnedBlock() = default;
+  PinnedBlock(PinnedBlock&& o) noexcept { swap(o); }
+  PinnedBlock& operator=(PinnedBlock&& o) noexcept {
+    PinnedBlock(std::move(o)).swap(*this);
+    return *this;
+  }
+  ~PinnedBlock();
+
+  std::uint8_t* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  explicit operator bool() const { return data_ != nullptr; }
+
+  /// Gives the memory up for good: a device that stopped answering may still write it.
+  void quarantine();
+
+ private:
+  friend class PinnedPool;
+  PinnedBlock(PinnedPool* pool, std::uint8_t* data, std::size_t size)
+      : pool_(pool), data_(data), size_(size) {}
+  void swap(PinnedBlock& o) noexcept {
+    std::swap(pool_, o.pool_);
+    std::swap(data_, o.data_);
+    std::swap(size_, o.size_);
+  }
+
+  PinnedPool* pool_ = nullptr;
+  std::uint8_t* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Thread safe. allocate() needs the device's context current, as does the destructor; returning a block does
+/// not.
+class PinnedPool {
+ public:
+  /// limit: bytes in all, free, lent and quarantined blocks together.
+  PinnedPool(const Driver& driver, std::size_t limit) : driver_(driver), limit_(limit) {}
+  PinnedPool(const PinnedPool&) = delete;
+  PinnedPool& operator=(const PinnedPool&) = delete;
+  ~PinnedPool();
+
+  /// A block of at least `bytes`, rounded up to a power of two of 64 KiB or more; empty if the bound is
+  /// reached or the driver has no memory.
+  PinnedBlock allocate(std::size_t bytes);
+
+  std::size_t limit() const { return limit_; }
+  std::size_t bytes_held() const;
+
+ private:
+  friend class PinnedBlock;
+  void give_back(std::uint8_t* data, std::size_t size);
+
+  const Driver& driver_;
+  const std::size_t limit_;
+  mutable std::mutex mutex_;
+  std::size_t held_ = 0;
+  std::map<std::size_t, std::vector<std::uint8_t*>> free_;  // by size
+};
+
+}  // namespace ec::kernels::cuda

@@ -1,0 +1,235 @@
+#include "kernels/cuda/tile_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "gf/gf256.hpp"
+#include "kernels/cuda/tile_args.hpp"
+#include "kernels/cuda/tile_shape.hpp"
+
+namespace ec::kernels::cuda {
+namespace {
+
+constexpr std::size_t staging_alignment = 256;
+/// A job takes at most this part of the staging memory, so that others find some.
+constexpr std::size_t staging_share = 4;
+
+/// Waits this long in a loop: a small job takes 16 us, and a sleep at least 50.
+constexpr std::chrono::microseconds spin_time{200};
+constexpr std::chrono::microseconds sleep_time{50};
+/// Added to the deadline for the bytes of a job: 1 GB/s, a fiftieth of what the link does.
+constexpr std::size_t bytes_per_millisecond = 1'000'000;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+
+class TileJob {
+ public:
+  TileJob(const std::shared_ptr<Device>& device, const Job& job, Verb verb)
+      : device_(device), driver_(device->driver()), job_(job), verb_(verb) {}
+
+  Outcome run();
+
+ private:
+  bool is_staged(const Source& s) const { return s.residence == Residence::pageable; }
+  bool is_staged(const Target& t) const {
+    return t.residence == Residence::pageable ||
+           (verb_ == Verb::accumulate && t.residence == Residence::pinned);
+  }
+  bool writes_in_place() const {
+    return std::ranges::any_of(job_.targets, [&](const Target& t) { return !is_staged(t); });
+  }
+  bool plan_slices();
+  void lay_out(std::size_t offset);
+  void copy_in(std::size_t offset, std::size_t bytes);
+  void copy_out(std::size_t offset, std::size_t bytes);
+  Outcome launch(CUstream stream, std::size_t bytes);
+  CUresult launch_rows(CUstream stream, std::size_t bytes, unsigned first, unsigned count);
+  Outcome wait(Device::Lane& lane);
+  Outcome fault(const char* what, CUresult result) const {
+    return {Status::fault, fmt::format("{}: {}", what, driver_.error_name(result))};
+  }
+
+  const std::shared_ptr<Device>& device_;
+  const Driver& driver_;
+  const Job& job_;
+  const Verb verb_;
+  PinnedBlock staging_;
+  std::size_t slice_bytes_ = 0;
+  std::vector<const std::uint8_t*> sources_;  // of the slice at hand, as the device sees them
+  std::vector<std::uint8_t*> targets_;
+};
+
+/// Sets slice_bytes_ and takes staging memory for it; false if there is none.
+bool TileJob::plan_slices() {
+  const auto staged = static_cast<std::size_t>(
+      std::ranges::count_if(job_.sources, [&](const Source& s) { return is_staged(s); }) +
+      std::ranges::count_if(job_.targets, [&](const Target& t) { return is_staged(t); }));
+  slice_bytes_ = job_.bytes;
+  if (staged == 0) return true;
+  const std::size_t largest = std::bit_floor(device_->pool().limit() / staging_share) / staged;
+  slice_bytes_ = std::min(job_.bytes, largest / staging_alignment * staging_alignment);
+  if (slice_bytes_ == 0) return false;
+  // The slices of an accumulate that are done cannot be taken back when a later one fails.
+  if (verb_ == Verb::accumulate && slice_bytes_ < job_.bytes) return false;
+  staging_ = device_->pool().allocate(staged * round_up(slice_bytes_, staging_alignment));
+  return static_cast<bool>(staging_);
+}
+
+void TileJob::lay_out(std::size_t offset) {
+  std::uint8_t* next = staging_.data();
+  const std::size_t stride = round_up(slice_bytes_, staging_alignment);
+  sources_.clear();
+  targets_.clear();
+  for (const Source& s : job_.sources) {
+    sources_.push_back(is_staged(s) ? next : s.data + offset);
+    if (is_staged(s)) next += stride;
+  }
+  for (const Target& t : job_.targets) {
+    targets_.push_back(is_staged(t) ? next : t.data + offset);
+    if (is_staged(t)) next += stride;
+  }
+}
+
+void TileJob::copy_in(std::size_t offset, std::size_t bytes) {
+  for (std::size_t i = 0; i < job_.sources.size(); ++i)
+    if (is_staged(job_.sources[i]))
+      std::memcpy(const_cast<std::uint8_t*>(sources_[i]), job_.sources[i].data + offset, bytes);
+  if (verb_ != Verb::accumulate) return;
+  for (std::size_t i = 0; i < job_.targets.size(); ++i)
+    if (is_staged(job_.targets[i])) std::memcpy(targets_[i], job_.targets[i].data + offset, bytes);
+}
+
+void TileJob::copy_out(std::size_t offset, std::size_t bytes) {
+  for (std::size_t i = 0; i < job_.targets.size(); ++i)
+    if (is_staged(job_.targets[i])) std::memcpy(job_.targets[i].data + offset, targets_[i], bytes);
+}
+
+Outcome TileJob::launch(CUstream stream, std::size_t bytes) {
+  // Wide codes: as many rows a launch as the parameter holds.
+  const auto k = static_cast<unsigned>(job_.sources.size());
+  const auto rows = static_cast<unsigned>(job_.targets.size());
+  unsigned most = rows;
+  while (TileArgs::blob_needed(k, most) > TileArgs::blob_bytes) --most;
+  for (unsigned first = 0; first < rows; first += most)
+    if (const auto r = launch_rows(stream, bytes, first, std::min(most, rows - first)); r != CUDA_SUCCESS)
+      return fault("cuLaunchKernel", r);
+  return {};
+}
+
+CUresult TileJob::launch_rows(CUstream stream, std::size_t bytes, unsigned first, unsigned count) {
+  TileArgs args;
+  args.bytes = bytes;
+  args.sources = static_cast<std::uint32_t>(sources_.size());
+  args.targets = count;
+  args.accumulate = verb_ == Verb::accumulate;
+  std::uint8_t* blob = args.blob;
+  std::memcpy(blob, sources_.data(), 8 * sources_.size());
+  blob += 8 * sources_.size();
+  std::memcpy(blob, targets_.data() + first, 8 * std::size_t{count});
+  blob += 8 * std::size_t{count};
+  for (unsigned r = 0; r < count; ++r) {
+    const auto row = job_.program->matrix().row(first + r);
+    blob = std::copy(row.begin(), row.end(), blob);
+  }
+
+  std::uintptr_t addresses = 0;
+  for (const auto* p : sources_) addresses |= reinterpret_cast<std::uintptr_t>(p);
+  for (unsigned r = 0; r < count; ++r) addresses |= reinterpret_cast<std::uintptr_t>(targets_[first + r]);
+  const std::size_t alignment = std::size_t{1} << std::min(std::countr_zero(addresses), 12);
+  const TileShape s = choose_tile(bytes, args.sources, count, alignment, device_->info().multiprocessors);
+  args.tile_depth = s.depth;
+  void* parameters[] = {&args};
+  return driver_.launch_kernel(device_->tile_kernel(static_cast<unsigned>(std::countr_zero(s.word_bytes))),
+                               s.grid_x, s.grid_y, 1, s.columns, s.row_groups, 1,
+                               static_cast<unsigned>(s.shared_bytes()), stream, parameters, nullptr);
+}
+
+Outcome TileJob::wait(Device::Lane& lane) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto deadline = start + device_->options().deadline +
+                        std::chrono::milliseconds(slice_bytes_ * (job_.sources.size() + job_.targets.size()) /
+                                                  bytes_per_millisecond);
+  for (;;) {
+    const CUresult r = driver_.stream_query(lane.stream());
+    if (r == CUDA_SUCCESS) return {};
+    if (r != CUDA_ERROR_NOT_READY) return fault("the kernel failed", r);
+    const auto now = Clock::now();
+    if (now >= deadline) break;
+    if (now - start < spin_time)
+      relax();
+    else
+      std::this_thread::sleep_for(sleep_time);
+  }
+  // Whatever the kernel may still touch is given up: the stream, the staging memory, the device.
+  lane.abandon();
+  staging_.quarantine();
+  device_->abandon();
+  return {writes_in_place() ? Status::hung : Status::fault,
+          fmt::format("no answer within {} ms",
+                      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - start).count())};
+}
+
+Outcome TileJob::run() {
+  Device::Scope scope(*device_);
+  if (scope.result() != CUDA_SUCCESS) return fault("cuCtxPushCurrent", scope.result());
+  auto lane = device_->borrow_lane();
+  if (!lane || !plan_slices()) return {Status::busy, {}};
+  for (std::size_t offset = 0; offset < job_.bytes; offset += slice_bytes_) {
+    const std::size_t bytes = std::min(slice_bytes_, job_.bytes - offset);
+    lay_out(offset);
+    copy_in(offset, bytes);
+    // A wide code is several launches: when a later one fails, the earlier ones are still waited for.
+    const Outcome launched = launch(lane->stream(), bytes);
+    const Outcome waited = wait(*lane);
+    if (waited.status != Status::ok) return waited;
+    if (launched.status != Status::ok) return launched;
+    copy_out(offset, bytes);
+  }
+  return {};
+}
+
+}  // namespace
+
+Outcome run_tile_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb) {
+  return TileJob(device, job, verb).run();
+}
+
+bool self_test(const std::shared_ptr<Device>& device, std::string* why) {
+  constexpr std::uint8_t coefficient = 0xa7;
+  gf::Matrix matrix(1, 1);
+  matrix(0, 0) = coefficient;
+  const Program program(matrix);
+  std::array<std::uint8_t, 256> in;
+  std::array<std::uint8_t, 256> out{};
+  for (unsigned i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint8_t>(i);
+  const Source source{in.data(), Residence::pageable};
+  const Target target{out.data(), Residence::pageable};
+  const auto outcome =
+      run_tile_job(device, {&program, {&source, 1}, {&target, 1}, in.size()}, Verb::transform);
+  if (outcome.status != Status::ok) {
+    *why = fmt::format("self-test: {}", outcome.reason.empty() ? name(outcome.status) : outcome.reason);
+    return false;
+  }
+  for (unsigned i = 0; i < in.size(); ++i)
+    if (out[i] != gf::mul(coefficient, in[i])) {
+      *why = fmt::format("self-test: {} times {} gave {}", coefficient, i, out[i]);
+      return false;
+    }
+  return true;
+}
+
+}  // namespace ec::kernels::cuda

@@ -1,0 +1,29 @@
+// One job on one device by the tile kernels: staging of what is pageable, launches, and the wait with a
+// deadline.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kernels/backend.hpp"
+#include "kernels/cuda/device.hpp"
+
+namespace ec::kernels::cuda {
+
+enum class Verb { transform, accumulate };
+
+/// What became of a job. `reason` is set for fault and hung, and says what the driver said.
+struct Outcome {
+  Status status = Status::ok;
+  std::string reason;
+};
+
+/// Runs `job` to its end. Pinned and device chunks are read and written in place by the kernel; pageable ones
+/// go through pinned staging in slices. Targets of accumulate in host memory are staged wherever they lie, so
+/// that a fault leaves them as they were. busy if no lane or staging memory is free.
+Outcome run_tile_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb);
+
+/// A small job with a known answer; false, with the reason in *why, if the device does not give it.
+bool self_test(const std::shared_ptr<Device>& device, std::string* why);
+
+}  // namespace ec::kernels::cuda

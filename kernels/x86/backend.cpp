@@ -1,0 +1,108 @@
+#include "kernels/x86/backend.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "gf/generator.hpp"
+#include "kernels/x86/coefficients.hpp"
+#include "kernels/x86/walk.hpp"
+
+namespace ec::kernels::x86 {
+namespace {
+
+bool cpu_has(Isa isa) {
+  switch (isa) {
+    case Isa::gfni512:
+      return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("gfni");
+    case Isa::gfni256:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("gfni");
+    case Isa::avx512:
+      return __builtin_cpu_supports("avx512bw");
+    case Isa::avx2:
+      return __builtin_cpu_supports("avx2");
+  }
+  return false;
+}
+
+Isa best_isa() {
+  for (Isa isa : {Isa::gfni512, Isa::gfni256, Isa::avx512})
+    if (cpu_has(isa)) return isa;
+  return Isa::avx2;
+}
+
+constexpr Form form_of(Isa isa) {
+  return isa == Isa::gfni512 || isa == Isa::gfni256 ? Form::affine : Form::shuffle;
+}
+
+Isa call_kernel(Isa isa, const Call& call) {
+  switch (isa) {
+    case Isa::gfni512:
+      return run_gfni512(call);
+    case Isa::gfni256:
+      return run_gfni256(call);
+    case Isa::avx512:
+      return run_avx512(call);
+    case Isa::avx2:
+      break;
+  }
+  return run_avx2(call);
+}
+
+void clear(const Job& job) {
+  for (const Target& target : job.targets) std::memset(target.data, 0, job.bytes);
+}
+
+}  // namespace
+
+X86::X86(std::string_view name, Isa isa) : name_(name), isa_(isa), runs_here_(cpu_has(isa)) {}
+
+bool X86::supports(const Job& job) const noexcept {
+  return runs_here_ && job.sources.size() <= gf::max_chunks && job.targets.size() <= gf::max_chunks &&
+         host_addressable(job);
+}
+
+Run X86::run(const Job& job, bool accumulate) const noexcept {
+  if (!supports(job)) return {Status::unsupported, isa_};
+  if (job.bytes == 0 || job.targets.empty()) return {Status::ok, isa_};
+  if (job.sources.empty()) {
+    if (!accumulate) clear(job);
+    return {Status::ok, isa_};
+  }
+  const Coefficients* coefficients = coefficients_of(*job.program, form_of(isa_));
+  if (coefficients == nullptr) return {Status::fault, isa_};
+
+  const std::uint8_t* sources[gf::max_chunks];
+  std::uint8_t* targets[gf::max_chunks];
+  const unsigned k = static_cast<unsigned>(job.sources.size());
+  const unsigned rows = static_cast<unsigned>(job.targets.size());
+  for (unsigned s = 0; s < k; ++s) sources[s] = job.sources[s].data;
+  for (unsigned r = 0; r < rows; ++r) targets[r] = job.targets[coefficients->order[r]].data;
+
+  Isa ran = isa_;
+  for (unsigned pass = 0; pass < pass_count(rows); ++pass) {
+    const unsigned first = pass_begin(rows, pass);
+    const unsigned count = pass_begin(rows, pass + 1) - first;
+    ran = call_kernel(
+        isa_,
+        {sources, targets + first, k, count, job.bytes,
+         coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
+         pass == 0 && coefficients->first_is_xor, accumulate, choose_walk(k, count, job.bytes, accumulate)});
+  }
+  return {Status::ok, ran};
+}
+
+X86& backend() noexcept {
+  static X86 best("x86", best_isa());
+  return best;
+}
+
+std::span<Backend* const> variants() noexcept {
+  static X86 gfni512("x86-gfni512", Isa::gfni512);
+  static X86 gfni256("x86-gfni256", Isa::gfni256);
+  static X86 avx512("x86-avx512", Isa::avx512);
+  static X86 avx2("x86-avx2", Isa::avx2);
+  static const std::array<Backend*, 4> list{&gfni512, &gfni256, &avx512, &avx2};
+  return list;
+}
+
+}  // namespace ec::kernels::x86

@@ -1,0 +1,46 @@
+// Our own kernels for x86-64: GFNI or PSHUFB on 256 or 512 bits, picked by what the CPU has.
+#pragma once
+
+#include <span>
+
+#include "kernels/backend.hpp"
+#include "kernels/x86/kernel.hpp"
+
+namespace ec::kernels::x86 {
+
+struct Run {
+  Status status;
+  Isa isa;  ///< what coded the bytes, as the code that ran says itself; meaningless if nothing was coded
+};
+
+/// Takes every job in host memory of at most 255 sources and 255 targets, where the CPU has the instructions.
+/// Allocates only when a program is first used; Status::fault when memory for its coefficients cannot be had.
+class X86 final : public Backend {
+ public:
+  X86(std::string_view name, Isa isa);
+
+  std::string_view name() const noexcept override { return name_; }
+  bool supports(const Job& job) const noexcept override;
+  Status transform(const Job& job) noexcept override { return run(job, false).status; }
+  Status accumulate(const Job& job) noexcept override { return run(job, true).status; }
+
+  Isa isa() const noexcept { return isa_; }
+  /// Whether this CPU, and the operating system, have the instructions.
+  bool runs_here() const noexcept { return runs_here_; }
+  /// transform or accumulate, telling what ran.
+  Run run(const Job& job, bool accumulate) const noexcept;
+
+ private:
+  std::string_view name_;
+  Isa isa_;
+  bool runs_here_;
+};
+
+/// "x86": the best instruction set of this CPU. Supports nothing if the CPU has none of them.
+X86& backend() noexcept;
+
+/// Each instruction set by itself: x86-gfni512, x86-gfni256, x86-avx512, x86-avx2. Those that this CPU lacks
+/// support nothing.
+std::span<Backend* const> variants() noexcept;
+
+}  // namespace ec::kernels::x86

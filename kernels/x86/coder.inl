@@ -1,0 +1,303 @@
+// The one loop nest of all instruction sets, a template over their vectors. Included by their translation
+// units inside an unnamed namespace, so that nothing of it is shared with other units.
+//
+// A block is `vectors` vectors of every row of a group: its accumulators stay in registers while all sources
+// of the pass go by. Sources are taken in tiles because chunks that lie a power of two apart share the sets
+// of the first-level cache: a few sources at a time fit, all at once do not. Partial sums wait in `sums`.
+
+constexpr unsigned max_sources = 255;
+
+/// A group of rows over a group of sources.
+struct Pass {
+  const uint8_t* const* sources;
+  const uint8_t* const* ahead;  ///< what to fetch while source s is used; null: nothing
+  unsigned source_count;
+  const uint8_t* coefficients;
+  const uint8_t* const* in;  ///< where the rows' sums are; null: they are zero
+  uint8_t* const* out;
+  size_t in_origin;  ///< offset in the chunk of what `in` points to
+  size_t out_origin;
+  bool stream;
+  unsigned share;   ///< of `shares` passes over the same bytes of the same sources,
+  unsigned shares;  ///< each fetches ahead in every shares-th block
+};
+
+/// Whole vectors.
+template <class T>
+struct Whole {
+  static typename T::Vector load(const uint8_t* at) { return T::load(at); }
+  static typename T::Vector sum(const uint8_t* at) { return T::load(at); }
+  static void store(uint8_t* at, typename T::Vector v) { T::store(at, v); }
+};
+
+template <class T, unsigned rows, bool first_is_xor, unsigned vectors, bool fetch, class Io>
+[[gnu::always_inline]] inline void code_block(const Pass& pass, size_t at, const Io& io) {
+  using Vector = typename T::Vector;
+  Vector sums[rows][vectors];
+#pragma GCC unroll 8
+  for (unsigned r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+    for (unsigned v = 0; v < vectors; ++v)
+      sums[r][v] = pass.in == nullptr ? T::zero() : io.sum(pass.in[r] + (at - pass.in_origin) + v * T::width);
+
+  const uint8_t* coefficients = pass.coefficients;
+  unsigned s = 0;
+  if constexpr (T::pairs) {
+    for (; s + 2 <= pass.source_count; s += 2) {
+      const uint8_t* first = pass.sources[s] + at;
+      const uint8_t* second = pass.sources[s + 1] + at;
+      if constexpr (fetch) {
+#pragma GCC unroll 8
+        for (unsigned v = 0; v < vectors * T::width; v += 64) {
+          _mm_prefetch(pass.ahead[s] + at + v, _MM_HINT_T0);
+          _mm_prefetch(pass.ahead[s + 1] + at + v, _MM_HINT_T0);
+        }
+      }
+      typename T::Prepared a[vectors], b[vectors];
+#pragma GCC unroll 8
+      for (unsigned v = 0; v < vectors; ++v) {
+        a[v] = T::prepare(io.load(first + v * T::width));
+        b[v] = T::prepare(io.load(second + v * T::width));
+        if constexpr (first_is_xor) sums[0][v] = T::add(sums[0][v], a[v].value, b[v].value);
+      }
+#pragma GCC unroll 8
+      for (unsigned r = first_is_xor; r < rows; ++r) {
+        const auto fa = T::factor(coefficients + r * T::coefficient_bytes);
+        const auto fb = T::factor(coefficients + (rows + r) * T::coefficient_bytes);
+#pragma GCC unroll 8
+        for (unsigned v = 0; v < vectors; ++v)
+          sums[r][v] = T::add(sums[r][v], T::product(fa, a[v]), T::product(fb, b[v]));
+      }
+      coefficients += 2 * rows * T::coefficient_bytes;
+    }
+  }
+  for (; s < pass.source_count; ++s) {
+    const uint8_t* source = pass.sources[s] + at;
+    if constexpr (fetch) {
+#pragma GCC unroll 8
+      for (unsigned v = 0; v < vectors * T::width; v += 64) _mm_prefetch(pass.ahead[s] + at + v, _MM_HINT_T0);
+    }
+    typename T::Prepared a[vectors];
+#pragma GCC unroll 8
+    for (unsigned v = 0; v < vectors; ++v) {
+      a[v] = T::prepare(io.load(source + v * T::width));
+      if constexpr (first_is_xor) sums[0][v] = T::add(sums[0][v], a[v].value);
+    }
+#pragma GCC unroll 8
+    for (unsigned r = first_is_xor; r < rows; ++r) {
+      const auto factor = T::factor(coefficients + r * T::coefficient_bytes);
+#pragma GCC unroll 8
+      for (unsigned v = 0; v < vectors; ++v) sums[r][v] = T::multiply_add(sums[r][v], factor, a[v]);
+    }
+    coefficients += rows * T::coefficient_bytes;
+  }
+
+#pragma GCC unroll 8
+  for (unsigned r = 0; r < rows; ++r) {
+    uint8_t* out = pass.out[r] + (at - pass.out_origin);
+#pragma GCC unroll 8
+    for (unsigned v = 0; v < vectors; ++v) {
+      if (pass.stream)
+        T::stream(out + v * T::width, sums[r][v]);
+      else
+        io.store(out + v * T::width, sums[r][v]);
+    }
+  }
+}
+
+/// Bytes [begin, end) of a pass; a whole number of vectors.
+template <class T, unsigned rows, bool first_is_xor>
+void code_range(const Pass& pass, size_t begin, size_t end) {
+  constexpr unsigned vectors = T::vectors(rows);
+  constexpr size_t block = vectors * T::width;
+  const Whole<T> io;
+  size_t at = begin;
+  if (pass.ahead != nullptr) {
+    for (unsigned turn = pass.share; at + block <= end; at += block) {
+      if (turn == 0) {
+        code_block<T, rows, first_is_xor, vectors, true>(pass, at, io);
+        turn = pass.shares;
+      } else {
+        code_block<T, rows, first_is_xor, vectors, false>(pass, at, io);
+      }
+      --turn;
+    }
+  } else {
+    for (; at + block <= end; at += block) code_block<T, rows, first_is_xor, vectors, false>(pass, at, io);
+  }
+  for (; at < end; at += T::width) code_block<T, rows, first_is_xor, 1, false>(pass, at, io);
+}
+
+/// The bytes from `at` on that are less than a vector; `io` knows how many.
+template <class T, unsigned rows, bool first_is_xor, class Io>
+void code_rest(const Pass& pass, size_t at, const Io& io) {
+  code_block<T, rows, first_is_xor, 1, false>(pass, at, io);
+}
+
+template <bool... flags>
+struct Flags {};
+
+/// Calls f.template operator()<rows, first_is_xor>() for the two given at run time.
+template <class F>
+[[gnu::always_inline]] inline void with_shape(unsigned rows, bool first_is_xor, F&& f) {
+  static_assert(max_group_rows == 6);
+  switch (rows * 2 + first_is_xor) {
+    case 2:
+      return f.template operator()<1, false>();
+    case 3:
+      return f.template operator()<1, true>();
+    case 4:
+      return f.template operator()<2, false>();
+    case 5:
+      return f.template operator()<2, true>();
+    case 6:
+      return f.template operator()<3, false>();
+    case 7:
+      return f.template operator()<3, true>();
+    case 8:
+      return f.template operator()<4, false>();
+    case 9:
+      return f.template operator()<4, true>();
+    case 10:
+      return f.template operator()<5, false>();
+    case 11:
+      return f.template operator()<5, true>();
+    case 12:
+      return f.template operator()<6, false>();
+    case 13:
+      return f.template operator()<6, true>();
+  }
+  __builtin_unreachable();
+}
+
+template <class T>
+class Coder {
+ public:
+  explicit Coder(const Call& call) : call_(call), groups_(group_count(call.target_count)) {}
+
+  void run() {
+    size_t begin = 0;
+    const bool stream = call_.walk.stream && !call_.accumulate && can_stream(begin);
+    if (begin != 0) each_group([&](unsigned g) { all_sources(g, 0, 64, false); });
+    const size_t whole = (call_.bytes - begin) / T::width * T::width;
+    if (call_.walk.tile_bytes == 0)
+      each_group([&](unsigned g) { all_sources(g, begin, begin + whole, stream); });
+    else
+      walk_tiles(begin, begin + whole, stream);
+    if (const size_t rest = call_.bytes - begin - whole; rest != 0) code_tail(begin + whole, rest);
+    if (stream) _mm_sfence();
+  }
+
+ private:
+  /// Streaming stores want aligned addresses: sets `head` to what lies before the first one, if that is the
+  /// same for all targets. The 64 bytes there are coded twice, by ordinary stores first.
+  bool can_stream(size_t& head) const {
+    const size_t misfit = reinterpret_cast<uintptr_t>(call_.targets[0]) % 64;
+    for (unsigned t = 1; t < call_.target_count; ++t)
+      if (reinterpret_cast<uintptr_t>(call_.targets[t]) % 64 != misfit) return false;
+    if (call_.bytes < 64) return false;
+    head = misfit == 0 ? 0 : 64 - misfit;
+    return true;
+  }
+
+  template <class F>
+  void each_group(F&& f) const {
+    for (unsigned g = 0; g < groups_; ++g) f(g);
+  }
+
+  unsigned first_row(unsigned g) const { return group_begin(call_.target_count, g); }
+  unsigned rows(unsigned g) const { return first_row(g + 1) - first_row(g); }
+  bool starts_with_xor(unsigned g) const { return g == 0 && call_.first_is_xor; }
+  const uint8_t* coefficients(unsigned g, unsigned source) const {
+    return call_.coefficients +
+           (size_t{first_row(g)} * call_.source_count + size_t{rows(g)} * source) * T::coefficient_bytes;
+  }
+
+  Pass pass_over_all(unsigned g) const {
+    uint8_t* const* targets = call_.targets + first_row(g);
+    return {call_.sources,
+            nullptr,
+            call_.source_count,
+            coefficients(g, 0),
+            call_.accumulate ? targets : nullptr,
+            targets,
+            0,
+            0,
+            false,
+            0,
+            1};
+  }
+
+  void all_sources(unsigned g, size_t begin, size_t end, bool stream) const {
+    Pass pass = pass_over_all(g);
+    pass.stream = stream;
+    code(g, pass, begin, end);
+  }
+
+  void code(unsigned g, const Pass& pass, size_t begin, size_t end) const {
+    with_shape(rows(g), starts_with_xor(g), [&]<unsigned rows, bool first_is_xor>() {
+      code_range<T, rows, first_is_xor>(pass, begin, end);
+    });
+  }
+
+  void code_tail(size_t at, size_t rest) const {
+    T::with_rest(call_, rest, [&](const auto& io) {
+      each_group([&](unsigned g) {
+        Pass pass = pass_over_all(g);
+        if (io.sums_from_targets) pass.in = pass.out;
+        with_shape(rows(g), starts_with_xor(g), [&]<unsigned rows, bool first_is_xor>() {
+          code_rest<T, rows, first_is_xor>(pass, at, io);
+        });
+      });
+    });
+  }
+
+  void walk_tiles(size_t begin, size_t end, bool stream) const {
+    alignas(64) uint8_t sums[max_pass_rows * max_tile_bytes];
+    uint8_t* sum_rows[max_pass_rows];
+    for (unsigned r = 0; r < call_.target_count; ++r) sum_rows[r] = sums + r * call_.walk.tile_bytes;
+    const uint8_t* ahead[max_sources];
+    fill_ahead(ahead);
+
+    const unsigned k = call_.source_count;
+    const unsigned source_groups = (k + call_.walk.group_sources - 1) / call_.walk.group_sources;
+    for (size_t tile = begin; tile < end; tile += call_.walk.tile_bytes) {
+      const size_t tile_end = end - tile < call_.walk.tile_bytes ? end : tile + call_.walk.tile_bytes;
+      for (unsigned part = 0; part < source_groups; ++part) {
+        const unsigned first = k * part / source_groups;
+        const unsigned count = k * (part + 1) / source_groups - first;
+        const bool is_first = part == 0;
+        const bool is_last = part + 1 == source_groups;
+        for (unsigned g = 0; g < groups_; ++g) {
+          uint8_t* const* targets = call_.targets + first_row(g);
+          uint8_t* const* kept = sum_rows + first_row(g);
+          Pass pass;
+          pass.sources = call_.sources + first;
+          pass.ahead = call_.walk.ahead == 0 ? nullptr : ahead + first;
+          pass.source_count = count;
+          pass.coefficients = coefficients(g, first);
+          pass.in = !is_first ? kept : call_.accumulate ? targets : nullptr;
+          pass.in_origin = is_first ? 0 : tile;
+          pass.out = is_last ? targets : kept;
+          pass.out_origin = is_last ? 0 : tile;
+          pass.stream = is_last && stream;
+          pass.share = g;
+          pass.shares = groups_;
+          code(g, pass, tile, tile_end);
+        }
+      }
+    }
+  }
+
+  /// Beside each source the one that is `ahead` places later, in the next tile where the order of use wraps.
+  void fill_ahead(const uint8_t** ahead) const {
+    const unsigned k = call_.source_count;
+    for (unsigned s = 0; s < k; ++s) {
+      const unsigned place = s + call_.walk.ahead;
+      ahead[s] = call_.sources[place % k] + place / k * call_.walk.tile_bytes;
+    }
+  }
+
+  const Call& call_;
+  unsigned groups_;
+};

@@ -1,0 +1,84 @@
+#include "kernels/x86/coefficients.hpp"
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <numeric>
+
+#include "gf/gf256.hpp"
+
+namespace ec::kernels::x86 {
+namespace {
+
+/// One expanded coefficient for each element of the field.
+template <std::size_t bytes>
+using Expanded = std::array<std::array<std::uint8_t, bytes>, 256>;
+
+/// The bit matrix of multiplication by c as GF2P8AFFINEQB takes it: byte 7 - i holds, in bit j, whether bit j
+/// of the factor enters bit i of the product.
+consteval Expanded<affine_bytes> make_affine() {
+  Expanded<affine_bytes> all{};
+  for (unsigned c = 0; c < 256; ++c)
+    for (unsigned j = 0; j < 8; ++j) {
+      const unsigned column = gf::mul(static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(1u << j));
+      for (unsigned i = 0; i < 8; ++i)
+        all[c][7 - i] = static_cast<std::uint8_t>(all[c][7 - i] | (column >> i & 1u) << j);
+    }
+  return all;
+}
+
+/// c times 0, 1, .., 15, then c times 0, 16, .., 240.
+consteval Expanded<shuffle_bytes> make_shuffle() {
+  Expanded<shuffle_bytes> all{};
+  for (unsigned c = 0; c < 256; ++c)
+    for (unsigned nibble = 0; nibble < 16; ++nibble) {
+      all[c][nibble] = gf::mul(static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(nibble));
+      all[c][16 + nibble] = gf::mul(static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(nibble << 4));
+    }
+  return all;
+}
+
+constexpr Expanded<affine_bytes> affine = make_affine();
+constexpr Expanded<shuffle_bytes> shuffle = make_shuffle();
+
+bool all_ones(std::span<const std::uint8_t> row) {
+  return std::ranges::all_of(row, [](auto c) { return c == 1; });
+}
+
+}  // namespace
+
+Coefficients::Coefficients(const gf::Matrix& matrix, Form form) : order(matrix.rows()) {
+  std::iota(order.begin(), order.end(), std::uint8_t{0});
+  const auto ones = std::ranges::find_if(order, [&](auto r) { return all_ones(matrix.row(r)); });
+  first_is_xor = ones != order.end();
+  if (first_is_xor) std::iter_swap(order.begin(), ones);
+
+  bytes.resize(matrix.cells().size() * coefficient_bytes(form));
+  form == Form::affine ? lay_out(matrix, affine) : lay_out(matrix, shuffle);
+}
+
+template <class Table>
+void Coefficients::lay_out(const gf::Matrix& matrix, const Table& table) {
+  std::uint8_t* at = bytes.data();
+  for (unsigned pass = 0; pass < pass_count(matrix.rows()); ++pass) {
+    const unsigned first = pass_begin(matrix.rows(), pass);
+    const unsigned rows = pass_begin(matrix.rows(), pass + 1) - first;
+    for (unsigned g = 0; g < group_count(rows); ++g)
+      for (unsigned s = 0; s < matrix.cols(); ++s)
+        for (unsigned r = group_begin(rows, g); r < group_begin(rows, g + 1); ++r)
+          at = std::ranges::copy(table[matrix(order[first + r], s)], at).out;
+  }
+}
+
+const Coefficients* coefficients_of(const Program& program, Form form) noexcept {
+  const auto slot = form == Form::affine ? ExpansionSlot::x86_affine : ExpansionSlot::x86_shuffle;
+  return static_cast<const Coefficients*>(program.expansion(slot, [&]() -> std::unique_ptr<Coefficients> {
+    try {
+      return std::make_unique<Coefficients>(program.matrix(), form);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }));
+}
+
+}  // namespace ec::kernels::x86

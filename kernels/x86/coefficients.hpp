@@ -1,0 +1,41 @@
+// A matrix as the x86 kernels read it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/program.hpp"
+#include "kernels/x86/kernel.hpp"
+
+namespace ec::kernels::x86 {
+
+/// affine: for GFNI, affine_bytes a coefficient. shuffle: for PSHUFB, shuffle_bytes a coefficient.
+enum class Form { affine, shuffle };
+
+constexpr std::size_t coefficient_bytes(Form form) {
+  return form == Form::affine ? affine_bytes : shuffle_bytes;
+}
+
+/// Immutable once made.
+struct Coefficients final : Expansion {
+  /// Throws std::bad_alloc.
+  Coefficients(const gf::Matrix& matrix, Form form);
+
+  std::vector<std::uint8_t> order;  ///< row r of the kernels makes target order[r]; a row of ones comes first
+  bool first_is_xor = false;        ///< every coefficient of the first row is one
+  std::vector<std::uint8_t> bytes;  ///< pass by pass, each laid out as Call::coefficients asks
+
+ private:
+  template <class Table>
+  void lay_out(const gf::Matrix& matrix, const Table& table);
+};
+
+/// Rows beyond max_pass_rows are coded in several passes, as equal as can be.
+constexpr unsigned pass_count(unsigned rows) { return (rows + max_pass_rows - 1) / max_pass_rows; }
+constexpr unsigned pass_begin(unsigned rows, unsigned pass) { return rows * pass / pass_count(rows); }
+
+/// The program's coefficients in that form, made on first use; null if memory ran out.
+const Coefficients* coefficients_of(const Program& program, Form form) noexcept;
+
+}  // namespace ec::kernels::x86

@@ -1,0 +1,57 @@
+// What common code and the translation units built for one instruction set say to each other.
+// Those units include nothing else of ours, and no standard header that defines inline functions: a function
+// with vague linkage compiled there could replace the baseline's at link time and run where it must not.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace ec::kernels::x86 {
+
+/// Best first. gfni256 and avx2 need no more than 256-bit registers.
+enum class Isa : unsigned char { gfni512, gfni256, avx512, avx2 };
+
+/// Targets are coded in groups of rows whose accumulators stay in registers, as equal as can be:
+/// group g holds rows group_begin(rows, g) up to group_begin(rows, g + 1).
+static constexpr unsigned max_group_rows = 6;
+static constexpr unsigned group_count(unsigned rows) { return (rows + max_group_rows - 1) / max_group_rows; }
+static constexpr unsigned group_begin(unsigned rows, unsigned g) { return rows * g / group_count(rows); }
+
+/// Rows coded in one pass over the sources; more are coded in several passes.
+static constexpr unsigned max_pass_rows = 32;
+/// Longest tile: the partial sums of max_pass_rows of them are kept on the stack.
+static constexpr size_t max_tile_bytes = 1024;
+
+/// Bytes of one expanded coefficient: an 8 x 8 bit matrix, or the products of both nibbles.
+static constexpr size_t affine_bytes = 8;
+static constexpr size_t shuffle_bytes = 32;
+
+/// How the data is walked. Tiles of tile_bytes of every source; in a tile, group_sources sources at a time.
+struct Walk {
+  size_t tile_bytes = 0;  ///< a multiple of 256, at most max_tile_bytes; 0: no tiles, all sources at once
+  unsigned group_sources = 0;  ///< at least 1 where there are tiles
+  unsigned ahead = 0;   ///< fetch the tile of the source that many places later, in the order of use; 0: none
+  bool stream = false;  ///< write targets past the cache
+};
+
+/// targets ^= or = coefficients . sources. 1 <= target_count <= max_pass_rows, 1 <= source_count <= 255,
+/// bytes >= 1.
+struct Call {
+  const uint8_t* const* sources;
+  uint8_t* const* targets;
+  unsigned source_count;
+  unsigned target_count;
+  size_t bytes;
+  const uint8_t* coefficients;  ///< group of rows by group; in it source by source; in it row by row
+  bool first_is_xor;            ///< every coefficient of row 0 is one
+  bool accumulate;
+  Walk walk;
+};
+
+/// Each returns the instruction set its own translation unit was built for.
+Isa run_gfni512(const Call& call) noexcept;
+Isa run_gfni256(const Call& call) noexcept;
+Isa run_avx512(const Call& call) noexcept;
+Isa run_avx2(const Call& call) noexcept;
+
+}  // namespace ec::kernels::x86

@@ -1,0 +1,27 @@
+// What both 512-bit instruction sets share. Included inside an unnamed namespace.
+
+struct Vector512 {
+  using Vector = __m512i;
+  static constexpr size_t width = 64;
+
+  static Vector zero() { return _mm512_setzero_si512(); }
+  static Vector load(const uint8_t* at) { return _mm512_loadu_si512(at); }
+  static void store(uint8_t* at, Vector v) { _mm512_storeu_si512(at, v); }
+  static void stream(uint8_t* at, Vector v) { _mm512_stream_si512(reinterpret_cast<__m512i*>(at), v); }
+  static Vector add(Vector a, Vector b) { return _mm512_xor_si512(a, b); }
+  static Vector add(Vector a, Vector b, Vector c) { return _mm512_ternarylogic_epi64(a, b, c, 0x96); }
+
+  /// Less than a vector: lanes past the end are neither read nor written.
+  struct Masked {
+    static constexpr bool sums_from_targets = false;
+    __mmask64 lanes;
+    Vector load(const uint8_t* at) const { return _mm512_maskz_loadu_epi8(lanes, at); }
+    Vector sum(const uint8_t* at) const { return load(at); }
+    void store(uint8_t* at, Vector v) const { _mm512_mask_storeu_epi8(at, lanes, v); }
+  };
+
+  template <class F>
+  static void with_rest(const Call&, size_t rest, F&& f) {
+    f(Masked{(__mmask64{1} << rest) - 1});
+  }
+};

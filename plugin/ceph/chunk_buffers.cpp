@@ -1,0 +1,84 @@
+#include "plugin/ceph/chunk_buffers.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace ec::ceph {
+namespace {
+
+using ::ceph::bufferlist;
+using ::ceph::bufferptr;
+
+/// Below this mean length of a piece a copy into one buffer is cheaper than a kernel call for each segment.
+constexpr unsigned smallest_mean_piece = 2048;
+
+bool worth_walking(const bufferlist& list) {
+  return list.get_num_buffers() <= 1 || list.length() / list.get_num_buffers() >= smallest_mean_piece;
+}
+
+}  // namespace
+
+bufferptr make_buffer(unsigned bytes) {
+  return bufferptr(::ceph::buffer::create_aligned(bytes, buffer_alignment));
+}
+
+void ChunkCutter::skip_finished_pieces() {
+  while (piece_ != end_ && offset_ == piece_->length()) {
+    ++piece_;
+    offset_ = 0;
+  }
+}
+
+bufferptr ChunkCutter::next(unsigned bytes) {
+  skip_finished_pieces();
+  if (piece_ == end_ || piece_->length() - offset_ < bytes) return gather(bytes);
+  bufferptr shared(*piece_, offset_, bytes);
+  offset_ += bytes;
+  return shared;
+}
+
+bufferptr ChunkCutter::gather(unsigned bytes) {
+  bufferptr copy = make_buffer(bytes);
+  unsigned done = 0;
+  for (skip_finished_pieces(); done < bytes && piece_ != end_; skip_finished_pieces()) {
+    const unsigned n = std::min(bytes - done, piece_->length() - offset_);
+    std::memcpy(copy.c_str() + done, piece_->c_str() + offset_, n);
+    done += n;
+    offset_ += n;
+  }
+  std::memset(copy.c_str() + done, 0, bytes - done);
+  return copy;
+}
+
+SegmentWalker::SegmentWalker(std::span<const bufferlist* const> lists) : cursors_(lists.size()) {
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    Cursor& cursor = cursors_[i];
+    cursor.list = *lists[i];
+    if (!worth_walking(cursor.list)) cursor.list.rebuild();
+    cursor.piece = std::as_const(cursor.list).buffers().begin();
+  }
+}
+
+std::size_t SegmentWalker::next(std::span<kernels::Source> sources) {
+  unsigned segment = UINT32_MAX;
+  for (Cursor& c : cursors_) {
+    while (c.piece != std::as_const(c.list).buffers().end() && c.offset == c.piece->length()) {
+      ++c.piece;
+      c.offset = 0;
+    }
+    if (c.piece == std::as_const(c.list).buffers().end()) return 0;
+    segment = std::min(segment, c.piece->length() - c.offset);
+  }
+  for (std::size_t i = 0; i < cursors_.size(); ++i) {
+    sources[i] = {bytes_of(*cursors_[i].piece) + cursors_[i].offset, kernels::Residence::pageable};
+    cursors_[i].offset += segment;
+  }
+  return segment;
+}
+
+const std::uint8_t* contiguous_bytes(const bufferlist& list) {
+  return list.get_num_buffers() == 1 ? bytes_of(list.front()) : nullptr;
+}
+
+}  // namespace ec::ceph

@@ -1,0 +1,66 @@
+// Between bufferlists, in any number of pieces, and chunks that kernels read and write.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "kernels/region.hpp"
+#include "rados/buffer.h"
+
+namespace ec::ceph {
+
+/// Alignment in bytes of every buffer made here: a vector register of AVX-512, and a cache line.
+inline constexpr unsigned buffer_alignment = 64;
+
+/// A new buffer of `bytes`, contents undefined. Throws ceph::buffer::bad_alloc.
+::ceph::bufferptr make_buffer(unsigned bytes);
+
+/// A cursor that cuts a bufferlist into consecutive chunks. The list must outlive it unchanged.
+class ChunkCutter {
+ public:
+  explicit ChunkCutter(const ::ceph::bufferlist& list)
+      : piece_(list.buffers().begin()), end_(list.buffers().end()) {}
+
+  /// The next `bytes` as one contiguous buffer, shared with the list where it lies in one piece, otherwise
+  /// copied; past the end of the list it is filled with zeros.
+  ::ceph::bufferptr next(unsigned bytes);
+
+ private:
+  using Pieces = ::ceph::bufferlist::buffers_t;
+
+  ::ceph::bufferptr gather(unsigned bytes);
+  void skip_finished_pieces();
+
+  Pieces::const_iterator piece_;
+  Pieces::const_iterator end_;
+  unsigned offset_ = 0;
+};
+
+inline const std::uint8_t* bytes_of(const ::ceph::bufferptr& p) {
+  return reinterpret_cast<const std::uint8_t*>(p.c_str());
+}
+
+/// Walks several bufferlists of equal length together, in segments that are contiguous in each.
+class SegmentWalker {
+ public:
+  /// The lists must outlive the walker unchanged. Lists in many small pieces are copied into one buffer
+  /// first, because a segment costs a call.
+  explicit SegmentWalker(std::span<const ::ceph::bufferlist* const> lists);
+
+  /// Points sources[i] at the next segment of list i; its bytes, or 0 at the end.
+  std::size_t next(std::span<kernels::Source> sources);
+
+ private:
+  struct Cursor {
+    ::ceph::bufferlist list;
+    ::ceph::bufferlist::buffers_t::const_iterator piece;
+    unsigned offset = 0;
+  };
+  std::vector<Cursor> cursors_;
+};
+
+/// The bytes of a list that is one piece, or null.
+const std::uint8_t* contiguous_bytes(const ::ceph::bufferlist& list);
+
+}  // namespace ec::ceph

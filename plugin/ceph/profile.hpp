@@ -1,0 +1,33 @@
+// The profile of a pool: parsed, checked, and completed with its defaults.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ceph/classic.h"
+#include "gf/generator.hpp"
+#include "plugin/codec/settings.hpp"
+
+namespace ec::ceph {
+
+/// What a profile says. `mapping[i]` is the shard that holds chunk i (data chunks first); empty for i == i.
+struct PoolProfile {
+  unsigned k = 7;
+  unsigned m = 3;
+  gf::Technique technique = gf::Technique::reed_sol_van;
+  codec::BackendChoice backend = codec::BackendChoice::automatic;
+  std::vector<int> mapping;
+  std::string crush_root;
+  std::string crush_failure_domain;
+  std::string crush_device_class;
+};
+
+/// Parses `profile` and writes every default back into it. Keys: k, m, technique, backend, mapping,
+/// crush-root, crush-failure-domain, crush-device-class; further keys of Ceph's own (plugin, directory,
+/// stripe_unit, and those that start with crush- or ruleset-) are left to it. Throws codec::SetupError:
+/// EINVAL for an unknown key, a number that is none, a shape that cannot be coded, a mapping that does not
+/// fit, or a stripe_unit whose stripe does not fit 32 bits; ENOENT for an unknown technique or back end. The
+/// text names key, value and what is allowed.
+PoolProfile parse_profile(::ceph::ErasureCodeProfile& profile);
+
+}  // namespace ec::ceph

@@ -1,0 +1,41 @@
+// A back end under the test's control, to see what the Router does with every answer.
+#pragma once
+
+#include <atomic>
+#include <string_view>
+
+#include "kernels/reference/reference.hpp"
+
+namespace ec::test {
+
+/// Answers `answer`; when that is ok it has really done the job. A spoiling one scrambles the targets of a
+/// transform before it reports a fault, as the contract allows.
+class FakeBackend final : public kernels::Backend {
+ public:
+  FakeBackend(std::string_view name, kernels::Status answer) : name_(name), answer_(answer) {}
+
+  std::string_view name() const noexcept override { return name_; }
+  bool supports(const kernels::Job&) const noexcept override {
+    return answer_ != kernels::Status::unsupported;
+  }
+  kernels::Status transform(const kernels::Job& job) noexcept override {
+    ++calls_;
+    if (answer_ == kernels::Status::ok) return kernels::reference_backend().transform(job);
+    if (answer_ == kernels::Status::fault || answer_ == kernels::Status::hung)
+      for (const auto& target : job.targets)
+        for (std::size_t i = 0; i < job.bytes; ++i) target.data[i] = 0xee;
+    return answer_;
+  }
+  kernels::Status accumulate(const kernels::Job& job) noexcept override {
+    ++calls_;
+    return answer_ == kernels::Status::ok ? kernels::reference_backend().accumulate(job) : answer_;
+  }
+  unsigned calls() const { return calls_; }
+
+ private:
+  std::string_view name_;
+  kernels::Status answer_;
+  std::atomic<unsigned> calls_{0};
+};
+
+}  // namespace ec::test

@@ -1,0 +1,60 @@
+// A fixture whose device is the emulated driver, fresh for each test.
+#pragma once
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kernels/cuda/backend.hpp"
+#include "tests/emulated_driver/control.hpp"
+
+namespace ec::test {
+
+class EmulatedDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    // The driver is never closed by the device room; here it stays open for the whole run.
+    void* handle = dlopen(EC_EMULATED_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(handle, nullptr) << dlerror();
+    const auto find =
+        reinterpret_cast<const emulated::Control* (*)()>(dlsym(handle, "emulated_driver_control"));
+    ASSERT_NE(find, nullptr);
+    driver_ = find();
+    driver_->reset();
+    log_.clear();
+    use(options());
+  }
+  void TearDown() override {
+    kernels::cuda::DeviceSlot::instance().reset();
+    driver_->reset();
+  }
+
+  static kernels::cuda::Options options() {
+    kernels::cuda::Options o;
+    o.driver_library = EC_EMULATED_DRIVER;
+    o.deadline = std::chrono::milliseconds(50);
+    o.retry_after = std::chrono::seconds(0);
+    o.staging_bytes = std::size_t{1} << 20;
+    o.log = [](const char* line) { log_ += std::string(line) + "\n"; };
+    return o;
+  }
+
+  /// Forgets the device and takes these options for the next one.
+  static void use(const kernels::cuda::Options& o) {
+    kernels::cuda::DeviceSlot::instance().reset();
+    kernels::cuda::configure(o);
+  }
+
+  static bool bring_up() {
+    std::string why;
+    const bool up = kernels::cuda::bring_up(&why).has_value();
+    if (!up) log_ += why + "\n";
+    return up;
+  }
+
+  const emulated::Control* driver_ = nullptr;
+  static inline std::string log_;
+};
+
+}  // namespace ec::test

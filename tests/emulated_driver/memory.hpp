@@ -1,0 +1,20 @@
+// The emulated device's memory: pinned is ordinary memory; device memory has addresses that fault when the
+// host touches them, and a second view through which the emulated kernels work.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ec::test::emulated {
+
+void* allocate_pinned(std::size_t bytes);
+bool free_pinned(void* p);
+/// Null when out of memory.
+std::uint8_t* allocate_device(std::size_t bytes);
+bool free_device(std::uint8_t* p);
+/// The accessible address of device memory; any other pointer as it is.
+std::uint8_t* view(const void* p);
+std::size_t pinned_bytes();
+std::size_t device_bytes();
+
+}  // namespace ec::test::emulated

@@ -1,0 +1,78 @@
+#include "gf/chunk_set.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <unordered_set>
+#include <vector>
+
+#include "tests/support/random_bytes.hpp"
+
+namespace ec::test {
+namespace {
+
+using gf::ChunkSet;
+
+std::vector<unsigned> listed(const ChunkSet& s) { return {s.begin(), s.end()}; }
+
+TEST(ChunkSet, EmptyHasNothing) {
+  const ChunkSet empty;
+  EXPECT_TRUE(empty.empty());
+  EXPECT_EQ(empty.count(), 0u);
+  EXPECT_TRUE(listed(empty).empty());
+  for (unsigned c = 0; c < ChunkSet::capacity; ++c) ASSERT_FALSE(empty.contains(c));
+}
+
+TEST(ChunkSet, FirstIsAllBelow) {
+  for (unsigned count : {0u, 1u, 63u, 64u, 65u, 128u, 255u, 256u}) {
+    const auto s = ChunkSet::first(count);
+    ASSERT_EQ(s.count(), count);
+    for (unsigned c = 0; c < ChunkSet::capacity; ++c) ASSERT_EQ(s.contains(c), c < count);
+  }
+}
+
+TEST(ChunkSet, IteratesInAscendingOrderOverWordBorders) {
+  EXPECT_EQ(listed({255, 0, 64, 63, 128, 127, 191, 192}),
+            (std::vector<unsigned>{0, 63, 64, 127, 128, 191, 192, 255}));
+}
+
+TEST(ChunkSet, BehavesAsASetOfNumbers) {
+  Random random(3);
+  for (unsigned round = 0; round < 200; ++round) {
+    ChunkSet a, b;
+    std::set<unsigned> sa, sb;
+    for (unsigned i = 0; i < random.below(60); ++i) {
+      const unsigned c = random.below(256), d = random.below(256);
+      a.insert(c), sa.insert(c);
+      b.insert(d), sb.insert(d);
+      if (i % 5 == 4) a.erase(d), sa.erase(d);
+    }
+    std::vector<unsigned> both, any, only;
+    for (unsigned c = 0; c < 256; ++c) {
+      if (sa.contains(c) && sb.contains(c)) both.push_back(c);
+      if (sa.contains(c) || sb.contains(c)) any.push_back(c);
+      if (sa.contains(c) && !sb.contains(c)) only.push_back(c);
+    }
+    ASSERT_EQ(listed(a), std::vector<unsigned>(sa.begin(), sa.end()));
+    ASSERT_EQ(listed(a & b), both);
+    ASSERT_EQ(listed(a | b), any);
+    ASSERT_EQ(listed(a - b), only);
+    ASSERT_EQ(a.includes(b), (b - a).empty());
+    ASSERT_EQ(a == b, sa == sb);
+    ASSERT_EQ(a.count(), sa.size());
+  }
+}
+
+TEST(ChunkSet, HashesOfSmallPatternsSpread) {
+  std::unordered_set<std::size_t> hashes;
+  for (unsigned bits = 0; bits < 4096; ++bits) {
+    ChunkSet s;
+    for (unsigned c = 0; c < 12; ++c)
+      if (bits >> c & 1) s.insert(c * 20);
+    hashes.insert(s.hash());
+  }
+  EXPECT_EQ(hashes.size(), 4096u);
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,152 @@
+// Decode plans against the oracle's inversion of the whole k x k system.
+#include "gf/decode_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <string_view>
+#include <vector>
+
+#include "gf/generator.hpp"
+#include "tests/support/conformance.hpp"
+#include "tests/support/random_bytes.hpp"
+#include "tests/support/shapes.hpp"
+
+namespace ec::test {
+namespace {
+
+using gf::ChunkSet;
+using gf::make_decode_plan;
+
+/// A code with its matrix twice: as the code under test has it, and as the oracle has it.
+struct TestedCode {
+  TestedCode(std::string_view technique, unsigned k_, unsigned m_)
+      : k(k_),
+        m(m_),
+        coding(gf::coding_matrix(*gf::parse_technique(technique), k, m)),
+        generator(oracle::generator(technique, k, m)) {}
+  unsigned k, m;
+  gf::Matrix coding;
+  oracle::Rows generator;
+};
+
+std::vector<unsigned> to_list(const std::vector<std::uint8_t>& chunks) {
+  return {chunks.begin(), chunks.end()};
+}
+std::vector<unsigned> to_list(const ChunkSet& chunks) { return {chunks.begin(), chunks.end()}; }
+
+/// k independent chunks determine every other chunk in one way only, so the matrix itself must be the
+/// oracle's.
+void expect_right_plan(const TestedCode& code, const ChunkSet& available, const ChunkSet& wanted) {
+  const auto plan = make_decode_plan(code.coding, {available, wanted});
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(to_list(plan->targets), to_list(wanted - available));
+  if (plan->targets.empty()) {
+    ASSERT_TRUE(plan->sources.empty());
+    return;
+  }
+  ASSERT_EQ(plan->sources.size(), code.k);
+  ASSERT_TRUE(std::is_sorted(plan->sources.begin(), plan->sources.end()));
+  ChunkSet sources;
+  for (auto c : plan->sources) sources.insert(c);
+  ASSERT_EQ(sources.count(), code.k);
+  ASSERT_TRUE(available.includes(sources));
+  ASSERT_TRUE(sources.includes(available & ChunkSet::first(code.k))) << "surviving data must be read";
+  const auto expected =
+      oracle::recovery_matrix(code.generator, to_list(plan->sources), to_list(plan->targets));
+  ASSERT_TRUE(expected);
+  ASSERT_EQ(to_rows(plan->matrix), *expected);
+}
+
+class Plans : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(Plans, EveryErasureUpToTwelveChunks) {
+  for (const auto [k, m] : small_shapes(GetParam(), 12)) {
+    const TestedCode code(GetParam(), k, m);
+    const auto all = ChunkSet::first(k + m);
+    for (unsigned pattern = 1; pattern < 1u << (k + m); ++pattern) {
+      if (static_cast<unsigned>(std::popcount(pattern)) > m) continue;
+      ChunkSet lost;
+      for (unsigned c = 0; c < k + m; ++c)
+        if (pattern >> c & 1) lost.insert(c);
+      expect_right_plan(code, all - lost, all);
+      if (HasFatalFailure()) FAIL() << GetParam() << " k=" << k << " m=" << m << " pattern " << pattern;
+    }
+  }
+}
+
+TEST_P(Plans, EverySubsetWantedOfASmallCode) {
+  for (const CodeShape shape : {CodeShape{4, 2}, {3, 3}, {2, 4}}) {
+    const TestedCode code(GetParam(), shape.k, shape.m);
+    const unsigned n = shape.k + shape.m;
+    for (unsigned there = 0; there < 1u << n; ++there)
+      for (unsigned wish = 0; wish < 1u << n; ++wish) {
+        ChunkSet available, wanted;
+        for (unsigned c = 0; c < n; ++c) {
+          if (there >> c & 1) available.insert(c);
+          if (wish >> c & 1) wanted.insert(c);
+        }
+        if (available.count() >= shape.k || available.includes(wanted)) {
+          expect_right_plan(code, available, wanted);
+          if (HasFatalFailure()) FAIL() << "available " << there << " wanted " << wish;
+        } else {
+          ASSERT_FALSE(make_decode_plan(code.coding, {available, wanted})) << there << " " << wish;
+        }
+      }
+  }
+}
+
+TEST_P(Plans, RandomErasuresOfLargeCodes) {
+  Random random(11);
+  auto shapes = std::vector<CodeShape>{{17, 3}, {21, 4}, {32, 3}, {60, 3}, {3, 60}, {125, 3}, {127, 1}};
+  if (GetParam() == "cauchy")
+    shapes.insert(shapes.end(), {{32, 8}, {100, 20}, {64, 64}, {108, 20}, {20, 108}});
+  for (const auto [k, m] : shapes) {
+    const TestedCode code(GetParam(), k, m);
+    const auto all = ChunkSet::first(k + m);
+    for (unsigned round = 0; round < 6; ++round) {
+      ChunkSet lost;
+      const unsigned count = round == 0 ? m : 1 + random.below(m);
+      while (lost.count() < count) lost.insert(random.below(k + m));
+      ChunkSet wanted = all;
+      if (round % 2 == 1)
+        for (unsigned c = 0; c < k + m; ++c)
+          if (random.below(2) == 0) wanted.erase(c);
+      expect_right_plan(code, all - lost, wanted);
+      if (HasFatalFailure()) FAIL() << GetParam() << " k=" << k << " m=" << m << " round " << round;
+    }
+  }
+}
+
+TEST_P(Plans, TooFewSurvivorsGiveNothing) {
+  for (const CodeShape shape : {CodeShape{4, 2}, {10, 4}, {2, 1}}) {
+    const TestedCode code(GetParam(), shape.k, shape.m);
+    const auto all = ChunkSet::first(shape.k + shape.m);
+    EXPECT_FALSE(make_decode_plan(code.coding, {ChunkSet::first(shape.k - 1), all}));
+    EXPECT_FALSE(make_decode_plan(code.coding, {ChunkSet{}, all}));
+    EXPECT_FALSE(make_decode_plan(code.coding, {all - ChunkSet::first(shape.m + 1), ChunkSet{0}}));
+  }
+}
+
+TEST_P(Plans, NothingLostIsAnEmptyPlan) {
+  const TestedCode code(GetParam(), 4, 2);
+  for (const auto& wanted : {ChunkSet{}, ChunkSet{0, 3}, ChunkSet::first(6)}) {
+    const auto plan = make_decode_plan(code.coding, {ChunkSet::first(6), wanted});
+    ASSERT_TRUE(plan);
+    EXPECT_TRUE(plan->targets.empty());
+    EXPECT_TRUE(plan->sources.empty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Techniques, Plans, testing::Values("reed_sol_van", "cauchy"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Plan, SingularSystemGivesNothing) {
+  // Both coding rows say the same, so two lost data chunks cannot be told apart.
+  const auto coding = to_matrix({{1, 1, 1}, {1, 1, 1}});
+  EXPECT_FALSE(make_decode_plan(coding, {ChunkSet{0, 3, 4}, ChunkSet{1}}));
+  EXPECT_TRUE(make_decode_plan(coding, {ChunkSet{0, 1, 4}, ChunkSet{2}}));
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,157 @@
+// Generator matrices against the oracle and ISA-L, and the shapes that lose no data.
+#include "gf/generator.hpp"
+
+#include <gtest/gtest.h>
+#include <isa-l/erasure_code.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/conformance.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_bytes.hpp"
+#include "tests/support/shapes.hpp"
+
+namespace ec::test {
+namespace {
+
+using gf::Technique;
+
+constexpr Technique techniques[] = {Technique::reed_sol_van, Technique::cauchy};
+
+std::vector<CodeShape> compared_shapes(Technique technique) {
+  auto shapes = small_shapes(gf::name(technique), 40);
+  for (const CodeShape wide : {CodeShape{252, 3}, {3, 252}, {128, 3}, {253, 2}, {100, 1}})
+    shapes.push_back(wide);
+  if (technique == Technique::cauchy)
+    for (const CodeShape wide : {CodeShape{100, 20}, {127, 128}, {235, 20}, {20, 235}})
+      shapes.push_back(wide);
+  return shapes;
+}
+
+TEST(Generator, EqualsTheDefinition) {
+  for (const auto technique : techniques)
+    for (const auto [k, m] : compared_shapes(technique))
+      ASSERT_EQ(to_rows(gf::coding_matrix(technique, k, m)), oracle::coding_matrix(gf::name(technique), k, m))
+          << gf::name(technique) << " k=" << k << " m=" << m;
+}
+
+TEST(Generator, EqualsIsaLs) {
+  for (const auto technique : techniques)
+    for (const auto [k, m] : compared_shapes(technique)) {
+      if (m == 1) continue;  // All ones by Ceph's rule, which for Cauchy is not ISA-L's matrix.
+      std::vector<unsigned char> all((k + m) * k);
+      (technique == Technique::cauchy ? gf_gen_cauchy1_matrix : gf_gen_rs_matrix)(
+          all.data(), static_cast<int>(k + m), static_cast<int>(k));
+      const auto coding = gf::coding_matrix(technique, k, m);
+      ASSERT_TRUE(std::equal(coding.cells().begin(), coding.cells().end(), all.begin() + k * k, all.end()))
+          << gf::name(technique) << " k=" << k << " m=" << m;
+    }
+}
+
+TEST(Generator, OneCodingChunkIsThePlainSum) {
+  for (const auto technique : techniques)
+    for (const unsigned k : {2u, 3u, 17u, 254u})
+      ASSERT_EQ(to_rows(gf::coding_matrix(technique, k, 1)), oracle::Rows(1, oracle::Bytes(k, 1)));
+}
+
+TEST(Generator, TechniqueNames) {
+  for (const auto technique : techniques) EXPECT_EQ(gf::parse_technique(gf::name(technique)), technique);
+  EXPECT_EQ(gf::name(Technique::reed_sol_van), "reed_sol_van");
+  EXPECT_EQ(gf::name(Technique::cauchy), "cauchy");
+  for (const auto* wrong : {"", "Cauchy", "reed_sol_van ", "reed_sol_r6_op", "cauchy_orig", "vandermonde"})
+    EXPECT_FALSE(gf::parse_technique(wrong)) << wrong;
+  EXPECT_EQ(gf::technique_names, "reed_sol_van, cauchy");
+}
+
+// A Vandermonde matrix of a smaller shape is the upper left corner of a larger one's. So what holds for the
+// largest accepted shapes holds for all accepted ones, and a singular minor in a smallest refused shape is in
+// every shape that contains it: these ten shapes decide all.
+constexpr CodeShape largest_accepted[] = {{252, 3}, {3, 252}, {253, 2}, {2, 253}, {21, 4}, {4, 21}, {5, 5}};
+constexpr CodeShape smallest_refused[] = {{22, 4}, {4, 22}, {5, 6}, {6, 5}};
+
+TEST(Vandermonde, LargestAcceptedShapesHaveNoSingularMinor) {
+  for (const auto [k, m] : largest_accepted)
+    EXPECT_TRUE(oracle::every_minor_invertible(oracle::coding_matrix("reed_sol_van", k, m))) << k << "+" << m;
+}
+
+TEST(Vandermonde, SmallestRefusedShapesHaveOne) {
+  for (const auto [k, m] : smallest_refused)
+    EXPECT_FALSE(oracle::every_minor_invertible(oracle::coding_matrix("reed_sol_van", k, m)))
+        << k << "+" << m;
+}
+
+TEST(Vandermonde, AcceptsExactlyTheShapesWithoutASingularMinor) {
+  for (unsigned k = 2; k <= 254; ++k)
+    for (unsigned m = 1; k + m <= 255; ++m) {
+      bool inside = m == 1;
+      bool contains = false;
+      for (const auto s : largest_accepted) inside = inside || (k <= s.k && m <= s.m);
+      for (const auto s : smallest_refused) contains = contains || (k >= s.k && m >= s.m);
+      ASSERT_NE(inside, contains) << k << "+" << m << ": the ten shapes do not decide";
+      ASSERT_EQ(gf::shape_error(Technique::reed_sol_van, k, m).empty(), inside) << k << "+" << m;
+    }
+}
+
+TEST(Cauchy, SmallShapesHaveNoSingularMinor) {
+  for (const auto [k, m] : small_shapes("cauchy", 12))
+    ASSERT_TRUE(oracle::every_minor_invertible(oracle::coding_matrix("cauchy", k, m))) << k << "+" << m;
+}
+
+TEST(Cauchy, RandomMinorsOfLargeShapesAreInvertible) {
+  Random random(5);
+  for (const CodeShape shape : {CodeShape{127, 128}, {100, 20}, {235, 20}, {32, 8}}) {
+    const auto coding = oracle::coding_matrix("cauchy", shape.k, shape.m);
+    for (unsigned round = 0; round < 25; ++round) {
+      const unsigned size = 1 + random.below(std::min({shape.k, shape.m, 24u}));
+      std::vector<bool> rows(shape.m), cols(shape.k);
+      for (unsigned picked = 0; picked < size;)
+        if (auto&& row = rows[random.below(shape.m)]; !row) row = true, ++picked;
+      for (unsigned picked = 0; picked < size;)
+        if (auto&& col = cols[random.below(shape.k)]; !col) col = true, ++picked;
+      oracle::Rows minor;
+      for (unsigned r = 0; r < shape.m; ++r) {
+        if (!rows[r]) continue;
+        minor.emplace_back();
+        for (unsigned c = 0; c < shape.k; ++c)
+          if (cols[c]) minor.back().push_back(coding[r][c]);
+      }
+      ASSERT_TRUE(oracle::invert(minor)) << shape.k << "+" << shape.m << " round " << round;
+    }
+  }
+}
+
+TEST(IsMds, AgreesWithTheOracle) {
+  for (const auto technique : techniques)
+    for (unsigned k = 2; k <= 7; ++k)
+      for (unsigned m = 1; m <= 6; ++m) {
+        const auto rows = oracle::coding_matrix(gf::name(technique), k, m);
+        ASSERT_EQ(gf::is_mds(to_matrix(rows)), oracle::every_minor_invertible(rows))
+            << gf::name(technique) << " " << k << "+" << m;
+      }
+  EXPECT_FALSE(gf::is_mds(to_matrix({{1, 0}, {1, 1}})));
+  EXPECT_FALSE(gf::is_mds(to_matrix({{1, 1}, {1, 1}})));
+}
+
+TEST(ShapeError, NamesTheParameterItsValueAndWhatIsAllowed) {
+  for (const auto technique : techniques) {
+    EXPECT_EQ(gf::shape_error(technique, 0, 1), "k=0 must be at least 2");
+    EXPECT_EQ(gf::shape_error(technique, 1, 1), "k=1 must be at least 2");
+    EXPECT_EQ(gf::shape_error(technique, 2, 0), "m=0 must be at least 1");
+    EXPECT_EQ(gf::shape_error(technique, 254, 2), "k=254 and m=2: k+m must be at most 255");
+    EXPECT_EQ(gf::shape_error(technique, 4294967295u, 2), "k=4294967295 and m=2: k+m must be at most 255");
+    EXPECT_EQ(gf::shape_error(technique, 2, 4294967295u), "k=2 and m=4294967295: k+m must be at most 255");
+    EXPECT_EQ(gf::shape_error(technique, 254, 1), "");
+    EXPECT_EQ(gf::shape_error(technique, 2, 1), "");
+  }
+  EXPECT_EQ(
+      gf::shape_error(Technique::reed_sol_van, 6, 5),
+      "k=6 and m=5: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed are "
+      "m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
+      "technique=cauchy has no such limit");
+  for (unsigned k = 2; k <= 254; ++k)
+    for (unsigned m = 1; k + m <= 255; ++m) ASSERT_EQ(gf::shape_error(Technique::cauchy, k, m), "");
+}
+
+}  // namespace
+}  // namespace ec::test

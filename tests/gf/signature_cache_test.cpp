@@ -1,0 +1,125 @@
+// The bounded cache of decode plans: bound, order of eviction, one value for all, and many threads.
+#include "gf/signature_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/support/random_bytes.hpp"
+
+namespace ec::test {
+namespace {
+
+using gf::ChunkSet;
+using gf::ErasureSignature;
+using Cache = gf::SignatureCache<unsigned>;
+
+ErasureSignature key(unsigned number) {
+  ErasureSignature s;
+  for (unsigned bit = 0; bit < 24; ++bit)
+    if (number >> bit & 1) s.available.insert(bit);
+  s.wanted.insert(200);
+  return s;
+}
+
+Cache::Pointer value(unsigned number) { return std::make_shared<const unsigned>(number); }
+
+/// Keys that share a shard: in a cache with one entry a shard, the second of two such keys throws the first
+/// out.
+std::vector<unsigned> keys_of_one_shard(std::size_t count) {
+  std::vector<unsigned> found{0};
+  for (unsigned candidate = 1; found.size() < count; ++candidate) {
+    Cache probe(1);
+    probe.insert(key(0), value(0));
+    probe.insert(key(candidate), value(candidate));
+    if (!probe.find(key(0))) found.push_back(candidate);
+  }
+  return found;
+}
+
+TEST(SignatureCache, FindsWhatWasInserted) {
+  Cache cache(1000);
+  EXPECT_EQ(cache.find(key(1)), nullptr);
+  EXPECT_EQ(*cache.insert(key(1), value(1)), 1u);
+  ASSERT_NE(cache.find(key(1)), nullptr);
+  EXPECT_EQ(*cache.find(key(1)), 1u);
+  EXPECT_EQ(cache.find(key(2)), nullptr);
+  EXPECT_EQ(cache.size(), 1u);
+}
+
+TEST(SignatureCache, WantedIsPartOfTheKey) {
+  Cache cache(100);
+  cache.insert({ChunkSet{0, 1}, ChunkSet{2}}, value(2));
+  EXPECT_EQ(cache.find({ChunkSet{0, 1}, ChunkSet{3}}), nullptr);
+  EXPECT_EQ(cache.find({ChunkSet{0, 2}, ChunkSet{1}}), nullptr);
+}
+
+TEST(SignatureCache, TheFirstValueStays) {
+  Cache cache(100);
+  const auto first = cache.insert(key(1), value(10));
+  EXPECT_EQ(cache.insert(key(1), value(20)), first);
+  EXPECT_EQ(*cache.find(key(1)), 10u);
+  EXPECT_EQ(cache.size(), 1u);
+}
+
+TEST(SignatureCache, NeverHoldsMoreThanItsCapacity) {
+  for (const std::size_t wanted : {1u, 16u, 17u, 100u}) {
+    Cache cache(wanted);
+    EXPECT_GE(cache.capacity(), wanted);
+    EXPECT_LT(cache.capacity(), wanted + 16);
+    for (unsigned i = 0; i < 2000; ++i) {
+      cache.insert(key(i), value(i));
+      ASSERT_LE(cache.size(), cache.capacity());
+      ASSERT_NE(cache.find(key(i)), nullptr) << "what was just inserted is there";
+    }
+    EXPECT_EQ(cache.size(), cache.capacity()) << "2000 keys fill every shard";
+  }
+}
+
+TEST(SignatureCache, EvictsTheLeastRecentlyUsedOfAShard) {
+  const auto keys = keys_of_one_shard(6);
+  Cache cache(3 * 16);
+  for (unsigned i = 0; i < 3; ++i) cache.insert(key(keys[i]), value(i));
+  ASSERT_NE(cache.find(key(keys[0])), nullptr);  // Now the order is 1, 2, 0.
+  cache.insert(key(keys[3]), value(3));
+  EXPECT_EQ(cache.find(key(keys[1])), nullptr);
+  ASSERT_NE(cache.find(key(keys[2])), nullptr);  // 0, 3, 2
+  cache.insert(key(keys[4]), value(4));
+  EXPECT_EQ(cache.find(key(keys[0])), nullptr);
+  cache.insert(key(keys[5]), value(5));
+  EXPECT_EQ(cache.find(key(keys[3])), nullptr);
+  for (const unsigned i : {2u, 4u, 5u}) EXPECT_NE(cache.find(key(keys[i])), nullptr) << i;
+}
+
+TEST(SignatureCache, AnEvictedValueLivesOnInTheHandsThatHoldIt) {
+  Cache cache(1);
+  const auto held = cache.insert(key(0), value(77));
+  for (unsigned i = 1; i < 200; ++i) cache.insert(key(i), value(i));
+  EXPECT_EQ(cache.find(key(0)), nullptr);
+  EXPECT_EQ(*held, 77u);
+}
+
+TEST(SignatureCache, EightThreadsSeeOnlyWholeRightValues) {
+  Cache cache(64);
+  std::atomic<unsigned> wrong{0}, hits{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      Random random(t);
+      for (unsigned i = 0; i < 20000; ++i) {
+        const unsigned number = random.below(i % 2 == 0 ? 20 : 300);
+        auto found = cache.find(key(number));
+        if (found) ++hits;
+        if (!found) found = cache.insert(key(number), value(number));
+        if (!found || *found != number) ++wrong;
+        if (i % 1000 == 0 && cache.size() > cache.capacity()) ++wrong;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(hits, 0u);
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,48 @@
+// A slow second opinion on everything the code computes, written from the definitions. It shares no code with
+// gf/ or kernels/: an error there cannot also be here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace ec::test::oracle {
+
+using Bytes = std::vector<std::uint8_t>;
+/// A matrix as a list of equally long rows.
+using Rows = std::vector<Bytes>;
+
+/// Carry-less product reduced by x^8 + x^4 + x^3 + x^2 + 1, one bit at a time.
+std::uint8_t mul_bitwise(std::uint8_t a, std::uint8_t b);
+/// The same from a table of all products, filled by mul_bitwise.
+std::uint8_t mul(std::uint8_t a, std::uint8_t b);
+/// The x with a . x = 1, by search; a must not be zero.
+std::uint8_t inverse(std::uint8_t a);
+/// a^n by repeated multiplication; a^0 = 1.
+std::uint8_t power(std::uint8_t a, unsigned n);
+
+/// The m x k coding matrix of technique `reed_sol_van` (cell = (2^r)^c) or `cauchy` (cell = 1 / ((k + r) ^
+/// c)), all ones when m = 1.
+Rows coding_matrix(std::string_view technique, unsigned k, unsigned m);
+/// The (k + m) x k generator: the identity above the coding matrix.
+Rows generator(std::string_view technique, unsigned k, unsigned m);
+
+/// Gauss-Jordan; nothing if singular.
+std::optional<Rows> invert(Rows a);
+Rows multiply(const Rows& a, const Rows& b);
+
+/// The determinant by cofactors along the first row; for matrices of a few rows.
+std::uint8_t determinant(const Rows& a);
+/// Whether no square submatrix is singular; exponential, for matrices with few rows or few columns.
+bool every_minor_invertible(const Rows& coding);
+
+/// The matrix that makes chunks `targets` out of k chunks `sources` (k x k inversion of the generator's
+/// rows). Nothing if those k chunks do not determine the data.
+std::optional<Rows> recovery_matrix(const Rows& generator, const std::vector<unsigned>& sources,
+                                    const std::vector<unsigned>& targets);
+
+/// Chunk i of the result is the sum over j of matrix[i][j] . chunks[j]; chunks are equally long.
+std::vector<Bytes> apply(const Rows& matrix, const std::vector<Bytes>& chunks);
+
+}  // namespace ec::test::oracle
