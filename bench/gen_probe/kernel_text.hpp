@@ -1,5 +1,5 @@
-// Kernels for any matrix, compiled once per shape here: the tensor-core kernel on bits, the table kernel, and the
-// XOR kernel of the same access pattern that they are measured against.
+// Kernels for any matrix, compiled once per shape here: the tensor-core kernel on bits, the table kernel, and
+// the XOR kernel of the same access pattern that they are measured against.
 #pragma once
 
 namespace probe {
@@ -60,11 +60,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) ec_xor(const __grid_consta
 /// lowest bit is the sum in GF(2).
 ///   A: the bit matrix of the code, rows of target bits, 256 (or 128) columns of source bits an instruction.
 ///   B: the data as it lies: a column is one byte position, its 8 k bits the bytes of all sources there.
-/// Lane (g, t) = (lane / 4, lane % 4) loads 4 W bytes of the sources 4 q + t, q = 0 .. SLOTS - 1; a 4 x 4 byte
-/// transposition makes each register four sources' bytes of one position, which is what B wants. Rows are dealt
-/// so that lane group g ends up with all eight bits of target g (8 targets a group of four row blocks), or with
-/// half a byte of target g / 2 (up to 4 targets, two row blocks): the parities then pack within a lane.
-/// Instructions per source byte at k : m = 4 : 1: 0.5 (transposition) + 3 (packing) + loads.
+/// Lane (g, t) = (lane / 4, lane % 4) loads 4 W bytes of the sources 4 q + t, q = 0 .. SLOTS - 1; a 4 x 4
+/// byte transposition makes each register four sources' bytes of one position, which is what B wants. Rows
+/// are dealt so that lane group g ends up with all eight bits of target g (8 targets a group of four row
+/// blocks), or with half a byte of target g / 2 (up to 4 targets, two row blocks): the parities then pack
+/// within a lane. Instructions per source byte at k : m = 4 : 1: 0.5 (transposition) + 3 (packing) + loads.
 inline constexpr const char* bitmma_text = R"(
 #define SLOTS ((K + 3) / 4)
 #define GROUPS ((SLOTS + 3) / 4)
@@ -175,10 +175,10 @@ extern "C" __global__ void __launch_bounds__(THREADS BLOCKS_HINT) ec_bitmma(cons
 }
 )";
 
-/// Any matrix by tables: a byte is split into 3 + 3 + 2 bits, and PRMT looks each part up in tables of 8, 8 and 4
-/// bytes held per coefficient (5 words). Selectors are made for two words at once, a nibble each, so the products
-/// come out with bytes interleaved; that is undone once per target.
-/// W words a thread, ROWS targets a pass (blockIdx.y counts passes), tables in shared memory or in the parameters.
+/// Any matrix by tables: a byte is split into 3 + 3 + 2 bits, and PRMT looks each part up in tables of 8, 8
+/// and 4 bytes held per coefficient (5 words). Selectors are made for two words at once, a nibble each, so
+/// the products come out with bytes interleaved; that is undone once per target. W words a thread, ROWS
+/// targets a pass (blockIdx.y counts passes), tables in shared memory or in the parameters.
 inline constexpr const char* table_text = R"(
 #if IN_PARAMETERS
 struct TableParameters { Parameters p; u tables[K * M * 8]; };

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "bench/gen_probe/kernel_text.hpp"
-#include "gf/gf256.hpp"
 #include "gf/generator.hpp"
+#include "gf/gf256.hpp"
 #include "kernels/cuda/generate/emit.hpp"
 
 namespace probe {
@@ -33,9 +33,9 @@ Variant generated(Shape shape, ScheduleOptions schedule, EmitOptions emit_option
   const EmitOptions& e = emit_options;
   v.settings = fmt::format("{} step{} t{} b{} pf{} tr{} ld{} st{}{}{} w{}", name(schedule.strategy),
                            schedule.sources_per_step, e.threads, e.min_blocks, e.prefetch,
-                           static_cast<int>(e.transposition), static_cast<int>(e.load), static_cast<int>(e.store),
-                           e.lockstep ? " lock" : "", shape.m > rows_per_pass ? fmt::format(" rows{}", rows_per_pass) : "",
-                           waves);
+                           static_cast<int>(e.transposition), static_cast<int>(e.load),
+                           static_cast<int>(e.store), e.lockstep ? " lock" : "",
+                           shape.m > rows_per_pass ? fmt::format(" rows{}", rows_per_pass) : "", waves);
   v.k = shape.k, v.m = shape.m, v.extra = Extra::generated, v.threads = e.threads, v.waves = waves;
   const Matrix matrix = coding(shape.k, shape.m);
   for (unsigned r = 0; r < shape.m; r += rows_per_pass) {
@@ -56,17 +56,21 @@ std::string definitions(Shape s, const Any& a) {
   static constexpr const char* loads[] = {"ld.global.nc", "ld.global.nc.L1::no_allocate", "ld.global.cs"};
   static constexpr const char* stores[] = {"st.global", "st.global.cs"};
   return fmt::format(
-      "#define K {}\n#define M {}\n#define THREADS {}\n#define W {}\n#define LOAD \"{}\"\n#define STORE \"{}\"\n"
-      "#define BLOCKS_HINT {}\n#define PACK {}\n#define UNROLL_ROWS 4\n#define UNROLL_GROUPS {}\n#define ROWS {}\n"
+      "#define K {}\n#define M {}\n#define THREADS {}\n#define W {}\n#define LOAD \"{}\"\n#define STORE "
+      "\"{}\"\n"
+      "#define BLOCKS_HINT {}\n#define PACK {}\n#define UNROLL_ROWS 4\n#define UNROLL_GROUPS {}\n#define "
+      "ROWS {}\n"
       "#define UNROLL {}\n#define IN_PARAMETERS {}\n",
-      s.k, s.m, a.threads, a.w, loads[a.load], stores[a.store], a.blocks == 0 ? "" : fmt::format(", {}", a.blocks),
-      a.pack, a.unroll_groups ? 32 : 1, a.rows, a.unroll, a.in_parameters ? 1 : 0);
+      s.k, s.m, a.threads, a.w, loads[a.load], stores[a.store],
+      a.blocks == 0 ? "" : fmt::format(", {}", a.blocks), a.pack, a.unroll_groups ? 32 : 1, a.rows, a.unroll,
+      a.in_parameters ? 1 : 0);
 }
 
 Variant any(Shape s, const Any& a, const char* kernel, const char* text, const char* entry) {
   Variant v;
   v.kernel = kernel;
-  v.settings = fmt::format("w{} t{} b{} ld{} st{} waves{}", a.w, a.threads, a.blocks, a.load, a.store, a.waves);
+  v.settings =
+      fmt::format("w{} t{} b{} ld{} st{} waves{}", a.w, a.threads, a.blocks, a.load, a.store, a.waves);
   v.k = s.k, v.m = s.m, v.threads = a.threads, v.waves = a.waves;
   v.passes.push_back({definitions(s, a) + common_text + text, entry, 0, s.m});
   return v;
@@ -100,15 +104,18 @@ void add_generated(std::vector<Variant>& list) {
   const EmitOptions base;
   for (Shape s : {Shape{4, 2}, {6, 3}, {8, 3}, {8, 4}, {10, 4}, {12, 4}, {16, 4}, {20, 4}}) {
     list.push_back(generated(s, {S::covering, 2}, base));
-    list.push_back(generated(s, {S::covering, 2}, {.load = LoadHint::no_allocate, .store = StoreHint::streaming}));
+    list.push_back(
+        generated(s, {S::covering, 2}, {.load = LoadHint::no_allocate, .store = StoreHint::streaming}));
   }
   for (Shape s : {Shape{8, 3}, {10, 4}, {20, 4}}) {
     list.push_back(generated(s, {S::nibble_sums, 1}, base));
     list.push_back(generated(s, {S::covering, 1}, base));
     list.push_back(generated(s, {S::covering, 1}, {.prefetch = 2}));
     list.push_back(generated(s, {S::covering, 1}, {.prefetch = 4}));
-    for (unsigned prefetch : {0u, 2u, 3u}) list.push_back(generated(s, {S::covering, 2}, {.prefetch = prefetch}));
-    for (unsigned threads : {64u, 128u, 512u}) list.push_back(generated(s, {S::covering, 2}, {.threads = threads}));
+    for (unsigned prefetch : {0u, 2u, 3u})
+      list.push_back(generated(s, {S::covering, 2}, {.prefetch = prefetch}));
+    for (unsigned threads : {64u, 128u, 512u})
+      list.push_back(generated(s, {S::covering, 2}, {.threads = threads}));
     list.push_back(generated(s, {S::covering, 2}, {.threads = 128, .min_blocks = 8}));
     list.push_back(generated(s, {S::covering, 2}, {.threads = 256, .min_blocks = 4}));
     for (LoadHint l : {LoadHint::no_allocate, LoadHint::streaming, LoadHint::no_allocate_256})
@@ -129,7 +136,8 @@ void add_wide(std::vector<Variant>& list) {
   list.push_back(generated(s, {S::covering, 2}, {}));
   for (unsigned threads : {128u, 256u, 512u})
     list.push_back(generated(s, {S::covering, 1}, {.threads = threads, .lockstep = true}));
-  list.push_back(generated(s, {S::covering, 1}, {.threads = 256, .min_blocks = 2, .prefetch = 2, .lockstep = true}));
+  list.push_back(
+      generated(s, {S::covering, 1}, {.threads = 256, .min_blocks = 2, .prefetch = 2, .lockstep = true}));
   list.push_back(generated(s, {S::covering, 2}, {.threads = 256, .lockstep = true}));
   list.push_back(generated(s, {S::covering, 1}, {.threads = 256, .lockstep = true}, 1));
   for (Transposition t : {Transposition::multiply_left, Transposition::multiply_both})
@@ -137,7 +145,8 @@ void add_wide(std::vector<Variant>& list) {
   list.push_back(generated(s, {S::covering, 2}, {}, 0, 4));
   const Shape wide{64, 16};
   for (unsigned threads : {128u, 256u})
-    list.push_back(generated(wide, {S::covering, 1}, {.threads = threads, .min_blocks = 1, .lockstep = true}));
+    list.push_back(
+        generated(wide, {S::covering, 1}, {.threads = threads, .min_blocks = 1, .lockstep = true}));
   list.push_back(generated(wide, {S::covering, 1}, {.threads = 256, .min_blocks = 1, .lockstep = true}, 1));
   for (unsigned threads : {256u, 512u})
     list.push_back(generated(wide, {S::covering, 1}, {.threads = threads, .lockstep = true}, 0, 8));
@@ -160,7 +169,8 @@ void add_any(std::vector<Variant>& list) {
     for (unsigned w : {4u, 8u})
       for (unsigned unroll : {1u, 2u}) {
         list.push_back(table(s, {.w = w, .rows = all, .unroll = unroll}));
-        if (s.k * s.m <= 80) list.push_back(table(s, {.w = w, .rows = all, .unroll = unroll, .in_parameters = true}));
+        if (s.k * s.m <= 80)
+          list.push_back(table(s, {.w = w, .rows = all, .unroll = unroll, .in_parameters = true}));
       }
     list.push_back(table(s, {.w = 8, .rows = all, .unroll = 2, .waves = 8}));
     list.push_back(table(s, {.threads = 128, .w = 8, .rows = all, .unroll = 2}));
@@ -177,7 +187,17 @@ Matrix coding(unsigned k, unsigned m) { return ec::gf::coding_matrix(ec::gf::Tec
 
 std::vector<Variant> variants() {
   std::vector<Variant> list;
-  for (Shape s : {Shape{4, 2}, {6, 3}, {8, 3}, {8, 4}, {10, 4}, {12, 4}, {16, 4}, {20, 4}, {32, 8}, {64, 16}, {128, 32}})
+  for (Shape s : {Shape{4, 2},
+                  {6, 3},
+                  {8, 3},
+                  {8, 4},
+                  {10, 4},
+                  {12, 4},
+                  {16, 4},
+                  {20, 4},
+                  {32, 8},
+                  {64, 16},
+                  {128, 32}})
     for (unsigned waves : {0u, 8u}) list.push_back(xor_kernel(s, {.waves = waves}));
   Variant rate = any({1, 1}, {.waves = 1}, "mma_rate", mma_rate_text, "ec_mma_rate");
   rate.verified = false;

@@ -28,7 +28,7 @@ struct Variant {
   unsigned warp_tile = 1024;  ///< bytes of a chunk that a warp does at a time
   unsigned waves = 0;         ///< 0: a warp per tile; n: n times as many blocks as fit on the chip
   unsigned grid_y = 1;
-  bool verified = true;       ///< whether the result is the code (the XOR kernel's is not)
+  bool verified = true;  ///< whether the result is the code (the XOR kernel's is not)
 };
 
 /// The code every shape is measured with: cauchy, whose coefficients are the worse case (no row of ones).

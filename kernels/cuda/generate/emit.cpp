@@ -32,22 +32,26 @@ class Emitter {
   }
 
   void definitions() {
-    static constexpr std::string_view loads[] = {"ld.global.nc", "ld.global.nc.L1::no_allocate", "ld.global.cs",
-                                                 "ld.global.nc.L1::no_allocate.L2::256B"};
+    static constexpr std::string_view loads[] = {"ld.global.nc", "ld.global.nc.L1::no_allocate",
+                                                 "ld.global.cs", "ld.global.nc.L1::no_allocate.L2::256B"};
     static constexpr std::string_view stores[] = {"st.global", "st.global.cs", "st.global.L1::no_allocate"};
-    put("#define K {}\n#define M {}\n#define THREADS {}\n", schedule_.sources, schedule_.targets, options_.threads);
+    put("#define K {}\n#define M {}\n#define THREADS {}\n", schedule_.sources, schedule_.targets,
+        options_.threads);
     put("#define LOAD \"{}\"\n", loads[static_cast<unsigned>(options_.load)]);
     put("#define STORE \"{}\"\n", stores[static_cast<unsigned>(options_.store)]);
     put("#define MULTIPLY_LEFT {}\n", options_.transposition != Transposition::shifts ? 1 : 0);
     put("#define MULTIPLY_RIGHT {}\n", options_.transposition == Transposition::multiply_both ? 1 : 0);
-    put("#define ACCUMULATE {}\n#define LOCKSTEP {}\n", options_.accumulate ? 1 : 0, options_.lockstep ? 1 : 0);
+    put("#define ACCUMULATE {}\n#define LOCKSTEP {}\n", options_.accumulate ? 1 : 0,
+        options_.lockstep ? 1 : 0);
     put("#define COEFFICIENTS ");
-    for (std::size_t i = 0; i < matrix_.cells().size(); ++i) put("{}{}", i == 0 ? "" : ",", matrix_.cells()[i]);
+    for (std::size_t i = 0; i < matrix_.cells().size(); ++i)
+      put("{}{}", i == 0 ? "" : ",", matrix_.cells()[i]);
     out_ += '\n';
   }
 
   void kernel() {
-    put("extern \"C\" __global__ void __launch_bounds__(THREADS{})\n{}(const __grid_constant__ Parameters p) {{\n",
+    put("extern \"C\" __global__ void __launch_bounds__(THREADS{})\n{}(const __grid_constant__ Parameters p) "
+        "{{\n",
         options_.min_blocks == 0 ? "" : fmt::format(", {}", options_.min_blocks), entry_point);
     out_ += text::tile_loop;
     // Scalars: an array of them costs the compiler several times as long.

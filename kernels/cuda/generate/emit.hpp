@@ -9,9 +9,9 @@
 
 namespace ec::kernels::cuda {
 
-/// How the shifts of the bit transposition are done. Bit logic and shifts share one pipe of the chip; products
-/// run on another. shifts: as they are. multiply_left: left shifts as products by a multiplier that the compiler
-/// cannot see through. multiply_both: right shifts too, as the upper half of a product.
+/// How the shifts of the bit transposition are done. Bit logic and shifts share one pipe of the chip;
+/// products run on another. shifts: as they are. multiply_left: left shifts as products by a multiplier that
+/// the compiler cannot see through. multiply_both: right shifts too, as the upper half of a product.
 enum class Transposition : std::uint8_t { shifts, multiply_left, multiply_both };
 
 /// Cache hints of loads and stores, as the PTX they become.
@@ -23,9 +23,10 @@ struct EmitOptions {
   bool accumulate = false;  ///< target ^= matrix . source instead of target = matrix . source
   /// One launch for many stripes: chunk addresses come from a table in device memory.
   bool batch = false;
-  unsigned threads = 256;   ///< a block; a multiple of 32
-  unsigned min_blocks = 0;  ///< resident blocks a multiprocessor the compiler must leave registers for; 0: its own choice
-  unsigned prefetch = 1;    ///< steps that loads run ahead of their use
+  unsigned threads = 256;  ///< a block; a multiple of 32
+  unsigned min_blocks =
+      0;  ///< resident blocks a multiprocessor the compiler must leave registers for; 0: its own choice
+  unsigned prefetch = 1;  ///< steps that loads run ahead of their use
   /// The warps of a block take each step together, so that straight-line code too long for the instruction
   /// cache is fetched once a block and not once a warp.
   bool lockstep = false;

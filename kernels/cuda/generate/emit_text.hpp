@@ -93,8 +93,8 @@ static __device__ __noinline__ void bytewise(const Parameters& p, address stripe
 }
 )";
 
-/// A warp codes 1024 bytes at once: a lane has 16 of the lower and 16 of the upper half. If the chunk does not
-/// divide, its last tile starts early and overlaps the one before; only bytes not coded there are stored.
+/// A warp codes 1024 bytes at once: a lane has 16 of the lower and 16 of the upper half. If the chunk does
+/// not divide, its last tile starts early and overlaps the one before; only bytes not coded there are stored.
 inline constexpr std::string_view tile_loop = R"(
   const u lane = threadIdx.x % 32, warps = THREADS / 32;
   const address tiles = p.bytes < 1024 ? 0 : (p.bytes / 16 * 16 + 1023) / 1024;

@@ -51,7 +51,8 @@ void run(const Schedule& schedule, Registers& registers, std::span<const std::ui
       transpose(words);
       for (unsigned b = 0; b < 8; ++b) registers.set(static_cast<Register>(8 * i + b), words[b]);
     }
-    for (const Xor& x : step.xors) registers.set(x.to, registers.get(x.a) ^ registers.get(x.b) ^ registers.get(x.c));
+    for (const Xor& x : step.xors)
+      registers.set(x.to, registers.get(x.a) ^ registers.get(x.b) ^ registers.get(x.c));
   }
 }
 
@@ -71,7 +72,8 @@ void interpret(const Schedule& schedule, std::span<const std::uint8_t* const> so
     run(schedule, registers, sources, at, count);
     for (unsigned t = 0; t < schedule.targets; ++t) {
       std::uint32_t words[8];
-      for (unsigned b = 0; b < 8; ++b) words[b] = registers.get(static_cast<Register>(accumulator_base + 8 * t + b));
+      for (unsigned b = 0; b < 8; ++b)
+        words[b] = registers.get(static_cast<Register>(accumulator_base + 8 * t + b));
       transpose(words);
       std::uint8_t result[unit];
       std::memcpy(result, words, unit);

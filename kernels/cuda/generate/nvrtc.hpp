@@ -6,8 +6,8 @@
 
 namespace ec::kernels::cuda {
 
-/// What a compilation gave. `cubin` is empty on failure, and `log` says why; on success `log` is the compiler's
-/// report (with "-Xptxas -v": registers, spills).
+/// What a compilation gave. `cubin` is empty on failure, and `log` says why; on success `log` is the
+/// compiler's report (with "-Xptxas -v": registers, spills).
 struct Compiled {
   std::vector<char> cubin;
   std::string log;

@@ -38,7 +38,7 @@ class Descriptor {
 };
 
 bool ours(int fd, mode_t type) {
-  struct stat s{};
+  struct stat s {};
   return ::fstat(fd, &s) == 0 && (s.st_mode & S_IFMT) == type && s.st_uid == ::geteuid() &&
          (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
@@ -76,7 +76,8 @@ bool write_all(int fd, std::string_view bytes) {
 ProgramCache::Cubin read_program(const std::filesystem::path& path, const std::string& key) {
   const Descriptor directory(open_directory(path));
   if (!directory) return nullptr;
-  const Descriptor file(::openat(directory.get(), key.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const Descriptor file(
+      ::openat(directory.get(), key.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file || !ours(file.get(), S_IFREG)) return nullptr;
   const std::string bytes = read_all(file.get());
   const std::size_t header_size = magic.size() + key.size() + 1 + 36 + 1;
@@ -86,7 +87,8 @@ ProgramCache::Cubin read_program(const std::filesystem::path& path, const std::s
   return std::make_shared<const std::vector<char>>(body.begin(), body.end());
 }
 
-bool write_program(const std::filesystem::path& path, const std::string& key, const std::vector<char>& cubin) {
+bool write_program(const std::filesystem::path& path, const std::string& key,
+                   const std::vector<char>& cubin) {
   if (path.empty()) return false;
   std::error_code ignored;
   std::filesystem::create_directories(path.parent_path(), ignored);
@@ -103,7 +105,8 @@ bool write_program(const std::filesystem::path& path, const std::string& key, co
     const std::string_view body(cubin.data(), cubin.size());
     written = write_all(file.get(), header(key, body)) && write_all(file.get(), body);
   }
-  if (written && ::renameat(directory.get(), temporary.c_str(), directory.get(), key.c_str()) == 0) return true;
+  if (written && ::renameat(directory.get(), temporary.c_str(), directory.get(), key.c_str()) == 0)
+    return true;
   ::unlinkat(directory.get(), temporary.c_str(), 0);
   return false;
 }
@@ -111,7 +114,8 @@ bool write_program(const std::filesystem::path& path, const std::string& key, co
 }  // namespace
 
 std::string program_key(const gf::Matrix& matrix, unsigned chip, std::string_view settings) {
-  std::string text = fmt::format("v{} sm_{} {}x{} {}\n", generator_version, chip, matrix.rows(), matrix.cols(), settings);
+  std::string text =
+      fmt::format("v{} sm_{} {}x{} {}\n", generator_version, chip, matrix.rows(), matrix.cols(), settings);
   text.append(matrix.cells().begin(), matrix.cells().end());
   return digest(text);
 }

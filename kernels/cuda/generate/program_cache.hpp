@@ -23,7 +23,8 @@ inline constexpr unsigned generator_version = 1;
 /// generator_version.
 std::string program_key(const gf::Matrix& matrix, unsigned chip, std::string_view settings);
 
-/// $XDG_CACHE_HOME/ec-cuda, else $HOME/.cache/ec-cuda, else empty (a daemon without a home keeps none on disk).
+/// $XDG_CACHE_HOME/ec-cuda, else $HOME/.cache/ec-cuda, else empty (a daemon without a home keeps none on
+/// disk).
 std::filesystem::path default_cache_directory();
 
 /// Thread safe; nothing here throws for what the disk does: a cache that cannot be used only misses.
@@ -32,8 +33,8 @@ class ProgramCache {
   using Cubin = std::shared_ptr<const std::vector<char>>;
 
   /// capacity: programs kept in memory, the least recently used given up first. An empty directory: no disk.
-  /// The directory is made (mode 0700) on first insert. It is used only if it is a directory, not a link, that
-  /// belongs to the effective user and that nobody else can write to.
+  /// The directory is made (mode 0700) on first insert. It is used only if it is a directory, not a link,
+  /// that belongs to the effective user and that nobody else can write to.
   ProgramCache(std::size_t capacity, std::filesystem::path directory)
       : capacity_(capacity), directory_(std::move(directory)) {}
 

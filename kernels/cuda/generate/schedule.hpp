@@ -1,11 +1,11 @@
 // From a matrix over GF(2^8) to a schedule of XORs over bit planes, as plain data.
 //
 // A unit is 32 bytes of every chunk, at the same place in each. Its 32 bytes, as eight 32-bit words, are
-// transposed in registers into eight bit planes: plane b holds bit b of all 32 bytes. A coefficient is then an
-// 8 x 8 bit matrix, and every bit plane of a target is an XOR of bit planes of the sources. The schedule streams
-// over the sources: a step takes the planes of one or two sources, makes the sums of them that several targets
-// share, and adds what each target plane needs to its accumulator. The unit of cost is the 3-input XOR, which
-// is one instruction (LOP3) of the chip.
+// transposed in registers into eight bit planes: plane b holds bit b of all 32 bytes. A coefficient is then
+// an 8 x 8 bit matrix, and every bit plane of a target is an XOR of bit planes of the sources. The schedule
+// streams over the sources: a step takes the planes of one or two sources, makes the sums of them that
+// several targets share, and adds what each target plane needs to its accumulator. The unit of cost is the
+// 3-input XOR, which is one instruction (LOP3) of the chip.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ namespace ec::kernels::cuda {
 /// How the sums that several target planes share are chosen. Either way every target plane costs one 3-input
 /// XOR per source (both of its terms at once), so what differs is the number of sums made on the way.
 /// nibble_sums: the sums of the low and of the high four planes that some target needs (at most 22 a source).
-/// covering: the fewest sums, found greedily, such that what each target plane needs is one of them or the XOR
+/// covering: the fewest sums, found greedily, such that what each target plane needs is one of them or the
+/// XOR
 ///   of two; 11 or so a source for 4 targets.
 enum class Strategy : std::uint8_t { nibble_sums, covering };
 
