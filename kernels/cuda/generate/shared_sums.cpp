@@ -71,13 +71,15 @@ void SharedSums::covering(std::span<const std::uint8_t> rows) {
         best_gain = gain;
       }
     }
-    if (best_gain == 0) {
-      // Every open row is four or more values away: step towards the first of them.
-      best = static_cast<unsigned>(open._Find_first());
-      while (std::popcount(best) > 3) best &= best - 1;
-    }
+    if (best_gain == 0) best = new_part_of(static_cast<unsigned>(open._Find_first()));
     make(static_cast<std::uint8_t>(best));
   }
+}
+
+unsigned SharedSums::new_part_of(unsigned row) const {
+  for (unsigned part = 1; part < row; ++part)
+    if ((part & ~row) == 0 && std::popcount(part) == 3 && !has(part)) return part;
+  return row;
 }
 
 std::pair<std::uint8_t, std::uint8_t> SharedSums::terms(std::uint8_t row) const {
