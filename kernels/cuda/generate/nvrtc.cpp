@@ -18,6 +18,7 @@ struct Nvrtc {
   int (*cubin_size)(Program, std::size_t*) = nullptr;
   int (*cubin)(Program, char*) = nullptr;
   const char* (*error)(int) = nullptr;
+  int (*version)(int* major, int* minor) = nullptr;
   std::string missing;
 
   Nvrtc() {
@@ -38,6 +39,7 @@ struct Nvrtc {
     find(library, "nvrtcGetCUBINSize", cubin_size);
     find(library, "nvrtcGetCUBIN", cubin);
     find(library, "nvrtcGetErrorString", error);
+    find(library, "nvrtcVersion", version);
   }
 
   template <class Function>
@@ -56,6 +58,12 @@ const Nvrtc& nvrtc() {
 }  // namespace
 
 std::string nvrtc_missing() { return nvrtc().missing; }
+
+std::string nvrtc_version() {
+  int major = 0, minor = 0;
+  if (!nvrtc().missing.empty() || nvrtc().version(&major, &minor) != 0) return {};
+  return fmt::format("{}.{}", major, minor);
+}
 
 Compiled compile(const std::string& source, unsigned chip, const std::vector<std::string>& options) {
   const Nvrtc& n = nvrtc();

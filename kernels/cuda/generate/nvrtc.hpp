@@ -17,6 +17,9 @@ struct Compiled {
 /// Empty if NVRTC is there, otherwise why not. Thread safe.
 std::string nvrtc_missing();
 
+/// "13.0", or empty if NVRTC is missing. Thread safe.
+std::string nvrtc_version();
+
 /// Compiles CUDA C++ to machine code for sm_<chip> (75, 80, 90, ..). `options`: more options for NVRTC.
 /// Thread safe; takes as long as the compiler does; never throws for what the compiler says.
 Compiled compile(const std::string& source, unsigned chip, const std::vector<std::string>& options = {});

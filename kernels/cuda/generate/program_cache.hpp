@@ -1,50 +1,43 @@
-// Compiled programs, kept in memory (bounded) and on disk.
+// Compiled programs, kept in memory and on disk, both bounded.
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "gf/matrix.hpp"
+#include "kernels/cuda/generate/program_files.hpp"
 
 namespace ec::kernels::cuda {
 
 /// Changes whenever the same matrix gives another program or parameters another meaning: old files then miss.
 inline constexpr unsigned generator_version = 1;
 
-/// Names a program: a hash of the matrix, the chip, `settings` (whatever else the text depends on) and
-/// generator_version.
+/// All that a program depends on, spelled out: generator_version, NVRTC's version, the chip, `settings`
+/// (whatever else the text depends on: verb, batch, tuning), shape and cells. Equal keys, equal programs.
 std::string program_key(const gf::Matrix& matrix, unsigned chip, std::string_view settings);
 
-/// $XDG_CACHE_HOME/ec-cuda, else $HOME/.cache/ec-cuda, else empty (a daemon without a home keeps none on
-/// disk).
-std::filesystem::path default_cache_directory();
-
-/// Thread safe; nothing here throws for what the disk does: a cache that cannot be used only misses.
+/// Thread safe. Nothing here throws: whatever fails is a miss.
 class ProgramCache {
  public:
   using Cubin = std::shared_ptr<const std::vector<char>>;
 
-  /// capacity: programs kept in memory, the least recently used given up first. An empty directory: no disk.
-  /// The directory is made (mode 0700) on first insert. It is used only if it is a directory, not a link,
-  /// that belongs to the effective user and that nobody else can write to.
-  ProgramCache(std::size_t capacity, std::filesystem::path directory)
-      : capacity_(capacity), directory_(std::move(directory)) {}
+  /// memory_bytes: cubins kept in memory, the least recently used given up first.
+  /// directory, limits: see ProgramFiles; an empty directory: no disk.
+  ProgramCache(std::size_t memory_bytes, std::string directory, ProgramFiles::Limits limits = {})
+      : memory_bytes_(memory_bytes), files_(std::move(directory), limits) {}
 
-  /// From memory, else from disk (then kept in memory too), else null. A file that is short, foreign, for
-  /// another key, or whose contents do not have the checksum it states, counts as absent.
-  Cubin find(const std::string& key);
+  /// From memory, else from disk (then kept in memory too), else null.
+  Cubin find(const std::string& key) noexcept;
 
-  /// Keeps `cubin` in memory and writes it to disk under a name of its own, then renames it into place, so
-  /// that readers see the old file or the new one. Returns whether it is on disk now.
-  bool insert(const std::string& key, Cubin cubin);
+  /// Keeps `cubin` in memory and on disk, in the place of what either holds for the key. Returns whether it
+  /// is on disk now. Null and empty cubins are not kept.
+  bool insert(const std::string& key, Cubin cubin) noexcept;
 
  private:
   struct Entry {
@@ -52,10 +45,12 @@ class ProgramCache {
     Cubin cubin;
   };
   void remember(const std::string& key, Cubin cubin);
+  void forget(std::list<Entry>::iterator entry);
 
-  const std::size_t capacity_;
-  const std::filesystem::path directory_;
+  const std::size_t memory_bytes_;
+  const ProgramFiles files_;
   std::mutex mutex_;
+  std::size_t held_bytes_ = 0;
   std::list<Entry> recent_;  // most recently used first
   std::unordered_map<std::string, std::list<Entry>::iterator> at_;
 };

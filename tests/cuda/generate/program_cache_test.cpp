@@ -2,9 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 #include "gf/generator.hpp"
 
@@ -30,7 +36,9 @@ class ProgramCacheTest : public ::testing::Test {
     return program_key(gf::coding_matrix(gf::Technique::cauchy, k, 2), 90, "settings");
   }
   /// A cache that has nothing in memory yet.
-  ProgramCache disk() const { return ProgramCache(4, directory_); }
+  ProgramCache disk(ProgramFiles::Limits limits = {}) const { return {1 << 20, directory_.string(), limits}; }
+  fs::path file(unsigned k) const { return directory_ / ProgramFiles::file_name(key(k)); }
+  std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(directory_), {}); }
 
   fs::path root_, directory_;
 };
@@ -51,12 +59,12 @@ TEST_F(ProgramCacheTest, AnotherCacheFindsWhatOneWrote) {
   const auto found = disk().find(key(4));
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(*found, *cubin('x'));
-  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1);  // no temporary file stays
+  EXPECT_EQ(files(), 1);  // no temporary file stays
   EXPECT_EQ(fs::status(directory_).permissions(), fs::perms::owner_all);
 }
 
 TEST_F(ProgramCacheTest, MemoryIsBoundedAndForgetsTheLeastRecentlyUsed) {
-  ProgramCache cache(2, {});
+  ProgramCache cache(2500, {});
   EXPECT_FALSE(cache.insert(key(4), cubin('a')));  // there is no disk
   EXPECT_FALSE(cache.insert(key(5), cubin('b')));
   EXPECT_NE(cache.find(key(4)), nullptr);
@@ -68,20 +76,21 @@ TEST_F(ProgramCacheTest, MemoryIsBoundedAndForgetsTheLeastRecentlyUsed) {
 
 TEST_F(ProgramCacheTest, ADamagedFileIsIgnoredAndReplaced) {
   ASSERT_TRUE(disk().insert(key(4), cubin('x')));
-  const fs::path file = directory_ / key(4);
-  const auto size = static_cast<long>(fs::file_size(file));
-  for (const long at : {0L, 20L, 60L, size / 2, size - 1}) {
+  const fs::path path = file(4);
+  const auto size = static_cast<long>(fs::file_size(path));
+  // Magic, lengths, key, digest, body: every byte of the head, and some of the body.
+  for (long at = 0; at < size; at += at < 200 ? 1 : 97) {
     {
-      std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+      std::fstream stream(path, std::ios::in | std::ios::out | std::ios::binary);
       stream.seekp(at);
-      stream.put('?');
+      stream.put('\xff');
     }
     EXPECT_EQ(disk().find(key(4)), nullptr) << at;
     ASSERT_TRUE(disk().insert(key(4), cubin('x')));
     EXPECT_NE(disk().find(key(4)), nullptr);
   }
-  for (const long cut : {0L, 10L, size - 1}) {
-    fs::resize_file(file, static_cast<std::uintmax_t>(cut));
+  for (const long cut : {0L, 10L, 100L, size - 1, size + 1}) {
+    fs::resize_file(path, static_cast<std::uintmax_t>(cut));
     EXPECT_EQ(disk().find(key(4)), nullptr) << cut;
     ASSERT_TRUE(disk().insert(key(4), cubin('x')));
   }
@@ -89,8 +98,147 @@ TEST_F(ProgramCacheTest, ADamagedFileIsIgnoredAndReplaced) {
 
 TEST_F(ProgramCacheTest, AFileOfAnotherKeyIsIgnored) {
   ASSERT_TRUE(disk().insert(key(4), cubin('x')));
-  fs::rename(directory_ / key(4), directory_ / key(5));
+  fs::rename(file(4), file(5));
   EXPECT_EQ(disk().find(key(5)), nullptr);
+}
+
+TEST_F(ProgramCacheTest, AForeignFileIsIgnoredAndReplaced) {
+  ASSERT_TRUE(disk().insert(key(5), cubin('x')));
+  std::ofstream(file(4)) << "not a program";
+  EXPECT_EQ(disk().find(key(4)), nullptr);
+  EXPECT_TRUE(disk().insert(key(4), cubin('y')));
+  EXPECT_NE(disk().find(key(4)), nullptr);
+}
+
+TEST_F(ProgramCacheTest, AFifoOrADirectoryInTheFilesPlaceOnlyMisses) {
+  ASSERT_TRUE(disk().insert(key(5), cubin('x')));
+  ASSERT_EQ(::mkfifo(file(4).c_str(), 0600), 0);
+  EXPECT_EQ(disk().find(key(4)), nullptr);
+  fs::create_directory(file(6));
+  EXPECT_EQ(disk().find(key(6)), nullptr);
+  EXPECT_FALSE(disk().insert(key(6), cubin('x')));
+  EXPECT_EQ(files(), 3);  // and no temporary file
+}
+
+TEST_F(ProgramCacheTest, AnOversizedFileIsNeitherReadNorWritten) {
+  ASSERT_TRUE(disk().insert(key(4), cubin('x', 5000)));
+  EXPECT_NE(disk().find(key(4)), nullptr);
+  EXPECT_EQ(disk({.file_bytes = 4000}).find(key(4)), nullptr);
+  EXPECT_FALSE(disk({.file_bytes = 4000}).insert(key(5), cubin('x', 5000)));
+  fs::resize_file(file(4), std::uintmax_t{1} << 40);  // sparse
+  EXPECT_EQ(disk().find(key(4)), nullptr);
+  EXPECT_TRUE(disk().insert(key(4), cubin('x')));
+}
+
+TEST_F(ProgramCacheTest, FilesAreBoundedAndTheLeastRecentlyUsedGo) {
+  const ProgramFiles::Limits limits{.files = 3};
+  for (unsigned k = 4; k < 7; ++k) {
+    ASSERT_TRUE(disk(limits).insert(key(k), cubin('x')));
+    fs::last_write_time(file(k), fs::file_time_type::clock::now() - std::chrono::hours(24 - k));
+  }
+  EXPECT_NE(disk(limits).find(key(4)), nullptr);  // used now: no longer the oldest
+  EXPECT_TRUE(disk(limits).insert(key(7), cubin('x')));
+  EXPECT_EQ(files(), 3);
+  EXPECT_EQ(disk(limits).find(key(5)), nullptr);
+  for (unsigned k : {4u, 6u, 7u}) EXPECT_NE(disk(limits).find(key(k)), nullptr) << k;
+}
+
+TEST_F(ProgramCacheTest, BytesOnDiskAreBoundedAndOnlyOwnFilesGo) {
+  const ProgramFiles::Limits limits{.bytes = 3500};
+  ASSERT_TRUE(disk(limits).insert(key(4), cubin('x')));
+  std::ofstream(directory_ / "somebody's file") << std::string(10000, 'x');
+  for (unsigned k = 5; k < 10; ++k) ASSERT_TRUE(disk(limits).insert(key(k), cubin('x')));
+  EXPECT_LE(files(), 4);
+  EXPECT_TRUE(fs::exists(directory_ / "somebody's file"));
+  EXPECT_NE(disk(limits).find(key(9)), nullptr);
+}
+
+TEST_F(ProgramCacheTest, AbandonedTemporaryFilesAreRemoved) {
+  ASSERT_TRUE(disk().insert(key(4), cubin('x')));
+  const fs::path old = file(5).string() + ".1.0.tmp", fresh = file(5).string() + ".1.1.tmp";
+  std::ofstream(old) << "x";
+  std::ofstream(fresh) << "x";
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  ASSERT_TRUE(disk().insert(key(6), cubin('x')));
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(fresh));
+}
+
+TEST_F(ProgramCacheTest, WritersAndReadersMayRace) {
+  std::atomic<unsigned> wrong{0};
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < 8; ++t)
+      threads.emplace_back([&, t] {
+        for (unsigned i = 0; i < 50; ++i) {
+          const unsigned k = 4 + (t + i) % 3;
+          ProgramCache cache = disk({.files = 2});
+          if (i % 2 == 0) cache.insert(key(k), cubin(static_cast<char>('a' + k), 20000));
+          const auto found = disk().find(key(k));
+          if (found && *found != *cubin(static_cast<char>('a' + k), 20000)) ++wrong;
+        }
+      });
+  }
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_TRUE(disk({.files = 2}).insert(key(4), cubin('e', 20000)));
+  EXPECT_EQ(files(), 2);  // no temporary file stays
+}
+
+TEST_F(ProgramCacheTest, OneCacheServesManyThreads) {
+  ProgramCache cache(50000, directory_.string());
+  std::atomic<unsigned> wrong{0};
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < 8; ++t)
+      threads.emplace_back([&, t] {
+        for (unsigned i = 0; i < 100; ++i) {
+          const unsigned k = 4 + (t + i) % 5;
+          const auto found = cache.find(key(k));
+          if (found && *found != *cubin(static_cast<char>('a' + k), 20000)) ++wrong;
+          if (!found) cache.insert(key(k), cubin(static_cast<char>('a' + k), 20000));
+        }
+      });
+  }
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST_F(ProgramCacheTest, AReadOnlyOrForeignDirectoryIsNotWritten) {
+  if (::geteuid() == 0) {
+    // Root writes where modes say otherwise; what it does not trust is another's directory.
+    ASSERT_TRUE(disk().insert(key(4), cubin('x')));
+    ASSERT_EQ(::chown(directory_.c_str(), 1, 1), 0);
+    EXPECT_EQ(disk().find(key(4)), nullptr);
+  } else {
+    ASSERT_TRUE(disk().insert(key(4), cubin('x')));
+    fs::permissions(directory_, fs::perms::owner_read | fs::perms::owner_exec);
+    EXPECT_NE(disk().find(key(4)), nullptr);
+  }
+  EXPECT_FALSE(disk().insert(key(5), cubin('y')));
+  fs::permissions(directory_, fs::perms::owner_all);
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(ProgramCacheTest, NoMoreThanTheDirectoryAndItsParentAreMade) {
+  directory_ = root_ / "no" / "such" / "home";
+  EXPECT_FALSE(disk().insert(key(4), cubin('x')));
+  EXPECT_TRUE(fs::is_empty(root_));
+}
+
+TEST(DefaultCacheDirectory, FollowsTheEnvironment) {
+  const auto with = [](const char* cache, const char* home) {
+    cache != nullptr ? ::setenv("XDG_CACHE_HOME", cache, 1) : ::unsetenv("XDG_CACHE_HOME");
+    home != nullptr ? ::setenv("HOME", home, 1) : ::unsetenv("HOME");
+    return default_cache_directory();
+  };
+  const char* home = std::getenv("HOME");
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const std::string home_before = home != nullptr ? home : "", cache_before = cache != nullptr ? cache : "";
+  EXPECT_EQ(with("/c", "/h"), "/c/ec_cuda");
+  EXPECT_EQ(with(nullptr, "/h"), "/h/.cache/ec_cuda");
+  EXPECT_EQ(with("relative", "/h"), "/h/.cache/ec_cuda");
+  EXPECT_EQ(with("", nullptr), "");
+  EXPECT_EQ(with(nullptr, nullptr), "");
+  with(cache != nullptr ? cache_before.c_str() : nullptr, home != nullptr ? home_before.c_str() : nullptr);
 }
 
 TEST_F(ProgramCacheTest, ADirectoryThatOthersCanWriteToIsNotUsed) {
@@ -109,8 +257,8 @@ TEST_F(ProgramCacheTest, ALinkInThePlaceOfTheDirectoryOrOfAFileIsNotFollowed) {
   EXPECT_FALSE(disk().insert(key(4), cubin('x')));
   fs::remove(directory_);
   ASSERT_TRUE(disk().insert(key(4), cubin('x')));
-  fs::rename(directory_ / key(4), root_ / "file");
-  fs::create_symlink(root_ / "file", directory_ / key(4));
+  fs::rename(file(4), root_ / "file");
+  fs::create_symlink(root_ / "file", file(4));
   EXPECT_EQ(disk().find(key(4)), nullptr);
   EXPECT_TRUE(disk().insert(key(4), cubin('x')));  // replaces the link
   EXPECT_NE(disk().find(key(4)), nullptr);
