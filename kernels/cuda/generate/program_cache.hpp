@@ -27,9 +27,10 @@ class ProgramCache {
  public:
   using Cubin = std::shared_ptr<const std::vector<char>>;
 
-  /// memory_bytes: cubins kept in memory, the least recently used given up first.
   /// directory, limits: see ProgramFiles; an empty directory: no disk.
-  ProgramCache(std::size_t memory_bytes, std::string directory, ProgramFiles::Limits limits = {})
+  /// memory_bytes: cubins kept in memory, the least recently used given up first.
+  explicit ProgramCache(std::string directory, std::size_t memory_bytes = std::size_t{64} << 20,
+                        ProgramFiles::Limits limits = {})
       : memory_bytes_(memory_bytes), files_(std::move(directory), limits) {}
 
   /// From memory, else from disk (then kept in memory too), else null.

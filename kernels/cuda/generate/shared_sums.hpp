@@ -31,10 +31,9 @@ class SharedSums {
  private:
   void nibble_sums(std::span<const std::uint8_t> rows);
   void covering(std::span<const std::uint8_t> rows);
-  /// A sum of three of the row's planes that there is not yet. For a row that is five or more values away
-  /// there is one: were all of them made, at most two of them and two planes would give the row.
-  unsigned new_part_of(unsigned row) const;
   bool has(unsigned value) const { return have_[value]; }
+  /// Whether `value` is the XOR of at most three values there are.
+  bool makeable(unsigned value) const;
   /// Makes `value` out of two or three values there are, if it can be.
   bool make(std::uint8_t value);
   void note(Sum sum);

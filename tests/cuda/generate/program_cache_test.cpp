@@ -36,7 +36,9 @@ class ProgramCacheTest : public ::testing::Test {
     return program_key(gf::coding_matrix(gf::Technique::cauchy, k, 2), 90, "settings");
   }
   /// A cache that has nothing in memory yet.
-  ProgramCache disk(ProgramFiles::Limits limits = {}) const { return {1 << 20, directory_.string(), limits}; }
+  ProgramCache disk(ProgramFiles::Limits limits = {}) const {
+    return ProgramCache(directory_.string(), 1 << 20, limits);
+  }
   fs::path file(unsigned k) const { return directory_ / ProgramFiles::file_name(key(k)); }
   std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(directory_), {}); }
 
@@ -64,7 +66,7 @@ TEST_F(ProgramCacheTest, AnotherCacheFindsWhatOneWrote) {
 }
 
 TEST_F(ProgramCacheTest, MemoryIsBoundedAndForgetsTheLeastRecentlyUsed) {
-  ProgramCache cache(2500, {});
+  ProgramCache cache("", 2500);
   EXPECT_FALSE(cache.insert(key(4), cubin('a')));  // there is no disk
   EXPECT_FALSE(cache.insert(key(5), cubin('b')));
   EXPECT_NE(cache.find(key(4)), nullptr);
@@ -185,7 +187,7 @@ TEST_F(ProgramCacheTest, WritersAndReadersMayRace) {
 }
 
 TEST_F(ProgramCacheTest, OneCacheServesManyThreads) {
-  ProgramCache cache(50000, directory_.string());
+  ProgramCache cache(directory_.string(), 50000);
   std::atomic<unsigned> wrong{0};
   {
     std::vector<std::jthread> threads;
