@@ -20,8 +20,8 @@ constexpr int background_niceness = 10;
 
 ScheduleOptions schedule_options() { return {}; }
 
-EmitOptions emit_options(bool accumulate) {
-  EmitOptions options;
+EmitOptions emit_options(bool accumulate, unsigned chip) {
+  EmitOptions options = options_for(chip);
   options.accumulate = accumulate;
   return options;
 }
@@ -84,7 +84,8 @@ void ProgramCompiler::compile_now(Compilation& c) {
   std::string failure;
   if (!cubin) {
     auto compiled = compile(
-        emit(c.matrix_, make_schedule(c.matrix_, schedule_options()), emit_options(c.accumulate_)), c.chip_);
+        emit(c.matrix_, make_schedule(c.matrix_, schedule_options()), emit_options(c.accumulate_, c.chip_)),
+        c.chip_);
     if (compiled) {
       cubin = std::make_shared<const std::vector<char>>(std::move(compiled.cubin));
       cache_.insert(key, cubin);
