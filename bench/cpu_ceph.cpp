@@ -77,8 +77,8 @@ nlohmann::json ceph_rows(const std::vector<std::string>& pace) {
     if (*run.erasures != '\0') arguments.insert(arguments.end(), {"--erasures", run.erasures});
     arguments.insert(arguments.end(), pace.begin(), pace.end());
     execute(program, arguments);
-    for (const auto& row : nlohmann::json::parse(std::ifstream(report)).at("rows"))
-      rows.push_back(to_cpu_row(row));
+    const nlohmann::json made = nlohmann::json::parse(std::ifstream(report));
+    for (const auto& row : made.at("rows")) rows.push_back(to_cpu_row(row));
     std::filesystem::remove(report);
   }
   return rows;
