@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "kernels/cuda/device.hpp"
-#include "kernels/cuda/tile_job.hpp"
+#include "kernels/cuda/device_job.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -69,8 +69,9 @@ void DeviceSlot::rise() {
 
   // Said before it is known to others, so that whoever waited finds the line in the log.
   if (device)
-    log(options, fmt::format("ec_cuda: device {} is up: {}, compute capability {}.{}", device->info().ordinal,
-                             device->info().name, device->info().compute_major, device->info().compute_minor));
+    log(options,
+        fmt::format("ec_cuda: device {} is up: {}, compute capability {}.{}", device->info().ordinal,
+                    device->info().name, device->info().compute_major, device->info().compute_minor));
   else if (why != last_reason())
     log(options, fmt::format("ec_cuda: no device, the CPU codes: {}", why));
   {

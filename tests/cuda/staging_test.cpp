@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "kernels/cuda/tile_args.hpp"
-#include "kernels/cuda/tile_job.hpp"
+#include "kernels/cuda/device_job.hpp"
 #include "kernels/cuda/tile_shape.hpp"
 #include "tests/cuda/emulated.hpp"
 #include "tests/support/conformance.hpp"

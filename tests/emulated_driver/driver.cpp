@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tests/emulated_driver/control.hpp"
+#include "tests/emulated_driver/emulation.hpp"
 #include "tests/emulated_driver/memory.hpp"
-#include "tests/emulated_driver/tile_emulation.hpp"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -55,7 +55,6 @@ CUresult enter(const char* symbol, bool needs_context = true) {
   return contexts_pushed == 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
-constexpr unsigned word_sizes[] = {1, 2, 4, 8, 16};
 int context_object;
 int module_object;
 int stream_objects;
@@ -187,24 +186,17 @@ EXPORTED CUresult cuModuleUnload(CUmodule) {
 }
 EXPORTED CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   ENTER("cuModuleGetFunction", true);
-  for (const unsigned& bytes : word_sizes)
-    if (name == "ec_tile_w" + std::to_string(8 * bytes)) {
-      *function = reinterpret_cast<CUfunction>(const_cast<unsigned*>(&bytes));
-      return CUDA_SUCCESS;
-    }
-  return CUDA_ERROR_NOT_FOUND;
+  const Kernel* kernel = find_kernel(name);
+  if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *function = reinterpret_cast<CUfunction>(const_cast<Kernel*>(kernel));
+  return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned,
                                  unsigned block_x, unsigned block_y, unsigned, unsigned shared, CUstream,
                                  void** parameters, void**) {
   ENTER("cuLaunchKernel", true);
-  Launch launch{*reinterpret_cast<const unsigned*>(function),
-                grid_x,
-                grid_y,
-                block_x,
-                block_y,
-                shared,
-                *static_cast<const ec::kernels::cuda::TileArgs*>(parameters[0])};
+  Launch launch{reinterpret_cast<const Kernel*>(function), grid_x, grid_y, block_x, block_y, shared, {}};
+  std::memcpy(launch.parameter.data(), parameters[0], parameter_bytes(*launch.kernel));
   const CUresult verdict = check(launch);
   if (verdict == CUDA_ERROR_INVALID_VALUE) return verdict;
   if (verdict != CUDA_SUCCESS)
