@@ -28,7 +28,7 @@ class Cuda final : public Backend {
     if (job.bytes == 0 || job.targets.empty()) return Status::ok;
     const auto device = DeviceSlot::instance().acquire();
     if (!device) return host_addressable(job) ? Status::busy : Status::fault;
-    const auto outcome = run_device_job(device, job, verb);
+    const auto outcome = run_job(device, job, verb, kind_);
     if (outcome.status == Status::fault || outcome.status == Status::hung)
       DeviceSlot::instance().latch(device, outcome.reason);
     return outcome.status;

@@ -135,7 +135,8 @@ Outcome DeviceJob::launch(CUstream stream, std::size_t bytes) {
   return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
 }
 
-/// Launches the fastest kernel that takes at least the start of these chunks, and says how much of them it codes.
+/// Launches the fastest kernel that takes at least the start of these chunks, and says how much of them it
+/// codes.
 CUresult DeviceJob::launch_best(CUstream stream, const ChunkViews& chunks, std::size_t* done) {
   const bool accumulate = verb_ == Verb::accumulate;
   const gf::Matrix& matrix = job_.program->matrix();
@@ -159,7 +160,8 @@ CUfunction DeviceJob::generated_for(const ChunkViews& chunks) {
   if (generated_kernel_reach(chunks) == 0) return nullptr;
   const GeneratedProgram* generated = GeneratedProgram::of(*job_.program);
   if (generated == nullptr) return nullptr;
-  return generated->function(device_, verb_ == Verb::accumulate, chunks.bytes * chunks.sources.size(), forced);
+  return generated->function(device_, verb_ == Verb::accumulate, chunks.bytes * chunks.sources.size(),
+                             forced);
 }
 
 Outcome DeviceJob::wait(Device::Lane& lane) {
@@ -224,7 +226,7 @@ bool self_test(const std::shared_ptr<Device>& device, std::string* why) {
   const Source source{in.data(), Residence::pageable};
   const Target target{out.data(), Residence::pageable};
   const auto outcome =
-      run_device_job(device, {&program, {&source, 1}, {&target, 1}, in.size()}, Verb::transform);
+      run_job(device, {&program, {&source, 1}, {&target, 1}, in.size()}, Verb::transform, KernelKind::tile);
   if (outcome.status != Status::ok) {
     *why = fmt::format("self-test: {}", outcome.reason.empty() ? name(outcome.status) : outcome.reason);
     return false;

@@ -79,7 +79,8 @@ std::size_t generated_kernel_reach(const ChunkViews& chunks) {
   return chunks.bytes < warp_tile || chunks.alignment() < alignment ? 0 : chunks.bytes;
 }
 
-CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks, CUstream stream) {
+CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
+                          CUstream stream) {
   // emit.hpp: addresses of sources and targets, bytes, stripes, multipliers.
   std::vector<std::uint64_t> parameter;
   for (const auto* p : chunks.sources) parameter.push_back(reinterpret_cast<std::uint64_t>(p));

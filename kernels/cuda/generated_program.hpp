@@ -1,5 +1,5 @@
-// Kernels compiled for one matrix: asked for once a program has coded enough, compiled in the background, loaded
-// when there.
+// Kernels compiled for one matrix: asked for once a program has coded enough, compiled in the background,
+// loaded when there.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@
 
 namespace ec::kernels::cuda {
 
-/// Whether a matrix of this shape is faster as generated code than on the tensor cores. Measured on an H200 (driver
-/// 580.159.04): generated reaches 0.99 to 1.05 of a device copy up to 32+8, where its code still fits the instruction
-/// cache; at 64+16 it falls to 0.30, the tensor cores give 0.77.
+/// Whether a matrix of this shape is faster as generated code than on the tensor cores. Measured on an H200
+/// (driver 580.159.04): generated reaches 0.99 to 1.05 of a device copy up to 32+8, where its code still fits
+/// the instruction cache; at 64+16 it falls to 0.30, the tensor cores give 0.77.
 bool worth_generating(const gf::Matrix& matrix);
 
 /// What a kernels::Program keeps for the device. Thread safe.
@@ -54,10 +54,11 @@ class GeneratedProgram final : public Expansion {
   mutable std::uint64_t coded_bytes_ = 0;
 };
 
-/// Bytes from the start of each chunk that a generated kernel codes: all, or 0 if they are fewer than a tile or not
-/// aligned to 16 bytes.
+/// Bytes from the start of each chunk that a generated kernel codes: all, or 0 if they are fewer than a tile
+/// or not aligned to 16 bytes.
 std::size_t generated_kernel_reach(const ChunkViews& chunks);
 
-CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks, CUstream stream);
+CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
+                          CUstream stream);
 
 }  // namespace ec::kernels::cuda

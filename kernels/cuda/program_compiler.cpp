@@ -83,8 +83,8 @@ void ProgramCompiler::compile_now(Compilation& c) {
   ProgramCache::Cubin cubin = cache_.find(key);
   std::string failure;
   if (!cubin) {
-    auto compiled = compile(emit(c.matrix_, make_schedule(c.matrix_, schedule_options()), emit_options(c.accumulate_)),
-                            c.chip_);
+    auto compiled = compile(
+        emit(c.matrix_, make_schedule(c.matrix_, schedule_options()), emit_options(c.accumulate_)), c.chip_);
     if (compiled) {
       cubin = std::make_shared<const std::vector<char>>(std::move(compiled.cubin));
       cache_.insert(key, cubin);

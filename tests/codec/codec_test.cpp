@@ -107,8 +107,7 @@ TEST_P(WithChoice, UpdateEqualsANewEncode) {
 
 INSTANTIATE_TEST_SUITE_P(Choices, WithChoice,
                          testing::Values(BackendChoice::automatic, BackendChoice::cpu, BackendChoice::gpu,
-                                         BackendChoice::x86, BackendChoice::isal,
-                                         BackendChoice::reference),
+                                         BackendChoice::x86, BackendChoice::isal, BackendChoice::reference),
                          [](const auto& info) { return std::string(codec::name(info.param)); });
 
 Router cpu_router() { return Router(BackendChoice::cpu, 0); }

@@ -1,5 +1,6 @@
 #include "kernels/cuda/generate/shared_sums.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace ec::kernels::cuda {
@@ -22,6 +23,10 @@ void SharedSums::note(Sum sum) {
   have_[sum.value] = true;
   reach_[sum.value] = true;
   for (std::uint8_t v : values_) reach_[v ^ sum.value] = true;
+}
+
+bool SharedSums::makeable(unsigned value) const {
+  return reach_[value] || std::ranges::any_of(values_, [&](std::uint8_t v) { return reach_[value ^ v]; });
 }
 
 bool SharedSums::make(std::uint8_t value) {
@@ -60,9 +65,7 @@ void SharedSums::covering(std::span<const std::uint8_t> rows) {
     unsigned best = 0, best_gain = 0;
     for (unsigned candidate = 1; candidate < 256; ++candidate) {
       if (has(candidate)) continue;
-      bool makeable = reach_[candidate];
-      for (std::size_t i = 0; !makeable && i < values_.size(); ++i) makeable = reach_[candidate ^ values_[i]];
-      if (!makeable) continue;
+      if (!makeable(candidate)) continue;
       unsigned gain = open[candidate];
       for (std::uint8_t v : values_) gain += open[candidate ^ v];
       if (gain > best_gain ||
@@ -71,10 +74,12 @@ void SharedSums::covering(std::span<const std::uint8_t> rows) {
         best_gain = gain;
       }
     }
+    // Every open row is four or more values away: build the first of them up, plane by plane, as far as one
+    // instruction gets. There is always a next sum: one more plane than the longest there is.
     if (best_gain == 0) {
-      // Every open row is four or more values away: step towards the first of them.
-      best = static_cast<unsigned>(open._Find_first());
-      while (std::popcount(best) > 3) best &= best - 1;
+      const auto row = static_cast<unsigned>(open._Find_first());
+      for (unsigned rest = row; rest != 0; rest &= rest - 1)
+        if (const unsigned built = row ^ (rest & (rest - 1)); !has(built) && makeable(built)) best = built;
     }
     make(static_cast<std::uint8_t>(best));
   }

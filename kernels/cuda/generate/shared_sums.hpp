@@ -32,6 +32,8 @@ class SharedSums {
   void nibble_sums(std::span<const std::uint8_t> rows);
   void covering(std::span<const std::uint8_t> rows);
   bool has(unsigned value) const { return have_[value]; }
+  /// Whether `value` is the XOR of at most three values there are.
+  bool makeable(unsigned value) const;
   /// Makes `value` out of two or three values there are, if it can be.
   bool make(std::uint8_t value);
   void note(Sum sum);

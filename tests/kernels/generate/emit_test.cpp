@@ -56,7 +56,8 @@ TEST_P(Compile, NoShapeUpToTwentySourcesSpills) {
                              {16u, 4u},
                              {20u, 1u},
                              {20u, 4u}}) {
-    const Compiled compiled = compile(program(coding(k, m)), GetParam(), {"--ptxas-options=-v"});
+    const Compiled compiled =
+        compile(program(coding(k, m), options_for(GetParam())), GetParam(), {"--ptxas-options=-v"});
     ASSERT_TRUE(compiled) << k << "+" << m << "\n" << compiled.log;
     const Report report = report_of(compiled.log);
     ASSERT_TRUE(report.found) << compiled.log;
