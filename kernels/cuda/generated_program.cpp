@@ -16,9 +16,7 @@ constexpr std::size_t alignment = 16;
 
 }  // namespace
 
-bool worth_generating(const gf::Matrix& matrix) {
-  return worth_generating(matrix.cols(), matrix.rows());
-}
+bool worth_generating(const gf::Matrix& matrix) { return worth_generating(matrix.cols(), matrix.rows()); }
 
 const GeneratedProgram* GeneratedProgram::of(const Program& program) {
   return static_cast<const GeneratedProgram*>(
