@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -76,6 +77,9 @@ class Device {
   const DeviceInfo& info() const { return info_; }
   CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
   PinnedPool& pool() { return *pool_; }
+  /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary, which
+  /// must outlive the device). The device's context must be current.
+  CUresult function(const unsigned char* image, const char* name, CUfunction* function);
 
   /// The device stopped answering: nothing of it is ever freed, because freeing could wait for it.
   void abandon() { abandoned_ = true; }
@@ -97,6 +101,9 @@ class Device {
   CUcontext context_ = nullptr;
   CUmodule module_ = nullptr;
   std::array<CUfunction, tile_words.size()> tile_kernels_{};
+  std::mutex modules_mutex_;
+  std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
+  std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
   std::unique_ptr<PinnedPool> pool_;
   std::mutex lanes_mutex_;
   std::vector<CUstream> free_lanes_;

@@ -37,8 +37,8 @@ std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to *
 
 class TileJob {
  public:
-  TileJob(const std::shared_ptr<Device>& device, const Job& job, Verb verb)
-      : device_(device), driver_(device->driver()), job_(job), verb_(verb) {}
+  TileJob(const std::shared_ptr<Device>& device, const Job& job, Verb verb, const Launcher* launcher)
+      : device_(device), driver_(device->driver()), job_(job), verb_(verb), launcher_(launcher) {}
 
   Outcome run();
 
@@ -66,6 +66,7 @@ class TileJob {
   const Driver& driver_;
   const Job& job_;
   const Verb verb_;
+  const Launcher* const launcher_;
   PinnedBlock staging_;
   std::size_t slice_bytes_ = 0;
   std::vector<const std::uint8_t*> sources_;  // of the slice at hand, as the device sees them
@@ -118,6 +119,11 @@ void TileJob::copy_out(std::size_t offset, std::size_t bytes) {
 }
 
 Outcome TileJob::launch(CUstream stream, std::size_t bytes) {
+  if (launcher_ != nullptr) {
+    const auto r = (*launcher_)(*device_, job_.program->matrix(), sources_, targets_, bytes,
+                                verb_ == Verb::accumulate, stream);
+    return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
+  }
   // Wide codes: as many rows a launch as the parameter holds.
   const auto k = static_cast<unsigned>(job_.sources.size());
   const auto rows = static_cast<unsigned>(job_.targets.size());
@@ -204,8 +210,9 @@ Outcome TileJob::run() {
 
 }  // namespace
 
-Outcome run_tile_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb) {
-  return TileJob(device, job, verb).run();
+Outcome run_tile_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb,
+                     const Launcher* launcher) {
+  return TileJob(device, job, verb, launcher).run();
 }
 
 bool self_test(const std::shared_ptr<Device>& device, std::string* why) {

@@ -55,7 +55,6 @@ CUresult enter(const char* symbol, bool needs_context = true) {
   return contexts_pushed == 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
-constexpr unsigned word_sizes[] = {1, 2, 4, 8, 16};
 int context_object;
 int module_object;
 int stream_objects;
@@ -187,18 +186,16 @@ EXPORTED CUresult cuModuleUnload(CUmodule) {
 }
 EXPORTED CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   ENTER("cuModuleGetFunction", true);
-  for (const unsigned& bytes : word_sizes)
-    if (name == "ec_tile_w" + std::to_string(8 * bytes)) {
-      *function = reinterpret_cast<CUfunction>(const_cast<unsigned*>(&bytes));
-      return CUDA_SUCCESS;
-    }
-  return CUDA_ERROR_NOT_FOUND;
+  const Kernel* kernel = find_kernel(name);
+  if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *function = reinterpret_cast<CUfunction>(const_cast<Kernel*>(kernel));
+  return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned,
                                  unsigned block_x, unsigned block_y, unsigned, unsigned shared, CUstream,
                                  void** parameters, void**) {
   ENTER("cuLaunchKernel", true);
-  Launch launch{*reinterpret_cast<const unsigned*>(function),
+  Launch launch{reinterpret_cast<const Kernel*>(function),
                 grid_x,
                 grid_y,
                 block_x,

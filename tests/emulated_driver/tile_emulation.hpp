@@ -4,12 +4,28 @@
 
 #include <cuda.h>
 
+#include <string_view>
+
 #include "kernels/cuda/tile_args.hpp"
 
 namespace ec::test::emulated {
 
+/// A kernel as cuModuleGetFunction finds it.
+struct Kernel {
+  std::string_view name;
+  unsigned word_bytes;      ///< addresses must be multiples of it
+  unsigned rows;            ///< targets that a block computes, for each of its rows of threads
+  unsigned block_x;         ///< what it must be launched with; 0: anything
+  unsigned block_y;         ///< the same
+  unsigned shared_bytes;    ///< it needs for each source that is staged; times block_x if is_tile
+  bool is_tile;
+};
+
+/// Null if there is no kernel of that name.
+const Kernel* find_kernel(std::string_view name);
+
 struct Launch {
-  unsigned word_bytes;
+  const Kernel* kernel;
   unsigned grid_x, grid_y, block_x, block_y;
   unsigned shared_bytes;
   kernels::cuda::TileArgs args;
