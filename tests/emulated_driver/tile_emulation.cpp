@@ -43,6 +43,9 @@ constexpr Kernel known_kernels[] = {
     {"ec_register_tile_4", 16, 4, ladder::register_threads, 1, 4 * ladder::table_bytes, false},
     {"ec_register_tile_8", 16, 8, ladder::register_threads, 1, 8 * ladder::table_bytes, false},
     {"ec_register_tile_bytes", 1, 8, ladder::register_threads, 1, 8 * ladder::table_bytes, false},
+#define EC_XOR_ENTRY(k) {"ec_xor_" #k, 16, 0, 0, 0, 0, false},
+    EC_XOR_SOURCES(EC_XOR_ENTRY) EC_XOR_ENTRY(any)
+#undef EC_XOR_ENTRY
 };
 
 void run_row(const TileArgs& args, unsigned row) {
@@ -60,6 +63,25 @@ void run_row(const TileArgs& args, unsigned row) {
 const Kernel* find_kernel(std::string_view name) {
   const auto* at = std::ranges::find(known_kernels, name, &Kernel::name);
   return at == std::end(known_kernels) ? nullptr : at;
+}
+
+bool is_xor(const Kernel& kernel) { return kernel.name.starts_with("ec_xor_"); }
+
+void run_xor(const bench::XorArgs& args) {
+  const auto* table = args.stripes == 1 ? args.chunks
+                                        : reinterpret_cast<const std::uint64_t*>(
+                                              view(reinterpret_cast<const void*>(args.table)));
+  for (std::uint64_t stripe = 0; stripe < args.stripes; ++stripe) {
+    const auto* chunks = table + stripe * (args.sources + args.targets);
+    for (unsigned t = 0; t < args.targets; ++t) {
+      std::uint8_t* target = view(reinterpret_cast<const void*>(chunks[args.sources + t]));
+      std::memset(target, 0, args.bytes);
+      for (unsigned s = 0; s < args.sources; ++s) {
+        const std::uint8_t* source = view(reinterpret_cast<const void*>(chunks[s]));
+        for (std::uint64_t i = 0; i < args.bytes; ++i) target[i] ^= source[i];
+      }
+    }
+  }
 }
 
 CUresult check(const Launch& l) {

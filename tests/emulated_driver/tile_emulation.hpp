@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "bench/xor_args.hpp"
 #include "kernels/cuda/tile_args.hpp"
 
 namespace ec::test::emulated {
@@ -23,6 +24,10 @@ struct Kernel {
 
 /// Null if there is no kernel of that name.
 const Kernel* find_kernel(std::string_view name);
+
+/// Whether it is one of the XOR kernels, which take ec::bench::XorArgs and are only ever run by run_xor().
+bool is_xor(const Kernel& kernel);
+void run_xor(const bench::XorArgs& args);
 
 struct Launch {
   const Kernel* kernel;
