@@ -50,7 +50,9 @@ gf::Matrix matrix_of(const KernelCase& c) {
 /// Verifies, then times; a run is one launch for each batch.
 KernelRow measure_kernel(KernelRoom& room, KernelContestant& kernel, const KernelCase& c,
                          std::span<const StripeBatch> batches, unsigned runs) {
-  KernelRow row{.kernel = kernel.name(), .what = c};
+  KernelRow row;
+  row.kernel = kernel.name();
+  row.what = c;
   kernel.prepare(batches.front());
   const auto all = [&](CUstream stream) {
     for (const StripeBatch& b : batches) kernel.launch(b, stream);

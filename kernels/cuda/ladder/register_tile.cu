@@ -186,11 +186,14 @@ __device__ __forceinline__ void transform(const TileArgs& args) {
 
 }  // namespace
 
-#define EC_REGISTER_TILE(name, rows, packs, aligned)            \
-  extern "C" __global__ void __launch_bounds__(register_threads) \
-      ec_register_tile_##name(const __grid_constant__ TileArgs args) { transform<rows, packs, aligned>(args); }
-EC_REGISTER_TILE(2, 2, 2, true)
-EC_REGISTER_TILE(3, 3, 2, true)
-EC_REGISTER_TILE(4, 4, 2, true)
-EC_REGISTER_TILE(8, 8, 1, true)
-EC_REGISTER_TILE(bytes, 8, 1, false)
+// The blocks that a multiprocessor is to hold bound the registers: without them, some chips spill to fit one more.
+#define EC_REGISTER_TILE(name, rows, packs, aligned, blocks)             \
+  extern "C" __global__ void __launch_bounds__(register_threads, blocks) \
+      ec_register_tile_##name(const __grid_constant__ TileArgs args) {   \
+    transform<rows, packs, aligned>(args);                               \
+  }
+EC_REGISTER_TILE(2, 2, 2, true, 3)
+EC_REGISTER_TILE(3, 3, 2, true, 3)
+EC_REGISTER_TILE(4, 4, 2, true, 2)
+EC_REGISTER_TILE(8, 8, 1, true, 3)
+EC_REGISTER_TILE(bytes, 8, 1, false, 2)
