@@ -18,8 +18,8 @@
 
 namespace ec::bench {
 
-/// The stripes that one launch codes, all by the same matrix. Views only; every chunk is 256-byte aligned device
-/// memory of `chunk_bytes`, a multiple of 1024.
+/// The stripes that one launch codes, all by the same matrix. Views only; every chunk is 256-byte aligned
+/// device memory of `chunk_bytes`, a multiple of 1024.
 struct StripeBatch {
   const kernels::Program* program = nullptr;
   std::size_t chunk_bytes = 0;

@@ -24,7 +24,8 @@ class RungContestant final : public KernelContestant {
   bool supports(const StripeBatch& batch) const override { return batch.stripes == 1; }
   void prepare(const StripeBatch&) override {}
   void launch(const StripeBatch& batch, CUstream stream) override {
-    const std::vector<const std::uint8_t*> sources(batch.chunks.begin(), batch.chunks.begin() + batch.sources());
+    const std::vector<const std::uint8_t*> sources(batch.chunks.begin(),
+                                                   batch.chunks.begin() + batch.sources());
     require(device_->driver(),
             ladder::launch(*device_, rung_, batch.program->matrix(), sources,
                            batch.chunks.subspan(batch.sources()), batch.chunk_bytes, false, stream),
@@ -74,8 +75,8 @@ class XorContestant final : public KernelContestant {
     blocks = std::min(blocks, most);
     void* parameters[] = {&args};
     require(device_->driver(),
-            device_->driver().launch_kernel(function_, static_cast<unsigned>(blocks), 1, 1, grid_.threads, 1, 1, 0,
-                                            stream, parameters, nullptr),
+            device_->driver().launch_kernel(function_, static_cast<unsigned>(blocks), 1, 1, grid_.threads, 1,
+                                            1, 0, stream, parameters, nullptr),
             "cuLaunchKernel");
   }
 
@@ -104,6 +105,8 @@ KernelContestants xor_contestants(const std::shared_ptr<Device>& device) {
   return list;
 }
 
-KernelContestants kernel_contestants(const std::shared_ptr<Device>& device) { return ladder_contestants(device); }
+KernelContestants kernel_contestants(const std::shared_ptr<Device>& device) {
+  return ladder_contestants(device);
+}
 
 }  // namespace ec::bench

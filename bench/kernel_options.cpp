@@ -47,22 +47,22 @@ std::pair<unsigned, unsigned> shape(const std::string& text) {
   return {static_cast<unsigned>(k), static_cast<unsigned>(m)};
 }
 
-KernelCase make_case(bool decode, std::pair<unsigned, unsigned> shape, unsigned erasures, std::size_t chunk_bytes,
-                     std::size_t stripes, std::size_t total_bytes) {
+KernelCase make_case(bool decode, std::pair<unsigned, unsigned> shape, unsigned erasures,
+                     std::size_t chunk_bytes, std::size_t stripes, std::size_t total_bytes) {
   KernelCase c{.decode = decode, .k = shape.first, .m = shape.second, .stripes = stripes};
   // Shapes that the Vandermonde matrix does not have.
   if (!gf::shape_error(c.technique, c.k, c.m).empty()) c.technique = gf::Technique::cauchy;
   c.erasures = decode ? std::min({erasures, c.m, c.k}) : 0;
   constexpr std::size_t granule = std::size_t{64} << 10;
   const std::size_t fitting = total_bytes / (c.k + c.targets()) / stripes;
-  c.chunk_bytes = chunk_bytes != 0 ? chunk_bytes
-                                   : std::max<std::size_t>(fitting / granule * granule, xor_tile);
+  c.chunk_bytes =
+      chunk_bytes != 0 ? chunk_bytes : std::max<std::size_t>(fitting / granule * granule, xor_tile);
   return c;
 }
 
 std::vector<KernelCase> documented_cases(std::size_t total) {
   std::vector<KernelCase> cases;
-  const std::pair<unsigned, unsigned> shapes[] = {{4, 2},  {6, 3},  {8, 3},  {8, 4},   {10, 4}, {12, 4},
+  const std::pair<unsigned, unsigned> shapes[] = {{4, 2},  {6, 3},  {8, 3},  {8, 4},   {10, 4},  {12, 4},
                                                   {16, 4}, {20, 4}, {32, 8}, {64, 16}, {128, 32}};
   for (const auto& s : shapes) cases.push_back(make_case(false, s, 0, 0, 1, total));
   for (const auto& s : shapes)
@@ -80,11 +80,12 @@ KernelOptions parse_kernel_options(const std::vector<std::string>& arguments) {
   po::options_description known("ec_bench kernels [options]; lists are separated by commas", 110, 80);
   const auto text = [](const char* fallback) { return po::value<std::string>()->default_value(fallback); };
   known.add_options()("kernels", text(""), "names as in the report; default all")(
-      "shapes", text(""), "data+coding chunks, as 8+3,10+4")("ops", text(""), "encode, decode; default encode")(
-      "erasures", text(""), "data chunks that decode makes; default m")(
+      "shapes", text(""), "data+coding chunks, as 8+3,10+4")(
+      "ops", text(""), "encode, decode; default encode")("erasures", text(""),
+                                                         "data chunks that decode makes; default m")(
       "chunk", text(""), "bytes of a chunk, multiples of 1024; default: what makes --total")(
-      "stripes", text("1"), "stripes coded by one launch")(
-      "total", text("1536M"), "bytes moved by a run where --chunk is not given")(
+      "stripes", text("1"), "stripes coded by one launch")("total", text("1536M"),
+                                                           "bytes moved by a run where --chunk is not given")(
       "runs", text("13"), "timed runs of each kernel")("json", text(""), "write the report to this file too")(
       "help", "this text");
   po::variables_map given;

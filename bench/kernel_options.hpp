@@ -32,7 +32,8 @@ struct KernelOptions {
   std::string json_file;
 };
 
-/// Throws UsageError. Without --shapes, --ops, --chunk or --stripes: the cases behind the documentation's claims.
+/// Throws UsageError. Without --shapes, --ops, --chunk or --stripes: the cases behind the documentation's
+/// claims.
 KernelOptions parse_kernel_options(const std::vector<std::string>& arguments);
 
 }  // namespace ec::bench

@@ -40,8 +40,12 @@ void fill(const Buffer& buffer) {
 
 }  // namespace
 
-KernelRoom::KernelRoom(std::shared_ptr<kernels::cuda::Device> device, std::size_t sources, std::size_t targets)
-    : device_(std::move(device)), lane_(borrow(*device_)), sources_(allocate(sources)), targets_(allocate(targets)) {
+KernelRoom::KernelRoom(std::shared_ptr<kernels::cuda::Device> device, std::size_t sources,
+                       std::size_t targets)
+    : device_(std::move(device)),
+      lane_(borrow(*device_)),
+      sources_(allocate(sources)),
+      targets_(allocate(targets)) {
   require(driver(), driver().event_create(&start_, 0), "cuEventCreate");
   require(driver(), driver().event_create(&stop_, 0), "cuEventCreate");
   fill(sources_);
@@ -90,7 +94,8 @@ std::vector<std::uint8_t> KernelRoom::download(const std::uint8_t* from, std::si
   return host;
 }
 
-bool KernelRoom::verify_range(const StripeBatch& batch, std::size_t stripe, std::size_t from, std::size_t bytes) {
+bool KernelRoom::verify_range(const StripeBatch& batch, std::size_t stripe, std::size_t from,
+                              std::size_t bytes) {
   std::vector<std::vector<std::uint8_t>> held, wanted;
   std::vector<kernels::Source> sources;
   std::vector<kernels::Target> targets;

@@ -16,8 +16,8 @@ struct KernelTiming {
   double noise = 0;    ///< percent, as noise_percent()
 };
 
-/// Source chunks hold random bytes that nothing overwrites; target chunks are apart from them. The device's context
-/// must be current. Everything throws std::runtime_error on a fault.
+/// Source chunks hold random bytes that nothing overwrites; target chunks are apart from them. The device's
+/// context must be current. Everything throws std::runtime_error on a fault.
 class KernelRoom {
  public:
   /// `sources`, `targets`: bytes of the largest case.
@@ -26,8 +26,8 @@ class KernelRoom {
   KernelRoom(const KernelRoom&) = delete;
   KernelRoom& operator=(const KernelRoom&) = delete;
 
-  /// Batches of `stripes` stripes each, apart in memory: as many as keep `cold_bytes` moving, so that one does not
-  /// find its chunks in the cache of the device; at least one. Valid until the next call.
+  /// Batches of `stripes` stripes each, apart in memory: as many as keep `cold_bytes` moving, so that one
+  /// does not find its chunks in the cache of the device; at least one. Valid until the next call.
   std::span<const StripeBatch> lay_out(const kernels::Program& program, std::size_t chunk_bytes,
                                        std::size_t stripes, std::size_t cold_bytes);
 

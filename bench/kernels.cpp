@@ -65,9 +65,9 @@ KernelRow measure_kernel(KernelRoom& room, KernelContestant& kernel, const Kerne
 }
 
 std::string table_head() {
-  return fmt::format("{:<22} {:<7} {:<12} {:>3} {:>3} {:>4} {:>10} {:>7} {:>8} {:>8} {:>7} {:>7} {:>7}", "kernel",
-                     "op", "technique", "k", "m", "lost", "chunk B", "stripes", "source", "moved", "of copy",
-                     "of xor", "noise %");
+  return fmt::format("{:<22} {:<7} {:<12} {:>3} {:>3} {:>4} {:>10} {:>7} {:>8} {:>8} {:>7} {:>7} {:>7}",
+                     "kernel", "op", "technique", "k", "m", "lost", "chunk B", "stripes", "source", "moved",
+                     "of copy", "of xor", "noise %");
 }
 
 std::string table_line(const KernelRow& r) {
@@ -115,7 +115,8 @@ class KernelRun {
   std::vector<KernelRow> measure(const KernelCase& c) {
     const double copy = room_.copy_rate(options_.runs);
     const kernels::Program program(matrix_of(c));
-    const auto batches = room_.lay_out(program, c.chunk_bytes, c.stripes, std::min(cold_bytes, options_.total_bytes));
+    const auto batches =
+        room_.lay_out(program, c.chunk_bytes, c.stripes, std::min(cold_bytes, options_.total_bytes));
     // XOR is verified as what it is: the product with a row of ones for each target.
     gf::Matrix ones(c.targets(), c.k);
     for (unsigned t = 0; t < ones.rows(); ++t)
@@ -155,7 +156,8 @@ class KernelRun {
     return list;
   }
   bool chosen(const KernelContestant& kernel) const {
-    return options_.kernels.empty() || std::ranges::find(options_.kernels, kernel.name()) != options_.kernels.end();
+    return options_.kernels.empty() ||
+           std::ranges::find(options_.kernels, kernel.name()) != options_.kernels.end();
   }
 
   const KernelOptions& options_;
@@ -175,9 +177,10 @@ int run(const KernelOptions& o, const std::vector<std::string>& arguments) {
       "none", fmt::format("ec_bench kernels {}", fmt::join(arguments, " ")),
       {{"gpu", fmt::format("{}, compute capability {}.{}, {} multiprocessors", info.name, info.compute_major,
                            info.compute_minor, info.multiprocessors)},
-       {"timing", fmt::format("median of {} runs between events; a run codes at least {} MiB of chunks in turn, "
-                              "where there is one launch for less",
-                              o.runs, cold_bytes >> 20)}});
+       {"timing",
+        fmt::format("median of {} runs between events; a run codes at least {} MiB of chunks in turn, "
+                    "where there is one launch for less",
+                    o.runs, cold_bytes >> 20)}});
   fmt::print("{}\n{}\n", header_text(header), table_head());
   KernelRun bench(o, device);
   nlohmann::json report;

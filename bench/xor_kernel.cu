@@ -1,6 +1,7 @@
-// The yardstick of the kernels: reads each source once, writes the sum of all into each target. It moves the bytes
-// of a product in the access pattern of the best kernels - 16 bytes a fetch, two fetches a thread and source, 1024
-// bytes a warp - with next to no arithmetic, so that the ratio to it is what the arithmetic costs.
+// The yardstick of the kernels: reads each source once, writes the sum of all into each target. It moves the
+// bytes of a product in the access pattern of the best kernels - 16 bytes a fetch, two fetches a thread and
+// source, 1024 bytes a warp - with next to no arithmetic, so that the ratio to it is what the arithmetic
+// costs.
 #include "bench/xor_args.hpp"
 
 namespace {
@@ -13,7 +14,8 @@ __device__ __forceinline__ void add(uint4& sum, const uint4& x) {
 }
 
 template <int Sources>
-__device__ __forceinline__ void sum_sources(const XorArgs& args, const std::uint64_t* chunks, std::uint64_t offset) {
+__device__ __forceinline__ void sum_sources(const XorArgs& args, const std::uint64_t* chunks,
+                                            std::uint64_t offset) {
   const int sources = Sources == 0 ? static_cast<int>(args.sources) : Sources;
   uint4 a{}, b{};
 #pragma unroll(Sources == 0 ? 4 : Sources)
@@ -36,23 +38,25 @@ __device__ __forceinline__ void run(const XorArgs& args) {
   const unsigned warps = blockDim.x / 32;
   const std::uint64_t step = std::uint64_t{gridDim.x} * warps;
   const std::uint64_t in_tile = threadIdx.x % 32 * 16;
-  for (std::uint64_t tile = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32; tile < tiles; tile += step) {
+  for (std::uint64_t tile = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32; tile < tiles;
+       tile += step) {
     if (args.stripes == 1) {
       sum_sources<Sources>(args, args.chunks, tile * xor_tile + in_tile);
       continue;
     }
     const std::uint64_t stripe = tile / tiles_a_chunk;
-    const auto* chunks = reinterpret_cast<const std::uint64_t*>(args.table) + stripe * (args.sources + args.targets);
+    const auto* chunks =
+        reinterpret_cast<const std::uint64_t*>(args.table) + stripe * (args.sources + args.targets);
     sum_sources<Sources>(args, chunks, (tile - stripe * tiles_a_chunk) * xor_tile + in_tile);
   }
 }
 
 }  // namespace
 
-#define EC_XOR_KERNEL(k)                                                              \
-  extern "C" __global__ void __launch_bounds__(ec::bench::xor_most_threads)           \
-      ec_xor_##k(const __grid_constant__ XorArgs args) {                              \
-    run<k>(args);                                                                     \
+#define EC_XOR_KERNEL(k)                                                    \
+  extern "C" __global__ void __launch_bounds__(ec::bench::xor_most_threads) \
+      ec_xor_##k(const __grid_constant__ XorArgs args) {                    \
+    run<k>(args);                                                           \
   }
 EC_XOR_SOURCES(EC_XOR_KERNEL)
 extern "C" __global__ void __launch_bounds__(ec::bench::xor_most_threads)

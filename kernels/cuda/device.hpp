@@ -77,8 +77,8 @@ class Device {
   const DeviceInfo& info() const { return info_; }
   CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
   PinnedPool& pool() { return *pool_; }
-  /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary, which
-  /// must outlive the device). The device's context must be current.
+  /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
+  /// which must outlive the device). The device's context must be current.
   CUresult function(const unsigned char* image, const char* name, CUfunction* function);
 
   /// The device stopped answering: nothing of it is ever freed, because freeing could wait for it.

@@ -22,10 +22,9 @@ struct Outcome {
 
 /// Enqueues target = M . source, or target += M . source, on a stream. Chunks as the device sees them; the
 /// device's context is current.
-using Launcher = std::function<CUresult(Device& device, const gf::Matrix& matrix,
-                                        std::span<const std::uint8_t* const> sources,
-                                        std::span<std::uint8_t* const> targets, std::size_t bytes,
-                                        bool accumulate, CUstream stream)>;
+using Launcher = std::function<CUresult(
+    Device& device, const gf::Matrix& matrix, std::span<const std::uint8_t* const> sources,
+    std::span<std::uint8_t* const> targets, std::size_t bytes, bool accumulate, CUstream stream)>;
 
 /// Runs `job` to its end. Pinned and device chunks are read and written in place by the kernel; pageable ones
 /// go through pinned staging in slices. Targets of accumulate in host memory are staged wherever they lie, so

@@ -11,7 +11,8 @@
 namespace ec::codec {
 
 /// automatic: the router decides. cpu: the best CPU back end. gpu: the device wherever it supports the job.
-/// x86, isal, reference: that one. A device that is missing or faulty is replaced by the CPU whatever the choice.
+/// x86, isal, reference: that one. A device that is missing or faulty is replaced by the CPU whatever the
+/// choice.
 enum class BackendChoice { automatic, cpu, gpu, x86, isal, reference };
 
 inline constexpr std::string_view backend_choice_names = "auto, cpu, gpu, x86, isal, reference";

@@ -68,9 +68,10 @@ const Kernel* find_kernel(std::string_view name) {
 bool is_xor(const Kernel& kernel) { return kernel.name.starts_with("ec_xor_"); }
 
 void run_xor(const bench::XorArgs& args) {
-  const auto* table = args.stripes == 1 ? args.chunks
-                                        : reinterpret_cast<const std::uint64_t*>(
-                                              view(reinterpret_cast<const void*>(args.table)));
+  const auto* table =
+      args.stripes == 1
+          ? args.chunks
+          : reinterpret_cast<const std::uint64_t*>(view(reinterpret_cast<const void*>(args.table)));
   for (std::uint64_t stripe = 0; stripe < args.stripes; ++stripe) {
     const auto* chunks = table + stripe * (args.sources + args.targets);
     for (unsigned t = 0; t < args.targets; ++t) {

@@ -14,11 +14,11 @@ namespace ec::test::emulated {
 /// A kernel as cuModuleGetFunction finds it.
 struct Kernel {
   std::string_view name;
-  unsigned word_bytes;      ///< addresses must be multiples of it
-  unsigned rows;            ///< targets that a block computes, for each of its rows of threads
-  unsigned block_x;         ///< what it must be launched with; 0: anything
-  unsigned block_y;         ///< the same
-  unsigned shared_bytes;    ///< it needs for each source that is staged; times block_x if is_tile
+  unsigned word_bytes;    ///< addresses must be multiples of it
+  unsigned rows;          ///< targets that a block computes, for each of its rows of threads
+  unsigned block_x;       ///< what it must be launched with; 0: anything
+  unsigned block_y;       ///< the same
+  unsigned shared_bytes;  ///< it needs for each source that is staged; times block_x if is_tile
   bool is_tile;
 };
 

@@ -1,5 +1,6 @@
-// Logarithms and powers of 2 in GF(2^8), in constant initialisers of device memory and copied to shared memory by
-// each block: lookups of different addresses by the threads of a warp are served there, bank by bank.
+// Logarithms and powers of 2 in GF(2^8), in constant initialisers of device memory and copied to shared
+// memory by each block: lookups of different addresses by the threads of a warp are served there, bank by
+// bank.
 #pragma once
 
 #include <cstdint>

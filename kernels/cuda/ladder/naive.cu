@@ -1,9 +1,10 @@
-// Rung 1, naive: the textbook product. A thread computes one byte of one target, reads its k source bytes from
-// global memory and multiplies with logarithms and powers held in shared memory. blockIdx.y is the target.
+// Rung 1, naive: the textbook product. A thread computes one byte of one target, reads its k source bytes
+// from global memory and multiplies with logarithms and powers held in shared memory. blockIdx.y is the
+// target.
 //
-// This is the bottom: every source byte is read once a target (m times in all, the caches permitting), memory is
-// asked for one byte a thread at a time, and each product costs three dependent lookups, whose addresses collide
-// in the banks of shared memory.
+// This is the bottom: every source byte is read once a target (m times in all, the caches permitting), memory
+// is asked for one byte a thread at a time, and each product costs three dependent lookups, whose addresses
+// collide in the banks of shared memory.
 #include "kernels/cuda/ladder/log_tables.cuh"
 #include "kernels/cuda/ladder/shapes.hpp"
 #include "kernels/cuda/tile_args.hpp"

@@ -1,9 +1,9 @@
-// Rung 3, rectangular tile: against the square tile, the tile takes the shape of a code: few targets, many bytes.
-// A block of 64 x 4 threads computes 4 targets x 256 bytes; a thread computes 4 bytes of one target, 64 apart, so
-// that a warp's fetches lie side by side.
+// Rung 3, rectangular tile: against the square tile, the tile takes the shape of a code: few targets, many
+// bytes. A block of 64 x 4 threads computes 4 targets x 256 bytes; a thread computes 4 bytes of one target,
+// 64 apart, so that a warp's fetches lie side by side.
 //
-// Expected gain: no idle rows for m = 4, full sectors on every fetch, and the coefficient and its logarithm are
-// looked up once for four products. Codes with more targets read each source ceil(m / 4) times.
+// Expected gain: no idle rows for m = 4, full sectors on every fetch, and the coefficient and its logarithm
+// are looked up once for four products. Codes with more targets read each source ceil(m / 4) times.
 #include "kernels/cuda/ladder/log_tables.cuh"
 #include "kernels/cuda/ladder/shapes.hpp"
 #include "kernels/cuda/tile_args.hpp"

@@ -1,17 +1,19 @@
-// Rung 6, register tile: against the tile of 128-bit words, nothing but tables of coefficients is in shared memory.
-// A thread keeps a tile of Rows targets x 16 * Packs bytes in registers and goes through the sources; it fetches
-// the next source, 16 bytes a fetch, while it multiplies the present one (double buffering in registers). A
-// source byte is used by one thread only, so staging it for others was a detour with two barriers a step.
+// Rung 6, register tile: against the tile of 128-bit words, nothing but tables of coefficients is in shared
+// memory. A thread keeps a tile of Rows targets x 16 * Packs bytes in registers and goes through the sources;
+// it fetches the next source, 16 bytes a fetch, while it multiplies the present one (double buffering in
+// registers). A source byte is used by one thread only, so staging it for others was a detour with two
+// barriers a step.
 //
-// Multiplication: a byte is split into 3 + 3 + 2 bits, and PRMT looks each part up in the 8, 8 and 4 products of
-// the coefficient, four bytes an instruction. PRMT takes selectors of four bits, so those of two words x, y are
-// made together, a nibble of each in turn; the products come out as x0 y0 x1 y1 and x2 y2 x3 y3 and are sorted
-// once a target, at the end. Against eight doublings with conditional sums: 3 PRMT and 2 XOR a word and target.
-// Shared memory is free of conflicts: all threads of a warp read the tables of the same coefficient, a broadcast.
+// Multiplication: a byte is split into 3 + 3 + 2 bits, and PRMT looks each part up in the 8, 8 and 4 products
+// of the coefficient, four bytes an instruction. PRMT takes selectors of four bits, so those of two words x,
+// y are made together, a nibble of each in turn; the products come out as x0 y0 x1 y1 and x2 y2 x3 y3 and are
+// sorted once a target, at the end. Against eight doublings with conditional sums: 3 PRMT and 2 XOR a word
+// and target. Shared memory is free of conflicts: all threads of a warp read the tables of the same
+// coefficient, a broadcast.
 //
 // Expected gain: the instructions a byte fall below what the memory takes for small m; a warp moves 512
-// consecutive bytes a fetch with the next one in flight. Codes with more than 8 targets read the sources once for
-// 8 of them. Chunks that are not aligned to 16 bytes are fetched byte by byte: right, and slow.
+// consecutive bytes a fetch with the next one in flight. Codes with more than 8 targets read the sources once
+// for 8 of them. Chunks that are not aligned to 16 bytes are fetched byte by byte: right, and slow.
 #include "kernels/cuda/ladder/shapes.hpp"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/tile_args.hpp"
@@ -24,7 +26,8 @@ using namespace ec::kernels::cuda::ladder;
 using Quad = Pack<16>;
 
 /// Four bytes out of the eight of (low, high). Selectors have their fourth bit clear.
-__device__ __forceinline__ std::uint32_t permute(std::uint32_t low, std::uint32_t high, std::uint32_t selector) {
+__device__ __forceinline__ std::uint32_t permute(std::uint32_t low, std::uint32_t high,
+                                                 std::uint32_t selector) {
   std::uint32_t d;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(low), "r"(high), "r"(selector));
   return d;
@@ -186,7 +189,8 @@ __device__ __forceinline__ void transform(const TileArgs& args) {
 
 }  // namespace
 
-// The blocks that a multiprocessor is to hold bound the registers: without them, some chips spill to fit one more.
+// The blocks that a multiprocessor is to hold bound the registers: without them, some chips spill to fit one
+// more.
 #define EC_REGISTER_TILE(name, rows, packs, aligned, blocks)             \
   extern "C" __global__ void __launch_bounds__(register_threads, blocks) \
       ec_register_tile_##name(const __grid_constant__ TileArgs args) {   \

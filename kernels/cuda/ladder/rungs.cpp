@@ -16,8 +16,9 @@ extern "C" const unsigned char ec_fatbin_tile_kernel[];
 namespace ec::kernels::cuda::ladder {
 namespace {
 
-/// Kernels walk the columns in strides of the grid, so a bound on the blocks costs no coverage. High enough that
-/// a long chunk gives every block one step, which keeps more fetches in flight than few blocks with many steps.
+/// Kernels walk the columns in strides of the grid, so a bound on the blocks costs no coverage. High enough
+/// that a long chunk gives every block one step, which keeps more fetches in flight than few blocks with many
+/// steps.
 constexpr std::size_t most_blocks = std::size_t{1} << 20;
 
 unsigned ceil_div(std::size_t a, std::size_t b) { return static_cast<unsigned>((a + b - 1) / b); }
@@ -39,8 +40,8 @@ LaunchShape choose_naive(const Product& p) {
 }
 
 LaunchShape choose_square(const Product& p) {
-  return {"ec_square_tile", blocks_with_log_tables(p, square_side), ceil_div(p.targets, square_side), square_side,
-          square_side};
+  return {"ec_square_tile", blocks_with_log_tables(p, square_side), ceil_div(p.targets, square_side),
+          square_side, square_side};
 }
 
 LaunchShape choose_rectangle(const Product& p) {
@@ -74,18 +75,16 @@ LaunchShape choose_registers(const Product& p) {
   };
   constexpr Kernel aligned[] = {
       {"ec_register_tile_2", 2, 2}, {"ec_register_tile_3", 3, 2}, {"ec_register_tile_4", 4, 2}};
-  Kernel kernel = p.alignment < 16 ? Kernel{"ec_register_tile_bytes", 8, 1} : Kernel{"ec_register_tile_8", 8, 1};
+  Kernel kernel =
+      p.alignment < 16 ? Kernel{"ec_register_tile_bytes", 8, 1} : Kernel{"ec_register_tile_8", 8, 1};
   if (p.alignment >= 16)
     for (const Kernel& k : aligned)
       if (p.targets <= k.rows) {
         kernel = k;
         break;
       }
-  LaunchShape s{kernel.function,
-                blocks_for(p.bytes, std::size_t{16} * register_threads * kernel.packs),
-                ceil_div(p.targets, kernel.rows),
-                register_threads,
-                1};
+  LaunchShape s{kernel.function, blocks_for(p.bytes, std::size_t{16} * register_threads * kernel.packs),
+                ceil_div(p.targets, kernel.rows), register_threads, 1};
   s.depth = std::min(p.sources, register_depth);
   s.shared_bytes = s.depth * kernel.rows * table_bytes;
   return s;

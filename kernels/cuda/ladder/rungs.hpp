@@ -32,10 +32,10 @@ struct Rung {
   LaunchShape (*choose)(const Product& product);
 };
 
-/// From the textbook kernel up: cuda-naive, cuda-square-tile, cuda-rectangular-tile, cuda-tile-w8 (the generalised
-/// tile, sizes chosen at run time, on single bytes), -w16, -w32, -w64, -w128 (the same on packed words),
-/// cuda-register-tile. Each takes any shape, length and alignment: where chunks are not aligned to a rung's word,
-/// it uses the widest that they are.
+/// From the textbook kernel up: cuda-naive, cuda-square-tile, cuda-rectangular-tile, cuda-tile-w8 (the
+/// generalised tile, sizes chosen at run time, on single bytes), -w16, -w32, -w64, -w128 (the same on packed
+/// words), cuda-register-tile. Each takes any shape, length and alignment: where chunks are not aligned to a
+/// rung's word, it uses the widest that they are.
 std::span<const Rung> rungs();
 
 }  // namespace ec::kernels::cuda::ladder
