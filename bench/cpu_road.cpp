@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/container/static_vector.hpp>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -19,6 +20,9 @@ namespace {
 using kernels::Source;
 using kernels::Status;
 using kernels::Target;
+
+template <class T>
+using Chunks = boost::container::static_vector<T, gf::max_chunks>;
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t scatter_bytes = 17 * 64;
@@ -51,29 +55,20 @@ class CpuWork {
   }
 
   void encode_by(kernels::Backend& backend, std::size_t stripe) const {
-    std::array<Source, gf::max_chunks> data;
-    std::array<Target, gf::max_chunks> coding;
-    for (unsigned i = 0; i < what.k; ++i) data[i] = {chunk(stripe, i)};
-    for (unsigned i = 0; i < what.m; ++i) coding[i] = {chunk(stripe, what.k + i)};
-    check(backend,
-          backend.transform(
-              {&code->encode_program(), {data.data(), what.k}, {coding.data(), what.m}, what.chunk_bytes}));
+    Chunks<Source> data;
+    Chunks<Target> coding;
+    for (unsigned i = 0; i < what.k; ++i) data.push_back({chunk(stripe, i)});
+    for (unsigned i = 0; i < what.m; ++i) coding.push_back({chunk(stripe, what.k + i)});
+    code_by(backend, code->encode_program(), data, coding);
   }
 
   void decode_by(kernels::Backend& backend, std::size_t stripe, const std::vector<std::uint8_t>& from,
                  const kernels::Program& program) const {
-    std::array<Source, gf::max_chunks> sources;
-    std::array<Target, gf::max_chunks> targets;
-    for (unsigned i = 0; i < from.size(); ++i) sources[i] = {chunk(stripe, from[i])};
-    for (unsigned i = 0; i < what.erasures; ++i) targets[i] = {decoded(stripe, i)};
-    check(backend,
-          backend.transform(
-              {&program, {sources.data(), from.size()}, {targets.data(), what.erasures}, what.chunk_bytes}));
-  }
-
-  static void check(const kernels::Backend& backend, Status status) {
-    if (status != Status::ok)
-      throw std::runtime_error(fmt::format("{}: {}", backend.name(), kernels::name(status)));
+    Chunks<Source> sources;
+    Chunks<Target> targets;
+    for (auto c : from) sources.push_back({chunk(stripe, c)});
+    for (unsigned i = 0; i < what.erasures; ++i) targets.push_back({decoded(stripe, i)});
+    code_by(backend, program, sources, targets);
   }
 
   Case what;
@@ -82,6 +77,14 @@ class CpuWork {
   std::shared_ptr<const codec::Plan> plan;
 
  private:
+  void code_by(kernels::Backend& backend, const kernels::Program& program, const Chunks<Source>& sources,
+               const Chunks<Target>& targets) const {
+    const Status status = backend.transform(
+        {&program, {sources.data(), sources.size()}, {targets.data(), targets.size()}, what.chunk_bytes});
+    if (status != Status::ok)
+      throw std::runtime_error(fmt::format("{}: {}", backend.name(), kernels::name(status)));
+  }
+
   struct Free {
     void operator()(std::uint8_t* p) const { ::operator delete (p, std::align_val_t{page}); }
   };

@@ -61,23 +61,28 @@ double time_sample(Contestant& contestant, const Case& c, ClockKind clock, std::
     make_calls(contestant, c, 0, first, calls);
     return now(clock) - start;
   }
-  std::barrier gate(static_cast<std::ptrdiff_t>(c.threads + 1));
+  // By the threads' own clocks: on a busy machine this thread may be woken long after they began.
+  std::barrier gate(static_cast<std::ptrdiff_t>(c.threads));
   FirstError error;
+  std::vector<double> begun(c.threads);
+  std::vector<double> ended(c.threads);
   std::vector<std::jthread> threads;
+  const double before = now(clock);
   for (unsigned t = 0; t < c.threads; ++t)
     threads.emplace_back([&, t] {
       gate.arrive_and_wait();
+      begun[t] = now(clock);
       try {
         make_calls(contestant, c, t, first, calls);
       } catch (...) {
         error.keep(std::current_exception());
       }
-      gate.arrive_and_wait();
+      ended[t] = now(clock);
     });
-  gate.arrive_and_wait();
-  const double start = now(clock);
-  gate.arrive_and_wait();
-  const double seconds = (now(clock) - start) / (clock == ClockKind::cpu ? c.threads : 1);
+  for (auto& thread : threads) thread.join();
+  const double seconds = clock == ClockKind::cpu
+                             ? (now(clock) - before) / c.threads
+                             : *std::ranges::max_element(ended) - *std::ranges::min_element(begun);
   threads.clear();
   error.rethrow();
   return seconds;

@@ -1,6 +1,7 @@
 #include "kernels/backends.hpp"
 
 #include <array>
+#include <vector>
 
 #include "kernels/isal/isal.hpp"
 #include "kernels/reference/reference.hpp"
@@ -26,11 +27,18 @@ std::span<Backend* const> backends() noexcept {
 }
 
 std::span<Backend* const> variants() noexcept {
+  static const auto list = [] {
+    std::vector<Backend*> all;
 #ifdef EC_WITH_X86
-  return x86::variants();
-#else
-  return {};
+    all.insert(all.end(), x86::variants().begin(), x86::variants().end());
 #endif
+#ifdef EC_WITH_CUDA
+    for (const auto kind : {cuda::KernelKind::tile, cuda::KernelKind::bits, cuda::KernelKind::generated})
+      all.push_back(&cuda::backend(kind));
+#endif
+    return all;
+  }();
+  return list;
 }
 
 Backend* find_backend(std::string_view name) noexcept {

@@ -6,13 +6,15 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device.hpp"
+#include "kernels/cuda/kernel_kind.hpp"
 #include "kernels/cuda/options.hpp"
 
 namespace ec::kernels::cuda {
 
-/// Called "cuda". Takes chunks of any residence. While the device is absent, coming up or latched off, a job
-/// is answered busy, or fault if it has chunks in device memory. The first job starts bringing the device up.
-Backend& backend() noexcept;
+/// Called backend_name(kind), "cuda" for automatic, the only one in kernels::backends(). Takes chunks of any
+/// residence. While the device is absent, coming up or latched off, a job is answered busy, or fault if it
+/// has chunks in device memory. The first job starts bringing the device up.
+Backend& backend(KernelKind kind = KernelKind::automatic) noexcept;
 
 /// Brings the device up now and waits for it. What came up; or nothing, with the reason in *why.
 std::optional<DeviceInfo> bring_up(std::string* why);

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-// The fat binary of tile_kernel.cu, linked in as data (cmake/Cuda.cmake).
+// The fat binaries of the .cu files beside this one, linked in as data (cmake/Cuda.cmake).
 extern "C" const unsigned char ec_fatbin_tile_kernel[];
+extern "C" const unsigned char ec_fatbin_bit_kernel[];
 
 namespace ec::kernels::cuda {
 
@@ -77,16 +78,28 @@ std::string Device::open_context() {
 
 std::string Device::load_kernels() {
   const Driver& d = *driver_;
-  if (const auto r = d.module_load_data(&module_, ec_fatbin_tile_kernel); r != CUDA_SUCCESS) {
-    module_ = nullptr;
+  if (const auto r = d.module_load_data(&tile_module_, ec_fatbin_tile_kernel); r != CUDA_SUCCESS) {
+    tile_module_ = nullptr;
     return failed("cuModuleLoadData", r);
   }
-  for (unsigned i = 0; i < tile_words.size(); ++i) {
-    const auto name = fmt::format("ec_tile_w{}", 8 * tile_words[i]);
-    if (const auto r = d.module_get_function(&tile_kernels_[i], module_, name.c_str()); r != CUDA_SUCCESS)
-      return failed("cuModuleGetFunction", r);
+  if (const auto r = d.module_load_data(&bit_module_, ec_fatbin_bit_kernel); r != CUDA_SUCCESS) {
+    bit_module_ = nullptr;
+    return failed("cuModuleLoadData", r);
   }
-  return {};
+  std::string why;
+  for (unsigned i = 0; i < tile_words.size() && why.empty(); ++i)
+    why = load_function(tile_module_, fmt::format("ec_tile_w{}", 8 * tile_words[i]), &tile_kernels_[i]);
+  for (unsigned i = 0; i < bit_kernels_.size() && why.empty(); ++i) {
+    const auto name = fmt::format("ec_bits_g{}", bit_kernel_groups[i]);
+    why = load_function(bit_module_, name, &bit_kernels_[i][0]);
+    if (why.empty()) why = load_function(bit_module_, name + "_add", &bit_kernels_[i][1]);
+  }
+  return why;
+}
+
+std::string Device::load_function(CUmodule module, const std::string& name, CUfunction* function) const {
+  const auto r = driver_->module_get_function(function, module, name.c_str());
+  return r == CUDA_SUCCESS ? std::string() : failed("cuModuleGetFunction", r);
 }
 
 CUresult Device::function(const unsigned char* image, const char* name, CUfunction* function) {
@@ -131,7 +144,8 @@ Device::~Device() {
     for (CUstream stream : free_lanes_) driver_->stream_destroy(stream);
     pool_.reset();
     for (const auto& [image, module] : modules_) driver_->module_unload(module);
-    if (module_ != nullptr) driver_->module_unload(module_);
+    for (CUmodule module : {tile_module_, bit_module_})
+      if (module != nullptr) driver_->module_unload(module);
   }
   driver_->primary_ctx_release(ordinal_);
 }

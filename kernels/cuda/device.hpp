@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/bit_args.hpp"
 #include "kernels/cuda/driver.hpp"
 #include "kernels/cuda/options.hpp"
 #include "kernels/cuda/pinned_pool.hpp"
@@ -75,7 +77,11 @@ class Device {
   const Driver& driver() const { return *driver_; }
   const Options& options() const { return options_; }
   const DeviceInfo& info() const { return info_; }
+  /// As in sm_<chip>.
+  unsigned chip() const { return static_cast<unsigned>(10 * info_.compute_major + info_.compute_minor); }
   CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
+  /// For bit_kernel_groups[i].
+  CUfunction bit_kernel(unsigned i, bool accumulate) const { return bit_kernels_[i][accumulate ? 1 : 0]; }
   PinnedPool& pool() { return *pool_; }
   /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
   /// which must outlive the device). The device's context must be current.
@@ -91,6 +97,7 @@ class Device {
       : driver_(std::move(driver)), options_(options) {}
   std::string open_context();
   std::string load_kernels();
+  std::string load_function(CUmodule module, const std::string& name, CUfunction* function) const;
   std::string make_lanes();
   std::string failed(const char* what, CUresult result) const;
 
@@ -99,11 +106,13 @@ class Device {
   DeviceInfo info_;
   CUdevice ordinal_ = 0;
   CUcontext context_ = nullptr;
-  CUmodule module_ = nullptr;
+  CUmodule tile_module_ = nullptr;
+  CUmodule bit_module_ = nullptr;
   std::array<CUfunction, tile_words.size()> tile_kernels_{};
   std::mutex modules_mutex_;
   std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
   std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
+  std::array<std::array<CUfunction, 2>, std::size(bit_kernel_groups)> bit_kernels_{};
   std::unique_ptr<PinnedPool> pool_;
   std::mutex lanes_mutex_;
   std::vector<CUstream> free_lanes_;

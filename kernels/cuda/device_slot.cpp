@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "kernels/cuda/device.hpp"
-#include "kernels/cuda/tile_job.hpp"
+#include "kernels/cuda/device_job.hpp"
 
 namespace ec::kernels::cuda {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace ec::kernels::cuda {
@@ -18,6 +19,9 @@ struct Options {
   std::chrono::seconds retry_after{60};
   /// Bound on pinned memory for staging, in bytes.
   std::size_t staging_bytes = std::size_t{256} << 20;
+  /// Source bytes after which a matrix gets code of its own; until then, and where that is not worth while,
+  /// the kernels for any matrix serve.
+  std::uint64_t generate_after_bytes = std::uint64_t{256} << 20;
   /// Called with one line when the device comes up, is latched off, or cannot be brought up (once in a row);
   /// from any thread. Null: silence.
   void (*log)(const char* line) = nullptr;

@@ -12,7 +12,6 @@
 namespace ec::codec {
 namespace {
 
-using kernels::Job;
 using kernels::Source;
 using kernels::Status;
 using kernels::Target;

@@ -1,8 +1,8 @@
 // Staging in slices, the bound on pinned memory, and how jobs are cut into tiles.
 #include <vector>
 
+#include "kernels/cuda/device_job.hpp"
 #include "kernels/cuda/tile_args.hpp"
-#include "kernels/cuda/tile_job.hpp"
 #include "kernels/cuda/tile_shape.hpp"
 #include "tests/cuda/emulated.hpp"
 #include "tests/support/conformance.hpp"

@@ -12,8 +12,8 @@
 
 #include "bench/xor_args.hpp"
 #include "tests/emulated_driver/control.hpp"
+#include "tests/emulated_driver/emulation.hpp"
 #include "tests/emulated_driver/memory.hpp"
-#include "tests/emulated_driver/tile_emulation.hpp"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -197,17 +197,12 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
                                  unsigned block_x, unsigned block_y, unsigned, unsigned shared, CUstream,
                                  void** parameters, void**) {
   ENTER("cuLaunchKernel", true);
-  if (is_xor(*reinterpret_cast<const Kernel*>(function))) {
+  if (reinterpret_cast<const Kernel*>(function)->kind == Kernel::Kind::sum) {
     run_xor(*static_cast<const ec::bench::XorArgs*>(parameters[0]));
     return CUDA_SUCCESS;
   }
-  Launch launch{reinterpret_cast<const Kernel*>(function),
-                grid_x,
-                grid_y,
-                block_x,
-                block_y,
-                shared,
-                *static_cast<const ec::kernels::cuda::TileArgs*>(parameters[0])};
+  Launch launch{reinterpret_cast<const Kernel*>(function), grid_x, grid_y, block_x, block_y, shared, {}};
+  std::memcpy(launch.parameter.data(), parameters[0], parameter_bytes(*launch.kernel));
   const CUresult verdict = check(launch);
   if (verdict == CUDA_ERROR_INVALID_VALUE) return verdict;
   if (verdict != CUDA_SUCCESS)

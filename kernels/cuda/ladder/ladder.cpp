@@ -7,8 +7,8 @@
 #include <new>
 #include <vector>
 
+#include "kernels/cuda/device_job.hpp"
 #include "kernels/cuda/tile_args.hpp"
-#include "kernels/cuda/tile_job.hpp"
 
 namespace ec::kernels::cuda::ladder {
 namespace {
@@ -65,7 +65,7 @@ class RungBackend final : public Backend {
     if (job.bytes == 0 || job.targets.empty()) return Status::ok;
     const auto device = DeviceSlot::instance().acquire();
     if (!device) return host_addressable(job) ? Status::busy : Status::fault;
-    const auto outcome = run_tile_job(device, job, verb, &launcher_);
+    const auto outcome = run_job(device, job, verb, KernelKind::tile, &launcher_);
     if (outcome.status == Status::fault || outcome.status == Status::hung)
       DeviceSlot::instance().latch(device, outcome.reason);
     return outcome.status;

@@ -1,4 +1,4 @@
-#include "kernels/cuda/tile_job.hpp"
+#include "kernels/cuda/device_job.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "gf/gf256.hpp"
-#include "kernels/cuda/tile_args.hpp"
-#include "kernels/cuda/tile_shape.hpp"
+#include "kernels/cuda/bit_launch.hpp"
+#include "kernels/cuda/generated_program.hpp"
+#include "kernels/cuda/tile_launch.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -35,10 +36,16 @@ void relax() {
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
-class TileJob {
+class DeviceJob {
  public:
-  TileJob(const std::shared_ptr<Device>& device, const Job& job, Verb verb, const Launcher* launcher)
-      : device_(device), driver_(device->driver()), job_(job), verb_(verb), launcher_(launcher) {}
+  DeviceJob(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
+            const Launcher* launcher)
+      : device_(device),
+        driver_(device->driver()),
+        job_(job),
+        verb_(verb),
+        kind_(kind),
+        launcher_(launcher) {}
 
   Outcome run();
 
@@ -56,7 +63,8 @@ class TileJob {
   void copy_in(std::size_t offset, std::size_t bytes);
   void copy_out(std::size_t offset, std::size_t bytes);
   Outcome launch(CUstream stream, std::size_t bytes);
-  CUresult launch_rows(CUstream stream, std::size_t bytes, unsigned first, unsigned count);
+  CUresult launch_best(CUstream stream, const ChunkViews& chunks, std::size_t* done);
+  CUfunction generated_for(const ChunkViews& chunks);
   Outcome wait(Device::Lane& lane);
   Outcome fault(const char* what, CUresult result) const {
     return {Status::fault, fmt::format("{}: {}", what, driver_.error_name(result))};
@@ -66,6 +74,7 @@ class TileJob {
   const Driver& driver_;
   const Job& job_;
   const Verb verb_;
+  const KernelKind kind_;
   const Launcher* const launcher_;
   PinnedBlock staging_;
   std::size_t slice_bytes_ = 0;
@@ -74,7 +83,7 @@ class TileJob {
 };
 
 /// Sets slice_bytes_ and takes staging memory for it; false if there is none.
-bool TileJob::plan_slices() {
+bool DeviceJob::plan_slices() {
   const auto staged = static_cast<std::size_t>(
       std::ranges::count_if(job_.sources, [&](const Source& s) { return is_staged(s); }) +
       std::ranges::count_if(job_.targets, [&](const Target& t) { return is_staged(t); }));
@@ -89,7 +98,7 @@ bool TileJob::plan_slices() {
   return static_cast<bool>(staging_);
 }
 
-void TileJob::lay_out(std::size_t offset) {
+void DeviceJob::lay_out(std::size_t offset) {
   std::uint8_t* next = staging_.data();
   const std::size_t stride = round_up(slice_bytes_, staging_alignment);
   sources_.clear();
@@ -104,7 +113,7 @@ void TileJob::lay_out(std::size_t offset) {
   }
 }
 
-void TileJob::copy_in(std::size_t offset, std::size_t bytes) {
+void DeviceJob::copy_in(std::size_t offset, std::size_t bytes) {
   for (std::size_t i = 0; i < job_.sources.size(); ++i)
     if (is_staged(job_.sources[i]))
       std::memcpy(const_cast<std::uint8_t*>(sources_[i]), job_.sources[i].data + offset, bytes);
@@ -113,57 +122,61 @@ void TileJob::copy_in(std::size_t offset, std::size_t bytes) {
     if (is_staged(job_.targets[i])) std::memcpy(targets_[i], job_.targets[i].data + offset, bytes);
 }
 
-void TileJob::copy_out(std::size_t offset, std::size_t bytes) {
+void DeviceJob::copy_out(std::size_t offset, std::size_t bytes) {
   for (std::size_t i = 0; i < job_.targets.size(); ++i)
     if (is_staged(job_.targets[i])) std::memcpy(job_.targets[i].data + offset, targets_[i], bytes);
 }
 
-Outcome TileJob::launch(CUstream stream, std::size_t bytes) {
+/// The best kernel codes what it can of the slice, the tile kernels the rest.
+Outcome DeviceJob::launch(CUstream stream, std::size_t bytes) {
   if (launcher_ != nullptr) {
     const auto r = (*launcher_)(*device_, job_.program->matrix(), sources_, targets_, bytes,
                                 verb_ == Verb::accumulate, stream);
     return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
   }
-  // Wide codes: as many rows a launch as the parameter holds.
-  const auto k = static_cast<unsigned>(job_.sources.size());
-  const auto rows = static_cast<unsigned>(job_.targets.size());
-  unsigned most = rows;
-  while (TileArgs::blob_needed(k, most) > TileArgs::blob_bytes) --most;
-  for (unsigned first = 0; first < rows; first += most)
-    if (const auto r = launch_rows(stream, bytes, first, std::min(most, rows - first)); r != CUDA_SUCCESS)
-      return fault("cuLaunchKernel", r);
-  return {};
+  const ChunkViews chunks{sources_, targets_, bytes};
+  std::size_t done = 0;
+  if (const auto r = launch_best(stream, chunks, &done); r != CUDA_SUCCESS) return fault("cuLaunchKernel", r);
+  if (done == bytes) return {};
+  auto sources = sources_;
+  auto targets = targets_;
+  for (auto& s : sources) s += done;
+  for (auto& t : targets) t += done;
+  const auto r = launch_tiles(*device_, job_.program->matrix(), {sources, targets, bytes - done},
+                              verb_ == Verb::accumulate, stream);
+  return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
 }
 
-CUresult TileJob::launch_rows(CUstream stream, std::size_t bytes, unsigned first, unsigned count) {
-  TileArgs args;
-  args.bytes = bytes;
-  args.sources = static_cast<std::uint32_t>(sources_.size());
-  args.targets = count;
-  args.accumulate = verb_ == Verb::accumulate;
-  std::uint8_t* blob = args.blob;
-  std::memcpy(blob, sources_.data(), 8 * sources_.size());
-  blob += 8 * sources_.size();
-  std::memcpy(blob, targets_.data() + first, 8 * std::size_t{count});
-  blob += 8 * std::size_t{count};
-  for (unsigned r = 0; r < count; ++r) {
-    const auto row = job_.program->matrix().row(first + r);
-    blob = std::copy(row.begin(), row.end(), blob);
+/// Launches the fastest kernel that takes at least the start of these chunks, and says how much of them it
+/// codes.
+CUresult DeviceJob::launch_best(CUstream stream, const ChunkViews& chunks, std::size_t* done) {
+  const bool accumulate = verb_ == Verb::accumulate;
+  const gf::Matrix& matrix = job_.program->matrix();
+  if (const CUfunction function = generated_for(chunks)) {
+    *done = generated_kernel_reach(chunks);
+    return launch_generated(*device_, function, chunks, stream);
   }
-
-  std::uintptr_t addresses = 0;
-  for (const auto* p : sources_) addresses |= reinterpret_cast<std::uintptr_t>(p);
-  for (unsigned r = 0; r < count; ++r) addresses |= reinterpret_cast<std::uintptr_t>(targets_[first + r]);
-  const std::size_t alignment = std::size_t{1} << std::min(std::countr_zero(addresses), 12);
-  const TileShape s = choose_tile(bytes, args.sources, count, alignment, device_->info().multiprocessors);
-  args.tile_depth = s.depth;
-  void* parameters[] = {&args};
-  return driver_.launch_kernel(device_->tile_kernel(static_cast<unsigned>(std::countr_zero(s.word_bytes))),
-                               s.grid_x, s.grid_y, 1, s.columns, s.row_groups, 1,
-                               static_cast<unsigned>(s.shared_bytes()), stream, parameters, nullptr);
+  if (kind_ == KernelKind::automatic || kind_ == KernelKind::bits) {
+    *done = bit_kernel_reach(*device_, chunks);
+    if (*done != 0)
+      return launch_bits(*device_, matrix, {chunks.sources, chunks.targets, *done}, accumulate, stream);
+  }
+  return CUDA_SUCCESS;
 }
 
-Outcome TileJob::wait(Device::Lane& lane) {
+/// The kernel generated for this matrix, if it is there and takes these chunks.
+CUfunction DeviceJob::generated_for(const ChunkViews& chunks) {
+  const bool forced = kind_ == KernelKind::generated;
+  if (!forced && kind_ != KernelKind::automatic) return nullptr;
+  if (!forced && !worth_generating(job_.program->matrix())) return nullptr;
+  if (generated_kernel_reach(chunks) == 0) return nullptr;
+  const GeneratedProgram* generated = GeneratedProgram::of(*job_.program);
+  if (generated == nullptr) return nullptr;
+  return generated->function(device_, verb_ == Verb::accumulate, chunks.bytes * chunks.sources.size(),
+                             forced);
+}
+
+Outcome DeviceJob::wait(Device::Lane& lane) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto deadline = start + device_->options().deadline +
@@ -189,7 +202,7 @@ Outcome TileJob::wait(Device::Lane& lane) {
                       std::chrono::duration_cast<std::chrono::milliseconds>(deadline - start).count())};
 }
 
-Outcome TileJob::run() {
+Outcome DeviceJob::run() {
   Device::Scope scope(*device_);
   if (scope.result() != CUDA_SUCCESS) return fault("cuCtxPushCurrent", scope.result());
   auto lane = device_->borrow_lane();
@@ -210,9 +223,9 @@ Outcome TileJob::run() {
 
 }  // namespace
 
-Outcome run_tile_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb,
-                     const Launcher* launcher) {
-  return TileJob(device, job, verb, launcher).run();
+Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
+                const Launcher* launcher) {
+  return DeviceJob(device, job, verb, kind, launcher).run();
 }
 
 bool self_test(const std::shared_ptr<Device>& device, std::string* why) {
@@ -226,7 +239,7 @@ bool self_test(const std::shared_ptr<Device>& device, std::string* why) {
   const Source source{in.data(), Residence::pageable};
   const Target target{out.data(), Residence::pageable};
   const auto outcome =
-      run_tile_job(device, {&program, {&source, 1}, {&target, 1}, in.size()}, Verb::transform);
+      run_job(device, {&program, {&source, 1}, {&target, 1}, in.size()}, Verb::transform, KernelKind::tile);
   if (outcome.status != Status::ok) {
     *why = fmt::format("self-test: {}", outcome.reason.empty() ? name(outcome.status) : outcome.reason);
     return false;

@@ -1,4 +1,4 @@
-// One job on one device by the tile kernels: staging of what is pageable, launches, and the wait with a
+// One job on one device: staging of what is pageable, launches, and the wait with a
 // deadline.
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device.hpp"
+#include "kernels/cuda/kernel_kind.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -29,9 +30,9 @@ using Launcher = std::function<CUresult(
 /// Runs `job` to its end. Pinned and device chunks are read and written in place by the kernel; pageable ones
 /// go through pinned staging in slices. Targets of accumulate in host memory are staged wherever they lie, so
 /// that a fault leaves them as they were. busy if no lane or staging memory is free.
-/// `launcher`: what codes; null for the tile kernels.
-Outcome run_tile_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb,
-                     const Launcher* launcher = nullptr);
+/// `launcher`: what codes the job in place of the kernels of `kind`; may be null.
+Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
+                const Launcher* launcher = nullptr);
 
 /// A small job with a known answer; false, with the reason in *why, if the device does not give it.
 bool self_test(const std::shared_ptr<Device>& device, std::string* why);

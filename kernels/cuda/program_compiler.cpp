@@ -1,0 +1,103 @@
+#include "kernels/cuda/program_compiler.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "kernels/cuda/generate/emit.hpp"
+#include "kernels/cuda/generate/nvrtc.hpp"
+#include "kernels/cuda/generate/schedule.hpp"
+
+namespace ec::kernels::cuda {
+namespace {
+
+/// 30 to 80 KiB each.
+constexpr std::size_t cached_programs = 1024;
+/// A compiler must not take a core from a storage daemon that has use for it.
+constexpr int background_niceness = 10;
+
+ScheduleOptions schedule_options() { return {}; }
+
+EmitOptions emit_options(bool accumulate, unsigned chip) {
+  EmitOptions options = options_for(chip);
+  options.accumulate = accumulate;
+  return options;
+}
+
+}  // namespace
+
+ProgramCompiler::ProgramCompiler() : cache_(cached_programs, default_cache_directory()) {}
+
+ProgramCompiler& ProgramCompiler::instance() {
+  // Never destroyed, since threads of the host may still ask; its thread is ended before the process is.
+  static auto* compiler = new ProgramCompiler;
+  static struct Stopper {
+    ~Stopper() { compiler->stop(); }
+  } stopper;
+  return *compiler;
+}
+
+std::shared_ptr<Compilation> ProgramCompiler::ask(const gf::Matrix& matrix, bool accumulate, unsigned chip) {
+  auto compilation = std::make_shared<Compilation>(matrix, accumulate, chip);
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_ || queue_.size() >= most_queued) return nullptr;
+    queue_.push_back(compilation);
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  }
+  wake_.notify_one();
+  return compilation;
+}
+
+void ProgramCompiler::work() {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), background_niceness);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    if (stopping_) return;
+    const auto compilation = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    compile_now(*compilation);
+    lock.lock();
+  }
+}
+
+void ProgramCompiler::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ProgramCompiler::compile_now(Compilation& c) {
+  {
+    std::lock_guard lock(c.mutex_);
+    if (c.done_) return;
+  }
+  const auto key = program_key(c.matrix_, c.chip_, c.accumulate_ ? "accumulate" : "transform");
+  ProgramCache::Cubin cubin = cache_.find(key);
+  std::string failure;
+  if (!cubin) {
+    auto compiled = compile(
+        emit(c.matrix_, make_schedule(c.matrix_, schedule_options()), emit_options(c.accumulate_, c.chip_)),
+        c.chip_);
+    if (compiled) {
+      cubin = std::make_shared<const std::vector<char>>(std::move(compiled.cubin));
+      cache_.insert(key, cubin);
+    } else {
+      failure = std::move(compiled.log);
+    }
+  }
+  std::lock_guard lock(c.mutex_);
+  if (c.done_) return;
+  c.cubin_ = std::move(cubin);
+  c.failure_ = std::move(failure);
+  c.done_ = true;
+}
+
+}  // namespace ec::kernels::cuda

@@ -1,0 +1,55 @@
+#include "kernels/cuda/tile_launch.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/cuda/tile_args.hpp"
+#include "kernels/cuda/tile_shape.hpp"
+
+namespace ec::kernels::cuda {
+namespace {
+
+CUresult launch_rows(const Device& device, const gf::Matrix& matrix, unsigned first_row,
+                     const ChunkViews& chunks, bool accumulate, CUstream stream) {
+  TileArgs args;
+  args.bytes = chunks.bytes;
+  args.sources = static_cast<std::uint32_t>(chunks.sources.size());
+  args.targets = static_cast<std::uint32_t>(chunks.targets.size());
+  args.accumulate = accumulate;
+  std::uint8_t* blob = args.blob;
+  std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
+  blob += chunks.sources.size_bytes();
+  std::memcpy(blob, chunks.targets.data(), chunks.targets.size_bytes());
+  blob += chunks.targets.size_bytes();
+  for (unsigned r = 0; r < args.targets; ++r) {
+    const auto row = matrix.row(first_row + r);
+    blob = std::copy(row.begin(), row.end(), blob);
+  }
+  const TileShape s = choose_tile(chunks.bytes, args.sources, args.targets, chunks.alignment(),
+                                  device.info().multiprocessors);
+  args.tile_depth = s.depth;
+  void* parameters[] = {&args};
+  return device.driver().launch_kernel(
+      device.tile_kernel(static_cast<unsigned>(std::countr_zero(s.word_bytes))), s.grid_x, s.grid_y, 1,
+      s.columns, s.row_groups, 1, static_cast<unsigned>(s.shared_bytes()), stream, parameters, nullptr);
+}
+
+}  // namespace
+
+CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
+                      bool accumulate, CUstream stream) {
+  const auto rows = static_cast<unsigned>(chunks.targets.size());
+  unsigned most = rows;
+  while (TileArgs::blob_needed(chunks.sources.size(), most) > TileArgs::blob_bytes) --most;
+  for (unsigned first = 0; first < rows; first += most) {
+    const unsigned count = std::min(most, rows - first);
+    const auto r =
+        launch_rows(device, matrix, first,
+                    {chunks.sources, chunks.targets.subspan(first, count), chunks.bytes}, accumulate, stream);
+    if (r != CUDA_SUCCESS) return r;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace ec::kernels::cuda
