@@ -1,5 +1,5 @@
-// ec_bench SUBCOMMAND: measures the code directly (codec), the CPU path against the memory limit (cpu), and
-// behind Ceph's interface (ceph).
+// ec_bench SUBCOMMAND: measures the code directly (codec), the CPU path against the memory limit (cpu), the
+// device kernels against the device's memory (kernels), and behind Ceph's interface (ceph).
 // The latter is a program of its own beside this one, because this one links ISA-L: a plugin that it loaded
 // would run that copy instead of the one it carries.
 #include <fmt/format.h>
@@ -10,11 +10,18 @@
 
 #include "bench/codec_road.hpp"
 #include "bench/cpu.hpp"
+#ifdef EC_WITH_CUDA
+#include "bench/kernels.hpp"
+#endif
 #include "bench/run.hpp"
 
 namespace {
 
+#ifdef EC_WITH_CUDA
+constexpr const char* names = "codec, cpu, kernels, ceph";
+#else
 constexpr const char* names = "codec, cpu, ceph";
+#endif
 
 /// Becomes the program for `ceph`; returns only if that fails.
 int become_ceph_bench(char** argv) {
@@ -33,6 +40,9 @@ int main(int argc, char** argv) {
         {ec::bench::codec_subcommand, ec::bench::make_codec_road, [] { return std::string("none"); }},
         {argv + 2, argv + argc});
   if (name == "cpu") return ec::bench::run_cpu({argv + 2, argv + argc});
+#ifdef EC_WITH_CUDA
+  if (name == "kernels") return ec::bench::run_kernels({argv + 2, argv + argc});
+#endif
   if (name == "ceph") return become_ceph_bench(argv + 1);
   if (name == "--help") {
     fmt::print("ec_bench SUBCOMMAND [options]; sub-commands: {}; each takes --help\n", names);

@@ -102,6 +102,24 @@ std::string Device::load_function(CUmodule module, const std::string& name, CUfu
   return r == CUDA_SUCCESS ? std::string() : failed("cuModuleGetFunction", r);
 }
 
+CUresult Device::function(const unsigned char* image, const char* name, CUfunction* function) {
+  std::lock_guard lock(modules_mutex_);
+  const auto key = std::make_pair(image, std::string(name));
+  if (const auto at = functions_.find(key); at != functions_.end()) {
+    *function = at->second;
+    return CUDA_SUCCESS;
+  }
+  auto module = modules_.find(image);
+  if (module == modules_.end()) {
+    CUmodule loaded = nullptr;
+    if (const auto r = driver_->module_load_data(&loaded, image); r != CUDA_SUCCESS) return r;
+    module = modules_.emplace(image, loaded).first;
+  }
+  const auto r = driver_->module_get_function(function, module->second, name);
+  if (r == CUDA_SUCCESS) functions_[key] = *function;
+  return r;
+}
+
 std::string Device::make_lanes() {
   pool_ = std::make_unique<PinnedPool>(*driver_, options_.staging_bytes);
   for (unsigned i = 0; i < lane_count; ++i) {
@@ -125,6 +143,7 @@ Device::~Device() {
     Scope scope(*this);
     for (CUstream stream : free_lanes_) driver_->stream_destroy(stream);
     pool_.reset();
+    for (const auto& [image, module] : modules_) driver_->module_unload(module);
     for (CUmodule module : {tile_module_, bit_module_})
       if (module != nullptr) driver_->module_unload(module);
   }

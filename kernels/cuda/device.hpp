@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -82,6 +83,9 @@ class Device {
   /// For bit_kernel_groups[i].
   CUfunction bit_kernel(unsigned i, bool accumulate) const { return bit_kernels_[i][accumulate ? 1 : 0]; }
   PinnedPool& pool() { return *pool_; }
+  /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
+  /// which must outlive the device). The device's context must be current.
+  CUresult function(const unsigned char* image, const char* name, CUfunction* function);
 
   /// The device stopped answering: nothing of it is ever freed, because freeing could wait for it.
   void abandon() { abandoned_ = true; }
@@ -105,6 +109,9 @@ class Device {
   CUmodule tile_module_ = nullptr;
   CUmodule bit_module_ = nullptr;
   std::array<CUfunction, tile_words.size()> tile_kernels_{};
+  std::mutex modules_mutex_;
+  std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
+  std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
   std::array<std::array<CUfunction, 2>, std::size(bit_kernel_groups)> bit_kernels_{};
   std::unique_ptr<PinnedPool> pool_;
   std::mutex lanes_mutex_;

@@ -38,8 +38,14 @@ std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to *
 
 class DeviceJob {
  public:
-  DeviceJob(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind)
-      : device_(device), driver_(device->driver()), job_(job), verb_(verb), kind_(kind) {}
+  DeviceJob(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
+            const Launcher* launcher)
+      : device_(device),
+        driver_(device->driver()),
+        job_(job),
+        verb_(verb),
+        kind_(kind),
+        launcher_(launcher) {}
 
   Outcome run();
 
@@ -69,6 +75,7 @@ class DeviceJob {
   const Job& job_;
   const Verb verb_;
   const KernelKind kind_;
+  const Launcher* const launcher_;
   PinnedBlock staging_;
   std::size_t slice_bytes_ = 0;
   std::vector<const std::uint8_t*> sources_;  // of the slice at hand, as the device sees them
@@ -122,6 +129,11 @@ void DeviceJob::copy_out(std::size_t offset, std::size_t bytes) {
 
 /// The best kernel codes what it can of the slice, the tile kernels the rest.
 Outcome DeviceJob::launch(CUstream stream, std::size_t bytes) {
+  if (launcher_ != nullptr) {
+    const auto r = (*launcher_)(*device_, job_.program->matrix(), sources_, targets_, bytes,
+                                verb_ == Verb::accumulate, stream);
+    return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
+  }
   const ChunkViews chunks{sources_, targets_, bytes};
   std::size_t done = 0;
   if (const auto r = launch_best(stream, chunks, &done); r != CUDA_SUCCESS) return fault("cuLaunchKernel", r);
@@ -211,8 +223,9 @@ Outcome DeviceJob::run() {
 
 }  // namespace
 
-Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind) {
-  return DeviceJob(device, job, verb, kind).run();
+Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
+                const Launcher* launcher) {
+  return DeviceJob(device, job, verb, kind, launcher).run();
 }
 
 bool self_test(const std::shared_ptr<Device>& device, std::string* why) {

@@ -11,75 +11,12 @@
 // the packed multiplication is Russian-peasant.
 #include <cstdint>
 
+#include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/tile_args.hpp"
 
 namespace {
 
-using ec::kernels::cuda::rows_per_thread;
-using ec::kernels::cuda::TileArgs;
-
-/// 1, 2, 4, 8 or 16 field elements in 32-bit lanes.
-template <unsigned Bytes>
-struct alignas(Bytes < 4 ? 4 : Bytes) Pack {
-  static constexpr unsigned lanes = Bytes < 4 ? 1 : Bytes / 4;
-  std::uint32_t lane[lanes];
-};
-
-__device__ std::uint32_t times_two(std::uint32_t x) {
-  return ((x & 0x7f7f7f7fu) << 1) ^ ((x >> 7 & 0x01010101u) * 0x1du);
-}
-
-template <unsigned Bytes>
-__device__ Pack<Bytes> load_whole(const std::uint8_t* p) {
-  Pack<Bytes> w;
-  if constexpr (Bytes == 1) w.lane[0] = *p;
-  if constexpr (Bytes == 2) w.lane[0] = *reinterpret_cast<const std::uint16_t*>(p);
-  if constexpr (Bytes == 4) w.lane[0] = *reinterpret_cast<const std::uint32_t*>(p);
-  if constexpr (Bytes == 8) {
-    const uint2 v = *reinterpret_cast<const uint2*>(p);
-    w.lane[0] = v.x, w.lane[1] = v.y;
-  }
-  if constexpr (Bytes == 16) {
-    const uint4 v = *reinterpret_cast<const uint4*>(p);
-    w.lane[0] = v.x, w.lane[1] = v.y, w.lane[2] = v.z, w.lane[3] = v.w;
-  }
-  return w;
-}
-
-template <unsigned Bytes>
-__device__ void store_whole(std::uint8_t* p, const Pack<Bytes>& w) {
-  if constexpr (Bytes == 1) *p = static_cast<std::uint8_t>(w.lane[0]);
-  if constexpr (Bytes == 2) *reinterpret_cast<std::uint16_t*>(p) = static_cast<std::uint16_t>(w.lane[0]);
-  if constexpr (Bytes == 4) *reinterpret_cast<std::uint32_t*>(p) = w.lane[0];
-  if constexpr (Bytes == 8) *reinterpret_cast<uint2*>(p) = make_uint2(w.lane[0], w.lane[1]);
-  if constexpr (Bytes == 16)
-    *reinterpret_cast<uint4*>(p) = make_uint4(w.lane[0], w.lane[1], w.lane[2], w.lane[3]);
-}
-
-/// The word at byte `at` of a chunk; bytes past the end of the chunk read as zero.
-template <unsigned Bytes>
-__device__ Pack<Bytes> load(const std::uint8_t* chunk, std::uint64_t at, std::uint64_t end) {
-  if (at + Bytes <= end) return load_whole<Bytes>(chunk + at);
-  Pack<Bytes> w{};
-#pragma unroll
-  for (unsigned i = 0; i < Bytes; ++i)
-    if (at + i < end) w.lane[i / 4] |= std::uint32_t{chunk[at + i]} << 8 * (i % 4);
-  return w;
-}
-
-template <unsigned Bytes>
-__device__ void store(std::uint8_t* chunk, std::uint64_t at, std::uint64_t end, const Pack<Bytes>& w) {
-  if (at + Bytes <= end) return store_whole<Bytes>(chunk + at, w);
-#pragma unroll
-  for (unsigned i = 0; i < Bytes; ++i)
-    if (at + i < end) chunk[at + i] = static_cast<std::uint8_t>(w.lane[i / 4] >> 8 * (i % 4));
-}
-
-template <unsigned Bytes>
-__device__ void add_to(Pack<Bytes>& sum, const Pack<Bytes>& x) {
-#pragma unroll
-  for (unsigned l = 0; l < Pack<Bytes>::lanes; ++l) sum.lane[l] ^= x.lane[l];
-}
+using namespace ec::kernels::cuda;
 
 /// sum[r] += coefficient[r] * x
 template <unsigned Bytes>

@@ -3,12 +3,14 @@
 // thread.
 #include <cuda.h>
 
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "bench/xor_args.hpp"
 #include "tests/emulated_driver/control.hpp"
 #include "tests/emulated_driver/emulation.hpp"
 #include "tests/emulated_driver/memory.hpp"
@@ -195,6 +197,10 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
                                  unsigned block_x, unsigned block_y, unsigned, unsigned shared, CUstream,
                                  void** parameters, void**) {
   ENTER("cuLaunchKernel", true);
+  if (reinterpret_cast<const Kernel*>(function)->kind == Kernel::Kind::sum) {
+    run_xor(*static_cast<const ec::bench::XorArgs*>(parameters[0]));
+    return CUDA_SUCCESS;
+  }
   Launch launch{reinterpret_cast<const Kernel*>(function), grid_x, grid_y, block_x, block_y, shared, {}};
   std::memcpy(launch.parameter.data(), parameters[0], parameter_bytes(*launch.kernel));
   const CUresult verdict = check(launch);
@@ -219,6 +225,35 @@ EXPORTED CUresult cuStreamDestroy_v2(CUstream) {
 EXPORTED CUresult cuStreamQuery(CUstream) {
   ENTER("cuStreamQuery", true);
   return state().hung.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+// Work is done when it is launched, so an event is the time at which it was recorded.
+using Event = std::chrono::steady_clock::time_point;
+EXPORTED CUresult cuEventCreate(CUevent* event, unsigned) {
+  ENTER("cuEventCreate", true);
+  *event = reinterpret_cast<CUevent>(new Event);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuEventDestroy_v2(CUevent event) {
+  ENTER("cuEventDestroy_v2", true);
+  delete reinterpret_cast<Event*>(event);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuEventRecord(CUevent event, CUstream) {
+  ENTER("cuEventRecord", true);
+  *reinterpret_cast<Event*>(event) = Event::clock::now();
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuEventSynchronize(CUevent) {
+  ENTER("cuEventSynchronize", true);
+  return CUDA_SUCCESS;
+}
+#undef cuEventElapsedTime  // the header renames it to its second version, which old drivers have not
+EXPORTED CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
+  ENTER("cuEventElapsedTime", true);
+  *milliseconds = std::chrono::duration<float, std::milli>(*reinterpret_cast<Event*>(to) -
+                                                           *reinterpret_cast<Event*>(from))
+                      .count();
+  return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemAlloc_v2(CUdeviceptr* pointer, std::size_t bytes) {
   ENTER("cuMemAlloc_v2", true);
@@ -247,5 +282,15 @@ EXPORTED CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t 
 EXPORTED CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
   ENTER("cuMemcpyDtoH_v2", true);
   std::memcpy(to, view(reinterpret_cast<void*>(from)), bytes);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  ENTER("cuMemcpyDtoDAsync_v2", true);
+  std::memmove(view(reinterpret_cast<void*>(to)), view(reinterpret_cast<void*>(from)), bytes);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
+  ENTER("cuMemsetD8Async", true);
+  std::memset(view(reinterpret_cast<void*>(to)), value, bytes);
   return CUDA_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernels/cuda/bit_args.hpp"
+#include "kernels/cuda/ladder/shapes.hpp"
 #include "kernels/cuda/tile_args.hpp"
 #include "tests/emulated_driver/memory.hpp"
 #include "tests/support/oracle.hpp"
@@ -20,14 +21,27 @@ constexpr unsigned most_threads = 1024;
 constexpr unsigned most_grid_y = 65535;
 
 std::map<std::string, Kernel> make_kernels() {
-  std::map<std::string, Kernel> kernels;
+  std::map<std::string, Kernel> known;
   for (const unsigned bytes : {1, 2, 4, 8, 16})
-    kernels["ec_tile_w" + std::to_string(8 * bytes)] = {Kernel::Kind::tile, bytes, false};
+    known["ec_tile_w" + std::to_string(8 * bytes)] = {Kernel::Kind::tile, bytes, false, {}};
   for (const unsigned groups : kernels::cuda::bit_kernel_groups)
     for (const bool accumulate : {false, true})
-      kernels["ec_bits_g" + std::to_string(groups) + (accumulate ? "_add" : "")] = {Kernel::Kind::bits,
-                                                                                    groups, accumulate};
-  return kernels;
+      known["ec_bits_g" + std::to_string(groups) + (accumulate ? "_add" : "")] = {
+          Kernel::Kind::bits, groups, accumulate, {}};
+  using namespace kernels::cuda::ladder;
+  constexpr auto rung = Kernel::Kind::rung;
+  known["ec_naive"] = {rung, 1, false, {1, naive_threads, 1, 0}};
+  known["ec_square_tile"] = {rung, 1, false, {1, square_side, square_side, 0}};
+  known["ec_rectangular_tile"] = {rung, 1, false, {1, rectangle_threads, rectangle_rows, 0}};
+  for (const unsigned rows : {2, 3, 4, 8})
+    known["ec_register_tile_" + std::to_string(rows)] = {
+        rung, 16, false, {rows, register_threads, 1, rows * table_bytes}};
+  known["ec_register_tile_bytes"] = {rung, 1, false, {8, register_threads, 1, 8 * table_bytes}};
+#define EC_XOR_ENTRY(k) known["ec_xor_" #k] = {Kernel::Kind::sum, 16, false, {}};
+  EC_XOR_SOURCES(EC_XOR_ENTRY)
+  EC_XOR_ENTRY(any)
+#undef EC_XOR_ENTRY
+  return known;
 }
 
 template <class Args>
@@ -51,16 +65,17 @@ struct Work {
   }
   void code(unsigned row, std::uint64_t from, std::uint64_t to) const {
     std::uint8_t* target = view(chunk(sources + row));
-    for (std::uint64_t i = from; i < to; ++i) {
-      std::uint8_t sum = accumulate ? target[i] : 0;
-      for (unsigned s = 0; s < sources; ++s) sum ^= oracle::mul(coefficient(row, s), view(chunk(s))[i]);
-      target[i] = sum;
+    if (!accumulate) std::fill(target + from, target + to, 0);
+    for (unsigned s = 0; s < sources; ++s) {
+      const std::uint8_t* source = view(chunk(s));
+      const std::uint8_t c = coefficient(row, s);
+      for (std::uint64_t i = from; i < to; ++i) target[i] ^= oracle::mul(c, source[i]);
     }
   }
 };
 
 Work work_of(const Launch& l) {
-  if (l.kernel->kind == Kernel::Kind::tile) {
+  if (l.kernel->kind != Kernel::Kind::bits) {
     const auto& a = args_of<TileArgs>(l);
     return {a.blob, a.sources, a.targets, a.accumulate != 0};
   }
@@ -93,13 +108,26 @@ CUresult check_bits(const Launch& l) {
                                                                            : CUDA_ERROR_MISALIGNED_ADDRESS;
 }
 
+CUresult check_rung(const Launch& l) {
+  const auto& a = args_of<TileArgs>(l);
+  const RungGeometry& rung = l.kernel->rung;
+  if (l.block_x != rung.block_x || l.block_y != rung.block_y) return CUDA_ERROR_INVALID_VALUE;
+  if (a.tile_depth == 0 || l.shared_bytes < a.tile_depth * rung.shared_bytes)
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  return addresses_divide(work_of(l), l.kernel->size) ? CUDA_SUCCESS : CUDA_ERROR_MISALIGNED_ADDRESS;
+}
+
+/// Rungs and tiles walk the columns in strides of the grid, so that any grid_x covers them.
+void run_rung(const Launch& l) {
+  const auto& a = args_of<TileArgs>(l);
+  const unsigned rows = std::min(l.grid_y * l.block_y * l.kernel->rung.rows, a.targets);
+  for (unsigned row = 0; row < rows; ++row) work_of(l).code(row, 0, a.bytes);
+}
+
 void run_tile(const Launch& l) {
   const auto& a = args_of<TileArgs>(l);
-  const std::uint64_t word = l.kernel->size;
   const unsigned rows = std::min(l.grid_y * l.block_y * kernels::cuda::rows_per_thread, a.targets);
-  for (unsigned row = 0; row < rows; ++row)
-    for (std::uint64_t at = 0; at < a.bytes; at += word)
-      work_of(l).code(row, at, std::min(at + word, a.bytes));
+  for (unsigned row = 0; row < rows; ++row) work_of(l).code(row, 0, a.bytes);
 }
 
 void run_bits(const Launch& l) {
@@ -117,20 +145,50 @@ const Kernel* find_kernel(const std::string& name) {
 }
 
 std::size_t parameter_bytes(const Kernel& kernel) {
-  return kernel.kind == Kernel::Kind::tile ? sizeof(TileArgs) : sizeof(BitArgs);
+  return kernel.kind == Kernel::Kind::bits ? sizeof(BitArgs) : sizeof(TileArgs);
 }
 
 CUresult check(const Launch& l) {
   if (l.grid_x == 0 || l.grid_y == 0 || l.block_x == 0 || l.block_y == 0) return CUDA_ERROR_INVALID_VALUE;
   if (l.block_x * l.block_y > most_threads || l.grid_y > most_grid_y || l.shared_bytes > most_shared_bytes)
     return CUDA_ERROR_INVALID_VALUE;
-  return l.kernel->kind == Kernel::Kind::tile ? check_tile(l) : check_bits(l);
+  switch (l.kernel->kind) {
+    case Kernel::Kind::tile:
+      return check_tile(l);
+    case Kernel::Kind::bits:
+      return check_bits(l);
+    case Kernel::Kind::rung:
+      return check_rung(l);
+    case Kernel::Kind::sum:
+      break;
+  }
+  return CUDA_ERROR_INVALID_HANDLE;
 }
 
 void run(const Launch& l, bool corrupt) {
-  l.kernel->kind == Kernel::Kind::tile ? run_tile(l) : run_bits(l);
+  if (l.kernel->kind == Kernel::Kind::tile) run_tile(l);
+  if (l.kernel->kind == Kernel::Kind::bits) run_bits(l);
+  if (l.kernel->kind == Kernel::Kind::rung) run_rung(l);
   const Work work = work_of(l);
   if (corrupt && work.targets != 0) view(work.chunk(work.sources))[0] ^= 1;
+}
+
+void run_xor(const bench::XorArgs& args) {
+  const auto* table =
+      args.stripes == 1
+          ? args.chunks
+          : reinterpret_cast<const std::uint64_t*>(view(reinterpret_cast<const void*>(args.table)));
+  for (std::uint64_t stripe = 0; stripe < args.stripes; ++stripe) {
+    const auto* chunks = table + stripe * (args.sources + args.targets);
+    for (unsigned t = 0; t < args.targets; ++t) {
+      std::uint8_t* target = view(reinterpret_cast<const void*>(chunks[args.sources + t]));
+      std::memset(target, 0, args.bytes);
+      for (unsigned s = 0; s < args.sources; ++s) {
+        const std::uint8_t* source = view(reinterpret_cast<const void*>(chunks[s]));
+        for (std::uint64_t i = 0; i < args.bytes; ++i) target[i] ^= source[i];
+      }
+    }
+  }
 }
 
 }  // namespace ec::test::emulated

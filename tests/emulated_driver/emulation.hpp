@@ -9,14 +9,26 @@
 #include <cstdint>
 #include <string>
 
+#include "bench/xor_args.hpp"
+
 namespace ec::test::emulated {
 
+/// What a rung of the ladder asks of its launch.
+struct RungGeometry {
+  unsigned rows;             ///< targets that a block computes, for each of its rows of threads
+  unsigned block_x;          ///< what it must be launched with
+  unsigned block_y;          ///< the same
+  std::size_t shared_bytes;  ///< for each source that is staged
+};
+
 /// A kernel as cuModuleGetFunction finds it: tile kernels by the bytes of their word, bit kernels by their
-/// groups.
+/// groups, rungs by what their addresses are multiples of. sum: the XOR kernels, which take
+/// ec::bench::XorArgs and are only ever run by run_xor().
 struct Kernel {
-  enum class Kind { tile, bits } kind;
+  enum class Kind { tile, bits, rung, sum } kind;
   unsigned size;
   bool accumulate;
+  RungGeometry rung{};
 };
 
 /// Null if there is no kernel of that name.
@@ -36,5 +48,6 @@ std::size_t parameter_bytes(const Kernel& kernel);
 /// loads, too little shared memory, an impossible launch.
 CUresult check(const Launch& launch);
 void run(const Launch& launch, bool corrupt);
+void run_xor(const bench::XorArgs& args);
 
 }  // namespace ec::test::emulated

@@ -1,0 +1,52 @@
+"""Runs `ec_bench kernels` on few bytes, with whatever device there is, and checks report, refusals and plots.
+
+ec_bench_kernels_test.py EC_BENCH PLOT.PY
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+KEYS = {"kernel", "op", "technique", "k", "m", "erasures", "chunk_bytes", "stripes", "source_gbps", "moved_gbps",
+        "ratio_copy", "ratio_xor", "noise", "verified"}
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"FAILED: {what}")
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def main():
+    bench, plot = sys.argv[1:]
+    small = ["kernels", "--total", "1M", "--runs", "3"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "report.json")
+        status, text = run(bench, *small, "--shapes", "8+3,10+4", "--ops", "encode,decode", "--chunk", "4K,16K", "--json",
+                           file)
+        check(status == 0, f"exit status {status}: {text}")
+        with open(file, encoding="utf-8") as f:
+            report = json.load(f)
+        rows = report["rows"]
+        check(all(set(row) == KEYS and row["verified"] is True and row["moved_gbps"] > 0 for row in rows), "rows")
+        kernels = {row["kernel"] for row in rows}
+        check({"xor", "cuda-naive", "cuda-tile-w128", "cuda-register-tile"} <= kernels, f"kernels {kernels}")
+        check(len(rows) == 8 * len(kernels), f"{len(rows)} rows of {len(kernels)} kernels")
+        check(all(row["ratio_xor"] == 1 for row in rows if row["kernel"] == "xor"), "XOR is its own yardstick")
+        status, text = run(sys.executable, plot, file, folder)
+        check(status == 0 and all(os.path.getsize(os.path.join(folder, f)) > 1000
+                                  for f in ("ladder.svg", "chunk-size.svg")), f"plots: {status} {text}")
+    status, text = run(bench, *small, "--chunk", "4K", "--stripes", "16", "--shapes", "8+3")
+    check(status == 0 and "xor" in text, f"many stripes: {status} {text}")
+    for option, value in (("--kernels", "none"), ("--chunk", "1000"), ("--shapes", "4x2"), ("--ops", "update")):
+        status, text = run(bench, *small, option, value)
+        check(status == 2 and f"{option} {value}" in text, f"{option} {value}: {status} {text}")
+
+
+if __name__ == "__main__":
+    main()

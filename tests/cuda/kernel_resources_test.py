@@ -1,0 +1,49 @@
+"""Compiles each kernel file for the given chips and fails on a kernel that spills or has a stack frame.
+
+kernel_resources_test.py --nvcc NVCC --root FOLDER --archs 75,80 FILE.cu...
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ENTRY = re.compile(r"Compiling entry function '(\w+)'")
+USE = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+def offenders(options, file, arch, cubin):
+    done = subprocess.run([options.nvcc, "-cubin", "-std=c++17", "--expt-relaxed-constexpr", "-O3", "-Xptxas", "-v",
+                           f"-arch=sm_{arch}", "-I", options.root, "-o", cubin, file],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{file} for sm_{arch}:\n{done.stderr}")
+    entries, uses = ENTRY.findall(done.stderr), USE.findall(done.stderr)
+    # Device functions that are not inlined get a line of their own.
+    if not entries or len(uses) < len(entries):
+        sys.exit(f"{file} for sm_{arch}: the report of ptxas is not understood:\n{done.stderr}")
+    if len(uses) > len(entries):
+        yield f"{file} for sm_{arch}: functions that are not inlined"
+    for name, use in zip(entries, uses):
+        print(f"sm_{arch} {name}: {use[0]} bytes of stack, {use[1]} + {use[2]} of spills")
+        if use != ("0", "0", "0"):
+            yield f"{file} for sm_{arch}: {name}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nvcc", required=True)
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--archs", required=True)
+    parser.add_argument("files", nargs="+")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        bad = [o for file in options.files for arch in options.archs.split(",")
+               for o in offenders(options, file, arch, os.path.join(folder, "kernel.cubin"))]
+    if bad:
+        sys.exit("stack or spills in:\n" + "\n".join(bad))
+
+
+if __name__ == "__main__":
+    main()
