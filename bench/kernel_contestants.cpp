@@ -106,7 +106,9 @@ KernelContestants xor_contestants(const std::shared_ptr<Device>& device) {
 }
 
 KernelContestants kernel_contestants(const std::shared_ptr<Device>& device) {
-  return ladder_contestants(device);
+  KernelContestants all = ladder_contestants(device);
+  for (auto& contestant : program_contestants(device)) all.push_back(std::move(contestant));
+  return all;
 }
 
 }  // namespace ec::bench

@@ -32,7 +32,7 @@ function(ec_add_fatbin target source)
   list(APPEND codes -gencode arch=compute_${newest},code=compute_${newest})
   add_custom_command(
     OUTPUT ${fatbin}
-    COMMAND ${EC_NVCC} -fatbin -std=c++17 --expt-relaxed-constexpr -O3 -lineinfo --threads 0 ${codes} -I ${PROJECT_SOURCE_DIR} -MD -MF
+    COMMAND ${EC_NVCC} -fatbin -std=c++17 --expt-relaxed-constexpr -O3 -Xfatbin -compress-all --threads 0 ${codes} -I ${PROJECT_SOURCE_DIR} -MD -MF
             ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${CMAKE_CURRENT_SOURCE_DIR}/${source}
     DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source}
     DEPFILE ${fatbin}.d

@@ -20,8 +20,9 @@ constexpr std::size_t staging_alignment = 256;
 /// A job takes at most this part of the staging memory, so that others find some.
 constexpr std::size_t staging_share = 4;
 
-/// Waits this long in a loop: a small job takes 16 us, and a sleep at least 50.
-constexpr std::chrono::microseconds spin_time{200};
+/// Waits this long in a loop: a small job takes 16 us, and a sleep at least 50; measured on an H200, the
+/// second sleep after 200 us in a loop made a job of 215 us take 311.
+constexpr std::chrono::microseconds spin_time{1000};
 constexpr std::chrono::microseconds sleep_time{50};
 /// Added to the deadline for the bytes of a job: 1 GB/s, a fiftieth of what the link does.
 constexpr std::size_t bytes_per_millisecond = 1'000'000;

@@ -11,7 +11,6 @@
 namespace ec::kernels::cuda {
 namespace {
 
-constexpr unsigned threads = EmitOptions{}.threads;
 constexpr std::size_t alignment = 16;
 
 }  // namespace
@@ -88,8 +87,11 @@ CUresult launch_generated(const Device& device, CUfunction function, const Chunk
   parameter.resize(words + sizeof(multipliers) / 8);
   std::memcpy(parameter.data() + words, multipliers, sizeof(multipliers));
 
+  const unsigned threads = pick_options(static_cast<unsigned>(chunks.sources.size()),
+                                        static_cast<unsigned>(chunks.targets.size()), device.chip())
+                               .emit.threads;
   // A warp a tile: measured ahead of a grid that stays and loops.
-  constexpr std::size_t block_bytes = std::size_t{warp_tile} * (threads / 32);
+  const std::size_t block_bytes = std::size_t{warp_tile} * (threads / 32);
   constexpr std::size_t most_blocks = std::size_t{1} << 30;
   const auto blocks =
       static_cast<unsigned>(std::min((chunks.bytes + block_bytes - 1) / block_bytes, most_blocks));

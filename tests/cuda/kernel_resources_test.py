@@ -13,6 +13,15 @@ ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 USE = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
+# The tensor-core kernels keep all sources of a tile in registers. Where that leaves one block a multiprocessor they are
+# held to two, which costs a few bytes that are written and read once a tile.
+ALLOWED_BYTES = {"bit_kernel.cu": 96}
+
+
+def allowed(file):
+    return ALLOWED_BYTES.get(os.path.basename(file), 0)
+
+
 def offenders(options, file, arch, cubin):
     done = subprocess.run([options.nvcc, "-cubin", "-std=c++17", "--expt-relaxed-constexpr", "-O3", "-Xptxas", "-v",
                            f"-arch=sm_{arch}", "-I", options.root, "-o", cubin, file],
@@ -27,7 +36,7 @@ def offenders(options, file, arch, cubin):
         yield f"{file} for sm_{arch}: functions that are not inlined"
     for name, use in zip(entries, uses):
         print(f"sm_{arch} {name}: {use[0]} bytes of stack, {use[1]} + {use[2]} of spills")
-        if use != ("0", "0", "0"):
+        if max(map(int, use)) > allowed(file):
             yield f"{file} for sm_{arch}: {name}"
 
 

@@ -1,0 +1,112 @@
+// The kernels for any matrix on the tensor cores, and those generated for one, as contestants of `ec_bench
+// kernels`.
+#include <cstring>
+#include <stdexcept>
+
+#include "bench/kernel_contestant.hpp"
+#include "kernels/cuda/bit_launch.hpp"
+#include "kernels/cuda/generate/nvrtc.hpp"
+#include "kernels/cuda/generate/tuning.hpp"
+
+namespace ec::bench {
+namespace {
+
+using kernels::cuda::ChunkViews;
+using kernels::cuda::Device;
+
+std::vector<const std::uint8_t*> sources_of(const StripeBatch& batch) {
+  return {batch.chunks.begin(), batch.chunks.begin() + batch.sources()};
+}
+
+class BitContestant final : public KernelContestant {
+ public:
+  explicit BitContestant(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+
+  std::string name() const override { return "bits"; }
+  bool supports(const StripeBatch& batch) const override {
+    const auto sources = sources_of(batch);
+    const ChunkViews chunks{sources, batch.chunks.subspan(batch.sources()), batch.chunk_bytes};
+    return batch.stripes == 1 && kernels::cuda::bit_kernel_reach(*device_, chunks) == batch.chunk_bytes;
+  }
+  void prepare(const StripeBatch&) override {}
+  void launch(const StripeBatch& batch, CUstream stream) override {
+    const auto sources = sources_of(batch);
+    require(device_->driver(),
+            kernels::cuda::launch_bits(*device_, batch.program->matrix(),
+                                       {sources, batch.chunks.subspan(batch.sources()), batch.chunk_bytes},
+                                       false, stream),
+            "cuLaunchKernel");
+  }
+
+ private:
+  std::shared_ptr<Device> device_;
+};
+
+/// One stripe a launch with the addresses in the parameter, or many with the addresses in a table.
+class GeneratedContestant final : public KernelContestant {
+ public:
+  explicit GeneratedContestant(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  ~GeneratedContestant() override { unload(); }
+
+  std::string name() const override { return "generated"; }
+  bool supports(const StripeBatch& batch) const override {
+    return kernels::cuda::worth_generating(batch.sources(), batch.targets());
+  }
+  void prepare(const StripeBatch& batch) override {
+    unload();
+    auto options = kernels::cuda::pick_options(batch.sources(), batch.targets(), device_->chip());
+    options.emit.batch = batch.stripes > 1;
+    threads_ = options.emit.threads;
+    const auto& matrix = batch.program->matrix();
+    const auto compiled = kernels::cuda::compile(
+        kernels::cuda::emit(matrix, kernels::cuda::make_schedule(matrix, options.schedule), options.emit),
+        device_->chip());
+    if (!compiled) throw std::runtime_error("NVRTC: " + compiled.log);
+    require(device_->driver(), device_->driver().module_load_data(&module_, compiled.cubin.data()),
+            "cuModuleLoadData");
+    require(device_->driver(),
+            device_->driver().module_get_function(&function_, module_, kernels::cuda::entry_point),
+            "cuModuleGetFunction");
+  }
+  void launch(const StripeBatch& batch, CUstream stream) override {
+    std::vector<std::uint64_t> parameter;
+    if (batch.stripes > 1)
+      parameter.push_back(batch.device_chunks);
+    else
+      for (auto* p : batch.chunks) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
+    parameter.push_back(batch.chunk_bytes);
+    parameter.push_back(batch.stripes);
+    const std::size_t words = parameter.size();
+    parameter.resize(words + sizeof(kernels::cuda::multipliers) / 8);
+    std::memcpy(parameter.data() + words, kernels::cuda::multipliers, sizeof(kernels::cuda::multipliers));
+    const std::size_t tiles = batch.chunk_bytes / kernels::cuda::warp_tile * batch.stripes;
+    const std::size_t warps = threads_ / 32;
+    void* parameters[] = {parameter.data()};
+    require(device_->driver(),
+            device_->driver().launch_kernel(function_, static_cast<unsigned>((tiles + warps - 1) / warps), 1,
+                                            1, threads_, 1, 1, 0, stream, parameters, nullptr),
+            "cuLaunchKernel");
+  }
+
+ private:
+  void unload() {
+    if (module_ != nullptr) device_->driver().module_unload(module_);
+    module_ = nullptr;
+  }
+
+  std::shared_ptr<Device> device_;
+  CUmodule module_ = nullptr;
+  CUfunction function_ = nullptr;
+  unsigned threads_ = 0;
+};
+
+}  // namespace
+
+KernelContestants program_contestants(const std::shared_ptr<Device>& device) {
+  KernelContestants list;
+  list.push_back(std::make_unique<BitContestant>(device));
+  list.push_back(std::make_unique<GeneratedContestant>(device));
+  return list;
+}
+
+}  // namespace ec::bench
