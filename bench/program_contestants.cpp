@@ -105,7 +105,7 @@ class GeneratedContestant final : public KernelContestant {
 KernelContestants program_contestants(const std::shared_ptr<Device>& device) {
   KernelContestants list;
   list.push_back(std::make_unique<BitContestant>(device));
-  list.push_back(std::make_unique<GeneratedContestant>(device));
+  if (kernels::cuda::nvrtc_missing().empty()) list.push_back(std::make_unique<GeneratedContestant>(device));
   return list;
 }
 
