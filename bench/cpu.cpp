@@ -14,6 +14,7 @@
 #include "bench/cpu_road.hpp"
 #include "bench/options.hpp"
 #include "bench/report.hpp"
+#include "bench/run.hpp"
 
 namespace ec::bench {
 namespace {
@@ -160,17 +161,13 @@ int run(const CpuOptions& o, const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-int run_cpu(const std::vector<std::string>& arguments) try {
-  const CpuOptions options = parse(arguments);
-  if (options.help.empty()) return run(options, arguments);
-  fmt::print("{}", options.help);
-  return 0;
-} catch (const UsageError& e) {
-  fmt::print(stderr, "ec_bench: {}\n", e.what());
-  return 2;
-} catch (const std::exception& e) {
-  fmt::print(stderr, "ec_bench: {}\n", e.what());
-  return 1;
+int run_cpu(const std::vector<std::string>& arguments) {
+  return exit_status_of([&] {
+    const CpuOptions options = parse(arguments);
+    if (options.help.empty()) return run(options, arguments);
+    fmt::print("{}", options.help);
+    return 0;
+  });
 }
 
 }  // namespace ec::bench

@@ -13,6 +13,7 @@
 #include "bench/kernel_room.hpp"
 #include "bench/options.hpp"
 #include "bench/report.hpp"
+#include "bench/run.hpp"
 #include "gf/decode_plan.hpp"
 
 namespace ec::bench {
@@ -204,17 +205,13 @@ int run(const KernelOptions& o, const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-int run_kernels(const std::vector<std::string>& arguments) try {
-  const KernelOptions options = parse_kernel_options(arguments);
-  if (options.help.empty()) return run(options, arguments);
-  fmt::print("{}", options.help);
-  return 0;
-} catch (const UsageError& e) {
-  fmt::print(stderr, "ec_bench: {}\n", e.what());
-  return 2;
-} catch (const std::exception& e) {
-  fmt::print(stderr, "ec_bench: {}\n", e.what());
-  return 1;
+int run_kernels(const std::vector<std::string>& arguments) {
+  return exit_status_of([&] {
+    const KernelOptions options = parse_kernel_options(arguments);
+    if (options.help.empty()) return run(options, arguments);
+    fmt::print("{}", options.help);
+    return 0;
+  });
 }
 
 }  // namespace ec::bench

@@ -53,14 +53,16 @@ int run(const Entry& entry, const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-int run_subcommand(const Entry& entry, const std::vector<std::string>& arguments) try {
-  return run(entry, arguments);
-} catch (const UsageError& e) {
+int exit_status_of(const std::function<int()>& body) try { return body(); } catch (const UsageError& e) {
   fmt::print(stderr, "ec_bench: {}\n", e.what());
   return 2;
 } catch (const std::exception& e) {
   fmt::print(stderr, "ec_bench: {}\n", e.what());
   return 1;
+}
+
+int run_subcommand(const Entry& entry, const std::vector<std::string>& arguments) {
+  return exit_status_of([&] { return run(entry, arguments); });
 }
 
 }  // namespace ec::bench
