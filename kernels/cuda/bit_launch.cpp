@@ -47,6 +47,15 @@ std::size_t ChunkViews::alignment() const {
   return std::size_t{1} << std::countr_zero(addresses);
 }
 
+void fill_blob(std::uint8_t* blob, const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row) {
+  std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
+  blob += chunks.sources.size_bytes();
+  std::memcpy(blob, chunks.targets.data(), chunks.targets.size_bytes());
+  blob += chunks.targets.size_bytes();
+  for (unsigned r = 0; r < chunks.targets.size(); ++r)
+    blob = std::ranges::copy(matrix.row(first_row + r), blob).out;
+}
+
 std::size_t bit_kernel_reach(const Device& device, const ChunkViews& chunks) {
   const unsigned kernel = kernel_for(chunks.sources.size());
   if (kernel == std::size(bit_kernel_groups) || device.info().compute_major < oldest_compute_major ||
@@ -71,15 +80,8 @@ CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const Chunk
       blocks_per_multiprocessor * static_cast<unsigned>(device.info().multiprocessors)));
   for (unsigned first = 0; first < rows; first += most) {
     args.targets = std::min(most, rows - first);
-    std::uint8_t* blob = args.blob;
-    std::memcpy(blob, chunks.sources.data(), 8 * chunks.sources.size());
-    blob += 8 * chunks.sources.size();
-    std::memcpy(blob, chunks.targets.data() + first, 8 * std::size_t{args.targets});
-    blob += 8 * std::size_t{args.targets};
-    for (unsigned r = 0; r < args.targets; ++r) {
-      const auto row = matrix.row(first + r);
-      blob = std::copy(row.begin(), row.end(), blob);
-    }
+    fill_blob(args.blob, {chunks.sources, chunks.targets.subspan(first, args.targets), chunks.bytes}, matrix,
+              first);
     void* parameters[] = {&args};
     const auto r = device.driver().launch_kernel(
         device.bit_kernel(kernel, accumulate), blocks, 1, 1, bit_kernel_threads, 1, 1,

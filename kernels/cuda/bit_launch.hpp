@@ -19,6 +19,10 @@ struct ChunkViews {
   std::size_t alignment() const;
 };
 
+/// Fills the blob of TileArgs or BitArgs: addresses of the sources, of the targets, then the coefficients of
+/// the matrix's rows first_row .. first_row + targets - 1.
+void fill_blob(std::uint8_t* blob, const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row);
+
 /// Bytes from the start of each chunk that bit kernels of this device can code: a multiple of 16 bytes or
 /// more; 0 if the chunks are not aligned to 16 bytes, the chip has no such instruction, or the sources are
 /// too many.

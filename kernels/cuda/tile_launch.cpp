@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "kernels/cuda/tile_args.hpp"
 #include "kernels/cuda/tile_shape.hpp"
@@ -17,15 +16,7 @@ CUresult launch_rows(const Device& device, const gf::Matrix& matrix, unsigned fi
   args.sources = static_cast<std::uint32_t>(chunks.sources.size());
   args.targets = static_cast<std::uint32_t>(chunks.targets.size());
   args.accumulate = accumulate;
-  std::uint8_t* blob = args.blob;
-  std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
-  blob += chunks.sources.size_bytes();
-  std::memcpy(blob, chunks.targets.data(), chunks.targets.size_bytes());
-  blob += chunks.targets.size_bytes();
-  for (unsigned r = 0; r < args.targets; ++r) {
-    const auto row = matrix.row(first_row + r);
-    blob = std::copy(row.begin(), row.end(), blob);
-  }
+  fill_blob(args.blob, chunks, matrix, first_row);
   const TileShape s = choose_tile(chunks.bytes, args.sources, args.targets, chunks.alignment(),
                                   device.info().multiprocessors);
   args.tile_depth = s.depth;

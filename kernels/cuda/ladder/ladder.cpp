@@ -1,23 +1,16 @@
 #include "kernels/cuda/ladder/ladder.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <vector>
 
+#include "kernels/cuda/bit_launch.hpp"
 #include "kernels/cuda/device_job.hpp"
 #include "kernels/cuda/tile_args.hpp"
 
 namespace ec::kernels::cuda::ladder {
 namespace {
-
-template <class Pointers>
-std::uint8_t* put_pointers(std::uint8_t* to, Pointers pointers) {
-  std::memcpy(to, pointers.data(), pointers.size_bytes());
-  return to + pointers.size_bytes();
-}
 
 CUresult launch_rows(Device& device, const Rung& rung, const gf::Matrix& matrix, unsigned first_row,
                      std::span<const std::uint8_t* const> sources, std::span<std::uint8_t* const> targets,
@@ -27,16 +20,10 @@ CUresult launch_rows(Device& device, const Rung& rung, const gf::Matrix& matrix,
   args.sources = static_cast<std::uint32_t>(sources.size());
   args.targets = static_cast<std::uint32_t>(targets.size());
   args.accumulate = accumulate;
-  std::uint8_t* coefficients = put_pointers(put_pointers(args.blob, sources), targets);
-  for (unsigned r = 0; r < args.targets; ++r)
-    coefficients = std::ranges::copy(matrix.row(first_row + r), coefficients).out;
-
-  std::uintptr_t addresses = 0;
-  for (const auto* p : sources) addresses |= reinterpret_cast<std::uintptr_t>(p);
-  for (const auto* p : targets) addresses |= reinterpret_cast<std::uintptr_t>(p);
-  const std::size_t alignment = std::size_t{1} << std::min(std::countr_zero(addresses), 12);
+  const ChunkViews chunks{sources, targets, bytes};
+  fill_blob(args.blob, chunks, matrix, first_row);
   const LaunchShape s =
-      rung.choose({bytes, args.sources, args.targets, alignment, device.info().multiprocessors});
+      rung.choose({bytes, args.sources, args.targets, chunks.alignment(), device.info().multiprocessors});
   args.tile_depth = s.depth;
   CUfunction function = nullptr;
   if (const auto r = device.function(rung.image, s.function, &function); r != CUDA_SUCCESS) return r;
