@@ -54,8 +54,8 @@ using KernelContestants = std::vector<std::unique_ptr<KernelContestant>>;
 /// One for each rung of the ladder, one stripe a launch.
 KernelContestants ladder_contestants(const std::shared_ptr<kernels::cuda::Device>& device);
 
-/// The kernel for any matrix on the tensor cores (bits), and the one generated for the matrix (generated;
-/// many stripes a launch too).
+/// The kernels for any matrix, by tables of products (table) and on the tensor cores (bits), and the one
+/// generated for the matrix (generated; many stripes a launch too).
 KernelContestants program_contestants(const std::shared_ptr<kernels::cuda::Device>& device);
 
 /// The XOR kernel: reads every source, writes the sum into every target, in the access pattern of the best

@@ -47,12 +47,24 @@ std::pair<unsigned, unsigned> shape(const std::string& text) {
   return {static_cast<unsigned>(k), static_cast<unsigned>(m)};
 }
 
+/// What decode has lost: data chunks, coding chunks, or as many of these as of those and one more of those.
+enum class Lost { data, coding, mixed };
+
+Lost lost_of(const std::string& text) {
+  if (text == "data") return Lost::data;
+  if (text == "coding") return Lost::coding;
+  if (text == "mixed") return Lost::mixed;
+  throw UsageError(fmt::format("--lost {}: must be data, coding or mixed", text));
+}
+
 KernelCase make_case(bool decode, std::pair<unsigned, unsigned> shape, unsigned erasures,
-                     std::size_t chunk_bytes, std::size_t stripes, std::size_t total_bytes) {
+                     std::size_t chunk_bytes, std::size_t stripes, std::size_t total_bytes,
+                     Lost lost = Lost::data) {
   KernelCase c{.decode = decode, .k = shape.first, .m = shape.second, .stripes = stripes};
   // Shapes that the Vandermonde matrix does not have.
   if (!gf::shape_error(c.technique, c.k, c.m).empty()) c.technique = gf::Technique::cauchy;
   c.erasures = decode ? std::min({erasures, c.m, c.k}) : 0;
+  c.lost_coding = lost == Lost::data ? 0 : lost == Lost::coding ? c.erasures : c.erasures / 2;
   constexpr std::size_t granule = std::size_t{64} << 10;
   const std::size_t fitting = total_bytes / (c.k + c.targets()) / stripes;
   c.chunk_bytes =
@@ -66,8 +78,17 @@ std::vector<KernelCase> documented_cases(std::size_t total) {
                                                   {16, 4}, {20, 4}, {32, 8}, {64, 16}, {128, 32}};
   for (const auto& s : shapes) cases.push_back(make_case(false, s, 0, 0, 1, total));
   for (const auto& s : shapes)
-    for (const unsigned erasures : {1u, s.second})
-      if (s.first <= 32) cases.push_back(make_case(true, s, erasures, 0, 1, total));
+    if (s.first <= 32) {
+      for (const unsigned erasures : {1u, s.second})
+        cases.push_back(make_case(true, s, erasures, 0, 1, total));
+      cases.push_back(make_case(true, s, 1, 0, 1, total, Lost::coding));
+      cases.push_back(make_case(true, s, s.second, 0, 1, total, Lost::mixed));
+    }
+  // Without the row of ones of reed_sol_van.
+  for (const auto& s : {shapes[2], shapes[4], shapes[7]}) {
+    cases.push_back(make_case(false, s, 0, 0, 1, total));
+    cases.back().technique = gf::Technique::cauchy;
+  }
   for (std::size_t chunk = 16 << 10; chunk <= std::min<std::size_t>(64 << 20, total / 14); chunk *= 4)
     cases.push_back(make_case(false, {10, 4}, 0, chunk, 1, total));  // 1 MiB among them
   cases.push_back(make_case(false, {8, 3}, 0, 4096, 4096, total));
@@ -82,7 +103,8 @@ KernelOptions parse_kernel_options(const std::vector<std::string>& arguments) {
   known.add_options()("kernels", text(""), "names as in the report; default all")(
       "shapes", text(""), "data+coding chunks, as 8+3,10+4")(
       "ops", text(""), "encode, decode; default encode")("erasures", text(""),
-                                                         "data chunks that decode makes; default m")(
+                                                         "chunks that decode makes; default m")(
+      "lost", text("data"), "which ones decode makes: data, coding, mixed")(
       "chunk", text(""), "bytes of a chunk, multiples of 1024; default: what makes --total")(
       "stripes", text("1"), "stripes coded by one launch")("total", text("1536M"),
                                                            "bytes moved by a run where --chunk is not given")(
@@ -117,6 +139,7 @@ KernelOptions parse_kernel_options(const std::vector<std::string>& arguments) {
       throw UsageError(fmt::format("--chunk {}: must be a multiple of {}", c, xor_tile));
   }
   if (chunks.empty()) chunks = {0};
+  const auto lost = lost_of(value("lost"));
   for (const auto& op : ops) {
     if (op != "encode" && op != "decode")
       throw UsageError(fmt::format("--ops {}: must be encode or decode", op));
@@ -128,7 +151,7 @@ KernelOptions parse_kernel_options(const std::vector<std::string>& arguments) {
         for (const auto& e : erasures)
           o.cases.push_back(make_case(op == "decode", km,
                                       static_cast<unsigned>(number("erasures", e, 1, gf::max_chunks)), chunk,
-                                      stripes, o.total_bytes));
+                                      stripes, o.total_bytes, lost));
       }
   }
   return o;

@@ -15,7 +15,8 @@ struct KernelCase {
   gf::Technique technique = gf::Technique::reed_sol_van;
   unsigned k = 0;
   unsigned m = 0;
-  unsigned erasures = 0;  ///< lost data chunks, the first; 0 for encode
+  unsigned erasures = 0;     ///< lost chunks, which decode makes; 0 for encode
+  unsigned lost_coding = 0;  ///< how many of them are coding chunks; always the first of their kind
   std::size_t chunk_bytes = 0;
   std::size_t stripes = 1;  ///< coded by one launch
 

@@ -40,7 +40,7 @@ gf::Matrix matrix_of(const KernelCase& c) {
   if (!c.decode) return coding;
   gf::ErasureSignature signature;
   for (unsigned i = 0; i < c.k + c.m; ++i) {
-    if (i < c.erasures)
+    if (i < c.erasures - c.lost_coding || (i >= c.k && i < c.k + c.lost_coding))
       signature.wanted.insert(i);
     else
       signature.available.insert(i);
@@ -66,16 +66,17 @@ KernelRow measure_kernel(KernelRoom& room, KernelContestant& kernel, const Kerne
 }
 
 std::string table_head() {
-  return fmt::format("{:<22} {:<7} {:<12} {:>3} {:>3} {:>4} {:>10} {:>7} {:>8} {:>8} {:>7} {:>7} {:>7}",
+  return fmt::format("{:<22} {:<7} {:<12} {:>3} {:>3} {:>5} {:>10} {:>7} {:>8} {:>8} {:>7} {:>7} {:>7}",
                      "kernel", "op", "technique", "k", "m", "lost", "chunk B", "stripes", "source", "moved",
                      "of copy", "of xor", "noise %");
 }
 
 std::string table_line(const KernelRow& r) {
   const KernelCase& c = r.what;
-  const auto left = fmt::format("{:<22} {:<7} {:<12} {:>3} {:>3} {:>4} {:>10} {:>7} ", r.kernel,
-                                c.decode ? "decode" : "encode", gf::name(c.technique), c.k, c.m, c.erasures,
-                                c.chunk_bytes, c.stripes);
+  const auto left =
+      fmt::format("{:<22} {:<7} {:<12} {:>3} {:>3} {:>5} {:>10} {:>7} ", r.kernel,
+                  c.decode ? "decode" : "encode", gf::name(c.technique), c.k, c.m,
+                  fmt::format("{}+{}", c.erasures - c.lost_coding, c.lost_coding), c.chunk_bytes, c.stripes);
   if (!r.verified) return left + "WRONG BYTES";
   return left + fmt::format("{:>8.1f} {:>8.1f} {:>7.3f} {:>7.3f} {:>7.1f}", r.source_gbps(), r.moved_gbps(),
                             r.ratio_copy, r.ratio_xor, r.timing.noise);
@@ -89,6 +90,9 @@ nlohmann::json to_json(const KernelRow& r) {
           {"k", c.k},
           {"m", c.m},
           {"erasures", c.erasures},
+          {"lost", c.lost_coding == 0            ? "data"
+                   : c.lost_coding == c.erasures ? "coding"
+                                                 : "mixed"},
           {"chunk_bytes", c.chunk_bytes},
           {"stripes", c.stripes},
           {"source_gbps", r.source_gbps()},

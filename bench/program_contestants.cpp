@@ -7,6 +7,7 @@
 #include "kernels/cuda/bit_launch.hpp"
 #include "kernels/cuda/generate/nvrtc.hpp"
 #include "kernels/cuda/generate/tuning.hpp"
+#include "kernels/cuda/table_launch.hpp"
 
 namespace ec::bench {
 namespace {
@@ -18,28 +19,60 @@ std::vector<const std::uint8_t*> sources_of(const StripeBatch& batch) {
   return {batch.chunks.begin(), batch.chunks.begin() + batch.sources()};
 }
 
-class BitContestant final : public KernelContestant {
+/// A kernel for any matrix, one stripe a launch.
+class AnyMatrixContestant : public KernelContestant {
  public:
-  explicit BitContestant(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  explicit AnyMatrixContestant(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  std::string name() const override { return "bits"; }
   bool supports(const StripeBatch& batch) const override {
     const auto sources = sources_of(batch);
-    const ChunkViews chunks{sources, batch.chunks.subspan(batch.sources()), batch.chunk_bytes};
-    return batch.stripes == 1 && kernels::cuda::bit_kernel_reach(*device_, chunks) == batch.chunk_bytes;
+    return batch.stripes == 1 && reach(views(batch, sources)) == batch.chunk_bytes;
   }
   void prepare(const StripeBatch&) override {}
   void launch(const StripeBatch& batch, CUstream stream) override {
     const auto sources = sources_of(batch);
-    require(device_->driver(),
-            kernels::cuda::launch_bits(*device_, batch.program->matrix(),
-                                       {sources, batch.chunks.subspan(batch.sources()), batch.chunk_bytes},
-                                       false, stream),
+    require(device_->driver(), launch_one(batch.program->matrix(), views(batch, sources), stream),
             "cuLaunchKernel");
   }
 
- private:
+ protected:
+  virtual std::size_t reach(const ChunkViews& chunks) const = 0;
+  virtual CUresult launch_one(const gf::Matrix& matrix, const ChunkViews& chunks, CUstream stream) const = 0;
+
   std::shared_ptr<Device> device_;
+
+ private:
+  static ChunkViews views(const StripeBatch& batch, const std::vector<const std::uint8_t*>& sources) {
+    return {sources, batch.chunks.subspan(batch.sources()), batch.chunk_bytes};
+  }
+};
+
+class TableContestant final : public AnyMatrixContestant {
+ public:
+  using AnyMatrixContestant::AnyMatrixContestant;
+  std::string name() const override { return "table"; }
+
+ private:
+  std::size_t reach(const ChunkViews& chunks) const override {
+    return kernels::cuda::table_kernel_reach(chunks, false);
+  }
+  CUresult launch_one(const gf::Matrix& matrix, const ChunkViews& chunks, CUstream stream) const override {
+    return kernels::cuda::launch_tables(*device_, matrix, chunks, false, stream);
+  }
+};
+
+class BitContestant final : public AnyMatrixContestant {
+ public:
+  using AnyMatrixContestant::AnyMatrixContestant;
+  std::string name() const override { return "bits"; }
+
+ private:
+  std::size_t reach(const ChunkViews& chunks) const override {
+    return kernels::cuda::bit_kernel_reach(*device_, chunks);
+  }
+  CUresult launch_one(const gf::Matrix& matrix, const ChunkViews& chunks, CUstream stream) const override {
+    return kernels::cuda::launch_bits(*device_, matrix, chunks, false, stream);
+  }
 };
 
 /// One stripe a launch with the addresses in the parameter, or many with the addresses in a table.
@@ -104,6 +137,7 @@ class GeneratedContestant final : public KernelContestant {
 
 KernelContestants program_contestants(const std::shared_ptr<Device>& device) {
   KernelContestants list;
+  list.push_back(std::make_unique<TableContestant>(device));
   list.push_back(std::make_unique<BitContestant>(device));
   if (kernels::cuda::nvrtc_missing().empty()) list.push_back(std::make_unique<GeneratedContestant>(device));
   return list;

@@ -33,7 +33,8 @@ std::span<Backend* const> variants() noexcept {
     all.insert(all.end(), x86::variants().begin(), x86::variants().end());
 #endif
 #ifdef EC_WITH_CUDA
-    for (const auto kind : {cuda::KernelKind::tile, cuda::KernelKind::bits, cuda::KernelKind::generated})
+    for (const auto kind : {cuda::KernelKind::tile, cuda::KernelKind::table, cuda::KernelKind::bits,
+                            cuda::KernelKind::generated})
       all.push_back(&cuda::backend(kind));
 #endif
     return all;

@@ -9,9 +9,10 @@ namespace ec::kernels::cuda {
 /// As TileArgs: one launch and no copy. Pointers of the sources, of the targets, then the coefficients row by
 /// row.
 struct BitArgs {
-  std::uint64_t tiles;  ///< of warp_bytes(words) bytes in every chunk; what is left over is not coded
+  std::uint64_t tiles;  ///< of BitShape::tile_bytes() in every chunk; what is left over is not coded
   std::uint32_t sources;
   std::uint32_t targets;
+  std::uint32_t accumulate;  ///< 0: targets are overwritten; 1: added to
   static constexpr std::size_t blob_bytes = 4000;
   alignas(8) std::uint8_t blob[blob_bytes];
 };
@@ -22,14 +23,50 @@ inline constexpr unsigned sources_per_group = 16;
 /// Targets that share a pass over the staged data; a rest of up to four takes half the work of eight.
 inline constexpr unsigned targets_per_group = 8;
 
-/// The numbers of groups that there is a kernel for; a code takes the smallest that holds its sources.
-inline constexpr unsigned bit_kernel_groups[] = {1, 2, 3, 4, 6, 8, 12, 16};
-inline constexpr unsigned bit_kernel_threads = 256;
+/// For up to 4 x quads sources there are two kernels: `half` for up to four targets, `any` for more. A lane
+/// loads 32-bit `words` of each of its sources. `blocks` stay on a multiprocessor, which bounds the
+/// registers, and the grid has so many times `waves` of them: all make the bit matrix once.
+struct BitShape {
+  unsigned quads, words, half_blocks, half_waves, any_blocks, any_waves;
 
-/// 32-bit words that a lane loads of each of its sources: fewer where more sources must stay in registers.
-constexpr unsigned words_of(unsigned groups) { return groups <= 4 ? 4 : groups <= 8 ? 2 : 1; }
-/// Bytes of every chunk that a warp codes at a time.
-constexpr unsigned warp_bytes(unsigned groups) { return 32 * words_of(groups); }
+  constexpr unsigned groups() const { return (quads + 3) / 4; }
+  /// Bytes of every chunk that a warp codes at a time.
+  constexpr unsigned tile_bytes() const { return 32 * words; }
+};
+
+// H200, ratio to the copy. half, 10+4: 6 blocks of 128 threads 0.70, 8 blocks 0.75, 10 blocks 0.80 (1 wave
+// 0.76), half the words 0.71; 20+4: 6 blocks 0.89, 8 blocks 0.92; 32+4: 0.98 at any number of waves. any,
+// 32+8: 4 blocks 0.87, 5 blocks 0.89 (8 waves 0.86); 64+16: 2 words 0.58, 4 words 0.72 (8 waves 0.62).
+#define EC_BIT_SHAPES(X) \
+  X(1, 4, 10, 8, 8, 4)   \
+  X(2, 4, 10, 8, 8, 4)   \
+  X(3, 4, 10, 8, 8, 4)   \
+  X(4, 4, 10, 8, 8, 4)   \
+  X(5, 4, 8, 8, 6, 1)    \
+  X(6, 4, 8, 8, 6, 1)    \
+  X(8, 4, 5, 2, 5, 1)    \
+  X(12, 4, 4, 1, 4, 1)   \
+  X(16, 4, 3, 1, 3, 1)   \
+  X(24, 2, 3, 1, 3, 1)   \
+  X(32, 2, 3, 1, 3, 1)   \
+  X(48, 1, 3, 1, 3, 1)   \
+  X(64, 1, 3, 1, 3, 1)
+
+/// A code takes the first that holds its sources.
+inline constexpr BitShape bit_shapes[] = {
+#define EC_BIT_SHAPE(...) {__VA_ARGS__},
+    EC_BIT_SHAPES(EC_BIT_SHAPE)
+#undef EC_BIT_SHAPE
+};
+/// Quads of sources that every code of a shape fills: those of the shape before it.
+constexpr unsigned full_quads(unsigned quads) {
+  unsigned full = 0;
+  for (const BitShape& shape : bit_shapes)
+    if (shape.quads < quads) full = shape.quads;
+  return full;
+}
+inline constexpr unsigned bit_kernel_threads = 128;
+inline constexpr unsigned most_half_targets = 4;
 
 constexpr unsigned row_blocks_of(unsigned targets) {
   const unsigned rest = targets % targets_per_group;

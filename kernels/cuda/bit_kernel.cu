@@ -9,10 +9,10 @@
 // each register four sources' bytes of one position, which is what B wants. Rows are dealt so that lane group
 // g ends up with all eight bits of target g (eight targets a group of four row blocks), or with half a byte
 // of target g / 2 (up to four targets, two row blocks), so that the sums pack within a lane. Data is read
-// once for all targets of a launch, and stays in registers: GROUPS x 4 W of them. The bit matrix is made from
-// the coefficients by each block, once, into shared memory. Reads and writes 16 W bytes a quarter-warp,
+// once for all targets of a launch, and stays in registers: 4 W for each 16 sources. The bit matrix is made
+// from the coefficients by each block, once, into shared memory. Reads and writes 16 W bytes a quarter-warp,
 // contiguous over the warp (32 W bytes of every chunk). Needs compute capability 8.0 (mma.m16n8k256.b1); on
-// older chips the kernel exists and traps.
+// older chips the kernel exists and traps. Shapes and what they gave: bit_args.hpp.
 #include <cstdint>
 
 #include "kernels/cuda/bit_args.hpp"
@@ -22,10 +22,8 @@ namespace {
 using ec::kernels::cuda::BitArgs;
 using ec::kernels::cuda::sources_per_group;
 using ec::kernels::cuda::targets_per_group;
-using ec::kernels::cuda::warp_bytes;
-using ec::kernels::cuda::words_of;
 
-constexpr int threads = ec::kernels::cuda::bit_kernel_threads;
+constexpr unsigned threads = ec::kernels::cuda::bit_kernel_threads;
 
 /// (mask & x) | (~mask & y)
 __device__ std::uint32_t pick(std::uint32_t mask, std::uint32_t x, std::uint32_t y) {
@@ -62,9 +60,9 @@ __device__ void load(std::uint32_t (&x)[W], const std::uint8_t* from) {
   }
 }
 
-template <int W, bool Accumulate>
-__device__ void store(std::uint8_t* to, std::uint32_t (&x)[W]) {
-  if constexpr (Accumulate) {
+template <int W>
+__device__ void store(std::uint8_t* to, std::uint32_t (&x)[W], bool accumulate) {
+  if (accumulate) {
 #pragma unroll
     for (int w = 0; w < W; ++w) x[w] ^= reinterpret_cast<const std::uint32_t*>(to)[w];
   }
@@ -146,18 +144,20 @@ __device__ void rows(std::uint32_t (&out)[2][W], const std::uint32_t (&b)[Groups
 }
 
 /// The bytes of four sources a register, for each byte position of the lane.
-template <int Groups, int W>
-__device__ void gather(std::uint32_t (&b)[Groups][4 * W], const std::uint8_t* const* sources, unsigned count,
-                       std::uint64_t offset, unsigned t) {
+template <int Quads, int W>
+__device__ void gather(std::uint32_t (&b)[(Quads + 3) / 4][4 * W], const std::uint8_t* const* sources,
+                       unsigned count, std::uint64_t offset, unsigned t) {
+  constexpr int full = ec::kernels::cuda::full_quads(Quads);
 #pragma unroll
-  for (int i = 0; i < Groups; ++i) {
+  for (int i = 0; i < (Quads + 3) / 4; ++i) {
     std::uint32_t x[4][W];
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      const unsigned s = (4 * i + q) * 4 + t;
+      const int quad = 4 * i + q;
+      const unsigned s = quad * 4 + t;
 #pragma unroll
       for (int w = 0; w < W; ++w) x[q][w] = 0;
-      if (s < count) load<W>(x[q], sources[s] + offset);
+      if (quad < full || (quad < Quads && s < count)) load<W>(x[q], sources[s] + offset);
     }
 #pragma unroll
     for (int w = 0; w < W; ++w) {
@@ -173,12 +173,13 @@ __device__ void gather(std::uint32_t (&b)[Groups][4 * W], const std::uint8_t* co
   }
 }
 
-template <int Groups, bool Accumulate>
+/// Half: up to four targets. Otherwise any number.
+template <int Quads, int W, bool Half>
 __device__ void transform(const BitArgs& args) {
-  constexpr int W = words_of(Groups);
+  constexpr int Groups = (Quads + 3) / 4;
   extern __shared__ uint2 shared[];
-  const unsigned full = args.targets / targets_per_group + (args.targets % targets_per_group > 4);
-  const unsigned row_blocks = ec::kernels::cuda::row_blocks_of(args.targets);
+  const unsigned full = Half ? 0 : args.targets / targets_per_group + (args.targets % targets_per_group > 4);
+  const unsigned row_blocks = Half ? 2 : ec::kernels::cuda::row_blocks_of(args.targets);
   auto** sources = reinterpret_cast<const std::uint8_t**>(shared + row_blocks * Groups * 32);
   auto** targets = const_cast<std::uint8_t**>(sources) + sources_per_group * Groups;
   make_fragments(args, Groups, row_blocks, reinterpret_cast<std::uint32_t*>(shared));
@@ -194,17 +195,18 @@ __device__ void transform(const BitArgs& args) {
   const std::uint64_t step = std::uint64_t{gridDim.x} * (threads / 32);
   for (std::uint64_t tile = std::uint64_t{blockIdx.x} * (threads / 32) + threadIdx.x / 32; tile < args.tiles;
        tile += step) {
-    const std::uint64_t offset = tile * warp_bytes(Groups);
+    const std::uint64_t offset = tile * (32 * W);
     std::uint32_t b[Groups][4 * W];
-    gather<Groups, W>(b, sources, args.sources, offset + piece * 4 * W, t);
+    gather<Quads, W>(b, sources, args.sources, offset + piece * 4 * W, t);
     std::uint32_t out[2][W];
+#pragma unroll 1
     for (unsigned group = 0; group < full; ++group) {
       rows<4, Groups, W>(out, b, shared + group * 4 * Groups * 32 + lane);
       const unsigned target = group * targets_per_group + g;
       if (target < args.targets) {
         std::uint8_t* to = targets[target] + offset;
-        store<W, Accumulate>(to + t * 4 * W, out[0]);
-        store<W, Accumulate>(to + (4 + t) * 4 * W, out[1]);
+        store<W>(to + t * 4 * W, out[0], args.accumulate);
+        store<W>(to + (4 + t) * 4 * W, out[1], args.accumulate);
       }
     }
     if (row_blocks == 4 * full) continue;
@@ -218,28 +220,26 @@ __device__ void transform(const BitArgs& args) {
       mine[w] = (odd ? other : out[0][w]) + (odd ? out[1][w] : other) * 16;
     }
     const unsigned target = full * targets_per_group + g / 2;
-    if (target < args.targets) store<W, Accumulate>(targets[target] + offset + (odd * 4 + t) * 4 * W, mine);
+    if (target < args.targets)
+      store<W>(targets[target] + offset + (odd * 4 + t) * 4 * W, mine, args.accumulate);
   }
 }
 
 }  // namespace
 
-// Where the compiler's own choice of registers would leave one block a multiprocessor, the bounds ask for
-// two.
-#define EC_BIT_KERNEL(groups, ...)                                    \
-  extern "C" __global__ void __launch_bounds__(__VA_ARGS__)           \
-      ec_bits_g##groups(const __grid_constant__ BitArgs args) {       \
-    transform<groups, false>(args);                                   \
-  }                                                                   \
-  extern "C" __global__ void __launch_bounds__(__VA_ARGS__)           \
-      ec_bits_g##groups##_add(const __grid_constant__ BitArgs args) { \
-    transform<groups, true>(args);                                    \
+// From compute capability 10 on the compiler needs a few registers more.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+#define EC_BIT_BLOCKS(blocks) ((blocks) > 4 ? (blocks) - ((blocks) + 3) / 4 : (blocks))
+#else
+#define EC_BIT_BLOCKS(blocks) (blocks)
+#endif
+#define EC_BIT_KERNELS(quads, words, half_blocks, half_waves, any_blocks, any_waves) \
+  extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(half_blocks))  \
+      ec_bits_q##quads##_half(const __grid_constant__ BitArgs args) {                \
+    transform<quads, words, true>(args);                                             \
+  }                                                                                  \
+  extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(any_blocks))   \
+      ec_bits_q##quads##_any(const __grid_constant__ BitArgs args) {                 \
+    transform<quads, words, false>(args);                                            \
   }
-EC_BIT_KERNEL(1, threads)
-EC_BIT_KERNEL(2, threads)
-EC_BIT_KERNEL(3, threads)
-EC_BIT_KERNEL(4, threads, 2)
-EC_BIT_KERNEL(6, threads)
-EC_BIT_KERNEL(8, threads, 2)
-EC_BIT_KERNEL(12, threads)
-EC_BIT_KERNEL(16, threads, 1)
+EC_BIT_SHAPES(EC_BIT_KERNELS)

@@ -1,8 +1,6 @@
 #include "kernels/cuda/bit_launch.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <iterator>
 
 #include "kernels/cuda/bit_args.hpp"
@@ -15,13 +13,11 @@ constexpr int oldest_compute_major = 8;
 constexpr std::size_t load_alignment = 16;
 /// Every chip gives a block this much without being asked.
 constexpr std::size_t most_shared_bytes = 48 * 1024;
-/// Blocks stay for the whole job, since each makes the bit matrix once; two rounds even out their ends.
-constexpr unsigned blocks_per_multiprocessor = 4;
 
-/// Index of the smallest kernel that holds `sources`, or the number of kernels if none does.
-unsigned kernel_for(std::size_t sources) {
+/// Index of the smallest shape that holds `sources`, or the number of shapes if none does.
+unsigned shape_for(std::size_t sources) {
   unsigned i = 0;
-  while (i < std::size(bit_kernel_groups) && bit_kernel_groups[i] * sources_per_group < sources) ++i;
+  while (i < std::size(bit_shapes) && 4 * bit_shapes[i].quads < sources) ++i;
   return i;
 }
 
@@ -40,52 +36,39 @@ unsigned targets_per_launch(std::size_t sources, std::size_t targets, unsigned g
 
 }  // namespace
 
-std::size_t ChunkViews::alignment() const {
-  std::uintptr_t addresses = 4096;
-  for (const auto* p : sources) addresses |= reinterpret_cast<std::uintptr_t>(p);
-  for (const auto* p : targets) addresses |= reinterpret_cast<std::uintptr_t>(p);
-  return std::size_t{1} << std::countr_zero(addresses);
-}
-
-void fill_blob(std::uint8_t* blob, const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row) {
-  std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
-  blob += chunks.sources.size_bytes();
-  std::memcpy(blob, chunks.targets.data(), chunks.targets.size_bytes());
-  blob += chunks.targets.size_bytes();
-  for (unsigned r = 0; r < chunks.targets.size(); ++r)
-    blob = std::ranges::copy(matrix.row(first_row + r), blob).out;
-}
-
 std::size_t bit_kernel_reach(const Device& device, const ChunkViews& chunks) {
-  const unsigned kernel = kernel_for(chunks.sources.size());
-  if (kernel == std::size(bit_kernel_groups) || device.info().compute_major < oldest_compute_major ||
+  const unsigned shape = shape_for(chunks.sources.size());
+  if (shape == std::size(bit_shapes) || device.info().compute_major < oldest_compute_major ||
       chunks.alignment() < load_alignment)
     return 0;
-  const std::size_t tile = warp_bytes(bit_kernel_groups[kernel]);
+  const std::size_t tile = bit_shapes[shape].tile_bytes();
   return chunks.bytes / tile * tile;
 }
 
 CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
                      bool accumulate, CUstream stream) {
-  const unsigned kernel = kernel_for(chunks.sources.size());
-  const unsigned groups = bit_kernel_groups[kernel];
+  const unsigned index = shape_for(chunks.sources.size());
+  const BitShape& shape = bit_shapes[index];
   const auto rows = static_cast<unsigned>(chunks.targets.size());
-  const unsigned most = targets_per_launch(chunks.sources.size(), rows, groups);
+  const unsigned most = targets_per_launch(chunks.sources.size(), rows, shape.groups());
   BitArgs args;
-  args.tiles = chunks.bytes / warp_bytes(groups);
+  args.tiles = chunks.bytes / shape.tile_bytes();
   args.sources = static_cast<std::uint32_t>(chunks.sources.size());
+  args.accumulate = accumulate;
   constexpr unsigned warps = bit_kernel_threads / 32;
-  const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(
-      (args.tiles + warps - 1) / warps,
-      blocks_per_multiprocessor * static_cast<unsigned>(device.info().multiprocessors)));
   for (unsigned first = 0; first < rows; first += most) {
     args.targets = std::min(most, rows - first);
     fill_blob(args.blob, {chunks.sources, chunks.targets.subspan(first, args.targets), chunks.bytes}, matrix,
               first);
+    const bool half = args.targets <= most_half_targets;
+    const unsigned resident =
+        half ? shape.half_blocks * shape.half_waves : shape.any_blocks * shape.any_waves;
+    const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(
+        (args.tiles + warps - 1) / warps, resident * static_cast<unsigned>(device.info().multiprocessors)));
     void* parameters[] = {&args};
     const auto r = device.driver().launch_kernel(
-        device.bit_kernel(kernel, accumulate), blocks, 1, 1, bit_kernel_threads, 1, 1,
-        static_cast<unsigned>(bit_shared_bytes(groups, args.targets)), stream, parameters, nullptr);
+        device.bit_kernel(index, half), blocks, 1, 1, bit_kernel_threads, 1, 1,
+        static_cast<unsigned>(bit_shared_bytes(shape.groups(), args.targets)), stream, parameters, nullptr);
     if (r != CUDA_SUCCESS) return r;
   }
   return CUDA_SUCCESS;

@@ -5,6 +5,7 @@
 // The fat binaries of the .cu files beside this one, linked in as data (cmake/Cuda.cmake).
 extern "C" const unsigned char ec_fatbin_tile_kernel[];
 extern "C" const unsigned char ec_fatbin_bit_kernel[];
+extern "C" const unsigned char ec_fatbin_table_kernel[];
 
 namespace ec::kernels::cuda {
 
@@ -77,24 +78,28 @@ std::string Device::open_context() {
 }
 
 std::string Device::load_kernels() {
-  const Driver& d = *driver_;
-  if (const auto r = d.module_load_data(&tile_module_, ec_fatbin_tile_kernel); r != CUDA_SUCCESS) {
-    tile_module_ = nullptr;
-    return failed("cuModuleLoadData", r);
-  }
-  if (const auto r = d.module_load_data(&bit_module_, ec_fatbin_bit_kernel); r != CUDA_SUCCESS) {
-    bit_module_ = nullptr;
-    return failed("cuModuleLoadData", r);
-  }
-  std::string why;
+  CUmodule tiles = nullptr, bits = nullptr, tables = nullptr;
+  std::string why = load_module(ec_fatbin_tile_kernel, &tiles);
+  if (why.empty()) why = load_module(ec_fatbin_bit_kernel, &bits);
+  if (why.empty()) why = load_module(ec_fatbin_table_kernel, &tables);
   for (unsigned i = 0; i < tile_words.size() && why.empty(); ++i)
-    why = load_function(tile_module_, fmt::format("ec_tile_w{}", 8 * tile_words[i]), &tile_kernels_[i]);
+    why = load_function(tiles, fmt::format("ec_tile_w{}", 8 * tile_words[i]), &tile_kernels_[i]);
   for (unsigned i = 0; i < bit_kernels_.size() && why.empty(); ++i) {
-    const auto name = fmt::format("ec_bits_g{}", bit_kernel_groups[i]);
-    why = load_function(bit_module_, name, &bit_kernels_[i][0]);
-    if (why.empty()) why = load_function(bit_module_, name + "_add", &bit_kernels_[i][1]);
+    const auto name = fmt::format("ec_bits_q{}", bit_shapes[i].quads);
+    why = load_function(bits, name + "_any", &bit_kernels_[i][0]);
+    if (why.empty()) why = load_function(bits, name + "_half", &bit_kernels_[i][1]);
   }
+  for (unsigned i = 0; i < table_kernels_.size() && why.empty(); ++i)
+    why = load_function(tables, fmt::format("ec_table_r{}_{}", table_kernels[i].rows, table_kernels[i].ones),
+                        &table_kernels_[i]);
   return why;
+}
+
+std::string Device::load_module(const unsigned char* image, CUmodule* module) {
+  if (const auto r = driver_->module_load_data(module, image); r != CUDA_SUCCESS)
+    return failed("cuModuleLoadData", r);
+  loaded_.push_back(*module);
+  return {};
 }
 
 std::string Device::load_function(CUmodule module, const std::string& name, CUfunction* function) const {
@@ -144,8 +149,7 @@ Device::~Device() {
     for (CUstream stream : free_lanes_) driver_->stream_destroy(stream);
     pool_.reset();
     for (const auto& [image, module] : modules_) driver_->module_unload(module);
-    for (CUmodule module : {tile_module_, bit_module_})
-      if (module != nullptr) driver_->module_unload(module);
+    for (CUmodule module : loaded_) driver_->module_unload(module);
   }
   driver_->primary_ctx_release(ordinal_);
 }

@@ -20,6 +20,7 @@
 #include "kernels/cuda/driver.hpp"
 #include "kernels/cuda/options.hpp"
 #include "kernels/cuda/pinned_pool.hpp"
+#include "kernels/cuda/table_args.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -80,8 +81,10 @@ class Device {
   /// As in sm_<chip>.
   unsigned chip() const { return static_cast<unsigned>(10 * info_.compute_major + info_.compute_minor); }
   CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
-  /// For bit_kernel_groups[i].
-  CUfunction bit_kernel(unsigned i, bool accumulate) const { return bit_kernels_[i][accumulate ? 1 : 0]; }
+  /// For bit_shapes[i].
+  CUfunction bit_kernel(unsigned i, bool half) const { return bit_kernels_[i][half ? 1 : 0]; }
+  /// For table_kernels[i].
+  CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   PinnedPool& pool() { return *pool_; }
   /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
   /// which must outlive the device). The device's context must be current.
@@ -97,6 +100,7 @@ class Device {
       : driver_(std::move(driver)), options_(options) {}
   std::string open_context();
   std::string load_kernels();
+  std::string load_module(const unsigned char* image, CUmodule* module);
   std::string load_function(CUmodule module, const std::string& name, CUfunction* function) const;
   std::string make_lanes();
   std::string failed(const char* what, CUresult result) const;
@@ -106,13 +110,13 @@ class Device {
   DeviceInfo info_;
   CUdevice ordinal_ = 0;
   CUcontext context_ = nullptr;
-  CUmodule tile_module_ = nullptr;
-  CUmodule bit_module_ = nullptr;
+  std::vector<CUmodule> loaded_;  // with the device
   std::array<CUfunction, tile_words.size()> tile_kernels_{};
+  std::array<std::array<CUfunction, 2>, std::size(bit_shapes)> bit_kernels_{};
+  std::array<CUfunction, std::size(table_kernels)> table_kernels_{};
   std::mutex modules_mutex_;
   std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
   std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
-  std::array<std::array<CUfunction, 2>, std::size(bit_kernel_groups)> bit_kernels_{};
   std::unique_ptr<PinnedPool> pool_;
   std::mutex lanes_mutex_;
   std::vector<CUstream> free_lanes_;

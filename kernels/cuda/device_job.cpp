@@ -11,6 +11,7 @@
 #include "gf/gf256.hpp"
 #include "kernels/cuda/bit_launch.hpp"
 #include "kernels/cuda/generated_program.hpp"
+#include "kernels/cuda/table_launch.hpp"
 #include "kernels/cuda/tile_launch.hpp"
 
 namespace ec::kernels::cuda {
@@ -157,7 +158,13 @@ CUresult DeviceJob::launch_best(CUstream stream, const ChunkViews& chunks, std::
     *done = generated_kernel_reach(chunks);
     return launch_generated(*device_, function, chunks, stream);
   }
-  if (kind_ == KernelKind::automatic || kind_ == KernelKind::bits) {
+  const bool automatic = kind_ == KernelKind::automatic;
+  if (kind_ == KernelKind::table || (automatic && table_kernel_pays(matrix))) {
+    *done = table_kernel_reach(chunks, accumulate);
+    if (*done != 0)
+      return launch_tables(*device_, matrix, {chunks.sources, chunks.targets, *done}, accumulate, stream);
+  }
+  if (kind_ == KernelKind::bits || automatic) {
     *done = bit_kernel_reach(*device_, chunks);
     if (*done != 0)
       return launch_bits(*device_, matrix, {chunks.sources, chunks.targets, *done}, accumulate, stream);

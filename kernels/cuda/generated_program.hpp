@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "kernels/cuda/bit_launch.hpp"
+#include "kernels/cuda/chunk_views.hpp"
 #include "kernels/cuda/device.hpp"
 #include "kernels/cuda/program_compiler.hpp"
 #include "kernels/program.hpp"

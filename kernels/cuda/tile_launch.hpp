@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gf/matrix.hpp"
-#include "kernels/cuda/bit_launch.hpp"
+#include "kernels/cuda/chunk_views.hpp"
 #include "kernels/cuda/device.hpp"
 
 namespace ec::kernels::cuda {

@@ -13,9 +13,9 @@ ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 USE = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
-# The tensor-core kernels keep all sources of a tile in registers. Where that leaves one block a multiprocessor they are
-# held to two, which costs a few bytes that are written and read once a tile.
-ALLOWED_BYTES = {"bit_kernel.cu": 96}
+# These keep all they work on in registers. Where that would leave one block a multiprocessor too few, they are held to
+# the blocks that were measured to be best, which costs a few bytes that are written and read once a tile.
+ALLOWED_BYTES = {"bit_kernel.cu": 96, "table_kernel.cu": 32}
 
 
 def allowed(file):

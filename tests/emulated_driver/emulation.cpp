@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "kernels/cuda/bit_args.hpp"
 #include "kernels/cuda/ladder/shapes.hpp"
+#include "kernels/cuda/table_args.hpp"
 #include "kernels/cuda/tile_args.hpp"
 #include "tests/emulated_driver/memory.hpp"
 #include "tests/support/oracle.hpp"
@@ -14,6 +16,9 @@ namespace ec::test::emulated {
 namespace {
 
 using kernels::cuda::BitArgs;
+using kernels::cuda::BitShape;
+using kernels::cuda::TableArgs;
+using kernels::cuda::TableKernel;
 using kernels::cuda::TileArgs;
 
 constexpr unsigned most_shared_bytes = 48 * 1024;  // without asking for more
@@ -24,10 +29,13 @@ std::map<std::string, Kernel> make_kernels() {
   std::map<std::string, Kernel> known;
   for (const unsigned bytes : {1, 2, 4, 8, 16})
     known["ec_tile_w" + std::to_string(8 * bytes)] = {Kernel::Kind::tile, bytes, false, {}};
-  for (const unsigned groups : kernels::cuda::bit_kernel_groups)
-    for (const bool accumulate : {false, true})
-      known["ec_bits_g" + std::to_string(groups) + (accumulate ? "_add" : "")] = {
-          Kernel::Kind::bits, groups, accumulate, {}};
+  for (unsigned i = 0; i < std::size(kernels::cuda::bit_shapes); ++i)
+    for (const bool half : {false, true})
+      known["ec_bits_q" + std::to_string(kernels::cuda::bit_shapes[i].quads) + (half ? "_half" : "_any")] = {
+          Kernel::Kind::bits, i, half, {}};
+  for (unsigned i = 0; i < std::size(kernels::cuda::table_kernels); ++i)
+    known["ec_table_r" + std::to_string(kernels::cuda::table_kernels[i].rows) + "_" +
+          std::to_string(kernels::cuda::table_kernels[i].ones)] = {Kernel::Kind::table, i, false, {}};
   using namespace kernels::cuda::ladder;
   constexpr auto rung = Kernel::Kind::rung;
   known["ec_naive"] = {rung, 1, false, {1, naive_threads, 1, 0}};
@@ -49,11 +57,12 @@ const Args& args_of(const Launch& l) {
   return *reinterpret_cast<const Args*>(l.parameter.data());
 }
 
-/// What both kinds of parameter say: addresses, then coefficients row by row.
+/// What every kind of parameter says: addresses, then coefficients row by row, but for `ones` rows of ones.
 struct Work {
   const std::uint8_t* blob;
   unsigned sources, targets;
   bool accumulate;
+  unsigned ones = 0;
 
   std::uint8_t* chunk(unsigned index) const {
     std::uint8_t* p = nullptr;
@@ -61,7 +70,7 @@ struct Work {
     return p;
   }
   std::uint8_t coefficient(unsigned row, unsigned source) const {
-    return blob[8 * (sources + targets) + row * sources + source];
+    return row < ones ? 1 : blob[8 * (sources + targets) + (row - ones) * sources + source];
   }
   void code(unsigned row, std::uint64_t from, std::uint64_t to) const {
     std::uint8_t* target = view(chunk(sources + row));
@@ -74,13 +83,21 @@ struct Work {
   }
 };
 
+const BitShape& bit_shape(const Launch& l) { return kernels::cuda::bit_shapes[l.kernel->size]; }
+const TableKernel& table_kernel(const Launch& l) { return kernels::cuda::table_kernels[l.kernel->size]; }
+
 Work work_of(const Launch& l) {
-  if (l.kernel->kind != Kernel::Kind::bits) {
-    const auto& a = args_of<TileArgs>(l);
+  if (l.kernel->kind == Kernel::Kind::table) {
+    const auto& a = args_of<TableArgs>(l);
+    const TableKernel& kernel = table_kernel(l);
+    return {a.blob, a.sources, kernel.rows + kernel.ones, a.accumulate != 0, kernel.ones};
+  }
+  if (l.kernel->kind == Kernel::Kind::bits) {
+    const auto& a = args_of<BitArgs>(l);
     return {a.blob, a.sources, a.targets, a.accumulate != 0};
   }
-  const auto& a = args_of<BitArgs>(l);
-  return {a.blob, a.sources, a.targets, l.kernel->accumulate};
+  const auto& a = args_of<TileArgs>(l);
+  return {a.blob, a.sources, a.targets, a.accumulate != 0};
 }
 
 bool addresses_divide(const Work& work, std::uintptr_t by) {
@@ -98,14 +115,26 @@ CUresult check_tile(const Launch& l) {
 
 CUresult check_bits(const Launch& l) {
   const auto& a = args_of<BitArgs>(l);
-  const unsigned groups = l.kernel->size;
+  const BitShape& shape = bit_shape(l);
   if (l.block_x != kernels::cuda::bit_kernel_threads || l.block_y != 1 || l.grid_y != 1)
     return CUDA_ERROR_INVALID_VALUE;
-  if (a.sources > groups * kernels::cuda::sources_per_group ||
-      l.shared_bytes < kernels::cuda::bit_shared_bytes(groups, a.targets))
+  // The kernel takes the sources of full quads for granted.
+  if (a.sources > 4 * shape.quads || a.sources < 4 * kernels::cuda::full_quads(shape.quads) ||
+      (l.kernel->half && a.targets > kernels::cuda::most_half_targets) ||
+      l.shared_bytes < kernels::cuda::bit_shared_bytes(shape.groups(), a.targets))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
-  return addresses_divide(work_of(l), 4 * kernels::cuda::words_of(groups)) ? CUDA_SUCCESS
-                                                                           : CUDA_ERROR_MISALIGNED_ADDRESS;
+  return addresses_divide(work_of(l), 4 * shape.words) ? CUDA_SUCCESS : CUDA_ERROR_MISALIGNED_ADDRESS;
+}
+
+CUresult check_table(const Launch& l) {
+  const auto& a = args_of<TableArgs>(l);
+  if (l.block_x != kernels::cuda::table_threads || l.block_y != 1 || l.grid_y != 1)
+    return CUDA_ERROR_INVALID_VALUE;
+  const std::size_t tables = kernels::cuda::table_coefficient_bytes * a.sources * table_kernel(l).rows;
+  const std::size_t unit = a.accumulate ? kernels::cuda::table_tile : 16;
+  if (l.shared_bytes < tables || a.bytes < kernels::cuda::table_tile || a.bytes % unit != 0)
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  return addresses_divide(work_of(l), 16) ? CUDA_SUCCESS : CUDA_ERROR_MISALIGNED_ADDRESS;
 }
 
 CUresult check_rung(const Launch& l) {
@@ -132,8 +161,12 @@ void run_tile(const Launch& l) {
 
 void run_bits(const Launch& l) {
   const auto& a = args_of<BitArgs>(l);
-  for (unsigned row = 0; row < a.targets; ++row)
-    work_of(l).code(row, 0, a.tiles * kernels::cuda::warp_bytes(l.kernel->size));
+  for (unsigned row = 0; row < a.targets; ++row) work_of(l).code(row, 0, a.tiles * bit_shape(l).tile_bytes());
+}
+
+void run_table(const Launch& l) {
+  const Work work = work_of(l);
+  for (unsigned row = 0; row < work.targets; ++row) work.code(row, 0, args_of<TableArgs>(l).bytes);
 }
 
 }  // namespace
@@ -145,7 +178,14 @@ const Kernel* find_kernel(const std::string& name) {
 }
 
 std::size_t parameter_bytes(const Kernel& kernel) {
-  return kernel.kind == Kernel::Kind::bits ? sizeof(BitArgs) : sizeof(TileArgs);
+  switch (kernel.kind) {
+    case Kernel::Kind::bits:
+      return sizeof(BitArgs);
+    case Kernel::Kind::table:
+      return sizeof(TableArgs);
+    default:
+      return sizeof(TileArgs);
+  }
 }
 
 CUresult check(const Launch& l) {
@@ -155,6 +195,8 @@ CUresult check(const Launch& l) {
   switch (l.kernel->kind) {
     case Kernel::Kind::tile:
       return check_tile(l);
+    case Kernel::Kind::table:
+      return check_table(l);
     case Kernel::Kind::bits:
       return check_bits(l);
     case Kernel::Kind::rung:
@@ -167,6 +209,7 @@ CUresult check(const Launch& l) {
 
 void run(const Launch& l, bool corrupt) {
   if (l.kernel->kind == Kernel::Kind::tile) run_tile(l);
+  if (l.kernel->kind == Kernel::Kind::table) run_table(l);
   if (l.kernel->kind == Kernel::Kind::bits) run_bits(l);
   if (l.kernel->kind == Kernel::Kind::rung) run_rung(l);
   const Work work = work_of(l);

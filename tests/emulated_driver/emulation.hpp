@@ -21,13 +21,13 @@ struct RungGeometry {
   std::size_t shared_bytes;  ///< for each source that is staged
 };
 
-/// A kernel as cuModuleGetFunction finds it: tile kernels by the bytes of their word, bit kernels by their
-/// groups, rungs by what their addresses are multiples of. sum: the XOR kernels, which take
-/// ec::bench::XorArgs and are only ever run by run_xor().
+/// A kernel as cuModuleGetFunction finds it: tile kernels by the bytes of their word, table kernels by their
+/// index in table_kernels, bit kernels by that in bit_shapes, rungs by what their addresses are multiples of.
+/// sum: the XOR kernels, which take ec::bench::XorArgs and are only ever run by run_xor().
 struct Kernel {
-  enum class Kind { tile, bits, rung, sum } kind;
+  enum class Kind { tile, table, bits, rung, sum } kind;
   unsigned size;
-  bool accumulate;
+  bool half = false;  ///< bits: the kernel for few targets
   RungGeometry rung{};
 };
 

@@ -1,0 +1,42 @@
+// The parameter of the table kernels and their geometry, shared by host and device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ec::kernels::cuda {
+
+/// As TileArgs: one launch and no copy. Addresses of the sources, of the targets, then the coefficients row by
+/// row. A kernel with a row of ones adds all sources into the first target, for which there are no
+/// coefficients.
+struct TableArgs {
+  std::uint64_t bytes;  ///< coded of every chunk: a multiple of 16, and at least table_tile
+  std::uint32_t sources;
+  std::uint32_t accumulate;  ///< 0: targets are overwritten; 1: added to, and bytes must divide by table_tile
+  static constexpr std::size_t blob_bytes = 4000;
+  alignas(8) std::uint8_t blob[blob_bytes];
+};
+static_assert(sizeof(TableArgs) <= 4096);
+
+inline constexpr unsigned table_threads = 128;
+/// Bytes of every chunk that a warp codes at a time: two fetches of 16 bytes a lane.
+inline constexpr unsigned table_tile = 1024;
+/// Shared memory for the products of one coefficient.
+inline constexpr std::size_t table_coefficient_bytes = 20;
+
+// X(rows, ones, blocks): kernels ec_table_r<rows>_<ones> for that many rows by table, and `ones` (0 or 1) rows
+// of ones; `blocks` of them stay on a multiprocessor, which bounds the registers. H200, 8+3 by three tables,
+// of the device copy: 6 blocks 0.53 (it spills), 5 blocks 0.87, 4 blocks 0.86.
+#define EC_TABLE_KERNELS(X) X(0, 1, 7) X(1, 0, 8) X(1, 1, 6) X(2, 0, 5) X(2, 1, 5) X(3, 0, 5) X(3, 1, 4) X(4, 0, 4)
+
+struct TableKernel {
+  unsigned rows, ones, blocks;
+};
+inline constexpr TableKernel table_kernels[] = {
+#define EC_TABLE_KERNEL(rows, ones, blocks) {rows, ones, blocks},
+    EC_TABLE_KERNELS(EC_TABLE_KERNEL)
+#undef EC_TABLE_KERNEL
+};
+inline constexpr unsigned most_table_rows = 4;
+
+}  // namespace ec::kernels::cuda
