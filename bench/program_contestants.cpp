@@ -1,12 +1,12 @@
 // The kernels for any matrix on the tensor cores, and those generated for one, as contestants of `ec_bench
 // kernels`.
-#include <cstring>
 #include <stdexcept>
 
 #include "bench/kernel_contestant.hpp"
 #include "kernels/cuda/bit_launch.hpp"
 #include "kernels/cuda/generate/nvrtc.hpp"
 #include "kernels/cuda/generate/tuning.hpp"
+#include "kernels/cuda/generated_program.hpp"
 #include "kernels/cuda/table_launch.hpp"
 
 namespace ec::bench {
@@ -89,7 +89,6 @@ class GeneratedContestant final : public KernelContestant {
     unload();
     auto options = kernels::cuda::pick_options(batch.sources(), batch.targets(), device_->chip());
     options.emit.batch = batch.stripes > 1;
-    threads_ = options.emit.threads;
     const auto& matrix = batch.program->matrix();
     const auto compiled = kernels::cuda::compile(
         kernels::cuda::emit(matrix, kernels::cuda::make_schedule(matrix, options.schedule), options.emit),
@@ -102,23 +101,15 @@ class GeneratedContestant final : public KernelContestant {
             "cuModuleGetFunction");
   }
   void launch(const StripeBatch& batch, CUstream stream) override {
-    std::vector<std::uint64_t> parameter;
-    if (batch.stripes > 1)
-      parameter.push_back(batch.device_chunks);
-    else
-      for (auto* p : batch.chunks) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
-    parameter.push_back(batch.chunk_bytes);
-    parameter.push_back(batch.stripes);
-    const std::size_t words = parameter.size();
-    parameter.resize(words + sizeof(kernels::cuda::multipliers) / 8);
-    std::memcpy(parameter.data() + words, kernels::cuda::multipliers, sizeof(kernels::cuda::multipliers));
-    const std::size_t tiles = batch.chunk_bytes / kernels::cuda::warp_tile * batch.stripes;
-    const std::size_t warps = threads_ / 32;
-    void* parameters[] = {parameter.data()};
-    require(device_->driver(),
-            device_->driver().launch_kernel(function_, static_cast<unsigned>((tiles + warps - 1) / warps), 1,
-                                            1, threads_, 1, 1, 0, stream, parameters, nullptr),
-            "cuLaunchKernel");
+    const auto sources = sources_of(batch);
+    const auto r = batch.stripes > 1
+                       ? kernels::cuda::launch_generated_batch(*device_, function_, batch.program->matrix(),
+                                                               batch.device_chunks, batch.chunk_bytes,
+                                                               batch.stripes, stream)
+                       : kernels::cuda::launch_generated(
+                             *device_, function_,
+                             {sources, batch.chunks.subspan(batch.sources()), batch.chunk_bytes}, stream);
+    require(device_->driver(), r, "cuLaunchKernel");
   }
 
  private:
@@ -130,7 +121,6 @@ class GeneratedContestant final : public KernelContestant {
   std::shared_ptr<Device> device_;
   CUmodule module_ = nullptr;
   CUfunction function_ = nullptr;
-  unsigned threads_ = 0;
 };
 
 }  // namespace

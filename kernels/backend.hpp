@@ -2,6 +2,7 @@
 //   transform   target  = matrix . source
 //   accumulate  target ^= matrix . source
 // Encode, decode, repair of lost coding chunks, delta update and XOR are all one of these by some matrix.
+// transform_all is transform for many stripes, which a device may take in one go.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +51,18 @@ class Backend {
   virtual bool supports(const Job& job) const noexcept = 0;
   virtual Status transform(const Job& job) noexcept = 0;
   virtual Status accumulate(const Job& job) noexcept = 0;
+  /// transform of each job. Jobs of one program and one length may share what it costs to start them. Other
+  /// than ok: some of the jobs may be done, and what holds for transform holds for the targets of all.
+  virtual Status transform_all(std::span<const Job> jobs) noexcept {
+    for (const Job& job : jobs)
+      if (const Status status = transform(job); status != Status::ok) return status;
+    return Status::ok;
+  }
+  /// As transform_all, but enqueues the work on `stream`, one of the device's (a CUstream; null: the default
+  /// one), and returns: the result is there when the stream has come that far, and so are errors. No chunk
+  /// may be pageable; chunks and programs must live until then. A stream that is captured into a graph may be
+  /// given. Only a device can: unsupported from others. fault: some of it may be enqueued.
+  virtual Status enqueue(std::span<const Job>, void* /*stream*/) noexcept { return Status::unsupported; }
 };
 
 /// Whether every chunk of the job can be touched by the host.

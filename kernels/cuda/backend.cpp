@@ -1,8 +1,11 @@
 #include "kernels/cuda/backend.hpp"
 
+#include <algorithm>
 #include <new>
 
 #include "kernels/cuda/device_job.hpp"
+#include "kernels/cuda/stream_job.hpp"
+#include "kernels/cuda/stripes.hpp"
 #include "kernels/cuda/tile_args.hpp"
 
 namespace ec::kernels::cuda {
@@ -22,13 +25,42 @@ class Cuda final : public Backend {
   Status transform(const Job& job) noexcept override { return run(job, Verb::transform); }
   Status accumulate(const Job& job) noexcept override { return run(job, Verb::accumulate); }
 
+  Status transform_all(std::span<const Job> jobs) noexcept override {
+    if (!are_stripes(jobs) || !worth_a_launch(jobs.front())) return Backend::transform_all(jobs);
+    return run(jobs.front(), [&](const auto& device) { return run_batch(device, jobs, kind_); });
+  }
+
+  Status enqueue(std::span<const Job> jobs, void* stream) noexcept override {
+    if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job) && in_place(job); }))
+      return Status::unsupported;
+    if (jobs.empty()) return Status::ok;
+    return run(jobs.front(), [&](const auto& device) {
+      return cuda::enqueue(device, jobs, kind_, static_cast<CUstream>(stream));
+    });
+  }
+
  private:
-  Status run(const Job& job, Verb verb) noexcept try {
+  static bool worth_a_launch(const Job& job) { return job.bytes != 0 && !job.targets.empty(); }
+
+  Status run(const Job& job, Verb verb) noexcept {
+    if (supports(job) && !worth_a_launch(job)) return Status::ok;
+    return run(job, [&](const auto& device) { return run_job(device, job, verb, kind_); });
+  }
+
+  /// A job that only a device can do waits until it is up.
+  static std::shared_ptr<Device> device_for(const Job& job) {
+    std::string why;
+    return host_addressable(job) ? DeviceSlot::instance().acquire()
+                                 : DeviceSlot::instance().acquire_waiting(&why);
+  }
+
+  /// `work` with the device, if there is one and it takes jobs like `job`.
+  template <class Work>
+  Status run(const Job& job, Work&& work) noexcept try {
     if (!supports(job)) return Status::unsupported;
-    if (job.bytes == 0 || job.targets.empty()) return Status::ok;
-    const auto device = DeviceSlot::instance().acquire();
+    const auto device = device_for(job);
     if (!device) return host_addressable(job) ? Status::busy : Status::fault;
-    const auto outcome = run_job(device, job, verb, kind_);
+    const Outcome outcome = work(device);
     if (outcome.status == Status::fault || outcome.status == Status::hung)
       DeviceSlot::instance().latch(device, outcome.reason);
     return outcome.status;

@@ -12,8 +12,9 @@
 namespace ec::kernels::cuda {
 
 /// Called backend_name(kind), "cuda" for automatic, the only one in kernels::backends(). Takes chunks of any
-/// residence. While the device is absent, coming up or latched off, a job is answered busy, or fault if it
-/// has chunks in device memory. The first job starts bringing the device up.
+/// residence. While the device is absent, coming up or latched off, a job is answered busy. The first job
+/// starts bringing the device up. One with chunks in device memory waits for that, and is answered fault if
+/// there is no device.
 Backend& backend(KernelKind kind = KernelKind::automatic) noexcept;
 
 /// Brings the device up now and waits for it. What came up; or nothing, with the reason in *why.

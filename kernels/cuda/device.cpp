@@ -18,17 +18,27 @@ Device::Scope::~Scope() {
 }
 
 Device::Lane::~Lane() {
-  if (stream_ == nullptr) return;
+  if (kept_.stream == nullptr) return;
   std::lock_guard lock(device_->lanes_mutex_);
-  device_->free_lanes_.push_back(stream_);
+  device_->free_lanes_.push_back(kept_);
+}
+
+CUresult Device::Lane::table(CUdeviceptr* table) {
+  if (kept_.table == 0)
+    if (const auto r = device_->driver_->mem_alloc(&kept_.table, table_bytes); r != CUDA_SUCCESS) {
+      kept_.table = 0;
+      return r;
+    }
+  *table = kept_.table;
+  return CUDA_SUCCESS;
 }
 
 std::optional<Device::Lane> Device::borrow_lane() {
   std::lock_guard lock(lanes_mutex_);
   if (free_lanes_.empty()) return std::nullopt;
-  CUstream stream = free_lanes_.back();
+  const Lane::Kept kept = free_lanes_.back();
   free_lanes_.pop_back();
-  return std::optional<Lane>(std::in_place, this, stream);
+  return Lane(this, kept);
 }
 
 std::string Device::failed(const char* what, CUresult result) const {
@@ -131,7 +141,7 @@ std::string Device::make_lanes() {
     CUstream stream = nullptr;
     if (const auto r = driver_->stream_create(&stream, CU_STREAM_NON_BLOCKING); r != CUDA_SUCCESS)
       return failed("cuStreamCreate", r);
-    free_lanes_.push_back(stream);
+    free_lanes_.push_back({stream, 0});
   }
   return {};
 }
@@ -146,7 +156,10 @@ Device::~Device() {
   {
     // After a fault every call here may fail; there is nothing better to do than to go on.
     Scope scope(*this);
-    for (CUstream stream : free_lanes_) driver_->stream_destroy(stream);
+    for (const auto& [stream, table] : free_lanes_) {
+      driver_->stream_destroy(stream);
+      if (table != 0) driver_->mem_free(table);
+    }
     pool_.reset();
     for (const auto& [image, module] : modules_) driver_->module_unload(module);
     for (CUmodule module : loaded_) driver_->module_unload(module);

@@ -59,18 +59,30 @@ class Device {
     CUresult result_;
   };
 
-  /// A stream borrowed for one job. If it is abandoned it is never used or destroyed again.
+  /// A stream borrowed for one job, and a piece of device memory for a table of addresses. If it is abandoned
+  /// it is never used or destroyed again.
   class Lane {
    public:
-    Lane(Device* device, CUstream stream) : device_(device), stream_(stream) {}
-    Lane(Lane&& o) noexcept : device_(o.device_), stream_(std::exchange(o.stream_, nullptr)) {}
+    static constexpr std::size_t table_bytes = std::size_t{1} << 20;
+
+    Lane(Lane&& o) noexcept : device_(o.device_), kept_(std::exchange(o.kept_, {})) {}
     ~Lane();
-    CUstream stream() const { return stream_; }
-    void abandon() { stream_ = nullptr; }
+    CUstream stream() const { return kept_.stream; }
+    /// table_bytes of device memory, allocated when first asked for. The device's context must be current.
+    CUresult table(CUdeviceptr* table);
+    void abandon() { kept_ = {}; }
 
    private:
+    friend class Device;
+    /// What a lane is made of, kept from job to job.
+    struct Kept {
+      CUstream stream = nullptr;
+      CUdeviceptr table = 0;
+    };
+    Lane(Device* device, const Kept& kept) : device_(device), kept_(kept) {}
+
     Device* device_;
-    CUstream stream_;
+    Kept kept_;
   };
   /// Nothing if every lane is in use.
   std::optional<Lane> borrow_lane();
@@ -119,7 +131,7 @@ class Device {
   std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
   std::unique_ptr<PinnedPool> pool_;
   std::mutex lanes_mutex_;
-  std::vector<CUstream> free_lanes_;
+  std::vector<Lane::Kept> free_lanes_;
   std::atomic<bool> abandoned_{false};
 };
 

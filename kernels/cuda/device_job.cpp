@@ -5,14 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "gf/gf256.hpp"
-#include "kernels/cuda/bit_launch.hpp"
-#include "kernels/cuda/generated_program.hpp"
-#include "kernels/cuda/table_launch.hpp"
-#include "kernels/cuda/tile_launch.hpp"
+#include "kernels/cuda/stream_wait.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -20,21 +16,6 @@ namespace {
 constexpr std::size_t staging_alignment = 256;
 /// A job takes at most this part of the staging memory, so that others find some.
 constexpr std::size_t staging_share = 4;
-
-/// Waits this long in a loop: a small job takes 16 us, and a sleep at least 50; measured on an H200, the
-/// second sleep after 200 us in a loop made a job of 215 us take 311.
-constexpr std::chrono::microseconds spin_time{1000};
-constexpr std::chrono::microseconds sleep_time{50};
-/// Added to the deadline for the bytes of a job: 1 GB/s, a fiftieth of what the link does.
-constexpr std::size_t bytes_per_millisecond = 1'000'000;
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
@@ -65,11 +46,9 @@ class DeviceJob {
   void copy_in(std::size_t offset, std::size_t bytes);
   void copy_out(std::size_t offset, std::size_t bytes);
   Outcome launch(CUstream stream, std::size_t bytes);
-  CUresult launch_best(CUstream stream, const ChunkViews& chunks, std::size_t* done);
-  CUfunction generated_for(const ChunkViews& chunks);
   Outcome wait(Device::Lane& lane);
   Outcome fault(const char* what, CUresult result) const {
-    return {Status::fault, fmt::format("{}: {}", what, driver_.error_name(result))};
+    return {Status::fault, fmt::format("{}: {}", what, driver_.error_name(result)), false};
   }
 
   const std::shared_ptr<Device>& device_;
@@ -129,92 +108,26 @@ void DeviceJob::copy_out(std::size_t offset, std::size_t bytes) {
     if (is_staged(job_.targets[i])) std::memcpy(job_.targets[i].data + offset, targets_[i], bytes);
 }
 
-/// The best kernel codes what it can of the slice, the tile kernels the rest.
 Outcome DeviceJob::launch(CUstream stream, std::size_t bytes) {
-  if (launcher_ != nullptr) {
-    const auto r = (*launcher_)(*device_, job_.program->matrix(), sources_, targets_, bytes,
-                                verb_ == Verb::accumulate, stream);
-    return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
-  }
-  const ChunkViews chunks{sources_, targets_, bytes};
-  std::size_t done = 0;
-  if (const auto r = launch_best(stream, chunks, &done); r != CUDA_SUCCESS) return fault("cuLaunchKernel", r);
-  if (done == bytes) return {};
-  auto sources = sources_;
-  auto targets = targets_;
-  for (auto& s : sources) s += done;
-  for (auto& t : targets) t += done;
-  const auto r = launch_tiles(*device_, job_.program->matrix(), {sources, targets, bytes - done},
-                              verb_ == Verb::accumulate, stream);
+  const auto r = launcher_ == nullptr ? launch_stripe(device_, *job_.program, {sources_, targets_, bytes},
+                                                      verb_, {kind_}, stream)
+                                      : (*launcher_)(*device_, job_.program->matrix(), sources_, targets_,
+                                                     bytes, verb_ == Verb::accumulate, stream);
   return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
 }
 
-/// Launches the fastest kernel that takes at least the start of these chunks, and says how much of them it
-/// codes.
-CUresult DeviceJob::launch_best(CUstream stream, const ChunkViews& chunks, std::size_t* done) {
-  const bool accumulate = verb_ == Verb::accumulate;
-  const gf::Matrix& matrix = job_.program->matrix();
-  if (const CUfunction function = generated_for(chunks)) {
-    *done = generated_kernel_reach(chunks);
-    return launch_generated(*device_, function, chunks, stream);
-  }
-  const bool automatic = kind_ == KernelKind::automatic;
-  if (kind_ == KernelKind::table || (automatic && table_kernel_pays(matrix))) {
-    *done = table_kernel_reach(chunks, accumulate);
-    if (*done != 0)
-      return launch_tables(*device_, matrix, {chunks.sources, chunks.targets, *done}, accumulate, stream);
-  }
-  if (kind_ == KernelKind::bits || automatic) {
-    *done = bit_kernel_reach(*device_, chunks);
-    if (*done != 0)
-      return launch_bits(*device_, matrix, {chunks.sources, chunks.targets, *done}, accumulate, stream);
-  }
-  return CUDA_SUCCESS;
-}
-
-/// The kernel generated for this matrix, if it is there and takes these chunks.
-CUfunction DeviceJob::generated_for(const ChunkViews& chunks) {
-  const bool forced = kind_ == KernelKind::generated;
-  if (!forced && kind_ != KernelKind::automatic) return nullptr;
-  if (!forced && !worth_generating(job_.program->matrix())) return nullptr;
-  if (generated_kernel_reach(chunks) == 0) return nullptr;
-  const GeneratedProgram* generated = GeneratedProgram::of(*job_.program);
-  if (generated == nullptr) return nullptr;
-  return generated->function(device_, verb_ == Verb::accumulate, chunks.bytes * chunks.sources.size(),
-                             forced);
-}
-
 Outcome DeviceJob::wait(Device::Lane& lane) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  const auto deadline = start + device_->options().deadline +
-                        std::chrono::milliseconds(slice_bytes_ * (job_.sources.size() + job_.targets.size()) /
-                                                  bytes_per_millisecond);
-  for (;;) {
-    const CUresult r = driver_.stream_query(lane.stream());
-    if (r == CUDA_SUCCESS) return {};
-    if (r != CUDA_ERROR_NOT_READY) return fault("the kernel failed", r);
-    const auto now = Clock::now();
-    if (now >= deadline) break;
-    if (now - start < spin_time)
-      relax();
-    else
-      std::this_thread::sleep_for(sleep_time);
-  }
-  // Whatever the kernel may still touch is given up: the stream, the staging memory, the device.
-  lane.abandon();
-  staging_.quarantine();
-  device_->abandon();
-  return {writes_in_place() ? Status::hung : Status::fault,
-          fmt::format("no answer within {} ms",
-                      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - start).count())};
+  Outcome outcome =
+      wait_for(*device_, lane, slice_bytes_ * (job_.sources.size() + job_.targets.size()), writes_in_place());
+  if (outcome.status != Status::ok && outcome.gave_up) staging_.quarantine();
+  return outcome;
 }
 
 Outcome DeviceJob::run() {
   Device::Scope scope(*device_);
   if (scope.result() != CUDA_SUCCESS) return fault("cuCtxPushCurrent", scope.result());
   auto lane = device_->borrow_lane();
-  if (!lane || !plan_slices()) return {Status::busy, {}};
+  if (!lane || !plan_slices()) return {Status::busy, {}, false};
   for (std::size_t offset = 0; offset < job_.bytes; offset += slice_bytes_) {
     const std::size_t bytes = std::min(slice_bytes_, job_.bytes - offset);
     lay_out(offset);

@@ -1,5 +1,4 @@
-// One job on one device: staging of what is pageable, launches, and the wait with a
-// deadline.
+// Jobs on one device: staging of what is pageable, launches, and the wait with a deadline.
 #pragma once
 
 #include <functional>
@@ -9,17 +8,10 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device.hpp"
-#include "kernels/cuda/kernel_kind.hpp"
+#include "kernels/cuda/outcome.hpp"
+#include "kernels/cuda/stripe_launch.hpp"
 
 namespace ec::kernels::cuda {
-
-enum class Verb { transform, accumulate };
-
-/// What became of a job. `reason` is set for fault and hung, and says what the driver said.
-struct Outcome {
-  Status status = Status::ok;
-  std::string reason;
-};
 
 /// Enqueues target = M . source, or target += M . source, on a stream. Chunks as the device sees them; the
 /// device's context is current.
@@ -33,6 +25,11 @@ using Launcher = std::function<CUresult(
 /// `launcher`: what codes the job in place of the kernels of `kind`; may be null.
 Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
                 const Launcher* launcher = nullptr);
+
+/// Runs jobs of one program and one length, one at least, none of them pageable (see run_job for those): as
+/// one launch if the kernel generated for many stripes is there and takes them, else as a launch for each,
+/// and one wait in either case. busy if no lane is free. On a fault any of the targets hold anything.
+Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind);
 
 /// A small job with a known answer; false, with the reason in *why, if the device does not give it.
 bool self_test(const std::shared_ptr<Device>& device, std::string* why);

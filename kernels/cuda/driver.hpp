@@ -31,6 +31,7 @@ namespace ec::kernels::cuda {
   X(stream_create, cuStreamCreate, PFN_cuStreamCreate_v2000)                                 \
   X(stream_destroy, cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000)                           \
   X(stream_query, cuStreamQuery, PFN_cuStreamQuery_v2000)                                    \
+  X(stream_is_capturing, cuStreamIsCapturing, PFN_cuStreamIsCapturing_v10000)                \
   X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                                    \
   X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)                              \
   X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                                    \
@@ -38,10 +39,13 @@ namespace ec::kernels::cuda {
   X(event_elapsed_time, cuEventElapsedTime, PFN_cuEventElapsedTime_v2000)                    \
   X(mem_alloc, cuMemAlloc_v2, PFN_cuMemAlloc_v3020)                                          \
   X(mem_free, cuMemFree_v2, PFN_cuMemFree_v3020)                                             \
+  X(mem_alloc_async, cuMemAllocAsync, PFN_cuMemAllocAsync_v11020)                            \
+  X(mem_free_async, cuMemFreeAsync, PFN_cuMemFreeAsync_v11020)                               \
   X(mem_host_alloc, cuMemHostAlloc, PFN_cuMemHostAlloc_v2020)                                \
   X(mem_free_host, cuMemFreeHost, PFN_cuMemFreeHost_v2000)                                   \
   X(memcpy_htod, cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                                    \
   X(memcpy_dtoh, cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)                                    \
+  X(memcpy_htod_async, cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                    \
   X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)                    \
   X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
 

@@ -37,18 +37,19 @@ GeneratedProgram::~GeneratedProgram() {
     }
 }
 
-CUfunction GeneratedProgram::function(const std::shared_ptr<Device>& device, bool accumulate,
-                                      std::uint64_t source_bytes, bool wait) const {
+CUfunction GeneratedProgram::function(const std::shared_ptr<Device>& device, ProgramForm program_form,
+                                      std::uint64_t source_bytes, Wish wish) const {
   std::lock_guard lock(mutex_);
   coded_bytes_ += source_bytes;
-  Form& form = forms_[accumulate ? 1 : 0];
+  Form& form = forms_[static_cast<unsigned>(program_form)];
   if (form.function != nullptr && form.device.lock() == device) return form.function;
   if (!form.compilation) {
-    if (!wait && coded_bytes_ < device->options().generate_after_bytes) return nullptr;
-    form.compilation = ProgramCompiler::instance().ask(matrix_, accumulate, device->chip());
+    if (wish != Wish::now && coded_bytes_ < device->options().generate_after_bytes) return nullptr;
+    form.compilation = ProgramCompiler::instance().ask(matrix_, program_form, device->chip());
     if (!form.compilation) return nullptr;
   }
-  if (wait) ProgramCompiler::instance().compile_now(*form.compilation);
+  if (wish == Wish::never) return nullptr;
+  if (wish == Wish::now) ProgramCompiler::instance().compile_now(*form.compilation);
   const auto cubin = form.compilation->cubin();
   if (!cubin || form.given_up) return nullptr;
   // The first use on this device, or on the one that came up after a fault.
@@ -64,9 +65,9 @@ CUfunction GeneratedProgram::function(const std::shared_ptr<Device>& device, boo
   return form.function;
 }
 
-std::string GeneratedProgram::failure(bool accumulate) const {
+std::string GeneratedProgram::failure(ProgramForm program_form) const {
   std::lock_guard lock(mutex_);
-  const Form& form = forms_[accumulate ? 1 : 0];
+  const Form& form = forms_[static_cast<unsigned>(program_form)];
   if (form.given_up) return "the driver does not load the program";
   return form.compilation ? form.compilation->failure() : std::string();
 }
@@ -75,28 +76,42 @@ std::size_t generated_kernel_reach(const ChunkViews& chunks) {
   return chunks.bytes < warp_tile || chunks.alignment() < alignment ? 0 : chunks.bytes;
 }
 
-CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
-                          CUstream stream) {
-  // emit.hpp: addresses of sources and targets, bytes, stripes, multipliers.
-  std::vector<std::uint64_t> parameter;
-  for (const auto* p : chunks.sources) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
-  for (const auto* p : chunks.targets) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
-  parameter.push_back(chunks.bytes);
-  parameter.push_back(1);
+namespace {
+
+/// emit.hpp: what `parameter` holds so far, then bytes, stripes, multipliers.
+CUresult launch(const Device& device, CUfunction function, unsigned sources, unsigned targets,
+                std::vector<std::uint64_t> parameter, std::size_t bytes, std::size_t stripes,
+                CUstream stream) {
+  parameter.push_back(bytes);
+  parameter.push_back(stripes);
   const std::size_t words = parameter.size();
   parameter.resize(words + sizeof(multipliers) / 8);
   std::memcpy(parameter.data() + words, multipliers, sizeof(multipliers));
 
-  const unsigned threads = pick_options(static_cast<unsigned>(chunks.sources.size()),
-                                        static_cast<unsigned>(chunks.targets.size()), device.chip())
-                               .emit.threads;
+  const unsigned threads = pick_options(sources, targets, device.chip()).emit.threads;
   // A warp a tile: measured ahead of a grid that stays and loops.
-  const std::size_t block_bytes = std::size_t{warp_tile} * (threads / 32);
+  const std::size_t warps = threads / 32;
+  const std::size_t tiles = (bytes + warp_tile - 1) / warp_tile * stripes;
   constexpr std::size_t most_blocks = std::size_t{1} << 30;
-  const auto blocks =
-      static_cast<unsigned>(std::min((chunks.bytes + block_bytes - 1) / block_bytes, most_blocks));
+  const auto blocks = static_cast<unsigned>(std::min((tiles + warps - 1) / warps, most_blocks));
   void* parameters[] = {parameter.data()};
   return device.driver().launch_kernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr);
+}
+
+}  // namespace
+
+CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
+                          CUstream stream) {
+  std::vector<std::uint64_t> parameter;
+  for (const auto* p : chunks.sources) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
+  for (const auto* p : chunks.targets) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
+  return launch(device, function, static_cast<unsigned>(chunks.sources.size()),
+                static_cast<unsigned>(chunks.targets.size()), std::move(parameter), chunks.bytes, 1, stream);
+}
+
+CUresult launch_generated_batch(const Device& device, CUfunction function, const gf::Matrix& matrix,
+                                CUdeviceptr table, std::size_t bytes, std::size_t stripes, CUstream stream) {
+  return launch(device, function, matrix.cols(), matrix.rows(), {table}, bytes, stripes, stream);
 }
 
 }  // namespace ec::kernels::cuda

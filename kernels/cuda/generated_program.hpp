@@ -30,14 +30,18 @@ class GeneratedProgram final : public Expansion {
   explicit GeneratedProgram(const gf::Matrix& matrix) : matrix_(matrix) {}
   ~GeneratedProgram() override;
 
+  /// now: compiles in the calling thread, whatever was counted. later: asks for the compilation when enough
+  /// was coded. never: neither compiles nor loads, since the driver must not be asked to (a stream is
+  /// captured).
+  enum class Wish { now, later, never };
+
   /// The kernel for this device, or null while there is none. Counts `source_bytes`; when a program has coded
-  /// Options::generate_after_bytes, its compilation is asked for. `wait`: compiles now, whatever was counted.
-  /// The device's context must be current.
-  CUfunction function(const std::shared_ptr<Device>& device, bool accumulate, std::uint64_t source_bytes,
-                      bool wait) const;
+  /// Options::generate_after_bytes, its compilation is asked for. The device's context must be current.
+  CUfunction function(const std::shared_ptr<Device>& device, ProgramForm form, std::uint64_t source_bytes,
+                      Wish wish) const;
 
   /// Why there is no kernel; empty if there is one or none was asked for.
-  std::string failure(bool accumulate) const;
+  std::string failure(ProgramForm form) const;
 
  private:
   struct Form {
@@ -50,7 +54,7 @@ class GeneratedProgram final : public Expansion {
 
   const gf::Matrix matrix_;
   mutable std::mutex mutex_;
-  mutable std::array<Form, 2> forms_;  // transform, accumulate
+  mutable std::array<Form, program_forms> forms_;
   mutable std::uint64_t coded_bytes_ = 0;
 };
 
@@ -60,5 +64,10 @@ std::size_t generated_kernel_reach(const ChunkViews& chunks);
 
 CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
                           CUstream stream);
+
+/// Many stripes: `table` is in device memory, stripe after stripe the addresses of its sources, then of its
+/// targets, aligned to 16 bytes. `bytes`: of every chunk, at least warp_tile.
+CUresult launch_generated_batch(const Device& device, CUfunction function, const gf::Matrix& matrix,
+                                CUdeviceptr table, std::size_t bytes, std::size_t stripes, CUstream stream);
 
 }  // namespace ec::kernels::cuda

@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "kernels/cuda/generate/emit.hpp"
 #include "kernels/cuda/generate/nvrtc.hpp"
 #include "kernels/cuda/generate/schedule.hpp"
 #include "kernels/cuda/generate/tuning.hpp"
@@ -16,9 +15,10 @@ namespace {
 /// A compiler must not take a core from a storage daemon that has use for it.
 constexpr int background_niceness = 10;
 
-ProgramOptions options_of(const gf::Matrix& matrix, bool accumulate, unsigned chip) {
+ProgramOptions options_of(const gf::Matrix& matrix, ProgramForm form, unsigned chip) {
   ProgramOptions options = pick_options(matrix.cols(), matrix.rows(), chip);
-  options.emit.accumulate = accumulate;
+  options.emit.accumulate = form == ProgramForm::accumulate;
+  options.emit.batch = form == ProgramForm::batch;
   return options;
 }
 
@@ -35,8 +35,8 @@ ProgramCompiler& ProgramCompiler::instance() {
   return *compiler;
 }
 
-std::shared_ptr<Compilation> ProgramCompiler::ask(const gf::Matrix& matrix, bool accumulate, unsigned chip) {
-  auto compilation = std::make_shared<Compilation>(matrix, accumulate, chip);
+std::shared_ptr<Compilation> ProgramCompiler::ask(const gf::Matrix& matrix, ProgramForm form, unsigned chip) {
+  auto compilation = std::make_shared<Compilation>(matrix, form, chip);
   {
     std::lock_guard lock(mutex_);
     if (stopping_ || queue_.size() >= most_queued) return nullptr;
@@ -75,7 +75,7 @@ void ProgramCompiler::compile_now(Compilation& c) {
     std::lock_guard lock(c.mutex_);
     if (c.done_) return;
   }
-  const ProgramOptions options = options_of(c.matrix_, c.accumulate_, c.chip_);
+  const ProgramOptions options = options_of(c.matrix_, c.form_, c.chip_);
   const auto key = program_key(c.matrix_, c.chip_, describe(options));
   ProgramCache::Cubin cubin = cache_.find(key);
   std::string failure;

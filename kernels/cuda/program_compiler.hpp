@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "gf/matrix.hpp"
+#include "kernels/cuda/generate/emit.hpp"
 #include "kernels/cuda/generate/program_cache.hpp"
 
 namespace ec::kernels::cuda {
@@ -16,8 +17,8 @@ namespace ec::kernels::cuda {
 /// One program, asked for and at some time there. Thread safe.
 class Compilation {
  public:
-  Compilation(gf::Matrix matrix, bool accumulate, unsigned chip)
-      : matrix_(std::move(matrix)), accumulate_(accumulate), chip_(chip) {}
+  Compilation(gf::Matrix matrix, ProgramForm form, unsigned chip)
+      : matrix_(std::move(matrix)), form_(form), chip_(chip) {}
 
   /// Null until it is compiled, and for good if that fails.
   ProgramCache::Cubin cubin() const {
@@ -33,7 +34,7 @@ class Compilation {
  private:
   friend class ProgramCompiler;
   const gf::Matrix matrix_;
-  const bool accumulate_;
+  const ProgramForm form_;
   const unsigned chip_;
   mutable std::mutex mutex_;
   ProgramCache::Cubin cubin_;
@@ -46,7 +47,7 @@ class ProgramCompiler {
   static ProgramCompiler& instance();
 
   /// Queues a program; its thread starts with the first. chip: as sm_<chip>. Null if the queue is full.
-  std::shared_ptr<Compilation> ask(const gf::Matrix& matrix, bool accumulate, unsigned chip);
+  std::shared_ptr<Compilation> ask(const gf::Matrix& matrix, ProgramForm form, unsigned chip);
 
   /// Compiles in the calling thread unless it is done.
   void compile_now(Compilation& compilation);

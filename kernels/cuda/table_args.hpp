@@ -6,8 +6,8 @@
 
 namespace ec::kernels::cuda {
 
-/// As TileArgs: one launch and no copy. Addresses of the sources, of the targets, then the coefficients row by
-/// row. A kernel with a row of ones adds all sources into the first target, for which there are no
+/// As TileArgs: one launch and no copy. Addresses of the sources, of the targets, then the coefficients row
+/// by row. A kernel with a row of ones adds all sources into the first target, for which there are no
 /// coefficients.
 struct TableArgs {
   std::uint64_t bytes;  ///< coded of every chunk: a multiple of 16, and at least table_tile
@@ -24,10 +24,11 @@ inline constexpr unsigned table_tile = 1024;
 /// Shared memory for the products of one coefficient.
 inline constexpr std::size_t table_coefficient_bytes = 20;
 
-// X(rows, ones, blocks): kernels ec_table_r<rows>_<ones> for that many rows by table, and `ones` (0 or 1) rows
-// of ones; `blocks` of them stay on a multiprocessor, which bounds the registers. H200, 8+3 by three tables,
-// of the device copy: 6 blocks 0.53 (it spills), 5 blocks 0.87, 4 blocks 0.86.
-#define EC_TABLE_KERNELS(X) X(0, 1, 7) X(1, 0, 8) X(1, 1, 6) X(2, 0, 5) X(2, 1, 5) X(3, 0, 5) X(3, 1, 4) X(4, 0, 4)
+// X(rows, ones, blocks): kernels ec_table_r<rows>_<ones> for that many rows by table, and `ones` (0 or 1)
+// rows of ones; `blocks` of them stay on a multiprocessor, which bounds the registers. H200, 8+3 by three
+// tables, of the device copy: 6 blocks 0.53 (it spills), 5 blocks 0.87, 4 blocks 0.86.
+#define EC_TABLE_KERNELS(X) \
+  X(0, 1, 7) X(1, 0, 8) X(1, 1, 6) X(2, 0, 5) X(2, 1, 5) X(3, 0, 5) X(3, 1, 4) X(4, 0, 4)
 
 struct TableKernel {
   unsigned rows, ones, blocks;

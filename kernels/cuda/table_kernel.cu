@@ -1,15 +1,15 @@
 // target = M . source for any matrix of few rows, by tables of products in shared memory.
 //
-// A byte is split into bits 0-2, bits 4-6, and bits 3 and 7. PRMT looks each part up in the 8, 8 and 4 products
-// of a coefficient, four bytes an instruction: 3 PRMT and, taking two sources at a time, 1.5 XORs of three
-// inputs a word, target and source. PRMT takes selectors of four bits, so those of two words x, y are made
-// together, a nibble of each in turn; the products come out as x0 y0 x1 y1 and x2 y2 x3 y3 and are sorted once a
-// target, at the end. A row of ones is a sum without tables: every reed_sol_van code has one.
+// A byte is split into bits 0-2, bits 4-6, and bits 3 and 7. PRMT looks each part up in the 8, 8 and 4
+// products of a coefficient, four bytes an instruction: 3 PRMT and, taking two sources at a time, 1.5 XORs of
+// three inputs a word, target and source. PRMT takes selectors of four bits, so those of two words x, y are
+// made together, a nibble of each in turn; the products come out as x0 y0 x1 y1 and x2 y2 x3 y3 and are
+// sorted once a target, at the end. A row of ones is a sum without tables: every reed_sol_van code has one.
 //
-// A lane keeps 32 bytes of each target in registers, and has the next two sources in flight while it multiplies
-// the present two. All lanes read the tables of the same coefficient, a broadcast without conflicts. Reads each
-// source once, writes each target once, 16 bytes a lane. If the chunk does not divide into tiles, the last tile
-// starts early: what two warps write there is the same.
+// A lane keeps 32 bytes of each target in registers, and has the next two sources in flight while it
+// multiplies the present two. All lanes read the tables of the same coefficient, a broadcast without
+// conflicts. Reads each source once, writes each target once, 16 bytes a lane. If the chunk does not divide
+// into tiles, the last tile starts early: what two warps write there is the same.
 #include <cstdint>
 
 #include "kernels/cuda/table_args.hpp"
@@ -26,7 +26,8 @@ struct Part {
   Quad half[2];
 };
 
-__device__ __forceinline__ std::uint32_t permute(std::uint32_t low, std::uint32_t high, std::uint32_t selector) {
+__device__ __forceinline__ std::uint32_t permute(std::uint32_t low, std::uint32_t high,
+                                                 std::uint32_t selector) {
   std::uint32_t d;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(low), "r"(high), "r"(selector));
   return d;
@@ -171,14 +172,14 @@ __device__ __forceinline__ void transform(const TableArgs& args) {
   const auto* sources = reinterpret_cast<const std::uint8_t* const*>(args.blob);
   const auto* targets = reinterpret_cast<std::uint8_t* const*>(args.blob + 8 * args.sources);
   const Tables tables(args.sources, Rows);
-  if constexpr (Rows != 0)
-    tables.make(args.blob + 8 * (args.sources + Rows + Ones), args.sources, Rows);
+  if constexpr (Rows != 0) tables.make(args.blob + 8 * (args.sources + Rows + Ones), args.sources, Rows);
 
   constexpr unsigned warps = table_threads / 32;
   const std::uint64_t tiles = (args.bytes + table_tile - 1) / table_tile;
   const std::uint64_t last = args.bytes - table_tile;
   const std::uint64_t step = std::uint64_t{gridDim.x} * warps;
-  for (std::uint64_t tile = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32; tile < tiles; tile += step) {
+  for (std::uint64_t tile = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32; tile < tiles;
+       tile += step) {
     const std::uint64_t offset = min(tile * table_tile, last) + threadIdx.x % 32 * 16;
     Sums<Rows, Ones> sums{};
     Part next[2];
@@ -211,11 +212,11 @@ __device__ __forceinline__ void transform(const TableArgs& args) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define EC_TABLE_BLOCKS(rows, blocks) blocks
 #else
-#define EC_TABLE_BLOCKS(rows, blocks) ((rows) < 3 ? (blocks) : (blocks) - 1)
+#define EC_TABLE_BLOCKS(rows, blocks) ((rows) < 3 ? (blocks) : (blocks)-1)
 #endif
-#define EC_TABLE_KERNEL(rows, ones, blocks)                                                    \
-  extern "C" __global__ void __launch_bounds__(table_threads, EC_TABLE_BLOCKS(rows, blocks))   \
-      ec_table_r##rows##_##ones(const __grid_constant__ TableArgs args) {                      \
-    transform<rows, ones != 0>(args);                                                          \
+#define EC_TABLE_KERNEL(rows, ones, blocks)                                                  \
+  extern "C" __global__ void __launch_bounds__(table_threads, EC_TABLE_BLOCKS(rows, blocks)) \
+      ec_table_r##rows##_##ones(const __grid_constant__ TableArgs args) {                    \
+    transform<rows, ones != 0>(args);                                                        \
   }
 EC_TABLE_KERNELS(EC_TABLE_KERNEL)

@@ -60,10 +60,10 @@ CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const Chunk
 
   const unsigned kernel = kernel_for(pass);
   constexpr std::size_t block_bytes = std::size_t{table_tile} * (table_threads / 32);
-  const auto blocks = static_cast<unsigned>(
-      std::min<std::size_t>((chunks.bytes + block_bytes - 1) / block_bytes,
-                            std::size_t{waves} * table_kernels[kernel].blocks *
-                                static_cast<unsigned>(device.info().multiprocessors)));
+  const auto blocks =
+      static_cast<unsigned>(std::min<std::size_t>((chunks.bytes + block_bytes - 1) / block_bytes,
+                                                  std::size_t{waves} * table_kernels[kernel].blocks *
+                                                      static_cast<unsigned>(device.info().multiprocessors)));
   const std::size_t shared = table_coefficient_bytes * chunks.sources.size() * table_kernels[kernel].rows;
   void* parameters[] = {&args};
   return device.driver().launch_kernel(device.table_kernel(kernel), blocks, 1, 1, table_threads, 1, 1,
@@ -105,8 +105,7 @@ CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const Chu
   for (bool with_ones = ones < matrix.rows(); !left.empty(); with_ones = false) {
     std::size_t count = std::min<std::size_t>(left.size(), most_table_rows);
     while (blob_needed(sources, count, count - with_ones) > TableArgs::blob_bytes) --count;
-    const auto r =
-        launch_pass(device, matrix, chunks, {left.first(count), with_ones}, accumulate, stream);
+    const auto r = launch_pass(device, matrix, chunks, {left.first(count), with_ones}, accumulate, stream);
     if (r != CUDA_SUCCESS) return r;
     left = left.subspan(count);
   }

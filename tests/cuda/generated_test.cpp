@@ -61,6 +61,46 @@ TEST_F(Generated, DecodeMatrices) {
   }
 }
 
+TEST_F(Generated, ManyStripes) {
+  auto& backend = kernels::cuda::backend(KernelKind::generated);
+  for (const auto& [k, m] : {std::pair{4u, 2u}, {8u, 3u}, {20u, 4u}}) {
+    const auto matrix = to_rows(gf::coding_matrix(gf::Technique::cauchy, k, m));
+    for (const auto residence : {Residence::device, Residence::pinned, Residence::pageable})
+      for (const std::size_t bytes : {1000u, 1024u, 4096u, 4099u, 70000u})
+        for (const std::size_t stripes : {2u, 33u}) {
+          const auto outcome = run_case(backend, {matrix, bytes, Verb::transform, {}, {}, bytes, stripes},
+                                        *arena_of(residence));
+          ASSERT_EQ(outcome.verdict, Verdict::passed) << outcome.reason;
+        }
+  }
+}
+
+/// More addresses than a lane's table holds, so that the call is several launches; the stripes share chunks.
+TEST_F(Generated, MoreStripesThanATableHolds) {
+  constexpr std::size_t stripes = 50'000, bytes = 1024;
+  const kernels::Program program(to_matrix({{2, 3}}));
+  const auto buffer = kernels::cuda::Buffer::allocate((stripes + 2) * bytes, Residence::device);
+  ASSERT_TRUE(buffer);
+  const auto data = Random(1).bytes(2 * bytes);
+  ASSERT_TRUE(buffer.upload(0, data.data(), data.size()));
+  const kernels::Source sources[] = {{buffer.data(), Residence::device},
+                                     {buffer.data() + bytes, Residence::device}};
+  std::vector<kernels::Target> targets;
+  for (std::size_t i = 0; i < stripes; ++i)
+    targets.push_back({buffer.data() + (2 + i) * bytes, Residence::device});
+  std::vector<kernels::Job> jobs;
+  for (const auto& target : targets) jobs.push_back({&program, sources, {&target, 1}, bytes});
+  ASSERT_EQ(kernels::cuda::backend(KernelKind::generated).transform_all(jobs), kernels::Status::ok);
+  const auto expected =
+      oracle::apply({{2, 3}}, {{data.begin(), data.begin() + bytes}, {data.begin() + bytes, data.end()}})[0];
+  std::vector<std::uint8_t> all(stripes * bytes);
+  ASSERT_TRUE(buffer.download(2 * bytes, all.data(), all.size()));
+  for (std::size_t i = 0; i < stripes; ++i)
+    ASSERT_TRUE(
+        std::equal(expected.begin(), expected.end(), all.begin() + static_cast<std::ptrdiff_t>(i * bytes)))
+        << "stripe " << i;
+}
+
 TEST_F(Generated, ComesInTheBackgroundWhileAnotherKernelServes) {
   auto options = kernels::cuda::current_options();
   const auto kept = options;
@@ -91,11 +131,12 @@ TEST_F(Generated, ComesInTheBackgroundWhileAnotherKernelServes) {
   const auto deadline = start + std::chrono::seconds(20);
   while (function == nullptr && std::chrono::steady_clock::now() < deadline) {
     const kernels::cuda::Device::Scope scope(*device);
-    function = generated->function(device, false, 0, false);
+    function = generated->function(device, kernels::cuda::ProgramForm::transform, 0,
+                                   kernels::cuda::GeneratedProgram::Wish::later);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   const auto there = std::chrono::steady_clock::now() - start;
-  EXPECT_NE(function, nullptr) << generated->failure(false);
+  EXPECT_NE(function, nullptr) << generated->failure(kernels::cuda::ProgramForm::transform);
   using Milliseconds = std::chrono::duration<double, std::milli>;
   std::printf("first result after %.3f ms, generated kernel after %.0f ms\n", Milliseconds(first).count(),
               Milliseconds(there).count());

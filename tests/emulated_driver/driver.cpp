@@ -226,6 +226,11 @@ EXPORTED CUresult cuStreamQuery(CUstream) {
   ENTER("cuStreamQuery", true);
   return state().hung.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
+EXPORTED CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  ENTER("cuStreamIsCapturing", true);
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
 // Work is done when it is launched, so an event is the time at which it was recorded.
 using Event = std::chrono::steady_clock::time_point;
 EXPORTED CUresult cuEventCreate(CUevent* event, unsigned) {
@@ -265,6 +270,16 @@ EXPORTED CUresult cuMemFree_v2(CUdeviceptr pointer) {
   ENTER("cuMemFree_v2", true);
   return free_device(reinterpret_cast<std::uint8_t*>(pointer)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+EXPORTED CUresult cuMemAllocAsync(CUdeviceptr* pointer, std::size_t bytes, CUstream) {
+  ENTER("cuMemAllocAsync", true);
+  auto* p = allocate_device(bytes);
+  *pointer = reinterpret_cast<CUdeviceptr>(p);
+  return p == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream) {
+  ENTER("cuMemFreeAsync", true);
+  return free_device(reinterpret_cast<std::uint8_t*>(pointer)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
 EXPORTED CUresult cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   ENTER("cuMemHostAlloc", true);
   *pointer = allocate_pinned(bytes);
@@ -282,6 +297,11 @@ EXPORTED CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t 
 EXPORTED CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
   ENTER("cuMemcpyDtoH_v2", true);
   std::memcpy(to, view(reinterpret_cast<void*>(from)), bytes);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
+  ENTER("cuMemcpyHtoDAsync_v2", true);
+  std::memcpy(view(reinterpret_cast<void*>(to)), from, bytes);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {

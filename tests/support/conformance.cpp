@@ -39,19 +39,40 @@ std::string differences(const char* kind, const std::vector<GuardedChunk>& chunk
 
 std::vector<Bytes> expected_targets(const JobCase& c, const std::vector<Bytes>& sources,
                                     const std::vector<Bytes>& before) {
-  auto result = oracle::apply(c.matrix, sources);
+  std::vector<Bytes> result;
+  const std::size_t k = c.matrix.front().size();
+  for (std::size_t s = 0; s < c.stripes; ++s)
+    for (auto& target : oracle::apply(c.matrix, {sources.begin() + static_cast<std::ptrdiff_t>(s * k),
+                                                 sources.begin() + static_cast<std::ptrdiff_t>((s + 1) * k)}))
+      result.push_back(std::move(target));
   if (c.verb == Verb::accumulate)
     for (std::size_t t = 0; t < result.size(); ++t)
       for (std::size_t i = 0; i < c.bytes; ++i) result[t][i] ^= before[t][i];
   return result;
 }
 
+/// Views of chunks[0..], stripe by stripe.
+std::vector<kernels::Job> jobs_of(const JobCase& c, const kernels::Program& program,
+                                  std::span<const kernels::Source> sources,
+                                  std::span<const kernels::Target> targets) {
+  std::vector<kernels::Job> jobs;
+  for (std::size_t s = 0; s < c.stripes; ++s)
+    jobs.push_back({&program, sources.subspan(s * program.sources(), program.sources()),
+                    targets.subspan(s * program.targets(), program.targets()), c.bytes});
+  return jobs;
+}
+
+kernels::Status run_jobs(kernels::Backend& backend, const JobCase& c, std::span<const kernels::Job> jobs) {
+  if (jobs.size() > 1) return backend.transform_all(jobs);
+  return c.verb == Verb::transform ? backend.transform(jobs.front()) : backend.accumulate(jobs.front());
+}
+
 }  // namespace
 
 Outcome run_case(kernels::Backend& backend, const JobCase& c, Arena& source_arena, Arena& target_arena) {
   Random random(c.seed);
-  const auto source_bytes = random.chunks(c.matrix.front().size(), c.bytes);
-  const auto before = random.chunks(c.matrix.size(), c.bytes);
+  const auto source_bytes = random.chunks(c.stripes * c.matrix.front().size(), c.bytes);
+  const auto before = random.chunks(c.stripes * c.matrix.size(), c.bytes);
   const auto source_chunks = place(source_arena, source_bytes, c.source_misalignment);
   const auto target_chunks = place(target_arena, before, c.target_misalignment);
   std::vector<kernels::Source> sources;
@@ -60,13 +81,13 @@ Outcome run_case(kernels::Backend& backend, const JobCase& c, Arena& source_aren
   for (const auto& chunk : target_chunks) targets.push_back(chunk.target());
 
   const kernels::Program program(to_matrix(c.matrix));
-  const kernels::Job job{&program, sources, targets, c.bytes};
-  const bool supported = backend.supports(job);
-  const auto status = c.verb == Verb::transform ? backend.transform(job) : backend.accumulate(job);
+  const auto jobs = jobs_of(c, program, sources, targets);
+  const bool supported = backend.supports(jobs.front());
+  const auto status = run_jobs(backend, c, jobs);
   const auto wanted = supported ? kernels::Status::ok : kernels::Status::unsupported;
-  const std::string where =
-      fmt::format("{}: {}x{}, {} bytes, {}: ", backend.name(), targets.size(), sources.size(), c.bytes,
-                  c.verb == Verb::transform ? "transform" : "accumulate");
+  const std::string where = fmt::format("{}: {}x{}, {} stripes of {} bytes, {}: ", backend.name(),
+                                        c.matrix.size(), c.matrix.front().size(), c.stripes, c.bytes,
+                                        c.verb == Verb::transform ? "transform" : "accumulate");
   if (status != wanted)
     return {Verdict::failed, fmt::format("{}status {} instead of {}", where, name(status), name(wanted))};
   auto wrong = differences("source", source_chunks, source_bytes);

@@ -14,7 +14,8 @@ namespace ec::test {
 
 enum class Verb { transform, accumulate };
 
-/// One job. Misalignments are 0..255 and count in turn for each chunk; an empty list means none.
+/// One job, or one for each stripe. Misalignments are 0..255 and count in turn for each chunk; an empty list
+/// means none.
 struct JobCase {
   oracle::Rows matrix;
   std::size_t bytes = 0;
@@ -22,6 +23,8 @@ struct JobCase {
   std::vector<unsigned> source_misalignment;
   std::vector<unsigned> target_misalignment;
   std::uint64_t seed = 1;
+  /// More than one: as many jobs for transform_all, which is the verb then.
+  std::size_t stripes = 1;
 };
 
 /// passed: the result is the oracle's, the sources and all guard bytes are as before.

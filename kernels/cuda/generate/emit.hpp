@@ -18,6 +18,11 @@ enum class Transposition : std::uint8_t { shifts, multiply_left, multiply_both }
 enum class LoadHint : std::uint8_t { none, no_allocate, streaming, no_allocate_256 };
 enum class StoreHint : std::uint8_t { none, streaming, no_allocate };
 
+/// What a program does: target = M . source for one stripe, target += M . source for one stripe, target = M .
+/// source for many stripes.
+enum class ProgramForm : std::uint8_t { transform, accumulate, batch };
+inline constexpr unsigned program_forms = 3;
+
 /// Everything about the program that is not the matrix. Equal options and schedules give equal text.
 struct EmitOptions {
   bool accumulate = false;  ///< target ^= matrix . source instead of target = matrix . source
