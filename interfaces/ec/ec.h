@@ -10,7 +10,7 @@
  *   -ENOMEM     out of memory; nothing was written
  *   -ENODATA    fewer than k chunks are available; nothing was written
  *   -ENODEV     chunks in device memory, and no device that takes them; nothing was written
- *   -EBUSY      chunks in device memory, and too many calls at once; try again
+ *   -EBUSY      chunks in device memory, and no room: too many calls at once, or too little staging memory
  *   -EIO        the device failed on chunks in its memory, and has stopped writing
  *   -ETIMEDOUT  the device stopped answering: pinned or device targets may yet be written
  * and ec_error_text() says what was wrong. After the last three the targets hold anything, those of ec_update

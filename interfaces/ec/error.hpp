@@ -19,7 +19,7 @@ enum class Errc : int {
   invalid_argument = EINVAL,  ///< The caller's mistake, or a wrong EC_CUDA_ variable; nothing was written.
   too_few_chunks = ENODATA,   ///< Fewer than k chunks are available; nothing was written.
   no_device = ENODEV,       ///< Chunks in device memory, and no device that takes them; nothing was written.
-  busy = EBUSY,             ///< Chunks in device memory, and too many calls at once; try again.
+  busy = EBUSY,             ///< Chunks in device memory, and no room: try again, see the text.
   device_fault = EIO,       ///< The device failed on chunks in its memory, and has stopped writing.
   device_hung = ETIMEDOUT,  ///< The device stopped answering: pinned or device targets may yet be written.
   out_of_memory = ENOMEM,

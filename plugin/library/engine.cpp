@@ -52,7 +52,9 @@ Error error_of(Status status, std::size_t stripe) {
       return {};
     case Status::busy:
       return Error(Errc::busy,
-                   fmt::format("stripe {}: the device has no room for another call now; try again", stripe));
+                   fmt::format("stripe {}: the device has no room for this call now: too many at once, or "
+                               "EC_CUDA_STAGING_BYTES is too small for its chunks in ordinary memory",
+                               stripe));
     case Status::unsupported:
       return Error(Errc::no_device,
                    fmt::format("stripe {}: no back end codes this shape in device memory", stripe));
