@@ -49,16 +49,18 @@ concept ByteRange = std::ranges::contiguous_range<R> && std::ranges::sized_range
                         std::ranges::borrowed_range<R> && sizeof(std::ranges::range_value_t<R>) == 1 &&
                     std::is_trivially_copyable_v<std::ranges::range_value_t<R>>;
 
+template <class R>
+concept WritableByteRange =
+    ByteRange<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
 /// A chunk that is written. A view: owns nothing. Any alignment. For memory of other types see
 /// std::as_writable_bytes.
 struct Target {
   Target() = default;
   Target(void* data, std::size_t size, Residence where = Residence::pageable) noexcept
       : bytes(static_cast<std::byte*>(data), size), residence(where) {}
-  template <ByteRange R>
-  requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
-      Target(R&& range, Residence where = Residence::pageable)
-  noexcept  // NOLINT: a chunk is its bytes
+  template <WritableByteRange R>
+  Target(R&& range, Residence where = Residence::pageable) noexcept  // NOLINT: a chunk is its bytes
       : Target(static_cast<void*>(std::ranges::data(range)), std::ranges::size(range), where) {}
 
   std::span<std::byte> bytes;

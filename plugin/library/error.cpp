@@ -1,5 +1,8 @@
 #include "ec/error.hpp"
 
+#include <cstddef>
+#include <new>
+
 namespace ec {
 namespace {
 
@@ -34,7 +37,8 @@ class Category final : public std::error_category {
 
 const std::error_category& error_category() noexcept {
   // Never destroyed: static objects of the program may still hold codes.
-  static const Category* const category = new Category;
+  alignas(Category) static std::byte place[sizeof(Category)];
+  static const Category* const category = new (place) Category;
   return *category;
 }
 
