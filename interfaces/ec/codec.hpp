@@ -42,12 +42,15 @@ enum class Technique : std::uint8_t { reed_sol_van = 0, cauchy = 1 };
 /// GPU that EC_CUDA_DEVICE names (cuMemAlloc, cudaMalloc). Values are stable; others may be added.
 enum class Residence : std::uint8_t { pageable = 0, pinned = 1, device = 2 };
 
+/// char, std::byte, std::uint8_t and their like.
+template <class T>
+concept ByteSized = sizeof(T) == 1 && std::is_trivially_copyable_v<T>;
+
 /// What a chunk can be made from by itself: vectors, arrays, spans and strings of bytes, not temporaries of
 /// them.
 template <class R>
 concept ByteRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-                        std::ranges::borrowed_range<R> && sizeof(std::ranges::range_value_t<R>) == 1 &&
-                    std::is_trivially_copyable_v<std::ranges::range_value_t<R>>;
+    std::ranges::borrowed_range<R> && ByteSized<std::ranges::range_value_t<R>>;
 
 template <class R>
 concept WritableByteRange =
