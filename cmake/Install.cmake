@@ -1,4 +1,4 @@
-# cmake --install BUILD [--prefix P] [--component plugin|tools|docs]
+# cmake --install BUILD [--prefix P] [--component plugin|library|tools|docs]
 #
 # Daemons look for plugins in one directory of their own package, so the plugin must be put there: in Debian
 # /usr/lib/<triplet>/ceph/erasure-code, which the preset `release` (prefix /usr) comes to.
@@ -6,6 +6,31 @@ set(EC_PLUGIN_INSTALL_DIR ${CMAKE_INSTALL_LIBDIR}/ceph/erasure-code
     CACHE STRING "Where the plugin is installed, absolute or under the prefix")
 
 install(TARGETS ec_cuda LIBRARY DESTINATION ${EC_PLUGIN_INSTALL_DIR} COMPONENT plugin)
+
+# The library, its headers, and what find_package(eccoder) and pkg-config read. Both may be moved with their prefix.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/eccoder)
+install(TARGETS eccoder EXPORT eccoder LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY interfaces/ec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+install(EXPORT eccoder NAMESPACE eccoder:: FILE eccoder-targets.cmake DESTINATION ${package_dir} COMPONENT library)
+configure_package_config_file(cmake/eccoder-config.cmake.in ${PROJECT_BINARY_DIR}/eccoder-config.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/eccoder-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/eccoder-config.cmake ${PROJECT_BINARY_DIR}/eccoder-config-version.cmake
+        DESTINATION ${package_dir} COMPONENT library)
+# ${pcfiledir} is where the file lies, below the prefix; an absolute libdir has no such way back.
+set(EC_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  string(REGEX REPLACE "/$" "" up "${up}")
+  set(EC_PC_PREFIX "\${pcfiledir}/${up}")
+endif()
+cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_LIBDIR BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE EC_PC_LIBDIR)
+cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE EC_PC_INCLUDEDIR)
+configure_file(cmake/eccoder.pc.in ${PROJECT_BINARY_DIR}/eccoder.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/eccoder.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+
 foreach(program ec_bench ec_demo)
   if(TARGET ${program})
     # libceph-common lies in a directory of Ceph's own.

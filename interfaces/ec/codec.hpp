@@ -1,0 +1,151 @@
+// Reed-Solomon erasure coding of chunks in ordinary, pinned or GPU memory: the C++ interface of libeccoder.
+//
+// k data chunks and the m coding chunks made from them form a stripe; all are equally long. Any k of the k +
+// m give back the rest. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding). The bytes are those of
+// Ceph's isa plugin and of Intel ISA-L for the same k, m and technique.
+//
+//   auto codec = ec::Codec::create(8, 3);
+//   if (!codec) return complain(codec.error().text());
+//   std::vector<ec::Source> data(file_parts.begin(), file_parts.end());     // 8 vectors of bytes
+//   std::vector<ec::Target> coding(parity.begin(), parity.end());           // 3 of the same length
+//   if (auto error = codec->encode(data, coding)) return complain(error.text());
+#pragma once
+
+#if !defined(__cplusplus) || __cplusplus < 202002L
+#error "ec/codec.hpp needs C++20; for C and older C++ there is ec/ec.h"
+#endif
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+#include "ec/error.hpp"
+#include "ec/export.h"
+
+namespace ec {
+
+namespace library {
+class Engine;
+}
+
+/// reed_sol_van: a Vandermonde matrix, in the shapes where any k chunks suffice (m <= 3, or m = 4 with k <=
+/// 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5). cauchy: any shape.
+enum class Technique : std::uint8_t { reed_sol_van = 0, cauchy = 1 };
+
+/// Where bytes lie. The caller says so and must be right: device memory called pageable is touched by the
+/// CPU, ordinary memory called pinned makes the device fail. pageable: ordinary memory. pinned: page-locked
+/// memory that the GPU can address (cuMemHostAlloc, cuMemHostRegister, cudaHostAlloc). device: memory of the
+/// GPU that EC_CUDA_DEVICE names (cuMemAlloc, cudaMalloc). Values are stable; others may be added.
+enum class Residence : std::uint8_t { pageable = 0, pinned = 1, device = 2 };
+
+/// char, std::byte, std::uint8_t and their like.
+template <class T>
+concept ByteSized = sizeof(T) == 1 && std::is_trivially_copyable_v<T>;
+
+/// What a chunk can be made from by itself: vectors, arrays, spans and strings of bytes, not temporaries of
+/// them.
+template <class R>
+concept ByteRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+    std::ranges::borrowed_range<R> && ByteSized<std::ranges::range_value_t<R>>;
+
+template <class R>
+concept WritableByteRange =
+    ByteRange<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+/// A chunk that is written. A view: owns nothing. Any alignment. For memory of other types see
+/// std::as_writable_bytes.
+struct Target {
+  Target() = default;
+  Target(void* data, std::size_t size, Residence where = Residence::pageable) noexcept
+      : bytes(static_cast<std::byte*>(data), size), residence(where) {}
+  template <WritableByteRange R>
+  Target(R&& range, Residence where = Residence::pageable) noexcept  // NOLINT: a chunk is its bytes
+      : Target(static_cast<void*>(std::ranges::data(range)), std::ranges::size(range), where) {}
+
+  std::span<std::byte> bytes;
+  Residence residence = Residence::pageable;
+};
+
+/// A chunk that is read. A view: owns nothing. Any alignment. For memory of other types see std::as_bytes.
+struct Source {
+  Source() = default;
+  Source(const void* data, std::size_t size, Residence where = Residence::pageable) noexcept
+      : bytes(static_cast<const std::byte*>(data), size), residence(where) {}
+  template <ByteRange R>
+  Source(R&& range, Residence where = Residence::pageable) noexcept  // NOLINT: a chunk is its bytes
+      : Source(static_cast<const void*>(std::ranges::data(range)), std::ranges::size(range), where) {}
+  Source(const Target& target) noexcept  // NOLINT: what was written can be read
+      : bytes(target.bytes), residence(target.residence) {}
+
+  std::span<const std::byte> bytes;
+  Residence residence = Residence::pageable;
+};
+
+/// One code, ready to work. Immutable, so that any number of threads may use one at a time; copies are cheap
+/// and share everything.
+///
+/// All calls are synchronous: when they return, the targets hold the result. They take one stripe or many:
+/// arrays of chunks are stripe after stripe, and their length says how many stripes there are. No stripe, or
+/// chunks of no bytes, are nothing to do. Chunks of one call are equally long, and may differ in residence.
+/// Within a stripe a target overlaps no other chunk (checked); nor may it overlap a chunk of another stripe
+/// of the call (not checked). Sources may be one and the same memory, for example zeros that stand for
+/// padding.
+///
+/// Chunks in host memory are always coded, by the CPU when the GPU cannot. A call with a chunk in device
+/// memory needs the device; the first one waits while the device comes up (a fraction of a second). CUDA does
+/// not survive fork(): in a child, device memory gets no_device. Calls work on streams of their own, which
+/// wait for no other: what the caller's streams do with pinned and device chunks must be complete.
+///
+/// Errors of every call: invalid_argument and out_of_memory, before anything is written. With chunks in
+/// device memory also no_device, busy, device_fault; with those or pinned ones device_hung. After busy,
+/// device_fault or device_hung the targets hold anything, those of update too: encode their stripes anew.
+/// After device_hung keep the call's pinned and device targets allocated and unused until the process ends.
+class Codec {
+ public:
+  /// k >= 2, m >= 1, k + m <= 255. Reads the EC_CUDA_ variables when the process creates its first codec.
+  /// Touches no device. Errors: invalid_argument (shape, technique, a wrong or unknown EC_CUDA_ variable),
+  /// out_of_memory.
+  [[nodiscard]] ECCODER_EXPORT static Result<Codec> create(
+      unsigned k, unsigned m, Technique technique = Technique::reed_sol_van) noexcept;
+
+  // Never empty: what is moved from is copied.
+  Codec(const Codec&) noexcept = default;
+  Codec& operator=(const Codec&) noexcept = default;
+  ~Codec() = default;
+
+  ECCODER_EXPORT unsigned k() const noexcept;
+  ECCODER_EXPORT unsigned m() const noexcept;
+  ECCODER_EXPORT Technique technique() const noexcept;
+
+  /// Makes the coding chunks. For n stripes, data has n x k chunks and coding n x m.
+  ECCODER_EXPORT Error encode(std::span<const Source> data, std::span<const Target> coding) const noexcept;
+
+  /// Makes the chunks `wanted` from the chunks `available`, data or coding, in one pass. Both lists hold
+  /// numbers of chunks, in any order, none twice and none in both; at least k are available (k of them are
+  /// read). For n stripes, which all lost the same, sources has n x available.size() chunks, in the order of
+  /// `available`, and targets n x wanted.size(), in the order of `wanted`. Error besides those of every call:
+  /// too_few_chunks.
+  ECCODER_EXPORT Error decode(std::span<const unsigned> available, std::span<const Source> sources,
+                              std::span<const unsigned> wanted,
+                              std::span<const Target> targets) const noexcept;
+
+  /// Brings the coding chunks up to date after a change of data chunk `chunk` (< k), without reading the
+  /// other data: delta is its old content XOR its new content. For n stripes, delta has n chunks and coding n
+  /// x m, which are read and written.
+  ECCODER_EXPORT Error update(unsigned chunk, std::span<const Source> delta,
+                              std::span<const Target> coding) const noexcept;
+
+ private:
+  explicit Codec(std::shared_ptr<const library::Engine> engine) noexcept : engine_(std::move(engine)) {}
+
+  std::shared_ptr<const library::Engine> engine_;
+};
+
+/// The version of the library that is running, "0.1.0".
+ECCODER_EXPORT const char* version() noexcept;
+
+}  // namespace ec

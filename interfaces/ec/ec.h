@@ -1,0 +1,106 @@
+/*
+ * Reed-Solomon erasure coding of chunks in ordinary, pinned or GPU memory: the C interface of libeccoder.
+ *
+ * k data chunks and the m coding chunks made from them form a stripe; all are equally long. Any k of the k +
+ * m give back the rest. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding). The bytes are those of
+ * Ceph's isa plugin and of Intel ISA-L for the same k, m and technique.
+ *
+ * Calls return 0 or a negative errno:
+ *   -EINVAL     a wrong argument, or a wrong EC_CUDA_ variable; nothing was written
+ *   -ENOMEM     out of memory; nothing was written
+ *   -ENODATA    fewer than k chunks are available; nothing was written
+ *   -ENODEV     chunks in device memory, and no device that takes them; nothing was written
+ *   -EBUSY      chunks in device memory, and no room: too many calls at once, or too little staging memory
+ *   -EIO        the device failed on chunks in its memory, and has stopped writing
+ *   -ETIMEDOUT  the device stopped answering: pinned or device targets may yet be written
+ * and ec_error_text() says what was wrong. After the last three the targets hold anything, those of ec_update
+ * too: encode their stripes anew; after -ETIMEDOUT keep the call's pinned and device targets allocated and
+ * unused until the process ends. Chunks in host memory are always coded, by the CPU when the GPU cannot.
+ */
+#ifndef EC_EC_H
+#define EC_EC_H
+
+#include <stddef.h>
+
+#include "ec/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* EC_REED_SOL_VAN: a Vandermonde matrix, in the shapes where any k chunks suffice (m <= 3, or m = 4 with k <=
+ * 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5). EC_CAUCHY: any shape. */
+typedef int ec_technique;
+enum { EC_REED_SOL_VAN = 0, EC_CAUCHY = 1 };
+
+/* Where bytes lie. The caller says so and must be right: device memory called pageable is touched by the CPU,
+ * ordinary memory called pinned makes the device fail.
+ * EC_PAGEABLE: ordinary memory. EC_PINNED: page-locked memory that the GPU can address (cuMemHostAlloc,
+ * cuMemHostRegister, cudaHostAlloc). EC_DEVICE: memory of the GPU that EC_CUDA_DEVICE names (cuMemAlloc,
+ * cudaMalloc). Others may be added. */
+typedef int ec_residence;
+enum { EC_PAGEABLE = 0, EC_PINNED = 1, EC_DEVICE = 2 };
+
+/* A chunk that is read, and one that is written. Views: they own nothing. Any alignment. data may be null
+ * only in a call with chunk_bytes = 0. */
+typedef struct ec_source {
+  const void* data;
+  ec_residence residence;
+} ec_source;
+typedef struct ec_target {
+  void* data;
+  ec_residence residence;
+} ec_target;
+
+/* One code, ready to work. Immutable, so that any number of threads may use one at a time. */
+typedef struct ec_codec ec_codec;
+
+/* Puts a new codec into *codec, which the caller destroys; on an error *codec becomes null. k >= 2, m >= 1,
+ * k + m <= 255. Reads the EC_CUDA_ variables when the process creates its first codec. Touches no device.
+ * -EINVAL, -ENOMEM. */
+ECCODER_EXPORT int ec_codec_create(unsigned k, unsigned m, ec_technique technique, ec_codec** codec);
+/* Null is allowed. No call with this codec may be running. */
+ECCODER_EXPORT void ec_codec_destroy(ec_codec* codec);
+
+/* 0 for null. */
+ECCODER_EXPORT unsigned ec_codec_k(const ec_codec* codec);
+ECCODER_EXPORT unsigned ec_codec_m(const ec_codec* codec);
+
+/* The three calls below are synchronous and take one stripe or many: arrays of chunks are stripe after
+ * stripe. Every chunk has chunk_bytes bytes; they may differ in residence. No stripe, or chunk_bytes = 0, is
+ * nothing to do. Within a stripe a target overlaps no other chunk (checked); nor may it overlap a chunk of
+ * another stripe of the call (not checked). Sources may be one and the same memory. A call with a chunk in
+ * device memory needs the device; the first one waits while the device comes up. In a child of fork() there
+ * is none. Calls work on streams of their own, which wait for no other: what the caller's streams do with
+ * pinned and device chunks must be complete. */
+
+/* Makes the coding chunks. data: stripes x k; coding: stripes x m. */
+ECCODER_EXPORT int ec_encode(const ec_codec* codec, size_t stripes, const ec_source* data,
+                             const ec_target* coding, size_t chunk_bytes);
+
+/* Makes the chunks `wanted` from the chunks `available`, data or coding, in one pass. Both lists hold numbers
+ * of chunks, in any order, none twice and none in both; at least k are available (k of them are read). All
+ * stripes lost the same. sources: stripes x available_count, in the order of `available`; targets: stripes x
+ * wanted_count, in the order of `wanted`. Also -ENODATA. */
+ECCODER_EXPORT int ec_decode(const ec_codec* codec, size_t stripes, const unsigned* available,
+                             size_t available_count, const ec_source* sources, const unsigned* wanted,
+                             size_t wanted_count, const ec_target* targets, size_t chunk_bytes);
+
+/* Brings the coding chunks up to date after a change of data chunk `chunk` (< k), without reading the other
+ * data: delta is its old content XOR its new content. delta: stripes chunks; coding: stripes x m, read and
+ * written. */
+ECCODER_EXPORT int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_source* delta,
+                             const ec_target* coding, size_t chunk_bytes);
+
+/* Why the last failed call of this thread failed: a sentence that names the parameter, its value and what is
+ * allowed. Never null; empty if none failed. Owned by the library, until the thread's next failed call. */
+ECCODER_EXPORT const char* ec_error_text(void);
+
+/* The version of the library that is running, "0.1.0". */
+ECCODER_EXPORT const char* ec_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

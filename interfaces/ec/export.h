@@ -1,0 +1,7 @@
+/* What the shared library exports. For C and C++; only the other headers here include it. */
+#ifndef ECCODER_EXPORT_H
+#define ECCODER_EXPORT_H
+
+#define ECCODER_EXPORT __attribute__((visibility("default")))
+
+#endif

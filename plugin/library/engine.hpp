@@ -1,0 +1,44 @@
+// What both public doors (C++ and C) share: every check of what a caller passed, and the one loop over
+// stripes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "ec/codec.hpp"
+#include "plugin/codec/codec.hpp"
+
+namespace ec::library {
+
+/// One codec behind a public door. Immutable; all calls are thread safe, and none throws.
+/// Chunks come stripe after stripe, all of `bytes` bytes. Everything is checked before the first byte is
+/// written; the texts of errors name chunks by their place in the arrays: data[3].
+class Engine {
+ public:
+  /// technique: a value of ec::Technique, or not. The engine, or invalid_argument or out_of_memory. Reads the
+  /// node's settings; touches no device.
+  static Result<std::shared_ptr<const Engine>> create(unsigned k, unsigned m, int technique) noexcept;
+
+  unsigned k() const noexcept { return codec_.k(); }
+  unsigned m() const noexcept { return codec_.m(); }
+  gf::Technique technique() const noexcept { return technique_; }
+
+  Error encode(std::span<const kernels::Source> data, std::span<const kernels::Target> coding,
+               std::size_t bytes) const noexcept;
+  Error decode(std::span<const unsigned> available, std::span<const kernels::Source> sources,
+               std::span<const unsigned> wanted, std::span<const kernels::Target> targets,
+               std::size_t bytes) const noexcept;
+  Error update(unsigned chunk, std::span<const kernels::Source> delta,
+               std::span<const kernels::Target> coding, std::size_t bytes) const noexcept;
+
+  Engine(gf::Technique technique, unsigned k, unsigned m, codec::Router router)
+      : technique_(technique), codec_(technique, k, m, router) {}
+
+ private:
+  gf::Technique technique_;
+  codec::Codec codec_;
+};
+
+}  // namespace ec::library
