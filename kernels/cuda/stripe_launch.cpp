@@ -18,10 +18,11 @@ CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& p
   if (generated_kernel_reach(chunks) == 0) return nullptr;
   const GeneratedProgram* generated = GeneratedProgram::of(program);
   if (generated == nullptr) return nullptr;
-  return generated->function(device, verb == Verb::accumulate ? ProgramForm::accumulate : ProgramForm::transform,
-                             chunks.bytes * chunks.sources.size(),
-                             forced && choice.generated != GeneratedProgram::Wish::never ? GeneratedProgram::Wish::now
-                                                                                       : choice.generated);
+  return generated->function(
+      device, verb == Verb::accumulate ? ProgramForm::accumulate : ProgramForm::transform,
+      chunks.bytes * chunks.sources.size(),
+      forced && choice.generated != GeneratedProgram::Wish::never ? GeneratedProgram::Wish::now
+                                                                  : choice.generated);
 }
 
 /// Launches the fastest kernel that takes at least the start of these chunks, and says how much of them it

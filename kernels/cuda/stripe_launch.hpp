@@ -22,8 +22,8 @@ struct KernelChoice {
 };
 
 /// Enqueues target = M . source, or target += M . source, for chunks of any alignment and length that the
-/// device can address; the device's context is current. The best kernel of `choice` codes what it can, the tile
-/// kernels the rest. On a failure some launches may be under way.
+/// device can address; the device's context is current. The best kernel of `choice` codes what it can, the
+/// tile kernels the rest. On a failure some launches may be under way.
 CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& program,
                        const ChunkViews& chunks, Verb verb, const KernelChoice& choice, CUstream stream);
 

@@ -29,8 +29,8 @@ bool in_place(const Job& job) {
 
 bool are_stripes(std::span<const Job> jobs) {
   return jobs.size() > 1 && std::ranges::all_of(jobs, [&](const Job& job) {
-    return job.program == jobs.front().program && job.bytes == jobs.front().bytes && in_place(job);
-  });
+           return job.program == jobs.front().program && job.bytes == jobs.front().bytes && in_place(job);
+         });
 }
 
 Stripes::Stripes(std::span<const Job> jobs) : jobs_(jobs), addresses_(addresses_of(jobs)) {}
@@ -38,7 +38,8 @@ Stripes::Stripes(std::span<const Job> jobs) : jobs_(jobs), addresses_(addresses_
 CUfunction Stripes::generated(const std::shared_ptr<Device>& device, const KernelChoice& choice) const {
   const Program& program = *jobs_.front().program;
   const bool forced = choice.kind == KernelKind::generated;
-  if (!forced && (choice.kind != KernelKind::automatic || !worth_generating(program.matrix()))) return nullptr;
+  if (!forced && (choice.kind != KernelKind::automatic || !worth_generating(program.matrix())))
+    return nullptr;
   const auto aligned = [](const std::uint8_t* p) {
     return reinterpret_cast<std::uintptr_t>(p) % load_alignment == 0;
   };
@@ -46,7 +47,9 @@ CUfunction Stripes::generated(const std::shared_ptr<Device>& device, const Kerne
   const GeneratedProgram* generated = GeneratedProgram::of(program);
   if (generated == nullptr) return nullptr;
   return generated->function(device, ProgramForm::batch, count() * sources() * jobs_.front().bytes,
-                             forced && choice.generated != GeneratedProgram::Wish::never ? GeneratedProgram::Wish::now : choice.generated);
+                             forced && choice.generated != GeneratedProgram::Wish::never
+                                 ? GeneratedProgram::Wish::now
+                                 : choice.generated);
 }
 
 CUresult Stripes::launch(const Device& device, CUfunction generated, CUdeviceptr table, std::size_t count,

@@ -19,8 +19,8 @@ bool are_stripes(std::span<const Job> jobs);
 /// Whether no chunk of the job is pageable.
 bool in_place(const Job& job);
 
-/// A view of jobs for which are_stripes() holds, or of one job, with the addresses that kernels want. Launches
-/// need the device's context current.
+/// A view of jobs for which are_stripes() holds, or of one job, with the addresses that kernels want.
+/// Launches need the device's context current.
 class Stripes {
  public:
   explicit Stripes(std::span<const Job> jobs);

@@ -107,20 +107,24 @@ struct Tables {
   }
 };
 
-/// For two words, what to look up in the three parts of Products.
+/// For each of four words, what to look up in the three parts of Products.
 struct Selectors {
-  std::uint32_t part[3][2];
+  std::uint32_t part[3][4];
 };
 
-__device__ __forceinline__ Selectors selectors_of(std::uint32_t a, std::uint32_t b) {
-  const std::uint32_t lower = pick(0x0f0f0f0fu, a, b << 4);
-  const std::uint32_t upper = pick(0x0f0f0f0fu, a >> 4, b);
+__device__ __forceinline__ Selectors selectors_of(const Quad& x) {
   Selectors s;
-  s.part[0][0] = lower & 0x77777777u;
-  s.part[1][0] = upper & 0x77777777u;
-  s.part[2][0] = pick(0x44444444u, lower >> 1, upper) >> 2 & 0x33333333u;
 #pragma unroll
-  for (auto& part : s.part) part[1] = part[0] >> 16;
+  for (unsigned w = 0; w < 4; w += 2) {
+    const std::uint32_t a = x.lane[w], b = x.lane[w + 1];
+    const std::uint32_t lower = pick(0x0f0f0f0fu, a, b << 4);
+    const std::uint32_t upper = pick(0x0f0f0f0fu, a >> 4, b);
+    s.part[0][w] = lower & 0x77777777u;
+    s.part[1][w] = upper & 0x77777777u;
+    s.part[2][w] = pick(0x44444444u, lower >> 1, upper) >> 2 & 0x33333333u;
+#pragma unroll
+    for (auto& part : s.part) part[w + 1] = part[w] >> 16;
+  }
   return s;
 }
 
@@ -143,23 +147,21 @@ struct Sums {
   template <bool Two>
   __device__ __forceinline__ void add(const Tables& tables, unsigned s, const Part& x, const Part& y) {
 #pragma unroll
-    for (unsigned pair = 0; pair < 4; ++pair) {
-      const unsigned h = pair / 2, w = pair % 2 * 2;
-      const std::uint32_t(&a)[4] = x.half[h].lane;
-      const std::uint32_t(&b)[4] = y.half[h].lane;
+    for (unsigned h = 0; h < 2; ++h) {
+      const Quad &a = x.half[h], &b = y.half[h];
       if constexpr (Ones)
 #pragma unroll
-        for (unsigned i = w; i < w + 2; ++i)
-          ones.half[h].lane[i] = add3(ones.half[h].lane[i], a[i], Two ? b[i] : 0);
+        for (unsigned w = 0; w < 4; ++w)
+          ones.half[h].lane[w] = add3(ones.half[h].lane[w], a.lane[w], Two ? b.lane[w] : 0);
       if constexpr (Rows != 0) {
-        const Selectors at_a = selectors_of(a[w], a[w + 1]), at_b = selectors_of(b[w], b[w + 1]);
+        const Selectors at_a = selectors_of(a), at_b = selectors_of(b);
 #pragma unroll
         for (int r = 0; r < Rows; ++r) {
           const Products t = tables.at(s, Rows, r), u = tables.at(s + Two, Rows, r);
 #pragma unroll
-          for (unsigned i = 0; i < 2; ++i) {
-            std::uint32_t& sum = row[r].half[h].lane[w + i];
-            sum = add3(sum, look_up(t, at_a, i), Two ? look_up(u, at_b, i) : 0);
+          for (unsigned w = 0; w < 4; ++w) {
+            std::uint32_t& sum = row[r].half[h].lane[w];
+            sum = add3(sum, look_up(t, at_a, w), Two ? look_up(u, at_b, w) : 0);
           }
         }
       }
@@ -174,25 +176,32 @@ __device__ __forceinline__ void transform(const TableArgs& args) {
   const Tables tables(args.sources, Rows);
   if constexpr (Rows != 0) tables.make(args.blob + 8 * (args.sources + Rows + Ones), args.sources, Rows);
 
+  // What is the same for all of a block stays out of the lanes' registers.
   constexpr unsigned warps = table_threads / 32;
+  const unsigned warp = threadIdx.x / 32;
   const std::uint64_t tiles = (args.bytes + table_tile - 1) / table_tile;
-  const std::uint64_t last = args.bytes - table_tile;
-  const std::uint64_t step = std::uint64_t{gridDim.x} * warps;
-  for (std::uint64_t tile = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32; tile < tiles;
-       tile += step) {
-    const std::uint64_t offset = min(tile * table_tile, last) + threadIdx.x % 32 * 16;
+  for (std::uint64_t base = std::uint64_t{blockIdx.x} * warps; base < tiles;
+       base += std::uint64_t{gridDim.x} * warps) {
+    if (base + warp >= tiles) break;
+    const std::uint64_t offset =
+        min((base + warp) * table_tile, args.bytes - table_tile) + threadIdx.x % 32 * 16;
     Sums<Rows, Ones> sums{};
     Part next[2];
 #pragma unroll
     for (unsigned i = 0; i < 2; ++i)
       if (i < args.sources) next[i] = fetch(sources[i] + offset);
+    // Steps without conditions on what is fetched: those cost registers.
     unsigned s = 0;
-    for (; s + 1 < args.sources; s += 2) {
+    for (; s + 3 < args.sources; s += 2) {
       const Part x = next[0], y = next[1];
 #pragma unroll
-      for (unsigned i = 0; i < 2; ++i)
-        if (s + 2 + i < args.sources) next[i] = fetch(sources[s + 2 + i] + offset);
+      for (unsigned i = 0; i < 2; ++i) next[i] = fetch(sources[s + 2 + i] + offset);
       sums.template add<true>(tables, s, x, y);
+    }
+    if (s + 1 < args.sources) {
+      sums.template add<true>(tables, s, next[0], next[1]);
+      s += 2;
+      if (s < args.sources) next[0] = fetch(sources[s] + offset);
     }
     if (s < args.sources) sums.template add<false>(tables, s, next[0], next[0]);
 #pragma unroll

@@ -43,13 +43,16 @@ class Streams : public testing::Test {
     sources_.clear();
     targets_.clear();
     jobs_.clear();
-    const auto chunk = [&](std::size_t s, std::size_t i) { return memory_.data() + (s * (k + m) + i) * bytes; };
+    const auto chunk = [&](std::size_t s, std::size_t i) {
+      return memory_.data() + (s * (k + m) + i) * bytes;
+    };
     for (std::size_t s = 0; s < stripes; ++s) {
       for (std::size_t i = 0; i < k; ++i) sources_.push_back({chunk(s, i), Residence::device});
       for (std::size_t i = k; i < k + m; ++i) targets_.push_back({chunk(s, i), Residence::device});
     }
     for (std::size_t s = 0; s < stripes; ++s)
-      jobs_.push_back({&program_, std::span(sources_).subspan(s * k, k), std::span(targets_).subspan(s * m, m), bytes});
+      jobs_.push_back(
+          {&program_, std::span(sources_).subspan(s * k, k), std::span(targets_).subspan(s * m, m), bytes});
   }
 
   void wait() {
@@ -112,7 +115,6 @@ TEST_F(Streams, PageableChunksAreRefused) {
   EXPECT_EQ(kernels::cuda::backend().enqueue(jobs_, stream_), Status::unsupported);
 }
 
-
 TEST_F(Streams, EmptyChunksFirst) {
   lay_out(2, 4096);
   std::vector<kernels::Job> jobs = jobs_;
@@ -126,10 +128,11 @@ TEST_F(Streams, AGraphReplaysWhatWasCaptured) {
   if (emulated_) GTEST_SKIP() << "the emulated device has no graphs";
   void* library = dlopen("libcuda.so.1", RTLD_NOW);
   ASSERT_NE(library, nullptr);
-  const auto begin = reinterpret_cast<PFN_cuStreamBeginCapture_v10010>(dlsym(library, "cuStreamBeginCapture_v2"));
+  const auto begin =
+      reinterpret_cast<PFN_cuStreamBeginCapture_v10010>(dlsym(library, "cuStreamBeginCapture_v2"));
   const auto end = reinterpret_cast<PFN_cuStreamEndCapture_v10000>(dlsym(library, "cuStreamEndCapture"));
-  const auto instantiate = reinterpret_cast<PFN_cuGraphInstantiateWithFlags_v11040>(
-      dlsym(library, "cuGraphInstantiateWithFlags"));
+  const auto instantiate =
+      reinterpret_cast<PFN_cuGraphInstantiateWithFlags_v11040>(dlsym(library, "cuGraphInstantiateWithFlags"));
   const auto start = reinterpret_cast<PFN_cuGraphLaunch_v10000>(dlsym(library, "cuGraphLaunch"));
   ASSERT_TRUE(begin && end && instantiate && start);
   lay_out(3, 4096);
