@@ -178,8 +178,9 @@ class MoveContestant final : public Contestant {
   std::shared_ptr<const CpuWork> work_;
 };
 
-/// Whether the back end can code here at all: a variant for another CPU cannot.
+/// Whether the back end is one of a CPU, and of this one.
 bool runs_here(kernels::Backend& backend) {
+  if (backend.name().starts_with("cuda")) return false;
   const kernels::Program program(gf::Matrix(1, 1));
   const std::uint8_t from = 0;
   std::uint8_t to = 0;
