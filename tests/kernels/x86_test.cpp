@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "kernels/backends.hpp"
 #include "kernels/x86/backend.hpp"
@@ -142,13 +144,28 @@ INSTANTIATE_TEST_SUITE_P(X86, Variant,
 TEST(X86Backend, IsTheBestVariantOfThisCpu) {
   X86& best = kernels::x86::backend();
   EXPECT_EQ(kernels::find_backend("x86"), &best);
-  for (auto* backend : kernels::variants()) {
+  for (auto* backend : kernels::x86::variants()) {
     auto& variant = dynamic_cast<X86&>(*backend);
     if (!variant.runs_here()) continue;
     EXPECT_EQ(best.isa(), variant.isa()) << "variants are listed best first";
     return;
   }
   EXPECT_FALSE(best.runs_here());
+}
+
+/// For the tests that run this program on an emulated CPU and know what it has.
+TEST(X86Backend, IsTheVariantThatTheEnvironmentNames) {
+  const char* expected = std::getenv("EC_TEST_X86_VARIANT");
+  if (expected == nullptr) GTEST_SKIP() << "no EC_TEST_X86_VARIANT";
+  const X86& best = kernels::x86::backend();
+  if (std::string_view(expected) == "none") {
+    EXPECT_FALSE(best.runs_here());
+    return;
+  }
+  const auto* variant = dynamic_cast<X86*>(kernels::find_backend(expected));
+  ASSERT_NE(variant, nullptr) << expected;
+  EXPECT_TRUE(best.runs_here());
+  EXPECT_EQ(best.isa(), variant->isa());
 }
 
 TEST(X86Backend, StandsBeforeIsal) {
