@@ -34,20 +34,6 @@ constexpr Form form_of(Isa isa) {
   return isa == Isa::gfni512 || isa == Isa::gfni256 ? Form::affine : Form::shuffle;
 }
 
-Isa call_kernel(Isa isa, const Call& call) {
-  switch (isa) {
-    case Isa::gfni512:
-      return run_gfni512(call);
-    case Isa::gfni256:
-      return run_gfni256(call);
-    case Isa::avx512:
-      return run_avx512(call);
-    case Isa::avx2:
-      break;
-  }
-  return run_avx2(call);
-}
-
 void clear(const Job& job) {
   for (const Target& target : job.targets) std::memset(target.data, 0, job.bytes);
 }
@@ -89,6 +75,20 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
          pass == 0 && coefficients->first_is_xor, accumulate, choose_walk(k, count, job.bytes, accumulate)});
   }
   return {Status::ok, ran};
+}
+
+Isa call_kernel(Isa isa, const Call& call) noexcept {
+  switch (isa) {
+    case Isa::gfni512:
+      return run_gfni512(call);
+    case Isa::gfni256:
+      return run_gfni256(call);
+    case Isa::avx512:
+      return run_avx512(call);
+    case Isa::avx2:
+      break;
+  }
+  return run_avx2(call);
 }
 
 X86& backend() noexcept {

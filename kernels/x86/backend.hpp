@@ -36,6 +36,9 @@ class X86 final : public Backend {
   bool runs_here_;
 };
 
+/// Runs the kernel of that instruction set, which this CPU must have.
+Isa call_kernel(Isa isa, const Call& call) noexcept;
+
 /// "x86": the best instruction set of this CPU. Supports nothing if the CPU has none of them.
 X86& backend() noexcept;
 

@@ -107,7 +107,8 @@ template <class T, unsigned rows, bool first_is_xor, unsigned vectors, bool fetc
 
 /// Bytes [begin, end) of a pass; a whole number of vectors.
 template <class T, unsigned rows, bool first_is_xor>
-void code_range(const Pass& pass, size_t begin, size_t end) {
+void code_range(const Pass& shared, size_t begin, size_t end) {
+  const Pass pass = shared;  // a copy that no store to a target can change, so its fields stay in registers
   constexpr unsigned vectors = T::vectors(rows);
   constexpr size_t block = vectors * T::width;
   const Whole<T> io;
@@ -130,7 +131,8 @@ void code_range(const Pass& pass, size_t begin, size_t end) {
 
 /// The bytes from `at` on that are less than a vector; `io` knows how many.
 template <class T, unsigned rows, bool first_is_xor, class Io>
-void code_rest(const Pass& pass, size_t at, const Io& io) {
+void code_rest(const Pass& shared, size_t at, const Io& io) {
+  const Pass pass = shared;
   code_block<T, rows, first_is_xor, 1, false>(pass, at, io);
 }
 

@@ -33,7 +33,9 @@ struct Coefficients final : Expansion {
 
 /// Rows beyond max_pass_rows are coded in several passes, as equal as can be.
 constexpr unsigned pass_count(unsigned rows) { return (rows + max_pass_rows - 1) / max_pass_rows; }
-constexpr unsigned pass_begin(unsigned rows, unsigned pass) { return rows * pass / pass_count(rows); }
+constexpr unsigned pass_begin(unsigned rows, unsigned pass) {
+  return part_begin(rows, pass_count(rows), pass);
+}
 
 /// The program's coefficients in that form, made on first use; null if memory ran out.
 const Coefficients* coefficients_of(const Program& program, Form form) noexcept;

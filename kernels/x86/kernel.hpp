@@ -15,7 +15,13 @@ enum class Isa : unsigned char { gfni512, gfni256, avx512, avx2 };
 /// group g holds rows group_begin(rows, g) up to group_begin(rows, g + 1).
 static constexpr unsigned max_group_rows = 6;
 static constexpr unsigned group_count(unsigned rows) { return (rows + max_group_rows - 1) / max_group_rows; }
-static constexpr unsigned group_begin(unsigned rows, unsigned g) { return rows * g / group_count(rows); }
+/// `index` of `parts` equal parts of `rows`. Most codes have one part, and a small call notices a division.
+static constexpr unsigned part_begin(unsigned rows, unsigned parts, unsigned index) {
+  return parts == 1 ? rows * index : rows * index / parts;
+}
+static constexpr unsigned group_begin(unsigned rows, unsigned g) {
+  return part_begin(rows, group_count(rows), g);
+}
 
 /// Rows coded in one pass over the sources; more are coded in several passes.
 static constexpr unsigned max_pass_rows = 32;

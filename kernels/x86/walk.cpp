@@ -14,19 +14,33 @@ std::size_t stream_threshold() noexcept {
   return threshold;
 }
 
-Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
+unsigned first_level_ways() noexcept {
+  static const unsigned ways = [] {
+    const long said = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
+    return said > 0 ? static_cast<unsigned>(said) : 8;
+  }();
+  return ways;
+}
+
+Walk large_walk(unsigned sources, unsigned targets, bool accumulate, unsigned ways) noexcept {
   Walk walk;
-  if (bytes * (sources + targets) <= stream_threshold()) return walk;
+  walk.stream = !accumulate;
+  const bool narrow = group_count(targets) == 1;
+  const bool many_ways = ways >= 12;
+  if (narrow && !many_ways && sources <= 14) return walk;
   // More rows than one group read a tile again from the cache: it is longer, and fewer sources share its
   // sets.
-  const bool narrow = group_count(targets) == 1;
-  walk.tile_bytes = narrow ? 512 : 1024;
-  const unsigned most = narrow ? 10 : 8;
+  walk.tile_bytes = narrow && many_ways ? 512 : 1024;
+  const unsigned most = !many_ways ? 6 : narrow ? 10 : 8;
   const unsigned parts = (sources + most - 1) / most;
   walk.group_sources = (sources + parts - 1) / parts;
   walk.ahead = walk.group_sources;
-  walk.stream = !accumulate;
   return walk;
+}
+
+Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
+  if (bytes * (sources + targets) <= stream_threshold()) return {};
+  return large_walk(sources, targets, accumulate, first_level_ways());
 }
 
 }  // namespace ec::kernels::x86

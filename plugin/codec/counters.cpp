@@ -4,6 +4,21 @@
 
 namespace ec::codec {
 
+BackendCounts Counters::read(std::size_t backend) const noexcept {
+  BackendCounts sum;
+  for (const auto& shard : shards_) {
+    sum.calls += shard[backend].calls.load(std::memory_order_relaxed);
+    sum.source_bytes += shard[backend].source_bytes.load(std::memory_order_relaxed);
+    sum.fallbacks += shard[backend].fallbacks.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+unsigned Counters::next_shard() noexcept {
+  static std::atomic<unsigned> next{0};
+  return next.fetch_add(1, std::memory_order_relaxed) % shards;
+}
+
 Counters& counters() noexcept {
   static Counters instance;
   return instance;

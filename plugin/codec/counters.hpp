@@ -20,31 +20,40 @@ struct BackendCounts {
 };
 
 /// Monotonic counts by back end; relaxed atomics, so a reader may see a job in one field and not yet in
-/// another.
+/// another. Threads count in different shards, or the cache lines of these counts would travel between cores
+/// at every small call; a reader adds the shards up.
 class Counters {
  public:
   void finished(std::size_t backend, std::uint64_t source_bytes) noexcept {
-    rows_[backend].calls.fetch_add(1, std::memory_order_relaxed);
-    rows_[backend].source_bytes.fetch_add(source_bytes, std::memory_order_relaxed);
+    Row& row = shards_[shard_of_this_thread()][backend];
+    row.calls.fetch_add(1, std::memory_order_relaxed);
+    row.source_bytes.fetch_add(source_bytes, std::memory_order_relaxed);
   }
   void fell_back(std::size_t backend) noexcept {
-    rows_[backend].fallbacks.fetch_add(1, std::memory_order_relaxed);
+    shards_[shard_of_this_thread()][backend].fallbacks.fetch_add(1, std::memory_order_relaxed);
   }
 
   /// backend: its index in kernels::backends().
-  BackendCounts read(std::size_t backend) const noexcept {
-    const Row& r = rows_[backend];
-    return {r.calls.load(std::memory_order_relaxed), r.source_bytes.load(std::memory_order_relaxed),
-            r.fallbacks.load(std::memory_order_relaxed)};
-  }
+  BackendCounts read(std::size_t backend) const noexcept;
+
+  /// Threads share a shard when there are more of them.
+  static constexpr unsigned shards = 16;
 
  private:
+  static unsigned shard_of_this_thread() noexcept {
+    thread_local unsigned shard = shards;
+    if (shard == shards) shard = next_shard();
+    return shard;
+  }
+  /// 0, 1, .., shards - 1 in turn.
+  static unsigned next_shard() noexcept;
+
   struct alignas(64) Row {
     std::atomic<std::uint64_t> calls{0};
     std::atomic<std::uint64_t> source_bytes{0};
     std::atomic<std::uint64_t> fallbacks{0};
   };
-  std::array<Row, max_backends> rows_;
+  std::array<std::array<Row, max_backends>, shards> shards_;
 };
 
 /// The counts of this process.

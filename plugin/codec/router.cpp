@@ -1,5 +1,7 @@
 #include "plugin/codec/router.hpp"
 
+#include <algorithm>
+
 namespace ec::codec {
 namespace {
 
@@ -8,34 +10,62 @@ using kernels::Job;
 using kernels::Residence;
 using kernels::Status;
 
-bool any_chunk(const Job& job, Residence residence) {
-  for (const auto& s : job.sources)
-    if (s.residence == residence) return true;
-  for (const auto& t : job.targets)
-    if (t.residence == residence) return true;
-  return false;
-}
-
 std::uint64_t source_bytes(const Job& job) { return std::uint64_t{job.bytes} * job.sources.size(); }
+
+/// The chunk nearest to the host and the one nearest to the device, in the order of the enumerators.
+struct ResidenceRange {
+  Residence nearest_host = Residence::device;
+  Residence nearest_device = Residence::pageable;
+
+  void add(Residence r) {
+    nearest_host = std::min(nearest_host, r);
+    nearest_device = std::max(nearest_device, r);
+  }
+};
+
+ResidenceRange residences(const Job& job) {
+  ResidenceRange range;
+  for (const auto& s : job.sources) range.add(s.residence);
+  for (const auto& t : job.targets) range.add(t.residence);
+  return range;
+}
 
 }  // namespace
 
+Router::Router(BackendChoice choice, std::size_t threshold_bytes, std::span<Backend* const> backends,
+               Counters& counts)
+    : choice_(choice),
+      threshold_bytes_(threshold_bytes),
+      backends_(backends),
+      admissions_{},
+      counts_(&counts) {
+  for (std::size_t i = 0; i < backends.size(); ++i) admissions_[i] = admission_of(backends[i]->name());
+}
+
+Router::Admission Router::admission_of(std::string_view backend) const noexcept {
+  if (backend == "cuda") return Admission::by_job;
+  const bool above_choice = (choice_ == BackendChoice::isal && backend == "x86") ||
+                            (choice_ == BackendChoice::reference && backend != "reference");
+  return above_choice ? Admission::never : Admission::always;
+}
+
+bool Router::device_takes(const Job& job) const noexcept {
+  if (choice_ == BackendChoice::gpu) return true;
+  const ResidenceRange range = residences(job);
+  if (range.nearest_device == Residence::device) return true;
+  return choice_ == BackendChoice::automatic && range.nearest_host != Residence::pageable &&
+         source_bytes(job) >= threshold_bytes_;
+}
+
 bool Router::admits(const Backend& backend, const Job& job) const noexcept {
-  if (backend.name() == "cuda") {
-    if (any_chunk(job, Residence::device)) return true;
-    if (choice_ == BackendChoice::gpu) return true;
-    return choice_ == BackendChoice::automatic && !any_chunk(job, Residence::pageable) &&
-           source_bytes(job) >= threshold_bytes_;
-  }
-  if (choice_ == BackendChoice::isal) return backend.name() != "x86";
-  return choice_ != BackendChoice::reference || backend.name() == "reference";
+  return takes(admission_of(backend.name()), job);
 }
 
 template <class Verb>
 Status Router::run(const Job& job, Verb&& verb) const noexcept {
   Status last = Status::unsupported;
   for (std::size_t i = 0; i < backends_.size(); ++i) {
-    if (!admits(*backends_[i], job)) continue;
+    if (!takes(admissions_[i], job)) continue;
     const Status status = verb(*backends_[i]);
     if (status == Status::ok) {
       counts_->finished(i, source_bytes(job));

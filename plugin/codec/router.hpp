@@ -1,7 +1,9 @@
 // Picks the back end for a job, and finishes the job on the next one when a back end does not.
 #pragma once
 
+#include <array>
 #include <span>
+#include <string_view>
 
 #include "kernels/backends.hpp"
 #include "plugin/codec/counters.hpp"
@@ -16,8 +18,7 @@ class Router {
   /// backends: best first, the floor last, at most max_backends; counts gets a row for each of them, in that
   /// order. Both must outlive the router.
   Router(BackendChoice choice, std::size_t threshold_bytes,
-         std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters())
-      : choice_(choice), threshold_bytes_(threshold_bytes), backends_(backends), counts_(&counts) {}
+         std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters());
 
   /// Whether this router's policy gives the job to `backend` (the back end itself may still decline).
   ///   auto       the device if no chunk is pageable and the sources have threshold_bytes in all, or if any
@@ -39,12 +40,21 @@ class Router {
   BackendChoice choice() const noexcept { return choice_; }
 
  private:
+  /// What this router's policy says of a back end by its name alone.
+  enum class Admission : unsigned char { never, always, by_job };
+  Admission admission_of(std::string_view backend) const noexcept;
+  bool device_takes(const kernels::Job& job) const noexcept;
+  bool takes(Admission admission, const kernels::Job& job) const noexcept {
+    return admission == Admission::always || (admission == Admission::by_job && device_takes(job));
+  }
+
   template <class Verb>
   kernels::Status run(const kernels::Job& job, Verb&& verb) const noexcept;
 
   BackendChoice choice_;
   std::size_t threshold_bytes_;
   std::span<kernels::Backend* const> backends_;
+  std::array<Admission, max_backends> admissions_;  ///< of backends_, so that a call compares no names
   Counters* counts_;
 };
 

@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "kernels/backends.hpp"
 #include "kernels/x86/backend.hpp"
 #include "kernels/x86/coefficients.hpp"
 #include "kernels/x86/walk.hpp"
 #include "tests/support/conformance.hpp"
+#include "tests/support/oracle.hpp"
+#include "tests/support/random_bytes.hpp"
 
 namespace ec::test {
 namespace {
@@ -18,6 +22,7 @@ using kernels::Source;
 using kernels::Status;
 using kernels::Target;
 using kernels::x86::Isa;
+using kernels::x86::Walk;
 using kernels::x86::X86;
 
 class Variant : public testing::TestWithParam<const char*> {
@@ -64,6 +69,41 @@ TEST_P(Variant, WritesThroughAndPastTheCache) {
   check({random_matrix(m, k, 9), most_cached + 1, Verb::accumulate, {}, {5}, 9});
 }
 
+/// Every way of walking the data, those included that this CPU's caches do not ask for.
+TEST_P(Variant, EveryWalkMakesTheSameBytes) {
+  std::vector<Walk> walks{{}, {.stream = true}};
+  for (const unsigned ways : {8u, 12u})
+    for (const unsigned sources : {7u, 23u})
+      for (const unsigned targets : {4u, 13u})
+        for (const bool accumulate : {false, true})
+          walks.push_back(kernels::x86::large_walk(sources, targets, accumulate, ways));
+  walks.push_back({.tile_bytes = 256, .group_sources = 1, .ahead = 3, .stream = true});
+  for (const auto& [sources, targets] : {std::pair{7u, 4u}, {23u, 4u}, {7u, 13u}, {23u, 13u}})
+    for (const std::size_t bytes : {1u, 63u, 64u, 1024u, 5000u}) {
+      Random random(sources * bytes);
+      auto rows = random_matrix(targets, sources, bytes);
+      rows[1].assign(sources, 1);
+      const kernels::x86::Form form = variant_->isa() == Isa::gfni512 || variant_->isa() == Isa::gfni256
+                                          ? kernels::x86::Form::affine
+                                          : kernels::x86::Form::shuffle;
+      const kernels::x86::Coefficients coefficients(to_matrix(rows), form);
+      const auto data = random.chunks(sources, bytes);
+      const auto expected = oracle::apply(rows, data);
+      std::vector<const std::uint8_t*> from;
+      for (const auto& chunk : data) from.push_back(chunk.data());
+      for (const Walk& walk : walks) {
+        std::vector<oracle::Bytes> made(targets, oracle::Bytes(bytes));
+        std::vector<std::uint8_t*> to;
+        for (unsigned r = 0; r < targets; ++r) to.push_back(made[coefficients.order[r]].data());
+        kernels::x86::call_kernel(variant_->isa(),
+                                  {from.data(), to.data(), sources, targets, bytes, coefficients.bytes.data(),
+                                   coefficients.first_is_xor, !walk.stream, walk});
+        ASSERT_EQ(made, expected) << sources << " to " << targets << ", " << bytes << " bytes, tiles of "
+                                  << walk.tile_bytes << " by " << walk.group_sources;
+      }
+    }
+}
+
 TEST_P(Variant, WideCodesPastTheCache) {
   for (const auto verb : {Verb::transform, Verb::accumulate}) {
     const std::size_t bytes = kernels::x86::stream_threshold() / 40 + 77;
@@ -104,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(X86, Variant,
 TEST(X86Backend, IsTheBestVariantOfThisCpu) {
   X86& best = kernels::x86::backend();
   EXPECT_EQ(kernels::find_backend("x86"), &best);
-  for (auto* backend : kernels::variants()) {
+  for (auto* backend : kernels::x86::variants()) {
     auto& variant = dynamic_cast<X86&>(*backend);
     if (!variant.runs_here()) continue;
     EXPECT_EQ(best.isa(), variant.isa()) << "variants are listed best first";
@@ -113,10 +153,48 @@ TEST(X86Backend, IsTheBestVariantOfThisCpu) {
   EXPECT_FALSE(best.runs_here());
 }
 
+/// For the tests that run this program on an emulated CPU and know what it has.
+TEST(X86Backend, IsTheVariantThatTheEnvironmentNames) {
+  const char* expected = std::getenv("EC_TEST_X86_VARIANT");
+  if (expected == nullptr) GTEST_SKIP() << "no EC_TEST_X86_VARIANT";
+  const X86& best = kernels::x86::backend();
+  if (std::string_view(expected) == "none") {
+    EXPECT_FALSE(best.runs_here());
+    return;
+  }
+  const auto* variant = dynamic_cast<X86*>(kernels::find_backend(expected));
+  ASSERT_NE(variant, nullptr) << expected;
+  EXPECT_TRUE(best.runs_here());
+  EXPECT_EQ(best.isa(), variant->isa());
+}
+
 TEST(X86Backend, StandsBeforeIsal) {
   const auto list = kernels::backends();
   const auto at = [&](std::string_view name) { return std::ranges::find(list, kernels::find_backend(name)); };
   EXPECT_LT(at("x86"), at("isal"));
+}
+
+TEST(X86Walk, FitsTheWaysOfTheFirstLevelCache) {
+  using kernels::x86::large_walk;
+  for (unsigned k = 1; k <= 255; ++k)
+    for (const unsigned m : {1u, 4u, 7u, 32u})
+      for (const unsigned ways : {4u, 8u, 12u, 16u}) {
+        const Walk walk = large_walk(k, m, false, ways);
+        EXPECT_TRUE(walk.stream);
+        EXPECT_FALSE(large_walk(k, m, true, ways).stream);
+        if (walk.tile_bytes == 0) {
+          EXPECT_TRUE(k <= 14 && m <= 6 && ways < 12) << k << "+" << m << ", " << ways;
+          continue;
+        }
+        EXPECT_GE(walk.group_sources, 1u);
+        EXPECT_LE(walk.group_sources, ways < 12 ? 6u : 10u);
+      }
+}
+
+TEST(X86Walk, SmallJobsAreNotWalkedInTiles) {
+  const std::size_t most = kernels::x86::stream_threshold() / 6;
+  EXPECT_EQ(kernels::x86::choose_walk(4, 2, most, false).tile_bytes, 0u);
+  EXPECT_FALSE(kernels::x86::choose_walk(4, 2, most, false).stream);
 }
 
 TEST(X86Coefficients, PutARowOfOnesFirst) {
