@@ -60,9 +60,9 @@ __device__ void load(std::uint32_t (&x)[W], const std::uint8_t* from) {
   }
 }
 
-template <int W>
-__device__ void store(std::uint8_t* to, std::uint32_t (&x)[W], bool accumulate) {
-  if (accumulate) {
+template <int W, bool Accumulate>
+__device__ void store(std::uint8_t* to, std::uint32_t (&x)[W]) {
+  if constexpr (Accumulate) {
 #pragma unroll
     for (int w = 0; w < W; ++w) x[w] ^= reinterpret_cast<const std::uint32_t*>(to)[w];
   }
@@ -174,7 +174,7 @@ __device__ void gather(std::uint32_t (&b)[(Quads + 3) / 4][4 * W], const std::ui
 }
 
 /// Half: up to four targets. Otherwise any number.
-template <int Quads, int W, bool Half>
+template <int Quads, int W, bool Half, bool Accumulate>
 __device__ void transform(const BitArgs& args) {
   constexpr int Groups = (Quads + 3) / 4;
   extern __shared__ uint2 shared[];
@@ -205,8 +205,8 @@ __device__ void transform(const BitArgs& args) {
       const unsigned target = group * targets_per_group + g;
       if (target < args.targets) {
         std::uint8_t* to = targets[target] + offset;
-        store<W>(to + t * 4 * W, out[0], args.accumulate);
-        store<W>(to + (4 + t) * 4 * W, out[1], args.accumulate);
+        store<W, Accumulate>(to + t * 4 * W, out[0]);
+        store<W, Accumulate>(to + (4 + t) * 4 * W, out[1]);
       }
     }
     if (row_blocks == 4 * full) continue;
@@ -220,9 +220,17 @@ __device__ void transform(const BitArgs& args) {
       mine[w] = (odd ? other : out[0][w]) + (odd ? out[1][w] : other) * 16;
     }
     const unsigned target = full * targets_per_group + g / 2;
-    if (target < args.targets)
-      store<W>(targets[target] + offset + (odd * 4 + t) * 4 * W, mine, args.accumulate);
+    if (target < args.targets) store<W, Accumulate>(targets[target] + offset + (odd * 4 + t) * 4 * W, mine);
   }
+}
+
+/// Two bodies: a choice at every store would keep the compiler from mixing stores with what follows.
+template <int Quads, int W, bool Half>
+__device__ void run(const BitArgs& args) {
+  if (args.accumulate)
+    transform<Quads, W, Half, true>(args);
+  else
+    transform<Quads, W, Half, false>(args);
 }
 
 }  // namespace
@@ -236,10 +244,10 @@ __device__ void transform(const BitArgs& args) {
 #define EC_BIT_KERNELS(quads, words, half_blocks, half_waves, any_blocks, any_waves) \
   extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(half_blocks))  \
       ec_bits_q##quads##_half(const __grid_constant__ BitArgs args) {                \
-    transform<quads, words, true>(args);                                             \
+    run<quads, words, true>(args);                                                   \
   }                                                                                  \
   extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(any_blocks))   \
       ec_bits_q##quads##_any(const __grid_constant__ BitArgs args) {                 \
-    transform<quads, words, false>(args);                                            \
+    run<quads, words, false>(args);                                                  \
   }
 EC_BIT_SHAPES(EC_BIT_KERNELS)

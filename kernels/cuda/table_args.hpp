@@ -25,10 +25,12 @@ inline constexpr unsigned table_tile = 1024;
 inline constexpr std::size_t table_coefficient_bytes = 20;
 
 // X(rows, ones, blocks): kernels ec_table_r<rows>_<ones> for that many rows by table, and `ones` (0 or 1)
-// rows of ones; `blocks` of them stay on a multiprocessor, which bounds the registers. H200, 8+3 by three
-// tables, of the device copy: 6 blocks 0.53 (it spills), 5 blocks 0.87, 4 blocks 0.86.
+// rows of ones; `blocks` of them stay on a multiprocessor, which bounds the registers. H200, ratio to the
+// copy: 8+3 by three tables: 4 blocks 0.82, 5 blocks 0.84, 6 blocks 0.69 (it spills); 10+4 by a sum and three
+// tables: 4 blocks 0.81, 5 blocks 0.82; 10+4 by four: 4 blocks 0.73, 5 blocks 0.64. One source at a time
+// instead of two: 0.83, 0.80, 0.71.
 #define EC_TABLE_KERNELS(X) \
-  X(0, 1, 7) X(1, 0, 8) X(1, 1, 6) X(2, 0, 5) X(2, 1, 5) X(3, 0, 5) X(3, 1, 4) X(4, 0, 4)
+  X(0, 1, 7) X(1, 0, 8) X(1, 1, 6) X(2, 0, 6) X(2, 1, 5) X(3, 0, 5) X(3, 1, 5) X(4, 0, 4)
 
 struct TableKernel {
   unsigned rows, ones, blocks;

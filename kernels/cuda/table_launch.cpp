@@ -12,7 +12,8 @@ namespace ec::kernels::cuda {
 namespace {
 
 constexpr std::size_t load_alignment = 16;
-/// H200, 8+3: 1 wave of resident blocks 0.79 of the copy, 4 waves 0.86, 8 waves 0.87, a tile a warp 0.86.
+/// H200, 8+3 with a row of ones: 2 waves of resident blocks 0.89 of the copy, 4 waves 0.91, 8 waves 0.92, a
+/// tile a warp 0.88.
 constexpr unsigned waves = 8;
 
 bool is_ones(std::span<const std::uint8_t> row) {
@@ -72,10 +73,11 @@ CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const Chunk
 
 }  // namespace
 
-// H200, moved bytes to the copy of the run, tables / tensor cores:
-//   10+1 1.00 / -   20+2 0.91 / 0.93   6+3 0.89 / -   8+3 0.87 / 0.68   10+3 0.83 / 0.76   12+3 0.79 / 0.85
-//   8+4 0.76 / 0.73   10+4 0.74 / 0.81   12+4 - / 0.87
-// A row of ones costs next to nothing by tables, and as much as any on the tensor cores: 10+4 0.82 / 0.81.
+// H200, moved bytes to the copy of the run, by tables / on the tensor cores:
+//   10+1 1.00 / -   4+2 0.97 / 0.38   16+2 0.89 / -   8+3 0.84 / 0.68   12+3 0.78 / 0.85   8+4 0.77 / 0.73
+//   10+4 0.73 / 0.80   12+4 - / 0.87
+// A row of ones costs little by tables, and as much as any on the tensor cores: 8+3 0.93, 10+4 0.82, 12+4
+// 0.79.
 bool table_kernel_pays(const gf::Matrix& matrix) {
   const bool ones = row_of_ones(matrix) < matrix.rows();
   const unsigned by_table = matrix.rows() - ones;

@@ -60,6 +60,8 @@ class Codec {
   unsigned k() const { return code_->k(); }
   unsigned m() const { return code_->m(); }
   const Router& router() const { return router_; }
+  /// Makes the coding chunks of the data chunks; lives as long as the codec. For jobs of one's own making.
+  const kernels::Program& encode_program() const { return code_->encode_program(); }
 
   /// data: k chunks; coding: m chunks, overwritten.
   kernels::Status encode(std::span<const kernels::Source> data, std::span<const kernels::Target> coding,

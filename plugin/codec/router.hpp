@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -36,6 +37,11 @@ class Router {
   /// memory, or (hung) targets in pinned memory that a device which stopped answering may still write.
   kernels::Status transform(const kernels::Job& job) const noexcept;
   kernels::Status accumulate(const kernels::Job& job) const noexcept;
+  /// transform of each job; one back end does them all, so that a device can take them in one go. They are
+  /// routed by the first one and by the bytes of all.
+  kernels::Status transform_all(std::span<const kernels::Job> jobs) const noexcept;
+  /// See kernels::Backend::enqueue: on the device, whatever the policy, since nobody else can.
+  kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream) const noexcept;
 
   BackendChoice choice() const noexcept { return choice_; }
 
@@ -43,13 +49,15 @@ class Router {
   /// What this router's policy says of a back end by its name alone.
   enum class Admission : unsigned char { never, always, by_job };
   Admission admission_of(std::string_view backend) const noexcept;
-  bool device_takes(const kernels::Job& job) const noexcept;
-  bool takes(Admission admission, const kernels::Job& job) const noexcept {
-    return admission == Admission::always || (admission == Admission::by_job && device_takes(job));
+  bool device_takes(const kernels::Job& job, std::uint64_t source_bytes) const noexcept;
+  bool takes(Admission admission, const kernels::Job& job, std::uint64_t source_bytes) const noexcept {
+    return admission == Admission::always ||
+           (admission == Admission::by_job && device_takes(job, source_bytes));
   }
 
+  /// For jobs like `job` that read source_bytes in all.
   template <class Verb>
-  kernels::Status run(const kernels::Job& job, Verb&& verb) const noexcept;
+  kernels::Status run(const kernels::Job& job, std::uint64_t source_bytes, Verb&& verb) const noexcept;
 
   BackendChoice choice_;
   std::size_t threshold_bytes_;
