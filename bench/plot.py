@@ -10,7 +10,8 @@ import os
 import sys
 from xml.sax.saxutils import escape
 
-COLOURS = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0", "#111111"]
+COLOURS = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0", "#111111",
+           "#7b1fa2", "#00838f", "#c62828", "#558b2f"]
 SHAPES = [(8, 3), (10, 4)]
 
 
@@ -52,7 +53,7 @@ def copy_gbps(row):
 
 def encodes(rows, shape):
     return [r for r in rows if r["verified"] and r["op"] == "encode" and (r["k"], r["m"]) == shape
-            and r["stripes"] == 1]
+            and r["stripes"] == 1 and r["technique"] == "reed_sol_van"]
 
 
 def largest_chunk(rows):

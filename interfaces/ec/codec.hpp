@@ -26,6 +26,9 @@
 #include "ec/error.hpp"
 #include "ec/export.h"
 
+/// What CUstream and cudaStream_t point to.
+struct CUstream_st;
+
 namespace ec {
 
 namespace library {
@@ -88,12 +91,12 @@ struct Source {
 /// One code, ready to work. Immutable, so that any number of threads may use one at a time; copies are cheap
 /// and share everything.
 ///
-/// All calls are synchronous: when they return, the targets hold the result. They take one stripe or many:
-/// arrays of chunks are stripe after stripe, and their length says how many stripes there are. No stripe, or
-/// chunks of no bytes, are nothing to do. Chunks of one call are equally long, and may differ in residence.
-/// Within a stripe a target overlaps no other chunk (checked); nor may it overlap a chunk of another stripe
-/// of the call (not checked). Sources may be one and the same memory, for example zeros that stand for
-/// padding.
+/// encode, decode and update are synchronous: when they return, the targets hold the result. They take one
+/// stripe or many: arrays of chunks are stripe after stripe, and their length says how many stripes there
+/// are. No stripe, or chunks of no bytes, are nothing to do. Chunks of one call are equally long, and may
+/// differ in residence. Within a stripe a target overlaps no other chunk (checked); nor may it overlap a
+/// chunk of another stripe of the call (not checked). Sources may be one and the same memory, for example
+/// zeros that stand for padding.
 ///
 /// Chunks in host memory are always coded, by the CPU when the GPU cannot. A call with a chunk in device
 /// memory needs the device; the first one waits while the device comes up (a fraction of a second). CUDA does
@@ -138,6 +141,19 @@ class Codec {
   /// x m, which are read and written.
   ECCODER_EXPORT Error update(unsigned chunk, std::span<const Source> delta,
                               std::span<const Target> coding) const noexcept;
+
+  /// encode and decode on a CUDA stream: they enqueue the work and return. The targets hold the result, and
+  /// errors of the device show, when the stream has come that far. `stream` is one of the device (null: its
+  /// default stream), with the CUDA runtime or the driver; it may be captured into a graph, which then takes
+  /// a launch for each stripe. All chunks are pinned or in device memory. They, and a copy of this codec,
+  /// live until the work is done; the arrays of views need not. The GPU alone can do this: what goes wrong is
+  /// for the caller to repeat. Errors: as above, without busy and device_hung; after device_fault part of the
+  /// work may be enqueued. A first call may load kernels: make one of the same kind before capturing.
+  ECCODER_EXPORT Error encode_async(std::span<const Source> data, std::span<const Target> coding,
+                                    CUstream_st* stream) const noexcept;
+  ECCODER_EXPORT Error decode_async(std::span<const unsigned> available, std::span<const Source> sources,
+                                    std::span<const unsigned> wanted, std::span<const Target> targets,
+                                    CUstream_st* stream) const noexcept;
 
  private:
   explicit Codec(std::shared_ptr<const library::Engine> engine) noexcept : engine_(std::move(engine)) {}

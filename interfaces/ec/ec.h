@@ -66,7 +66,7 @@ ECCODER_EXPORT void ec_codec_destroy(ec_codec* codec);
 ECCODER_EXPORT unsigned ec_codec_k(const ec_codec* codec);
 ECCODER_EXPORT unsigned ec_codec_m(const ec_codec* codec);
 
-/* The three calls below are synchronous and take one stripe or many: arrays of chunks are stripe after
+/* The three calls that follow are synchronous and take one stripe or many: arrays of chunks are stripe after
  * stripe. Every chunk has chunk_bytes bytes; they may differ in residence. No stripe, or chunk_bytes = 0, is
  * nothing to do. Within a stripe a target overlaps no other chunk (checked); nor may it overlap a chunk of
  * another stripe of the call (not checked). Sources may be one and the same memory. A call with a chunk in
@@ -91,6 +91,21 @@ ECCODER_EXPORT int ec_decode(const ec_codec* codec, size_t stripes, const unsign
  * written. */
 ECCODER_EXPORT int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_source* delta,
                              const ec_target* coding, size_t chunk_bytes);
+
+/* ec_encode and ec_decode on a CUDA stream (a CUstream or cudaStream_t of the device; null: its default
+ * stream): they enqueue the work and return; the targets hold the result, and errors of the device show, when
+ * the stream has come that far. The stream may be captured into a graph, which then takes a launch for each
+ * stripe. All chunks are pinned or in device memory; they and the codec live until the work is done. The GPU
+ * alone can do this: what goes wrong is for the caller to repeat. -EINVAL, -ENOMEM, -ENODATA, -ENODEV; after
+ * -EIO part of the work may be enqueued. A first call may load kernels: make one of the same kind before
+ * capturing. */
+struct CUstream_st;
+ECCODER_EXPORT int ec_encode_async(const ec_codec* codec, size_t stripes, const ec_source* data,
+                                   const ec_target* coding, size_t chunk_bytes, struct CUstream_st* stream);
+ECCODER_EXPORT int ec_decode_async(const ec_codec* codec, size_t stripes, const unsigned* available,
+                                   size_t available_count, const ec_source* sources, const unsigned* wanted,
+                                   size_t wanted_count, const ec_target* targets, size_t chunk_bytes,
+                                   struct CUstream_st* stream);
 
 /* Why the last failed call of this thread failed: a sentence that names the parameter, its value and what is
  * allowed. Never null; empty if none failed. Owned by the library, until the thread's next failed call. */

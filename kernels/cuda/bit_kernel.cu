@@ -235,11 +235,11 @@ __device__ void run(const BitArgs& args) {
 
 }  // namespace
 
-// From compute capability 10 on the compiler needs a few registers more.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-#define EC_BIT_BLOCKS(blocks) ((blocks) > 4 ? (blocks) - ((blocks) + 3) / 4 : (blocks))
-#else
+// For other chips the compiler needs a few registers more.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define EC_BIT_BLOCKS(blocks) (blocks)
+#else
+#define EC_BIT_BLOCKS(blocks) ((blocks) > 4 ? (blocks) - ((blocks) + 3) / 4 : (blocks))
 #endif
 #define EC_BIT_KERNELS(quads, words, half_blocks, half_waves, any_blocks, any_waves) \
   extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(half_blocks))  \

@@ -77,6 +77,37 @@ std::span<const unsigned> numbers(const char* name, const unsigned* chunks, std:
   return {chunks, count};
 }
 
+/// As the caller passed it: the pointer may be null whatever the count.
+struct NumberList {
+  const unsigned* chunks;
+  std::size_t count;
+};
+
+int encode(const ec_codec* codec, std::size_t stripes, const ec_source* data, const ec_target* coding,
+           std::size_t chunk_bytes, const ec::library::Completion& completion) {
+  return answer(guarded([&] {
+    need(codec, "codec");
+    const auto& engine = *codec->engine;
+    return engine.encode(sources_of("data", data, stripes, engine.k()),
+                         targets_of("coding", coding, stripes, engine.m()), chunk_bytes, completion);
+  }));
+}
+
+int decode(const ec_codec* codec, std::size_t stripes, const NumberList& available, const ec_source* sources,
+           const NumberList& wanted, const ec_target* targets, std::size_t chunk_bytes,
+           const ec::library::Completion& completion) {
+  return answer(guarded([&] {
+    need(codec, "codec");
+    const auto& engine = *codec->engine;
+    // The lists first: a wrong count must not decide how many chunks are read below.
+    const std::size_t most = engine.k() + engine.m();
+    const auto have = numbers("available", available.chunks, available.count, most);
+    const auto want = numbers("wanted", wanted.chunks, wanted.count, most);
+    return engine.decode(have, sources_of("sources", sources, stripes, have.size()), want,
+                         targets_of("targets", targets, stripes, want.size()), chunk_bytes, completion);
+  }));
+}
+
 }  // namespace
 
 extern "C" {
@@ -99,27 +130,26 @@ unsigned ec_codec_m(const ec_codec* codec) { return codec == nullptr ? 0 : codec
 
 int ec_encode(const ec_codec* codec, size_t stripes, const ec_source* data, const ec_target* coding,
               size_t chunk_bytes) {
-  return answer(guarded([&] {
-    need(codec, "codec");
-    const auto& engine = *codec->engine;
-    return engine.encode(sources_of("data", data, stripes, engine.k()),
-                         targets_of("coding", coding, stripes, engine.m()), chunk_bytes);
-  }));
+  return encode(codec, stripes, data, coding, chunk_bytes, {});
+}
+
+int ec_encode_async(const ec_codec* codec, size_t stripes, const ec_source* data, const ec_target* coding,
+                    size_t chunk_bytes, CUstream_st* stream) {
+  return encode(codec, stripes, data, coding, chunk_bytes, {.waits = false, .stream = stream});
 }
 
 int ec_decode(const ec_codec* codec, size_t stripes, const unsigned* available, size_t available_count,
               const ec_source* sources, const unsigned* wanted, size_t wanted_count, const ec_target* targets,
               size_t chunk_bytes) {
-  return answer(guarded([&] {
-    need(codec, "codec");
-    const auto& engine = *codec->engine;
-    // The lists first: a wrong count must not decide how many chunks are read below.
-    const std::size_t most = engine.k() + engine.m();
-    const auto have = numbers("available", available, available_count, most);
-    const auto want = numbers("wanted", wanted, wanted_count, most);
-    return engine.decode(have, sources_of("sources", sources, stripes, have.size()), want,
-                         targets_of("targets", targets, stripes, want.size()), chunk_bytes);
-  }));
+  return decode(codec, stripes, {available, available_count}, sources, {wanted, wanted_count}, targets,
+                chunk_bytes, {});
+}
+
+int ec_decode_async(const ec_codec* codec, size_t stripes, const unsigned* available, size_t available_count,
+                    const ec_source* sources, const unsigned* wanted, size_t wanted_count,
+                    const ec_target* targets, size_t chunk_bytes, CUstream_st* stream) {
+  return decode(codec, stripes, {available, available_count}, sources, {wanted, wanted_count}, targets,
+                chunk_bytes, {.waits = false, .stream = stream});
 }
 
 int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_source* delta,

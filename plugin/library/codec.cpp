@@ -93,6 +93,24 @@ Error Codec::decode(std::span<const unsigned> available, std::span<const Source>
   });
 }
 
+Error Codec::encode_async(std::span<const Source> data, std::span<const Target> coding,
+                          CUstream_st* stream) const noexcept {
+  return library::guarded([&] {
+    const std::size_t bytes = common_length("data", data, "coding", coding);
+    return engine_->encode(regions(data), regions(coding), bytes, {.waits = false, .stream = stream});
+  });
+}
+
+Error Codec::decode_async(std::span<const unsigned> available, std::span<const Source> sources,
+                          std::span<const unsigned> wanted, std::span<const Target> targets,
+                          CUstream_st* stream) const noexcept {
+  return library::guarded([&] {
+    const std::size_t bytes = common_length("sources", sources, "targets", targets);
+    return engine_->decode(available, regions(sources), wanted, regions(targets), bytes,
+                           {.waits = false, .stream = stream});
+  });
+}
+
 Error Codec::update(unsigned chunk, std::span<const Source> delta,
                     std::span<const Target> coding) const noexcept {
   return library::guarded([&] {

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <boost/container/static_vector.hpp>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "plugin/codec/settings.hpp"
 #include "plugin/library/refusal.hpp"
+#include "plugin/library/regions.hpp"
 #include "plugin/library/stripes.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
@@ -46,44 +47,54 @@ std::string why_no_device() {
 #endif
 }
 
-Error error_of(Status status, std::size_t stripe) {
+Error error_of(Status status) {
   switch (status) {
     case Status::ok:
       return {};
     case Status::busy:
-      return Error(Errc::busy,
-                   fmt::format("stripe {}: the device has no room for this call now: too many at once, or "
-                               "EC_CUDA_STAGING_BYTES is too small for its chunks in ordinary memory",
-                               stripe));
-    case Status::unsupported:
-      return Error(Errc::no_device,
-                   fmt::format("stripe {}: no back end codes this shape in device memory", stripe));
-    case Status::hung:
       return Error(
-          Errc::device_hung,
-          fmt::format("stripe {}: the device stopped answering and may still write to the targets", stripe));
+          Errc::busy,
+          "the device has no room for this call now: too many at once, or EC_CUDA_STAGING_BYTES is too "
+          "small for its chunks in ordinary memory");
+    case Status::unsupported:
+      return Error(Errc::no_device, "no back end codes this shape in device memory");
+    case Status::hung:
+      return Error(Errc::device_hung, "the device stopped answering and may still write to the targets");
     case Status::fault:
       break;
   }
   const std::string why = why_no_device();
-  return Error(Errc::device_fault,
-               fmt::format("stripe {}: the device failed{}{}", stripe, why.empty() ? "" : ": ", why));
+  return Error(Errc::device_fault, fmt::format("the device failed{}{}", why.empty() ? "" : ": ", why));
 }
 
-/// Checks the call, then calls code_stripe(sources, targets) for each stripe until one fails.
-template <class CodeStripe>
-Error code_stripes(const Stripes& stripes, CodeStripe&& code_stripe) {
+/// Checks the call. An error only for what needs a device and has none; throws what else is wrong.
+Error admit(const Stripes& stripes, const Completion& completion) {
   check(stripes);
-  if (stripes.bytes == 0 || stripes.targets.empty()) return {};
+  if (!completion.waits) check_none_is_pageable(stripes);
   // The back end answers at once while the device comes up, which host memory does not mind.
-  if (any_on_device(stripes))
+  if (!completion.waits || any_on_device(stripes))
     if (const auto why = why_no_device(); !why.empty())
-      return Error(Errc::no_device, fmt::format("chunks are in device memory, and no device is up: {}", why));
-  for (std::size_t stripe = 0; stripe < stripes.count(); ++stripe) {
-    const Status status = code_stripe(stripes.sources_of(stripe), stripes.targets_of(stripe));
-    if (status != Status::ok) return error_of(status, stripe);
-  }
+      return Error(
+          Errc::no_device,
+          fmt::format("{}, and no device is up: {}",
+                      completion.waits ? "chunks are in device memory" : "work is for a stream", why));
   return {};
+}
+
+bool is_nothing(const Stripes& stripes) {
+  return stripes.bytes == 0 || stripes.targets.empty() || stripes.count() == 0;
+}
+
+/// All stripes by one program; job_of(stripe) is the job of one.
+template <class JobOf>
+Error code_stripes(const codec::Router& router, const Stripes& stripes, const Completion& completion,
+                   JobOf&& job_of) {
+  if (const Error error = admit(stripes, completion); error || is_nothing(stripes)) return error;
+  if (completion.waits && stripes.count() == 1) return error_of(router.transform(job_of(0)));
+  std::vector<kernels::Job> jobs;
+  jobs.reserve(stripes.count());
+  for (std::size_t stripe = 0; stripe < stripes.count(); ++stripe) jobs.push_back(job_of(stripe));
+  return error_of(completion.waits ? router.transform_all(jobs) : router.enqueue(jobs, completion.stream));
 }
 
 /// Where in a list of chunk numbers each chunk stands.
@@ -133,17 +144,25 @@ Result<std::shared_ptr<const Engine>> Engine::create(unsigned k, unsigned m, int
   });
 }
 
-Error Engine::encode(std::span<const Source> data, std::span<const Target> coding,
-                     std::size_t bytes) const noexcept {
+void Engine::keep(const std::shared_ptr<const codec::Plan>& plan) const {
+  const std::lock_guard lock(kept_mutex_);
+  kept_.insert(plan);
+}
+
+Error Engine::encode(std::span<const Source> data, std::span<const Target> coding, std::size_t bytes,
+                     Completion completion) const noexcept {
   return guarded([&] {
-    return code_stripes({"data", data, k(), "coding", coding, m(), bytes},
-                        [&](auto sources, auto targets) { return codec_.encode(sources, targets, bytes); });
+    const Stripes stripes{"data", data, k(), "coding", coding, m(), bytes};
+    return code_stripes(codec_.router(), stripes, completion, [&](std::size_t stripe) {
+      return kernels::Job{&codec_.encode_program(), stripes.sources_of(stripe), stripes.targets_of(stripe),
+                          bytes};
+    });
   });
 }
 
 Error Engine::decode(std::span<const unsigned> available, std::span<const Source> sources,
-                     std::span<const unsigned> wanted, std::span<const Target> targets,
-                     std::size_t bytes) const noexcept {
+                     std::span<const unsigned> wanted, std::span<const Target> targets, std::size_t bytes,
+                     Completion completion) const noexcept {
   return guarded([&] {
     const Positions source_at = positions("available", available, k() + m());
     const Positions target_at = positions("wanted", wanted, k() + m());
@@ -157,15 +176,25 @@ Error Engine::decode(std::span<const unsigned> available, std::span<const Source
                     fmt::format("available has {} chunks; k={} are needed", available.size(), k()));
     const auto plan = codec_.plan({set_of(available), set_of(wanted)});
     if (!plan) throw std::bad_alloc();
-    return code_stripes(
-        {"sources", sources, available.size(), "targets", targets, wanted.size(), bytes},
-        [&](auto stripe_sources, auto stripe_targets) {
-          boost::container::static_vector<Source, gf::max_chunks> read;
-          boost::container::static_vector<Target, gf::max_chunks> made;
-          for (const auto chunk : plan->sources) read.push_back(stripe_sources[*source_at[chunk]]);
-          for (const auto chunk : plan->targets) made.push_back(stripe_targets[*target_at[chunk]]);
-          return codec_.apply(*plan, {read.data(), read.size()}, {made.data(), made.size()}, bytes);
-        });
+    if (!completion.waits) keep(plan);
+    const Stripes stripes{"sources", sources, available.size(), "targets", targets, wanted.size(), bytes};
+    // What the plan reads and makes, in its order, stripe after stripe.
+    Regions<Source> read;
+    Regions<Target> made;
+    const auto gather = [&] {
+      read.reserve(stripes.count() * plan->sources.size());
+      made.reserve(stripes.count() * plan->targets.size());
+      for (std::size_t stripe = 0; stripe < stripes.count(); ++stripe) {
+        for (const auto chunk : plan->sources) read.push_back(stripes.sources_of(stripe)[*source_at[chunk]]);
+        for (const auto chunk : plan->targets) made.push_back(stripes.targets_of(stripe)[*target_at[chunk]]);
+      }
+    };
+    return code_stripes(codec_.router(), stripes, completion, [&](std::size_t stripe) {
+      if (stripe == 0) gather();
+      const std::size_t from = plan->sources.size(), to = plan->targets.size();
+      return kernels::Job{&plan->program, std::span<const Source>(read).subspan(stripe * from, from),
+                          std::span<const Target>(made).subspan(stripe * to, to), bytes};
+    });
   });
 }
 
@@ -175,9 +204,14 @@ Error Engine::update(unsigned chunk, std::span<const Source> delta, std::span<co
     if (chunk >= k())
       throw Refusal(Errc::invalid_argument,
                     fmt::format("chunk={} must be a data chunk, 0 to {}", chunk, k() - 1));
-    return code_stripes({"delta", delta, 1, "coding", coding, m(), bytes}, [&](auto sources, auto targets) {
-      return codec_.update(chunk, sources[0], targets, bytes);
-    });
+    const Stripes stripes{"delta", delta, 1, "coding", coding, m(), bytes};
+    if (const Error error = admit(stripes, {}); error || is_nothing(stripes)) return error;
+    for (std::size_t stripe = 0; stripe < stripes.count(); ++stripe) {
+      const Status status =
+          codec_.update(chunk, stripes.sources_of(stripe)[0], stripes.targets_of(stripe), bytes);
+      if (status != Status::ok) return error_of(status);
+    }
+    return Error();
   });
 }
 

@@ -1,18 +1,25 @@
-// What both public doors (C++ and C) share: every check of what a caller passed, and the one loop over
+// What both public doors (C++ and C) share: every check of what a caller passed, and what becomes of the
 // stripes.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <span>
-#include <string>
 
 #include "ec/codec.hpp"
 #include "plugin/codec/codec.hpp"
 
 namespace ec::library {
 
-/// One codec behind a public door. Immutable; all calls are thread safe, and none throws.
+/// Whether a call waits for its result or only enqueues its work on `stream` (null is a stream too).
+struct Completion {
+  bool waits = true;
+  void* stream = nullptr;
+};
+
+/// One codec behind a public door. All calls are thread safe, and none throws.
 /// Chunks come stripe after stripe, all of `bytes` bytes. Everything is checked before the first byte is
 /// written; the texts of errors name chunks by their place in the arrays: data[3].
 class Engine {
@@ -26,10 +33,10 @@ class Engine {
   gf::Technique technique() const noexcept { return technique_; }
 
   Error encode(std::span<const kernels::Source> data, std::span<const kernels::Target> coding,
-               std::size_t bytes) const noexcept;
+               std::size_t bytes, Completion completion = {}) const noexcept;
   Error decode(std::span<const unsigned> available, std::span<const kernels::Source> sources,
-               std::span<const unsigned> wanted, std::span<const kernels::Target> targets,
-               std::size_t bytes) const noexcept;
+               std::span<const unsigned> wanted, std::span<const kernels::Target> targets, std::size_t bytes,
+               Completion completion = {}) const noexcept;
   Error update(unsigned chunk, std::span<const kernels::Source> delta,
                std::span<const kernels::Target> coding, std::size_t bytes) const noexcept;
 
@@ -37,8 +44,13 @@ class Engine {
       : technique_(technique), codec_(technique, k, m, router) {}
 
  private:
+  /// Keeps the plan as long as the engine: work on a stream may use its program when the call is long over.
+  void keep(const std::shared_ptr<const codec::Plan>& plan) const;
+
   gf::Technique technique_;
   codec::Codec codec_;
+  mutable std::mutex kept_mutex_;
+  mutable std::set<std::shared_ptr<const codec::Plan>> kept_;
 };
 
 }  // namespace ec::library

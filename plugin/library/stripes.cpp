@@ -27,6 +27,15 @@ void check_chunks(std::string_view name, std::span<const Chunk> chunks, std::siz
   }
 }
 
+template <class Chunk>
+void check_not_pageable(std::string_view name, std::span<const Chunk> chunks) {
+  for (std::size_t i = 0; i < chunks.size(); ++i)
+    if (chunks[i].residence == Residence::pageable)
+      throw Refusal(
+          Errc::invalid_argument,
+          fmt::format("{}[{}] is pageable; work on a stream takes pinned and device memory", name, i));
+}
+
 /// Where a chunk of a stripe begins. Sources come first in the numbering, then targets.
 struct Place {
   const std::uint8_t* begin;
@@ -80,6 +89,11 @@ void check(const Stripes& stripes) {
   check_chunks(stripes.target_name, stripes.targets, stripes.bytes);
   if (stripes.bytes == 0) return;
   for (std::size_t stripe = 0; stripe < stripes.count(); ++stripe) check_overlaps(stripes, stripe);
+}
+
+void check_none_is_pageable(const Stripes& stripes) {
+  check_not_pageable(stripes.source_name, stripes.sources);
+  check_not_pageable(stripes.target_name, stripes.targets);
 }
 
 void refuse_residence(std::string_view name, std::size_t i, int residence) {

@@ -33,6 +33,9 @@ struct Stripes {
 /// where there are bytes, no chunk is null and no target overlaps another chunk of its stripe.
 void check(const Stripes& stripes);
 
+/// Throws Refusal if some chunk is pageable, which work on a stream cannot reach.
+void check_none_is_pageable(const Stripes& stripes);
+
 /// Throws the Refusal of a chunk `name`[i] whose residence is none.
 [[noreturn]] void refuse_residence(std::string_view name, std::size_t i, int residence);
 

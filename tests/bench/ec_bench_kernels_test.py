@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-KEYS = {"kernel", "op", "technique", "k", "m", "erasures", "chunk_bytes", "stripes", "source_gbps", "moved_gbps",
+KEYS = {"kernel", "op", "technique", "k", "m", "erasures", "lost", "chunk_bytes", "stripes", "source_gbps", "moved_gbps",
         "ratio_copy", "ratio_xor", "noise", "verified"}
 
 
@@ -25,7 +25,7 @@ def run(*command):
 def main():
     bench, plot = sys.argv[1:]
     # Not the generated kernels: the emulated device is of a chip that no compiler knows.
-    names = "cuda-naive,cuda-tile-w128,cuda-register-tile,bits"
+    names = "cuda-naive,cuda-tile-w128,cuda-register-tile,table,bits"
     small = ["kernels", "--total", "1M", "--runs", "3", "--kernels", names]
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "report.json")
@@ -45,7 +45,7 @@ def main():
                                   for f in ("ladder.svg", "chunk-size.svg")), f"plots: {status} {text}")
     status, text = run(bench, *small, "--chunk", "4K", "--stripes", "16", "--shapes", "8+3")
     check(status == 0 and "xor" in text, f"many stripes: {status} {text}")
-    for option, value in (("--kernels", "none"), ("--chunk", "1000"), ("--shapes", "4x2"), ("--ops", "update")):
+    for option, value in (("--kernels", "none"), ("--chunk", "1000"), ("--shapes", "4x2"), ("--ops", "update"), ("--lost", "all")):
         status, text = run(bench, *small[:-2], option, value)
         check(status == 2 and f"{option} {value}" in text, f"{option} {value}: {status} {text}")
 

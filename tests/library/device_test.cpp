@@ -95,6 +95,41 @@ TEST_P(EveryResidence, EncodesDecodesAndUpdatesBatches) {
   }
 }
 
+/// The default stream, which reading device memory back waits for.
+TEST(OnAStream, EncodesAndDecodesBatches) {
+  Arena* arena = arena_of(kernels::Residence::device);
+  if (arena == nullptr) GTEST_SKIP() << "no device memory here";
+  const auto codec = made(4, 2, Technique::cauchy);
+  StripeSet stripes(Technique::cauchy, 4, 2, 3, 5000, 22);
+  stripes.scramble({4, 5});
+  {
+    const Placed placed(stripes, *arena);
+    const auto error = codec.encode_async(placed.sources({0, 1, 2, 3}), placed.targets({4, 5}), nullptr);
+    ASSERT_FALSE(error) << error.text();
+    EXPECT_EQ(placed.content(), stripes.intact);
+  }
+  stripes.chunks = stripes.intact;
+  stripes.scramble({0, 5});
+  {
+    const Placed placed(stripes, *arena);
+    const std::vector<unsigned> available{1, 2, 3, 4}, lost{0, 5};
+    const auto error =
+        codec.decode_async(available, placed.sources(available), lost, placed.targets(lost), nullptr);
+    ASSERT_FALSE(error) << error.text();
+    EXPECT_EQ(placed.content(), stripes.intact);
+  }
+}
+
+TEST(OnAStream, PageableChunksAreRefused) {
+  const auto codec = made(2, 1);
+  std::byte memory[3][64]{};
+  const std::vector<Source> data{{memory[0], 64, Residence::pinned}, {memory[1], 64}};
+  const std::vector<Target> coding{{memory[2], 64, Residence::pinned}};
+  const auto error = codec.encode_async(data, coding, nullptr);
+  EXPECT_EQ(error.code(), Errc::invalid_argument);
+  EXPECT_EQ(error.text(), "data[1] is pageable; work on a stream takes pinned and device memory");
+}
+
 /// Ends the process: 0 if device memory is refused for want of device 63, with the text on stderr.
 [[noreturn]] void encode_without_device() {
   setenv("EC_CUDA_DEVICE", "63", 1);

@@ -75,7 +75,7 @@ TEST_F(EmulatedFaultDeathTest, FaultIsSaidWithTheDriversReason) {
   EXPECT_EXIT(
       fail(), testing::ExitedWithCode(0),
       "a first call: coded\n"
-      "failing: stripe 0: the device failed: cuLaunchKernel: EMULATED_ERROR_719\n"
+      "failing: the device failed: cuLaunchKernel: EMULATED_ERROR_719\n"
       "after it: chunks are in device memory, and no device is up: cuLaunchKernel: EMULATED_ERROR_719\n"
       "ordinary memory: coded\n");
 }
@@ -87,7 +87,7 @@ TEST_F(EmulatedFaultDeathTest, HungIsSaidWithAWarning) {
     leave(device.use("hanging") == Errc::device_hung && device.use_host() == Errc{});
   };
   EXPECT_EXIT(hang(), testing::ExitedWithCode(0),
-              "hanging: stripe 0: the device stopped answering and may still write to the targets\n"
+              "hanging: the device stopped answering and may still write to the targets\n"
               "ordinary memory: coded\n");
 }
 
@@ -100,7 +100,7 @@ TEST_F(EmulatedFaultDeathTest, BusyIsSaidWithTheLimit) {
     leave(OnDevice::say("crowded", device.codec.update(0, delta, coding)) == Errc::busy);
   };
   EXPECT_EXIT(crowd(), testing::ExitedWithCode(0),
-              "crowded: stripe 0: the device has no room for this call now: too many at once, or "
+              "crowded: the device has no room for this call now: too many at once, or "
               "EC_CUDA_STAGING_BYTES is too small");
 }
 
