@@ -5,7 +5,7 @@
 set(EC_PLUGIN_INSTALL_DIR ${CMAKE_INSTALL_LIBDIR}/ceph/erasure-code
     CACHE STRING "Where the plugin is installed, absolute or under the prefix")
 
-install(TARGETS ec_cuda LIBRARY DESTINATION ${EC_PLUGIN_INSTALL_DIR} COMPONENT plugin)
+install(TARGETS ec_cuda ec_cuda_pinned LIBRARY DESTINATION ${EC_PLUGIN_INSTALL_DIR} COMPONENT plugin)
 
 # The library, its headers, and what find_package(eccoder) and pkg-config read. Both may be moved with their prefix.
 include(CMakePackageConfigHelpers)

@@ -7,6 +7,7 @@
 #include "kernels/reference/reference.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/memory.hpp"
 #endif
 #ifdef EC_WITH_X86
 #include "kernels/x86/backend.hpp"
@@ -47,6 +48,12 @@ Backend* find_backend(std::string_view name) noexcept {
     for (Backend* b : list)
       if (b->name() == name) return b;
   return nullptr;
+}
+
+void want_pinned() noexcept {
+#ifdef EC_WITH_CUDA
+  cuda::rise_for_preload();
+#endif
 }
 
 }  // namespace ec::kernels

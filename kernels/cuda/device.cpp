@@ -146,8 +146,17 @@ std::string Device::make_lanes() {
   return {};
 }
 
+std::string Device::lock_preload_arena() {
+  Scope scope(*this);
+  if (scope.result() != CUDA_SUCCESS) return failed("cuCtxPushCurrent", scope.result());
+  std::string outcome;
+  arena_ = LockedArena::of_preload(*driver_, options_, &outcome);
+  return outcome;
+}
+
 Device::~Device() {
   if (abandoned_) {
+    if (arena_) arena_->abandon();
     pool_.release();
     driver_.release();
     return;
@@ -160,6 +169,7 @@ Device::~Device() {
       driver_->stream_destroy(stream);
       if (table != 0) driver_->mem_free(table);
     }
+    arena_.reset();
     pool_.reset();
     for (const auto& [image, module] : modules_) driver_->module_unload(module);
     for (CUmodule module : loaded_) driver_->module_unload(module);

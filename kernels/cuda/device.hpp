@@ -18,6 +18,7 @@
 
 #include "kernels/cuda/bit_args.hpp"
 #include "kernels/cuda/driver.hpp"
+#include "kernels/cuda/locked_arena.hpp"
 #include "kernels/cuda/options.hpp"
 #include "kernels/cuda/pinned_pool.hpp"
 #include "kernels/cuda/table_args.hpp"
@@ -102,6 +103,10 @@ class Device {
   /// which must outlive the device). The device's context must be current.
   CUresult function(const unsigned char* image, const char* name, CUfunction* function);
 
+  /// Page-locks the arena of libec_cuda_pinned.so, if this process runs with it, and has it opened. One line
+  /// about what became of it; empty where there is no such arena. Called once.
+  std::string lock_preload_arena();
+
   /// The device stopped answering: nothing of it is ever freed, because freeing could wait for it.
   void abandon() { abandoned_ = true; }
 
@@ -130,6 +135,7 @@ class Device {
   std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
   std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
   std::unique_ptr<PinnedPool> pool_;
+  std::unique_ptr<LockedArena> arena_;
   std::mutex lanes_mutex_;
   std::vector<Lane::Kept> free_lanes_;
   std::atomic<bool> abandoned_{false};
@@ -143,6 +149,9 @@ class DeviceSlot {
   /// The device if it is up, else null at once: the first call, and one after retry_after has passed since a
   /// fault, starts bringing it up in a thread of its own. Always null in a child of fork().
   std::shared_ptr<Device> acquire();
+
+  /// The device if it is up, else null; starts nothing.
+  std::shared_ptr<Device> current();
 
   /// As acquire(), but waits for the device to come up or fail to; *why says why it failed.
   std::shared_ptr<Device> acquire_waiting(std::string* why);

@@ -5,6 +5,8 @@
 
 #include "kernels/cuda/device.hpp"
 #include "kernels/cuda/device_job.hpp"
+#include "kernels/cuda/memory.hpp"
+#include "kernels/residence.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -42,6 +44,12 @@ std::shared_ptr<Device> DeviceSlot::acquire() {
   return nullptr;
 }
 
+std::shared_ptr<Device> DeviceSlot::current() {
+  if (in_forked_child) return nullptr;
+  std::lock_guard lock(mutex_);
+  return device_;
+}
+
 std::shared_ptr<Device> DeviceSlot::acquire_waiting(std::string* why) {
   if (in_forked_child) {
     *why = "this process is a child of fork()";
@@ -68,11 +76,13 @@ void DeviceSlot::rise() {
   if (device && !self_test(device, &why)) device = nullptr;
 
   // Said before it is known to others, so that whoever waited finds the line in the log.
-  if (device)
+  if (device) {
     log(options,
         fmt::format("ec_cuda: device {} is up: {}, compute capability {}.{}", device->info().ordinal,
                     device->info().name, device->info().compute_major, device->info().compute_minor));
-  else if (why != last_reason())
+    answer_residence_with(driver_residence);
+    if (const auto arena = device->lock_preload_arena(); !arena.empty()) log(options, "ec_cuda: " + arena);
+  } else if (why != last_reason())
     log(options, fmt::format("ec_cuda: no device, the CPU codes: {}", why));
   {
     std::lock_guard lock(mutex_);

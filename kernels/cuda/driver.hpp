@@ -43,6 +43,10 @@ namespace ec::kernels::cuda {
   X(mem_free_async, cuMemFreeAsync, PFN_cuMemFreeAsync_v11020)                               \
   X(mem_host_alloc, cuMemHostAlloc, PFN_cuMemHostAlloc_v2020)                                \
   X(mem_free_host, cuMemFreeHost, PFN_cuMemFreeHost_v2000)                                   \
+  X(mem_host_register, cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050)                    \
+  X(mem_host_unregister, cuMemHostUnregister, PFN_cuMemHostUnregister_v4000)                 \
+  X(device_pointer, cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020)       \
+  X(pointer_get_attributes, cuPointerGetAttributes, PFN_cuPointerGetAttributes_v7000)        \
   X(memcpy_htod, cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                                    \
   X(memcpy_dtoh, cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)                                    \
   X(memcpy_htod_async, cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                    \

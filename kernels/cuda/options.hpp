@@ -19,6 +19,10 @@ struct Options {
   std::chrono::seconds retry_after{60};
   /// Bound on pinned memory for staging, in bytes.
   std::size_t staging_bytes = std::size_t{256} << 20;
+  /// Size of the arena for buffers that are page-locked from birth, and the size from which an allocation
+  /// comes out of it, in bytes; both only where the process runs with libec_cuda_pinned.so.
+  std::size_t pinned_bytes = std::size_t{1} << 30;
+  std::size_t pinned_threshold = std::size_t{32} << 10;
   /// Source bytes after which a matrix gets code of its own; until then, and where that is not worth while,
   /// the kernels for any matrix serve.
   std::uint64_t generate_after_bytes = std::uint64_t{256} << 20;

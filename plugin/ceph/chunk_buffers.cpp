@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
+
+#include "kernels/residence.hpp"
 
 namespace ec::ceph {
 namespace {
@@ -21,6 +24,22 @@ bool worth_walking(const bufferlist& list) {
 
 bufferptr make_buffer(unsigned bytes) {
   return bufferptr(::ceph::buffer::create_aligned(bytes, buffer_alignment));
+}
+
+void abandon(bufferptr&& buffer) noexcept {
+  // One reference is never given back, and no destructor runs for the pointer that has it.
+  alignas(bufferptr) std::byte place[sizeof(bufferptr)];
+  new (place) bufferptr(std::move(buffer));
+}
+
+kernels::Target target_of(bufferptr& buffer, Writes writes) {
+  auto* bytes = reinterpret_cast<std::uint8_t*>(buffer.c_str());
+  return {bytes, writes == Writes::in_place ? kernels::residence_of(bytes, buffer.length())
+                                            : kernels::Residence::pageable};
+}
+
+kernels::Source source_of(const bufferptr& buffer) {
+  return {bytes_of(buffer), kernels::residence_of(bytes_of(buffer), buffer.length())};
 }
 
 void ChunkCutter::skip_finished_pieces() {
@@ -71,7 +90,8 @@ std::size_t SegmentWalker::next(std::span<kernels::Source> sources) {
     segment = std::min(segment, c.piece->length() - c.offset);
   }
   for (std::size_t i = 0; i < cursors_.size(); ++i) {
-    sources[i] = {bytes_of(*cursors_[i].piece) + cursors_[i].offset, kernels::Residence::pageable};
+    const auto* bytes = bytes_of(*cursors_[i].piece) + cursors_[i].offset;
+    sources[i] = {bytes, kernels::residence_of(bytes, segment)};
     cursors_[i].offset += segment;
   }
   return segment;

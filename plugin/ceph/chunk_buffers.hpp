@@ -16,6 +16,21 @@ inline constexpr unsigned buffer_alignment = 64;
 /// A new buffer of `bytes`, contents undefined. Throws ceph::buffer::bad_alloc.
 ::ceph::bufferptr make_buffer(unsigned bytes);
 
+/// Lets go of a buffer without ever freeing it: a device that stopped answering may still write it. Cannot
+/// fail.
+void abandon(::ceph::bufferptr&& buffer) noexcept;
+
+/// Where the device may put a result: straight into a buffer that we can abandon should it stop answering, or
+/// only into staging memory of its own, because the buffer is somebody else's and stays in use whatever
+/// happens.
+enum class Writes { in_place, staged };
+
+/// All of a buffer to be written. A target that is said to be pageable is never written by a device.
+kernels::Target target_of(::ceph::bufferptr& buffer, Writes writes);
+
+/// All of a buffer to be read, which must outlive the source.
+kernels::Source source_of(const ::ceph::bufferptr& buffer);
+
 /// A cursor that cuts a bufferlist into consecutive chunks. The list must outlive it unchanged.
 class ChunkCutter {
  public:

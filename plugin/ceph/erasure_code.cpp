@@ -31,7 +31,6 @@ std::span<T> span_of(PerChunk<T>& v) {
 /// Bytes that a chunk's length is rounded up to, as in Ceph's isa plugin; it decides what is on disk.
 constexpr unsigned chunk_granularity = 32;
 
-std::uint8_t* writable_bytes(bufferptr& p) { return reinterpret_cast<std::uint8_t*>(p.c_str()); }
 std::uint8_t* writable_bytes(bufferlist& l) { return reinterpret_cast<std::uint8_t*>(l.c_str()); }
 
 int to_errno(Status status) {
@@ -153,13 +152,22 @@ int ErasureCode::encode(const std::set<int>& want_to_encode, const bufferlist& i
     ChunkCutter cutter(in);
     for (unsigned c = 0; c < profile_.k; ++c) {
       chunks.push_back(cutter.next(bytes));
-      data.push_back({bytes_of(chunks.back()), Residence::pageable});
+      data.push_back(source_of(chunks.back()));
     }
-    for (unsigned c = profile_.k; c < n; ++c) {
-      chunks.push_back(make_buffer(bytes));
-      coding.push_back({writable_bytes(chunks.back()), Residence::pageable});
+    const auto encode_into_new_buffers = [&](Writes writes) {
+      coding.clear();
+      for (unsigned c = profile_.k; c < n; ++c) {
+        chunks.push_back(make_buffer(bytes));
+        coding.push_back(target_of(chunks.back(), writes));
+      }
+      return codec_->encode(span_of(data), span_of(coding), bytes);
+    };
+    Status status = encode_into_new_buffers(Writes::in_place);
+    if (status == Status::hung) {
+      for (; chunks.size() > profile_.k; chunks.pop_back()) abandon(std::move(chunks.back()));
+      status = encode_into_new_buffers(Writes::staged);
     }
-    if (const int error = to_errno(codec_->encode(span_of(data), span_of(coding), bytes))) return error;
+    if (status != Status::ok) return to_errno(status);
 
     const bool all = want_to_encode.size() == n;
     for (unsigned c = 0; c < n; ++c)
@@ -190,9 +198,30 @@ int ErasureCode::encode_chunks(const std::set<int>&, std::map<int, bufferlist>* 
 
 /// In: where a chunk shall go, if the caller has a place. Out: the buffers made for the others.
 struct ErasureCode::Reconstruction {
+  /// Where to write chunk c; not for chunks of no bytes.
+  Target target(unsigned c, unsigned bytes, Writes writes) {
+    if (const auto place = places.find(c); place != places.end()) return {place->second, Residence::pageable};
+    return target_of(made[c] = make_buffer(bytes), writes);
+  }
+
   std::map<unsigned, std::uint8_t*> places;
   std::map<unsigned, bufferptr> made;
 };
+
+Status ErasureCode::apply(const codec::Plan& plan, std::span<const bufferlist* const> lists, Writes writes,
+                          Reconstruction& result) const {
+  PerChunk<Target> targets;
+  for (auto c : plan.targets) targets.push_back(result.target(c, lists.front()->length(), writes));
+  PerChunk<Source> sources;
+  sources.resize(lists.size());
+  SegmentWalker walker(lists);
+  while (const std::size_t segment = walker.next(span_of(sources))) {
+    const Status status = codec_->apply(plan, span_of(sources), span_of(targets), segment);
+    if (status != Status::ok) return status;
+    for (Target& t : targets) t.data += segment;
+  }
+  return Status::ok;
+}
 
 int ErasureCode::reconstruct(const gf::ChunkSet& wanted, const std::map<int, bufferlist>& chunks,
                              Reconstruction& result) const {
@@ -203,26 +232,16 @@ int ErasureCode::reconstruct(const gf::ChunkSet& wanted, const std::map<int, buf
   }
   const auto plan = codec_->plan(signature);
   if (!plan) return signature.available.count() < profile_.k ? -EIO : -ENOMEM;
-  const unsigned bytes = chunks.begin()->second.length();
+  if (chunks.begin()->second.length() == 0) return 0;
 
   PerChunk<const bufferlist*> lists;
   for (auto c : plan->sources) lists.push_back(&chunks.at(shard_of(c)));
-  PerChunk<Target> targets;
-  for (auto c : plan->targets) {
-    std::uint8_t*& place = result.places[c];
-    if (place == nullptr && bytes != 0) place = writable_bytes(result.made[c] = make_buffer(bytes));
-    targets.push_back({place, Residence::pageable});
+  Status status = apply(*plan, span_of(lists), Writes::in_place, result);
+  if (status == Status::hung) {
+    for (auto& [chunk, buffer] : result.made) abandon(std::move(buffer));
+    status = apply(*plan, span_of(lists), Writes::staged, result);
   }
-
-  PerChunk<Source> sources;
-  sources.resize(lists.size());
-  SegmentWalker walker({lists.data(), lists.size()});
-  while (const std::size_t segment = walker.next(span_of(sources))) {
-    if (const int error = to_errno(codec_->apply(*plan, span_of(sources), span_of(targets), segment)))
-      return error;
-    for (Target& t : targets) t.data += segment;
-  }
-  return 0;
+  return to_errno(status);
 }
 
 int ErasureCode::decode(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ceph/classic.h"
+#include "plugin/ceph/chunk_buffers.hpp"
 #include "plugin/ceph/profile.hpp"
 #include "plugin/codec/codec.hpp"
 
@@ -11,7 +12,8 @@ using ::ceph::bufferlist;
 using ::ceph::ErasureCodeProfile;
 
 /// One object a placement group. Thread safe after init(). No call throws; every errno it can return is
-/// below. encode and decode never fail for a reason of the device.
+/// below. None fails for a reason of the device: should it stop answering while it writes a result in place,
+/// the buffers, made here, are given up for good and the CPU codes into new ones.
 class ErasureCode final : public ::ceph::ErasureCodeInterface {
  public:
   /// 0; -EINVAL or -ENOENT as parse_profile says.
@@ -36,13 +38,16 @@ class ErasureCode final : public ::ceph::ErasureCodeInterface {
   /// 0; -ENOMEM; -EINVAL if k chunks of the input would not fit 32 bits. An empty input gives empty chunks.
   int encode(const std::set<int>& want_to_encode, const bufferlist& in,
              std::map<int, bufferlist>* encoded) override;
-  /// 0; -ENOMEM; -EINVAL if the chunks are not k+m of equal length.
+  /// 0; -ENOMEM; -EINVAL if the chunks are not k+m of equal length. The coding chunks are overwritten where
+  /// they are, and the caller keeps them whatever happens, so no device writes them in place: they count as
+  /// pageable.
   int encode_chunks(const std::set<int>& want_to_encode, std::map<int, bufferlist>* encoded) override;
   /// 0, with *decoded holding the wanted shards; -EIO if `chunks` do not suffice; -EINVAL for a shard outside
   /// 0..k+m-1 or chunks of unequal length; -ENOMEM. chunk_size is not needed and ignored.
   int decode(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
              std::map<int, bufferlist>* decoded, int chunk_size) override;
-  /// As decode, but every shard that is not in `chunks` is computed, in place.
+  /// As decode, but every shard that is not in `chunks` is computed where it is in `decoded`. Residence as in
+  /// encode_chunks.
   int decode_chunks(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
                     std::map<int, bufferlist>* decoded) override;
   /// As decode of all data chunks. Shares the buffers of `chunks` and computes nothing if none is lost.
@@ -57,6 +62,10 @@ class ErasureCode final : public ::ceph::ErasureCodeInterface {
   bool is_shard(int shard) const { return shard >= 0 && shard < static_cast<int>(get_chunk_count()); }
 
   struct Reconstruction;
+  /// Makes the targets of `plan` out of `lists`, which are in the order of its sources and not empty.
+  /// Statuses are those of Codec::apply; hung only for Writes::in_place.
+  kernels::Status apply(const codec::Plan& plan, std::span<const bufferlist* const> lists, Writes writes,
+                        Reconstruction& result) const;
   /// Makes the chunks `wanted` that `chunks` lack, into out[chunk] where that is not null, otherwise into new
   /// buffers.
   int reconstruct(const gf::ChunkSet& wanted, const std::map<int, bufferlist>& chunks,

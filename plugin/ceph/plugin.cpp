@@ -39,6 +39,8 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
   options.deadline = node.deadline;
   options.retry_after = node.retry_after;
   options.staging_bytes = node.staging_bytes;
+  options.pinned_bytes = node.pinned_bytes;
+  options.pinned_threshold = node.pinned_threshold;
   options.log = [](const char* line) { std::fprintf(stderr, "%s\n", line); };
   kernels::cuda::configure(options);
 #endif

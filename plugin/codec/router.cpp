@@ -70,6 +70,9 @@ bool Router::admits(const Backend& backend, const Job& job) const noexcept {
 template <class Verb>
 Status Router::run(const Job& job, std::uint64_t bytes, Verb&& verb) const noexcept {
   Status last = Status::unsupported;
+  if (choice_ == BackendChoice::automatic && bytes >= threshold_bytes_ &&
+      residences(job).nearest_host == Residence::pageable)
+    kernels::want_pinned();
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if (!takes(admissions_[i], job, bytes)) continue;
     const Status status = verb(*backends_[i]);

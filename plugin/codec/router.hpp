@@ -23,7 +23,8 @@ class Router {
 
   /// Whether this router's policy gives the job to `backend` (the back end itself may still decline).
   ///   auto       the device if no chunk is pageable and the sources have threshold_bytes in all, or if any
-  ///              chunk lies on the device; then the CPU back ends in order
+  ///              chunk lies on the device; then the CPU back ends in order. A job that only its pageable
+  ///              chunks keep from the device is said to kernels::want_pinned().
   ///   gpu        the device first, whatever the residence; then as cpu
   ///   cpu        every CPU back end in order; the device never
   ///   x86        x86, or what follows it where the CPU lacks the instructions

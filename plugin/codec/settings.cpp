@@ -25,9 +25,10 @@ constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automa
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 
-constexpr std::array<std::string_view, 6> known_variables{"EC_CUDA_BACKEND",   "EC_CUDA_DEVICE",
-                                                          "EC_CUDA_THRESHOLD", "EC_CUDA_DEADLINE_MS",
-                                                          "EC_CUDA_RETRY_S",   "EC_CUDA_STAGING_BYTES"};
+constexpr std::array<std::string_view, 9> known_variables{
+    "EC_CUDA_BACKEND",      "EC_CUDA_DEVICE",           "EC_CUDA_THRESHOLD",
+    "EC_CUDA_DEADLINE_MS",  "EC_CUDA_RETRY_S",          "EC_CUDA_STAGING_BYTES",
+    "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD", "EC_CUDA_PINNED_REPORT"};
 
 std::uint64_t parse_number(const char* variable, std::string_view text, std::uint64_t lowest,
                            std::uint64_t highest, bool takes_suffix) {
@@ -86,6 +87,11 @@ NodeSettings parse_node_settings(const Environment& environment) {
       number("EC_CUDA_RETRY_S", static_cast<std::uint64_t>(s.retry_after.count()), 0, 86'400));
   s.staging_bytes =
       number("EC_CUDA_STAGING_BYTES", s.staging_bytes, std::uint64_t{1} << 20, std::uint64_t{1} << 40, true);
+  s.pinned_bytes =
+      number("EC_CUDA_PINNED_BYTES", s.pinned_bytes, std::uint64_t{2} << 20, std::uint64_t{1} << 40, true);
+  s.pinned_threshold =
+      number("EC_CUDA_PINNED_THRESHOLD", s.pinned_threshold, 4096, std::uint64_t{1} << 40, true);
+  s.pinned_report = number("EC_CUDA_PINNED_REPORT", 0, 0, 1) != 0;
   return s;
 }
 

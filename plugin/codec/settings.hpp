@@ -32,6 +32,13 @@ struct NodeSettings {
   std::chrono::seconds retry_after{60};
   /// EC_CUDA_STAGING_BYTES: bound on pinned memory for staging, 1 MiB..1 TiB.
   std::size_t staging_bytes = std::size_t{256} << 20;
+  /// EC_CUDA_PINNED_BYTES: size of the arena of libec_cuda_pinned.so, 2 MiB..1 TiB.
+  std::size_t pinned_bytes = std::size_t{1} << 30;
+  /// EC_CUDA_PINNED_THRESHOLD: bytes from which an allocation comes out of it, 4 KiB..1 TiB.
+  std::size_t pinned_threshold = std::size_t{32} << 10;
+  /// EC_CUDA_PINNED_REPORT: whether libec_cuda_pinned.so writes a line on its arena at exit and on SIGUSR2, 0
+  /// or 1.
+  bool pinned_report = false;
 };
 
 /// Reads a variable by name; null if it is not set.

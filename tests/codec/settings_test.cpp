@@ -43,6 +43,9 @@ TEST(Settings, DefaultsWithoutAnyVariable) {
   EXPECT_EQ(s.deadline, std::chrono::milliseconds(2000));
   EXPECT_EQ(s.retry_after, std::chrono::seconds(60));
   EXPECT_EQ(s.staging_bytes, 256u << 20);
+  EXPECT_EQ(s.pinned_bytes, 1u << 30);
+  EXPECT_EQ(s.pinned_threshold, 32u << 10);
+  EXPECT_FALSE(s.pinned_report);
 }
 
 TEST(Settings, BackendTakesEachName) {
@@ -90,12 +93,17 @@ TEST(Settings, SizesWithAndWithoutSuffix) {
   EXPECT_EQ(staging("1048576"), 1u << 20);
   EXPECT_EQ(staging("1M"), 1u << 20);
   EXPECT_EQ(staging("2G"), std::size_t{2} << 30);
+  EXPECT_EQ(parse({{"EC_CUDA_PINNED_BYTES", "2M"}}).pinned_bytes, 2u << 20);
+  EXPECT_EQ(parse({{"EC_CUDA_PINNED_BYTES", "1024G"}}).pinned_bytes, std::size_t{1} << 40);
+  EXPECT_EQ(parse({{"EC_CUDA_PINNED_THRESHOLD", "4K"}}).pinned_threshold, 4096u);
+  EXPECT_TRUE(parse({{"EC_CUDA_PINNED_REPORT", "1"}}).pinned_report);
+  EXPECT_FALSE(parse({{"EC_CUDA_PINNED_REPORT", "0"}}).pinned_report);
 }
 
 TEST(Settings, NumbersOutOfRangeOrMalformedAreRefusedWithTheRange) {
   struct Row {
     const char* variable;
-    const char* range;
+    std::string range;
     std::vector<std::string> wrong;
   };
   const char* suffixes = " bytes; the suffixes K, M and G multiply by powers of 1024";
@@ -106,6 +114,9 @@ TEST(Settings, NumbersOutOfRangeOrMalformedAreRefusedWithTheRange) {
       {"EC_CUDA_DEVICE", "0 to 63", {"64", "1K"}},
       {"EC_CUDA_DEADLINE_MS", "1 to 600000", {"0", "600001", "1K"}},
       {"EC_CUDA_RETRY_S", "0 to 86400", {"86401", "1K"}},
+      {"EC_CUDA_PINNED_REPORT", "0 to 1", {"2", "yes"}},
+      {"EC_CUDA_PINNED_BYTES", "2097152" + to_tib, {"0", "1M", "2097151", "1025G"}},
+      {"EC_CUDA_PINNED_THRESHOLD", "4096" + to_tib, {"0", "4095", "1025G"}},
       {"EC_CUDA_THRESHOLD", "", {"1025G", "1k", "1KB", "K", "1T", "18446744073709551615G"}},
       {"EC_CUDA_STAGING_BYTES", "", {"0", "1048575", "1023K", "1025G", "1m"}}};
   for (const Row& row : rows) {
@@ -126,6 +137,9 @@ TEST(Settings, UnknownVariablesOfOursAreNamed) {
                          "EC_CUDA_RETRY_S=1",
                          "EC_CUDA_DEADLINE_MS=1",
                          "EC_CUDA_STAGING_BYTES=1M",
+                         "EC_CUDA_PINNED_BYTES=1G",
+                         "EC_CUDA_PINNED_THRESHOLD=64K",
+                         "EC_CUDA_PINNED_REPORT=1",
                          "EC_CUD=1",
                          "XEC_CUDA_DEVIC=1",
                          nullptr};
@@ -151,7 +165,8 @@ TEST(SettingsDeathTest, AnUnknownVariableIsRefusedAtEveryCall) {
   };
   const std::string line =
       "unknown variable EC_CUDA_DEVICES; known are EC_CUDA_BACKEND, EC_CUDA_DEVICE, EC_CUDA_THRESHOLD, "
-      "EC_CUDA_DEADLINE_MS, EC_CUDA_RETRY_S, EC_CUDA_STAGING_BYTES\n";
+      "EC_CUDA_DEADLINE_MS, EC_CUDA_RETRY_S, EC_CUDA_STAGING_BYTES, EC_CUDA_PINNED_BYTES, "
+      "EC_CUDA_PINNED_THRESHOLD, EC_CUDA_PINNED_REPORT\n";
   EXPECT_EXIT(run(), testing::ExitedWithCode(7), line + line);
 }
 

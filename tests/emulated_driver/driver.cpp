@@ -289,6 +289,44 @@ EXPORTED CUresult cuMemFreeHost(void* pointer) {
   ENTER("cuMemFreeHost", true);
   return free_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+EXPORTED CUresult cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned) {
+  ENTER("cuMemHostRegister_v2", true);
+  return register_pinned(pointer, bytes) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+EXPORTED CUresult cuMemHostUnregister(void* pointer) {
+  ENTER("cuMemHostUnregister", true);
+  return unregister_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+EXPORTED CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* seen, void* pointer, unsigned) {
+  ENTER("cuMemHostGetDevicePointer_v2", true);
+  *seen = reinterpret_cast<CUdeviceptr>(pointer);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
+                                         CUdeviceptr pointer) {
+  ENTER("cuPointerGetAttributes", true);
+  const Block block = block_of(reinterpret_cast<const void*>(pointer));
+  const bool known = block.bytes != 0;
+  for (unsigned i = 0; i < count; ++i) switch (attributes[i]) {
+      case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *static_cast<unsigned*>(values[i]) = !known            ? 0
+                                             : block.on_device ? CU_MEMORYTYPE_DEVICE
+                                                               : CU_MEMORYTYPE_HOST;
+        break;
+      case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        *static_cast<CUdeviceptr*>(values[i]) = known ? pointer : 0;
+        break;
+      case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *static_cast<CUdeviceptr*>(values[i]) = reinterpret_cast<CUdeviceptr>(block.start);
+        break;
+      case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *static_cast<std::size_t*>(values[i]) = block.bytes;
+        break;
+      default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+  return CUDA_SUCCESS;
+}
 EXPORTED CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
   ENTER("cuMemcpyHtoD_v2", true);
   std::memcpy(view(reinterpret_cast<void*>(to)), from, bytes);

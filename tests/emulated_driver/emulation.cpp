@@ -100,6 +100,23 @@ Work work_of(const Launch& l) {
   return {a.blob, a.sources, a.targets, a.accumulate != 0};
 }
 
+/// Whether the device can reach all bytes of every chunk, as it can those of page-locked memory and its own.
+bool all_reachable(const Work& work, std::uint64_t bytes) {
+  for (unsigned i = 0; bytes != 0 && i < work.sources + work.targets; ++i) {
+    const std::uint8_t* chunk = work.chunk(i);
+    const Block block = block_of(chunk);
+    if (block.bytes == 0 || bytes > block.bytes - static_cast<std::size_t>(chunk - block.start)) return false;
+  }
+  return true;
+}
+
+/// Of every chunk, as far as the launch codes it.
+std::uint64_t bytes_of(const Launch& l) {
+  if (l.kernel->kind == Kernel::Kind::table) return args_of<TableArgs>(l).bytes;
+  if (l.kernel->kind == Kernel::Kind::bits) return args_of<BitArgs>(l).tiles * bit_shape(l).tile_bytes();
+  return args_of<TileArgs>(l).bytes;
+}
+
 bool addresses_divide(const Work& work, std::uintptr_t by) {
   for (unsigned i = 0; i < work.sources + work.targets; ++i)
     if (reinterpret_cast<std::uintptr_t>(work.chunk(i)) % by != 0) return false;
@@ -161,12 +178,12 @@ void run_tile(const Launch& l) {
 
 void run_bits(const Launch& l) {
   const auto& a = args_of<BitArgs>(l);
-  for (unsigned row = 0; row < a.targets; ++row) work_of(l).code(row, 0, a.tiles * bit_shape(l).tile_bytes());
+  for (unsigned row = 0; row < a.targets; ++row) work_of(l).code(row, 0, bytes_of(l));
 }
 
 void run_table(const Launch& l) {
   const Work work = work_of(l);
-  for (unsigned row = 0; row < work.targets; ++row) work.code(row, 0, args_of<TableArgs>(l).bytes);
+  for (unsigned row = 0; row < work.targets; ++row) work.code(row, 0, bytes_of(l));
 }
 
 }  // namespace
@@ -192,6 +209,8 @@ CUresult check(const Launch& l) {
   if (l.grid_x == 0 || l.grid_y == 0 || l.block_x == 0 || l.block_y == 0) return CUDA_ERROR_INVALID_VALUE;
   if (l.block_x * l.block_y > most_threads || l.grid_y > most_grid_y || l.shared_bytes > most_shared_bytes)
     return CUDA_ERROR_INVALID_VALUE;
+  if (l.kernel->kind != Kernel::Kind::sum && !all_reachable(work_of(l), bytes_of(l)))
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
   switch (l.kernel->kind) {
     case Kernel::Kind::tile:
       return check_tile(l);

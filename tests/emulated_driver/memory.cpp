@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -19,6 +18,7 @@ struct DeviceBlock {
 
 std::mutex mutex;
 std::map<void*, std::size_t> pinned;
+std::map<void*, std::size_t> registered;
 std::map<std::uint8_t*, DeviceBlock> device;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
@@ -26,16 +26,21 @@ std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * 
 }  // namespace
 
 void* allocate_pinned(std::size_t bytes) {
-  void* p = std::aligned_alloc(page, whole_pages(bytes));
+  // Not from the program's allocator: the driver's own memory must not come out of an arena that it has
+  // locked.
+  void* p = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
   std::lock_guard lock(mutex);
-  if (p != nullptr) pinned[p] = bytes;
+  pinned[p] = bytes;
   return p;
 }
 
 bool free_pinned(void* p) {
   std::lock_guard lock(mutex);
-  if (pinned.erase(p) == 0) return false;
-  std::free(p);
+  const auto at = pinned.find(p);
+  if (at == pinned.end()) return false;
+  munmap(p, whole_pages(at->second));
+  pinned.erase(at);
   return true;
 }
 
@@ -73,6 +78,35 @@ std::uint8_t* view(const void* p) {
   if (at == device.begin()) return bytes;
   --at;
   return bytes < at->first + at->second.bytes ? at->second.view + (bytes - at->first) : bytes;
+}
+
+bool register_pinned(void* p, std::size_t bytes) {
+  if (block_of(p).bytes != 0) return false;
+  std::lock_guard lock(mutex);
+  registered[p] = bytes;
+  return true;
+}
+
+bool unregister_pinned(void* p) {
+  std::lock_guard lock(mutex);
+  return registered.erase(p) != 0;
+}
+
+Block block_of(const void* p) {
+  const auto* bytes = static_cast<const std::uint8_t*>(p);
+  std::lock_guard lock(mutex);
+  if (auto at = device.upper_bound(const_cast<std::uint8_t*>(bytes)); at != device.begin()) {
+    --at;
+    if (bytes < at->first + at->second.bytes) return {at->first, at->second.bytes, true};
+  }
+  for (const auto* blocks : {&pinned, &registered}) {
+    auto at = blocks->upper_bound(const_cast<std::uint8_t*>(bytes));
+    if (at == blocks->begin()) continue;
+    --at;
+    const auto* start = static_cast<const std::uint8_t*>(at->first);
+    if (bytes < start + at->second) return {start, at->second, false};
+  }
+  return {nullptr, 0, false};
 }
 
 std::size_t pinned_bytes() {

@@ -14,6 +14,16 @@ std::uint8_t* allocate_device(std::size_t bytes);
 bool free_device(std::uint8_t* p);
 /// The accessible address of device memory; any other pointer as it is.
 std::uint8_t* view(const void* p);
+/// Page-locks ordinary memory of the program; false if some of it is locked already.
+bool register_pinned(void* p, std::size_t bytes);
+bool unregister_pinned(void* p);
+/// What kind of block holds p, and where it begins; bytes are 0 for an address that the device does not know.
+struct Block {
+  const std::uint8_t* start;
+  std::size_t bytes;
+  bool on_device;
+};
+Block block_of(const void* p);
 std::size_t pinned_bytes();
 std::size_t device_bytes();
 

@@ -1,0 +1,154 @@
+// libec_cuda_pinned.so: the allocator's functions that the arena answers, in front of those that were there.
+//
+// Which ones, and why: Ceph takes every buffer of two pages or more from posix_memalign, whatever alignment
+// it needs, and gives it back with free. Memory from malloc and operator new is no chunk of anybody's, so
+// those functions are left alone and cost nothing; what they returned still comes through free and realloc
+// here. operator delete of the C library's kind ends in free too; tcmalloc's does not, and never sees a block
+// of ours, because its operator new made what it deletes.
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "ec_cuda_pinned.h"
+#include "plugin/pinned/arena.hpp"
+#include "plugin/pinned/next.hpp"
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+namespace ec::pinned {
+namespace {
+
+constinit Arena arena;
+
+constinit Next<int(void**, std::size_t, std::size_t)> next_posix_memalign("posix_memalign");
+constinit Next<void*(std::size_t, std::size_t)> next_aligned_alloc("aligned_alloc");
+constinit Next<void*(std::size_t, std::size_t)> next_memalign("memalign");
+constinit Next<void(void*)> next_free("free");
+constinit Next<void*(void*, std::size_t)> next_realloc("realloc");
+constinit Next<std::size_t(void*)> next_malloc_usable_size("malloc_usable_size");
+
+void* out_of_memory() {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+/// realloc of a block of the arena.
+void* move_block(void* p, std::size_t held, std::size_t bytes) {
+  if (arena.is_inherited()) return out_of_memory();  // its bytes are the parent's
+  if (bytes <= held && bytes > held / 2) {
+    arena.shrink(p, bytes);
+    return p;
+  }
+  void* moved = arena.allocate(Region::page_bytes, bytes);
+  if (moved == nullptr) moved = std::malloc(bytes);
+  if (moved == nullptr) return nullptr;
+  std::memcpy(moved, p, std::min(held, bytes));
+  arena.release(p);
+  return moved;
+}
+
+/// One line with write(2), which a signal handler may call; snprintf allocates nothing for these formats.
+void report(const char* when) {
+  const ec_cuda_pinned_stats s = arena.statistics();
+  char line[256];
+  const int length = std::snprintf(
+      line, sizeof line,
+      "ec_cuda_pinned: pid %d, %s: arena %llu, used %llu, peak %llu bytes; %llu allocated, %llu released, "
+      "%llu refused\n",
+      static_cast<int>(getpid()), when, static_cast<unsigned long long>(s.arena_bytes),
+      static_cast<unsigned long long>(s.used_bytes), static_cast<unsigned long long>(s.peak_bytes),
+      static_cast<unsigned long long>(s.allocated), static_cast<unsigned long long>(s.released),
+      static_cast<unsigned long long>(s.refused));
+  if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) return;
+}
+
+bool reports_wanted() {
+  const char* text = std::getenv("EC_CUDA_PINNED_REPORT");
+  return text != nullptr && std::strcmp(text, "1") == 0;
+}
+
+__attribute__((constructor)) void load() {
+  arena.watch_forks();
+  struct sigaction there {};
+  if (!reports_wanted() || sigaction(SIGUSR2, nullptr, &there) != 0 || there.sa_handler != SIG_DFL) return;
+  struct sigaction ours {};
+  ours.sa_handler = [](int) {
+    const int error = errno;
+    report("asked");
+    errno = error;
+  };
+  ours.sa_flags = SA_RESTART;
+  sigaction(SIGUSR2, &ours, nullptr);
+}
+
+__attribute__((destructor)) void unload() {
+  if (arena.statistics().arena_bytes != 0 && reports_wanted()) report("at exit");
+}
+
+}  // namespace
+}  // namespace ec::pinned
+
+using namespace ec::pinned;  // NOLINT: the C functions below are all the rest of this file
+
+EXPORTED int ec_cuda_pinned_start(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* lock,
+                                  void* context) {
+  return arena.start(bytes, threshold, lock, context);
+}
+
+EXPORTED void ec_cuda_pinned_statistics(ec_cuda_pinned_stats* stats) { *stats = arena.statistics(); }
+
+EXPORTED int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) noexcept {
+  if (std::has_single_bit(alignment) && alignment >= sizeof(void*))
+    if (void* p = arena.allocate(alignment, bytes)) {
+      *out = p;
+      return 0;
+    }
+  auto* next = next_posix_memalign.get();
+  return next == nullptr ? ENOMEM : next(out, alignment, bytes);
+}
+
+EXPORTED void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
+  if (std::has_single_bit(alignment))
+    if (void* p = arena.allocate(alignment, bytes)) return p;
+  auto* next = next_aligned_alloc.get();
+  return next == nullptr ? out_of_memory() : next(alignment, bytes);
+}
+
+EXPORTED void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
+  if (std::has_single_bit(alignment))
+    if (void* p = arena.allocate(alignment, bytes)) return p;
+  auto* next = next_memalign.get();
+  return next == nullptr ? out_of_memory() : next(alignment, bytes);
+}
+
+// What is in the arena and no block of it, freed twice for example, is left to the next allocator's own
+// complaint.
+EXPORTED void free(void* p) noexcept {
+  if (arena.owns(p) && arena.release(p)) return;
+  if (auto* next = next_free.get()) next(p);
+}
+
+EXPORTED void* realloc(void* p, std::size_t bytes) noexcept {
+  if (arena.owns(p))
+    if (const std::size_t held = arena.size_of(p)) {
+      if (bytes != 0) return move_block(p, held, bytes);
+      arena.release(p);
+      return nullptr;
+    }
+  auto* next = next_realloc.get();
+  return next == nullptr ? out_of_memory() : next(p, bytes);
+}
+
+EXPORTED std::size_t malloc_usable_size(void* p) noexcept {
+  if (arena.owns(p))
+    if (const std::size_t held = arena.size_of(p)) return held;
+  auto* next = next_malloc_usable_size.get();
+  return next == nullptr ? 0 : next(p);
+}
