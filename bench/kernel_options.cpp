@@ -123,6 +123,7 @@ KernelOptions parse_kernel_options(const std::vector<std::string>& arguments) {
   o.json_file = value("json");
   o.total_bytes = number("total", value("total"), 1 << 20, std::size_t{32} << 30);
   o.runs = static_cast<unsigned>(number("runs", value("runs"), 3, 1000));
+  const auto lost = lost_of(value("lost"));
   const std::size_t stripes = number("stripes", value("stripes"), 1, 1 << 20);
   if (value("shapes").empty() && value("ops").empty() && value("chunk").empty() && stripes == 1) {
     o.cases = documented_cases(o.total_bytes);
@@ -139,7 +140,6 @@ KernelOptions parse_kernel_options(const std::vector<std::string>& arguments) {
       throw UsageError(fmt::format("--chunk {}: must be a multiple of {}", c, xor_tile));
   }
   if (chunks.empty()) chunks = {0};
-  const auto lost = lost_of(value("lost"));
   for (const auto& op : ops) {
     if (op != "encode" && op != "decode")
       throw UsageError(fmt::format("--ops {}: must be encode or decode", op));
