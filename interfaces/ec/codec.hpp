@@ -100,8 +100,9 @@ struct Source {
 ///
 /// Chunks in host memory are always coded, by the CPU when the GPU cannot. A call with a chunk in device
 /// memory needs the device; the first one waits while the device comes up (a fraction of a second). CUDA does
-/// not survive fork(): in a child, device memory gets no_device. Calls work on streams of their own, which
-/// wait for no other: what the caller's streams do with pinned and device chunks must be complete.
+/// not survive fork(): in a child, device memory gets no_device. Calls wait for
+/// the device's default stream and for no other: what other streams do with pinned and device chunks must be
+/// complete.
 ///
 /// Errors of every call: invalid_argument and out_of_memory, before anything is written. With chunks in
 /// device memory also no_device, busy, device_fault; with those or pinned ones device_hung. After busy,

@@ -71,8 +71,8 @@ ECCODER_EXPORT unsigned ec_codec_m(const ec_codec* codec);
  * nothing to do. Within a stripe a target overlaps no other chunk (checked); nor may it overlap a chunk of
  * another stripe of the call (not checked). Sources may be one and the same memory. A call with a chunk in
  * device memory needs the device; the first one waits while the device comes up. In a child of fork() there
- * is none. Calls work on streams of their own, which wait for no other: what the caller's streams do with
- * pinned and device chunks must be complete. */
+ * is none. Calls wait for the device's default stream and for no other: what other streams do with pinned and
+ * device chunks must be complete. */
 
 /* Makes the coding chunks. data: stripes x k; coding: stripes x m. */
 ECCODER_EXPORT int ec_encode(const ec_codec* codec, size_t stripes, const ec_source* data,

@@ -139,7 +139,9 @@ std::string Device::make_lanes() {
   pool_ = std::make_unique<PinnedPool>(*driver_, options_.staging_bytes);
   for (unsigned i = 0; i < lane_count; ++i) {
     CUstream stream = nullptr;
-    if (const auto r = driver_->stream_create(&stream, CU_STREAM_NON_BLOCKING); r != CUDA_SUCCESS)
+    // In order with the default stream, on which a program's plain copies into device memory may still be
+    // under way when they return.
+    if (const auto r = driver_->stream_create(&stream, CU_STREAM_DEFAULT); r != CUDA_SUCCESS)
       return failed("cuStreamCreate", r);
     free_lanes_.push_back({stream, 0});
   }

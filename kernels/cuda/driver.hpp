@@ -31,6 +31,7 @@ namespace ec::kernels::cuda {
   X(stream_create, cuStreamCreate, PFN_cuStreamCreate_v2000)                                 \
   X(stream_destroy, cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000)                           \
   X(stream_query, cuStreamQuery, PFN_cuStreamQuery_v2000)                                    \
+  X(stream_synchronize, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)                  \
   X(stream_is_capturing, cuStreamIsCapturing, PFN_cuStreamIsCapturing_v10000)                \
   X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                                    \
   X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)                              \

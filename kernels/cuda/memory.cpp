@@ -87,8 +87,10 @@ bool Buffer::upload(std::size_t offset, const std::uint8_t* from, std::size_t by
     return true;
   }
   Device::Scope scope(*device_);
-  return device_->driver().memcpy_htod(reinterpret_cast<CUdeviceptr>(data_ + offset), from, bytes) ==
-         CUDA_SUCCESS;
+  const Driver& driver = device_->driver();
+  // The copy returns when the driver has taken the bytes, which is before they are there.
+  return driver.memcpy_htod(reinterpret_cast<CUdeviceptr>(data_ + offset), from, bytes) == CUDA_SUCCESS &&
+         driver.stream_synchronize(nullptr) == CUDA_SUCCESS;
 }
 
 bool Buffer::download(std::size_t offset, std::uint8_t* to, std::size_t bytes) const {

@@ -226,6 +226,10 @@ EXPORTED CUresult cuStreamQuery(CUstream) {
   ENTER("cuStreamQuery", true);
   return state().hung.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
+EXPORTED CUresult cuStreamSynchronize(CUstream) {
+  ENTER("cuStreamSynchronize", true);
+  return CUDA_SUCCESS;
+}
 EXPORTED CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
   ENTER("cuStreamIsCapturing", true);
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
