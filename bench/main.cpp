@@ -1,5 +1,6 @@
 // ec_bench SUBCOMMAND: measures the code directly (codec), the CPU path against the memory limit (cpu), the
-// device kernels against the device's memory (kernels), and behind Ceph's interface (ceph).
+// device kernels against the device's memory (kernels), calls against the link (host), and behind Ceph's
+// interface (ceph).
 // The latter is a program of its own beside this one, because this one links ISA-L: a plugin that it loaded
 // would run that copy instead of the one it carries.
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "bench/codec_road.hpp"
 #include "bench/cpu.hpp"
 #ifdef EC_WITH_CUDA
+#include "bench/host.hpp"
 #include "bench/kernels.hpp"
 #endif
 #include "bench/run.hpp"
@@ -18,7 +20,7 @@
 namespace {
 
 #ifdef EC_WITH_CUDA
-constexpr const char* names = "codec, cpu, kernels, ceph";
+constexpr const char* names = "codec, cpu, kernels, host, ceph";
 #else
 constexpr const char* names = "codec, cpu, ceph";
 #endif
@@ -42,6 +44,7 @@ int main(int argc, char** argv) {
   if (name == "cpu") return ec::bench::run_cpu({argv + 2, argv + argc});
 #ifdef EC_WITH_CUDA
   if (name == "kernels") return ec::bench::run_kernels({argv + 2, argv + argc});
+  if (name == "host") return ec::bench::run_host({argv + 2, argv + argc});
 #endif
   if (name == "ceph") return become_ceph_bench(argv + 1);
   if (name == "--help") {

@@ -22,17 +22,6 @@ UsageError refuse(const std::string& option, std::string_view value, const std::
   return UsageError(fmt::format("--{} {}: must be {}", option, value, allowed));
 }
 
-std::vector<std::string> split(const std::string& option, const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    parts.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-    if (parts.back().empty()) throw refuse(option, text, "a list without empty entries, separated by commas");
-  }
-  return parts;
-}
-
 std::optional<std::size_t> parse_number(std::string_view text, bool takes_suffix) {
   std::size_t value = 0;
   const char* end = text.data() + text.size();
@@ -44,8 +33,21 @@ std::optional<std::size_t> parse_number(std::string_view text, bool takes_suffix
   return value << shift;
 }
 
-std::size_t number(const std::string& option, const std::string& text, std::size_t lowest,
-                   std::size_t highest, bool takes_suffix = false) {
+}  // namespace
+
+std::vector<std::string> split_list(const std::string& option, const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    parts.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+    if (parts.back().empty()) throw refuse(option, text, "a list without empty entries, separated by commas");
+  }
+  return parts;
+}
+
+std::size_t parse_whole(const std::string& option, const std::string& text, std::size_t lowest,
+                        std::size_t highest, bool takes_suffix) {
   const auto value = parse_number(text, takes_suffix);
   if (!value || *value < lowest || *value > highest)
     throw refuse(option, text,
@@ -63,6 +65,8 @@ std::pair<unsigned, unsigned> parse_shape(const std::string& text) {
                  fmt::format("K+M with K and M at least 1 and at most {} in all, as 4+2", gf::max_chunks));
   return {static_cast<unsigned>(*k), static_cast<unsigned>(*m)};
 }
+
+namespace {
 
 std::string one_of(const std::string& option, const std::string& text,
                    const std::vector<std::string>& allowed) {
@@ -123,9 +127,9 @@ Options parse_options(const Subcommand& sub, const std::vector<std::string>& arg
   o.help_text = fmt::format("{}", (std::ostringstream() << known).str());
   const auto text = [&](const std::string& option) { return given[option].as<std::string>(); };
   const auto each = [&](const std::string& option, auto&& take) {
-    for (const auto& part : split(option, text(option))) take(part);
+    for (const auto& part : split_list(option, text(option))) take(part);
   };
-  o.contestants = split(sub.contestants_option, text(sub.contestants_option));
+  o.contestants = split_list(sub.contestants_option, text(sub.contestants_option));
   each("ops", [&](const auto& part) { o.ops.push_back(one_of("ops", part, sub.ops)); });
   each("techniques", [&](const auto& part) {
     const auto technique = gf::parse_technique(part);
@@ -133,23 +137,24 @@ Options parse_options(const Subcommand& sub, const std::vector<std::string>& arg
     o.techniques.push_back(*technique);
   });
   each("shapes", [&](const auto& part) { o.shapes.push_back(parse_shape(part)); });
-  each("sizes", [&](const auto& part) { o.sizes.push_back(number("sizes", part, 1, largest_size, true)); });
+  each("sizes",
+       [&](const auto& part) { o.sizes.push_back(parse_whole("sizes", part, 1, largest_size, true)); });
   if (!text("erasures").empty())
     each("erasures", [&](const auto& part) {
-      o.erasures.push_back(static_cast<unsigned>(number("erasures", part, 1, gf::max_chunks)));
+      o.erasures.push_back(static_cast<unsigned>(parse_whole("erasures", part, 1, gf::max_chunks)));
     });
   each("threads", [&](const auto& part) {
-    o.threads.push_back(static_cast<unsigned>(number("threads", part, 1, 1024)));
+    o.threads.push_back(static_cast<unsigned>(parse_whole("threads", part, 1, 1024)));
   });
   each("cache", [&](const auto& part) {
     o.cold.push_back(one_of("cache", part, {"warm", "cold"}) == "cold");
   });
   o.cold_bytes = text("cold-bytes").empty()
                      ? default_cold_bytes()
-                     : number("cold-bytes", text("cold-bytes"), 1, std::size_t{1} << 40, true);
-  o.pieces = static_cast<unsigned>(number("pieces", text("pieces"), 1, 4096));
-  o.pace.rounds = static_cast<unsigned>(number("rounds", text("rounds"), 1, 100'000));
-  o.pace.sample_seconds = 1e-3 * static_cast<double>(number("sample-ms", text("sample-ms"), 0, 600'000));
+                     : parse_whole("cold-bytes", text("cold-bytes"), 1, std::size_t{1} << 40, true);
+  o.pieces = static_cast<unsigned>(parse_whole("pieces", text("pieces"), 1, 4096));
+  o.pace.rounds = static_cast<unsigned>(parse_whole("rounds", text("rounds"), 1, 100'000));
+  o.pace.sample_seconds = 1e-3 * static_cast<double>(parse_whole("sample-ms", text("sample-ms"), 0, 600'000));
   o.pace.clock = one_of("clock", text("clock"), {"wall", "cpu"}) == "cpu" ? ClockKind::cpu : ClockKind::wall;
   o.json_file = text("json");
   return o;

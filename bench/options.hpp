@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/contestant.hpp"
@@ -16,6 +17,15 @@ class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// The values of options, for command lines of their own; each throws UsageError.
+/// Parts between commas, none of them empty.
+std::vector<std::string> split_list(const std::string& option, const std::string& text);
+/// takes_suffix: K, M and G multiply by powers of 1024.
+std::size_t parse_whole(const std::string& option, const std::string& text, std::size_t lowest,
+                        std::size_t highest, bool takes_suffix = false);
+/// K+M of --shapes.
+std::pair<unsigned, unsigned> parse_shape(const std::string& text);
 
 /// What a sub-command accepts where they differ.
 struct Subcommand {

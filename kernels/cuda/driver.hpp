@@ -51,6 +51,7 @@ namespace ec::kernels::cuda {
   X(memcpy_htod, cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                                    \
   X(memcpy_dtoh, cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)                                    \
   X(memcpy_htod_async, cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                    \
+  X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                    \
   X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)                    \
   X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
 

@@ -346,6 +346,11 @@ EXPORTED CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::si
   std::memcpy(view(reinterpret_cast<void*>(to)), from, bytes);
   return CUDA_SUCCESS;
 }
+EXPORTED CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  ENTER("cuMemcpyDtoHAsync_v2", true);
+  std::memcpy(to, view(reinterpret_cast<void*>(from)), bytes);
+  return CUDA_SUCCESS;
+}
 EXPORTED CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
   ENTER("cuMemcpyDtoDAsync_v2", true);
   std::memmove(view(reinterpret_cast<void*>(to)), view(reinterpret_cast<void*>(from)), bytes);

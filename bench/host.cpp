@@ -1,0 +1,108 @@
+#include "bench/host.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <stdexcept>
+
+#include "bench/host_measure.hpp"
+#include "bench/host_options.hpp"
+#include "bench/host_report.hpp"
+#include "bench/options.hpp"
+#include "bench/report.hpp"
+#include "bench/run.hpp"
+#include "plugin/codec/settings.hpp"
+
+namespace ec::bench {
+namespace {
+
+using kernels::cuda::Device;
+
+/// By the settings of this node, as a daemon's.
+std::shared_ptr<Device> bring_up_device() {
+  const auto& node = codec::node_settings();
+  kernels::cuda::Options options;
+  options.device = node.device;
+  options.deadline = node.deadline;
+  options.retry_after = node.retry_after;
+  options.staging_bytes = node.staging_bytes;
+  options.log = [](const char* line) { fmt::print(stderr, "{}\n", line); };
+  kernels::cuda::configure(options);
+  std::string why;
+  auto device = kernels::cuda::DeviceSlot::instance().acquire_waiting(&why);
+  if (!device) throw std::runtime_error("sub-command host measures a device, and there is none: " + why);
+  return device;
+}
+
+Header header_of(const HostOptions& o, const Device& device, const std::vector<std::string>& arguments) {
+  const auto& info = device.info();
+  return make_header(
+      "none", fmt::format("ec_bench host {}", fmt::join(arguments, " ")),
+      {{"gpu", fmt::format("{}, compute capability {}.{}, {} multiprocessors", info.name, info.compute_major,
+                           info.compute_minor, info.multiprocessors)},
+       {"cores", fmt::format("{}", all_cores())},
+       {"calls", o.cold_bytes == 0 ? "a thread codes one stripe over and over"
+                                   : fmt::format("go round {} MiB of sources, at least", o.cold_bytes >> 20)},
+       {"link", fmt::format("transfers of {} MiB in both directions", o.link_bytes >> 20)}});
+}
+
+/// Found before anything is measured.
+std::ofstream open_json(const std::string& file) {
+  std::ofstream json;
+  if (file.empty()) return json;
+  json.open(file);
+  if (!json) throw UsageError(fmt::format("--json {}: must be a file that can be written", file));
+  return json;
+}
+
+int run(const HostOptions& o, const std::vector<std::string>& arguments) {
+  std::ofstream json = open_json(o.json_file);
+  const auto device = bring_up_device();
+  Device::Scope scope(*device);
+  require(device->driver(), scope.result(), "cuCtxPushCurrent");
+  const Header header = header_of(o, *device, arguments);
+  fmt::print("{}\n{}   (GB/s = 1e9 bytes of source a second)\n", header_text(header), host_table_head());
+  std::fflush(stdout);
+  HostBench bench(o, device);
+  std::vector<HostRow> rows;
+  std::vector<HostRow> router_grid;
+  for (const HostCase& c : o.cases)
+    for (HostRow& row : bench.measure(c)) {
+      fmt::print("{}\n", host_table_row(row));
+      std::fflush(stdout);
+      if (c.judges_router) router_grid.push_back(row);
+      rows.push_back(std::move(row));
+    }
+  for (const auto& what : bench.left_out()) fmt::print("left out, see --largest-bytes: {}\n", what);
+  const auto worth = router_worth(router_grid);
+  if (worth) fmt::print("{}\n", worth_line(*worth));
+  if (json.is_open()) {
+    nlohmann::json report;
+    for (const auto& [key, value] : header) report["header"][key] = value;
+    report["rows"] = nlohmann::json::array();
+    for (const HostRow& row : rows) report["rows"].push_back(to_json(row));
+    report["ceilings"] = bench.ceilings();
+    report["left_out"] = bench.left_out();
+    if (worth)
+      report["router"] = {{"points", worth->points}, {"median", worth->median}, {"worst", worth->worst}};
+    json << report.dump(1) << '\n';
+    if (!json.flush()) throw std::runtime_error("cannot write " + o.json_file);
+  }
+  return std::ranges::all_of(rows, &HostRow::verified) ? 0 : 1;
+}
+
+}  // namespace
+
+int run_host(const std::vector<std::string>& arguments) {
+  return exit_status_of([&] {
+    const HostOptions options = parse_host_options(arguments);
+    if (options.help.empty()) return run(options, arguments);
+    fmt::print("{}", options.help);
+    return 0;
+  });
+}
+
+}  // namespace ec::bench

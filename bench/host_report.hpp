@@ -1,0 +1,55 @@
+// What `ec_bench host` says: its rows, as a table and as JSON, and the router's worth.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ec::bench {
+
+/// What one entrant did in one case. Figures are medians over the rounds; 0 if not verified.
+struct HostRow {
+  std::string op;
+  unsigned k = 0;
+  unsigned m = 0;
+  std::size_t chunk_bytes = 0;
+  std::string residence;
+  unsigned threads = 1;
+  unsigned gpus = 1;     ///< that calls may be given to
+  std::string backend;   ///< forced, or auto
+  std::string chosen{};  ///< the back end that ran, by the codec's counters
+  double source_gbps = 0;
+  double ceiling_gbps = 0;  ///< source GB/s of the link; of a device copy for chunks on the device
+  double call_us = 0;
+  double cpu_s_per_gb = 0;                    ///< of the host, for each GB of source
+  std::optional<double> isal_cpu_s_per_gb{};  ///< of ISA-L in the same case and as many threads
+  bool verified = false;
+  double noise = 0;  ///< of the calls' times, percent
+
+  double ratio_ceiling() const { return ceiling_gbps > 0 ? source_gbps / ceiling_gbps : 0; }
+};
+
+std::string host_table_head();
+std::string host_table_row(const HostRow& row);
+nlohmann::json to_json(const HostRow& row);
+
+/// Fills isal_cpu_s_per_gb of the rows of one case.
+void set_isal_cpu(std::vector<HostRow>& rows);
+
+/// Time of `auto` over that of the best forced back end, at every point where both were measured. The best
+/// one is picked after the fact, so that noise alone puts the ratio above 1.
+struct RouterWorth {
+  std::size_t points = 0;
+  double median = 0;
+  double worst = 0;
+  HostRow at_worst;           ///< that of auto
+  std::string best_at_worst;  ///< the back end that was faster
+};
+
+/// Nothing if there is no such point.
+std::optional<RouterWorth> router_worth(const std::vector<HostRow>& rows);
+std::string worth_line(const RouterWorth& worth);
+
+}  // namespace ec::bench

@@ -1,0 +1,105 @@
+"""Runs `ec_bench host` on few bytes, with whatever device there is, and checks report, refusals and the plot.
+
+ec_bench_host_test.py EC_BENCH PLOT.PY
+"""
+import copy
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+KEYS = {"op", "k", "m", "chunk_bytes", "residence", "threads", "gpus", "backend", "chosen", "source_gbps",
+        "ceiling_gbps", "ratio_ceiling", "call_us", "cpu_s_per_gb", "isal_cpu_s_per_gb", "verified", "noise"}
+SMALL = ["host", "--shapes", "4+2", "--rounds", "3", "--sample-ms", "0", "--case-ms", "0", "--link-bytes", "1M"]
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"FAILED: {what}")
+
+
+def run(*command, **environment):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    return done.returncode, done.stdout, done.stdout + done.stderr
+
+
+def check_rows(rows):
+    for row in rows:
+        check(set(row) == KEYS, f"row keys {sorted(row)}")
+        check(row["verified"] is True and row["gpus"] == 1, f"{row}")
+        check(all(row[figure] > 0 for figure in ("source_gbps", "ceiling_gbps", "ratio_ceiling", "call_us",
+                                                 "cpu_s_per_gb")), f"a figure is missing: {row}")
+        gbps = 1e-3 * row["threads"] * row["k"] * row["chunk_bytes"] / row["call_us"]
+        check(abs(gbps / row["source_gbps"] - 1) < 1e-6, f"GB/s are not those of the calls: {row}")
+        check((row["isal_cpu_s_per_gb"] is None) == (row["residence"] == "device"), f"ISA-L's CPU time: {row}")
+        if row["backend"] == "isal":
+            check(row["isal_cpu_s_per_gb"] == row["cpu_s_per_gb"], f"ISA-L against itself: {row}")
+        # x86 gives way to isal where the CPU lacks the instructions.
+        allowed = {"auto": ("cuda", "x86", "isal"), "x86": ("x86", "isal")}.get(row["backend"], (row["backend"],))
+        check(row["chosen"] in allowed, f"another back end ran: {row}")
+    names = [tuple(row[key] for key in ("op", "k", "m", "chunk_bytes", "residence", "threads", "backend")) for row in rows]
+    check(len(names) == len(set(names)), "a row is there twice")
+
+
+def check_report(bench, plot, folder):
+    file = os.path.join(folder, "report.json")
+    status, out, text = run(bench, *SMALL, "--chunks", "4K,16K", "--threads", "1,2", "--json", file)
+    check(status == 0, f"exit status {status}: {text}")
+    with open(file, encoding="utf-8") as f:
+        report = json.load(f)
+    rows = report["rows"]
+    check_rows(rows)
+    cores = {row["threads"] for row in rows if row["backend"] == "isal" and row["op"] == "decode-m"}
+    # Two sizes: pinned encode and 2 decodes of 4 back ends, pageable encode of the same, 3 ops on the device of 2.
+    check(len(rows) == 2 * (2 * (3 * 4 + 4 + 3 * 2) + 3 * (len(cores) - 2)), f"{len(rows)} rows")
+    check(cores == {1, 2, len(os.sched_getaffinity(0))}, f"ISA-L on {cores} threads")
+    check({row["residence"] for row in rows} == {"pageable", "pinned", "device"}, "residences")
+    check(report["router"]["points"] == 8 and "median" in out and "worst" in out, f"router: {report['router']}")
+    check(len(report["ceilings"]) > 0 and report["left_out"] == [], "ceilings")
+    status, _, text = run(sys.executable, plot, file, folder)
+    svg = os.path.join(folder, "host-chunk-size.svg")
+    check(status == 0 and os.path.getsize(svg) > 1000, f"plot: {status} {text}")
+    check_crossing(plot, report, folder)
+
+
+def check_crossing(plot, report, folder):
+    """The GPU passes one line, half way between two sizes; no other."""
+    report = copy.deepcopy(report)
+    for row in report["rows"]:
+        small = row["chunk_bytes"] == 4096
+        row["source_gbps"] = {"cuda": 10 if small else 30, "x86": 20, "isal": 40}.get(row["backend"], 1)
+    file = os.path.join(folder, "made-up.json")
+    with open(file, "w", encoding="utf-8") as f:
+        json.dump(report, f)
+    status, _, text = run(sys.executable, plot, file, folder)
+    check(status == 0, f"plot: {status} {text}")
+    with open(os.path.join(folder, "host-chunk-size.svg"), encoding="utf-8") as f:
+        svg = f.read()
+    check(svg.count("<circle") == 1 and "above CPU (x86), 1 thread from 8 KiB on" in svg, "the crossing in the plot")
+
+
+def main():
+    bench, plot = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        check_report(bench, plot, folder)
+        nowhere = os.path.join(folder, "no", "report.json")
+        status, out, text = run(bench, *SMALL, "--json", nowhere)
+        check(status == 2 and nowhere in text and out == "", f"an unwritable report: {status} {text}")
+
+    status, out, text = run(bench, *SMALL, "--sections", "pinned", "--chunks", "4K", "--ops", "encode", "--threads", "1,2",
+                            "--largest-bytes", "30000", "--backends", "cuda,isal")
+    check(status == 0 and "left out" in text and "2 threads" in text, f"too large: {status} {text}")
+    # Sixteen stripes are gone round by two threads.
+    status, out, text = run(bench, *SMALL, "--sections", "pinned", "--chunks", "4K", "--threads", "2", "--cold-bytes", "256K")
+    check(status == 0, f"cold: {status} {text}")
+    status, out, text = run(bench, *SMALL, "--sections", "device", "--chunks", "4K", EC_CUDA_DEVICE="63")
+    check(status == 1 and "device" in text and "63" in text and out == "", f"no device: {status} {text}")
+    for option, value in (("--sections", "none"), ("--backends", "gpu"), ("--chunks", "100"), ("--ops", "update"),
+                          ("--threads", "0")):
+        status, _, text = run(bench, "host", option, value)
+        check(status == 2 and f"{option} {value}" in text, f"{option} {value}: {status} {text}")
+
+
+if __name__ == "__main__":
+    main()
