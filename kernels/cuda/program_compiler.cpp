@@ -14,6 +14,8 @@ namespace {
 
 /// A compiler must not take a core from a storage daemon that has use for it.
 constexpr int background_niceness = 10;
+/// That the compiler knows, for a program that nobody runs.
+constexpr unsigned oldest_chip = 75;
 
 ProgramOptions options_of(const gf::Matrix& matrix, ProgramForm form, unsigned chip) {
   ProgramOptions options = pick_options(matrix.cols(), matrix.rows(), chip);
@@ -22,16 +24,21 @@ ProgramOptions options_of(const gf::Matrix& matrix, ProgramForm form, unsigned c
   return options;
 }
 
+/// Has `stop` called when the process ends. What was registered last runs first.
+void at_exit(void (*stop)()) {
+  static const struct Stopper {
+    void (*stop)();
+    ~Stopper() { stop(); }
+  } stopper{stop};
+}
+
 }  // namespace
 
 ProgramCompiler::ProgramCompiler() : cache_(default_cache_directory()) {}
 
 ProgramCompiler& ProgramCompiler::instance() {
-  // Never destroyed, since threads of the host may still ask; its thread is ended before the process is.
+  // Never destroyed, since threads of the host may still ask.
   static auto* compiler = new ProgramCompiler;
-  static struct Stopper {
-    ~Stopper() { compiler->stop(); }
-  } stopper;
   return *compiler;
 }
 
@@ -49,6 +56,11 @@ std::shared_ptr<Compilation> ProgramCompiler::ask(const gf::Matrix& matrix, Prog
 
 void ProgramCompiler::work() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), background_niceness);
+  // A process that ends must not destroy the library under this thread. It registers what it destroys when it
+  // is opened and first used, so the thread's end is registered after that. Before, the thread is not waited
+  // for: it would run on in what is destroyed already.
+  (void)compile("__global__ void nothing() {}", oldest_chip);
+  at_exit([] { instance().stop(); });
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
