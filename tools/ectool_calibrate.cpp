@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <barrier>
 #include <chrono>
 #include <ctime>
@@ -124,7 +125,8 @@ Work moving(Shape shape, std::size_t bytes) {
 }
 
 void measure_cpu(CostTable& costs, const Coder& cpu, const Coder& judge) {
-  constexpr std::size_t moved[] = {512 * kib, 12 * mib, 96 * mib};
+  constexpr std::array moved{768 * kib, 3 * mib, 24 * mib, 160 * mib};
+  static_assert(moved.size() == std::tuple_size_v<decltype(costs.cpu)>);
   // A back end for the CPU starts each stripe anew.
   const double stripe_us = measure(cpu, judge, {8, 3, 64}, Residence::pageable).us;
   for (std::size_t i = 0; i < costs.cpu.size(); ++i) {

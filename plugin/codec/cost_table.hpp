@@ -19,8 +19,8 @@ struct Rates {
   bool operator==(const Rates&) const = default;
 };
 
-/// The CPU on calls that move (read and write) up to so many bytes: a core's cache, the shared one, memory.
-/// Larger calls cost at least what these rates come to.
+/// The CPU on calls that move (read and write) up to so many bytes: from a core's own cache to memory. Larger
+/// calls cost at least what these rates come to.
 struct CpuClass {
   std::uint64_t up_to_bytes = 0;
   Rates rates;
@@ -30,7 +30,7 @@ struct CpuClass {
 
 struct CostTable {
   /// By rising up_to_bytes; the last one has no limit. Pinned memory is ordinary memory to a core.
-  std::array<CpuClass, 3> cpu;
+  std::array<CpuClass, 4> cpu;
   /// The device on pageable chunks, which it copies through pinned memory. Nothing: they stay with the CPU.
   std::optional<Rates> pageable;
   /// The device on pinned chunks: reads and writes share the call, as the link carries both ways at once.

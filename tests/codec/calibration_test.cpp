@@ -30,6 +30,7 @@ Calibration measured() {
   Calibration c{here.cpu, "Some GPU", "2026-11-21T00:00:00Z", {}};
   c.costs.cpu = {{{1000, {1, 2, 3, 4, 5}},
                   {2000, {6, 7, 8, 9, 10}},
+                  {3000, {11, 12, 13, 14, 15}},
                   {std::numeric_limits<std::uint64_t>::max(), {11, 12, 13, 14, 0.1}}}};
   c.costs.pageable = codec::Rates{15, 16, 17, 18, 19};
   c.costs.pinned = {20, 21, 22, 23, 24};
@@ -92,11 +93,11 @@ TEST(CalibrationFile, HostileTextsAreRefusedWithAReason) {
       {[](json& f) { f["cpu"] = 1; }, "cpu must be a text of at most 256 bytes"},
       {[](json& f) { f["cpu"] = std::string(257, 'x'); }, "cpu must be a text of at most 256 bytes"},
       {[](json& f) { f.erase("cpu_costs"); }, "it has no cpu_costs"},
-      {[](json& f) { f["cpu_costs"] = json::object(); }, "cpu_costs must be a list of 3 classes"},
-      {[](json& f) { f["cpu_costs"].erase(0); }, "cpu_costs must be a list of 3 classes"},
-      {[](json& f) { f["cpu_costs"].push_back(f["cpu_costs"][2]); }, "cpu_costs must be a list of 3 classes"},
+      {[](json& f) { f["cpu_costs"] = json::object(); }, "cpu_costs must be a list of 4 classes"},
+      {[](json& f) { f["cpu_costs"].erase(0); }, "cpu_costs must be a list of 4 classes"},
+      {[](json& f) { f["cpu_costs"].push_back(f["cpu_costs"][3]); }, "cpu_costs must be a list of 4 classes"},
       {[](json& f) { f["cpu_costs"][1] = 5; }, "it has no up_to_bytes"},
-      {[](json& f) { f["cpu_costs"][2] = "x"; }, "it has no call_us"},
+      {[](json& f) { f["cpu_costs"][3] = "x"; }, "it has no call_us"},
       {[](json& f) { f["cpu_costs"][1]["up_to_bytes"] = 1000; },
        "up_to_bytes must be whole numbers that rise, up to 2^50"},
       {[](json& f) { f["cpu_costs"][0]["up_to_bytes"] = -1; },
@@ -108,8 +109,8 @@ TEST(CalibrationFile, HostileTextsAreRefusedWithAReason) {
       {[](json& f) { f["cpu_costs"][0]["call_us"] = -0.001; }, costs("call_us")},
       {[](json& f) { f["cpu_costs"][0]["call_us"] = 1.1e9; }, costs("call_us")},
       {[](json& f) { f["cpu_costs"][0]["call_us"] = nullptr; }, costs("call_us")},
-      {[](json& f) { f["cpu_costs"][2]["product_us_per_mb"] = "1"; }, costs("product_us_per_mb")},
-      {[](json& f) { f["cpu_costs"][2].erase("stripe_us"); }, "it has no stripe_us"},
+      {[](json& f) { f["cpu_costs"][3]["product_us_per_mb"] = "1"; }, costs("product_us_per_mb")},
+      {[](json& f) { f["cpu_costs"][3].erase("stripe_us"); }, "it has no stripe_us"},
       {[](json& f) { f.erase("device"); }, "it has no device"},
       {[](json& f) { f["device"] = 1; }, "it has no gpu"},
       {[](json& f) { f["device"]["gpu"] = ""; }, "gpu must not be empty"},

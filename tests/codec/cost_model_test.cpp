@@ -20,7 +20,8 @@ CostTable plain_table() {
   CostTable t;
   t.cpu = {{{1 * mb, {1, 2, 10, 20, 3}},
             {10 * mb, {1000, 0, 0, 0, 0}},
-            {std::numeric_limits<std::uint64_t>::max(), {1e6, 0, 0, 0, 0}}}};
+            {100 * mb, {1e6, 0, 0, 0, 0}},
+            {std::numeric_limits<std::uint64_t>::max(), {1e9, 0, 0, 0, 0}}}};
   t.pinned = {7, 0, 5, 11, 0};
   t.device = {4, 1, 2, 3, 0};
   t.parallel_calls = 2;
@@ -43,11 +44,12 @@ TEST(CostModel, TheCpuClassIsThatOfAllBytesMoved) {
   EXPECT_EQ(cpu_us(plain_table(), {3, 1, mb / 4, 1, true}), 1000);
   EXPECT_EQ(cpu_us(plain_table(), {3, 1, 10 * mb / 4}), 1000);
   EXPECT_EQ(cpu_us(plain_table(), {3, 1, 10 * mb / 4 + 1}), 1e6);
+  EXPECT_EQ(cpu_us(plain_table(), {3, 1, 100 * mb / 4 + 1}), 1e9);
 }
 
 TEST(CostModel, ACallDoesNotBecomeCheaperByGrowingIntoTheNextClass) {
   CostTable t = plain_table();
-  t.cpu[1].rates = t.cpu[2].rates = {};
+  for (std::size_t i = 1; i < t.cpu.size(); ++i) t.cpu[i].rates = {};
   // 3 MB read, 1 MB written, 3 MB of products, at the rates of the first class.
   EXPECT_DOUBLE_EQ(cpu_us(t, {3, 1, mb}), 1 + 2 + 3 * 10 + 1 * 20 + 3 * 3);
 }
@@ -79,18 +81,27 @@ TEST(DefaultCosts, ComeNearTheMeasurementsTheyAreFrom) {
   };
   const auto& t = codec::default_costs();
   const auto pinned = [&](Work work) { return *device_us(t, work, Residence::pinned); };
-  near(pinned({8, 3, 4096}), 16.5);
-  near(pinned({8, 3, 65536}), 23.4);
-  near(pinned({8, 3, 262144}), 62.9);
-  near(pinned({8, 3, 1048576}), 220);
-  near(pinned({8, 3, 16777216}), 2915);
-  near(pinned({10, 4, 13421792}), 2995);
-  near(cpu_us(t, {8, 3, 32768}), 262144 / 50.9e3);
-  near(cpu_us(t, {8, 3, 524288}), 4194304 / 25.4e3);
-  near(cpu_us(t, {8, 3, 8388608}), 67108864 / 20.2e3);
-  near(cpu_us(t, {10, 4, 26240}), 262400 / 38.6e3);
-  near(cpu_us(t, {10, 4, 6710912}), 67109120 / 17.9e3);
-  near(cpu_us(t, {4, 2, 1048576}), 4194304 / 18.0e3);
+  const auto cpu = [&](Work work) { return cpu_us(t, work); };
+  const auto device = [&](Work work) { return *device_us(t, work, Residence::device); };
+  const struct {
+    Work work;
+    double cpu_us, pinned_us, device_us;
+  } rows[] = {
+      {{8, 3, 65536}, 5.9, 21.8, 10.5},         {{8, 3, 262144}, 42.0, 60.4, 10.6},
+      {{8, 3, 1048576}, 316.8, 223.9, 11.7},    {{8, 3, 8388608}, 2618.9, 1537.7, 32.6},
+      {{8, 3, 67108864}, 33207, 10934, 177.4},  {{10, 4, 52448}, 6.7, 22.9, 10.9},
+      {{10, 4, 209728}, 48.5, 63.8, 11.3},      {{10, 4, 838880}, 271.4, 224.7, 11.5},
+      {{10, 4, 6710912}, 2266.4, 1527.5, 35.5}, {{10, 4, 53687104}, 34507, 11102, 188.5},
+  };
+  for (const auto& row : rows) {
+    near(cpu(row.work), row.cpu_us);
+    near(pinned(row.work), row.pinned_us);
+    near(device(row.work), row.device_us);
+    // Who was faster is who is chosen.
+    EXPECT_EQ(pinned(row.work) < cpu(row.work), row.pinned_us < row.cpu_us) << row.work.chunk_bytes;
+  }
+  near(pinned({8, 3, 4096}), 14.1);
+  near(device({8, 3, 4096}), 9.7);
 }
 
 TEST(DefaultCosts, GrowWithEveryDimension) {

@@ -95,7 +95,7 @@ def check_explain(ectool, there):
     check(cpu in ("x86", "isal"), cpu)
     check(runs(*CALL) == f"{cpu}; chunks are pageable, and there are no costs for those on the device", "pageable")
     large = runs(*CALL, "residence=pinned")
-    check(large.startswith("cuda; 198." if there else f"{cpu}; there is no GPU. With one it would be cuda: 198."), large)
+    check(large.startswith("cuda; 201." if there else f"{cpu}; there is no GPU. With one it would be cuda: 201."), large)
     for more in (["bytes=4K"], ["bytes=1M", "jobs=16"]):
         said = runs("k=8", "m=3", "residence=pinned", *more)
         check(said.startswith(f"{cpu}; ") and "are predicted" in said, said)
