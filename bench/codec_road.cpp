@@ -212,7 +212,7 @@ class CodecRoad final : public Road {
 
  private:
   std::vector<Entrant> entrants_;
-  codec::Router router_{codec::BackendChoice::automatic, codec::NodeSettings{}.threshold_bytes};
+  codec::Router router_{codec::BackendChoice::automatic, std::nullopt};
 };
 
 }  // namespace

@@ -19,7 +19,8 @@ codec::BackendChoice choice_of(const std::string& backend) {
 
 /// By the settings of this node, as in a daemon.
 codec::Router router_for(const std::string& backend, codec::Counters& counters) {
-  return {choice_of(backend), codec::node_settings().threshold_bytes, kernels::backends(), counters};
+  const auto& node = codec::node_settings();
+  return {choice_of(backend), node.threshold_bytes, node.costs.table, kernels::backends(), counters};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 find_package(Threads REQUIRED)
 find_package(Boost 1.74 REQUIRED)
 find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
 
 find_path(ISAL_INCLUDE_DIR isa-l/erasure_code.h)
 find_library(ISAL_LIBRARY isal)

@@ -75,7 +75,7 @@ int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss) try {
   const codec::NodeSettings& node = codec::node_settings();
   codec_ = std::make_unique<codec::Codec>(
       profile_.technique, profile_.k, profile_.m,
-      codec::Router(node.backend.value_or(profile_.backend), node.threshold_bytes));
+      codec::Router(node.backend.value_or(profile_.backend), node.threshold_bytes, node.costs.table));
   raw_profile_ = profile;
   return 0;
 } catch (const codec::SetupError& e) {

@@ -60,7 +60,9 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
   // A host that skips the comparison must not get an object with the wrong virtual table.
   if (!ec::ceph::speaks_classic(ec::ceph::host_version())) return -EXDEV;
   try {
-    ec::ceph::configure_device(ec::codec::node_settings());
+    const auto& node = ec::codec::node_settings();
+    if (!node.costs.refused.empty()) std::fprintf(stderr, "%s\n", node.costs.refused.c_str());
+    ec::ceph::configure_device(node);
     return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name, new ec::ceph::Plugin);
   } catch (const ec::codec::SetupError& e) {
     // There is no stream at this door; a daemon's stderr reaches its journal.

@@ -19,9 +19,9 @@ struct BackendCounts {
   std::uint64_t fallbacks = 0;     ///< jobs it was given and did not finish: another back end did
 };
 
-/// Monotonic counts by back end; relaxed atomics, so a reader may see a job in one field and not yet in
-/// another. Threads count in different shards, or the cache lines of these counts would travel between cores
-/// at every small call; a reader adds the shards up.
+/// Monotonic counts by back end, and what the device has in hand; relaxed atomics, so a reader may see a job
+/// in one field and not yet in another. Threads count in different shards, or the cache lines of these counts
+/// would travel between cores at every small call; a reader adds the shards up.
 class Counters {
  public:
   void finished(std::size_t backend, std::uint64_t source_bytes) noexcept {
@@ -32,6 +32,21 @@ class Counters {
   void fell_back(std::size_t backend) noexcept {
     shards_[shard_of_this_thread()][backend].fallbacks.fetch_add(1, std::memory_order_relaxed);
   }
+
+  /// Calls that are under way on the device, and one more of them while the mark lives.
+  unsigned on_device() const noexcept { return on_device_.load(std::memory_order_relaxed); }
+  class OnDevice {
+   public:
+    explicit OnDevice(Counters& counts) noexcept : count_(counts.on_device_) {
+      count_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~OnDevice() { count_.fetch_sub(1, std::memory_order_relaxed); }
+    OnDevice(const OnDevice&) = delete;
+    OnDevice& operator=(const OnDevice&) = delete;
+
+   private:
+    std::atomic<unsigned>& count_;
+  };
 
   /// backend: its index in kernels::backends().
   BackendCounts read(std::size_t backend) const noexcept;
@@ -54,6 +69,7 @@ class Counters {
     std::atomic<std::uint64_t> fallbacks{0};
   };
   std::array<std::array<Row, max_backends>, shards> shards_;
+  alignas(64) std::atomic<unsigned> on_device_{0};
 };
 
 /// The counts of this process.

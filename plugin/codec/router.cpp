@@ -1,7 +1,5 @@
 #include "plugin/codec/router.hpp"
 
-#include <algorithm>
-
 namespace ec::codec {
 namespace {
 
@@ -18,17 +16,6 @@ std::uint64_t source_bytes(std::span<const Job> jobs) {
   return sum;
 }
 
-/// The chunk nearest to the host and the one nearest to the device, in the order of the enumerators.
-struct ResidenceRange {
-  Residence nearest_host = Residence::device;
-  Residence nearest_device = Residence::pageable;
-
-  void add(Residence r) {
-    nearest_host = std::min(nearest_host, r);
-    nearest_device = std::max(nearest_device, r);
-  }
-};
-
 ResidenceRange residences(const Job& job) {
   ResidenceRange range;
   for (const auto& s : job.sources) range.add(s.residence);
@@ -36,12 +23,18 @@ ResidenceRange residences(const Job& job) {
   return range;
 }
 
+Work work_of(const Job& job, std::size_t stripes, bool accumulate) {
+  return {static_cast<unsigned>(job.sources.size()), static_cast<unsigned>(job.targets.size()), job.bytes,
+          stripes, accumulate};
+}
+
 }  // namespace
 
-Router::Router(BackendChoice choice, std::size_t threshold_bytes, std::span<Backend* const> backends,
-               Counters& counts)
+Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes, const CostTable& costs,
+               std::span<Backend* const> backends, Counters& counts)
     : choice_(choice),
       threshold_bytes_(threshold_bytes),
+      costs_(&costs),
       backends_(backends),
       admissions_{},
       counts_(&counts) {
@@ -55,26 +48,49 @@ Router::Admission Router::admission_of(std::string_view backend) const noexcept 
   return above_choice ? Admission::never : Admission::always;
 }
 
-bool Router::device_takes(const Job& job, std::uint64_t bytes) const noexcept {
-  if (choice_ == BackendChoice::gpu) return true;
-  const ResidenceRange range = residences(job);
-  if (range.nearest_device == Residence::device) return true;
-  return choice_ == BackendChoice::automatic && range.nearest_host != Residence::pageable &&
-         bytes >= threshold_bytes_;
+Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device) const noexcept {
+  using enum Decision::Reason;
+  if (lie.nearest_device == Residence::device) return {true, on_device};
+  if (choice_ != BackendChoice::automatic) return {choice_ == BackendChoice::gpu, forced};
+  if (lie.nearest_host == Residence::pageable && (threshold_bytes_ || !costs_->pageable))
+    return {false, pageable_stays};
+  if (threshold_bytes_)
+    return {work.sources * work.chunk_bytes * work.stripes >= *threshold_bytes_, threshold};
+  const double device = *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
+  const double cpu = cpu_us(*costs_, work);
+  return {device < cpu, predicted_faster, device, cpu};
 }
 
 bool Router::admits(const Backend& backend, const Job& job) const noexcept {
-  return takes(admission_of(backend.name()), job, source_bytes(job));
+  const Admission admission = admission_of(backend.name());
+  return admission == Admission::always ||
+         (admission == Admission::by_job &&
+          decide(work_of(job, 1, false), residences(job), counts_->on_device()).device);
+}
+
+bool Router::offer_to_device(const Job& job, std::size_t stripes, bool accumulate) const noexcept {
+  // Whose answer does not depend on where the chunks lie is not asked to look.
+  if (choice_ == BackendChoice::gpu) return true;
+  const Work work = work_of(job, stripes, accumulate);
+  const ResidenceRange lie = residences(job);
+  if (decide(work, lie, counts_->on_device()).device) return true;
+  if (choice_ == BackendChoice::automatic && lie.nearest_host == Residence::pageable &&
+      decide(work, {Residence::pinned, Residence::pinned}, 0).device)
+    kernels::want_pinned();
+  return false;
 }
 
 template <class Verb>
-Status Router::run(const Job& job, std::uint64_t bytes, Verb&& verb) const noexcept {
+Status Router::run(const Job& job, std::size_t stripes, bool accumulate, std::uint64_t bytes,
+                   Verb&& verb) const noexcept {
   Status last = Status::unsupported;
-  if (choice_ == BackendChoice::automatic && bytes >= threshold_bytes_ &&
-      residences(job).nearest_host == Residence::pageable)
-    kernels::want_pinned();
   for (std::size_t i = 0; i < backends_.size(); ++i) {
-    if (!takes(admissions_[i], job, bytes)) continue;
+    if (admissions_[i] == Admission::never) continue;
+    std::optional<Counters::OnDevice> mark;
+    if (admissions_[i] == Admission::by_job) {
+      if (!offer_to_device(job, stripes, accumulate)) continue;
+      mark.emplace(*counts_);
+    }
     const Status status = verb(*backends_[i]);
     if (status == Status::ok) {
       counts_->finished(i, bytes);
@@ -93,16 +109,17 @@ Status Router::run(const Job& job, std::uint64_t bytes, Verb&& verb) const noexc
 }
 
 Status Router::transform(const Job& job) const noexcept {
-  return run(job, source_bytes(job), [&](Backend& b) { return b.transform(job); });
+  return run(job, 1, false, source_bytes(job), [&](Backend& b) { return b.transform(job); });
 }
 
 Status Router::accumulate(const Job& job) const noexcept {
-  return run(job, source_bytes(job), [&](Backend& b) { return b.accumulate(job); });
+  return run(job, 1, true, source_bytes(job), [&](Backend& b) { return b.accumulate(job); });
 }
 
 Status Router::transform_all(std::span<const Job> jobs) const noexcept {
   if (jobs.empty()) return Status::ok;
-  return run(jobs.front(), source_bytes(jobs), [&](Backend& b) { return b.transform_all(jobs); });
+  return run(jobs.front(), jobs.size(), false, source_bytes(jobs),
+             [&](Backend& b) { return b.transform_all(jobs); });
 }
 
 Status Router::enqueue(std::span<const Job> jobs, void* stream) const noexcept {

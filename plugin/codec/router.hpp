@@ -1,30 +1,63 @@
 // Picks the back end for a job, and finishes the job on the next one when a back end does not.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "kernels/backends.hpp"
+#include "plugin/codec/cost_model.hpp"
 #include "plugin/codec/counters.hpp"
 #include "plugin/codec/settings.hpp"
 
 namespace ec::codec {
 
+/// The chunk of a call that is nearest to the host and the one nearest to the device.
+struct ResidenceRange {
+  kernels::Residence nearest_host = kernels::Residence::device;
+  kernels::Residence nearest_device = kernels::Residence::pageable;
+
+  void add(kernels::Residence r) {
+    nearest_host = std::min(nearest_host, r);
+    nearest_device = std::max(nearest_device, r);
+  }
+};
+
+/// Whether a call is offered to the device, and why.
+struct Decision {
+  enum class Reason : unsigned char {
+    on_device,        ///< a chunk lies there
+    forced,           ///< by the choice of back end, to the device or away from it
+    threshold,        ///< by EC_CUDA_THRESHOLD
+    pageable_stays,   ///< a chunk is pageable, and the table has no costs for that
+    predicted_faster  ///< by device_us and cpu_us, which no other reason sets
+  };
+  bool device = false;
+  Reason reason = Reason::forced;
+  double device_us = 0;
+  double cpu_us = 0;
+};
+
 /// Immutable; any thread may use it at any time.
 class Router {
  public:
-  /// threshold_bytes: see NodeSettings::threshold_bytes.
+  /// threshold_bytes, costs: see NodeSettings.
   /// backends: best first, the floor last, at most max_backends; counts gets a row for each of them, in that
-  /// order. Both must outlive the router.
-  Router(BackendChoice choice, std::size_t threshold_bytes,
+  /// order. costs, backends and counts must outlive the router.
+  Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
+         const CostTable& costs = default_costs(),
          std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters());
 
   /// Whether this router's policy gives the job to `backend` (the back end itself may still decline).
-  ///   auto       the device if no chunk is pageable and the sources have threshold_bytes in all, or if any
-  ///              chunk lies on the device; then the CPU back ends in order. A job that only its pageable
-  ///              chunks keep from the device is said to kernels::want_pinned().
+  ///   auto       the device if any chunk lies there, or if no chunk is pageable and the device is predicted
+  ///   to
+  ///              finish before the CPU, with what it has in hand now; or, where a threshold is set, if no
+  ///              chunk is pageable and the sources have that many bytes in all; then the CPU back ends in
+  ///              order. Pageable chunks are compared too if the table has costs for them on the device. A
+  ///              job that only its pageable chunks keep from the device is said to kernels::want_pinned().
   ///   gpu        the device first, whatever the residence; then as cpu
   ///   cpu        every CPU back end in order; the device never
   ///   x86        x86, or what follows it where the CPU lacks the instructions
@@ -44,24 +77,28 @@ class Router {
   /// See kernels::Backend::enqueue: on the device, whatever the policy, since nobody else can.
   kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream) const noexcept;
 
+  /// What a call of this form would be answered, with `jobs_on_device` calls under way there. Allocates
+  /// nothing and takes no lock: this is what every call asks.
+  Decision decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device) const noexcept;
+
   BackendChoice choice() const noexcept { return choice_; }
 
  private:
   /// What this router's policy says of a back end by its name alone.
   enum class Admission : unsigned char { never, always, by_job };
   Admission admission_of(std::string_view backend) const noexcept;
-  bool device_takes(const kernels::Job& job, std::uint64_t source_bytes) const noexcept;
-  bool takes(Admission admission, const kernels::Job& job, std::uint64_t source_bytes) const noexcept {
-    return admission == Admission::always ||
-           (admission == Admission::by_job && device_takes(job, source_bytes));
-  }
+  /// What decide() says of `stripes` jobs like `job`; where their residence alone decides, that is made
+  /// known.
+  bool offer_to_device(const kernels::Job& job, std::size_t stripes, bool accumulate) const noexcept;
 
-  /// For jobs like `job` that read source_bytes in all.
+  /// For `stripes` jobs like `job`, which read source_bytes in all.
   template <class Verb>
-  kernels::Status run(const kernels::Job& job, std::uint64_t source_bytes, Verb&& verb) const noexcept;
+  kernels::Status run(const kernels::Job& job, std::size_t stripes, bool accumulate,
+                      std::uint64_t source_bytes, Verb&& verb) const noexcept;
 
   BackendChoice choice_;
-  std::size_t threshold_bytes_;
+  std::optional<std::size_t> threshold_bytes_;
+  const CostTable* costs_;
   std::span<kernels::Backend* const> backends_;
   std::array<Admission, max_backends> admissions_;  ///< of backends_, so that a call compares no names
   Counters* counts_;

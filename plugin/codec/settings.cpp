@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdint>
 #include <cstdlib>
 
 #include "plugin/codec/setup_error.hpp"
@@ -25,17 +24,19 @@ constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automa
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 
-constexpr std::array<std::string_view, 9> known_variables{
-    "EC_CUDA_BACKEND",      "EC_CUDA_DEVICE",           "EC_CUDA_THRESHOLD",
-    "EC_CUDA_DEADLINE_MS",  "EC_CUDA_RETRY_S",          "EC_CUDA_STAGING_BYTES",
-    "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD", "EC_CUDA_PINNED_REPORT"};
+constexpr std::array<std::string_view, 10> known_variables{
+    "EC_CUDA_BACKEND",       "EC_CUDA_DEVICE",        "EC_CUDA_THRESHOLD",    "EC_CUDA_DEADLINE_MS",
+    "EC_CUDA_RETRY_S",       "EC_CUDA_STAGING_BYTES", "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD",
+    "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION"};
 
-std::uint64_t parse_number(const char* variable, std::string_view text, std::uint64_t lowest,
+}  // namespace
+
+std::uint64_t parse_number(std::string_view name, std::string_view text, std::uint64_t lowest,
                            std::uint64_t highest, bool takes_suffix) {
   const auto refuse = [&] {
     return SetupError(
         EINVAL,
-        fmt::format("{}={} must be a whole number from {} to {}{}", variable, text, lowest, highest,
+        fmt::format("{}={} must be a whole number from {} to {}{}", name, text, lowest, highest,
                     takes_suffix ? " bytes; the suffixes K, M and G multiply by powers of 1024" : ""));
   };
   std::uint64_t value = 0;
@@ -51,8 +52,6 @@ std::uint64_t parse_number(const char* variable, std::string_view text, std::uin
   if (rest != end || value < lowest || value > highest) throw refuse();
   return value;
 }
-
-}  // namespace
 
 std::optional<BackendChoice> parse_backend_choice(std::string_view text) {
   for (const auto& entry : choice_table)
@@ -80,7 +79,8 @@ NodeSettings parse_node_settings(const Environment& environment) {
     return text == nullptr ? fallback : parse_number(variable, text, lowest, highest, takes_suffix);
   };
   s.device = static_cast<int>(number("EC_CUDA_DEVICE", 0, 0, 63));
-  s.threshold_bytes = number("EC_CUDA_THRESHOLD", s.threshold_bytes, 0, std::uint64_t{1} << 40, true);
+  if (environment("EC_CUDA_THRESHOLD") != nullptr)
+    s.threshold_bytes = number("EC_CUDA_THRESHOLD", 0, 0, std::uint64_t{1} << 40, true);
   s.deadline = std::chrono::milliseconds(
       number("EC_CUDA_DEADLINE_MS", static_cast<std::uint64_t>(s.deadline.count()), 1, 600'000));
   s.retry_after = std::chrono::seconds(
@@ -92,6 +92,11 @@ NodeSettings parse_node_settings(const Environment& environment) {
   s.pinned_threshold =
       number("EC_CUDA_PINNED_THRESHOLD", s.pinned_threshold, 4096, std::uint64_t{1} << 40, true);
   s.pinned_report = number("EC_CUDA_PINNED_REPORT", 0, 0, 1) != 0;
+  if (const char* text = environment("EC_CUDA_CALIBRATION")) {
+    s.calibration = text;
+    if (s.calibration != "none" && !s.calibration.starts_with('/'))
+      throw SetupError(EINVAL, fmt::format("EC_CUDA_CALIBRATION={} must be an absolute path or none", text));
+  }
   return s;
 }
 
@@ -117,7 +122,13 @@ const NodeSettings& node_settings() {
       for (auto v : known_variables) known += fmt::format("{}{}", known.empty() ? "" : ", ", v);
       throw SetupError(EINVAL, fmt::format("unknown variable {}; known are {}", unknown, known));
     }
-    return parse_node_settings([](const char* variable) -> const char* { return std::getenv(variable); });
+    const auto environment = [](const char* variable) -> const char* { return std::getenv(variable); };
+    NodeSettings s = parse_node_settings(environment);
+    if (s.calibration.empty())
+      s.costs = find_costs(calibration_paths(environment), this_machine());
+    else if (s.calibration != "none")
+      s.costs = costs_from(s.calibration, this_machine());
+    return s;
   }();
   return settings;
 }

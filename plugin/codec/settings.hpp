@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "plugin/codec/calibration.hpp"
 
 namespace ec::codec {
 
@@ -19,13 +21,19 @@ inline constexpr std::string_view backend_choice_names = "auto, cpu, gpu, x86, i
 std::optional<BackendChoice> parse_backend_choice(std::string_view text);
 std::string_view name(BackendChoice choice);
 
+/// A whole number in its range. Throws SetupError(EINVAL) that names `name`, the text and the range.
+/// takes_suffix: K, M and G multiply by powers of 1024.
+std::uint64_t parse_number(std::string_view name, std::string_view text, std::uint64_t lowest,
+                           std::uint64_t highest, bool takes_suffix = false);
+
 struct NodeSettings {
   /// EC_CUDA_BACKEND: overrides the profile's `backend` when set.
   std::optional<BackendChoice> backend;
   /// EC_CUDA_DEVICE: ordinal of the GPU, 0..63.
   int device = 0;
   /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
-  std::size_t threshold_bytes = 512 * 1024;
+  /// Nothing: whoever is predicted to be faster gets them.
+  std::optional<std::size_t> threshold_bytes;
   /// EC_CUDA_DEADLINE_MS: longest wait for one job before the device is given up, 1..600000.
   std::chrono::milliseconds deadline{2000};
   /// EC_CUDA_RETRY_S: seconds after a fault until the device is tried again, 0..86400.
@@ -39,21 +47,23 @@ struct NodeSettings {
   /// EC_CUDA_PINNED_REPORT: whether libec_cuda_pinned.so writes a line on its arena at exit and on SIGUSR2, 0
   /// or 1.
   bool pinned_report = false;
+  /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: see calibration_paths().
+  std::string calibration;
+  /// What predictions are made of. parse_node_settings leaves the built-in costs.
+  Costs costs;
 };
 
-/// Reads a variable by name; null if it is not set.
-using Environment = std::function<const char*(const char*)>;
-
-/// Throws SetupError(EINVAL) for a value that is malformed or out of range. Sizes take the suffixes K, M, G
-/// (powers of 1024). Unknown variables that start with EC_CUDA_ are for unknown_settings().
+/// Throws SetupError(EINVAL) for a value that is malformed or out of range; reads no file. Sizes take the
+/// suffixes K, M, G (powers of 1024). Unknown variables that start with EC_CUDA_ are for unknown_settings().
 NodeSettings parse_node_settings(const Environment& environment);
 
 /// The names in `environ_block` (as ::environ) that start with EC_CUDA_ and that this version does not know,
 /// comma separated; empty if there are none.
 std::string unknown_settings(const char* const* environ_block);
 
-/// The settings of this process, read from its environment once. Throws SetupError as above, and for an
-/// unknown EC_CUDA_ variable, at every call until the process is started with a valid environment.
+/// The settings of this process, read from its environment and the calibration file once. Throws SetupError
+/// as above, and for an unknown EC_CUDA_ variable, at every call until the process is started with a valid
+/// environment. A calibration that is not used is no error: `costs.refused` is for the log.
 const NodeSettings& node_settings();
 
 }  // namespace ec::codec

@@ -139,7 +139,8 @@ Result<std::shared_ptr<const Engine>> Engine::create(unsigned k, unsigned m, int
     const gf::Technique matrix = technique_of(technique);
     const codec::NodeSettings& node = codec::node_settings();
     configure_device(node);
-    const codec::Router router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes);
+    const codec::Router router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,
+                               node.costs.table);
     return std::make_shared<const Engine>(matrix, k, m, router);
   });
 }

@@ -111,7 +111,9 @@ struct Fakes {
         isal("isal", second),
         reference("reference", last),
         list{&cuda, &isal, &reference} {}
-  Router router(BackendChoice choice = BackendChoice::gpu) { return Router(choice, 0, list, counts); }
+  Router router(BackendChoice choice = BackendChoice::gpu) {
+    return Router(choice, 0, codec::default_costs(), list, counts);
+  }
 
   FakeBackend cuda, isal, reference;
   std::array<kernels::Backend*, 3> list;

@@ -39,7 +39,9 @@ TEST(Settings, DefaultsWithoutAnyVariable) {
   const auto s = parse({});
   EXPECT_FALSE(s.backend);
   EXPECT_EQ(s.device, 0);
-  EXPECT_EQ(s.threshold_bytes, 512u * 1024);
+  EXPECT_EQ(s.threshold_bytes, std::nullopt);
+  EXPECT_EQ(s.calibration, "");
+  EXPECT_EQ(s.costs.table, codec::default_costs());
   EXPECT_EQ(s.deadline, std::chrono::milliseconds(2000));
   EXPECT_EQ(s.retry_after, std::chrono::seconds(60));
   EXPECT_EQ(s.staging_bytes, 256u << 20);
@@ -100,6 +102,14 @@ TEST(Settings, SizesWithAndWithoutSuffix) {
   EXPECT_FALSE(parse({{"EC_CUDA_PINNED_REPORT", "0"}}).pinned_report);
 }
 
+TEST(Settings, CalibrationIsAnAbsolutePathOrNone) {
+  for (const std::string right : {"none", "/", "/etc/x.json"})
+    EXPECT_EQ(parse({{"EC_CUDA_CALIBRATION", right}}).calibration, right);
+  for (const std::string wrong : {"", "x.json", "./x", "None", " /x"})
+    EXPECT_EQ(refusal("EC_CUDA_CALIBRATION", wrong),
+              "EC_CUDA_CALIBRATION=" + wrong + " must be an absolute path or none");
+}
+
 TEST(Settings, NumbersOutOfRangeOrMalformedAreRefusedWithTheRange) {
   struct Row {
     const char* variable;
@@ -140,6 +150,7 @@ TEST(Settings, UnknownVariablesOfOursAreNamed) {
                          "EC_CUDA_PINNED_BYTES=1G",
                          "EC_CUDA_PINNED_THRESHOLD=64K",
                          "EC_CUDA_PINNED_REPORT=1",
+                         "EC_CUDA_CALIBRATION=none",
                          "EC_CUD=1",
                          "XEC_CUDA_DEVIC=1",
                          nullptr};
@@ -166,7 +177,7 @@ TEST(SettingsDeathTest, AnUnknownVariableIsRefusedAtEveryCall) {
   const std::string line =
       "unknown variable EC_CUDA_DEVICES; known are EC_CUDA_BACKEND, EC_CUDA_DEVICE, EC_CUDA_THRESHOLD, "
       "EC_CUDA_DEADLINE_MS, EC_CUDA_RETRY_S, EC_CUDA_STAGING_BYTES, EC_CUDA_PINNED_BYTES, "
-      "EC_CUDA_PINNED_THRESHOLD, EC_CUDA_PINNED_REPORT\n";
+      "EC_CUDA_PINNED_THRESHOLD, EC_CUDA_PINNED_REPORT, EC_CUDA_CALIBRATION\n";
   EXPECT_EXIT(run(), testing::ExitedWithCode(7), line + line);
 }
 

@@ -1,0 +1,102 @@
+// ectool: what coding costs on this machine, and who would do it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/program_options.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <iostream>
+#include <stdexcept>
+
+#include "plugin/codec/setup_error.hpp"
+#include "tools/ectool_calibrate.hpp"
+#include "tools/ectool_explain.hpp"
+
+namespace {
+
+namespace options = boost::program_options;
+using ec::codec::NodeSettings;
+
+/// Exit status 2.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The file that this user's processes look for first, or for root the one that all do.
+std::string default_output(const NodeSettings& node) {
+  if (!node.calibration.empty() && node.calibration != "none") return node.calibration;
+  const auto paths = ec::codec::calibration_paths([](const char* variable) { return std::getenv(variable); });
+  return geteuid() == 0 ? paths.back() : paths.front();
+}
+
+void show(const NodeSettings& node) {
+  if (!node.costs.refused.empty()) fmt::print("{}\n", node.costs.refused);
+  fmt::print("costs: {}\n{}", node.costs.path.empty() ? "built in" : node.costs.path,
+             ec::tools::describe(node.costs.table));
+}
+
+void calibrate(const NodeSettings& node, const std::string& output) {
+  const auto calibration =
+      ec::tools::measure_costs(node, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+  ec::codec::write_calibration(output, calibration);
+  fmt::print("{}written to {}; processes read it when they start\n", ec::tools::describe(calibration.costs),
+             output);
+}
+
+int run(int argc, char** argv) {
+  options::options_description description(
+      "ectool calibrate [--show] [--output FILE] | explain NAME=VALUE...");
+  auto add = description.add_options();
+  add("help", "this text");
+  add("show", "calibrate: measure nothing, print the costs that are in use and where they are from");
+  add("output", options::value<std::string>(),
+      "calibrate: the file to write; default is where it is looked for");
+  options::options_description all;
+  all.add(description)
+      .add_options()("command", options::value<std::string>(), "")(
+          "pairs", options::value<std::vector<std::string>>()->default_value({}, ""), "");
+  options::positional_options_description positional;
+  positional.add("command", 1).add("pairs", -1);
+  options::variables_map given;
+  options::store(options::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
+  if (given.contains("help")) {
+    std::cout << description << '\n' << ec::tools::explain_help;
+    return 0;
+  }
+  if (!given.contains("command")) throw UsageError("a command is missing: calibrate or explain; see --help");
+  const auto& command = given["command"].as<std::string>();
+  const auto& pairs = given["pairs"].as<std::vector<std::string>>();
+  const bool to_show = given.contains("show"), to_write = given.contains("output");
+  if (command == "explain") {
+    if (to_show || to_write) throw UsageError("--show and --output go with calibrate only");
+    try {
+      std::cout << ec::tools::explain(pairs, ec::codec::node_settings());
+    } catch (const ec::codec::SetupError& e) {
+      throw UsageError(fmt::format("explain: {}", e.what()));
+    }
+    return 0;
+  }
+  if (command != "calibrate")
+    throw UsageError(fmt::format("unknown command {}: calibrate or explain", command));
+  if (!pairs.empty()) throw UsageError(fmt::format("calibrate takes no {}", pairs.front()));
+  if (to_show && to_write) throw UsageError("--show measures nothing, so there is nothing for --output");
+  const NodeSettings& node = ec::codec::node_settings();
+  if (to_show)
+    show(node);
+  else
+    calibrate(node, to_write ? given["output"].as<std::string>() : default_output(node));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try { return run(argc, argv); } catch (const options::error& e) {
+  std::cerr << "ectool: " << e.what() << '\n';
+  return 2;
+} catch (const UsageError& e) {
+  std::cerr << "ectool: " << e.what() << '\n';
+  return 2;
+} catch (const std::exception& e) {
+  std::cerr << "ectool: " << e.what() << '\n';
+  return 1;
+}
