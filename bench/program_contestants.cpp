@@ -103,9 +103,9 @@ class GeneratedContestant final : public KernelContestant {
   void launch(const StripeBatch& batch, CUstream stream) override {
     const auto sources = sources_of(batch);
     const auto r = batch.stripes > 1
-                       ? kernels::cuda::launch_generated_batch(*device_, function_, batch.program->matrix(),
-                                                               batch.device_chunks, batch.chunk_bytes,
-                                                               batch.stripes, stream)
+                       ? kernels::cuda::launch_generated_batch(
+                             *device_, function_, batch.program->matrix(), batch.device_chunks,
+                             {{}, {}, batch.chunk_bytes}, batch.stripes, stream)
                        : kernels::cuda::launch_generated(
                              *device_, function_,
                              {sources, batch.chunks.subspan(batch.sources()), batch.chunk_bytes}, stream);

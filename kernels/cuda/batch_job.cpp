@@ -26,7 +26,10 @@ class BatchJob {
     for (std::size_t first = 0; first < stripes_.count(); first += most) {
       const std::size_t count = std::min(most, stripes_.count() - first);
       const Outcome launched = launch(function, first, count, lane->stream());
-      const Outcome waited = wait_for(*device_, *lane, stripes_.bytes_moved(), true);
+      const Outcome waited = wait_for(*device_, *lane,
+                                      {.bytes = stripes_.bytes_moved(),
+                                       .link_bytes = stripes_.link_bytes() * count / stripes_.count(),
+                                       .writes_in_place = true});
       if (waited.gave_up) staging_.quarantine();
       if (waited.status != Status::ok) return waited;
       if (launched.status != Status::ok) return launched;

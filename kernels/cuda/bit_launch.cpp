@@ -63,8 +63,9 @@ CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const Chunk
     const bool half = args.targets <= most_half_targets;
     const unsigned resident =
         half ? shape.half_blocks * shape.half_waves : shape.any_blocks * shape.any_waves;
-    const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(
-        (args.tiles + warps - 1) / warps, resident * static_cast<unsigned>(device.info().multiprocessors)));
+    const std::uint64_t wanted = std::min<std::uint64_t>(
+        (args.tiles + warps - 1) / warps, resident * static_cast<unsigned>(device.info().multiprocessors));
+    const unsigned blocks = blocks_for(chunks, wanted, bit_kernel_threads, shape.tile_bytes());
     void* parameters[] = {&args};
     const auto r = device.driver().launch_kernel(
         device.bit_kernel(index, half), blocks, 1, 1, bit_kernel_threads, 1, 1,

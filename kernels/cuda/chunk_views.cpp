@@ -6,6 +6,18 @@
 
 namespace ec::kernels::cuda {
 
+unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threads, std::size_t tile_bytes) {
+  /// Read ahead of what is written; a few times what 50 GB/s and 2 us need.
+  constexpr std::size_t in_flight_bytes = 768 * 1024;
+  constexpr std::size_t most_blocks = std::size_t{1} << 30;
+  if (chunks.over_link) {
+    const std::size_t warps =
+        in_flight_bytes / (tile_bytes * std::max<std::size_t>(chunks.sources.size(), 1));
+    blocks = std::min(blocks, std::max<std::size_t>(warps / (threads / 32), 4));
+  }
+  return static_cast<unsigned>(std::min(blocks, most_blocks));
+}
+
 std::size_t ChunkViews::alignment() const {
   std::uintptr_t addresses = 4096;
   for (const auto* p : sources) addresses |= reinterpret_cast<std::uintptr_t>(p);

@@ -18,6 +18,7 @@
 
 #include "kernels/cuda/bit_args.hpp"
 #include "kernels/cuda/driver.hpp"
+#include "kernels/cuda/link_clock.hpp"
 #include "kernels/cuda/locked_arena.hpp"
 #include "kernels/cuda/options.hpp"
 #include "kernels/cuda/pinned_pool.hpp"
@@ -99,6 +100,7 @@ class Device {
   /// For table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   PinnedPool& pool() { return *pool_; }
+  LinkClock& link_clock() { return link_clock_; }
   /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
   /// which must outlive the device). The device's context must be current.
   CUresult function(const unsigned char* image, const char* name, CUfunction* function);
@@ -135,6 +137,7 @@ class Device {
   std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
   std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
   std::unique_ptr<PinnedPool> pool_;
+  LinkClock link_clock_;
   std::unique_ptr<LockedArena> arena_;
   std::mutex lanes_mutex_;
   std::vector<Lane::Kept> free_lanes_;

@@ -9,6 +9,7 @@
 
 #include "gf/gf256.hpp"
 #include "kernels/cuda/stream_wait.hpp"
+#include "kernels/cuda/stripes.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -109,16 +110,20 @@ void DeviceJob::copy_out(std::size_t offset, std::size_t bytes) {
 }
 
 Outcome DeviceJob::launch(CUstream stream, std::size_t bytes) {
-  const auto r = launcher_ == nullptr ? launch_stripe(device_, *job_.program, {sources_, targets_, bytes},
-                                                      verb_, {kind_}, stream)
-                                      : (*launcher_)(*device_, job_.program->matrix(), sources_, targets_,
-                                                     bytes, verb_ == Verb::accumulate, stream);
+  const auto r = launcher_ == nullptr
+                     ? launch_stripe(device_, *job_.program, {sources_, targets_, bytes, !on_device(job_)},
+                                     verb_, {kind_}, stream)
+                     : (*launcher_)(*device_, job_.program->matrix(), sources_, targets_, bytes,
+                                    verb_ == Verb::accumulate, stream);
   return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
 }
 
 Outcome DeviceJob::wait(Device::Lane& lane) {
-  Outcome outcome =
-      wait_for(*device_, lane, slice_bytes_ * (job_.sources.size() + job_.targets.size()), writes_in_place());
+  const std::size_t chunks = job_.sources.size() + job_.targets.size();
+  Outcome outcome = wait_for(*device_, lane,
+                             {.bytes = slice_bytes_ * chunks,
+                              .link_bytes = slice_bytes_ * busier_direction(job_),
+                              .writes_in_place = writes_in_place()});
   if (outcome.status != Status::ok && outcome.gave_up) staging_.quarantine();
   return outcome;
 }

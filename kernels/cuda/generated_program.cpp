@@ -80,8 +80,9 @@ namespace {
 
 /// emit.hpp: what `parameter` holds so far, then bytes, stripes, multipliers.
 CUresult launch(const Device& device, CUfunction function, unsigned sources, unsigned targets,
-                std::vector<std::uint64_t> parameter, std::size_t bytes, std::size_t stripes,
+                std::vector<std::uint64_t> parameter, const ChunkViews& each, std::size_t stripes,
                 CUstream stream) {
+  const std::size_t bytes = each.bytes;
   parameter.push_back(bytes);
   parameter.push_back(stripes);
   const std::size_t words = parameter.size();
@@ -92,8 +93,7 @@ CUresult launch(const Device& device, CUfunction function, unsigned sources, uns
   // A warp a tile: measured ahead of a grid that stays and loops.
   const std::size_t warps = threads / 32;
   const std::size_t tiles = (bytes + warp_tile - 1) / warp_tile * stripes;
-  constexpr std::size_t most_blocks = std::size_t{1} << 30;
-  const auto blocks = static_cast<unsigned>(std::min((tiles + warps - 1) / warps, most_blocks));
+  const unsigned blocks = blocks_for(each, (tiles + warps - 1) / warps, threads, warp_tile);
   void* parameters[] = {parameter.data()};
   return device.driver().launch_kernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr);
 }
@@ -106,12 +106,13 @@ CUresult launch_generated(const Device& device, CUfunction function, const Chunk
   for (const auto* p : chunks.sources) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
   for (const auto* p : chunks.targets) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
   return launch(device, function, static_cast<unsigned>(chunks.sources.size()),
-                static_cast<unsigned>(chunks.targets.size()), std::move(parameter), chunks.bytes, 1, stream);
+                static_cast<unsigned>(chunks.targets.size()), std::move(parameter), chunks, 1, stream);
 }
 
 CUresult launch_generated_batch(const Device& device, CUfunction function, const gf::Matrix& matrix,
-                                CUdeviceptr table, std::size_t bytes, std::size_t stripes, CUstream stream) {
-  return launch(device, function, matrix.cols(), matrix.rows(), {table}, bytes, stripes, stream);
+                                CUdeviceptr table, const ChunkViews& each, std::size_t stripes,
+                                CUstream stream) {
+  return launch(device, function, matrix.cols(), matrix.rows(), {table}, each, stripes, stream);
 }
 
 }  // namespace ec::kernels::cuda

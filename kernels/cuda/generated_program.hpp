@@ -66,8 +66,10 @@ CUresult launch_generated(const Device& device, CUfunction function, const Chunk
                           CUstream stream);
 
 /// Many stripes: `table` is in device memory, stripe after stripe the addresses of its sources, then of its
-/// targets, aligned to 16 bytes. `bytes`: of every chunk, at least warp_tile.
+/// targets, aligned to 16 bytes. each: bytes of every chunk, at least warp_tile, and where they lie; no
+/// addresses.
 CUresult launch_generated_batch(const Device& device, CUfunction function, const gf::Matrix& matrix,
-                                CUdeviceptr table, std::size_t bytes, std::size_t stripes, CUstream stream);
+                                CUdeviceptr table, const ChunkViews& each, std::size_t stripes,
+                                CUstream stream);
 
 }  // namespace ec::kernels::cuda

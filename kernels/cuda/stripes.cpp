@@ -27,13 +27,25 @@ bool in_place(const Job& job) {
   return std::ranges::all_of(job.sources, addressable) && std::ranges::all_of(job.targets, addressable);
 }
 
+bool on_device(const Job& job) {
+  const auto there = [](const auto& chunk) { return chunk.residence == Residence::device; };
+  return std::ranges::all_of(job.sources, there) && std::ranges::all_of(job.targets, there);
+}
+
+std::size_t busier_direction(const Job& job) {
+  const auto over_link = [](const auto& chunk) { return chunk.residence != Residence::device; };
+  return static_cast<std::size_t>(
+      std::max(std::ranges::count_if(job.sources, over_link), std::ranges::count_if(job.targets, over_link)));
+}
+
 bool are_stripes(std::span<const Job> jobs) {
   return jobs.size() > 1 && std::ranges::all_of(jobs, [&](const Job& job) {
            return job.program == jobs.front().program && job.bytes == jobs.front().bytes && in_place(job);
          });
 }
 
-Stripes::Stripes(std::span<const Job> jobs) : jobs_(jobs), addresses_(addresses_of(jobs)) {}
+Stripes::Stripes(std::span<const Job> jobs)
+    : jobs_(jobs), addresses_(addresses_of(jobs)), over_link_(!std::ranges::all_of(jobs, on_device)) {}
 
 CUfunction Stripes::generated(const std::shared_ptr<Device>& device, const KernelChoice& choice) const {
   const Program& program = *jobs_.front().program;
@@ -55,7 +67,7 @@ CUfunction Stripes::generated(const std::shared_ptr<Device>& device, const Kerne
 CUresult Stripes::launch(const Device& device, CUfunction generated, CUdeviceptr table, std::size_t count,
                          CUstream stream) const {
   return launch_generated_batch(device, generated, jobs_.front().program->matrix(), table,
-                                jobs_.front().bytes, count, stream);
+                                {{}, {}, jobs_.front().bytes, over_link_}, count, stream);
 }
 
 CUresult Stripes::launch_each(const std::shared_ptr<Device>& device, std::size_t first, std::size_t count,
@@ -64,7 +76,8 @@ CUresult Stripes::launch_each(const std::shared_ptr<Device>& device, std::size_t
   for (std::size_t i = first; i < first + count; ++i) {
     const auto chunks = table(i, 1);
     std::ranges::copy(chunks.first(sources()), from.begin());
-    const auto r = launch_stripe(device, *jobs_[i].program, {from, chunks.subspan(sources()), jobs_[i].bytes},
+    const auto r = launch_stripe(device, *jobs_[i].program,
+                                 {from, chunks.subspan(sources()), jobs_[i].bytes, over_link_},
                                  Verb::transform, choice, stream);
     if (r != CUDA_SUCCESS) return r;
   }

@@ -61,10 +61,10 @@ CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const Chunk
 
   const unsigned kernel = kernel_for(pass);
   constexpr std::size_t block_bytes = std::size_t{table_tile} * (table_threads / 32);
-  const auto blocks =
-      static_cast<unsigned>(std::min<std::size_t>((chunks.bytes + block_bytes - 1) / block_bytes,
-                                                  std::size_t{waves} * table_kernels[kernel].blocks *
-                                                      static_cast<unsigned>(device.info().multiprocessors)));
+  const std::size_t wanted = std::min<std::size_t>((chunks.bytes + block_bytes - 1) / block_bytes,
+                                                   std::size_t{waves} * table_kernels[kernel].blocks *
+                                                       static_cast<unsigned>(device.info().multiprocessors));
+  const unsigned blocks = blocks_for(chunks, wanted, table_threads, table_tile);
   const std::size_t shared = table_coefficient_bytes * chunks.sources.size() * table_kernels[kernel].rows;
   void* parameters[] = {&args};
   return device.driver().launch_kernel(device.table_kernel(kernel), blocks, 1, 1, table_threads, 1, 1,

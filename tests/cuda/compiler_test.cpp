@@ -20,7 +20,8 @@ namespace {
 }
 
 TEST(CompilerDeathTest, AProcessMayEndWhileItCompiles) {
-  // Long enough for the library to be open, too short for the program to be compiled. Asked in a process of its own, so that here no library is loaded yet.
+  // Long enough for the library to be open, too short for the program to be compiled. Asked in a process of
+  // its own, so that here no library is loaded yet.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const unsigned delay : {300'000u, 400'000u, 500'000u, 700'000u})
     EXPECT_EXIT((alarm(20), exit_while_compiling(delay)), testing::ExitedWithCode(0), "") << delay << " us";

@@ -1,0 +1,35 @@
+// How long jobs over the link to the host take, learned from those that were.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+
+namespace ec::kernels::cuda {
+
+/// Thread safe: a race loses an observation.
+class LinkClock {
+ public:
+  using Duration = std::chrono::duration<double>;
+
+  /// What a job that moves `bytes` in its busier direction is expected to take.
+  Duration expected(std::size_t bytes) const {
+    return start_up + Duration(static_cast<double>(bytes) * seconds_a_byte_.load(std::memory_order_relaxed));
+  }
+  void observed(std::size_t bytes, Duration took) {
+    if (bytes < least_bytes || took <= start_up) return;
+    const double now = (took - start_up).count() / static_cast<double>(bytes);
+    const double before = seconds_a_byte_.load(std::memory_order_relaxed);
+    // Faster at once, so that nobody sleeps too long; slower by and by.
+    seconds_a_byte_.store(now < before ? now : before + (now - before) / 8, std::memory_order_relaxed);
+  }
+
+ private:
+  /// Launch, and the way there and back; measured on an H200.
+  static constexpr Duration start_up{14e-6};
+  static constexpr std::size_t least_bytes = 256 * 1024;
+  /// At first that of PCIe 5 x16.
+  std::atomic<double> seconds_a_byte_{1 / 50e9};
+};
+
+}  // namespace ec::kernels::cuda
