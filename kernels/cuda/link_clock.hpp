@@ -1,6 +1,7 @@
 // How long jobs over the link to the host take, learned from those that were.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -16,12 +17,16 @@ class LinkClock {
   Duration expected(std::size_t bytes) const {
     return start_up + Duration(static_cast<double>(bytes) * seconds_a_byte_.load(std::memory_order_relaxed));
   }
-  void observed(std::size_t bytes, Duration took) {
+  /// What one took. overslept: it was done when it was first looked at, some time before that.
+  void observed(std::size_t bytes, Duration took, bool overslept) {
     if (bytes < least_bytes || took <= start_up) return;
     const double now = (took - start_up).count() / static_cast<double>(bytes);
     const double before = seconds_a_byte_.load(std::memory_order_relaxed);
-    // Faster at once, so that nobody sleeps too long; slower by and by.
-    seconds_a_byte_.store(now < before ? now : before + (now - before) / 8, std::memory_order_relaxed);
+    // Down fast, so that what crowded the link is soon forgotten: a sleep too long costs more than one look
+    // more.
+    const double next =
+        overslept ? std::min(now, before) / 2 : before + (now - before) / (now < before ? 2 : 8);
+    seconds_a_byte_.store(next, std::memory_order_relaxed);
   }
 
  private:

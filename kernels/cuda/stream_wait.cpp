@@ -79,12 +79,14 @@ Outcome wait_for(Device& device, Device::Lane& lane, const Work& work) {
   CUresult answer = CUDA_ERROR_NOT_READY;
   const auto expected =
       std::chrono::duration_cast<Clock::duration>(device.link_clock().expected(work.link_bytes));
+  unsigned questions = 0;
   const bool answered = poll(start, std::min<Clock::duration>(expected, patience), patience, [&] {
+    ++questions;
     answer = driver.stream_query(lane.stream());
     return answer != CUDA_ERROR_NOT_READY;
   });
   if (answer == CUDA_SUCCESS) {
-    device.link_clock().observed(work.link_bytes, Clock::now() - start);
+    device.link_clock().observed(work.link_bytes, Clock::now() - start, questions == 1);
     return {};
   }
   if (answered)
