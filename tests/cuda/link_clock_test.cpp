@@ -21,13 +21,19 @@ void run(LinkClock& clock, Duration took) {
 
 TEST(LinkClock, LearnsASlowLinkAndForgetsIt) {
   LinkClock clock;
-  const Duration alone{170e-6}, crowded{1400e-6};
-  for (int i = 0; i < 40; ++i) run(clock, crowded);
-  EXPECT_NEAR(clock.expected(bytes) / crowded, 1, 0.1);
-  for (int i = 0; i < 4; ++i) run(clock, alone);
-  EXPECT_LT(clock.expected(bytes) / alone, 1.2) << "a crowd is forgotten within four calls";
-  for (int i = 0; i < 40; ++i) run(clock, alone);
-  EXPECT_NEAR(clock.expected(bytes) / alone, 1, 0.15);
+  const Duration fast{170e-6}, slow{680e-6};
+  for (int i = 0; i < 600; ++i) run(clock, slow);
+  EXPECT_NEAR(clock.expected(bytes) / slow, 1, 0.1);
+  for (int i = 0; i < 5; ++i) run(clock, fast);
+  EXPECT_LT(clock.expected(bytes) / fast, 1.2);
+}
+
+TEST(LinkClock, ACrowdOfSomeCallsIsNotTakenForTheLink) {
+  LinkClock clock;
+  const Duration alone{182e-6}, crowded{1400e-6};
+  for (int i = 0; i < 20; ++i) run(clock, alone);
+  for (int i = 0; i < 16; ++i) run(clock, crowded);
+  EXPECT_LT(clock.expected(bytes) / alone, 1.15);
 }
 
 TEST(LinkClock, SmallJobsTeachNothing) {
