@@ -22,8 +22,8 @@ class LinkClock {
     if (bytes < least_bytes || took <= start_up) return;
     const double now = (took - start_up).count() / static_cast<double>(bytes);
     const double before = seconds_a_byte_.load(std::memory_order_relaxed);
-    // It follows the link when nobody else uses it: down fast, since a sleep too long costs more than a few looks;
-    // up by little a call, so that a crowd of some calls is not taken for the link.
+    // It follows the link when nobody else uses it: down fast, since a sleep too long costs more than a few
+    // looks; up by little a call, so that a crowd of some calls is not taken for the link.
     const double next = overslept      ? std::min(now, before) * 0.7
                         : now < before ? (now + before) / 2
                                        : std::min(now, before * 1.005);

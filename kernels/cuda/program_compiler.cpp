@@ -14,8 +14,6 @@ namespace {
 
 /// A compiler must not take a core from a storage daemon that has use for it.
 constexpr int background_niceness = 10;
-/// That the compiler knows, for a program that nobody runs.
-constexpr unsigned oldest_chip = 75;
 
 ProgramOptions options_of(const gf::Matrix& matrix, ProgramForm form, unsigned chip) {
   ProgramOptions options = pick_options(matrix.cols(), matrix.rows(), chip);
@@ -56,11 +54,6 @@ std::shared_ptr<Compilation> ProgramCompiler::ask(const gf::Matrix& matrix, Prog
 
 void ProgramCompiler::work() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), background_niceness);
-  // A process that ends must not destroy the library under this thread. It registers what it destroys when it
-  // is opened and first used, so the thread's end is registered after that. Before, the thread is not waited
-  // for: it would run on in what is destroyed already.
-  (void)compile("__global__ void nothing() {}", oldest_chip);
-  at_exit([] { instance().stop(); });
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
@@ -69,6 +62,10 @@ void ProgramCompiler::work() {
     queue_.pop_front();
     lock.unlock();
     compile_now(*compilation);
+    // A process that ends must not destroy the compiler's library under this thread. The library registers
+    // what it destroys when it is opened and first used, so the thread's end is registered after that.
+    // Before, the thread is not waited for: it would run on in what is destroyed already.
+    at_exit([] { instance().stop(); });
     lock.lock();
   }
 }
