@@ -14,7 +14,7 @@
 #include "bench/options.hpp"
 #include "bench/report.hpp"
 #include "bench/run.hpp"
-#include "plugin/codec/settings.hpp"
+#include "plugin/codec/device_options.hpp"
 
 namespace ec::bench {
 namespace {
@@ -23,12 +23,7 @@ using kernels::cuda::Device;
 
 /// By the settings of this node, as a daemon's.
 std::shared_ptr<Device> bring_up_device() {
-  const auto& node = codec::node_settings();
-  kernels::cuda::Options options;
-  options.device = node.device;
-  options.deadline = node.deadline;
-  options.retry_after = node.retry_after;
-  options.staging_bytes = node.staging_bytes;
+  auto options = codec::device_options(codec::node_settings());
   options.log = [](const char* line) { fmt::print(stderr, "{}\n", line); };
   kernels::cuda::configure(options);
   std::string why;

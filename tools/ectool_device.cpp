@@ -5,6 +5,7 @@
 #include <stdexcept>
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
+#include "plugin/codec/device_options.hpp"
 #endif
 
 namespace ec::tools {
@@ -13,11 +14,7 @@ using kernels::Residence;
 
 std::string device_name([[maybe_unused]] const codec::NodeSettings& node, std::string* why) {
 #ifdef EC_WITH_CUDA
-  auto options = kernels::cuda::current_options();
-  options.device = node.device;
-  options.deadline = node.deadline;
-  options.staging_bytes = node.staging_bytes;
-  kernels::cuda::configure(options);
+  kernels::cuda::configure(codec::device_options(node));
   const auto device = kernels::cuda::bring_up(why);
   return device ? device->name : std::string();
 #else

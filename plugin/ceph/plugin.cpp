@@ -11,7 +11,7 @@
 #include "plugin/codec/settings.hpp"
 #include "plugin/codec/setup_error.hpp"
 #ifdef EC_WITH_CUDA
-#include "kernels/cuda/options.hpp"
+#include "plugin/codec/device_options.hpp"
 #endif
 
 namespace ec::ceph {
@@ -34,13 +34,7 @@ class Plugin final : public ::ceph::ErasureCodePlugin {
 /// this.
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
-  kernels::cuda::Options options;
-  options.device = node.device;
-  options.deadline = node.deadline;
-  options.retry_after = node.retry_after;
-  options.staging_bytes = node.staging_bytes;
-  options.pinned_bytes = node.pinned_bytes;
-  options.pinned_threshold = node.pinned_threshold;
+  auto options = codec::device_options(node);
   options.log = [](const char* line) { std::fprintf(stderr, "%s\n", line); };
   kernels::cuda::configure(options);
 #endif

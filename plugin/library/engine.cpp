@@ -13,6 +13,7 @@
 #include "plugin/library/stripes.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
+#include "plugin/codec/device_options.hpp"
 #endif
 
 namespace ec::library {
@@ -26,14 +27,7 @@ using kernels::Target;
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
   static std::once_flag once;
-  std::call_once(once, [&] {
-    kernels::cuda::Options options;
-    options.device = node.device;
-    options.deadline = node.deadline;
-    options.retry_after = node.retry_after;
-    options.staging_bytes = node.staging_bytes;
-    kernels::cuda::configure(options);
-  });
+  std::call_once(once, [&] { kernels::cuda::configure(codec::device_options(node)); });
 #endif
 }
 
