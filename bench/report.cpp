@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <ctime>
 #include <filesystem>
@@ -10,34 +11,16 @@
 #include "bench/commit.hpp"
 #include "bench/options.hpp"
 #include "bench/stats.hpp"
+#include "plugin/codec/machine.hpp"
 
 namespace ec::bench {
 namespace {
-
-/// What follows `key` and a colon in a file of such lines; empty if there is none.
-std::string field(const std::filesystem::path& file, const std::string& key) {
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with(key)) continue;
-    const std::size_t value = line.find_first_not_of(" \t", line.find(':') + 1);
-    return value == std::string::npos ? "" : line.substr(value);
-  }
-  return "";
-}
 
 std::string first_line(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::string line;
   std::getline(in, line);
   return line;
-}
-
-std::string gpus() {
-  std::string list;
-  std::error_code none;
-  for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", none))
-    list += (list.empty() ? "" : ", ") + field(gpu.path() / "information", "Model");
-  return list;
 }
 
 std::string or_none(const std::string& text) { return text.empty() ? "none" : text; }
@@ -59,9 +42,10 @@ constexpr const char* figures = "{:>10} {:>7} {:>9} {:>8} {:>7}";
 }  // namespace
 
 Header make_header(const std::string& host_version, const std::string& command_line, const Header& more) {
-  Header header{{"device", or_none(gpus())},
+  const codec::Machine machine = codec::this_machine();
+  Header header{{"device", or_none(fmt::format("{}", fmt::join(machine.gpus, ", ")))},
                 {"driver", or_none(first_line("/proc/driver/nvidia/version"))},
-                {"cpu", field("/proc/cpuinfo", "model name")},
+                {"cpu", machine.cpu},
                 {"last-level cache", fmt::format("{} MiB", last_level_cache_bytes() >> 20)},
                 {"host", host_version},
                 {"commit", commit},
