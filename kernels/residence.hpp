@@ -4,14 +4,12 @@
 // CPU or staged. It stays right after a block is freed and its address is handed out again, because it does
 // not depend on blocks:
 // - A range is a whole arena, which stays mapped while its range is known and long after. Whatever block an
-// address
-//   in it belongs to, it is page-locked. An arena that is to be unlocked is withdrawn first, after the last
-//   job of its device; a caller that asked just before then finds no device, and its chunks are host memory,
-//   which the CPU codes. Should it find a device that came up since and did not lock the arena, the kernel
-//   faults and the CPU codes, which costs time and no bytes.
+//   address in it belongs to, it is page-locked. An arena that is to be unlocked is withdrawn first, after
+//   the last job of its device; a caller that asked just before then finds no device, and its chunks are host
+//   memory, which the CPU codes. Should it find a device that came up since and did not lock the arena, the
+//   kernel faults and the CPU codes, which costs time and no bytes.
 // - The driver's answer is asked for at each call and never kept. The caller owns the chunk while it asks and
-// codes,
-//   so it cannot be freed meanwhile.
+//   codes, so it cannot be freed meanwhile.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +15,7 @@ class BatchJob {
 
   Outcome run() {
     const Device::Scope scope(*device_);
-    if (scope.result() != CUDA_SUCCESS) return fault("cuCtxPushCurrent", scope.result());
+    if (scope.result() != CUDA_SUCCESS) return fault(device_->driver(), "cuCtxPushCurrent", scope.result());
     auto lane = device_->borrow_lane();
     if (!lane) return {Status::busy, {}, false};
     const CUfunction function = prepare(*lane);
@@ -38,10 +36,6 @@ class BatchJob {
   }
 
  private:
-  Outcome fault(const char* what, CUresult result) const {
-    return {Status::fault, fmt::format("{}: {}", what, device_->driver().error_name(result)), false};
-  }
-
   /// The kernel for many stripes, with what its table needs; or null, and each stripe is a launch.
   CUfunction prepare(Device::Lane& lane) {
     const CUfunction function = stripes_.generated(device_, choice_);
@@ -54,16 +48,16 @@ class BatchJob {
   Outcome launch(CUfunction function, std::size_t first, std::size_t count, CUstream stream) {
     if (function == nullptr) {
       const auto r = stripes_.launch_each(device_, first, count, choice_, stream);
-      return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
+      return r == CUDA_SUCCESS ? Outcome{} : fault(device_->driver(), "cuLaunchKernel", r);
     }
     const auto part = stripes_.table(first, count);
     std::memcpy(staging_.data(), part.data(), part.size_bytes());
     if (const auto r =
             device_->driver().memcpy_htod_async(table_, staging_.data(), part.size_bytes(), stream);
         r != CUDA_SUCCESS)
-      return fault("cuMemcpyHtoDAsync", r);
+      return fault(device_->driver(), "cuMemcpyHtoDAsync", r);
     const auto r = stripes_.launch(*device_, function, table_, count, stream);
-    return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
+    return r == CUDA_SUCCESS ? Outcome{} : fault(device_->driver(), "cuLaunchKernel", r);
   }
 
   const std::shared_ptr<Device>& device_;

@@ -48,9 +48,6 @@ class DeviceJob {
   void copy_out(std::size_t offset, std::size_t bytes);
   Outcome launch(CUstream stream, std::size_t bytes);
   Outcome wait(Device::Lane& lane);
-  Outcome fault(const char* what, CUresult result) const {
-    return {Status::fault, fmt::format("{}: {}", what, driver_.error_name(result)), false};
-  }
 
   const std::shared_ptr<Device>& device_;
   const Driver& driver_;
@@ -115,7 +112,7 @@ Outcome DeviceJob::launch(CUstream stream, std::size_t bytes) {
                                      verb_, {kind_}, stream)
                      : (*launcher_)(*device_, job_.program->matrix(), sources_, targets_, bytes,
                                     verb_ == Verb::accumulate, stream);
-  return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
+  return r == CUDA_SUCCESS ? Outcome{} : fault(driver_, "cuLaunchKernel", r);
 }
 
 Outcome DeviceJob::wait(Device::Lane& lane) {
@@ -130,7 +127,7 @@ Outcome DeviceJob::wait(Device::Lane& lane) {
 
 Outcome DeviceJob::run() {
   Device::Scope scope(*device_);
-  if (scope.result() != CUDA_SUCCESS) return fault("cuCtxPushCurrent", scope.result());
+  if (scope.result() != CUDA_SUCCESS) return fault(driver_, "cuCtxPushCurrent", scope.result());
   auto lane = device_->borrow_lane();
   if (!lane || !plan_slices()) return {Status::busy, {}, false};
   for (std::size_t offset = 0; offset < job_.bytes; offset += slice_bytes_) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/backend.hpp"
+#include "kernels/cuda/driver.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -14,5 +15,10 @@ struct Outcome {
   std::string reason;
   bool gave_up = false;
 };
+
+/// A call of the driver failed: which, and with what.
+inline Outcome fault(const Driver& driver, const char* call, CUresult result) {
+  return {Status::fault, std::string(call) + ": " + driver.error_name(result), false};
+}
 
 }  // namespace ec::kernels::cuda

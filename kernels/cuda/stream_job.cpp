@@ -1,7 +1,5 @@
 #include "kernels/cuda/stream_job.hpp"
 
-#include <fmt/format.h>
-
 #include "kernels/cuda/stripes.hpp"
 
 namespace ec::kernels::cuda {
@@ -39,18 +37,16 @@ CUresult launch(const std::shared_ptr<Device>& device, std::span<const Job> jobs
 
 Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
                 CUstream stream) {
-  const auto fault = [&](const char* what, CUresult r) {
-    return Outcome{Status::fault, fmt::format("{}: {}", what, device->driver().error_name(r)), false};
-  };
+  const Driver& driver = device->driver();
   const Device::Scope scope(*device);
-  if (scope.result() != CUDA_SUCCESS) return fault("cuCtxPushCurrent", scope.result());
+  if (scope.result() != CUDA_SUCCESS) return fault(driver, "cuCtxPushCurrent", scope.result());
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (const auto r = device->driver().stream_is_capturing(stream, &capture); r != CUDA_SUCCESS)
-    return fault("cuStreamIsCapturing", r);
+  if (const auto r = driver.stream_is_capturing(stream, &capture); r != CUDA_SUCCESS)
+    return fault(driver, "cuStreamIsCapturing", r);
   const bool captured = capture != CU_STREAM_CAPTURE_STATUS_NONE;
   using Wish = GeneratedProgram::Wish;
   const auto r = launch(device, jobs, {kind, captured ? Wish::never : Wish::later}, captured, stream);
-  return r == CUDA_SUCCESS ? Outcome{} : fault("cuLaunchKernel", r);
+  return r == CUDA_SUCCESS ? Outcome{} : fault(driver, "cuLaunchKernel", r);
 }
 
 }  // namespace ec::kernels::cuda
