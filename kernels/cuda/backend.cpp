@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "kernels/cuda/copy_job.hpp"
 #include "kernels/cuda/device_job.hpp"
 #include "kernels/cuda/stream_job.hpp"
 #include "kernels/cuda/stripes.hpp"
@@ -44,7 +45,12 @@ class Cuda final : public Backend {
 
   Status run(const Job& job, Verb verb) noexcept {
     if (supports(job) && !worth_a_launch(job)) return Status::ok;
-    return run(job, [&](const auto& device) { return run_job(device, job, verb, kind_); });
+    return run(job, [&](const auto& device) {
+      if (verb == Verb::transform && copies_pay(*device, job))
+        if (Outcome outcome = run_by_copies(device, job, kind_); outcome.status != Status::busy)
+          return outcome;
+      return run_job(device, job, verb, kind_);
+    });
   }
 
   /// A job that only a device can do waits until it is up.

@@ -23,11 +23,10 @@ class BatchJob {
         function == nullptr ? stripes_.count() : Device::Lane::table_bytes / sizeof(void*) / stripes_.width();
     for (std::size_t first = 0; first < stripes_.count(); first += most) {
       const std::size_t count = std::min(most, stripes_.count() - first);
+      LinkClock::Flight flight(device_->link_clock(), stripes_.link_bytes() * count / stripes_.count());
       const Outcome launched = launch(function, first, count, lane->stream());
-      const Outcome waited = wait_for(*device_, *lane,
-                                      {.bytes = stripes_.bytes_moved(),
-                                       .link_bytes = stripes_.link_bytes() * count / stripes_.count(),
-                                       .writes_in_place = true});
+      const Outcome waited =
+          wait_for(*device_, *lane, flight, {.bytes = stripes_.bytes_moved(), .writes_in_place = true});
       if (waited.gave_up) staging_.quarantine();
       if (waited.status != Status::ok) return waited;
       if (launched.status != Status::ok) return launched;

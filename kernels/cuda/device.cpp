@@ -137,6 +137,7 @@ CUresult Device::function(const unsigned char* image, const char* name, CUfuncti
 
 std::string Device::make_lanes() {
   pool_ = std::make_unique<PinnedPool>(*driver_, options_.staging_bytes);
+  copy_rooms_ = std::make_unique<CopyRooms>(*driver_);
   for (unsigned i = 0; i < lane_count; ++i) {
     CUstream stream = nullptr;
     // In order with the default stream, on which a program's plain copies into device memory may still be
@@ -160,6 +161,7 @@ Device::~Device() {
   if (abandoned_) {
     if (arena_) arena_->abandon();
     pool_.release();
+    copy_rooms_.release();
     driver_.release();
     return;
   }
@@ -173,6 +175,7 @@ Device::~Device() {
     }
     arena_.reset();
     pool_.reset();
+    copy_rooms_.reset();
     for (const auto& [image, module] : modules_) driver_->module_unload(module);
     for (CUmodule module : loaded_) driver_->module_unload(module);
   }

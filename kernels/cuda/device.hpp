@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/cuda/bit_args.hpp"
+#include "kernels/cuda/copy_rooms.hpp"
 #include "kernels/cuda/driver.hpp"
 #include "kernels/cuda/link_clock.hpp"
 #include "kernels/cuda/locked_arena.hpp"
@@ -100,7 +101,9 @@ class Device {
   /// For table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   PinnedPool& pool() { return *pool_; }
+  CopyRooms& copy_rooms() { return *copy_rooms_; }
   LinkClock& link_clock() { return link_clock_; }
+  const LinkClock& link_clock() const { return link_clock_; }
   /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
   /// which must outlive the device). The device's context must be current.
   CUresult function(const unsigned char* image, const char* name, CUfunction* function);
@@ -137,6 +140,7 @@ class Device {
   std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
   std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
   std::unique_ptr<PinnedPool> pool_;
+  std::unique_ptr<CopyRooms> copy_rooms_;
   LinkClock link_clock_;
   std::unique_ptr<LockedArena> arena_;
   std::mutex lanes_mutex_;

@@ -47,7 +47,7 @@ class DeviceJob {
   void copy_in(std::size_t offset, std::size_t bytes);
   void copy_out(std::size_t offset, std::size_t bytes);
   Outcome launch(CUstream stream, std::size_t bytes);
-  Outcome wait(Device::Lane& lane);
+  Outcome wait(Device::Lane& lane, LinkClock::Flight& flight);
 
   const std::shared_ptr<Device>& device_;
   const Driver& driver_;
@@ -115,12 +115,10 @@ Outcome DeviceJob::launch(CUstream stream, std::size_t bytes) {
   return r == CUDA_SUCCESS ? Outcome{} : fault(driver_, "cuLaunchKernel", r);
 }
 
-Outcome DeviceJob::wait(Device::Lane& lane) {
+Outcome DeviceJob::wait(Device::Lane& lane, LinkClock::Flight& flight) {
   const std::size_t chunks = job_.sources.size() + job_.targets.size();
-  Outcome outcome = wait_for(*device_, lane,
-                             {.bytes = slice_bytes_ * chunks,
-                              .link_bytes = slice_bytes_ * busier_direction(job_),
-                              .writes_in_place = writes_in_place()});
+  Outcome outcome = wait_for(*device_, lane, flight,
+                             {.bytes = slice_bytes_ * chunks, .writes_in_place = writes_in_place()});
   if (outcome.status != Status::ok && outcome.gave_up) staging_.quarantine();
   return outcome;
 }
@@ -134,9 +132,10 @@ Outcome DeviceJob::run() {
     const std::size_t bytes = std::min(slice_bytes_, job_.bytes - offset);
     lay_out(offset);
     copy_in(offset, bytes);
+    LinkClock::Flight flight(device_->link_clock(), slice_bytes_ * busier_direction(job_));
     // A wide code is several launches: when a later one fails, the earlier ones are still waited for.
     const Outcome launched = launch(lane->stream(), bytes);
-    const Outcome waited = wait(*lane);
+    const Outcome waited = wait(*lane, flight);
     if (waited.status != Status::ok) return waited;
     if (launched.status != Status::ok) return launched;
     copy_out(offset, bytes);

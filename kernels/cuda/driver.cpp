@@ -20,6 +20,9 @@ std::unique_ptr<const Driver> Driver::open(const std::string& library, std::stri
   }
   EC_CUDA_DRIVER_FUNCTIONS(EC_RESOLVE)
 #undef EC_RESOLVE
+#define EC_LOOK_UP(name, symbol, type) driver->name = reinterpret_cast<type>(dlsym(handle, #symbol));
+  EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(EC_LOOK_UP)
+#undef EC_LOOK_UP
   return driver;
 }
 

@@ -33,6 +33,7 @@ namespace ec::kernels::cuda {
   X(stream_query, cuStreamQuery, PFN_cuStreamQuery_v2000)                                    \
   X(stream_synchronize, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)                  \
   X(stream_is_capturing, cuStreamIsCapturing, PFN_cuStreamIsCapturing_v10000)                \
+  X(stream_wait_event, cuStreamWaitEvent, PFN_cuStreamWaitEvent_v3020)                       \
   X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                                    \
   X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)                              \
   X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                                    \
@@ -55,10 +56,15 @@ namespace ec::kernels::cuda {
   X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)                    \
   X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
 
+// The same for functions that older drivers have not; null there.
+#define EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X) \
+  X(memcpy_batch_async, cuMemcpyBatchAsync_v2, PFN_cuMemcpyBatchAsync_v13000)
+
 /// The functions of an open driver; immutable, lives as long as the process.
 struct Driver {
 #define EC_DECLARE(name, symbol, type) type name = nullptr;
   EC_CUDA_DRIVER_FUNCTIONS(EC_DECLARE)
+  EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(EC_DECLARE)
 #undef EC_DECLARE
 
   /// Opens `library`. Null on failure, with the reason in *why. The library is never closed again: the driver

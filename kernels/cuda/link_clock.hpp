@@ -1,4 +1,4 @@
-// How long jobs over the link to the host take, learned from those that were.
+// How long jobs over the link to the host take, learned from those that had it for themselves.
 #pragma once
 
 #include <algorithm>
@@ -13,27 +13,64 @@ class LinkClock {
  public:
   using Duration = std::chrono::duration<double>;
 
-  /// What a job that moves `bytes` in its busier direction is expected to take.
-  Duration expected(std::size_t bytes) const {
-    return start_up + Duration(static_cast<double>(bytes) * seconds_a_byte_.load(std::memory_order_relaxed));
-  }
-  /// What one took. overslept: it was done when it was first looked at, some time before that.
-  void observed(std::size_t bytes, Duration took, bool overslept) {
+  /// A job on its way over the link, from before its launch to the end of its life.
+  class Flight {
+   public:
+    /// bytes: in the busier direction of the link.
+    Flight(LinkClock& clock, std::size_t bytes) : clock_(clock), bytes_(bytes) {
+      const std::size_t jobs = clock_.jobs_.fetch_add(1, std::memory_order_relaxed) + 1;
+      const std::size_t all = clock_.bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+      alone_ = jobs == 1;
+      // Jobs share the link evenly, so each of the others costs it as much as its own, or all they have.
+      load_ = std::min(bytes * jobs, all);
+    }
+    ~Flight() {
+      clock_.jobs_.fetch_sub(1, std::memory_order_relaxed);
+      clock_.bytes_.fetch_sub(bytes_, std::memory_order_relaxed);
+    }
+    Flight(const Flight&) = delete;
+    Flight& operator=(const Flight&) = delete;
+
+    /// What it is expected to take from its launch, with what was under way then.
+    Duration expected() const {
+      return start_up +
+             Duration(static_cast<double>(load_) * clock_.seconds_a_byte_.load(std::memory_order_relaxed));
+    }
+    /// What it took. overslept: it was done when it was first looked at, some time before that.
+    void landed(Duration took, bool overslept) {
+      if (alone_ && clock_.jobs_.load(std::memory_order_relaxed) == 1) clock_.learn(bytes_, took, overslept);
+    }
+
+   private:
+    LinkClock& clock_;
+    std::size_t bytes_;
+    std::size_t load_ = 0;
+    bool alone_ = false;
+  };
+
+  /// Jobs and bytes that are under way now.
+  std::size_t jobs() const { return jobs_.load(std::memory_order_relaxed); }
+  std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  /// Launch, and the way there and back; measured on an H200.
+  static constexpr Duration start_up{14e-6};
+  static constexpr std::size_t least_bytes = 256 * 1024;
+
+  void learn(std::size_t bytes, Duration took, bool overslept) {
     if (bytes < least_bytes || took <= start_up) return;
     const double now = (took - start_up).count() / static_cast<double>(bytes);
     const double before = seconds_a_byte_.load(std::memory_order_relaxed);
     // It follows the link when nobody else uses it: down fast, since a sleep too long costs more than a few
-    // looks; up by little a call, so that a crowd of some calls is not taken for the link.
+    // looks; up by little a call, so that what other processes do to the link is not taken for the link.
     const double next = overslept      ? std::min(now, before) * 0.7
                         : now < before ? (now + before) / 2
                                        : std::min(now, before * 1.005);
     seconds_a_byte_.store(next, std::memory_order_relaxed);
   }
 
- private:
-  /// Launch, and the way there and back; measured on an H200.
-  static constexpr Duration start_up{14e-6};
-  static constexpr std::size_t least_bytes = 256 * 1024;
+  std::atomic<std::size_t> jobs_{0};
+  std::atomic<std::size_t> bytes_{0};
   /// At first that of PCIe 5 x16.
   std::atomic<double> seconds_a_byte_{1 / 50e9};
 };

@@ -14,12 +14,15 @@ using Clock = std::chrono::steady_clock;
 
 /// Below, a sleep costs more than it saves: a job of 4 KiB chunks takes 14 us.
 constexpr std::chrono::microseconds worth_a_sleep{40};
-/// Of the expected time, the part that is slept at once.
+/// Of the expected time, the part that is slept at once; from then on it is looked at without a pause for as
+/// long as is left and as long again, but no longer than a few sleeps would cost.
 constexpr double slept_at_once = 0.9;
-/// After that, looks are this far apart, or this part of the time so far: what a look costs and what it may
+constexpr std::chrono::microseconds longest_stare{40};
+/// After that, looks are this part of the time so far apart, within bounds: what a look costs and what it may
 /// be late stay in proportion.
-constexpr std::chrono::microseconds shortest_look{5};
 constexpr int looks = 32;
+constexpr std::chrono::microseconds shortest_pause{5};
+constexpr std::chrono::microseconds longest_pause{60};
 /// Without it, the kernel may add 50 us to every sleep.
 constexpr unsigned long slack_nanoseconds = 1000;
 /// Added to the deadline for the bytes of a job: 1 GB/s, a fiftieth of what the link does.
@@ -47,38 +50,44 @@ class ShortSlack {
   int before_;
 };
 
+/// Asks without a pause until `done` says so or `until` has come; whether it was done.
+template <class Done>
+bool stare(Clock::time_point until, Done&& done) {
+  for (;;) {
+    if (done()) return true;
+    if (Clock::now() >= until) return false;
+    relax();
+  }
+}
+
 /// Asks until `done` says so or the patience is over; whether it was done.
 template <class Done>
 bool poll(Clock::time_point start, Clock::duration expected, Clock::duration patience, Done&& done) {
-  if (expected < worth_a_sleep) {
-    for (;;) {
-      if (done()) return true;
-      if (Clock::now() - start >= worth_a_sleep) break;
-      relax();
-    }
-  }
+  if (expected < worth_a_sleep && stare(start + worth_a_sleep, done)) return true;
   const ShortSlack slack;
-  if (expected >= worth_a_sleep)
-    std::this_thread::sleep_until(start +
-                                  std::chrono::duration_cast<Clock::duration>(slept_at_once * expected));
+  if (expected >= worth_a_sleep) {
+    const auto slept = std::chrono::duration_cast<Clock::duration>(slept_at_once * expected);
+    std::this_thread::sleep_until(start + slept);
+    const auto stared = std::min<Clock::duration>(2 * (expected - slept), longest_stare);
+    if (stare(start + std::min(slept + stared, patience), done)) return true;
+  }
   for (;;) {
-    if (done()) return true;
     const auto elapsed = Clock::now() - start;
-    if (elapsed >= patience) return false;
-    std::this_thread::sleep_for(std::max<Clock::duration>(shortest_look, elapsed / looks));
+    if (elapsed >= patience) return done();
+    std::this_thread::sleep_for(std::clamp<Clock::duration>(elapsed / looks, shortest_pause, longest_pause));
+    if (done()) return true;
   }
 }
 
 }  // namespace
 
-Outcome wait_for(Device& device, Device::Lane& lane, const Work& work) {
+Outcome wait_for(Device& device, Device::Lane& lane, LinkClock::Flight& flight, const Work& work) {
   const Driver& driver = device.driver();
   const auto start = Clock::now();
   const auto patience =
       device.options().deadline + std::chrono::milliseconds(work.bytes / bytes_per_millisecond);
   CUresult answer = CUDA_ERROR_NOT_READY;
-  const auto expected =
-      std::chrono::duration_cast<Clock::duration>(device.link_clock().expected(work.link_bytes));
+  const auto expected = std::chrono::duration_cast<Clock::duration>(flight.expected());
   unsigned questions = 0;
   const bool answered = poll(start, std::min<Clock::duration>(expected, patience), patience, [&] {
     ++questions;
@@ -86,7 +95,7 @@ Outcome wait_for(Device& device, Device::Lane& lane, const Work& work) {
     return answer != CUDA_ERROR_NOT_READY;
   });
   if (answer == CUDA_SUCCESS) {
-    device.link_clock().observed(work.link_bytes, Clock::now() - start, questions == 1);
+    flight.landed(Clock::now() - start, questions == 1);
     return {};
   }
   if (answered)

@@ -1,0 +1,26 @@
+// Long jobs over the link by the device's copy engines, which fill it better than kernels that read host
+// memory.
+#pragma once
+
+#include <memory>
+
+#include "kernels/backend.hpp"
+#include "kernels/cuda/device.hpp"
+#include "kernels/cuda/kernel_kind.hpp"
+#include "kernels/cuda/outcome.hpp"
+
+namespace ec::kernels::cuda {
+
+/// Whether transform of this job should go by copies: all of it is pinned, it is long enough to make up for
+/// the slices that travel while nothing is coded, and the driver copies many pieces in one call.
+///
+/// H200, 54.1 GB/s both ways at once: kernels read host memory at 49 GB/s whatever their number, because each
+/// of their reads is a small packet; copies of 1 MiB pieces, 10+4, got 53. In one call of cuMemcpyBatchAsync,
+/// pieces of 1 MiB go at 54.4 GB/s; in a call each at 48.
+bool copies_pay(const Device& device, const Job& job);
+
+/// Runs a job for which copies_pay() holds: slice by slice into device memory, coded there, and back. busy if
+/// no room, or no two lanes, are free.
+Outcome run_by_copies(const std::shared_ptr<Device>& device, const Job& job, KernelKind kind);
+
+}  // namespace ec::kernels::cuda

@@ -1,0 +1,68 @@
+// Device memory that long jobs over the link pass through, a slice at a time.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/driver.hpp"
+
+namespace ec::kernels::cuda {
+
+/// Room for the slices of one job: while one is coded, the next arrives and the one before leaves.
+struct CopyRoom {
+  static constexpr std::size_t slot_bytes = std::size_t{16} << 20;
+  struct Slot {
+    CUdeviceptr memory = 0;     ///< slot_bytes, all chunks of a slice
+    CUevent arrived = nullptr;  ///< its sources are there
+    CUevent left = nullptr;     ///< its targets are back in host memory
+  };
+  std::array<Slot, 3> slots;
+};
+
+/// Thread safe. All calls, and the destructor, need the device's context current; a loan's end does not. Must
+/// outlive its loans.
+class CopyRooms {
+ public:
+  /// Memory of the device that the rooms of a process hold at most: 192 MiB.
+  static constexpr unsigned most_rooms = 4;
+
+  explicit CopyRooms(const Driver& driver) : driver_(driver) {}
+  CopyRooms(const CopyRooms&) = delete;
+  CopyRooms& operator=(const CopyRooms&) = delete;
+  ~CopyRooms();
+
+  class Loan {
+   public:
+    Loan(Loan&& o) noexcept : rooms_(std::exchange(o.rooms_, nullptr)), room_(o.room_) {}
+    ~Loan();
+    const CopyRoom& operator*() const { return room_; }
+    const CopyRoom* operator->() const { return &room_; }
+    /// The device may still use it: nobody else ever does.
+    void abandon() { rooms_ = nullptr; }
+
+   private:
+    friend class CopyRooms;
+    Loan(CopyRooms* rooms, const CopyRoom& room) : rooms_(rooms), room_(room) {}
+    CopyRooms* rooms_;
+    CopyRoom room_;
+  };
+  /// Nothing if all are lent or the device has no memory for one more.
+  std::optional<Loan> borrow();
+
+ private:
+  bool make(CopyRoom& room);
+  void release(const CopyRoom& room);
+
+  const Driver& driver_;
+  std::mutex mutex_;
+  unsigned made_ = 0;
+  std::vector<CopyRoom> free_;
+};
+
+}  // namespace ec::kernels::cuda
