@@ -9,10 +9,11 @@ namespace ec::kernels::cuda {
 unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threads, std::size_t tile_bytes) {
   /// Read ahead of what is written; a few times what 50 GB/s and 2 us need.
   constexpr std::size_t in_flight_bytes = 768 * 1024;
+  constexpr std::size_t least_in_flight_bytes = 128 * 1024;
   constexpr std::size_t most_blocks = std::size_t{1} << 30;
-  if (chunks.over_link) {
-    const std::size_t warps =
-        in_flight_bytes / (tile_bytes * std::max<std::size_t>(chunks.sources.size(), 1));
+  if (chunks.link_jobs != 0) {
+    const std::size_t share = std::max(in_flight_bytes / chunks.link_jobs, least_in_flight_bytes);
+    const std::size_t warps = share / (tile_bytes * std::max<std::size_t>(chunks.sources.size(), 1));
     blocks = std::min(blocks, std::max<std::size_t>(warps / (threads / 32), 4));
   }
   return static_cast<unsigned>(std::min(blocks, most_blocks));

@@ -14,12 +14,8 @@ constexpr std::size_t alignment = 4096;
 /// The first slice and the last are this part of a full one: nothing is coded while the first arrives, and
 /// nothing arrives while the last leaves.
 constexpr std::size_t least_part = 4;
-/// Of many jobs at a time, each is worth it when it is this long.
-constexpr std::size_t least_of_many = std::size_t{8} << 20;
 
 bool is_pinned(const auto& chunk) { return chunk.residence == Residence::pinned; }
-
-std::size_t source_bytes(const Job& job) { return job.bytes * job.sources.size(); }
 
 /// Bytes of every chunk in a full slice.
 std::size_t full_slice(const Job& job) {
@@ -74,8 +70,8 @@ class CopyJob {
     if (!ok(copy(there_.data(), here_.data(), job_.sources.size(), bytes, in_))) return "cuMemcpyBatchAsync";
     if (!ok(driver_.event_record(slot.arrived, in_))) return "cuEventRecord";
     if (!ok(driver_.stream_wait_event(out_, slot.arrived, 0))) return "cuStreamWaitEvent";
-    if (!ok(launch_stripe(device_, *job_.program, {sources_, targets_, bytes, false}, Verb::transform,
-                          {kind_}, out_)))
+    if (!ok(launch_stripe(device_, *job_.program, {sources_, targets_, bytes}, Verb::transform, {kind_},
+                          out_)))
       return "cuLaunchKernel";
     const std::size_t k = job_.sources.size();
     if (!ok(copy(here_.data() + k, there_.data() + k, job_.targets.size(), bytes, out_)))
@@ -130,9 +126,7 @@ bool copies_pay(const Device& device, const Job& job) {
   if (!std::ranges::all_of(job.sources, is_pinned<Source>) ||
       !std::ranges::all_of(job.targets, is_pinned<Target>))
     return false;
-  const std::size_t from = device.options().copies_from_bytes;
-  const std::size_t in_hand = source_bytes(job) + device.link_clock().bytes();
-  return source_bytes(job) >= from || (source_bytes(job) >= least_of_many && in_hand >= from);
+  return job.bytes * job.sources.size() >= device.options().copies_from_bytes;
 }
 
 Outcome run_by_copies(const std::shared_ptr<Device>& device, const Job& job, KernelKind kind) {

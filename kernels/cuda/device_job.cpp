@@ -107,9 +107,10 @@ void DeviceJob::copy_out(std::size_t offset, std::size_t bytes) {
 }
 
 Outcome DeviceJob::launch(CUstream stream, std::size_t bytes) {
+  const std::size_t link_jobs = on_device(job_) ? 0 : device_->link_clock().jobs();
   const auto r = launcher_ == nullptr
-                     ? launch_stripe(device_, *job_.program, {sources_, targets_, bytes, !on_device(job_)},
-                                     verb_, {kind_}, stream)
+                     ? launch_stripe(device_, *job_.program, {sources_, targets_, bytes, link_jobs}, verb_,
+                                     {kind_}, stream)
                      : (*launcher_)(*device_, job_.program->matrix(), sources_, targets_, bytes,
                                     verb_ == Verb::accumulate, stream);
   return r == CUDA_SUCCESS ? Outcome{} : fault(driver_, "cuLaunchKernel", r);

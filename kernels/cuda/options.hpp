@@ -26,7 +26,8 @@ struct Options {
   /// Source bytes after which a matrix gets code of its own; until then, and where that is not worth while,
   /// the kernels for any matrix serve.
   std::uint64_t generate_after_bytes = std::uint64_t{256} << 20;
-  /// Source bytes of pinned jobs, of one or of several at a time, from which they go by copies.
+  /// Source bytes from which a pinned job goes by copies. H200, 10+4, copies against in place: 20 MiB 44.4
+  /// and 44.8 GB/s, 40 MiB 47.9 and 46.5, 80 MiB 49.5 and 47.1, 640 MiB 52.7 and 48.4.
   std::size_t copies_from_bytes = std::size_t{32} << 20;
   /// Called with one line when the device comes up, is latched off, or cannot be brought up (once in a row);
   /// from any thread. Null: silence.

@@ -39,13 +39,13 @@ CUresult launch_best(const std::shared_ptr<Device>& device, const Program& progr
   if (choice.kind == KernelKind::table || (automatic && table_kernel_pays(matrix))) {
     *done = table_kernel_reach(chunks, accumulate);
     if (*done != 0)
-      return launch_tables(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.over_link},
+      return launch_tables(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.link_jobs},
                            accumulate, stream);
   }
   if (choice.kind == KernelKind::bits || automatic) {
     *done = bit_kernel_reach(*device, chunks);
     if (*done != 0)
-      return launch_bits(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.over_link},
+      return launch_bits(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.link_jobs},
                          accumulate, stream);
   }
   return CUDA_SUCCESS;
@@ -63,7 +63,7 @@ CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& pro
   std::vector<std::uint8_t*> targets(chunks.targets.begin(), chunks.targets.end());
   for (auto& s : sources) s += done;
   for (auto& t : targets) t += done;
-  return launch_tiles(*device, program.matrix(), {sources, targets, chunks.bytes - done, chunks.over_link},
+  return launch_tiles(*device, program.matrix(), {sources, targets, chunks.bytes - done, chunks.link_jobs},
                       verb == Verb::accumulate, stream);
 }
 

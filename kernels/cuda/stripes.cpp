@@ -64,10 +64,15 @@ CUfunction Stripes::generated(const std::shared_ptr<Device>& device, const Kerne
                                  : choice.generated);
 }
 
+std::size_t Stripes::link_jobs(const Device& device) const {
+  // Work for a stream of the caller is in no flight.
+  return over_link_ ? std::max<std::size_t>(device.link_clock().jobs(), 1) : 0;
+}
+
 CUresult Stripes::launch(const Device& device, CUfunction generated, CUdeviceptr table, std::size_t count,
                          CUstream stream) const {
   return launch_generated_batch(device, generated, jobs_.front().program->matrix(), table,
-                                {{}, {}, jobs_.front().bytes, over_link_}, count, stream);
+                                {{}, {}, jobs_.front().bytes, link_jobs(device)}, count, stream);
 }
 
 CUresult Stripes::launch_each(const std::shared_ptr<Device>& device, std::size_t first, std::size_t count,
@@ -77,7 +82,7 @@ CUresult Stripes::launch_each(const std::shared_ptr<Device>& device, std::size_t
     const auto chunks = table(i, 1);
     std::ranges::copy(chunks.first(sources()), from.begin());
     const auto r = launch_stripe(device, *jobs_[i].program,
-                                 {from, chunks.subspan(sources()), jobs_[i].bytes, over_link_},
+                                 {from, chunks.subspan(sources()), jobs_[i].bytes, link_jobs(*device)},
                                  Verb::transform, choice, stream);
     if (r != CUDA_SUCCESS) return r;
   }

@@ -49,6 +49,7 @@ class Stripes {
                        const KernelChoice& choice, CUstream stream) const;
 
  private:
+  std::size_t link_jobs(const Device& device) const;
   std::size_t sources() const { return jobs_.front().sources.size(); }
 
   std::span<const Job> jobs_;

@@ -36,11 +36,12 @@ class CopyJobs : public EmulatedDevice {
     return o;
   }
 
-  Outcome code(unsigned targets, unsigned sources, std::size_t bytes, std::vector<unsigned> misalignment = {}) {
-    return run_case(kernels::cuda::backend(),
-                    {random_matrix(targets, sources, bytes), bytes, Verb::transform, misalignment,
-                     misalignment, bytes},
-                    *pinned_);
+  Outcome code(unsigned targets, unsigned sources, std::size_t bytes,
+               std::vector<unsigned> misalignment = {}) {
+    return run_case(
+        kernels::cuda::backend(),
+        {random_matrix(targets, sources, bytes), bytes, Verb::transform, misalignment, misalignment, bytes},
+        *pinned_);
   }
 
   std::unique_ptr<Arena> pinned_;
@@ -95,9 +96,8 @@ TEST_F(CopyJobs, EveryCallMayFail) {
     else
       targets.push_back({buffer.data() + i * bytes, Residence::pinned});
   unsigned visited = 0;
-  for (const char* function :
-       {"cuMemAlloc_v2", "cuEventCreate", "cuStreamWaitEvent", "cuMemcpyBatchAsync_v2", "cuEventRecord",
-        "cuLaunchKernel", "cuStreamQuery", "cuCtxPushCurrent_v2"})
+  for (const char* function : {"cuMemAlloc_v2", "cuEventCreate", "cuStreamWaitEvent", "cuMemcpyBatchAsync_v2",
+                               "cuEventRecord", "cuLaunchKernel", "cuStreamQuery", "cuCtxPushCurrent_v2"})
     for (unsigned nth = 1;; ++nth) {
       use(eager());
       driver_->reset();
