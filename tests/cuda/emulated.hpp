@@ -1,24 +1,27 @@
-// A fixture whose device is the emulated driver, fresh for each test.
+// A fixture whose device is the emulated driver behind the fault driver, healthy at the start of each test.
+// The variable EC_FAULTS_NEXT_DRIVER puts another in the emulated one's place: a real one, on a machine with
+// a GPU.
 #pragma once
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "kernels/cuda/backend.hpp"
-#include "tests/emulated_driver/control.hpp"
+#include "tests/fault_driver/control.hpp"
 
 namespace ec::test {
 
 class EmulatedDevice : public testing::Test {
  protected:
   void SetUp() override {
+    setenv("EC_FAULTS_NEXT_DRIVER", EC_EMULATED_DRIVER, 0);
     // The driver is never closed by the device room; here it stays open for the whole run.
-    void* handle = dlopen(EC_EMULATED_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    void* handle = dlopen(EC_FAULT_DRIVER, RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(handle, nullptr) << dlerror();
-    const auto find =
-        reinterpret_cast<const emulated::Control* (*)()>(dlsym(handle, "emulated_driver_control"));
+    const auto find = reinterpret_cast<const faults::Control* (*)()>(dlsym(handle, "fault_driver_control"));
     ASSERT_NE(find, nullptr);
     driver_ = find();
     driver_->reset();
@@ -32,7 +35,7 @@ class EmulatedDevice : public testing::Test {
 
   static kernels::cuda::Options options() {
     kernels::cuda::Options o;
-    o.driver_library = EC_EMULATED_DRIVER;
+    o.driver_library = EC_FAULT_DRIVER;
     o.deadline = std::chrono::milliseconds(50);
     o.retry_after = std::chrono::seconds(0);
     o.staging_bytes = std::size_t{1} << 20;
@@ -53,7 +56,7 @@ class EmulatedDevice : public testing::Test {
     return up;
   }
 
-  const emulated::Control* driver_ = nullptr;
+  const faults::Control* driver_ = nullptr;
   static inline std::string log_;
 };
 

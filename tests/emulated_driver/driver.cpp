@@ -1,17 +1,18 @@
 // A stand-in for libcuda.so.1 with one device, for machines without a GPU: the functions that the device room
-// uses, with faults, hangs and wrong results on demand. Launches run at once, on the host, in the calling
-// thread.
+// uses. Launches run at once, on the host, in the calling thread. It does what it is asked to; what goes
+// wrong on demand is the business of tests/fault_driver in front of it.
 #include <cuda.h>
 
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "bench/xor_args.hpp"
-#include "tests/emulated_driver/control.hpp"
+#include "kernels/cuda/generate/emit.hpp"
 #include "tests/emulated_driver/emulation.hpp"
 #include "tests/emulated_driver/memory.hpp"
 
@@ -20,21 +21,17 @@
 namespace ec::test::emulated {
 namespace {
 
-struct Failure {
-  unsigned nth;
-  CUresult result;
-  bool sticky;
+/// A module as cuModuleLoadData makes it.
+struct Module {
+  std::optional<Program> program;  ///< a generated one; otherwise all kernels of the fat binaries are in it
+  Kernel kernel{};
 };
 
 struct State {
   std::recursive_mutex mutex;
-  std::map<std::string, unsigned> calls;
-  std::map<std::string, Failure> failures;
   CUresult sticky = CUDA_SUCCESS;
   unsigned context_users = 0;
-  bool hanging = false;
-  bool corrupting = false;
-  std::vector<Launch> hung;
+  std::map<CUmodule, std::unique_ptr<Module>> modules;
 };
 
 State& state() {
@@ -44,89 +41,31 @@ State& state() {
 
 thread_local unsigned contexts_pushed = 0;
 
-/// Counts the call; what it must answer instead of doing its work, or CUDA_SUCCESS.
-CUresult enter(const char* symbol, bool needs_context = true) {
-  State& s = state();
-  const unsigned nth = ++s.calls[symbol];
-  if (const auto at = s.failures.find(symbol); at != s.failures.end() && at->second.nth == nth) {
-    if (at->second.sticky) s.sticky = at->second.result;
-    return at->second.result;
-  }
-  if (!needs_context) return CUDA_SUCCESS;
-  if (s.sticky != CUDA_SUCCESS) return s.sticky;
+/// What a function answers that needs the context, instead of doing its work.
+CUresult context_state() {
+  if (state().sticky != CUDA_SUCCESS) return state().sticky;
   return contexts_pushed == 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
 int context_object;
-int module_object;
-int stream_objects;
-
-const Control control{
-    .reset =
-        [] {
-          std::lock_guard lock(state().mutex);
-          state().calls.clear();
-          state().failures.clear();
-          state().sticky = CUDA_SUCCESS;
-          state().hanging = state().corrupting = false;
-          state().hung.clear();
-        },
-    .fail =
-        [](const char* symbol, unsigned nth, CUresult result, bool sticky) {
-          std::lock_guard lock(state().mutex);
-          state().failures[symbol] = {state().calls[symbol] + nth, result, sticky};
-        },
-    .hang =
-        [] {
-          std::lock_guard lock(state().mutex);
-          state().hanging = true;
-        },
-    .finish_hung =
-        [] {
-          std::lock_guard lock(state().mutex);
-          for (const Launch& l : state().hung) run(l, false);
-          state().hung.clear();
-          state().hanging = false;
-        },
-    .corrupt =
-        [] {
-          std::lock_guard lock(state().mutex);
-          state().corrupting = true;
-        },
-    .calls =
-        [](const char* symbol) {
-          std::lock_guard lock(state().mutex);
-          return state().calls[symbol];
-        },
-    .all_calls =
-        [] {
-          std::lock_guard lock(state().mutex);
-          unsigned sum = 0;
-          for (const auto& [symbol, n] : state().calls) sum += n;
-          return sum;
-        },
-    .pinned_bytes = [] { return pinned_bytes(); },
-    .device_bytes = [] { return device_bytes(); },
-};
 
 }  // namespace
 }  // namespace ec::test::emulated
 
 using namespace ec::test::emulated;  // NOLINT: the C functions below are all this file is for
 
-EXPORTED const Control* emulated_driver_control() { return &control; }
-
-// Each function: count, answer the failure that is due, otherwise do the work.
-#define ENTER(symbol, needs_context)   \
-  std::lock_guard lock(state().mutex); \
-  if (const CUresult due = enter(symbol, needs_context); due != CUDA_SUCCESS) return due
+// Each function that needs the context: answer what is wrong with it, otherwise do the work.
+#define LOCK() std::lock_guard lock(state().mutex)
+#define ENTER() \
+  LOCK();       \
+  if (const CUresult due = context_state(); due != CUDA_SUCCESS) return due
 
 EXPORTED CUresult cuInit(unsigned) {
-  ENTER("cuInit", false);
+  LOCK();
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDriverGetVersion(int* version) {
-  ENTER("cuDriverGetVersion", false);
+  LOCK();
   *version = CUDA_VERSION;
   return CUDA_SUCCESS;
 }
@@ -137,66 +76,89 @@ EXPORTED CUresult cuGetErrorName(CUresult error, const char** name) {
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDeviceGetCount(int* count) {
-  ENTER("cuDeviceGetCount", false);
+  LOCK();
   *count = 1;
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-  ENTER("cuDeviceGet", false);
+  LOCK();
   *device = ordinal;
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDeviceGetName(char* name, int length, CUdevice) {
-  ENTER("cuDeviceGetName", false);
+  LOCK();
   std::strncpy(name, "emulated device", static_cast<std::size_t>(length));
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  ENTER("cuDeviceGetAttribute", false);
+  LOCK();
   *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 4 : 9;
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
-  ENTER("cuDevicePrimaryCtxRetain", false);
+  LOCK();
   if (state().context_users++ == 0) state().sticky = CUDA_SUCCESS;
   *context = reinterpret_cast<CUcontext>(&context_object);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
-  ENTER("cuDevicePrimaryCtxRelease_v2", false);
-  --state().context_users;
+  LOCK();
+  if (state().context_users == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--state().context_users == 0) {
+    free_everything();
+    state().modules.clear();
+  }
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuCtxPushCurrent_v2(CUcontext) {
-  ENTER("cuCtxPushCurrent_v2", false);
+  LOCK();
   ++contexts_pushed;
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuCtxPopCurrent_v2(CUcontext*) {
-  ENTER("cuCtxPopCurrent_v2", false);
+  LOCK();
   --contexts_pushed;
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuModuleLoadData(CUmodule* module, const void*) {
-  ENTER("cuModuleLoadData", true);
-  *module = reinterpret_cast<CUmodule>(&module_object);
+EXPORTED CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  ENTER();
+  // Fat binaries begin with a number, machine code of NVRTC's as an ELF file does.
+  constexpr unsigned char fat_binary[] = {0x50, 0xed, 0x55, 0xba};
+  auto made = std::make_unique<Module>();
+  made->program = read_image(image);
+  if (!made->program && std::memcmp(image, fat_binary, sizeof fat_binary) != 0)
+    return CUDA_ERROR_INVALID_IMAGE;
+  if (made->program) made->kernel = {Kernel::Kind::generated, 16, false, {}, &*made->program};
+  *module = reinterpret_cast<CUmodule>(made.get());
+  state().modules[*module] = std::move(made);
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuModuleUnload(CUmodule) {
-  ENTER("cuModuleUnload", true);
-  return CUDA_SUCCESS;
+EXPORTED CUresult cuModuleUnload(CUmodule module) {
+  ENTER();
+  return state().modules.erase(module) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
-EXPORTED CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
-  ENTER("cuModuleGetFunction", true);
-  const Kernel* kernel = find_kernel(name);
+EXPORTED CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  ENTER();
+  const auto at = state().modules.find(module);
+  if (at == state().modules.end()) return CUDA_ERROR_INVALID_HANDLE;
+  const Kernel* kernel = !at->second->program                                  ? find_kernel(name)
+                         : std::string(name) == ec::kernels::cuda::entry_point ? &at->second->kernel
+                                                                               : nullptr;
   if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
   *function = reinterpret_cast<CUfunction>(const_cast<Kernel*>(kernel));
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::size_t* offset,
+                                     std::size_t* bytes) {
+  if (index != 0) return CUDA_ERROR_INVALID_VALUE;
+  *offset = 0;
+  *bytes = parameter_bytes(*reinterpret_cast<const Kernel*>(function));
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned,
                                  unsigned block_x, unsigned block_y, unsigned, unsigned shared, CUstream,
                                  void** parameters, void**) {
-  ENTER("cuLaunchKernel", true);
+  ENTER();
   if (reinterpret_cast<const Kernel*>(function)->kind == Kernel::Kind::sum) {
     run_xor(*static_cast<const ec::bench::XorArgs*>(parameters[0]));
     return CUDA_SUCCESS;
@@ -207,31 +169,30 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
   if (verdict == CUDA_ERROR_INVALID_VALUE) return verdict;
   if (verdict != CUDA_SUCCESS)
     state().sticky = verdict;  // the launch is accepted, the fault shows later
-  else if (state().hanging)
-    state().hung.push_back(launch);
   else
-    run(launch, state().corrupting);
+    run(launch);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuStreamCreate(CUstream* stream, unsigned) {
-  ENTER("cuStreamCreate", true);
-  *stream = reinterpret_cast<CUstream>(&stream_objects);
+  ENTER();
+  *stream = reinterpret_cast<CUstream>(new char);  // an address of its own
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuStreamDestroy_v2(CUstream) {
-  ENTER("cuStreamDestroy_v2", true);
+EXPORTED CUresult cuStreamDestroy_v2(CUstream stream) {
+  ENTER();
+  delete reinterpret_cast<char*>(stream);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuStreamQuery(CUstream) {
-  ENTER("cuStreamQuery", true);
-  return state().hung.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  ENTER();
+  return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuStreamSynchronize(CUstream) {
-  ENTER("cuStreamSynchronize", true);
+  ENTER();
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  ENTER("cuStreamIsCapturing", true);
+  ENTER();
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
@@ -242,77 +203,77 @@ EXPORTED CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) {
 // Work is done when it is launched, so an event is the time at which it was recorded.
 using Event = std::chrono::steady_clock::time_point;
 EXPORTED CUresult cuEventCreate(CUevent* event, unsigned) {
-  ENTER("cuEventCreate", true);
+  ENTER();
   *event = reinterpret_cast<CUevent>(new Event);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuEventDestroy_v2(CUevent event) {
-  ENTER("cuEventDestroy_v2", true);
+  ENTER();
   delete reinterpret_cast<Event*>(event);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuEventRecord(CUevent event, CUstream) {
-  ENTER("cuEventRecord", true);
+  ENTER();
   *reinterpret_cast<Event*>(event) = Event::clock::now();
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuEventSynchronize(CUevent) {
-  ENTER("cuEventSynchronize", true);
+  ENTER();
   return CUDA_SUCCESS;
 }
 #undef cuEventElapsedTime  // the header renames it to its second version, which old drivers have not
 EXPORTED CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
-  ENTER("cuEventElapsedTime", true);
+  ENTER();
   *milliseconds = std::chrono::duration<float, std::milli>(*reinterpret_cast<Event*>(to) -
                                                            *reinterpret_cast<Event*>(from))
                       .count();
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemAlloc_v2(CUdeviceptr* pointer, std::size_t bytes) {
-  ENTER("cuMemAlloc_v2", true);
+  ENTER();
   auto* p = allocate_device(bytes);
   *pointer = reinterpret_cast<CUdeviceptr>(p);
   return p == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemFree_v2(CUdeviceptr pointer) {
-  ENTER("cuMemFree_v2", true);
+  ENTER();
   return free_device(reinterpret_cast<std::uint8_t*>(pointer)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORTED CUresult cuMemAllocAsync(CUdeviceptr* pointer, std::size_t bytes, CUstream) {
-  ENTER("cuMemAllocAsync", true);
+  ENTER();
   auto* p = allocate_device(bytes);
   *pointer = reinterpret_cast<CUdeviceptr>(p);
   return p == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream) {
-  ENTER("cuMemFreeAsync", true);
+  ENTER();
   return free_device(reinterpret_cast<std::uint8_t*>(pointer)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORTED CUresult cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
-  ENTER("cuMemHostAlloc", true);
+  ENTER();
   *pointer = allocate_pinned(bytes);
   return *pointer == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemFreeHost(void* pointer) {
-  ENTER("cuMemFreeHost", true);
+  ENTER();
   return free_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORTED CUresult cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned) {
-  ENTER("cuMemHostRegister_v2", true);
+  ENTER();
   return register_pinned(pointer, bytes) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 }
 EXPORTED CUresult cuMemHostUnregister(void* pointer) {
-  ENTER("cuMemHostUnregister", true);
+  ENTER();
   return unregister_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 EXPORTED CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* seen, void* pointer, unsigned) {
-  ENTER("cuMemHostGetDevicePointer_v2", true);
+  ENTER();
   *seen = reinterpret_cast<CUdeviceptr>(pointer);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
                                          CUdeviceptr pointer) {
-  ENTER("cuPointerGetAttributes", true);
+  ENTER();
   const Block block = block_of(reinterpret_cast<const void*>(pointer));
   const bool known = block.bytes != 0;
   for (unsigned i = 0; i < count; ++i) switch (attributes[i]) {
@@ -336,22 +297,22 @@ EXPORTED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* at
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
-  ENTER("cuMemcpyHtoD_v2", true);
+  ENTER();
   std::memcpy(view(reinterpret_cast<void*>(to)), from, bytes);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
-  ENTER("cuMemcpyDtoH_v2", true);
+  ENTER();
   std::memcpy(to, view(reinterpret_cast<void*>(from)), bytes);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
-  ENTER("cuMemcpyHtoDAsync_v2", true);
+  ENTER();
   std::memcpy(view(reinterpret_cast<void*>(to)), from, bytes);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  ENTER("cuMemcpyDtoHAsync_v2", true);
+  ENTER();
   std::memcpy(to, view(reinterpret_cast<void*>(from)), bytes);
   return CUDA_SUCCESS;
 }
@@ -366,12 +327,12 @@ EXPORTED CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std:
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  ENTER("cuMemcpyDtoDAsync_v2", true);
+  ENTER();
   std::memmove(view(reinterpret_cast<void*>(to)), view(reinterpret_cast<void*>(from)), bytes);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
-  ENTER("cuMemsetD8Async", true);
+  ENTER();
   std::memset(view(reinterpret_cast<void*>(to)), value, bytes);
   return CUDA_SUCCESS;
 }

@@ -196,6 +196,10 @@ const Kernel* find_kernel(const std::string& name) {
 
 std::size_t parameter_bytes(const Kernel& kernel) {
   switch (kernel.kind) {
+    case Kernel::Kind::generated:
+      return kernel.program->parameter_bytes();
+    case Kernel::Kind::sum:
+      return sizeof(bench::XorArgs);
     case Kernel::Kind::bits:
       return sizeof(BitArgs);
     case Kernel::Kind::table:
@@ -209,6 +213,7 @@ CUresult check(const Launch& l) {
   if (l.grid_x == 0 || l.grid_y == 0 || l.block_x == 0 || l.block_y == 0) return CUDA_ERROR_INVALID_VALUE;
   if (l.block_x * l.block_y > most_threads || l.grid_y > most_grid_y || l.shared_bytes > most_shared_bytes)
     return CUDA_ERROR_INVALID_VALUE;
+  if (l.kernel->kind == Kernel::Kind::generated) return check_generated(*l.kernel->program, l);
   if (l.kernel->kind != Kernel::Kind::sum && !all_reachable(work_of(l), bytes_of(l)))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   switch (l.kernel->kind) {
@@ -220,19 +225,19 @@ CUresult check(const Launch& l) {
       return check_bits(l);
     case Kernel::Kind::rung:
       return check_rung(l);
+    case Kernel::Kind::generated:
     case Kernel::Kind::sum:
       break;
   }
   return CUDA_ERROR_INVALID_HANDLE;
 }
 
-void run(const Launch& l, bool corrupt) {
+void run(const Launch& l) {
   if (l.kernel->kind == Kernel::Kind::tile) run_tile(l);
   if (l.kernel->kind == Kernel::Kind::table) run_table(l);
   if (l.kernel->kind == Kernel::Kind::bits) run_bits(l);
   if (l.kernel->kind == Kernel::Kind::rung) run_rung(l);
-  const Work work = work_of(l);
-  if (corrupt && work.targets != 0) view(work.chunk(work.sources))[0] ^= 1;
+  if (l.kernel->kind == Kernel::Kind::generated) run_generated(*l.kernel->program, l);
 }
 
 void run_xor(const bench::XorArgs& args) {

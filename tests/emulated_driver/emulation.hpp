@@ -10,6 +10,7 @@
 #include <string>
 
 #include "bench/xor_args.hpp"
+#include "tests/emulated_driver/generated.hpp"
 
 namespace ec::test::emulated {
 
@@ -23,12 +24,14 @@ struct RungGeometry {
 
 /// A kernel as cuModuleGetFunction finds it: tile kernels by the bytes of their word, table kernels by their
 /// index in table_kernels, bit kernels by that in bit_shapes, rungs by what their addresses are multiples of.
-/// sum: the XOR kernels, which take ec::bench::XorArgs and are only ever run by run_xor().
+/// sum: the XOR kernels, which take ec::bench::XorArgs and are only ever run by run_xor(). generated: of
+/// `program`.
 struct Kernel {
-  enum class Kind { tile, table, bits, rung, sum } kind;
+  enum class Kind { tile, table, bits, rung, sum, generated } kind;
   unsigned size;
   bool half = false;  ///< bits: the kernel for few targets
   RungGeometry rung{};
+  const Program* program = nullptr;
 };
 
 /// Null if there is no kernel of that name.
@@ -47,7 +50,7 @@ std::size_t parameter_bytes(const Kernel& kernel);
 /// CUDA_SUCCESS, or what the device would have answered: an address that is not a multiple of what the kernel
 /// loads, too little shared memory, an impossible launch.
 CUresult check(const Launch& launch);
-void run(const Launch& launch, bool corrupt);
+void run(const Launch& launch);
 void run_xor(const bench::XorArgs& args);
 
 }  // namespace ec::test::emulated

@@ -109,18 +109,16 @@ Block block_of(const void* p) {
   return {nullptr, 0, false};
 }
 
-std::size_t pinned_bytes() {
+void free_everything() {
   std::lock_guard lock(mutex);
-  std::size_t sum = 0;
-  for (const auto& [p, bytes] : pinned) sum += bytes;
-  return sum;
-}
-
-std::size_t device_bytes() {
-  std::lock_guard lock(mutex);
-  std::size_t sum = 0;
-  for (const auto& [p, block] : device) sum += block.bytes;
-  return sum;
+  for (const auto& [p, bytes] : pinned) munmap(p, whole_pages(bytes));
+  for (const auto& [p, block] : device) {
+    munmap(p, block.bytes);
+    munmap(block.view, block.bytes);
+  }
+  pinned.clear();
+  device.clear();
+  registered.clear();
 }
 
 }  // namespace ec::test::emulated

@@ -24,7 +24,7 @@ struct Block {
   bool on_device;
 };
 Block block_of(const void* p);
-std::size_t pinned_bytes();
-std::size_t device_bytes();
+/// What a driver does with the memory of a context that goes.
+void free_everything();
 
 }  // namespace ec::test::emulated

@@ -1,13 +1,12 @@
 // What the C++ door says when the device fails under chunks in device memory, and that ordinary memory is
-// coded all the same. Only with the emulated driver in the real one's place (the test
-// `library.emulated_faults`).
+// coded all the same. Only with the fault driver in front (the test `library.emulated_faults`).
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-#include "tests/emulated_driver/control.hpp"
+#include "tests/fault_driver/control.hpp"
 #include "tests/library/stripes.hpp"
 #include "tests/support/arena.hpp"
 
@@ -15,16 +14,16 @@ namespace ec::test {
 namespace {
 
 /// Null if the driver is another.
-const emulated::Control* control() {
+const faults::Control* control() {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-  void* find = driver == nullptr ? nullptr : dlsym(driver, "emulated_driver_control");
-  return find == nullptr ? nullptr : reinterpret_cast<const emulated::Control* (*)()>(find)();
+  void* find = driver == nullptr ? nullptr : dlsym(driver, "fault_driver_control");
+  return find == nullptr ? nullptr : reinterpret_cast<const faults::Control* (*)()>(find)();
 }
 
 class EmulatedFaultDeathTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (control() == nullptr) GTEST_SKIP() << "not the emulated driver";
+    if (control() == nullptr) GTEST_SKIP() << "not the fault driver";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 };

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "ceph/classic.h"
-#include "tests/emulated_driver/control.hpp"
+#include "tests/fault_driver/control.hpp"
 #include "tests/pinned/preload.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_bytes.hpp"
@@ -48,8 +48,8 @@ class CephWithPreload : public testing::Test {
     ASSERT_NE(preload_start(), nullptr) << "this program is run under LD_PRELOAD";
     void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(handle, nullptr) << dlerror();
-    auto* find = reinterpret_cast<const emulated::Control* (*)()>(dlsym(handle, "emulated_driver_control"));
-    ASSERT_NE(find, nullptr) << "not the emulated driver";
+    auto* find = reinterpret_cast<const faults::Control* (*)()>(dlsym(handle, "fault_driver_control"));
+    ASSERT_NE(find, nullptr) << "not the fault driver";
     driver_ = find();
     driver_->reset();
     ceph::ErasureCodeProfile profile{{"plugin", "cuda"}, {"k", std::to_string(k)}, {"m", std::to_string(m)}};
@@ -113,7 +113,7 @@ class CephWithPreload : public testing::Test {
     return rest;
   }
 
-  const emulated::Control* driver_ = nullptr;
+  const faults::Control* driver_ = nullptr;
   ceph::ErasureCodeInterfaceRef code_;
   std::vector<oracle::Bytes> all_;
   bufferlist in_;

@@ -3,22 +3,18 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <type_traits>
+
+#include "kernels/cuda/generate/nvrtc_functions.hpp"
+
 namespace ec::kernels::cuda {
 namespace {
 
-/// The few calls used, with NVRTC's own names and C signatures (its results are an enum, 0 is success).
+/// The library, if it is there.
 struct Nvrtc {
-  using Program = void*;
-  int (*create)(Program*, const char* source, const char* name, int headers, const char* const* header_texts,
-                const char* const* header_names) = nullptr;
-  int (*compile)(Program, int options, const char* const* texts) = nullptr;
-  int (*destroy)(Program*) = nullptr;
-  int (*log_size)(Program, std::size_t*) = nullptr;
-  int (*log)(Program, char*) = nullptr;
-  int (*cubin_size)(Program, std::size_t*) = nullptr;
-  int (*cubin)(Program, char*) = nullptr;
-  const char* (*error)(int) = nullptr;
-  int (*version)(int* major, int* minor) = nullptr;
+#define EC_DECLARE(name, symbol, type) std::decay_t<type> name = nullptr;
+  EC_NVRTC_FUNCTIONS(EC_DECLARE)
+#undef EC_DECLARE
   std::string missing;
 
   Nvrtc() {
@@ -31,21 +27,11 @@ struct Nvrtc {
       missing = fmt::format("NVRTC not found: {}", dlerror());
       return;
     }
-    find(library, "nvrtcCreateProgram", create);
-    find(library, "nvrtcCompileProgram", compile);
-    find(library, "nvrtcDestroyProgram", destroy);
-    find(library, "nvrtcGetProgramLogSize", log_size);
-    find(library, "nvrtcGetProgramLog", log);
-    find(library, "nvrtcGetCUBINSize", cubin_size);
-    find(library, "nvrtcGetCUBIN", cubin);
-    find(library, "nvrtcGetErrorString", error);
-    find(library, "nvrtcVersion", version);
-  }
-
-  template <class Function>
-  void find(void* library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library, name));
-    if (function == nullptr && missing.empty()) missing = fmt::format("NVRTC has no {}", name);
+#define EC_RESOLVE(name, symbol, type)                              \
+  name = reinterpret_cast<decltype(name)>(dlsym(library, #symbol)); \
+  if (name == nullptr && missing.empty()) missing = "NVRTC has no " #symbol;
+    EC_NVRTC_FUNCTIONS(EC_RESOLVE)
+#undef EC_RESOLVE
   }
 };
 
@@ -68,7 +54,7 @@ std::string nvrtc_version() {
 Compiled compile(const std::string& source, unsigned chip, const std::vector<std::string>& options) {
   const Nvrtc& n = nvrtc();
   if (!n.missing.empty()) return {{}, n.missing};
-  Nvrtc::Program program = nullptr;
+  void* program = nullptr;
   if (const int r = n.create(&program, source.c_str(), "program.cu", 0, nullptr, nullptr); r != 0)
     return {{}, n.error(r)};
 

@@ -1,0 +1,47 @@
+// How a test steers the fault driver, found with dlsym in the library that the device room has opened. Beside
+// the plans of plan.hpp it has short words for what tests ask for most.
+#pragma once
+
+#include <cstddef>
+
+namespace ec::test::faults {
+
+/// Exported as `fault_driver_control` by the libcuda.so.1 of this folder. All functions are thread safe.
+struct Control {
+  /// Back to a healthy device; counts are cleared, memory stays. Work that hangs is dropped, not finished.
+  void (*reset)();
+  /// Takes a plan (plan.hpp) in the place of what was set before. Null, or a sentence about what is wrong
+  /// with it, which lives until the next call in this thread.
+  const char* (*plan)(const char* text);
+  /// One rule more: the nth call (1: the next) of the driver function `symbol` answers `result`, a CUresult,
+  /// and does nothing. If `sticky`, every later call that needs the context answers it too, until it is made
+  /// anew.
+  void (*fail)(const char* symbol, unsigned nth, int result, bool sticky);
+  /// From now on launches are accepted and do not finish.
+  void (*hang)();
+  /// What hangs finishes now, late: its writes land wherever they were to land.
+  void (*finish_hung)();
+  /// From now on one bit of the first byte of the last target of each launch comes out wrong.
+  void (*corrupt)();
+  /// Calls of `symbol` since reset().
+  unsigned (*calls)(const char* symbol);
+  /// Calls of any function since reset(), and those of them that went wrong.
+  unsigned (*all_calls)();
+  unsigned (*injected)();
+  /// Bytes of pinned and of device memory allocated through this library and not freed, by themselves or with
+  /// their context; and the streams, events and modules made and not destroyed.
+  std::size_t (*pinned_bytes)();
+  std::size_t (*device_bytes)();
+  std::size_t (*objects)();
+};
+
+/// Exported as `fault_nvrtc_control` by the libnvrtc.so.13 of this folder. All functions are thread safe.
+struct NvrtcControl {
+  /// As Control.
+  void (*reset)();
+  const char* (*plan)(const char* text);
+  unsigned (*calls)(const char* symbol);
+  unsigned (*injected)();
+};
+
+}  // namespace ec::test::faults

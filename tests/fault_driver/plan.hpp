@@ -1,0 +1,61 @@
+// The language of EC_FAULTS: which calls of the driver or the compiler go wrong, and how.
+//
+//   EC_FAULTS = RULE[;RULE]..          RULE = SITE:WHEN:WHAT
+//
+//   SITE  a function by the symbol it is exported by (cuLaunchKernel, cuMemAlloc_v2, nvrtcCompileProgram; _v2
+//         may be left out), `launch` for cuLaunchKernel, `cuda` or `nvrtc` for every function of that library
+//   WHEN  nth=N        the Nth call, and no other
+//         every=N      each Nth call
+//         p=X          each call with probability X, 0 < X <= 1; p=X/SEED for another sequence than seed 1
+//   WHAT  CUDA_ERROR_.. or NVRTC_ERROR_.. by name or number: the call answers that and does nothing. Errors
+//         that end a context (LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC_UNCORRECTABLE ..) are answered from then on
+//         by every call that needs one, until the primary context has been released and is made anew
+//         lost=TIME    the device is gone for so long: every call answers CUDA_ERROR_DEVICE_UNAVAILABLE, and
+//                      the context is gone for good
+//         hang         cuLaunchKernel: accepted, never done; its stream is not ready any more
+//         hang=TIME    the same; after TIME the kernel runs, late, at the next call of any function
+//         slow=TIME    the call is done after TIME
+//         wrong        cuLaunchKernel: one bit of the last target comes out wrong; copies: of the first byte;
+//                      nvrtcGetCUBIN: of the middle of the program
+//   TIME  a whole number of us, ms or s: 50ms
+//
+// A rule counts its calls from when the plan was taken. The first rule that is due decides. Example:
+//   EC_FAULTS="launch:every=500:CUDA_ERROR_LAUNCH_FAILED;cuStreamQuery:every=2000:slow=50ms;launch:p=0.01/7:wrong"
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ec::test::faults {
+
+struct Rule {
+  enum class When { nth, every, probability } when = When::nth;
+  enum class What { error, lost, hang, slow, wrong } what = What::error;
+
+  std::string site;  ///< a symbol, or "cuda" or "nvrtc"
+  std::uint64_t n = 1;
+  double probability = 0;
+  std::mt19937_64 random;
+  int code = 0;
+  bool sticky = false;
+  std::chrono::microseconds time{0};  ///< hang: 0 is for ever
+
+  std::uint64_t seen = 0;  ///< calls that the rule has counted
+
+  bool covers(std::string_view symbol) const;
+  /// Counts a call that it covers; whether this one goes wrong.
+  bool due();
+};
+
+/// The rules of `text`; or none, with a sentence in *why that names the rule and says what is allowed. An
+/// empty text is a plan without rules.
+std::vector<Rule> parse_plan(std::string_view text, std::string* why);
+
+/// Whether an error of the driver ends the context it happens in.
+bool ends_context(int code);
+
+}  // namespace ec::test::faults
