@@ -2,6 +2,8 @@
 // the plans of plan.hpp it has short words for what tests ask for most.
 #pragma once
 
+#include <cuda.h>
+
 #include <cstddef>
 
 namespace ec::test::faults {
@@ -16,7 +18,7 @@ struct Control {
   /// One rule more: the nth call (1: the next) of the driver function `symbol` answers `result`, a CUresult,
   /// and does nothing. If `sticky`, every later call that needs the context answers it too, until it is made
   /// anew.
-  void (*fail)(const char* symbol, unsigned nth, int result, bool sticky);
+  void (*fail)(const char* symbol, unsigned nth, CUresult result, bool sticky);
   /// From now on launches are accepted and do not finish.
   void (*hang)();
   /// What hangs finishes now, late: its writes land wherever they were to land.

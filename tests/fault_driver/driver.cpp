@@ -271,7 +271,7 @@ const Control control{
         },
     .plan = [](const char* text) { return set_plan(state().injector, text); },
     .fail =
-        [](const char* symbol, unsigned nth, int result, bool sticky) {
+        [](const char* symbol, unsigned nth, CUresult result, bool sticky) {
           Rule rule;
           rule.site = symbol;
           rule.n = nth;
