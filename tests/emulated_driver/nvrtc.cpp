@@ -28,7 +28,7 @@ EXPORTED int nvrtcCreateProgram(void** program, const char* source, const char*,
 EXPORTED int nvrtcCompileProgram(void* program, int, const char* const*) {
   Program& p = *of(program);
   p.image = ec::test::emulated::image_of(p.source);
-  if (p.image.empty()) p.log = "error: this is no generated program";
+  p.log = p.image.empty() ? "error: this is no generated program" : "for the emulated device";
   return p.image.empty() ? compilation : success;
 }
 EXPORTED int nvrtcDestroyProgram(void** program) {

@@ -121,9 +121,12 @@ CUresult done(Tag<site::launch_kernel>, const Effect& effect, CUfunction functio
   Launch launch{function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, stream, {}};
   if (effect.hang || effect.wrong || behind) launch.parameter = launches.parameter(function, parameters);
   if ((effect.hang || behind) && !launch.parameter.empty()) {
-    const auto due = effect.hang_time.count() == 0 ? Launches::Clock::time_point::max()
-                                                   : Launches::Clock::now() + effect.hang_time;
-    launches.hold(std::move(launch), current_context, behind ? Launches::Clock::time_point::max() : due);
+    using Time = Launches::Clock::time_point;
+    const auto due = behind                          ? Time::min()
+                     : effect.hang_time.count() == 0 ? Time::max()
+                                                     : Launches::Clock::now() + effect.hang_time;
+    launches.hold(stream, current_context, due,
+                  [launch = std::move(launch)]() mutable { state().launches.start(launch); });
     return CUDA_SUCCESS;
   }
   const CUresult result = state().next.launch_kernel(function, grid_x, grid_y, grid_z, block_x, block_y,
@@ -177,7 +180,16 @@ CUresult done(Tag<site::memcpy_htod>, const Effect& e, CUdeviceptr to, const voi
 }
 CUresult done(Tag<site::memcpy_htod_async>, const Effect& e, CUdeviceptr to, const void* from,
               std::size_t bytes, CUstream stream) {
-  state().launches.copied(to, from, bytes);
+  Launches& launches = state().launches;
+  launches.copied(to, from, bytes);
+  if (launches.holds(stream)) {
+    const auto* first = static_cast<const std::byte*>(from);
+    launches.hold(stream, current_context, Launches::Clock::time_point::min(),
+                  [to, copy = std::vector(first, first + bytes)] {
+                    state().next.memcpy_htod(to, copy.data(), copy.size());
+                  });
+    return CUDA_SUCCESS;
+  }
   return spoiled(e, state().next.memcpy_htod_async(to, from, bytes, stream), to);
 }
 CUresult done(Tag<site::memcpy_dtoh>, const Effect& e, void* to, CUdeviceptr from, std::size_t bytes) {
@@ -190,6 +202,14 @@ CUresult done(Tag<site::memcpy_dtoh_async>, const Effect& e, void* to, CUdevicep
 CUresult done(Tag<site::memcpy_dtod_async>, const Effect& e, CUdeviceptr to, CUdeviceptr from,
               std::size_t bytes, CUstream stream) {
   return spoiled(e, state().next.memcpy_dtod_async(to, from, bytes, stream), to);
+}
+
+CUresult done(Tag<site::mem_free_async>, const Effect&, CUdeviceptr address, CUstream stream) {
+  Launches& launches = state().launches;
+  if (!launches.holds(stream)) return state().next.mem_free_async(address, stream);
+  launches.hold(stream, current_context, Launches::Clock::time_point::min(),
+                [address, stream] { state().next.mem_free_async(address, stream); });
+  return CUDA_SUCCESS;
 }
 
 /// What is noted of a call that succeeded.

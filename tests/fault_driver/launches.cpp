@@ -61,16 +61,26 @@ std::vector<std::byte> Launches::parameter(CUfunction function, void** parameter
   return {first, first + bytes};
 }
 
-void Launches::hold(Launch launch, CUcontext context, Clock::time_point due) {
+void Launches::hold(CUstream stream, CUcontext context, Clock::time_point due, std::function<void()> work) {
   std::lock_guard lock(mutex_);
-  held_.push_back({std::move(launch), context, due});
+  // In the order of the stream: what is behind others is due when the last of them is.
+  for (const Held& h : held_)
+    if (h.stream == stream) due = std::max(due, h.due);
+  held_.push_back({stream, context, due, std::move(work)});
   any_held_ = true;
+}
+
+void Launches::start(Launch& l) const {
+  void* parameters[] = {l.parameter.data()};
+  // Nobody asks any more how it went.
+  driver_->launch_kernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2],
+                         l.shared, l.stream, parameters, nullptr);
 }
 
 bool Launches::holds(CUstream stream) {
   if (!any_held_) return false;
   std::lock_guard lock(mutex_);
-  return std::ranges::any_of(held_, [&](const Held& h) { return h.launch.stream == stream; });
+  return std::ranges::any_of(held_, [&](const Held& h) { return h.stream == stream; });
 }
 
 void Launches::finish(bool all) {
@@ -86,12 +96,8 @@ void Launches::finish(bool all) {
     any_held_ = !held_.empty();
   }
   for (Held& h : due) {
-    Launch& l = h.launch;
     if (driver_->ctx_push_current(h.context) != CUDA_SUCCESS) continue;
-    void* parameters[] = {l.parameter.data()};
-    // Nobody asks any more how it went.
-    driver_->launch_kernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2],
-                           l.shared, l.stream, parameters, nullptr);
+    h.work();
     CUcontext ignored = nullptr;
     driver_->ctx_pop_current(&ignored);
   }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -39,8 +40,11 @@ class Launches {
   /// The parameter of a launch of `function`; empty if its size is not known.
   std::vector<std::byte> parameter(CUfunction function, void** parameters) const;
 
-  /// Keeps the launch back until `due`; those after it on its stream wait for it. context: the launcher's.
-  void hold(Launch launch, CUcontext context, Clock::time_point due);
+  /// Keeps work of `stream` back until `due`: a launch, or what comes after one that is kept back. context:
+  /// the caller's.
+  void hold(CUstream stream, CUcontext context, Clock::time_point due, std::function<void()> work);
+  /// Hands the launch to the driver.
+  void start(Launch& launch) const;
   /// Whether work of this stream is kept back.
   bool holds(CUstream stream);
   /// What is kept back runs now, late, where its time has come (or all of it).
@@ -55,9 +59,10 @@ class Launches {
 
  private:
   struct Held {
-    Launch launch;
+    CUstream stream;
     CUcontext context;
     Clock::time_point due;
+    std::function<void()> work;
   };
   CUdeviceptr last_target(const Launch& launch);
 
