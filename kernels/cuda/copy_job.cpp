@@ -18,8 +18,8 @@ constexpr std::size_t least_part = 4;
 bool is_pinned(const auto& chunk) { return chunk.residence == Residence::pinned; }
 
 /// Bytes of every chunk in a full slice.
-std::size_t full_slice(const Job& job) {
-  return CopyRoom::slot_bytes / (job.sources.size() + job.targets.size()) / alignment * alignment;
+std::size_t full_slice(const Device& device, const Job& job) {
+  return device.options().copy_slot_bytes / (job.sources.size() + job.targets.size()) / alignment * alignment;
 }
 
 class CopyJob {
@@ -33,7 +33,7 @@ class CopyJob {
         in_(in.stream()),
         out_(out.stream()),
         room_(room),
-        full_(full_slice(job)) {}
+        full_(full_slice(*device, job)) {}
 
   /// Enqueues all of it; stops at the first call that fails.
   Outcome enqueue() {
@@ -122,7 +122,7 @@ class CopyJob {
 }  // namespace
 
 bool copies_pay(const Device& device, const Job& job) {
-  if (device.driver().memcpy_batch_async == nullptr || full_slice(job) == 0) return false;
+  if (device.driver().memcpy_batch_async == nullptr || full_slice(device, job) == 0) return false;
   if (!std::ranges::all_of(job.sources, is_pinned<Source>) ||
       !std::ranges::all_of(job.targets, is_pinned<Target>))
     return false;

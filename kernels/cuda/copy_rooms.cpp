@@ -34,7 +34,7 @@ std::optional<CopyRooms::Loan> CopyRooms::borrow() {
 
 bool CopyRooms::make(CopyRoom& room) {
   for (CopyRoom::Slot& slot : room.slots) {
-    if (driver_.mem_alloc(&slot.memory, CopyRoom::slot_bytes) != CUDA_SUCCESS) {
+    if (driver_.mem_alloc(&slot.memory, slot_bytes_) != CUDA_SUCCESS) {
       slot.memory = 0;
       return false;
     }

@@ -16,9 +16,8 @@ namespace ec::kernels::cuda {
 
 /// Room for the slices of one job: while one is coded, the next arrives and the one before leaves.
 struct CopyRoom {
-  static constexpr std::size_t slot_bytes = std::size_t{16} << 20;
   struct Slot {
-    CUdeviceptr memory = 0;     ///< slot_bytes, all chunks of a slice
+    CUdeviceptr memory = 0;     ///< of all chunks of a slice
     CUevent arrived = nullptr;  ///< its sources are there
     CUevent left = nullptr;     ///< its targets are back in host memory
   };
@@ -29,11 +28,12 @@ struct CopyRoom {
 /// outlive its loans.
 class CopyRooms {
  public:
-  /// 96 MiB of the device's memory, if they are needed. Of eight threads with 10+4 and chunks of 16 MiB, the
+  /// Of eight threads with 10+4 and chunks of 16 MiB, the
   /// others in place: one room 49.7 GB/s, two 50.1, four 49.6, eight 48.8 (H200).
   static constexpr unsigned most_rooms = 2;
 
-  explicit CopyRooms(const Driver& driver) : driver_(driver) {}
+  /// A room has three slots of slot_bytes of device memory, allocated when first needed.
+  CopyRooms(const Driver& driver, std::size_t slot_bytes) : driver_(driver), slot_bytes_(slot_bytes) {}
   CopyRooms(const CopyRooms&) = delete;
   CopyRooms& operator=(const CopyRooms&) = delete;
   ~CopyRooms();
@@ -61,6 +61,7 @@ class CopyRooms {
   void release(const CopyRoom& room);
 
   const Driver& driver_;
+  const std::size_t slot_bytes_;
   std::mutex mutex_;
   unsigned made_ = 0;
   std::vector<CopyRoom> free_;

@@ -29,6 +29,8 @@ struct Options {
   /// Source bytes from which a pinned job goes by copies. H200, 10+4, copies against in place: 20 MiB 44.4
   /// and 44.8 GB/s, 40 MiB 47.9 and 46.5, 80 MiB 49.5 and 47.1, 640 MiB 52.7 and 48.4.
   std::size_t copies_from_bytes = std::size_t{32} << 20;
+  /// Device memory for one slice of such a job, in bytes; at least 4 KiB for each of its chunks.
+  std::size_t copy_slot_bytes = std::size_t{16} << 20;
   /// Called with one line when the device comes up, is latched off, or cannot be brought up (once in a row);
   /// from any thread. Null: silence.
   void (*log)(const char* line) = nullptr;

@@ -29,10 +29,12 @@ class CopyJobs : public EmulatedDevice {
     EmulatedDevice::TearDown();
   }
 
+  static constexpr std::size_t slot_bytes = 512 * 1024;
   /// By copies whatever the length.
   static kernels::cuda::Options eager() {
     auto o = options();
     o.copies_from_bytes = 1;
+    o.copy_slot_bytes = slot_bytes;
     return o;
   }
 
@@ -49,7 +51,7 @@ class CopyJobs : public EmulatedDevice {
 
 TEST_F(CopyJobs, SlicesCoverChunksOfAnyLength) {
   for (const auto& [targets, sources] : {std::pair{1u, 1u}, {2u, 4u}, {4u, 10u}, {6u, 3u}})
-    for (const std::size_t bytes : {1u, 4095u, 4096u, 299'593u, 300'000u, 599'187u, 1'198'372u, 4'000'001u}) {
+    for (const std::size_t bytes : {1u, 4095u, 4096u, 12'288u, 16'385u, 36'864u, 73'729u, 400'001u}) {
       driver_->reset();
       const auto outcome = code(targets, sources, bytes, {0, 1, 16});
       ASSERT_EQ(outcome.verdict, Verdict::passed)
@@ -57,8 +59,8 @@ TEST_F(CopyJobs, SlicesCoverChunksOfAnyLength) {
       const unsigned slices = driver_->calls("cuMemcpyBatchAsync_v2") / 2;
       EXPECT_GE(slices, 1u);
       // No slice is longer than a slot, and those at the ends are no more than a few.
-      EXPECT_GE(slices * kernels::cuda::CopyRoom::slot_bytes, bytes * (sources + targets));
-      EXPECT_LE(slices, 8 + bytes * (sources + targets) / kernels::cuda::CopyRoom::slot_bytes);
+      EXPECT_GE(slices * slot_bytes, bytes * (sources + targets));
+      EXPECT_LE(slices, 8 + bytes * (sources + targets) / slot_bytes);
     }
 }
 
@@ -82,7 +84,7 @@ TEST_F(CopyJobs, ShortOnesAndOtherResidencesGoInPlace) {
 }
 
 TEST_F(CopyJobs, EveryCallMayFail) {
-  constexpr std::size_t bytes = 3'000'000;
+  constexpr std::size_t bytes = 300'000;
   const auto device_bytes = driver_->device_bytes();
   const kernels::Program program(to_matrix(random_matrix(2, 4, 7)));
   Random random(7);
@@ -127,7 +129,7 @@ TEST_F(CopyJobs, AHungOneIsReportedAndItsRoomIsNotLentAgain) {
   driver_->hang();
   EXPECT_EQ(kernels::cuda::backend().transform({&program, {&source, 1}, {&target, 1}, bytes}), Status::hung);
   const auto kept = driver_->device_bytes();
-  EXPECT_GE(kept, kernels::cuda::CopyRoom::slot_bytes);
+  EXPECT_GE(kept, slot_bytes);
   driver_->finish_hung();
   use(eager());
   ASSERT_TRUE(bring_up());

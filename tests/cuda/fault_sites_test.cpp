@@ -23,9 +23,9 @@ constexpr bool results_are_validated = false;
 
 /// Functions that only programs that measure call (bench, ectool): events to take the time, copies and fills
 /// to compare with.
-const std::set<std::string_view> of_measurements{
-    "cuEventCreate",      "cuEventDestroy_v2",    "cuEventRecord",        "cuEventSynchronize",
-    "cuEventElapsedTime", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async"};
+const std::set<std::string_view> of_measurements{"cuEventSynchronize", "cuEventElapsedTime",
+                                                 "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2",
+                                                 "cuMemsetD8Async"};
 /// Those of the arena, where the program runs without the preload.
 const std::set<std::string_view> of_the_preload{"cuMemHostRegister_v2", "cuMemHostUnregister",
                                                 "cuMemHostGetDevicePointer_v2"};
@@ -53,6 +53,8 @@ class FaultSites : public EmulatedDevice {
     o.deadline = std::chrono::milliseconds(80);
     o.pinned_bytes = std::size_t{8} << 20;
     o.pinned_threshold = 4096;
+    o.copies_from_bytes = Workload::copies_from_bytes;
+    o.copy_slot_bytes = Workload::copy_slot_bytes;
     return o;
   }
 

@@ -19,10 +19,6 @@ using kernels::Status;
 using kernels::Target;
 using kernels::cuda::KernelKind;
 
-constexpr unsigned k = 4, m = 2;
-/// For the fast kernels, and a rest for the tile kernel.
-constexpr std::size_t chunk_bytes = 4096 + 48;
-
 /// A stream of the program's own, if the device is up.
 class OwnStream {
  public:
@@ -117,6 +113,7 @@ const Seen& Workload::run() {
            {"generated kernel, pinned", generated, Verb::transform, pinned},
            {"generated kernel, added", generated, Verb::accumulate, pageable},
            {"best kernel, pinned, added", automatic, Verb::accumulate, pinned},
+           {"best kernel, by copies", automatic, Verb::transform, pinned, 1, false, long_chunk_bytes},
            {"best kernel, on the device", automatic, Verb::transform, device},
            {"best kernel, on the device, added", automatic, Verb::accumulate, device},
            {"generated kernel, stripes on the device", generated, Verb::transform, device, 3},
@@ -234,7 +231,7 @@ void Workload::job(const Job& job) {
   constexpr std::size_t width = k + m;
   const auto matrix = random_matrix(m, k, ++seed_);
   const auto& program = programs_.emplace_back(to_matrix(matrix));
-  Slab& slab = slabs_.emplace_back(job.residence, job.stripes * width, chunk_bytes);
+  Slab& slab = slabs_.emplace_back(job.residence, job.stripes * width, job.bytes);
   ++seen_.jobs;
   if (!slab) {
     ++seen_.device_failed;
@@ -245,7 +242,7 @@ void Workload::job(const Job& job) {
   std::vector<kernels::Job> jobs;
   std::vector<Result> results;
   for (std::size_t s = 0; s < job.stripes; ++s) {
-    const auto content = Random(seed_ * 1000 + s).chunks(width, chunk_bytes);
+    const auto content = Random(seed_ * 1000 + s).chunks(width, job.bytes);
     for (std::size_t i = 0; i < width; ++i)
       if (!slab.put(s * width + i, content[i])) {
         ++seen_.device_failed;
@@ -253,7 +250,7 @@ void Workload::job(const Job& job) {
       }
     auto coded = oracle::apply(matrix, {content.begin(), content.begin() + k});
     for (std::size_t r = 0; r < m; ++r) {
-      for (std::size_t i = 0; job.verb == Verb::accumulate && i < chunk_bytes; ++i)
+      for (std::size_t i = 0; job.verb == Verb::accumulate && i < job.bytes; ++i)
         coded[r][i] ^= content[k + r][i];
       results.push_back({&slab, s * width + k + r, coded[r]});
     }
@@ -262,8 +259,8 @@ void Workload::job(const Job& job) {
   }
   for (std::size_t s = 0; s < job.stripes; ++s)
     jobs.push_back(
-        {&program, std::span(sources).subspan(s * k, k), std::span(targets).subspan(s * m, m), chunk_bytes});
-  if (job.residence != Residence::pageable) (void)kernels::residence_by_driver(slab.chunk(0), chunk_bytes);
+        {&program, std::span(sources).subspan(s * k, k), std::span(targets).subspan(s * m, m), job.bytes});
+  if (job.residence != Residence::pageable) (void)kernels::residence_by_driver(slab.chunk(0), job.bytes);
 
   Backends backends(job.kind);
   const auto begin = std::chrono::steady_clock::now();
@@ -277,7 +274,7 @@ void Workload::job(const Job& job) {
     slab.abandon();
     // As plugin/ceph does: once more, in memory that no device writes.
     if (job.residence == Residence::pinned && job.verb == Verb::transform)
-      this->job({job.name, job.kind, job.verb, Residence::pageable, 1, false});
+      this->job({job.name, job.kind, job.verb, Residence::pageable, 1, false, job.bytes});
     return;
   }
   judge(job, status, std::move(results));

@@ -59,6 +59,14 @@ struct Seen {
 
 class Workload {
  public:
+  static constexpr unsigned k = 4, m = 2;
+  /// For the fast kernels, and a rest for the tile kernel.
+  static constexpr std::size_t chunk_bytes = 4096 + 48;
+  /// Of one job, in more slices than a room has slots; it is to go by copies, and no other.
+  static constexpr std::size_t long_chunk_bytes = 80'000 + 48;
+  static constexpr std::size_t copies_from_bytes = k * long_chunk_bytes;
+  static constexpr std::size_t copy_slot_bytes = 256 * 1024;
+
   /// seed: of data, and of matrices that no earlier seed has compiled.
   explicit Workload(std::uint64_t seed) : seed_(seed) {}
 
@@ -77,6 +85,7 @@ class Workload {
     kernels::Residence residence;
     std::size_t stripes = 1;
     bool on_stream = false;
+    std::size_t bytes = chunk_bytes;
   };
   struct Result {
     const Slab* slab;

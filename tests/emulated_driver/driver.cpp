@@ -197,7 +197,7 @@ EXPORTED CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) {
-  ENTER("cuStreamWaitEvent", true);
+  ENTER();
   return CUDA_SUCCESS;
 }
 // Work is done when it is launched, so an event is the time at which it was recorded.
@@ -320,7 +320,7 @@ EXPORTED CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t b
 EXPORTED CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes,
                                         std::size_t count, CUmemcpyAttributes*, std::size_t*, std::size_t,
                                         CUstream stream) {
-  ENTER("cuMemcpyBatchAsync_v2", true);
+  ENTER();
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   for (std::size_t i = 0; i < count; ++i)
     std::memmove(view(reinterpret_cast<void*>(to[i])), view(reinterpret_cast<void*>(from[i])), sizes[i]);

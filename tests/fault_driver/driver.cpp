@@ -35,7 +35,7 @@ using kernels::cuda::Driver;
 namespace site {
 enum Site : std::size_t {
 #define EC_SITE(name, symbol, type) name,
-  EC_CUDA_DRIVER_FUNCTIONS(EC_SITE)
+  EC_FAULT_DRIVER_SITES(EC_SITE)
 #undef EC_SITE
 };
 }  // namespace site
@@ -48,7 +48,7 @@ constexpr auto member = nullptr;
 #define EC_MEMBER(name, symbol, type) \
   template <>                         \
   constexpr auto member<site::name> = &Driver::name;
-EC_CUDA_DRIVER_FUNCTIONS(EC_MEMBER)
+EC_FAULT_DRIVER_SITES(EC_MEMBER)
 #undef EC_MEMBER
 
 constexpr Needs needs_of(std::size_t s) {
@@ -81,6 +81,9 @@ struct State {
   if (next.name == nullptr) complete = false;
     EC_CUDA_DRIVER_FUNCTIONS(EC_RESOLVE)
 #undef EC_RESOLVE
+#define EC_LOOK_UP(name, symbol, type) next.name = reinterpret_cast<type>(dlsym(library, #symbol));
+    EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(EC_LOOK_UP)
+#undef EC_LOOK_UP
     launches.use(&next,
                  reinterpret_cast<PFN_cuFuncGetParamInfo_v12040>(dlsym(library, "cuFuncGetParamInfo")));
   }
@@ -106,7 +109,8 @@ thread_local CUcontext current_context = nullptr;
 /// What is done when nothing is to happen instead; for some functions there is more to do.
 template <std::size_t s, class... A>
 CUresult done(Tag<s>, const Effect&, A... a) {
-  return (state().next.*member<s>)(a...);
+  const auto function = state().next.*member<s>;
+  return function == nullptr ? CUDA_ERROR_NOT_SUPPORTED : function(a...);
 }
 
 CUresult done(Tag<site::init>, const Effect&, unsigned flags) {
@@ -202,6 +206,43 @@ CUresult done(Tag<site::memcpy_dtoh_async>, const Effect& e, void* to, CUdevicep
 CUresult done(Tag<site::memcpy_dtod_async>, const Effect& e, CUdeviceptr to, CUdeviceptr from,
               std::size_t bytes, CUstream stream) {
   return spoiled(e, state().next.memcpy_dtod_async(to, from, bytes, stream), to);
+}
+
+CUresult done(Tag<site::memcpy_batch_async>, const Effect& e, CUdeviceptr* to, CUdeviceptr* from,
+              std::size_t* sizes, std::size_t count, CUmemcpyAttributes* attributes, std::size_t* indices,
+              std::size_t attribute_count, CUstream stream) {
+  State& s = state();
+  if (s.next.memcpy_batch_async == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (s.launches.holds(stream)) {
+    s.launches.hold(stream, current_context, Launches::Clock::time_point::min(),
+                    [to = std::vector(to, to + count), from = std::vector(from, from + count),
+                     sizes = std::vector(sizes, sizes + count), attributes = *attributes, stream]() mutable {
+                      std::size_t first = 0;
+                      state().next.memcpy_batch_async(to.data(), from.data(), sizes.data(), to.size(),
+                                                      &attributes, &first, 1, stream);
+                    });
+    return CUDA_SUCCESS;
+  }
+  const CUresult result =
+      s.next.memcpy_batch_async(to, from, sizes, count, attributes, indices, attribute_count, stream);
+  if (e.wrong && result == CUDA_SUCCESS) s.next.stream_synchronize(stream);
+  return spoiled(e, result, to[0]);
+}
+
+// An event behind work that is kept back has not happened, and who waits for it is kept back too.
+CUresult done(Tag<site::event_record>, const Effect&, CUevent event, CUstream stream) {
+  Launches& launches = state().launches;
+  if (!launches.holds(stream)) return state().next.event_record(event, stream);
+  launches.hold_event(stream, current_context, event);
+  return CUDA_SUCCESS;
+}
+CUresult done(Tag<site::stream_wait_event>, const Effect&, CUstream stream, CUevent event, unsigned flags) {
+  Launches& launches = state().launches;
+  const auto due = launches.due(event);
+  if (!due && !launches.holds(stream)) return state().next.stream_wait_event(stream, event, flags);
+  launches.hold(stream, current_context, due.value_or(Launches::Clock::time_point::min()),
+                [=] { state().next.stream_wait_event(stream, event, flags); });
+  return CUDA_SUCCESS;
 }
 
 CUresult done(Tag<site::mem_free_async>, const Effect&, CUdeviceptr address, CUstream stream) {
@@ -331,4 +372,4 @@ extern "C" EXPORTED const ec::test::faults::Control* fault_driver_control() {
   }                                                                                       \
   extern "C" EXPORTED std::remove_pointer_t<type> ec_fault_export_##name __asm__(#symbol) \
       __attribute__((ifunc("ec_fault_site_" #name)));
-EC_CUDA_DRIVER_FUNCTIONS(EC_EXPORT)
+EC_FAULT_DRIVER_SITES(EC_EXPORT)

@@ -9,9 +9,14 @@
 
 namespace ec::test::faults {
 
+/// What every driver has, and what this one adds where the one behind it has it.
+#define EC_FAULT_DRIVER_SITES(X) \
+  EC_CUDA_DRIVER_FUNCTIONS(X)    \
+  EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X)
+
 inline constexpr std::string_view driver_sites[] = {
 #define EC_SITE(name, symbol, type) #symbol,
-    EC_CUDA_DRIVER_FUNCTIONS(EC_SITE)
+    EC_FAULT_DRIVER_SITES(EC_SITE)
 #undef EC_SITE
 };
 
