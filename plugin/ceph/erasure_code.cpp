@@ -169,7 +169,8 @@ int ErasureCode::encode(const std::set<int>& want_to_encode, const bufferlist& i
     }
     if (status != Status::ok) return to_errno(status);
 
-    const bool all = want_to_encode.size() == n;
+    const bool all =
+        want_to_encode.size() == n && is_shard(*want_to_encode.begin()) && is_shard(*want_to_encode.rbegin());
     for (unsigned c = 0; c < n; ++c)
       if (all || want_to_encode.contains(shard_of(c)))
         place(*encoded, shard_of(c)).push_back(std::move(chunks[c]));
