@@ -100,6 +100,8 @@ NodeSettings parse_node_settings(const Environment& environment) {
   return s;
 }
 
+std::span<const std::string_view> known_settings() noexcept { return known_variables; }
+
 std::string unknown_settings(const char* const* environ_block) {
   std::string unknown;
   for (; environ_block != nullptr && *environ_block != nullptr; ++environ_block) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -56,6 +57,9 @@ struct NodeSettings {
 /// Throws SetupError(EINVAL) for a value that is malformed or out of range; reads no file. Sizes take the
 /// suffixes K, M, G (powers of 1024). Unknown variables that start with EC_CUDA_ are for unknown_settings().
 NodeSettings parse_node_settings(const Environment& environment);
+
+/// The names of all variables, in no order.
+std::span<const std::string_view> known_settings() noexcept;
 
 /// The names in `environ_block` (as ::environ) that start with EC_CUDA_ and that this version does not know,
 /// comma separated; empty if there are none.
