@@ -1,6 +1,6 @@
 // Every pattern of 1..m lost chunks of every code of up to 16 chunks, and 10^4 random signatures of up to
 // 128, recovered as the plugin does it: by the decode plan of the signature, on each back end. The stripe is
-// the oracle's. On a device and under sanitizers, which take minutes for it, up to 13 chunks and 500
+// the oracle's. On a device and under sanitizers, which take minutes for it, up to 11 chunks and 200
 // signatures unless EC_TEST_EXHAUSTIVE=1. Each test prints how many patterns it recovered.
 #include <fmt/format.h>
 
