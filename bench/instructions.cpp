@@ -1,6 +1,8 @@
 // ec_bench_instructions [--step] CONTESTANT:K+M:BYTES...: what bench/instructions.py counts the instructions
 // of: for each argument, encode calls on chunks of BYTES bytes. CONTESTANT: a back end or variant by its
-// name, or codec: whatever the router picks, with all that a call through codec::Codec costs.
+// name, or codec: whatever the router picks, with all that a call through codec::Codec costs. codec-sampled
+// is that with validation on and not due, as in a daemon nearly always; codec-checked with every call
+// compared.
 //   without --step   makes 16 calls in functions that callgrind is told to look for
 //   --step           counts itself, by stepping through one call, and prints a line for each argument: for
 //                    instructions that valgrind does not know (AVX-512, GFNI)
@@ -84,9 +86,16 @@ using Encode = std::function<Status()>;
 /// The encode call of a contestant on `stripe`; empty if there is no such contestant.
 Encode encode_of(const Counted& c, const Stripe& stripe) {
   const auto technique = ec::gf::Technique::reed_sol_van;
-  if (c.contestant == "codec") {
+  if (c.contestant == "codec" || c.contestant == "codec-sampled" || c.contestant == "codec-checked") {
+    static ec::codec::Validator sampled({.every = 1'000'000'000, .whole = false});
+    static ec::codec::Validator checked({.every = 1, .whole = false});
+    auto& validator = c.contestant == "codec"           ? ec::codec::no_validation()
+                      : c.contestant == "codec-sampled" ? sampled
+                                                        : checked;
     const auto codec = std::make_shared<ec::codec::Codec>(
-        technique, c.k, c.m, ec::codec::Router(ec::codec::BackendChoice::automatic, 0));
+        technique, c.k, c.m,
+        ec::codec::Router(ec::codec::BackendChoice::automatic, 0, ec::codec::default_costs(),
+                          ec::kernels::backends(), ec::codec::counters(), validator));
     return [codec, &stripe, &c] { return codec->encode(stripe.sources, stripe.targets, c.bytes); };
   }
   ec::kernels::Backend* backend = ec::kernels::find_backend(c.contestant);

@@ -26,7 +26,7 @@ import tempfile
 
 SHAPES = ["4+2", "8+3", "10+4", "16+4"]
 CALLGRIND = [(contestant, shape, size) for contestant in ("x86-avx2", "codec", "isal") for shape in SHAPES
-             for size in (4096, 65536)]
+             for size in (4096, 65536)] + [("codec-sampled", "4+2", 4096)]
 STEPPED = [(contestant, shape, 4096) for contestant in ("x86-gfni512", "x86-gfni256", "x86-avx512") for shape in SHAPES]
 CALLS = 16  # that the program makes between two counts of callgrind's
 TOLERANCE = 1.05

@@ -2,6 +2,7 @@
 
 #include <boost/container/static_vector.hpp>
 #include <cerrno>
+#include <cstdio>
 #include <limits>
 #include <new>
 #include <ostream>
@@ -75,7 +76,9 @@ int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss) try {
   const codec::NodeSettings& node = codec::node_settings();
   codec_ = std::make_unique<codec::Codec>(
       profile_.technique, profile_.k, profile_.m,
-      codec::Router(node.backend.value_or(profile_.backend), node.threshold_bytes, node.costs.table));
+      codec::Router(node.backend.value_or(profile_.backend), node.threshold_bytes, node.costs.table,
+                    kernels::backends(), codec::counters(),
+                    codec::validator([](const char* line) { std::fprintf(stderr, "%s\n", line); })));
   raw_profile_ = profile;
   return 0;
 } catch (const codec::SetupError& e) {

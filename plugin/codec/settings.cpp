@@ -24,10 +24,30 @@ constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automa
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 
-constexpr std::array<std::string_view, 10> known_variables{
+constexpr std::array<std::string_view, 12> known_variables{
     "EC_CUDA_BACKEND",       "EC_CUDA_DEVICE",        "EC_CUDA_THRESHOLD",    "EC_CUDA_DEADLINE_MS",
     "EC_CUDA_RETRY_S",       "EC_CUDA_STAGING_BYTES", "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD",
-    "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION"};
+    "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION",   "EC_CUDA_VALIDATE",     "EC_CUDA_REPRODUCERS"};
+
+Validation parse_validation(std::string_view text) {
+  constexpr std::string_view sample = "sample:";
+  constexpr std::uint64_t rarest = 1'000'000'000;
+  if (text == "off") return {.every = 0, .whole = false};
+  if (text == "always") return {.every = 1, .whole = true};
+  std::uint64_t every = 0;
+  if (text.starts_with(sample)) {
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data() + sample.size(), end, every);
+    if (error != std::errc{} || rest != end || every > rarest) every = 0;
+  }
+  if (every == 0)
+    throw SetupError(
+        EINVAL,
+        fmt::format("EC_CUDA_VALIDATE={} must be off, always, or sample:N with N from 1 to {}, for one "
+                    "call in N",
+                    text, rarest));
+  return {.every = static_cast<unsigned>(every), .whole = false};
+}
 
 }  // namespace
 
@@ -92,11 +112,17 @@ NodeSettings parse_node_settings(const Environment& environment) {
   s.pinned_threshold =
       number("EC_CUDA_PINNED_THRESHOLD", s.pinned_threshold, 4096, std::uint64_t{1} << 40, true);
   s.pinned_report = number("EC_CUDA_PINNED_REPORT", 0, 0, 1) != 0;
-  if (const char* text = environment("EC_CUDA_CALIBRATION")) {
-    s.calibration = text;
-    if (s.calibration != "none" && !s.calibration.starts_with('/'))
-      throw SetupError(EINVAL, fmt::format("EC_CUDA_CALIBRATION={} must be an absolute path or none", text));
-  }
+  const auto path_or_none = [&](const char* variable) -> std::string {
+    const char* text = environment(variable);
+    const std::string_view path = text == nullptr ? "" : text;
+    if (text != nullptr && path != "none" && !path.starts_with('/'))
+      throw SetupError(EINVAL, fmt::format("{}={} must be an absolute path or none", variable, path));
+    return std::string(path);
+  };
+  s.calibration = path_or_none("EC_CUDA_CALIBRATION");
+  if (const char* text = environment("EC_CUDA_VALIDATE")) s.validation = parse_validation(text);
+  s.reproducers = path_or_none("EC_CUDA_REPRODUCERS");
+  if (s.reproducers == "none") s.reproducers.clear();
   return s;
 }
 

@@ -26,6 +26,16 @@ std::string_view name(BackendChoice choice);
 std::uint64_t parse_number(std::string_view name, std::string_view text, std::uint64_t lowest,
                            std::uint64_t highest, bool takes_suffix = false);
 
+/// Which calls of the back ends that are not ISA-L's are compared with it, and how much of each.
+struct Validation {
+  /// One call in so many of a thread's, on average; 0: none.
+  unsigned every = 1000;
+  /// All bytes of such a call, instead of one block of columns.
+  bool whole = false;
+
+  friend bool operator==(const Validation&, const Validation&) = default;
+};
+
 struct NodeSettings {
   /// EC_CUDA_BACKEND: overrides the profile's `backend` when set.
   std::optional<BackendChoice> backend;
@@ -49,6 +59,11 @@ struct NodeSettings {
   bool pinned_report = false;
   /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: see calibration_paths().
   std::string calibration;
+  /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).
+  Validation validation;
+  /// EC_CUDA_REPRODUCERS: absolute path of the directory for reproducers of mismatches; empty: none is
+  /// written, because they hold bytes of objects.
+  std::string reproducers;
   /// What predictions are made of. parse_node_settings leaves the built-in costs.
   Costs costs;
 };

@@ -57,7 +57,10 @@ Error error_of(Status status) {
     case Status::fault:
       break;
   }
-  const std::string why = why_no_device();
+  const std::string why =
+      codec::current_validator().is_off("cuda")
+          ? "it gave wrong bytes (see EC_CUDA_VALIDATE) and is not used again by this process"
+          : why_no_device();
   return Error(Errc::device_fault, fmt::format("the device failed{}{}", why.empty() ? "" : ": ", why));
 }
 
@@ -134,7 +137,8 @@ Result<std::shared_ptr<const Engine>> Engine::create(unsigned k, unsigned m, int
     const codec::NodeSettings& node = codec::node_settings();
     configure_device(node);
     const codec::Router router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,
-                               node.costs.table);
+                               node.costs.table, kernels::backends(), codec::counters(),
+                               codec::validator(nullptr));
     return std::make_shared<const Engine>(matrix, k, m, router);
   });
 }

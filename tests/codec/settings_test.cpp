@@ -16,6 +16,7 @@ namespace {
 
 using codec::BackendChoice;
 using codec::NodeSettings;
+using codec::Validation;
 
 NodeSettings parse(const std::map<std::string, std::string>& variables) {
   return codec::parse_node_settings([&](const char* variable) -> const char* {
@@ -48,6 +49,8 @@ TEST(Settings, DefaultsWithoutAnyVariable) {
   EXPECT_EQ(s.pinned_bytes, 1u << 30);
   EXPECT_EQ(s.pinned_threshold, 32u << 10);
   EXPECT_FALSE(s.pinned_report);
+  EXPECT_EQ(s.validation, (Validation{.every = 1000, .whole = false}));
+  EXPECT_EQ(s.reproducers, "");
 }
 
 TEST(Settings, BackendTakesEachName) {
@@ -102,12 +105,29 @@ TEST(Settings, SizesWithAndWithoutSuffix) {
   EXPECT_FALSE(parse({{"EC_CUDA_PINNED_REPORT", "0"}}).pinned_report);
 }
 
-TEST(Settings, CalibrationIsAnAbsolutePathOrNone) {
+TEST(Settings, PathsAreAbsoluteOrNone) {
   for (const std::string right : {"none", "/", "/etc/x.json"})
     EXPECT_EQ(parse({{"EC_CUDA_CALIBRATION", right}}).calibration, right);
-  for (const std::string wrong : {"", "x.json", "./x", "None", " /x"})
-    EXPECT_EQ(refusal("EC_CUDA_CALIBRATION", wrong),
-              "EC_CUDA_CALIBRATION=" + wrong + " must be an absolute path or none");
+  EXPECT_EQ(parse({{"EC_CUDA_REPRODUCERS", "none"}}).reproducers, "");
+  EXPECT_EQ(parse({{"EC_CUDA_REPRODUCERS", "/var/lib/x"}}).reproducers, "/var/lib/x");
+  for (const std::string variable : {"EC_CUDA_CALIBRATION", "EC_CUDA_REPRODUCERS"})
+    for (const std::string wrong : {"", "x.json", "./x", "None", " /x"})
+      EXPECT_EQ(refusal(variable.c_str(), wrong),
+                variable + "=" + wrong + " must be an absolute path or none");
+}
+
+TEST(Settings, ValidationIsOffOrASampleOrAlways) {
+  const auto validation = [](const char* text) { return parse({{"EC_CUDA_VALIDATE", text}}).validation; };
+  EXPECT_EQ(validation("off"), (Validation{.every = 0, .whole = false}));
+  EXPECT_EQ(validation("always"), (Validation{.every = 1, .whole = true}));
+  EXPECT_EQ(validation("sample:1"), (Validation{.every = 1, .whole = false}));
+  EXPECT_EQ(validation("sample:1000000000"), (Validation{.every = 1'000'000'000, .whole = false}));
+  for (const std::string wrong :
+       {"", "on", "Off", "always ", "sample", "sample:", "sample:0", "sample:-1", "sample:1k", "sample: 1",
+        "sample:1000000001", "sample:99999999999999999999", "1000", "none"})
+    EXPECT_EQ(refusal("EC_CUDA_VALIDATE", wrong),
+              "EC_CUDA_VALIDATE=" + wrong +
+                  " must be off, always, or sample:N with N from 1 to 1000000000, for one call in N");
 }
 
 TEST(Settings, NumbersOutOfRangeOrMalformedAreRefusedWithTheRange) {
@@ -151,6 +171,8 @@ TEST(Settings, UnknownVariablesOfOursAreNamed) {
                          "EC_CUDA_PINNED_THRESHOLD=64K",
                          "EC_CUDA_PINNED_REPORT=1",
                          "EC_CUDA_CALIBRATION=none",
+                         "EC_CUDA_VALIDATE=off",
+                         "EC_CUDA_REPRODUCERS=none",
                          "EC_CUD=1",
                          "XEC_CUDA_DEVIC=1",
                          nullptr};
@@ -177,7 +199,8 @@ TEST(SettingsDeathTest, AnUnknownVariableIsRefusedAtEveryCall) {
   const std::string line =
       "unknown variable EC_CUDA_DEVICES; known are EC_CUDA_BACKEND, EC_CUDA_DEVICE, EC_CUDA_THRESHOLD, "
       "EC_CUDA_DEADLINE_MS, EC_CUDA_RETRY_S, EC_CUDA_STAGING_BYTES, EC_CUDA_PINNED_BYTES, "
-      "EC_CUDA_PINNED_THRESHOLD, EC_CUDA_PINNED_REPORT, EC_CUDA_CALIBRATION\n";
+      "EC_CUDA_PINNED_THRESHOLD, EC_CUDA_PINNED_REPORT, EC_CUDA_CALIBRATION, "
+      "EC_CUDA_VALIDATE, EC_CUDA_REPRODUCERS\n";
   EXPECT_EXIT(run(), testing::ExitedWithCode(7), line + line);
 }
 
