@@ -41,22 +41,25 @@ Status SavedTargets::restore(const Job& job) const noexcept {
   return kernels::store(span_of(whole_targets(job, const_cast<std::uint8_t*>(bytes.data()))));
 }
 
-Status BlockViews::fetch() noexcept try {
-  std::size_t on_device = 0;
-  for (const Source& s : job_.sources) on_device += s.residence == Residence::device;
-  for (const Target& t : job_.targets) on_device += t.residence == Residence::device;
-  fetched_.resize(on_device * block_.bytes);
+Status BlockViews::fetch() noexcept {
+  for (const Source& s : job_.sources) sources_.push_back({s.data + block_.offset, Residence::pageable});
+  for (const Target& t : job_.targets) targets_.push_back(t.data + block_.offset);
+  return kernels::host_addressable(job_) ? Status::ok : copy_from_device();
+}
+
+Status BlockViews::copy_from_device() noexcept try {
+  fetched_.resize((job_.sources.size() + job_.targets.size()) * block_.bytes);
   Transfers transfers;
-  // Where chunk `data` can be read.
-  const auto view = [&](const std::uint8_t* data, Residence residence) -> const std::uint8_t* {
-    data += block_.offset;
-    if (residence != Residence::device) return data;
-    std::uint8_t* copy = fetched_.data() + transfers.size() * block_.bytes;
-    transfers.push_back({const_cast<std::uint8_t*>(data), residence, copy, block_.bytes});
-    return copy;
+  // Points a view at the copy that will be there.
+  const auto copy = [&](const std::uint8_t*& view) {
+    std::uint8_t* here = fetched_.data() + transfers.size() * block_.bytes;
+    transfers.push_back({const_cast<std::uint8_t*>(view), Residence::device, here, block_.bytes});
+    view = here;
   };
-  for (const Source& s : job_.sources) sources_.push_back({view(s.data, s.residence), Residence::pageable});
-  for (const Target& t : job_.targets) targets_.push_back(view(t.data, t.residence));
+  for (std::size_t i = 0; i < job_.sources.size(); ++i)
+    if (job_.sources[i].residence == Residence::device) copy(sources_[i].data);
+  for (std::size_t i = 0; i < job_.targets.size(); ++i)
+    if (job_.targets[i].residence == Residence::device) copy(targets_[i]);
   return kernels::fetch(span_of(transfers));
 } catch (const std::bad_alloc&) {
   return Status::busy;

@@ -20,7 +20,7 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-/// Bytes of a block's targets all together; a comparison keeps that much on the stack.
+/// Bytes of a block's targets all together, at most.
 inline constexpr std::size_t block_target_bytes = std::size_t{32} << 10;
 
 /// The longest block of so many targets, a multiple of 64: 4 KiB for up to 8 of them. That is a whole chunk
@@ -64,6 +64,8 @@ class BlockViews {
   bool can_make(const kernels::Backend& judge) const noexcept;
 
  private:
+  kernels::Status copy_from_device() noexcept;
+
   const kernels::Job& job_;
   const Block block_;
   boost::container::static_vector<kernels::Source, gf::max_chunks> sources_;

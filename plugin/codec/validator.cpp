@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -146,13 +146,17 @@ Validator::Finding Validator::check_block(const Trial& trial, Block block) noexc
     return status == Status::busy ? Finding::unknown : Finding::device_failed;
   const std::size_t floor = trial.backends.size() - 1;
   const std::size_t judge = judge_for(trial, views);
-  alignas(64) std::uint8_t expected[block_target_bytes];
+  // Not on the stack, which may be a fiber's.
+  const std::size_t bytes = trial.job->targets.size() * block.bytes;
+  const std::unique_ptr<std::uint8_t[]> made(new (std::nothrow) std::uint8_t[2 * bytes]);
+  if (!made) return Finding::unknown;
+  std::uint8_t* const expected = made.get();
   if (views.make(*trial.backends[judge], trial.before, expected) != Status::ok) return Finding::unknown;
   if (!first_difference(views, nullptr, expected)) return Finding::right;
 
   // Two differ, so a third is heard.
   if (judge != floor && trial.coder != floor) {
-    alignas(64) std::uint8_t truth[block_target_bytes];
+    std::uint8_t* const truth = expected + bytes;
     if (views.make(*trial.backends[floor], trial.before, truth) == Status::ok) {
       if (first_difference(views, expected, truth)) condemn(trial, judge, floor, views, expected, truth);
       if (!first_difference(views, nullptr, truth)) return Finding::right;

@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "kernels/backends.hpp"
 #include "kernels/reference/reference.hpp"
+#include "plugin/codec/reproducer.hpp"
 #include "plugin/codec/router.hpp"
 #include "tests/codec/fake_backend.hpp"
 #include "tests/support/conformance.hpp"
@@ -185,6 +188,48 @@ TEST(Validate, WhatIsRightStaysAndIsCounted) {
   EXPECT_EQ(build.validator.off(), 0u);
   EXPECT_EQ(build.counts.read(0).calls, 3u);
   EXPECT_TRUE(logged.empty());
+}
+
+TEST(Validate, WhatRepeatsAMismatchIsKept) {
+  std::string directory = testing::TempDir() + "validator.XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  for (const bool accumulate : {false, true}) {
+    Stripes stripes(3, 2, 9000, 2);
+    Build build(always, at(1, 8500), nullptr, directory);
+    ASSERT_EQ(accumulate ? build.router().accumulate(stripes.job()) : build.router().transform(stripes.job()),
+              Status::ok);
+    ASSERT_EQ(logged.size(), 1u);
+    const auto path = logged[0].substr(logged[0].find("; ectool replay ") + 16);
+    ASSERT_TRUE(path.starts_with(directory + "/mismatch-x86-")) << logged[0];
+    std::string why;
+    const auto kept = codec::read_reproducer(path, &why);
+    ASSERT_TRUE(kept) << why;
+    std::filesystem::remove(path);
+    const codec::Block block{8192, 808};
+    const auto part = [&](const oracle::Bytes& chunk) {
+      return oracle::Bytes(chunk.begin() + 8192, chunk.begin() + 9000);
+    };
+    EXPECT_EQ(kept->backend, "x86");
+    EXPECT_EQ(kept->judge, "reference");
+    EXPECT_EQ(kept->accumulate, accumulate);
+    EXPECT_EQ(kept->matrix, to_matrix(stripes.matrix));
+    EXPECT_EQ(kept->chunk_bytes, 9000u);
+    EXPECT_EQ(kept->block, block);
+    for (unsigned i = 0; i < 3; ++i) {
+      EXPECT_EQ(kept->sources[i].bytes, part(stripes.data[i]));
+      EXPECT_EQ(kept->sources[i].misalignment,
+                reinterpret_cast<std::uintptr_t>(stripes.data[i].data()) % 4096);
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+      const auto right = part(accumulate ? stripes.sums[i] : stripes.expected[i]);
+      EXPECT_EQ(kept->targets[i].expected, right);
+      EXPECT_EQ(kept->targets[i].before, accumulate ? part(stripes.before[i]) : oracle::Bytes{});
+      auto wrong = right;
+      if (i == 1) wrong[8500 - 8192] ^= 1;
+      EXPECT_EQ(kept->targets[i].got.bytes, wrong);
+    }
+  }
+  std::filesystem::remove_all(directory);
 }
 
 TEST(Validate, AJudgeThatLiesIsFoundOutAndTheCallStands) {
