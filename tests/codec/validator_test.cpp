@@ -190,6 +190,23 @@ TEST(Validate, WhatIsRightStaysAndIsCounted) {
   EXPECT_TRUE(logged.empty());
 }
 
+/// Of one call: another that is watched would have to be watched in its turn.
+TEST(Validate, AfterALieOnlyAJudgeCodes) {
+  Stripes stripes(2, 2, 1000);
+  LyingBackend cuda("cuda", honest(), at(0, 0));
+  FakeBackend x86("x86", Status::ok), isal("isal", Status::ok);
+  const std::array<kernels::Backend*, 4> list{&cuda, &x86, &isal, &kernels::reference_backend()};
+  Counters counts;
+  Validator validator(sample(1));
+  const Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts, validator);
+  ASSERT_EQ(router.transform(stripes.job()), Status::ok);
+  EXPECT_EQ(stripes.out, stripes.expected);
+  EXPECT_EQ(x86.calls(), 0u);
+  EXPECT_EQ(counts.read(2).calls, 1u);
+  ASSERT_EQ(router.transform(stripes.job()), Status::ok);
+  EXPECT_EQ(x86.calls(), 1u) << "the next call is its own again";
+}
+
 TEST(Validate, WhatRepeatsAMismatchIsKept) {
   std::string directory = testing::TempDir() + "validator.XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
