@@ -21,19 +21,12 @@ void log(const Options& options, const std::string& line) {
 }  // namespace
 
 DeviceSlot::DeviceSlot() {
-  pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; });
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; }); });
 }
 
-DeviceSlot& DeviceSlot::instance() {
-  // Never destroyed: threads of the host may still code while static objects go. Only the thread that brings
-  // the device up is waited for.
-  static DeviceSlot* slot = new DeviceSlot;
-  static struct Joiner {
-    ~Joiner() {
-      if (!in_forked_child && slot->riser_.joinable()) slot->riser_.join();
-    }
-  } joiner;
-  return *slot;
+void DeviceSlot::join_riser() {
+  if (!in_forked_child && riser_.joinable()) riser_.join();
 }
 
 std::shared_ptr<Device> DeviceSlot::acquire() {
@@ -72,7 +65,7 @@ void DeviceSlot::start_rising_locked() {
 void DeviceSlot::rise() {
   const Options options = current_options();
   std::string why;
-  auto device = Device::bring_up(options, &why);
+  auto device = Device::bring_up(options, options.devices.at(index_), &why);
   if (device && !self_test(device, &why)) device = nullptr;
 
   // Said before it is known to others, so that whoever waited finds the line in the log.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -25,9 +26,24 @@ constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automa
                                                   {"reference", BackendChoice::reference}}};
 
 constexpr std::array<std::string_view, 10> known_variables{
-    "EC_CUDA_BACKEND",       "EC_CUDA_DEVICE",        "EC_CUDA_THRESHOLD",    "EC_CUDA_DEADLINE_MS",
+    "EC_CUDA_BACKEND",       "EC_CUDA_DEVICES",       "EC_CUDA_THRESHOLD",    "EC_CUDA_DEADLINE_MS",
     "EC_CUDA_RETRY_S",       "EC_CUDA_STAGING_BYTES", "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD",
     "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION"};
+
+std::vector<int> parse_devices(std::string_view text) {
+  constexpr std::size_t most = 16;
+  std::vector<int> devices;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    devices.push_back(static_cast<int>(parse_number("EC_CUDA_DEVICES", text.substr(at, end - at), 0, 63)));
+    if (std::ranges::count(devices, devices.back()) > 1 || devices.size() > most)
+      throw SetupError(
+          EINVAL,
+          fmt::format("EC_CUDA_DEVICES={} must be at most {} ordinals of GPUs, no two alike", text, most));
+    at = end + 1;
+  }
+  return devices;
+}
 
 }  // namespace
 
@@ -78,7 +94,7 @@ NodeSettings parse_node_settings(const Environment& environment) {
     const char* text = environment(variable);
     return text == nullptr ? fallback : parse_number(variable, text, lowest, highest, takes_suffix);
   };
-  s.device = static_cast<int>(number("EC_CUDA_DEVICE", 0, 0, 63));
+  if (const char* text = environment("EC_CUDA_DEVICES")) s.devices = parse_devices(text);
   if (environment("EC_CUDA_THRESHOLD") != nullptr)
     s.threshold_bytes = number("EC_CUDA_THRESHOLD", 0, 0, std::uint64_t{1} << 40, true);
   s.deadline = std::chrono::milliseconds(

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plugin/codec/calibration.hpp"
 
@@ -29,8 +30,8 @@ std::uint64_t parse_number(std::string_view name, std::string_view text, std::ui
 struct NodeSettings {
   /// EC_CUDA_BACKEND: overrides the profile's `backend` when set.
   std::optional<BackendChoice> backend;
-  /// EC_CUDA_DEVICE: ordinal of the GPU, 0..63.
-  int device = 0;
+  /// EC_CUDA_DEVICES: ordinals of the GPUs, 0..63, separated by commas; at most 16, no two alike.
+  std::vector<int> devices{0};
   /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
   /// Nothing: whoever is predicted to be faster gets them.
   std::optional<std::size_t> threshold_bytes;

@@ -189,7 +189,7 @@ TEST_F(Faults, MissingDriverIsSaidOnceAndTheCpuCodes) {
 
 TEST_F(Faults, MissingOrdinalIsNamed) {
   auto o = options();
-  o.device = 3;
+  o.devices = {3};
   use(o);
   EXPECT_FALSE(bring_up());
   EXPECT_NE(log_.find("device 3 does not exist: this machine has 1 GPU(s)"), std::string::npos) << log_;
