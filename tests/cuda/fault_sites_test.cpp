@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "kernels/cuda/device_job.hpp"
 #include "tests/cuda/emulated.hpp"
 #include "tests/cuda/workload.hpp"
 #include "tests/fault_driver/sites.hpp"
@@ -281,6 +282,42 @@ TEST_P(HungKernels, WriteNothingThatIsInUse) {
   }
   std::printf("%u launches hung, %u of them on memory of the program\n", launches, hung);
   EXPECT_GT(hung, 0u);
+}
+
+/// Staging memory, lane and table of a job that hung stay out of use although the device is still at hand, as
+/// it is for jobs that came in meanwhile.
+TEST_P(HungKernels, KeepWhatTheyUse) {
+  using namespace kernels;
+  for (const bool batch : {false, true}) {
+    driver_->reset();
+    use(life());
+    ASSERT_TRUE(bring_up());
+    const auto device = cuda::DeviceSlot::instance().current();
+    const cuda::Device::Scope scope(*device);
+    const Residence residence = batch ? Residence::pinned : Residence::pageable;
+    const Slab slab(residence, 4, 4096);
+    ASSERT_TRUE(slab);
+    const Program program(to_matrix(random_matrix(1, 1, seed_ += 1000)));
+    const Source sources[] = {{slab.chunk(0), residence}, {slab.chunk(1), residence}};
+    const Target targets[] = {{slab.chunk(2), residence}, {slab.chunk(3), residence}};
+    const Job jobs[] = {{&program, {sources, 1}, {targets, 1}, 4096},
+                        {&program, {sources + 1, 1}, {targets + 1, 1}, 4096}};
+    driver_->hang();
+    const auto outcome =
+        batch ? cuda::run_batch(device, jobs, cuda::KernelKind::generated)
+              : cuda::run_job(device, jobs[0], kernels::cuda::Verb::transform, cuda::KernelKind::tile);
+    ASSERT_TRUE(outcome.gave_up) << outcome.reason;
+    auto& pool = device->pool();
+    const std::size_t held = pool.bytes_held();
+    EXPECT_GT(held, 0u);
+    const auto block = pool.allocate(1);
+    EXPECT_GT(pool.bytes_held(), held) << "the staging memory is lent again" << (batch ? ", batch" : "");
+    std::vector<cuda::Device::Lane> lanes;
+    while (auto lane = device->borrow_lane()) lanes.push_back(std::move(*lane));
+    EXPECT_EQ(lanes.size(), 15u);
+    driver_->finish_hung();
+    driver_->reset();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Last, HungKernels, testing::Values("hang"));
