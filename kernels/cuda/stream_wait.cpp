@@ -33,6 +33,7 @@ constexpr std::size_t bytes_per_millisecond = 1'000'000;
 bool is_over(CUresult answer) {
   switch (answer) {
     case CUDA_SUCCESS:
+    case CUDA_ERROR_DEINITIALIZED:
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_NVLINK_UNCORRECTABLE:
@@ -47,6 +48,7 @@ bool is_over(CUresult answer) {
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
     case CUDA_ERROR_UNKNOWN:
       return true;
     default:
