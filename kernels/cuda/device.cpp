@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/tallies.hpp"
+
 // The fat binaries of the .cu files beside this one, linked in as data (cmake/Cuda.cmake).
 extern "C" const unsigned char ec_fatbin_tile_kernel[];
 extern "C" const unsigned char ec_fatbin_bit_kernel[];
@@ -24,11 +26,13 @@ Device::Lane::~Lane() {
 }
 
 CUresult Device::Lane::table(CUdeviceptr* table) {
-  if (kept_.table == 0)
+  if (kept_.table == 0) {
     if (const auto r = device_->driver_->mem_alloc(&kept_.table, table_bytes); r != CUDA_SUCCESS) {
       kept_.table = 0;
       return r;
     }
+    add(device_tallies().table_bytes, table_bytes);
+  }
   *table = kept_.table;
   return CUDA_SUCCESS;
 }
@@ -180,7 +184,9 @@ Device::~Device() {
     Scope scope(*this);
     for (const auto& [stream, table] : free_lanes_) {
       driver_->stream_destroy(stream);
-      if (table != 0) driver_->mem_free(table);
+      if (table == 0) continue;
+      driver_->mem_free(table);
+      add(device_tallies().table_bytes, -std::uint64_t{Lane::table_bytes});
     }
     arena_.reset();
     pool_.reset();

@@ -7,6 +7,7 @@
 #include "kernels/cuda/device_job.hpp"
 #include "kernels/cuda/memory.hpp"
 #include "kernels/residence.hpp"
+#include "kernels/tallies.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -17,6 +18,8 @@ std::atomic<bool> in_forked_child{false};
 void log(const Options& options, const std::string& line) {
   if (options.log != nullptr) options.log(line.c_str());
 }
+
+void tell(DeviceState state) { set(device_tallies().state, static_cast<std::uint64_t>(state)); }
 
 }  // namespace
 
@@ -59,6 +62,7 @@ void DeviceSlot::start_rising_locked() {
   // A finished thread only; rise() clears rising_ as its last act.
   if (riser_.joinable()) riser_.join();
   rising_ = true;
+  tell(DeviceState::coming_up);
   riser_ = std::thread([this] { rise(); });
 }
 
@@ -81,6 +85,8 @@ void DeviceSlot::rise() {
     std::lock_guard lock(mutex_);
     if (!device) retry_at_ = std::chrono::steady_clock::now() + options.retry_after;
     reason_ = why;
+    add(device ? device_tallies().starts : device_tallies().failed_starts, 1);
+    tell(device ? DeviceState::up : DeviceState::none);
     device_ = std::move(device);
     rising_ = false;
   }
@@ -99,6 +105,8 @@ void DeviceSlot::latch(const std::shared_ptr<Device>& device, const std::string&
     device_ = nullptr;
     reason_ = reason;
     retry_at_ = std::chrono::steady_clock::now() + device->options().retry_after;
+    add(device_tallies().latches, 1);
+    tell(DeviceState::latched);
   }
   log(device->options(), fmt::format("ec_cuda: device {} is latched off for {} s, the CPU codes: {}",
                                      device->info().ordinal, device->options().retry_after.count(), reason));
@@ -110,6 +118,7 @@ void DeviceSlot::reset() {
   device_ = nullptr;
   reason_.clear();
   retry_at_ = {};
+  tell(DeviceState::none);
 }
 
 }  // namespace ec::kernels::cuda
