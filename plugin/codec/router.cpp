@@ -81,9 +81,10 @@ bool Router::offer_to_device(const Job& job, std::size_t stripes, bool accumulat
 }
 
 template <class Verb>
-Status Router::run(const Job& job, std::size_t stripes, bool accumulate, std::uint64_t bytes,
-                   Verb&& verb) const noexcept {
+Status Router::run(const Job& job, std::size_t stripes, bool accumulate, Operation operation,
+                   std::uint64_t bytes, Verb&& verb) const noexcept {
   Status last = Status::unsupported;
+  Counters::Job count(*counts_, operation, bytes);
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if (admissions_[i] == Admission::never) continue;
     std::optional<Counters::OnDevice> mark;
@@ -91,42 +92,43 @@ Status Router::run(const Job& job, std::size_t stripes, bool accumulate, std::ui
       if (!offer_to_device(job, stripes, accumulate)) continue;
       mark.emplace(*counts_);
     }
+    count.begins();
     const Status status = verb(*backends_[i]);
     if (status == Status::ok) {
-      counts_->finished(i, bytes);
+      count.finished(i);
       return status;
     }
+    count.fell_back(i, status);
     // A late write could land on top of another back end's result.
-    if (status == Status::hung) {
-      counts_->fell_back(i);
-      return status;
-    }
-    if (status == Status::unsupported) continue;
-    counts_->fell_back(i);
-    last = status;
+    if (status == Status::hung) return status;
+    if (status != Status::unsupported) last = status;
   }
   return last;
 }
 
-Status Router::transform(const Job& job) const noexcept {
-  return run(job, 1, false, source_bytes(job), [&](Backend& b) { return b.transform(job); });
+Status Router::transform(const Job& job, Operation operation) const noexcept {
+  return run(job, 1, false, operation, source_bytes(job), [&](Backend& b) { return b.transform(job); });
 }
 
 Status Router::accumulate(const Job& job) const noexcept {
-  return run(job, 1, true, source_bytes(job), [&](Backend& b) { return b.accumulate(job); });
+  return run(job, 1, true, Operation::update, source_bytes(job),
+             [&](Backend& b) { return b.accumulate(job); });
 }
 
-Status Router::transform_all(std::span<const Job> jobs) const noexcept {
+Status Router::transform_all(std::span<const Job> jobs, Operation operation) const noexcept {
   if (jobs.empty()) return Status::ok;
-  return run(jobs.front(), jobs.size(), false, source_bytes(jobs),
+  return run(jobs.front(), jobs.size(), false, operation, source_bytes(jobs),
              [&](Backend& b) { return b.transform_all(jobs); });
 }
 
-Status Router::enqueue(std::span<const Job> jobs, void* stream) const noexcept {
+Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
+  Counters::Job count(*counts_, operation, source_bytes(jobs), Counters::Timed::never);
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     const Status status = backends_[i]->enqueue(jobs, stream);
-    if (status == Status::ok) counts_->finished(i, source_bytes(jobs));
-    if (status != Status::unsupported) return status;
+    if (status == Status::ok) count.finished(i);
+    if (status == Status::unsupported) continue;
+    if (status != Status::ok) count.fell_back(i, status);
+    return status;
   }
   return Status::unsupported;
 }

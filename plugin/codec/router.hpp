@@ -69,13 +69,16 @@ class Router {
   /// Goes down the ordered list until a back end finishes the job. Returns ok, or the last status when no
   /// back end could: unsupported, busy, fault or hung (see kernels::Status), which takes chunks in device
   /// memory, or (hung) targets in pinned memory that a device which stopped answering may still write.
-  kernels::Status transform(const kernels::Job& job) const noexcept;
+  /// operation: what it is counted as; an accumulate is an update.
+  kernels::Status transform(const kernels::Job& job, Operation operation = Operation::encode) const noexcept;
   kernels::Status accumulate(const kernels::Job& job) const noexcept;
   /// transform of each job; one back end does them all, so that a device can take them in one go. They are
   /// routed by the first one and by the bytes of all.
-  kernels::Status transform_all(std::span<const kernels::Job> jobs) const noexcept;
+  kernels::Status transform_all(std::span<const kernels::Job> jobs,
+                                Operation operation = Operation::encode) const noexcept;
   /// See kernels::Backend::enqueue: on the device, whatever the policy, since nobody else can.
-  kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream) const noexcept;
+  kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream,
+                          Operation operation = Operation::encode) const noexcept;
 
   /// What a call of this form would be answered, with `jobs_on_device` calls under way there. Allocates
   /// nothing and takes no lock: this is what every call asks.
@@ -93,7 +96,7 @@ class Router {
 
   /// For `stripes` jobs like `job`, which read source_bytes in all.
   template <class Verb>
-  kernels::Status run(const kernels::Job& job, std::size_t stripes, bool accumulate,
+  kernels::Status run(const kernels::Job& job, std::size_t stripes, bool accumulate, Operation operation,
                       std::uint64_t source_bytes, Verb&& verb) const noexcept;
 
   BackendChoice choice_;

@@ -25,10 +25,23 @@ constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automa
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 
-constexpr std::array<std::string_view, 10> known_variables{
+constexpr std::array<std::string_view, 12> known_variables{
     "EC_CUDA_BACKEND",       "EC_CUDA_DEVICES",       "EC_CUDA_THRESHOLD",    "EC_CUDA_DEADLINE_MS",
     "EC_CUDA_RETRY_S",       "EC_CUDA_STAGING_BYTES", "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD",
-    "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION"};
+    "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION",   "EC_CUDA_METRICS",      "EC_CUDA_METRICS_INTERVAL_S"};
+
+std::string parse_metrics_path(std::string_view text) {
+  constexpr std::string_view end = ".prom";
+  const bool has_name =
+      text.size() > end.size() && text.ends_with(end) && text[text.size() - end.size() - 1] != '/';
+  if (!text.starts_with('/') || !has_name)
+    throw SetupError(
+        EINVAL,
+        fmt::format("EC_CUDA_METRICS={} must be an absolute path that ends in .prom; {{pid}} in it becomes "
+                    "the PID",
+                    text));
+  return std::string(text);
+}
 
 std::vector<int> parse_devices(std::string_view text) {
   constexpr std::size_t most = 16;
@@ -113,6 +126,9 @@ NodeSettings parse_node_settings(const Environment& environment) {
     if (s.calibration != "none" && !s.calibration.starts_with('/'))
       throw SetupError(EINVAL, fmt::format("EC_CUDA_CALIBRATION={} must be an absolute path or none", text));
   }
+  if (const char* text = environment("EC_CUDA_METRICS")) s.metrics = parse_metrics_path(text);
+  s.metrics_interval = std::chrono::seconds(
+      number("EC_CUDA_METRICS_INTERVAL_S", static_cast<std::uint64_t>(s.metrics_interval.count()), 1, 3600));
   return s;
 }
 
