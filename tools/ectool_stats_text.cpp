@@ -39,6 +39,8 @@ void each_row(const StatsPage& page, Body&& body) {
     }
 }
 
+double us(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; }
+
 std::uint64_t jobs_of(const Durations& durations) {
   std::uint64_t all = 0;
   for (const auto n : durations.jobs) all += n;
@@ -51,14 +53,14 @@ std::string at_most(const Durations& durations, double part) {
   std::uint64_t below = 0;
   for (std::size_t i = 0; i + 1 < Durations::buckets; ++i) {
     below += durations.jobs[i];
-    if (static_cast<double>(below) >= wanted) return fmt::format("{}", std::uint64_t{1} << i);
+    if (static_cast<double>(below) >= wanted) return fmt::format("{}", us(Durations::bound(i)));
   }
   return "more";
 }
 
 double mean_us(const Durations& durations) {
   const auto jobs = jobs_of(durations);
-  return jobs == 0 ? 0 : static_cast<double>(durations.nanoseconds) * 1e-3 / static_cast<double>(jobs);
+  return jobs == 0 ? 0 : us(durations.nanoseconds) / static_cast<double>(jobs);
 }
 
 double gb(std::uint64_t bytes) { return static_cast<double>(bytes) * 1e-9; }
@@ -73,7 +75,7 @@ ordered_json json_of(const Durations& durations) {
   ordered_json buckets = ordered_json::array();
   for (std::size_t i = 0; i < Durations::buckets; ++i) {
     ordered_json bound = nullptr;
-    if (i + 1 < Durations::buckets) bound = std::uint64_t{1} << i;
+    if (i + 1 < Durations::buckets) bound = us(Durations::bound(i));
     if (durations.jobs[i] != 0) buckets.push_back({{"at_most_us", bound}, {"jobs", durations.jobs[i]}});
   }
   return {{"jobs", jobs_of(durations)}, {"nanoseconds", durations.nanoseconds}, {"buckets", buckets}};

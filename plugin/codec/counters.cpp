@@ -24,8 +24,9 @@ void add(Durations& to, const Durations& from) noexcept {
 }
 
 std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
-  const std::uint64_t microseconds = (nanoseconds + 999) / 1000;
-  const int bucket = microseconds <= 1 ? 0 : std::bit_width(microseconds - 1);
+  constexpr std::uint64_t least = Durations::bound(0);
+  const std::uint64_t times = (nanoseconds + least - 1) / least;
+  const int bucket = times <= 1 ? 0 : std::bit_width(times - 1);
   return std::min<std::size_t>(static_cast<std::size_t>(bucket), Durations::buckets - 1);
 }
 

@@ -111,7 +111,7 @@ class Text {
     std::uint64_t below = 0;
     for (std::size_t i = 0; i + 1 < Durations::buckets; ++i) {
       below += durations.jobs[i];
-      const auto bound = static_cast<double>(std::uint64_t{1} << i) * 1e-6;
+      const auto bound = static_cast<double>(Durations::bound(i)) * 1e-9;
       line("job_duration_seconds_bucket", fmt::format("{},le=\"{:.7g}\"", labels, bound), below);
     }
     line("job_duration_seconds_bucket", labels + ",le=\"+Inf\"", all);

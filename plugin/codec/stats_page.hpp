@@ -39,10 +39,12 @@ constexpr std::string_view cause_name(std::size_t cause) {
   return kernels::name(static_cast<kernels::Status>(cause + 1));
 }
 
-/// Jobs that were timed: bucket i holds those of at most 2^i microseconds that the buckets below do not; the
-/// last one holds the rest.
+/// Jobs that were timed: bucket i holds those of at most bound(i) that the buckets below do not; the last one
+/// holds the rest.
 struct Durations {
   static constexpr std::size_t buckets = 24;
+  /// Nanoseconds: an eighth of a microsecond, twice that, and so on to half a second.
+  static constexpr std::uint64_t bound(std::size_t bucket) { return std::uint64_t{125} << bucket; }
   std::uint64_t nanoseconds = 0;
   std::array<std::uint64_t, buckets> jobs{};
 };

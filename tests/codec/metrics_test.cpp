@@ -128,10 +128,10 @@ TEST(MetricsText, HasEverySeriesOnceAndItsValue) {
                 happened ? 1 : 0);
     }
   const std::string large = decode + R"(,size="large")";
-  EXPECT_EQ(value("job_duration_seconds_bucket", large + R"(,le="1e-06")"), 1);
-  EXPECT_EQ(value("job_duration_seconds_bucket", large + R"(,le="2e-06")"), 1);
-  EXPECT_EQ(value("job_duration_seconds_bucket", large + R"(,le="4e-06")"), 3);
-  EXPECT_EQ(value("job_duration_seconds_bucket", large + R"(,le="4.194304")"), 3);
+  EXPECT_EQ(value("job_duration_seconds_bucket", large + R"(,le="1.25e-07")"), 1);
+  EXPECT_EQ(value("job_duration_seconds_bucket", large + R"(,le="2.5e-07")"), 1);
+  EXPECT_EQ(value("job_duration_seconds_bucket", large + R"(,le="5e-07")"), 3);
+  EXPECT_EQ(value("job_duration_seconds_bucket", large + R"(,le="0.524288")"), 3);
   EXPECT_EQ(value("job_duration_seconds_count", large), 4);
   EXPECT_EQ(value("job_duration_seconds_sum", large), 5);
   EXPECT_EQ(value("decode_plans_total", R"(result="solved")"), 2);
