@@ -97,12 +97,20 @@ ordered_json json_of(const ProcessStats& process) {
                     {"fallbacks", fallbacks},
                     {"timed", {{"small", json_of(row.small)}, {"large", json_of(row.large)}}}});
   });
+  ordered_json checks = ordered_json::array();
+  for (std::size_t b = 0; b < codec::max_backends; ++b)
+    if (const auto& c = page.checks[b]; c.checked + c.mismatches + c.unchecked != 0)
+      checks.push_back({{"backend", page.backends[b].data()},
+                        {"checked", c.checked},
+                        {"mismatches", c.mismatches},
+                        {"unchecked", c.unchecked}});
   return {
       {"pid", process.pid},
       {"program", process.program},
       {"version", page.version.data()},
       {"since", page.since},
       {"rows", rows},
+      {"validation", checks},
       {"decode_plans", {{"found", sum(page, Event::plan_found)}, {"solved", sum(page, Event::plan_solved)}}},
       {"device",
        {{"state", state_of(page)},
@@ -169,6 +177,10 @@ std::string table_of(const ProcessStats& process) {
                        jobs_of(durations), mean_us(durations), at_most(durations, 0.5),
                        at_most(durations, 0.99));
   });
+  for (std::size_t b = 0; b < codec::max_backends; ++b)
+    if (const auto& c = page.checks[b]; c.checked + c.mismatches + c.unchecked != 0)
+      fmt::format_to(add, "validation of {}: {} jobs checked, {} of them wrong, {} could not be checked\n",
+                     page.backends[b].data(), c.checked, c.mismatches, c.unchecked);
   const auto& d = page.device;
   const auto& a = page.arena;
   fmt::format_to(add, "\ndecode plans: {} found, {} solved\n", sum(page, Event::plan_found),

@@ -32,6 +32,7 @@ class Text {
     line("start_time_seconds", "", page_.since);
     jobs();
     durations();
+    checks();
     events();
     if (has_device()) device();
     if (kernels::read(page_.arena.arena_bytes) != 0) arena();
@@ -117,6 +118,24 @@ class Text {
     line("job_duration_seconds_bucket", labels + ",le=\"+Inf\"", all);
     line("job_duration_seconds_sum", labels, static_cast<double>(durations.nanoseconds) * 1e-9);
     line("job_duration_seconds_count", labels, all);
+  }
+
+  /// Whoever validates counts in page.checks.
+  void checks() {
+    metric("validations_total", "counter",
+           "Jobs that were due to be compared with the CPU: checked, of these mismatch (wrong, and put "
+           "right), or "
+           "unchecked (no memory for it).");
+    for (std::size_t b = 0; b < max_backends; ++b) {
+      const auto checked = kernels::read(page_.checks[b].checked);
+      const auto mismatches = kernels::read(page_.checks[b].mismatches);
+      const auto unchecked = kernels::read(page_.checks[b].unchecked);
+      if (checked + mismatches + unchecked == 0) continue;
+      const auto labels = fmt::format("backend=\"{}\",result=", page_.backends[b].data());
+      line("validations_total", labels + "\"checked\"", checked);
+      line("validations_total", labels + "\"mismatch\"", mismatches);
+      line("validations_total", labels + "\"unchecked\"", unchecked);
+    }
   }
 
   void events() {

@@ -72,6 +72,13 @@ struct Shard {
 };
 inline constexpr unsigned shard_count = 16;
 
+/// What validation found of one back end.
+struct Checks {
+  std::uint64_t checked = 0;     ///< jobs that were compared
+  std::uint64_t mismatches = 0;  ///< .. and were wrong
+  std::uint64_t unchecked = 0;   ///< .. that were due and could not be
+};
+
 /// Changes with every change of what follows or what it is made of.
 inline constexpr std::uint32_t stats_layout = 1;
 inline constexpr std::array<char, 8> stats_magic{'e', 'c', '_', 's', 't', 'a', 't', 's'};
@@ -86,6 +93,7 @@ struct StatsPage {
   std::array<std::array<char, 16>, max_backends>
       backends{};  ///< names, in the order of the rows; empty: none
   std::array<Shard, shard_count> shards;
+  alignas(64) std::array<Checks, max_backends> checks{};
   alignas(64) std::uint64_t jobs_on_device = 0;  ///< under way there now
   alignas(64) kernels::DeviceTallies device;
   ec_cuda_pinned_stats arena{};  ///< as of the last job that was timed, at most one look a second

@@ -104,6 +104,7 @@ std::unique_ptr<Counters> known_counts() {
   counts->happened(codec::Event::plan_solved, 2);
   page.device.state = static_cast<std::uint64_t>(kernels::DeviceState::latched);
   page.device.latches = 3;
+  page.checks[0] = {70, 1, 0};
   page.arena = {100, 50, 60, 4, 3, 1};
   return counts;
 }
@@ -136,6 +137,9 @@ TEST(MetricsText, HasEverySeriesOnceAndItsValue) {
   EXPECT_EQ(value("job_duration_seconds_sum", large), 5);
   EXPECT_EQ(value("decode_plans_total", R"(result="solved")"), 2);
   EXPECT_EQ(value("decode_plans_total", R"(result="found")"), 0);
+  EXPECT_EQ(value("validations_total", R"(backend="cuda",result="checked")"), 70);
+  EXPECT_EQ(value("validations_total", R"(backend="cuda",result="mismatch")"), 1);
+  EXPECT_EQ(value("validations_total", R"(backend="x86",result="checked")"), -1) << "nobody validates it";
   EXPECT_EQ(value("device_up"), 0);
   EXPECT_EQ(value("device_latched"), 1);
   EXPECT_EQ(value("device_latches_total"), 3);
