@@ -20,7 +20,7 @@ struct DeviceTallies {
   std::uint64_t programs_failed = 0;    ///< .. that it refused
   std::uint64_t staging_bytes = 0;      ///< pinned memory for staging, free, lent and given up
   std::uint64_t given_up_bytes = 0;     ///< of it: what a device that stopped answering may still write
-  std::uint64_t table_bytes = 0;        ///< device memory for tables of addresses
+  std::uint64_t device_bytes = 0;       ///< device memory for tables of addresses and for copies
 };
 
 /// Relaxed, any thread. A tally may lie in memory that is const to who reads it.

@@ -120,7 +120,7 @@ ordered_json json_of(const ProcessStats& process) {
         {"latches", d.latches},
         {"staging_bytes", d.staging_bytes},
         {"given_up_bytes", given_up(page)},
-        {"table_bytes", d.table_bytes}}},
+        {"device_bytes", d.device_bytes}}},
       {"programs",
        {{"found", d.programs_found}, {"compiled", d.programs_compiled}, {"failed", d.programs_failed}}},
       {"arena",
@@ -187,9 +187,8 @@ std::string table_of(const ProcessStats& process) {
                  sum(page, Event::plan_solved));
   fmt::format_to(add, "GPU: {}; {} jobs in hand; came up {} times, failed to {}, latched off {}\n",
                  state_of(page), page.jobs_on_device, d.starts, d.failed_starts, d.latches);
-  fmt::format_to(add,
-                 "memory in MiB: {:.1f} pinned for staging, {:.1f} given up, {:.1f} of the GPU for tables\n",
-                 mib(d.staging_bytes), mib(given_up(page)), mib(d.table_bytes));
+  fmt::format_to(add, "memory in MiB: {:.1f} pinned for staging, {:.1f} given up, {:.1f} of the GPU\n",
+                 mib(d.staging_bytes), mib(given_up(page)), mib(d.device_bytes));
   fmt::format_to(add, "programs: {} found, {} compiled, {} failed\n", d.programs_found, d.programs_compiled,
                  d.programs_failed);
   if (a.arena_bytes != 0)

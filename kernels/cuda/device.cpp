@@ -31,7 +31,7 @@ CUresult Device::Lane::table(CUdeviceptr* table) {
       kept_.table = 0;
       return r;
     }
-    add(device_tallies().table_bytes, table_bytes);
+    add(device_tallies().device_bytes, table_bytes);
   }
   *table = kept_.table;
   return CUDA_SUCCESS;
@@ -186,7 +186,7 @@ Device::~Device() {
       driver_->stream_destroy(stream);
       if (table == 0) continue;
       driver_->mem_free(table);
-      add(device_tallies().table_bytes, -std::uint64_t{Lane::table_bytes});
+      add(device_tallies().device_bytes, -std::uint64_t{Lane::table_bytes});
     }
     arena_.reset();
     pool_.reset();

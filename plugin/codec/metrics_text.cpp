@@ -162,10 +162,9 @@ class Text {
     single("given_up_bytes", "gauge",
            "Memory that a GPU which stopped answering may still write, so that nobody uses it again.",
            kernels::read(d.given_up_bytes) + sum(page_, Event::bytes_given_up));
-    single("device_table_bytes", "gauge",
-           "GPU memory for tables of addresses. The driver's context and code are "
-           "not in it.",
-           d.table_bytes);
+    single("device_bytes", "gauge",
+           "GPU memory for tables of addresses and for copies. The driver's context and code are not in it.",
+           d.device_bytes);
     metric(
         "programs_total", "counter",
         "Programs generated for a matrix: found (in the cache in memory or on disk), compiled, or failed.");
