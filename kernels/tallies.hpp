@@ -11,8 +11,8 @@ enum class DeviceState : std::uint64_t { none, coming_up, up, latched };
 /// Layout is part of codec::StatsPage: another one is another stats_layout. Counts never fall; *_bytes are
 /// held now.
 struct DeviceTallies {
-  std::uint64_t state = 0;              ///< a DeviceState; none: not tried yet, or there is no device
-  std::uint64_t starts = 0;             ///< times it came up
+  std::uint64_t state = 0;   ///< a DeviceState, of the best device; none: not tried yet, or there is none
+  std::uint64_t starts = 0;  ///< times it came up
   std::uint64_t failed_starts = 0;      ///< times it was tried and did not
   std::uint64_t latches = 0;            ///< times it was taken out of service after a fault
   std::uint64_t programs_found = 0;     ///< generated programs that were in the cache, in memory or on disk

@@ -19,7 +19,13 @@ void log(const Options& options, const std::string& line) {
   if (options.log != nullptr) options.log(line.c_str());
 }
 
-void tell(DeviceState state) { set(device_tallies().state, static_cast<std::uint64_t>(state)); }
+std::atomic<int> devices_up{0};
+
+/// What became of one device, after devices_up was set right. The process is as well off as its best device.
+void tell(DeviceState state) {
+  const bool up = devices_up.load() > 0;
+  set(device_tallies().state, static_cast<std::uint64_t>(up ? DeviceState::up : state));
+}
 
 }  // namespace
 
@@ -86,7 +92,8 @@ void DeviceSlot::rise() {
     if (!device) retry_at_ = std::chrono::steady_clock::now() + options.retry_after;
     reason_ = why;
     add(device ? device_tallies().starts : device_tallies().failed_starts, 1);
-    tell(device ? DeviceState::up : DeviceState::none);
+    if (device) ++devices_up;
+    tell(DeviceState::none);
     device_ = std::move(device);
     rising_ = false;
   }
@@ -103,6 +110,7 @@ void DeviceSlot::latch(const std::shared_ptr<Device>& device, const std::string&
     std::lock_guard lock(mutex_);
     if (device_ != device) return;
     device_ = nullptr;
+    --devices_up;
     reason_ = reason;
     retry_at_ = std::chrono::steady_clock::now() + device->options().retry_after;
     add(device_tallies().latches, 1);
@@ -115,6 +123,7 @@ void DeviceSlot::latch(const std::shared_ptr<Device>& device, const std::string&
 void DeviceSlot::reset() {
   std::unique_lock lock(mutex_);
   risen_.wait(lock, [&] { return !rising_; });
+  if (device_) --devices_up;
   device_ = nullptr;
   reason_.clear();
   retry_at_ = {};

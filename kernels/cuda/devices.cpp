@@ -23,8 +23,8 @@ std::optional<int> ordinal_of(const Device& device, const void* address) {
   CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
   void* value = &ordinal;
   if (scope.result() != CUDA_SUCCESS ||
-      device.driver().pointer_get_attributes(1, &attribute, &value,
-                                             reinterpret_cast<CUdeviceptr>(address)) != CUDA_SUCCESS ||
+      device.driver().pointer_get_attributes(1, &attribute, &value, reinterpret_cast<CUdeviceptr>(address)) !=
+          CUDA_SUCCESS ||
       ordinal < 0)
     return std::nullopt;
   return ordinal;
@@ -113,7 +113,8 @@ std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, std::strin
   const auto devices = current_options().devices;
   const auto at = std::ranges::find(devices, *ordinal);
   if (at != devices.end()) return acquire_waiting(static_cast<std::size_t>(at - devices.begin()), why);
-  *why = fmt::format("the chunks lie in the memory of GPU {}, which is not among the devices in use", *ordinal);
+  *why =
+      fmt::format("the chunks lie in the memory of GPU {}, which is not among the devices in use", *ordinal);
   return nullptr;
 }
 

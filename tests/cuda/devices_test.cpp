@@ -1,4 +1,5 @@
-// Several devices: who gets the work, what one that fails does to the others, memory and streams of their own.
+// Several devices: who gets the work, what one that fails does to the others, memory and streams of their
+// own.
 #include "kernels/cuda/devices.hpp"
 
 #include <cstdlib>

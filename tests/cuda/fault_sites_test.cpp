@@ -292,7 +292,7 @@ TEST_P(HungKernels, KeepWhatTheyUse) {
     driver_->reset();
     use(life());
     ASSERT_TRUE(bring_up());
-    const auto device = cuda::DeviceSlot::instance().current();
+    const auto device = cuda::Devices::instance().current();
     const cuda::Device::Scope scope(*device);
     const Residence residence = batch ? Residence::pinned : Residence::pageable;
     const Slab slab(residence, 4, 4096);
