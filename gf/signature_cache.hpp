@@ -1,4 +1,4 @@
-// A bounded LRU cache keyed by erasure signature, for decode plans and what is made of them.
+// A bounded cache keyed by erasure signature, for decode plans and what is made of them.
 #pragma once
 
 #include <array>
@@ -8,14 +8,18 @@
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "gf/chunk_set.hpp"
 
 namespace ec::gf {
 
 /// Thread safe. Entries are shared and immutable, so an evicted one lives on in the hands that hold it.
-/// Keys are spread over shards; a hit takes one shard's lock in shared mode and stamps the entry,
-/// so readers never wait for each other. Each shard evicts its least recently stamped entry.
+/// Keys are spread over shards; a hit takes one shard's lock in shared mode and marks the entry, so readers
+/// never wait for each other. A full shard gives a second chance: its hand goes round the entries, takes the
+/// mark from those that were found since it last came by, and evicts the first one without. That keeps what
+/// is in use nearly as well as an order by time, and a miss looks at a few entries instead of all.
 template <class Value>
 class SignatureCache {
  public:
@@ -25,25 +29,38 @@ class SignatureCache {
   explicit SignatureCache(std::size_t capacity) : shard_capacity_((capacity + shards - 1) / shards) {}
 
   /// The entry, or null.
-  Pointer find(const ErasureSignature& key) {
+  Pointer find(const ErasureSignature& signature) {
+    const Key key(signature);
     Shard& shard = shard_of(key);
     std::shared_lock lock(shard.mutex);
     const auto at = shard.entries.find(key);
     if (at == shard.entries.end()) return nullptr;
-    at->second.stamp.store(shard.clock.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+    // Written only where it changes, or the line would travel between the cores that read it.
+    std::atomic<bool>& found = at->second.found;
+    if (!found.load(std::memory_order_relaxed)) found.store(true, std::memory_order_relaxed);
     return at->second.value;
   }
 
   /// Stores `value` unless another thread was first; returns what the cache holds now.
-  Pointer insert(const ErasureSignature& key, Pointer value) {
+  Pointer insert(const ErasureSignature& signature, Pointer value) {
+    const Key key(signature);
     Shard& shard = shard_of(key);
+    Pointer evicted;  // before the lock, and so destroyed after it is given back
     std::unique_lock lock(shard.mutex);
     if (const auto at = shard.entries.find(key); at != shard.entries.end()) return at->second.value;
-    if (shard.entries.size() >= shard_capacity_) evict_oldest(shard);
-    Entry& entry = shard.entries[key];
-    entry.value = std::move(value);
-    entry.stamp.store(shard.clock.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-    return entry.value;
+    if (shard.ring.size() == shard_capacity_) {
+      auto node = evict(shard);
+      node.key() = key;
+      evicted = std::exchange(node.mapped().value, value);
+      shard.ring[shard.hand] = &*shard.entries.insert(std::move(node)).position;
+      shard.hand = (shard.hand + 1) % shard_capacity_;
+    } else {
+      shard.ring.reserve(shard_capacity_);
+      const auto at = shard.entries.try_emplace(key).first;
+      at->second.value = value;
+      shard.ring.push_back(&*at);
+    }
+    return value;
   }
 
   std::size_t size() const {
@@ -59,30 +76,36 @@ class SignatureCache {
  private:
   static constexpr std::size_t shards = 16;
 
-  struct Entry {
-    Pointer value;
-    std::atomic<std::uint64_t> stamp{0};
+  /// A signature with its hash, which every use of it asks for several times.
+  struct Key {
+    explicit Key(const ErasureSignature& s) : signature(s), hash(s.hash()) {}
+    friend bool operator==(const Key& a, const Key& b) { return a.signature == b.signature; }
+    ErasureSignature signature;
+    std::size_t hash;
   };
   struct Hash {
-    std::size_t operator()(const ErasureSignature& s) const { return s.hash(); }
+    std::size_t operator()(const Key& key) const noexcept { return key.hash; }
   };
+  struct Entry {
+    Pointer value;
+    std::atomic<bool> found{false};
+  };
+  using Entries = std::unordered_map<Key, Entry, Hash>;
   struct alignas(64) Shard {
     mutable std::shared_mutex mutex;
-    std::atomic<std::uint64_t> clock{0};
-    std::unordered_map<ErasureSignature, Entry, Hash> entries;
+    Entries entries;
+    std::vector<typename Entries::value_type*> ring;  ///< the entries in the order they came
+    std::size_t hand = 0;                             ///< in the ring: the entry that is looked at next
   };
 
   // The map uses the low bits of the hash; the shard is picked by high ones.
-  Shard& shard_of(const ErasureSignature& key) { return shards_[(key.hash() >> 20) % shards]; }
+  Shard& shard_of(const Key& key) { return shards_[(key.hash >> 20) % shards]; }
 
-  // Linear in one shard; runs only on a miss in a full shard, which has just paid for a solve.
-  static void evict_oldest(Shard& shard) {
-    auto oldest = shard.entries.begin();
-    for (auto at = shard.entries.begin(); at != shard.entries.end(); ++at)
-      if (at->second.stamp.load(std::memory_order_relaxed) <
-          oldest->second.stamp.load(std::memory_order_relaxed))
-        oldest = at;
-    if (oldest != shard.entries.end()) shard.entries.erase(oldest);
+  /// Takes the entry under the hand out of the map, after those before it lost their marks.
+  typename Entries::node_type evict(Shard& shard) {
+    while (shard.ring[shard.hand]->second.found.exchange(false, std::memory_order_relaxed))
+      shard.hand = (shard.hand + 1) % shard_capacity_;
+    return shard.entries.extract(shard.ring[shard.hand]->first);
   }
 
   std::size_t shard_capacity_;
