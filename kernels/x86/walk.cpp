@@ -28,13 +28,12 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, unsigned wa
   const bool narrow = group_count(targets) == 1;
   const bool many_ways = ways >= 12;
   if (narrow && !many_ways && sources <= 14) return walk;
-  // More rows than one group read a tile again from the cache: it is longer, and fewer sources share its
-  // sets.
+  // More rows than one group read a tile again from the cache: it is longer.
   walk.tile_bytes = narrow && many_ways ? 512 : 1024;
-  const unsigned most = !many_ways ? 6 : narrow ? 10 : 8;
+  const unsigned most = !many_ways ? 6 : narrow ? 4 : 5;
   const unsigned parts = (sources + most - 1) / most;
   walk.group_sources = (sources + parts - 1) / parts;
-  walk.ahead = walk.group_sources;
+  walk.ahead = walk.group_sources * (narrow && many_ways && parts > 2 ? 2 : 1);
   return walk;
 }
 

@@ -9,20 +9,25 @@ namespace ec::kernels::x86 {
 
 /// Job bytes (sources and targets) above which targets are written past the cache: the second-level cache of
 /// this CPU, 1 MiB at least. Measured with 2 MiB of it: up to there ordinary stores are up to twice as fast
-/// where the job is repeated, above it streaming is level then and a third faster on data that no cache
-/// holds.
+/// where the job is repeated, above it streaming is a quarter faster then too. With 1 MiB and the quick third
+/// level of a Zen 5, jobs of 1.5 to 16 MiB that are repeated are up to a third faster by ordinary stores, and
+/// those that no cache holds as much faster by streaming.
 std::size_t stream_threshold() noexcept;
 
 /// Ways of this CPU's first-level data cache; 8 where the system does not say.
 unsigned first_level_ways() noexcept;
 
 /// The walk for a job above the threshold on a CPU with that many ways. Chunks that lie a power of two apart
-/// share the sets of the first-level cache, so the ways bound how many sources of a tile stay there.
-///   12 ways and more  10 sources in a tile, 8 where several groups of rows share it
+/// share the sets of the first-level cache, so the ways bound how many sources of a tile stay there, those
+/// included that are fetched ahead. Measured in 1 MiB chunks that no cache holds, as parts of the speed of a
+/// loop that only moves the bytes.
+///   12 ways and more  4 sources in a tile, and two such groups ahead where there are more than two: on a Zen 5
+///                     1.1 to 1.4 from 6+3 to 16+4 and 0.97 at 20+4, where 8 or 10 sources reached 0.6 to 0.9;
+///                     on a Sapphire Rapids, which the number changes by 5 %, 0.91 to 1.0. Several groups of
+///                     rows: 5 sources, 0.9 and 0.93 at 32+8, where 8 reached 0.8 on both.
 ///   fewer             up to 14 sources in one group of rows no tiles: the CPU's own prefetchers do better
-///                     (10+4: 23 GB/s of source, against 18 by tiles of 5 sources and 12 by tiles of 10);
-///                     otherwise 6 sources in a tile. Measured on a Zen 4 with 8 ways, in 1 MiB chunks that
-///                     no cache holds.
+///                     (10+4 on a Zen 4 with 8 ways: 23 GB/s of source, against 18 by tiles of 5 sources and 12
+///                     by tiles of 10); otherwise 6 sources in a tile.
 Walk large_walk(unsigned sources, unsigned targets, bool accumulate, unsigned ways) noexcept;
 
 /// The walk for `sources` x `targets` chunks of `bytes` each. targets: those of one pass.
