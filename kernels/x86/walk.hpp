@@ -23,6 +23,8 @@ unsigned first_level_ways() noexcept;
 /// loop that only moves the bytes.
 ///   12 ways and more  4 sources in a tile, and two such groups ahead where there are more than two: on a Zen 5
 ///                     1.1 to 1.4 from 6+3 to 16+4 and 0.97 at 20+4, where 8 or 10 sources reached 0.6 to 0.9;
+///                     with 4+2 in two groups, 1.1 where one group reached 0.7 in chunks that do not lie a
+///                     power of two apart;
 ///                     on a Sapphire Rapids, which the number changes by 5 %, 0.91 to 1.0. Several groups of
 ///                     rows: 5 sources, 0.9 and 0.93 at 32+8, where 8 reached 0.8 on both.
 ///   fewer             up to 14 sources in one group of rows no tiles: the CPU's own prefetchers do better
