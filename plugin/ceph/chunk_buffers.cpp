@@ -99,8 +99,4 @@ std::size_t SegmentWalker::next(std::span<kernels::Source> sources) {
   return segment;
 }
 
-const std::uint8_t* contiguous_bytes(const bufferlist& list) {
-  return list.get_num_buffers() == 1 ? bytes_of(list.front()) : nullptr;
-}
-
 }  // namespace ec::ceph
