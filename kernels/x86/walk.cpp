@@ -27,11 +27,11 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, unsigned wa
   walk.stream = !accumulate;
   const bool narrow = group_count(targets) == 1;
   const bool many_ways = ways >= 12;
-  if (narrow && !many_ways && sources <= 14) return walk;
+  if (narrow && sources <= (many_ways ? 3 : 14)) return walk;
   // More rows than one group read a tile again from the cache: it is longer.
   walk.tile_bytes = narrow && many_ways ? 512 : 1024;
   const unsigned most = !many_ways ? 6 : narrow ? 4 : 5;
-  const unsigned parts = std::max((sources + most - 1) / most, many_ways && sources > 3 ? 2u : 1u);
+  const unsigned parts = std::max((sources + most - 1) / most, many_ways ? 2u : 1u);
   walk.group_sources = (sources + parts - 1) / parts;
   walk.ahead = walk.group_sources * (narrow && many_ways && parts > 2 ? 2 : 1);
   return walk;
