@@ -4,10 +4,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,35 +31,34 @@ class SignatureCache {
 
   /// The entry, or null.
   Pointer find(const ErasureSignature& signature) {
-    const Key key(signature);
-    Shard& shard = shard_of(key);
+    const std::size_t hash = signature.hash();
+    Shard& shard = shard_of(hash);
     std::shared_lock lock(shard.mutex);
-    const auto at = shard.entries.find(key);
-    if (at == shard.entries.end()) return nullptr;
+    Entry* entry = shard.find(signature, tag_of(hash));
+    if (entry == nullptr) return nullptr;
     // Written only where it changes, or the line would travel between the cores that read it.
-    std::atomic<bool>& found = at->second.found;
-    if (!found.load(std::memory_order_relaxed)) found.store(true, std::memory_order_relaxed);
-    return at->second.value;
+    if (!entry->found.load(std::memory_order_relaxed)) entry->found.store(true, std::memory_order_relaxed);
+    return entry->value;
   }
 
   /// Stores `value` unless another thread was first; returns what the cache holds now.
   Pointer insert(const ErasureSignature& signature, Pointer value) {
-    const Key key(signature);
-    Shard& shard = shard_of(key);
+    const std::size_t hash = signature.hash();
+    Shard& shard = shard_of(hash);
     Pointer evicted;  // before the lock, and so destroyed after it is given back
     std::unique_lock lock(shard.mutex);
-    if (const auto at = shard.entries.find(key); at != shard.entries.end()) return at->second.value;
-    if (shard.ring.size() == shard_capacity_) {
-      auto node = evict(shard);
-      node.key() = key;
-      evicted = std::exchange(node.mapped().value, value);
-      shard.ring[shard.hand] = &*shard.entries.insert(std::move(node)).position;
-      shard.hand = (shard.hand + 1) % shard_capacity_;
+    if (const Entry* there = shard.find(signature, tag_of(hash))) return there->value;
+    if (shard.entries.size() == shard_capacity_) {
+      const std::size_t place = shard.next_to_evict();
+      shard.tags[place] = tag_of(hash);
+      shard.entries[place].signature = signature;
+      evicted = std::exchange(shard.entries[place].value, value);
     } else {
-      shard.ring.reserve(shard_capacity_);
-      const auto at = shard.entries.try_emplace(key).first;
-      at->second.value = value;
-      shard.ring.push_back(&*at);
+      shard.tags.reserve(shard_capacity_);
+      Entry& entry = shard.entries.emplace_back();
+      entry.signature = signature;
+      entry.value = value;
+      shard.tags.push_back(tag_of(hash));
     }
     return value;
   }
@@ -76,37 +76,41 @@ class SignatureCache {
  private:
   static constexpr std::size_t shards = 16;
 
-  /// A signature with its hash, which every use of it asks for several times.
-  struct Key {
-    explicit Key(const ErasureSignature& s) : signature(s), hash(s.hash()) {}
-    friend bool operator==(const Key& a, const Key& b) { return a.signature == b.signature; }
-    ErasureSignature signature;
-    std::size_t hash;
-  };
-  struct Hash {
-    std::size_t operator()(const Key& key) const noexcept { return key.hash; }
-  };
   struct Entry {
+    ErasureSignature signature;
     Pointer value;
     std::atomic<bool> found{false};
   };
-  using Entries = std::unordered_map<Key, Entry, Hash>;
+  /// Entries in the order they came, found by a search for a byte of their hash: a shard has so few of them
+  /// that its tags fill a few cache lines, and a signature that is new is most often known for new by those.
   struct alignas(64) Shard {
+    Entry* find(const ErasureSignature& signature, std::uint8_t tag) {
+      for (std::size_t at = 0; at < tags.size(); ++at) {
+        const void* same = std::memchr(tags.data() + at, tag, tags.size() - at);
+        if (same == nullptr) return nullptr;
+        at = static_cast<std::size_t>(static_cast<const std::uint8_t*>(same) - tags.data());
+        if (entries[at].signature == signature) return &entries[at];
+      }
+      return nullptr;
+    }
+    /// Where the hand stops, after the entries before lost their marks; it goes on behind that.
+    std::size_t next_to_evict() {
+      for (;;) {
+        const std::size_t at = hand;
+        hand = (hand + 1) % entries.size();
+        if (!entries[at].found.exchange(false, std::memory_order_relaxed)) return at;
+      }
+    }
+
     mutable std::shared_mutex mutex;
-    Entries entries;
-    std::vector<typename Entries::value_type*> ring;  ///< the entries in the order they came
-    std::size_t hand = 0;                             ///< in the ring: the entry that is looked at next
+    std::vector<std::uint8_t> tags;
+    std::deque<Entry> entries;
+    std::size_t hand = 0;
   };
 
-  // The map uses the low bits of the hash; the shard is picked by high ones.
-  Shard& shard_of(const Key& key) { return shards_[(key.hash >> 20) % shards]; }
-
-  /// Takes the entry under the hand out of the map, after those before it lost their marks.
-  typename Entries::node_type evict(Shard& shard) {
-    while (shard.ring[shard.hand]->second.found.exchange(false, std::memory_order_relaxed))
-      shard.hand = (shard.hand + 1) % shard_capacity_;
-    return shard.entries.extract(shard.ring[shard.hand]->first);
-  }
+  // Different bits of the hash pick the shard and tell its entries apart.
+  Shard& shard_of(std::size_t hash) { return shards_[(hash >> 20) % shards]; }
+  static std::uint8_t tag_of(std::size_t hash) { return static_cast<std::uint8_t>(hash >> 32); }
 
   std::size_t shard_capacity_;
   std::array<Shard, shards> shards_;
