@@ -59,9 +59,9 @@ std::vector<CpuRow> cpu_rows(const std::vector<Row>& rows, std::string_view layo
 
 std::string cpu_table_head() {
   return fmt::format(
-      "{:<10} {:>3} {:>2} {:>4} {:>8} {:<10} {:<4} {:>7} {:<22} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7}", "op", "k",
-      "m", "lost", "chunk B", "layout", "mem", "threads", "contestant", "us/call", "GB/s", "limit", "of limit",
-      "of isal", "noise %");
+      "{:<10} {:>3} {:>2} {:>4} {:>8} {:<10} {:<4} {:>7} {:<22} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7}", "op",
+      "k", "m", "lost", "chunk B", "layout", "mem", "threads", "contestant", "us/call", "GB/s", "limit",
+      "of limit", "of isal", "noise %");
 }
 
 std::string cpu_table_row(const CpuRow& row) {

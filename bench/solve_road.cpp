@@ -54,7 +54,11 @@ using Solve = gf::Matrix (*)(const SolveWork&);
 class Solver final : public Contestant {
  public:
   Solver(std::string name, Solve ours, std::string judge, Solve theirs, std::shared_ptr<const SolveWork> work)
-      : name_(std::move(name)), judge_(std::move(judge)), ours_(ours), theirs_(theirs), work_(std::move(work)) {}
+      : name_(std::move(name)),
+        judge_(std::move(judge)),
+        ours_(ours),
+        theirs_(theirs),
+        work_(std::move(work)) {}
 
   std::string name() const override { return name_; }
   std::string path() const override { return "pageable"; }

@@ -9,9 +9,9 @@
 
 namespace ec::bench {
 
-/// The operation solve: all `erasures` first data chunks are lost. Contestants: "plan", ours, which solves for
-/// the lost chunks alone; "isal", whose gf_invert_matrix inverts the survivors' k rows of the generator. Each
-/// is verified against the other.
+/// The operation solve: all `erasures` first data chunks are lost. Contestants: "plan", ours, which solves
+/// for the lost chunks alone; "isal", whose gf_invert_matrix inverts the survivors' k rows of the generator.
+/// Each is verified against the other.
 class SolveRoad final : public Road {
  public:
   std::vector<std::unique_ptr<Contestant>> line_up(const Case& c) override;

@@ -11,8 +11,8 @@ namespace ec::gf {
 
 inline constexpr unsigned polynomial = 0x11d;
 
-/// exp holds two periods, so that log a + log b needs no reduction mod 255, and zeros behind them for the sums
-/// with the logarithm that zero is given: a product needs no case for zero.
+/// exp holds two periods, so that log a + log b needs no reduction mod 255, and zeros behind them for the
+/// sums with the logarithm that zero is given: a product needs no case for zero.
 struct LogTables {
   static constexpr std::uint16_t log_of_zero = 510;
   std::array<std::uint8_t, 2 * log_of_zero + 1> exp{};

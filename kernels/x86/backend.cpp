@@ -70,11 +70,11 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   for (unsigned pass = 0; pass < pass_count(rows); ++pass) {
     const unsigned first = pass_begin(rows, pass);
     const unsigned count = pass_begin(rows, pass + 1) - first;
-    ran = call_kernel(
-        isa_,
-        {sources, targets + first, k, count, job.bytes,
-         coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
-         pass == 0 && coefficients->first_is_xor, accumulate, choose_walk(k, count, job.bytes, accumulate)});
+    ran = call_kernel(isa_,
+                      {sources, targets + first, k, count, job.bytes,
+                       coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
+                       pass == 0 && coefficients->first_is_xor, coefficients->folded, accumulate,
+                       choose_walk(k, count, job.bytes, accumulate)});
   }
   return {Status::ok, ran};
 }

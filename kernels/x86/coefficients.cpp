@@ -45,6 +45,22 @@ bool all_ones(std::span<const std::uint8_t> row) {
   return std::ranges::all_of(row, [](auto c) { return c == 1; });
 }
 
+/// See Coefficients::folded.
+unsigned folded_sources(const gf::Matrix& matrix) {
+  if (matrix.rows() < 2 || matrix.rows() > max_group_rows) return 0;
+  const auto sum = [&](unsigned column) {
+    unsigned all = 0;
+    for (unsigned r = 0; r < matrix.rows(); ++r) all ^= matrix(r, column);
+    return all;
+  };
+  unsigned ones = 0;
+  while (ones < matrix.cols() && sum(ones) == 1) ++ones;
+  if (ones == 0) return 0;
+  for (unsigned c = ones; c < matrix.cols(); ++c)
+    if (sum(c) != 0) return 0;
+  return ones;
+}
+
 /// The table's entries for the matrix with rows 0 and `first` exchanged.
 template <std::size_t bytes>
 void lay_out(const gf::Matrix& matrix, unsigned first, const Expanded<bytes>& table, std::uint8_t* to) {
@@ -73,7 +89,10 @@ Coefficients::Coefficients(const gf::Matrix& matrix, Form form)
     : bytes(matrix.cells().size() * coefficient_bytes(form)) {
   while (first < matrix.rows() && !all_ones(matrix.row(first))) ++first;
   first_is_xor = first < matrix.rows();
-  if (!first_is_xor) first = 0;
+  if (!first_is_xor) {
+    first = 0;
+    folded = folded_sources(matrix);
+  }
   form == Form::affine ? lay_out(matrix, first, affine, bytes.data())
                        : lay_out(matrix, first, shuffle, bytes.data());
 }

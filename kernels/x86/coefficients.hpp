@@ -25,7 +25,10 @@ struct Coefficients final : Expansion {
   /// The kernels' first row makes target `first`, and their row `first` target 0; every other row makes the
   /// target of its own number.
   unsigned first = 0;
-  bool first_is_xor = false;        ///< every coefficient of the kernels' first row is one
+  bool first_is_xor = false;  ///< every coefficient of the kernels' first row is one
+  /// All rows together are the sum of that many first sources, as where all lost chunks are data and one of
+  /// the sources is the sum of the data: what a row less of products makes. 0: not so, or of no use.
+  unsigned folded = 0;
   std::vector<std::uint8_t> bytes;  ///< pass by pass, each laid out as Call::coefficients asks
 };
 

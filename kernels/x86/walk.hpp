@@ -22,14 +22,15 @@ unsigned first_level_ways() noexcept;
 /// included that are fetched ahead. Measured in 1 MiB chunks that no cache holds, as parts of the speed of a
 /// loop that only moves the bytes.
 ///   12 ways and more  up to 3 sources in one group of rows no tiles (2+1 a tenth faster than in tiles).
-///                     Otherwise at least two groups of at most 4 sources in a tile, and two such groups ahead
-///                     where there are more than two: on a Zen 5 1.0 to 1.3 from 4+2 to 16+4 and 0.9 at 20+4,
-///                     where 8 or 10 sources reached 0.6 to 0.9, and one group of 4 reached 0.7 in chunks that
-///                     do not lie a power of two apart; on a Sapphire Rapids, where that changes 5 %, 0.91 to
-///                     1.0. Several groups of rows: 5 sources, 0.9 at 32+8 on both, where 8 reached 0.8.
+///                     Otherwise at least two groups of at most 4 sources in a tile, and two such groups
+///                     ahead where there are more than two: on a Zen 5 1.0 to 1.3 from 4+2 to 16+4 and 0.9 at
+///                     20+4, where 8 or 10 sources reached 0.6 to 0.9, and one group of 4 reached 0.7 in
+///                     chunks that do not lie a power of two apart; on a Sapphire Rapids, where that changes
+///                     5 %, 0.91 to 1.0. Several groups of rows: 5 sources, 0.9 at 32+8 on both, where 8
+///                     reached 0.8.
 ///   fewer             up to 14 sources in one group of rows no tiles: the CPU's own prefetchers do better
-///                     (10+4 on a Zen 4 with 8 ways: 23 GB/s of source, against 18 by tiles of 5 sources and 12
-///                     by tiles of 10); otherwise 6 sources in a tile.
+///                     (10+4 on a Zen 4 with 8 ways: 23 GB/s of source, against 18 by tiles of 5 sources and
+///                     12 by tiles of 10); otherwise 6 sources in a tile.
 Walk large_walk(unsigned sources, unsigned targets, bool accumulate, unsigned ways) noexcept;
 
 /// The walk for `sources` x `targets` chunks of `bytes` each. targets: those of one pass.

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "gf/decode_plan.hpp"
+#include "gf/generator.hpp"
 #include "kernels/backends.hpp"
 #include "kernels/x86/backend.hpp"
 #include "kernels/x86/coefficients.hpp"
@@ -24,6 +26,15 @@ using kernels::Target;
 using kernels::x86::Isa;
 using kernels::x86::Walk;
 using kernels::x86::X86;
+
+/// Makes the last row such that the sum of all rows is that of the first `summed` sources.
+void fold_rows(oracle::Rows& rows, unsigned summed) {
+  for (std::size_t c = 0; c < rows.front().size(); ++c) {
+    std::uint8_t sum = c < summed;
+    for (std::size_t r = 0; r + 1 < rows.size(); ++r) sum ^= rows[r][c];
+    rows.back()[c] = sum;
+  }
+}
 
 class Variant : public testing::TestWithParam<const char*> {
  protected:
@@ -81,28 +92,48 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
   for (const auto& [sources, targets] : {std::pair{7u, 4u}, {23u, 4u}, {7u, 13u}, {23u, 13u}})
     for (const std::size_t bytes : {1u, 63u, 64u, 1024u, 5000u}) {
       Random random(sources * bytes);
-      auto rows = random_matrix(targets, sources, bytes);
-      rows[1].assign(sources, 1);
-      const kernels::x86::Form form = variant_->isa() == Isa::gfni512 || variant_->isa() == Isa::gfni256
-                                          ? kernels::x86::Form::affine
-                                          : kernels::x86::Form::shuffle;
-      const kernels::x86::Coefficients coefficients(to_matrix(rows), form);
-      const auto data = random.chunks(sources, bytes);
-      const auto expected = oracle::apply(rows, data);
-      std::vector<const std::uint8_t*> from;
-      for (const auto& chunk : data) from.push_back(chunk.data());
-      for (const Walk& walk : walks) {
-        std::vector<oracle::Bytes> made(targets, oracle::Bytes(bytes));
-        std::vector<std::uint8_t*> to;
-        for (auto& chunk : made) to.push_back(chunk.data());
-        std::swap(to[0], to[coefficients.first]);
-        kernels::x86::call_kernel(variant_->isa(),
-                                  {from.data(), to.data(), sources, targets, bytes, coefficients.bytes.data(),
-                                   coefficients.first_is_xor, !walk.stream, walk});
-        ASSERT_EQ(made, expected) << sources << " to " << targets << ", " << bytes << " bytes, tiles of "
-                                  << walk.tile_bytes << " by " << walk.group_sources;
+      for (const bool fold : {false, true}) {
+        auto rows = random_matrix(targets, sources, bytes);
+        if (fold)
+          fold_rows(rows, sources - targets % 3);
+        else
+          rows[1].assign(sources, 1);
+        const kernels::x86::Form form = variant_->isa() == Isa::gfni512 || variant_->isa() == Isa::gfni256
+                                            ? kernels::x86::Form::affine
+                                            : kernels::x86::Form::shuffle;
+        const kernels::x86::Coefficients coefficients(to_matrix(rows), form);
+        const auto data = random.chunks(sources, bytes);
+        const auto expected = oracle::apply(rows, data);
+        std::vector<const std::uint8_t*> from;
+        for (const auto& chunk : data) from.push_back(chunk.data());
+        for (const Walk& walk : walks) {
+          std::vector<oracle::Bytes> made(targets, oracle::Bytes(bytes));
+          std::vector<std::uint8_t*> to;
+          for (auto& chunk : made) to.push_back(chunk.data());
+          std::swap(to[0], to[coefficients.first]);
+          kernels::x86::call_kernel(
+              variant_->isa(), {from.data(), to.data(), sources, targets, bytes, coefficients.bytes.data(),
+                                coefficients.first_is_xor, coefficients.folded, !walk.stream, walk});
+          ASSERT_EQ(made, expected) << sources << " to " << targets << ", " << bytes << " bytes, tiles of "
+                                    << walk.tile_bytes << " by " << walk.group_sources << ", folded " << fold;
+        }
       }
     }
+}
+
+TEST_P(Variant, RowsWhoseSumIsASumOfSources) {
+  const std::size_t streamed = kernels::x86::stream_threshold() / 10 + 77;
+  for (const unsigned rows : {2u, 3u, 4u, 6u, 7u})
+    for (const unsigned sources : {rows, 9u, 20u})
+      for (const unsigned summed : {1u, 2u, sources - 1, sources})
+        for (const std::size_t bytes : {std::size_t{5}, std::size_t{64}, std::size_t{1111}, streamed})
+          for (const auto verb : {Verb::transform, Verb::accumulate}) {
+            // The oracle takes its time with megabytes.
+            if (bytes == streamed && (rows != 4 || sources != 9)) continue;
+            auto matrix = random_matrix(rows, sources, rows * sources);
+            fold_rows(matrix, summed);
+            check({matrix, bytes, verb, {3}, {}, 5});
+          }
 }
 
 TEST_P(Variant, WideCodesPastTheCache) {
@@ -212,6 +243,20 @@ TEST(X86Coefficients, PutARowOfOnesFirst) {
   EXPECT_EQ(ones.first, 2u);
   matrix(2, 1) = 0;
   EXPECT_FALSE(kernels::x86::Coefficients(matrix, kernels::x86::Form::affine).first_is_xor);
+}
+
+TEST(X86Coefficients, FoldWhereAllLostChunksAreDataAndOneSourceIsTheirSum) {
+  const auto folded = [](gf::ChunkSet available) {
+    const auto coding = gf::coding_matrix(gf::Technique::reed_sol_van, 8, 4);
+    const auto all = gf::ChunkSet::first(8);
+    const auto plan = gf::make_decode_plan(coding, {available, all});
+    return kernels::x86::Coefficients(plan->matrix, kernels::x86::Form::affine).folded;
+  };
+  const auto all = gf::ChunkSet::first(12);
+  EXPECT_EQ(folded(all - gf::ChunkSet{0, 3, 7}), 6u) << "five data chunks and the first coding chunk";
+  EXPECT_EQ(folded(all - gf::ChunkSet{0, 1, 2, 3}), 5u);
+  EXPECT_EQ(folded(all - gf::ChunkSet{0, 3, 8}), 0u) << "the sum is lost";
+  EXPECT_EQ(folded(all - gf::ChunkSet{2}), 0u) << "a row of ones needs no folding";
 }
 
 }  // namespace
