@@ -1,4 +1,5 @@
-// ectool: what coding costs on this machine, who would do it, and whether what was wrong once is wrong again.
+// ectool: what coding costs on this machine, who would do it, whether what was wrong once is wrong again, and
+// what processes have done.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "tools/ectool_calibrate.hpp"
 #include "tools/ectool_explain.hpp"
 #include "tools/ectool_replay.hpp"
+#include "tools/ectool_stats.hpp"
 
 namespace {
 
@@ -55,14 +57,33 @@ int replay(const std::vector<std::string>& files) {
   return right ? 0 : 1;
 }
 
+void stats(const std::vector<std::string>& pids, bool as_json) {
+  if (pids.size() > 1) throw UsageError(fmt::format("stats takes one PID or none, and no {}", pids[1]));
+  pid_t pid = 0;
+  if (!pids.empty()) try {
+      pid = static_cast<pid_t>(ec::codec::parse_number("PID", pids.front(), 1, 1 << 22));
+    } catch (const ec::codec::SetupError& e) {
+      throw UsageError(fmt::format("stats: {}", e.what()));
+    }
+  const auto processes = pids.empty() ? ec::tools::all_stats() : ec::tools::stats_of(pid);
+  if (as_json)
+    std::cout << ec::tools::json_of(processes);
+  else if (pids.empty())
+    std::cout << ec::tools::list_of(processes);
+  else
+    for (const auto& process : processes) std::cout << ec::tools::table_of(process);
+}
+
 int run(int argc, char** argv) {
   options::options_description description(
-      "ectool calibrate [--show] [--output FILE] | explain NAME=VALUE... | replay FILE");
+      "ectool calibrate [--show] [--output FILE] | explain NAME=VALUE... | replay FILE | stats [PID] "
+      "[--json]");
   auto add = description.add_options();
   add("help", "this text");
   add("show", "calibrate: measure nothing, print the costs that are in use and where they are from");
   add("output", options::value<std::string>(),
       "calibrate: the file to write; default is where it is looked for");
+  add("json", "stats: everything about each process as JSON; without it and a PID, a line for each process");
   options::options_description all;
   all.add(description)
       .add_options()("command", options::value<std::string>(), "")(
@@ -80,13 +101,19 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (!given.contains("command"))
-    throw UsageError("a command is missing: calibrate, explain or replay; see --help");
+    throw UsageError("a command is missing: calibrate, explain, replay or stats; see --help");
   const auto& command = given["command"].as<std::string>();
   const auto& pairs = given["pairs"].as<std::vector<std::string>>();
-  const bool to_show = given.contains("show"), to_write = given.contains("output");
+  const bool to_show = given.contains("show"), to_write = given.contains("output"),
+             as_json = given.contains("json");
+  if (as_json && command != "stats") throw UsageError("--json goes with stats only");
   if (command != "calibrate" && (to_show || to_write))
     throw UsageError("--show and --output go with calibrate only");
   if (command == "replay") return replay(pairs);
+  if (command == "stats") {
+    stats(pairs, as_json);
+    return 0;
+  }
   if (command == "explain") {
     try {
       std::cout << ec::tools::explain(pairs, ec::codec::node_settings());
@@ -96,7 +123,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (command != "calibrate")
-    throw UsageError(fmt::format("unknown command {}: calibrate, explain or replay", command));
+    throw UsageError(fmt::format("unknown command {}: calibrate, explain, replay or stats", command));
   if (!pairs.empty()) throw UsageError(fmt::format("calibrate takes no {}", pairs.front()));
   if (to_show && to_write) throw UsageError("--show measures nothing, so there is nothing for --output");
   const NodeSettings& node = ec::codec::node_settings();

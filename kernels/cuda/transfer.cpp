@@ -4,9 +4,10 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "kernels/cuda/device.hpp"
+#include "kernels/cuda/devices.hpp"
 #include "kernels/cuda/stream_wait.hpp"
 
 namespace ec::kernels::cuda {
@@ -103,11 +104,15 @@ class TransferJob {
 };
 
 Status transfer(std::span<const Transfer> pieces, bool fetches) noexcept try {
-  const auto device = DeviceSlot::instance().current();
+  std::vector<Source> chunks;
+  for (const Transfer& piece : pieces) chunks.push_back({piece.there, piece.residence});
+  const Job job{nullptr, chunks, {}, 0};
+  std::string why;
+  const auto device = Devices::instance().holder_of({&job, 1}, &why);
   if (!device) return Status::fault;
   const Outcome outcome = TransferJob(device, pieces, fetches).run();
   if (outcome.status == Status::fault || outcome.status == Status::hung)
-    DeviceSlot::instance().latch(device, outcome.reason);
+    Devices::instance().latch(device, outcome.reason);
   return outcome.status;
 } catch (const std::bad_alloc&) {
   return Status::busy;

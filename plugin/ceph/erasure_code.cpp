@@ -1,5 +1,6 @@
 #include "plugin/ceph/erasure_code.hpp"
 
+#include <algorithm>
 #include <boost/container/static_vector.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -216,6 +217,10 @@ Status ErasureCode::apply(const codec::Plan& plan, std::span<const bufferlist* c
   PerChunk<Target> targets;
   for (auto c : plan.targets) targets.push_back(result.target(c, lists.front()->length(), writes));
   PerChunk<Source> sources;
+  if (std::ranges::all_of(lists, [](const bufferlist* list) { return is_one_piece(*list); })) {
+    for (const bufferlist* list : lists) sources.push_back(source_of(list->front()));
+    return codec_->apply(plan, span_of(sources), span_of(targets), lists.front()->length());
+  }
   sources.resize(lists.size());
   SegmentWalker walker(lists);
   while (const std::size_t segment = walker.next(span_of(sources))) {

@@ -86,8 +86,9 @@ bool Router::offer_to_device(const Job& job, std::size_t stripes, bool accumulat
 }
 
 template <class Code>
-Status Router::run(const Call& call, std::uint64_t bytes, Code&& code) const noexcept {
+Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, Code&& code) const noexcept {
   Status last = Status::unsupported;
+  Counters::Job count(*counts_, operation, bytes);
   unsigned off = validator_->off();
   bool doubted = false;
   for (std::size_t i = 0; i < backends_.size(); ++i) {
@@ -101,6 +102,7 @@ Status Router::run(const Call& call, std::uint64_t bytes, Code&& code) const noe
       if (!offer_to_device(call.jobs.front(), call.jobs.size(), call.verb == Verb::accumulate)) continue;
       mark.emplace(*counts_);
     }
+    count.begins();
     Status status;
     if (watched_[i] && validator_->is_due()) [[unlikely]] {
       const Validator::Answer answer = validator_->run(backends_, i, call);
@@ -113,41 +115,42 @@ Status Router::run(const Call& call, std::uint64_t bytes, Code&& code) const noe
       status = code(*backends_[i]);
     }
     if (status == Status::ok) {
-      counts_->finished(i, bytes);
+      count.finished(i);
       return status;
     }
+    count.fell_back(i, status);
     // A late write could land on top of another back end's result.
-    if (status == Status::hung) {
-      counts_->fell_back(i);
-      return status;
-    }
-    if (status == Status::unsupported) continue;
-    counts_->fell_back(i);
-    last = status;
+    if (status == Status::hung) return status;
+    if (status != Status::unsupported) last = status;
   }
   return last;
 }
 
-Status Router::transform(const Job& job) const noexcept {
-  return run({Verb::transform, {&job, 1}}, source_bytes(job), [&](Backend& b) { return b.transform(job); });
+Status Router::transform(const Job& job, Operation operation) const noexcept {
+  return run({Verb::transform, {&job, 1}}, operation, source_bytes(job),
+             [&](Backend& b) { return b.transform(job); });
 }
 
 Status Router::accumulate(const Job& job) const noexcept {
-  return run({Verb::accumulate, {&job, 1}}, source_bytes(job), [&](Backend& b) { return b.accumulate(job); });
+  return run({Verb::accumulate, {&job, 1}}, Operation::update, source_bytes(job),
+             [&](Backend& b) { return b.accumulate(job); });
 }
 
-Status Router::transform_all(std::span<const Job> jobs) const noexcept {
+Status Router::transform_all(std::span<const Job> jobs, Operation operation) const noexcept {
   if (jobs.empty()) return Status::ok;
-  return run({Verb::transform_all, jobs}, source_bytes(jobs),
+  return run({Verb::transform_all, jobs}, operation, source_bytes(jobs),
              [&](Backend& b) { return b.transform_all(jobs); });
 }
 
-Status Router::enqueue(std::span<const Job> jobs, void* stream) const noexcept {
+Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
+  Counters::Job count(*counts_, operation, source_bytes(jobs), Counters::Timed::never);
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if (admissions_[i] == Admission::by_job && (validator_->off() >> i & 1u) != 0) return Status::fault;
     const Status status = backends_[i]->enqueue(jobs, stream);
-    if (status == Status::ok) counts_->finished(i, source_bytes(jobs));
-    if (status != Status::unsupported) return status;
+    if (status == Status::ok) count.finished(i);
+    if (status == Status::unsupported) continue;
+    if (status != Status::ok) count.fell_back(i, status);
+    return status;
   }
   return Status::unsupported;
 }

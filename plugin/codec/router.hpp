@@ -72,15 +72,17 @@ class Router {
   /// wrong. Where it finds the bytes of this call wrong, a judge makes all of them anew. Returns ok, or the
   /// last status when no back end could: unsupported, busy, fault or hung (see kernels::Status), which takes
   /// chunks in device memory, or (hung) targets in pinned memory that a device which stopped answering may
-  /// still write.
-  kernels::Status transform(const kernels::Job& job) const noexcept;
+  /// still write. operation: what it is counted as; an accumulate is an update.
+  kernels::Status transform(const kernels::Job& job, Operation operation = Operation::encode) const noexcept;
   kernels::Status accumulate(const kernels::Job& job) const noexcept;
   /// transform of each job; one back end does them all, so that a device can take them in one go. They are
   /// routed by the first one and by the bytes of all.
-  kernels::Status transform_all(std::span<const kernels::Job> jobs) const noexcept;
+  kernels::Status transform_all(std::span<const kernels::Job> jobs,
+                                Operation operation = Operation::encode) const noexcept;
   /// See kernels::Backend::enqueue: on the device, whatever the policy, since nobody else can. Not validated:
   /// the result is there only after the call.
-  kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream) const noexcept;
+  kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream,
+                          Operation operation = Operation::encode) const noexcept;
 
   /// What a call of this form would be answered, with `jobs_on_device` calls under way there. Allocates
   /// nothing and takes no lock: this is what every call asks.
@@ -96,9 +98,10 @@ class Router {
   /// known.
   bool offer_to_device(const kernels::Job& job, std::size_t stripes, bool accumulate) const noexcept;
 
-  /// `code` has a back end do the call, which reads source_bytes in all.
+  /// `code` has a back end do the call, which reads source_bytes in all and is counted as `operation`.
   template <class Code>
-  kernels::Status run(const Call& call, std::uint64_t source_bytes, Code&& code) const noexcept;
+  kernels::Status run(const Call& call, Operation operation, std::uint64_t source_bytes,
+                      Code&& code) const noexcept;
 
   BackendChoice choice_;
   std::optional<std::size_t> threshold_bytes_;

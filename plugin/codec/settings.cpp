@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -24,10 +25,11 @@ constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automa
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 
-constexpr std::array<std::string_view, 12> known_variables{
-    "EC_CUDA_BACKEND",       "EC_CUDA_DEVICE",        "EC_CUDA_THRESHOLD",    "EC_CUDA_DEADLINE_MS",
-    "EC_CUDA_RETRY_S",       "EC_CUDA_STAGING_BYTES", "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD",
-    "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION",   "EC_CUDA_VALIDATE",     "EC_CUDA_REPRODUCERS"};
+constexpr std::array<std::string_view, 14> known_variables{
+    "EC_CUDA_BACKEND",       "EC_CUDA_DEVICES",           "EC_CUDA_THRESHOLD",    "EC_CUDA_DEADLINE_MS",
+    "EC_CUDA_RETRY_S",       "EC_CUDA_STAGING_BYTES",     "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD",
+    "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION",       "EC_CUDA_VALIDATE",     "EC_CUDA_REPRODUCERS",
+    "EC_CUDA_METRICS",       "EC_CUDA_METRICS_INTERVAL_S"};
 
 Validation parse_validation(std::string_view text) {
   constexpr std::string_view sample = "sample:";
@@ -47,6 +49,34 @@ Validation parse_validation(std::string_view text) {
                     "call in N",
                     text, rarest));
   return {.every = static_cast<unsigned>(every), .whole = false};
+}
+
+std::string parse_metrics_path(std::string_view text) {
+  constexpr std::string_view end = ".prom";
+  const bool has_name =
+      text.size() > end.size() && text.ends_with(end) && text[text.size() - end.size() - 1] != '/';
+  if (!text.starts_with('/') || !has_name)
+    throw SetupError(
+        EINVAL,
+        fmt::format("EC_CUDA_METRICS={} must be an absolute path that ends in .prom; {{pid}} in it becomes "
+                    "the PID",
+                    text));
+  return std::string(text);
+}
+
+std::vector<int> parse_devices(std::string_view text) {
+  constexpr std::size_t most = 16;
+  std::vector<int> devices;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    devices.push_back(static_cast<int>(parse_number("EC_CUDA_DEVICES", text.substr(at, end - at), 0, 63)));
+    if (std::ranges::count(devices, devices.back()) > 1 || devices.size() > most)
+      throw SetupError(
+          EINVAL,
+          fmt::format("EC_CUDA_DEVICES={} must be at most {} ordinals of GPUs, no two alike", text, most));
+    at = end + 1;
+  }
+  return devices;
 }
 
 }  // namespace
@@ -98,7 +128,7 @@ NodeSettings parse_node_settings(const Environment& environment) {
     const char* text = environment(variable);
     return text == nullptr ? fallback : parse_number(variable, text, lowest, highest, takes_suffix);
   };
-  s.device = static_cast<int>(number("EC_CUDA_DEVICE", 0, 0, 63));
+  if (const char* text = environment("EC_CUDA_DEVICES")) s.devices = parse_devices(text);
   if (environment("EC_CUDA_THRESHOLD") != nullptr)
     s.threshold_bytes = number("EC_CUDA_THRESHOLD", 0, 0, std::uint64_t{1} << 40, true);
   s.deadline = std::chrono::milliseconds(
@@ -123,6 +153,9 @@ NodeSettings parse_node_settings(const Environment& environment) {
   if (const char* text = environment("EC_CUDA_VALIDATE")) s.validation = parse_validation(text);
   s.reproducers = path_or_none("EC_CUDA_REPRODUCERS");
   if (s.reproducers == "none") s.reproducers.clear();
+  if (const char* text = environment("EC_CUDA_METRICS")) s.metrics = parse_metrics_path(text);
+  s.metrics_interval = std::chrono::seconds(
+      number("EC_CUDA_METRICS_INTERVAL_S", static_cast<std::uint64_t>(s.metrics_interval.count()), 1, 3600));
   return s;
 }
 

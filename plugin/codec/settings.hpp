@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plugin/codec/calibration.hpp"
 
@@ -39,8 +40,8 @@ struct Validation {
 struct NodeSettings {
   /// EC_CUDA_BACKEND: overrides the profile's `backend` when set.
   std::optional<BackendChoice> backend;
-  /// EC_CUDA_DEVICE: ordinal of the GPU, 0..63.
-  int device = 0;
+  /// EC_CUDA_DEVICES: ordinals of the GPUs, 0..63, separated by commas; at most 16, no two alike.
+  std::vector<int> devices{0};
   /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
   /// Nothing: whoever is predicted to be faster gets them.
   std::optional<std::size_t> threshold_bytes;
@@ -57,6 +58,11 @@ struct NodeSettings {
   /// EC_CUDA_PINNED_REPORT: whether libec_cuda_pinned.so writes a line on its arena at exit and on SIGUSR2, 0
   /// or 1.
   bool pinned_report = false;
+  /// EC_CUDA_METRICS: absolute path, ending in .prom, of a file for Prometheus; "{pid}" in it becomes the
+  /// PID. Empty: none.
+  std::string metrics;
+  /// EC_CUDA_METRICS_INTERVAL_S: seconds from one writing of it to the next, 1..3600.
+  std::chrono::seconds metrics_interval{15};
   /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: see calibration_paths().
   std::string calibration;
   /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).

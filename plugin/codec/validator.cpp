@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/backends.hpp"
+#include "kernels/tallies.hpp"
 #include "plugin/codec/reproducer.hpp"
 
 namespace ec::codec {
@@ -54,8 +55,13 @@ Status perform(Backend& backend, const Call& call) noexcept {
   return backend.transform_all(call.jobs);
 }
 
-Validator::Validator(const Validation& how, std::string reproducers, Log log)
-    : how_(how), reproducers_(std::move(reproducers)), log_(log), id_(1 + validators.fetch_add(1)) {}
+Validator::Validator(const Validation& how, std::string reproducers, Log log,
+                     std::array<Checks, max_backends>* counts)
+    : how_(how),
+      reproducers_(std::move(reproducers)),
+      log_(log),
+      id_(1 + validators.fetch_add(1)),
+      counts_(counts == nullptr ? own_ : *counts) {}
 
 std::uint64_t Validator::draw(std::uint64_t below) noexcept {
   // splitmix64 (Steele, Lea and Flood, 2014): nobody has to be kept from guessing.
@@ -97,8 +103,8 @@ Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t
       if (found != Finding::right) break;
     }
   }
-  Row& row = counts_[coder];
-  (found == Finding::unknown ? row.unchecked : row.checked).fetch_add(1, std::memory_order_relaxed);
+  Checks& checks = counts_[coder];
+  kernels::add(found == Finding::unknown ? checks.unchecked : checks.checked, 1);
   switch (found) {
     case Finding::right:
     case Finding::unknown:
@@ -170,7 +176,7 @@ Validator::Finding Validator::check_block(const Trial& trial, Block block) noexc
 
 void Validator::condemn(const Trial& trial, std::size_t backend, std::size_t accuser, const BlockViews& views,
                         const std::uint8_t* got, const std::uint8_t* expected) noexcept try {
-  counts_[backend].mismatches.fetch_add(1, std::memory_order_relaxed);
+  kernels::add(counts_[backend].mismatches, 1);
   const unsigned bit = 1u << backend;
   if ((off_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
 
@@ -201,10 +207,9 @@ bool Validator::is_off(std::string_view backend) const noexcept {
   return false;
 }
 
-ValidationCounts Validator::read(std::size_t backend) const noexcept {
-  const Row& row = counts_[backend];
-  return {row.checked.load(std::memory_order_relaxed), row.mismatches.load(std::memory_order_relaxed),
-          row.unchecked.load(std::memory_order_relaxed)};
+Checks Validator::read(std::size_t backend) const noexcept {
+  const Checks& checks = counts_[backend];
+  return {kernels::read(checks.checked), kernels::read(checks.mismatches), kernels::read(checks.unchecked)};
 }
 
 // Never destroyed: threads of the host may still code while static objects go.
@@ -215,7 +220,8 @@ Validator& no_validation() noexcept {
 
 Validator& validator(Validator::Log log) {
   static Validator* instance = [&] {
-    auto* made = new Validator(node_settings().validation, node_settings().reproducers, log);
+    auto* made = new Validator(node_settings().validation, node_settings().reproducers, log,
+                               &counters().page().checks);
     of_process.store(made, std::memory_order_release);
     return made;
   }();

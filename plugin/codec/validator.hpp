@@ -13,6 +13,7 @@
 #include "plugin/codec/block_check.hpp"
 #include "plugin/codec/counters.hpp"
 #include "plugin/codec/settings.hpp"
+#include "plugin/codec/stats_page.hpp"
 
 namespace ec::codec {
 
@@ -22,12 +23,6 @@ enum class Verb : unsigned char { transform, accumulate, transform_all };
 struct Call {
   Verb verb = Verb::transform;
   std::span<const kernels::Job> jobs;
-};
-
-struct ValidationCounts {
-  std::uint64_t checked = 0;     ///< calls of this back end that were compared
-  std::uint64_t mismatches = 0;  ///< times it was found wrong, as the one that coded or as the judge
-  std::uint64_t unchecked = 0;   ///< calls that were due and could not be compared: no memory for it
 };
 
 /// Thread safe. One in a process watches its back ends; tests have their own.
@@ -46,7 +41,9 @@ class Validator {
   Validator() = default;
   /// reproducers: directory for what repeats a mismatch (see reproducer.hpp), empty for none. log: null for
   /// silence.
-  explicit Validator(const Validation& how, std::string reproducers = {}, Log log = nullptr);
+  /// counts: where it counts, if not in memory of its own; must outlive it.
+  explicit Validator(const Validation& how, std::string reproducers = {}, Log log = nullptr,
+                     std::array<Checks, max_backends>* counts = nullptr);
 
   /// Whether calls of a back end of that name are compared.
   bool watches(std::string_view backend) const noexcept { return how_.every != 0 && !is_judge(backend); }
@@ -78,7 +75,7 @@ class Validator {
   Answer run(std::span<kernels::Backend* const> backends, std::size_t coder, const Call& call) noexcept;
 
   /// backend: its index in the list given to run().
-  ValidationCounts read(std::size_t backend) const noexcept;
+  Checks read(std::size_t backend) const noexcept;
 
  private:
   enum class Finding : unsigned char { right, wrong, unknown, device_failed };
@@ -108,18 +105,15 @@ class Validator {
   static inline constinit thread_local Pace pace_{};
   static std::uint64_t draw(std::uint64_t below) noexcept;
 
-  struct Row {
-    std::atomic<std::uint64_t> checked{0};
-    std::atomic<std::uint64_t> mismatches{0};
-    std::atomic<std::uint64_t> unchecked{0};
-  };
+  using Rows = std::array<Checks, max_backends>;
 
   const Validation how_{.every = 0, .whole = false};
   const std::string reproducers_;
   const Log log_ = nullptr;
   const std::uint32_t id_ = 0;
   alignas(64) std::atomic<unsigned> off_{0};  // read by every call; written when something is wrong
-  alignas(64) std::array<Row, max_backends> counts_;
+  alignas(64) Rows own_{};
+  Rows& counts_ = own_;
 };
 
 /// Has the back end do the call.

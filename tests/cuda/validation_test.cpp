@@ -75,7 +75,7 @@ TEST_F(Transfers, OfAFailingDeviceAreFaultsAndLatchItOff) {
     driver_->fail(function, 1, CUDA_ERROR_LAUNCH_FAILED, true);
     const bool stores = std::string_view(function) != "cuMemcpyDtoHAsync_v2";
     EXPECT_EQ(stores ? store() : fetch(), Status::fault) << function;
-    EXPECT_EQ(kernels::cuda::DeviceSlot::instance().current(), nullptr) << function;
+    EXPECT_EQ(kernels::cuda::Devices::instance().current(), nullptr) << function;
   }
   driver_->reset();
   EXPECT_EQ(fetch(), Status::fault) << "no device is up, and none is brought up";

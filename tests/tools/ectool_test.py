@@ -41,8 +41,8 @@ class Ectool:
 def check_bad_input(ectool):
     number = "must be a whole number from"
     wrong = [
-        ([], "a command is missing: calibrate, explain or replay; see --help"),
-        (["frob"], "unknown command frob: calibrate, explain or replay"),
+        ([], "a command is missing: calibrate, explain, replay or stats; see --help"),
+        (["frob"], "unknown command frob: calibrate, explain, replay or stats"),
         (["--frob"], "unrecognised option '--frob'"),
         (["calibrate", "k=8"], "calibrate takes no k=8"),
         (["calibrate", "--show", "--output", "x"], "--show measures nothing, so there is nothing for --output"),
