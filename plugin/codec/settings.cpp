@@ -66,17 +66,24 @@ std::string parse_metrics_path(std::string_view text) {
 
 std::vector<int> parse_devices(std::string_view text) {
   constexpr std::size_t most = 16;
+  constexpr int highest = 63;
+  const auto refuse = [&] {
+    return SetupError(EINVAL,
+                      fmt::format("EC_CUDA_DEVICES={} must be ordinals of GPUs from 0 to {}, separated "
+                                  "by commas, at most {} and no two alike",
+                                  text, highest, most));
+  };
   std::vector<int> devices;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    devices.push_back(static_cast<int>(parse_number("EC_CUDA_DEVICES", text.substr(at, end - at), 0, 63)));
-    if (std::ranges::count(devices, devices.back()) > 1 || devices.size() > most)
-      throw SetupError(
-          EINVAL,
-          fmt::format("EC_CUDA_DEVICES={} must be at most {} ordinals of GPUs, no two alike", text, most));
-    at = end + 1;
+  for (const char *at = text.data(), *end = at + text.size();; ++at) {
+    unsigned ordinal = 0;
+    const auto [rest, error] = std::from_chars(at, end, ordinal);
+    if (error != std::errc{} || ordinal > highest || devices.size() == most) throw refuse();
+    if (std::ranges::count(devices, static_cast<int>(ordinal)) != 0) throw refuse();
+    devices.push_back(static_cast<int>(ordinal));
+    at = rest;
+    if (at == end) return devices;
+    if (*at != ',') throw refuse();
   }
-  return devices;
 }
 
 }  // namespace

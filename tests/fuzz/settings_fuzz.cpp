@@ -33,7 +33,7 @@ struct Range {
 
 constexpr std::uint64_t tebibyte = std::uint64_t{1} << 40;
 constexpr std::array<Range, 8> ranges{{
-    {"EC_CUDA_DEVICE", 0, 63, false},
+    {"EC_CUDA_METRICS_INTERVAL_S", 1, 3600, false},
     {"EC_CUDA_THRESHOLD", 0, tebibyte, true},
     {"EC_CUDA_DEADLINE_MS", 1, 600'000, false},
     {"EC_CUDA_RETRY_S", 0, 86'400, false},
@@ -69,14 +69,29 @@ std::optional<std::uint64_t> number(std::string_view text, const Range& range) {
   return static_cast<std::uint64_t>(value);
 }
 
+/// The ordinals of a list, or nothing.
+std::optional<std::vector<int>> ordinals(std::string_view text) {
+  std::vector<int> list;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const auto one = number(text.substr(at, end - at), {"", 0, 63, false});
+    if (!one || std::ranges::count(list, static_cast<int>(*one)) != 0) return std::nullopt;
+    list.push_back(static_cast<int>(*one));
+    at = end + 1;
+  }
+  return list.size() <= 16 ? std::optional(list) : std::nullopt;
+}
+
 bool is_modelled(std::string_view name) {
-  return range_of(name) != nullptr || name == "EC_CUDA_CALIBRATION" || name == "EC_CUDA_BACKEND";
+  return range_of(name) != nullptr || name == "EC_CUDA_DEVICES" || name == "EC_CUDA_CALIBRATION" ||
+         name == "EC_CUDA_BACKEND";
 }
 
 /// Whether the value of a variable that is modelled here is allowed.
 bool allowed(const Variable& v) {
   const std::string_view value = v.value;
   if (const Range* range = range_of(v.name)) return number(value, *range).has_value();
+  if (v.name == "EC_CUDA_DEVICES") return ordinals(value).has_value();
   if (v.name == "EC_CUDA_CALIBRATION") return value == "none" || value.starts_with('/');
   if (v.name == "EC_CUDA_BACKEND")
     return value == "auto" || value == "cpu" || value == "gpu" || value == "x86" || value == "isal" ||
@@ -91,7 +106,9 @@ void check_taken(const codec::NodeSettings& s, const Variables& variables) {
   };
   for (const Variable& v : variables)
     expect(find(variables, v.name) != &v || allowed(v), "{}={} is refused", v.name, v.value);
-  same("EC_CUDA_DEVICE", static_cast<std::uint64_t>(s.device));
+  if (const Variable* v = find(variables, "EC_CUDA_DEVICES"))
+    expect(s.devices == ordinals(v->value), "{}={} is taken as it is", v->name, v->value);
+  same("EC_CUDA_METRICS_INTERVAL_S", static_cast<std::uint64_t>(s.metrics_interval.count()));
   same("EC_CUDA_THRESHOLD", s.threshold_bytes.value_or(~std::uint64_t{0}));
   same("EC_CUDA_DEADLINE_MS", static_cast<std::uint64_t>(s.deadline.count()));
   same("EC_CUDA_RETRY_S", static_cast<std::uint64_t>(s.retry_after.count()));

@@ -143,7 +143,8 @@ struct VariableRow {
 const std::string bytes = " bytes; the suffixes K, M and G multiply by powers of 1024";
 const VariableRow variable_rows[] = {
     {"EC_CUDA_BACKEND", "cuda", "one of auto, cpu, gpu, x86, isal, reference"},
-    {"EC_CUDA_DEVICE", "64", "a whole number from 0 to 63"},
+    {"EC_CUDA_DEVICES", "0,64",
+     "ordinals of GPUs from 0 to 63, separated by commas, at most 16 and no two alike"},
     {"EC_CUDA_THRESHOLD", "64k", "a whole number from 0 to 1099511627776" + bytes},
     {"EC_CUDA_DEADLINE_MS", "0", "a whole number from 1 to 600000"},
     {"EC_CUDA_RETRY_S", "1.5", "a whole number from 0 to 86400"},
@@ -152,6 +153,11 @@ const VariableRow variable_rows[] = {
     {"EC_CUDA_PINNED_THRESHOLD", "-1", "a whole number from 4096 to 1099511627776" + bytes},
     {"EC_CUDA_PINNED_REPORT", "yes", "a whole number from 0 to 1"},
     {"EC_CUDA_CALIBRATION", "calibration.json", "an absolute path or none"},
+    {"EC_CUDA_VALIDATE", "sometimes",
+     "off, always, or sample:N with N from 1 to 1000000000, for one call in N"},
+    {"EC_CUDA_REPRODUCERS", "x", "an absolute path or none"},
+    {"EC_CUDA_METRICS", "x.prom", "an absolute path that ends in .prom; {pid} in it becomes the PID"},
+    {"EC_CUDA_METRICS_INTERVAL_S", "0", "a whole number from 1 to 3600"},
 };
 
 TEST(BadVariable, IsRefusedByNameAndValue) {
@@ -160,9 +166,9 @@ TEST(BadVariable, IsRefusedByNameAndValue) {
     EXPECT_EQ(answer.status, 1);
     EXPECT_EQ(answer.text, fmt::format("ectool: {}={} must be {}", name, value, allowed));
   }
-  const Answer unknown = run("EC_CUDA_DEVICES=0 @B/ectool calibrate --show");
+  const Answer unknown = run("EC_CUDA_DEVICE=0 @B/ectool calibrate --show");
   EXPECT_EQ(unknown.status, 1);
-  EXPECT_EQ(unknown.text, fmt::format("ectool: unknown variable EC_CUDA_DEVICES; known are {}",
+  EXPECT_EQ(unknown.text, fmt::format("ectool: unknown variable EC_CUDA_DEVICE; known are {}",
                                       fmt::join(codec::known_settings(), ", ")));
 }
 
@@ -228,14 +234,18 @@ struct CommandRow {
 };
 
 const CommandRow command_rows[] = {
-    {"ectool", 2, "ectool: a command is missing: calibrate or explain; see --help"},
-    {"ectool measure", 2, "ectool: unknown command measure: calibrate or explain"},
+    {"ectool", 2, "ectool: a command is missing: calibrate, explain, replay or stats; see --help"},
+    {"ectool measure", 2, "ectool: unknown command measure: calibrate, explain, replay or stats"},
     {"ectool --nope", 2, "ectool: unrecognised option '--nope'"},
     {"ectool calibrate now", 2, "ectool: calibrate takes no now"},
     {"ectool calibrate --show --output /x", 2,
      "ectool: --show measures nothing, so there is nothing for --output"},
     {"ectool explain --show", 2, "ectool: --show and --output go with calibrate only"},
     {"ectool explain", 2, "ectool: explain: k= is missing"},
+    {"ectool replay", 2, "ectool: replay takes one file, a reproducer"},
+    {"ectool stats x", 2, "ectool: stats: PID=x must be a whole number from 1 to 4194304"},
+    {"ectool stats --show", 2, "ectool: --show and --output go with calibrate only"},
+    {"ectool explain --json", 2, "ectool: --json goes with stats only"},
     {"ectool explain k", 2,
      "ectool: explain: k is not name=value; known are k, m, bytes, residence, op, erasures, stripes, jobs, "
      "backend"},
