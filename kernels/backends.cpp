@@ -56,4 +56,12 @@ void want_pinned() noexcept {
 #endif
 }
 
+unsigned device_count() noexcept {
+#ifdef EC_WITH_CUDA
+  return static_cast<unsigned>(cuda::device_count());
+#else
+  return 1;
+#endif
+}
+
 }  // namespace ec::kernels

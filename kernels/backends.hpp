@@ -25,4 +25,7 @@ Backend* find_backend(std::string_view name) noexcept;
 /// as a job would, and returns at once. Otherwise nothing.
 void want_pinned() noexcept;
 
+/// Devices that the work of this process is spread over, at least 1; a load. Thread safe.
+unsigned device_count() noexcept;
+
 }  // namespace ec::kernels

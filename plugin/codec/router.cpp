@@ -66,11 +66,13 @@ Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_d
   return {device < cpu, predicted_faster, device, cpu};
 }
 
+unsigned Router::queue() const noexcept { return counts_->on_device() / kernels::device_count(); }
+
 bool Router::admits(const Backend& backend, const Job& job) const noexcept {
   const Admission admission = admission_of(backend.name());
   return admission == Admission::always ||
          (admission == Admission::by_job &&
-          decide(work_of(job, 1, false), residences(job), counts_->on_device()).device);
+          decide(work_of(job, 1, false), residences(job), queue()).device);
 }
 
 bool Router::offer_to_device(const Job& job, std::size_t stripes, bool accumulate) const noexcept {
@@ -78,7 +80,7 @@ bool Router::offer_to_device(const Job& job, std::size_t stripes, bool accumulat
   if (choice_ == BackendChoice::gpu) return true;
   const Work work = work_of(job, stripes, accumulate);
   const ResidenceRange lie = residences(job);
-  if (decide(work, lie, counts_->on_device()).device) return true;
+  if (decide(work, lie, queue()).device) return true;
   if (choice_ == BackendChoice::automatic && lie.nearest_host == Residence::pageable &&
       decide(work, {Residence::pinned, Residence::pinned}, 0).device)
     kernels::want_pinned();

@@ -94,6 +94,8 @@ class Router {
   /// What this router's policy says of a back end by its name alone.
   enum class Admission : unsigned char { never, always, by_job };
   Admission admission_of(std::string_view backend) const noexcept;
+  /// Calls that are under way on the device that gets the next one, as far as they are evenly spread.
+  unsigned queue() const noexcept;
   /// What decide() says of `stripes` jobs like `job`; where their residence alone decides, that is made
   /// known.
   bool offer_to_device(const kernels::Job& job, std::size_t stripes, bool accumulate) const noexcept;
