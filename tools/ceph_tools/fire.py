@@ -14,8 +14,9 @@ from ceph_tools.cluster import NO_OSD, Failure
 
 
 class Fire:
-    def __init__(self, cluster, specs, osds, moods, seed, tally, say):
+    def __init__(self, cluster, specs, osds, moods, counters_env, seed, tally, say):
         self.cluster, self.specs, self.osds, self.moods = cluster, {s.name: s for s in specs}, osds, moods
+        self.counters_env = counters_env
         self.random = random.Random(f"{seed}/fire")
         self.tally, self.say = tally, say
         self.next_moods = itertools.chain.from_iterable(iter(self._shuffled_moods, None))
@@ -36,7 +37,7 @@ class Fire:
         with self.lock:
             mood = next(self.next_moods)
         log = {"EC_FAULTS_LOG": str(self.cluster.fault_log(osd))} if mood.faults else {}
-        self.cluster.tool(verb, osd, env={**mood.env, **log})
+        self.cluster.tool(verb, osd, env={**self.counters_env, **mood.env, **log})
         self.down.discard(osd)
         self.tally.add("starts")
         self.tally.add(f"mood: {mood.name}")
