@@ -185,12 +185,15 @@ class Client:
     def verify(self, kind, pools):
         """Compare every object of these pools; one that cannot be read within many tries is lost."""
         for key in list(self.shadows):
-            if key[0] in pools and not any(self._check_anew(key, kind) for _ in range(READ_TRIES)):
+            if key[0] in pools and not self._check_until_answered(key, kind):
                 self._lost(key, f"no answer to {READ_TRIES} reads")
 
-    def _check_anew(self, key, kind):
-        self.rados.latest_map()  # an impatient client gives up before it asks for one of its own accord
-        return self.check(key, kind)
+    def _check_until_answered(self, key, kind):
+        for _ in range(READ_TRIES):
+            if self.check(key, kind):
+                return True
+            self.rados.latest_map()  # an impatient client gives up before it asks for one of its own accord
+        return False
 
     def expected_names(self, pool):
         """Objects that exist, once everything is settled."""
