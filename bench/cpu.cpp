@@ -15,6 +15,7 @@
 #include "bench/options.hpp"
 #include "bench/report.hpp"
 #include "bench/run.hpp"
+#include "bench/solve_road.hpp"
 
 namespace ec::bench {
 namespace {
@@ -45,7 +46,8 @@ std::vector<Section> sections() {
   return {{"cold", {"encode"}, all, 1 << 20, true, 1, both},
           {"warm", {"encode"}, all, 4096, false, 1, contiguous},
           {"middle", {"encode"}, narrow, 16384, false, 1, contiguous},
-          {"decode", {"encode", "decode", "decode-new"}, all, 65536, false, 1, contiguous},
+          {"decode", {"encode", "decode", "decode-new", "decode-miss"}, all, 65536, false, 1, contiguous},
+          {"solve", {"solve"}, all, 0, false, 1, contiguous},
           {"threads", {"encode"}, {{10, 4}}, 1 << 20, true, 2, both}};
 }
 
@@ -120,7 +122,8 @@ Case make_case(const Section& section, const std::string& op, unsigned k, unsign
 }
 
 int run(const CpuOptions& o, const std::vector<std::string>& arguments) {
-  CpuRoad road(o.isal);
+  CpuRoad chunks(o.isal);
+  SolveRoad no_chunks;
   const Header header = make_header("none", fmt::format("ec_bench cpu {}", fmt::join(arguments, " ")),
                                     {{"cold pool", fmt::format("{} MiB of sources", o.cold_bytes >> 20)},
                                      {"clock", o.pace.clock == ClockKind::cpu ? "cpu" : "wall"}});
@@ -132,7 +135,8 @@ int run(const CpuOptions& o, const std::vector<std::string>& arguments) {
     for (const auto& [k, m] : section.shapes)
       for (const Layout layout : section.layouts)
         for (const auto& op : section.ops) {
-          road.set_layout(layout);
+          chunks.set_layout(layout);
+          Road& road = op == "solve" ? static_cast<Road&>(no_chunks) : chunks;
           const Case c = make_case(section, op, k, m, o.cold_bytes);
           Pace pace = o.pace;
           if (c.threads > 1) pace.clock = ClockKind::wall;

@@ -47,6 +47,7 @@ nlohmann::json to_cpu_row(const nlohmann::json& row) {
                      {"ratio_limit", nullptr},
                      {"ratio_isal", nullptr},
                      {"noise", row.at("noise_percent")},
+                     {"call_us", 1e6 * row.at("median_seconds").get<double>()},
                      {"source_gbps", row.at("object_gbps")},
                      {"ratio_isa_plugin", row.at("ratio")}};
   for (const char* same :

@@ -22,6 +22,9 @@ const Row* fastest_limit(const std::vector<Row>& rows) {
   return best;
 }
 
+/// A figure that a row does not have.
+nlohmann::json or_null(double figure) { return figure == 0 ? nlohmann::json() : nlohmann::json(figure); }
+
 double median_ratio(const Row& row, const Row& base) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < row.call_seconds.size(); ++i)
@@ -43,6 +46,7 @@ std::vector<CpuRow> cpu_rows(const std::vector<Row>& rows, std::string_view layo
     out.layout = layout;
     out.verified = row.verified;
     if (!row.verified) continue;
+    out.call_us = 1e6 * median(row.call_seconds);
     out.source_gbps = gbps(row);
     out.noise = noise_percent(row.call_seconds);
     out.ratio_isal = row.ratio;
@@ -54,9 +58,10 @@ std::vector<CpuRow> cpu_rows(const std::vector<Row>& rows, std::string_view layo
 }
 
 std::string cpu_table_head() {
-  return fmt::format("{:<10} {:>3} {:>2} {:>4} {:>8} {:<10} {:<4} {:>7} {:<22} {:>8} {:>8} {:>8} {:>8} {:>7}",
-                     "op", "k", "m", "lost", "chunk B", "layout", "mem", "threads", "contestant", "GB/s",
-                     "limit", "of limit", "of isal", "noise %");
+  return fmt::format(
+      "{:<10} {:>3} {:>2} {:>4} {:>8} {:<10} {:<4} {:>7} {:<22} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7}", "op",
+      "k", "m", "lost", "chunk B", "layout", "mem", "threads", "contestant", "us/call", "GB/s", "limit",
+      "of limit", "of isal", "noise %");
 }
 
 std::string cpu_table_row(const CpuRow& row) {
@@ -65,8 +70,8 @@ std::string cpu_table_row(const CpuRow& row) {
       fmt::format("{:<10} {:>3} {:>2} {:>4} {:>8} {:<10} {:<4} {:>7} {:<22} ", c.op, c.k, c.m, c.erasures,
                   c.chunk_bytes, row.layout, c.cold ? "cold" : "warm", c.threads, row.contestant);
   if (!row.verified) return left + "WRONG BYTES";
-  return left + fmt::format("{:>8.2f} {:>8.2f} {:>8.3f} {:>8.3f} {:>7.1f}", row.source_gbps, row.limit_gbps,
-                            row.ratio_limit, row.ratio_isal, row.noise);
+  return left + fmt::format("{:>9.3f} {:>8.2f} {:>8.2f} {:>8.3f} {:>8.3f} {:>7.1f}", row.call_us,
+                            row.source_gbps, row.limit_gbps, row.ratio_limit, row.ratio_isal, row.noise);
 }
 
 nlohmann::json to_json(const Header& header, const std::vector<CpuRow>& rows) {
@@ -86,9 +91,10 @@ nlohmann::json to_json(const Header& header, const std::vector<CpuRow>& rows) {
                               {"layout", row.layout},
                               {"temperature", c.cold ? "cold" : "warm"},
                               {"threads", c.threads},
-                              {"source_gbps", row.source_gbps},
-                              {"limit_gbps", row.limit_gbps},
-                              {"ratio_limit", row.ratio_limit},
+                              {"call_us", row.call_us},
+                              {"source_gbps", or_null(row.source_gbps)},
+                              {"limit_gbps", or_null(row.limit_gbps)},
+                              {"ratio_limit", or_null(row.ratio_limit)},
                               {"ratio_isal", row.ratio_isal},
                               {"ratio_isa_plugin", nullptr},
                               {"noise", row.noise},

@@ -15,8 +15,9 @@ struct CpuRow {
   Case what;
   std::string contestant;
   std::string layout;
-  double source_gbps = 0;  ///< k x chunk, all threads
-  double limit_gbps = 0;   ///< of the fastest loop that only moves the bytes
+  double call_us = 0;      ///< microseconds of one call, median
+  double source_gbps = 0;  ///< k x chunk, all threads; 0 where an operation has no chunks
+  double limit_gbps = 0;   ///< of the fastest loop that only moves the bytes; 0 without
   double ratio_limit = 0;  ///< median of the rounds' ratios to that loop
   double ratio_isal = 0;   ///< the same to the linked ISA-L
   double noise = 0;        ///< percent

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <boost/container/static_vector.hpp>
 #include <cstring>
 #include <new>
@@ -26,6 +27,8 @@ using Chunks = boost::container::static_vector<T, gf::max_chunks>;
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t scatter_bytes = 17 * 64;
+/// Signatures after which a code has to forget one for each new one.
+constexpr unsigned more_than_cached = 1 << 13;
 
 /// Stripes of k + m chunks, and m places more where decoding writes.
 class CpuWork {
@@ -44,6 +47,8 @@ class CpuWork {
     signature.wanted = gf::ChunkSet::first(c.erasures);
     signature.available = signature.available - signature.wanted;
     plan = code->plan(signature);
+    if (c.op == "decode-miss")
+      for (unsigned i = 0; i < more_than_cached; ++i) static_cast<void>(plan_never_seen());
   }
 
   std::uint8_t* chunk(std::size_t stripe, unsigned index) const {
@@ -71,6 +76,18 @@ class CpuWork {
     code_by(backend, program, sources, targets);
   }
 
+  /// The plan, for a signature that is another one at each call: chunks that the code does not have are
+  /// available too. Always of the same matrix.
+  std::shared_ptr<const codec::Plan> plan_never_seen() const {
+    gf::ErasureSignature unseen = signature;
+    std::uint64_t number = ++signatures_;
+    for (unsigned chunk = gf::ChunkSet::capacity; number != 0; number >>= 1) {
+      --chunk;
+      if (number & 1) unseen.available.insert(chunk);
+    }
+    return code->plan(unseen);
+  }
+
   Case what;
   std::shared_ptr<codec::Code> code;
   gf::ErasureSignature signature;
@@ -91,6 +108,7 @@ class CpuWork {
   unsigned chunks_;
   std::size_t stride_;
   std::unique_ptr<std::uint8_t, Free> bytes_;
+  mutable std::atomic<std::uint64_t> signatures_{0};
 };
 
 /// Whether the back end is one of a CPU, and of this one.
@@ -127,9 +145,13 @@ class BackendContestant final : public Contestant {
       work_->encode_by(backend_, stripe);
     } else if (work_->what.op == "decode") {
       work_->decode_by(backend_, stripe, work_->plan->sources, work_->plan->program);
-    } else {
+    } else if (work_->what.op == "decode-new") {
       const codec::Plan plan(*gf::make_decode_plan(work_->code->encode_program().matrix(), work_->signature));
       work_->decode_by(backend_, stripe, plan.sources, plan.program);
+    } else {
+      const auto plan = work_->plan_never_seen();
+      if (!plan) throw std::runtime_error("no memory for a plan");
+      work_->decode_by(backend_, stripe, plan->sources, plan->program);
     }
   }
 
@@ -210,7 +232,7 @@ std::vector<std::unique_ptr<Contestant>> CpuRoad::line_up(const Case& c) {
   backends.push_back(kernels::find_backend("isal"));
   for (auto* backend : backends)
     if (runs_here(*backend)) list.push_back(std::make_unique<BackendContestant>(*backend, work));
-  if (c.op == "decode-new") return list;
+  if (c.op == "decode-new" || c.op == "decode-miss") return list;
   for (const auto& isal : loaded_) {
     isal->prepare(c.op == "encode" ? work->code->encode_program() : work->plan->program);
     list.push_back(std::make_unique<BackendContestant>(*isal, work));

@@ -19,8 +19,10 @@ constexpr std::string_view name(Layout layout) {
 }
 
 /// Contestants: every move shape ("limit: ..."), every x86 variant this CPU has, the linked isal, and every
-/// loaded one. Operations: encode; decode (the plan is known); decode-new (each call solves a signature and
-/// expands its matrix anew; back ends of this build only). Chunks must be multiples of 64 bytes.
+/// loaded one. Operations: encode; decode (the plan is known). Of back ends of this build only: decode-new
+/// (each call solves its signature, expands the matrix and forgets both); decode-miss (each call asks the
+/// code for the plan of a signature that it never saw, and that takes the place of another, for the cache is
+/// full). Chunks must be multiples of 64 bytes.
 class CpuRoad final : public Road {
  public:
   /// isal_files: further builds of ISA-L. Throws std::runtime_error for one that cannot be loaded.

@@ -14,6 +14,7 @@
 #include "bench/options.hpp"
 #include "bench/report.hpp"
 #include "bench/run.hpp"
+#include "kernels/cuda/devices.hpp"
 #include "plugin/codec/device_options.hpp"
 
 namespace ec::bench {
@@ -27,7 +28,10 @@ std::shared_ptr<Device> bring_up_device() {
   options.log = [](const char* line) { fmt::print(stderr, "{}\n", line); };
   kernels::cuda::configure(options);
   std::string why;
-  auto device = kernels::cuda::DeviceSlot::instance().acquire_waiting(&why);
+  auto device = kernels::cuda::Devices::instance().acquire_waiting(&why);
+  // All of them before anything is timed.
+  for (std::size_t i = 1; device && i < kernels::cuda::device_count(); ++i)
+    if (!kernels::cuda::Devices::instance().acquire_waiting(i, &why)) device = nullptr;
   if (!device) throw std::runtime_error("sub-command host measures a device, and there is none: " + why);
   return device;
 }

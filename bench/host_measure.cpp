@@ -7,6 +7,7 @@
 #include <random>
 
 #include "bench/stats.hpp"
+#include "kernels/cuda/devices.hpp"
 #include "kernels/cuda/generated_program.hpp"
 
 namespace ec::bench {
@@ -175,6 +176,7 @@ HostRow HostBench::row_of(const HostCase& c, const Entry& entry, const Ceiling& 
               .chunk_bytes = c.chunk_bytes,
               .residence = std::string(kernels::name(c.residence)),
               .threads = entry.who.threads,
+              .gpus = static_cast<unsigned>(kernels::cuda::Devices::instance().up()),
               .backend = entry.who.backend,
               .verified = entry.verified};
   if (!entry.verified) return row;

@@ -1,6 +1,9 @@
 // ec_bench_instructions [--step] CONTESTANT:K+M:BYTES...: what bench/instructions.py counts the instructions
 // of: for each argument, encode calls on chunks of BYTES bytes. CONTESTANT: a back end or variant by its
-// name, or codec: whatever the router picks, with all that a call through codec::Codec costs.
+// name, or codec: whatever the router picks, with all that a call through codec::Codec costs. codec-sampled
+// is that with validation on and not due, as in a daemon nearly always; codec-checked with every call
+// compared. Or plan: decode calls that each look for the plan of another signature with all m data chunks
+// lost, solve it, keep it, expand its matrix and apply it with x86-avx2.
 //   without --step   makes 16 calls in functions that callgrind is told to look for
 //   --step           counts itself, by stepping through one call, and prints a line for each argument: for
 //                    instructions that valgrind does not know (AVX-512, GFNI)
@@ -81,14 +84,38 @@ class Stripe {
 
 using Encode = std::function<Status()>;
 
+/// A call that decodes with a signature that no call before had: one more chunk that the code does not have
+/// is available, and so on.
+Encode decode_with_a_new_plan(const Counted& c, const Stripe& stripe) {
+  ec::kernels::Backend* backend = ec::kernels::find_backend("x86-avx2");
+  if (backend == nullptr) return nullptr;
+  return [backend, code = std::make_shared<ec::codec::Code>(ec::gf::Technique::reed_sol_van, c.k, c.m),
+          &stripe, &c, number = 0u]() mutable {
+    const auto lost = ec::gf::ChunkSet::first(c.m);
+    ec::gf::ErasureSignature signature{ec::gf::ChunkSet::first(c.k + c.m) - lost, lost};
+    signature.available.insert(ec::gf::ChunkSet::capacity - 1 - number++);
+    const auto plan = code->plan(signature);
+    if (plan == nullptr) return Status::fault;
+    return backend->transform({&plan->program, stripe.sources, stripe.targets, c.bytes});
+  };
+}
+
 /// The encode call of a contestant on `stripe`; empty if there is no such contestant.
 Encode encode_of(const Counted& c, const Stripe& stripe) {
   const auto technique = ec::gf::Technique::reed_sol_van;
-  if (c.contestant == "codec") {
+  if (c.contestant == "codec" || c.contestant == "codec-sampled" || c.contestant == "codec-checked") {
+    static ec::codec::Validator sampled({.every = 1'000'000'000, .whole = false});
+    static ec::codec::Validator checked({.every = 1, .whole = false});
+    auto& validator = c.contestant == "codec"           ? ec::codec::no_validation()
+                      : c.contestant == "codec-sampled" ? sampled
+                                                        : checked;
     const auto codec = std::make_shared<ec::codec::Codec>(
-        technique, c.k, c.m, ec::codec::Router(ec::codec::BackendChoice::automatic, 0));
+        technique, c.k, c.m,
+        ec::codec::Router(ec::codec::BackendChoice::automatic, 0, ec::codec::default_costs(),
+                          ec::kernels::backends(), ec::codec::counters(), validator));
     return [codec, &stripe, &c] { return codec->encode(stripe.sources, stripe.targets, c.bytes); };
   }
+  if (c.contestant == "plan") return decode_with_a_new_plan(c, stripe);
   ec::kernels::Backend* backend = ec::kernels::find_backend(c.contestant);
   if (backend == nullptr) return nullptr;
   return [backend, code = ec::codec::Code::get(technique, c.k, c.m), &stripe, &c] {
@@ -170,11 +197,12 @@ int main(int argc, char** argv) {
   for (const auto argument : arguments) {
     const auto counted = parse(argument);
     if (const int error = counted ? run(*counted, step) : 2) {
-      fmt::print(stderr, "ec_bench_instructions: {}: {}\n", argument,
-                 error == 3
-                     ? "cannot be counted on this machine"
-                     : "must be CONTESTANT:K+M:BYTES with a back end of this build or codec, a shape of "
-                       "reed_sol_van, and at least 1 byte");
+      fmt::print(
+          stderr, "ec_bench_instructions: {}: {}\n", argument,
+          error == 3
+              ? "cannot be counted on this machine"
+              : "must be CONTESTANT:K+M:BYTES with a back end of this build, codec or plan, a shape of "
+                "reed_sol_van, and at least 1 byte");
       return error;
     }
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Counts the instructions of encode calls and compares them with those recorded in bench/results/cpu-instructions.json,
-so that a kernel or a call that has become longer shows on a machine whose clock tells nothing.
+"""Counts the instructions of encode calls, and of decode calls with a signature never seen before ("plan"), and
+compares them with those recorded in bench/results/cpu-instructions.json, so that a kernel or a call that has become
+longer shows on a machine whose clock tells nothing.
 
 usage: instructions.py PROGRAM [--check FILE | --record FILE]
   PROGRAM        ec_bench_instructions of an optimised build
@@ -26,7 +27,8 @@ import tempfile
 
 SHAPES = ["4+2", "8+3", "10+4", "16+4"]
 CALLGRIND = [(contestant, shape, size) for contestant in ("x86-avx2", "codec", "isal") for shape in SHAPES
-             for size in (4096, 65536)]
+             for size in (4096, 65536)] + [("codec-sampled", "4+2", 4096)] + [
+                 ("plan", shape, 64) for shape in SHAPES]
 STEPPED = [(contestant, shape, 4096) for contestant in ("x86-gfni512", "x86-gfni256", "x86-avx512") for shape in SHAPES]
 CALLS = 16  # that the program makes between two counts of callgrind's
 TOLERANCE = 1.05

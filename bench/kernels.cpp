@@ -15,6 +15,7 @@
 #include "bench/report.hpp"
 #include "bench/run.hpp"
 #include "gf/decode_plan.hpp"
+#include "kernels/cuda/devices.hpp"
 
 namespace ec::bench {
 namespace {
@@ -173,7 +174,7 @@ class KernelRun {
 
 int run(const KernelOptions& o, const std::vector<std::string>& arguments) {
   std::string why;
-  const auto device = kernels::cuda::DeviceSlot::instance().acquire_waiting(&why);
+  const auto device = kernels::cuda::Devices::instance().acquire_waiting(&why);
   if (!device) throw std::runtime_error("no device: " + why);
   kernels::cuda::Device::Scope scope(*device);
   require(device->driver(), scope.result(), "cuCtxPushCurrent");

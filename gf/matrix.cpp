@@ -1,5 +1,7 @@
 #include "gf/matrix.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cassert>
 #include <utility>
 
@@ -8,17 +10,8 @@
 namespace ec::gf {
 namespace {
 
-void swap_rows(Matrix& a, unsigned x, unsigned y) {
-  for (unsigned c = 0; c < a.cols(); ++c) std::swap(a(x, c), a(y, c));
-}
-
-void scale_row(Matrix& a, unsigned r, std::uint8_t factor) {
-  for (unsigned c = 0; c < a.cols(); ++c) a(r, c) = mul(a(r, c), factor);
-}
-
-/// row `to` += factor * row `from`
-void add_scaled_row(Matrix& a, unsigned to, unsigned from, std::uint8_t factor) {
-  for (unsigned c = 0; c < a.cols(); ++c) a(to, c) ^= mul(factor, a(from, c));
+void scale(std::span<std::uint8_t> row, std::uint8_t factor) {
+  for (std::uint8_t& cell : row) cell = mul(cell, factor);
 }
 
 }  // namespace
@@ -27,39 +20,43 @@ Matrix multiply(const Matrix& a, const Matrix& b) {
   assert(a.cols() == b.rows());
   Matrix product(a.rows(), b.cols());
   for (unsigned r = 0; r < a.rows(); ++r)
-    for (unsigned i = 0; i < a.cols(); ++i) {
-      const std::uint8_t factor = a(r, i);
-      if (factor == 0) continue;
-      for (unsigned c = 0; c < b.cols(); ++c) product(r, c) ^= mul(factor, b(i, c));
-    }
+    for (unsigned i = 0; i < a.cols(); ++i) add_scaled(product.row(r), b.row(i), a(r, i));
   return product;
+}
+
+bool solve_last_columns(Matrix& a) {
+  assert(a.rows() <= a.cols());
+  const unsigned n = a.rows();
+  const unsigned first = a.cols() - n;
+  std::array<std::uint8_t, 256> pivots;
+  for (unsigned i = 0; i < n; ++i) {
+    const unsigned column = first + i;
+    unsigned pivot = i;
+    while (pivot < n && a(pivot, column) == 0) ++pivot;
+    if (pivot == n) return false;
+    pivots[i] = static_cast<std::uint8_t>(pivot);
+    if (pivot != i) std::ranges::swap_ranges(a.row(i), a.row(pivot));
+    // What is done to the row is done to the identity's row too, which is kept where A has its own column.
+    const std::uint8_t factor = inv(a(i, column));
+    a(i, column) = 1;
+    scale(a.row(i), factor);
+    for (unsigned r = 0; r < n; ++r) {
+      if (r == i) continue;
+      const std::uint8_t there = std::exchange(a(r, column), std::uint8_t{0});
+      if (there != 0) add_scaled(a.row(r), a.row(i), there);
+    }
+  }
+  // Exchanged rows of A are exchanged columns of its inverse.
+  for (unsigned i = n; i-- > 0;)
+    if (pivots[i] != i)
+      for (unsigned r = 0; r < n; ++r) std::swap(a(r, first + i), a(r, first + pivots[i]));
+  return true;
 }
 
 std::optional<Matrix> invert(Matrix a) {
   assert(a.rows() == a.cols());
-  const unsigned n = a.rows();
-  Matrix inverse(n, n);
-  for (unsigned i = 0; i < n; ++i) inverse(i, i) = 1;
-
-  for (unsigned column = 0; column < n; ++column) {
-    unsigned pivot = column;
-    while (pivot < n && a(pivot, column) == 0) ++pivot;
-    if (pivot == n) return std::nullopt;
-    if (pivot != column) {
-      swap_rows(a, pivot, column);
-      swap_rows(inverse, pivot, column);
-    }
-    const std::uint8_t scale = inv(a(column, column));
-    scale_row(a, column, scale);
-    scale_row(inverse, column, scale);
-    for (unsigned r = 0; r < n; ++r) {
-      const std::uint8_t factor = a(r, column);
-      if (r == column || factor == 0) continue;
-      add_scaled_row(a, r, column, factor);
-      add_scaled_row(inverse, r, column, factor);
-    }
-  }
-  return inverse;
+  if (!solve_last_columns(a)) return std::nullopt;
+  return a;
 }
 
 }  // namespace ec::gf

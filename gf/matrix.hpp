@@ -22,6 +22,7 @@ class Matrix {
   std::span<const std::uint8_t> row(unsigned r) const {
     return {cells_.data() + std::size_t{r} * cols_, cols_};
   }
+  std::span<std::uint8_t> row(unsigned r) { return {cells_.data() + std::size_t{r} * cols_, cols_}; }
   /// All cells, row by row.
   std::span<const std::uint8_t> cells() const { return cells_; }
 
@@ -36,7 +37,11 @@ class Matrix {
 /// a . b; a.cols() must equal b.rows().
 Matrix multiply(const Matrix& a, const Matrix& b);
 
-/// The inverse of a square matrix by Gauss-Jordan elimination, or nothing if it is singular.
+/// [B | A] becomes [A^-1 . B | A^-1] by Gauss-Jordan elimination in place, where A is the square block of the
+/// last columns. False, with the matrix spoilt, if A is singular. There must be no more rows than columns.
+[[nodiscard]] bool solve_last_columns(Matrix& b_and_a);
+
+/// The inverse of a square matrix, or nothing if it is singular.
 std::optional<Matrix> invert(Matrix a);
 
 }  // namespace ec::gf

@@ -1,21 +1,26 @@
-// A bounded LRU cache keyed by erasure signature, for decode plans and what is made of them.
+// A bounded cache keyed by erasure signature, for decode plans and what is made of them.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "gf/chunk_set.hpp"
 
 namespace ec::gf {
 
 /// Thread safe. Entries are shared and immutable, so an evicted one lives on in the hands that hold it.
-/// Keys are spread over shards; a hit takes one shard's lock in shared mode and stamps the entry,
-/// so readers never wait for each other. Each shard evicts its least recently stamped entry.
+/// Keys are spread over shards; a hit takes one shard's lock in shared mode and marks the entry, so readers
+/// never wait for each other. A full shard gives a second chance: its hand goes round the entries, takes the
+/// mark from those that were found since it last came by, and evicts the first one without. That keeps what
+/// is in use nearly as well as an order by time, and a miss looks at a few entries instead of all.
 template <class Value>
 class SignatureCache {
  public:
@@ -25,25 +30,37 @@ class SignatureCache {
   explicit SignatureCache(std::size_t capacity) : shard_capacity_((capacity + shards - 1) / shards) {}
 
   /// The entry, or null.
-  Pointer find(const ErasureSignature& key) {
-    Shard& shard = shard_of(key);
+  Pointer find(const ErasureSignature& signature) {
+    const std::size_t hash = signature.hash();
+    Shard& shard = shard_of(hash);
     std::shared_lock lock(shard.mutex);
-    const auto at = shard.entries.find(key);
-    if (at == shard.entries.end()) return nullptr;
-    at->second.stamp.store(shard.clock.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-    return at->second.value;
+    Entry* entry = shard.find(signature, tag_of(hash));
+    if (entry == nullptr) return nullptr;
+    // Written only where it changes, or the line would travel between the cores that read it.
+    if (!entry->found.load(std::memory_order_relaxed)) entry->found.store(true, std::memory_order_relaxed);
+    return entry->value;
   }
 
   /// Stores `value` unless another thread was first; returns what the cache holds now.
-  Pointer insert(const ErasureSignature& key, Pointer value) {
-    Shard& shard = shard_of(key);
+  Pointer insert(const ErasureSignature& signature, Pointer value) {
+    const std::size_t hash = signature.hash();
+    Shard& shard = shard_of(hash);
+    Pointer evicted;  // before the lock, and so destroyed after it is given back
     std::unique_lock lock(shard.mutex);
-    if (const auto at = shard.entries.find(key); at != shard.entries.end()) return at->second.value;
-    if (shard.entries.size() >= shard_capacity_) evict_oldest(shard);
-    Entry& entry = shard.entries[key];
-    entry.value = std::move(value);
-    entry.stamp.store(shard.clock.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-    return entry.value;
+    if (const Entry* there = shard.find(signature, tag_of(hash))) return there->value;
+    if (shard.entries.size() == shard_capacity_) {
+      const std::size_t place = shard.next_to_evict();
+      shard.tags[place] = tag_of(hash);
+      shard.entries[place].signature = signature;
+      evicted = std::exchange(shard.entries[place].value, value);
+    } else {
+      shard.tags.reserve(shard_capacity_);
+      Entry& entry = shard.entries.emplace_back();
+      entry.signature = signature;
+      entry.value = value;
+      shard.tags.push_back(tag_of(hash));
+    }
+    return value;
   }
 
   std::size_t size() const {
@@ -60,30 +77,40 @@ class SignatureCache {
   static constexpr std::size_t shards = 16;
 
   struct Entry {
+    ErasureSignature signature;
     Pointer value;
-    std::atomic<std::uint64_t> stamp{0};
+    std::atomic<bool> found{false};
   };
-  struct Hash {
-    std::size_t operator()(const ErasureSignature& s) const { return s.hash(); }
-  };
+  /// Entries in the order they came, found by a search for a byte of their hash: a shard has so few of them
+  /// that its tags fill a few cache lines, and a signature that is new is most often known for new by those.
   struct alignas(64) Shard {
+    Entry* find(const ErasureSignature& signature, std::uint8_t tag) {
+      for (std::size_t at = 0; at < tags.size(); ++at) {
+        const void* same = std::memchr(tags.data() + at, tag, tags.size() - at);
+        if (same == nullptr) return nullptr;
+        at = static_cast<std::size_t>(static_cast<const std::uint8_t*>(same) - tags.data());
+        if (entries[at].signature == signature) return &entries[at];
+      }
+      return nullptr;
+    }
+    /// Where the hand stops, after the entries before lost their marks; it goes on behind that.
+    std::size_t next_to_evict() {
+      for (;;) {
+        const std::size_t at = hand;
+        hand = (hand + 1) % entries.size();
+        if (!entries[at].found.exchange(false, std::memory_order_relaxed)) return at;
+      }
+    }
+
     mutable std::shared_mutex mutex;
-    std::atomic<std::uint64_t> clock{0};
-    std::unordered_map<ErasureSignature, Entry, Hash> entries;
+    std::vector<std::uint8_t> tags;
+    std::deque<Entry> entries;
+    std::size_t hand = 0;
   };
 
-  // The map uses the low bits of the hash; the shard is picked by high ones.
-  Shard& shard_of(const ErasureSignature& key) { return shards_[(key.hash() >> 20) % shards]; }
-
-  // Linear in one shard; runs only on a miss in a full shard, which has just paid for a solve.
-  static void evict_oldest(Shard& shard) {
-    auto oldest = shard.entries.begin();
-    for (auto at = shard.entries.begin(); at != shard.entries.end(); ++at)
-      if (at->second.stamp.load(std::memory_order_relaxed) <
-          oldest->second.stamp.load(std::memory_order_relaxed))
-        oldest = at;
-    if (oldest != shard.entries.end()) shard.entries.erase(oldest);
-  }
+  // Different bits of the hash pick the shard and tell its entries apart.
+  Shard& shard_of(std::size_t hash) { return shards_[(hash >> 20) % shards]; }
+  static std::uint8_t tag_of(std::size_t hash) { return static_cast<std::uint8_t>(hash >> 32); }
 
   std::size_t shard_capacity_;
   std::array<Shard, shards> shards_;

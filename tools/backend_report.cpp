@@ -7,7 +7,7 @@
 #include "kernels/backends.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
-#include "plugin/codec/settings.hpp"
+#include "plugin/codec/device_options.hpp"
 #endif
 
 namespace ec::tools {
@@ -15,9 +15,7 @@ namespace {
 
 #ifdef EC_WITH_CUDA
 std::string device_line() {
-  auto options = kernels::cuda::current_options();
-  options.device = codec::node_settings().device;
-  kernels::cuda::configure(options);
+  kernels::cuda::configure(codec::device_options(codec::node_settings()));
   std::string why;
   const auto device = kernels::cuda::bring_up(&why);
   if (!device) return fmt::format("in this build, but not usable on this machine: {}", why);

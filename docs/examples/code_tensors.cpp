@@ -36,7 +36,7 @@ class Driver {
     if (library_ == nullptr) throw NoGpu(dlerror());
     if (const CUresult r = function<decltype(cuInit)>("cuInit")(0); r != CUDA_SUCCESS)
       throw NoGpu("cuInit answers " + std::to_string(r));
-    // libeccoder works on device 0 unless EC_CUDA_DEVICE names another.
+    // libeccoder works on device 0 unless EC_CUDA_DEVICES names another.
     CUdevice device = 0;
     CUcontext context = nullptr;
     if (const CUresult r = function<decltype(cuDeviceGet)>("cuDeviceGet")(&device, 0); r != CUDA_SUCCESS)

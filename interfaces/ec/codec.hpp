@@ -41,8 +41,9 @@ enum class Technique : std::uint8_t { reed_sol_van = 0, cauchy = 1 };
 
 /// Where bytes lie. The caller says so and must be right: device memory called pageable is touched by the
 /// CPU, ordinary memory called pinned makes the device fail. pageable: ordinary memory. pinned: page-locked
-/// memory that the GPU can address (cuMemHostAlloc, cuMemHostRegister, cudaHostAlloc). device: memory of the
-/// GPU that EC_CUDA_DEVICE names (cuMemAlloc, cudaMalloc). Values are stable; others may be added.
+/// memory that the GPU can address (cuMemHostAlloc, cuMemHostRegister, cudaHostAlloc). device: memory of a
+/// GPU that EC_CUDA_DEVICES names (cuMemAlloc, cudaMalloc), one for all chunks of a call. Values are stable;
+/// others may be added.
 enum class Residence : std::uint8_t { pageable = 0, pinned = 1, device = 2 };
 
 /// char, std::byte, std::uint8_t and their like.

@@ -36,8 +36,8 @@ enum { EC_REED_SOL_VAN = 0, EC_CAUCHY = 1 };
 /* Where bytes lie. The caller says so and must be right: device memory called pageable is touched by the CPU,
  * ordinary memory called pinned makes the device fail.
  * EC_PAGEABLE: ordinary memory. EC_PINNED: page-locked memory that the GPU can address (cuMemHostAlloc,
- * cuMemHostRegister, cudaHostAlloc). EC_DEVICE: memory of the GPU that EC_CUDA_DEVICE names (cuMemAlloc,
- * cudaMalloc). Others may be added. */
+ * cuMemHostRegister, cudaHostAlloc). EC_DEVICE: memory of a GPU that EC_CUDA_DEVICES names (cuMemAlloc,
+ * cudaMalloc), one for all chunks of a call. Others may be added. */
 typedef int ec_residence;
 enum { EC_PAGEABLE = 0, EC_PINNED = 1, EC_DEVICE = 2 };
 

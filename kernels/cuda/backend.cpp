@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/copy_job.hpp"
 #include "kernels/cuda/device_job.hpp"
+#include "kernels/cuda/devices.hpp"
 #include "kernels/cuda/stream_job.hpp"
 #include "kernels/cuda/stripes.hpp"
 #include "kernels/cuda/tile_args.hpp"
@@ -28,24 +29,33 @@ class Cuda final : public Backend {
 
   Status transform_all(std::span<const Job> jobs) noexcept override {
     if (!are_stripes(jobs) || !worth_a_launch(jobs.front())) return Backend::transform_all(jobs);
-    return run(jobs.front(), [&](const auto& device) { return run_batch(device, jobs, kind_); });
+    return run(jobs, [&](const auto& device) { return run_batch(device, jobs, kind_); });
   }
 
   Status enqueue(std::span<const Job> jobs, void* stream) noexcept override {
     if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job) && in_place(job); }))
       return Status::unsupported;
     if (jobs.empty()) return Status::ok;
-    return run(jobs.front(), [&](const auto& device) {
-      return cuda::enqueue(device, jobs, kind_, static_cast<CUstream>(stream));
-    });
+    try {
+      const auto of = static_cast<CUstream>(stream);
+      return run_on(device_with(of, jobs), jobs.front(),
+                    [&](const auto& device) { return cuda::enqueue(device, jobs, kind_, of); });
+    } catch (const std::bad_alloc&) {
+      return Status::busy;
+    }
   }
 
  private:
+  /// The device of a stream; of the default one, which every device has, that of the chunks.
+  static std::shared_ptr<Device> device_with(CUstream stream, std::span<const Job> jobs) {
+    return stream == nullptr || device_count() == 1 ? device_for(jobs) : Devices::instance().owner_of(stream);
+  }
+
   static bool worth_a_launch(const Job& job) { return job.bytes != 0 && !job.targets.empty(); }
 
   Status run(const Job& job, Verb verb) noexcept {
     if (supports(job) && !worth_a_launch(job)) return Status::ok;
-    return run(job, [&](const auto& device) {
+    return run({&job, 1}, [&](const auto& device) {
       if (verb == Verb::transform && copies_pay(*device, job))
         if (Outcome outcome = run_by_copies(device, job, kind_); outcome.status != Status::busy)
           return outcome;
@@ -54,24 +64,28 @@ class Cuda final : public Backend {
   }
 
   /// A job that only a device can do waits until it is up.
-  static std::shared_ptr<Device> device_for(const Job& job) {
+  static std::shared_ptr<Device> device_for(std::span<const Job> jobs) {
+    if (std::ranges::all_of(jobs, host_addressable)) return Devices::instance().acquire();
     std::string why;
-    return host_addressable(job) ? DeviceSlot::instance().acquire()
-                                 : DeviceSlot::instance().acquire_waiting(&why);
+    return Devices::instance().holder_of(jobs, &why);
   }
 
-  /// `work` with the device, if there is one and it takes jobs like `job`.
+  /// `work` with the device for these jobs, if there is one and it takes jobs like the first.
   template <class Work>
-  Status run(const Job& job, Work&& work) noexcept try {
-    if (!supports(job)) return Status::unsupported;
-    const auto device = device_for(job);
+  Status run(std::span<const Job> jobs, Work&& work) noexcept try {
+    if (!supports(jobs.front())) return Status::unsupported;
+    return run_on(device_for(jobs), jobs.front(), work);
+  } catch (const std::bad_alloc&) {
+    return Status::busy;
+  }
+
+  template <class Work>
+  static Status run_on(const std::shared_ptr<Device>& device, const Job& job, Work&& work) {
     if (!device) return host_addressable(job) ? Status::busy : Status::fault;
     const Outcome outcome = work(device);
     if (outcome.status == Status::fault || outcome.status == Status::hung)
-      DeviceSlot::instance().latch(device, outcome.reason);
+      Devices::instance().latch(device, outcome.reason);
     return outcome.status;
-  } catch (const std::bad_alloc&) {
-    return Status::busy;
   }
 
   const KernelKind kind_;
@@ -86,7 +100,7 @@ Backend& backend(KernelKind kind) noexcept {
 }
 
 std::optional<DeviceInfo> bring_up(std::string* why) {
-  const auto device = DeviceSlot::instance().acquire_waiting(why);
+  const auto device = Devices::instance().acquire_waiting(why);
   if (!device) return std::nullopt;
   return device->info();
 }

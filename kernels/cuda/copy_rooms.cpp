@@ -1,5 +1,7 @@
 #include "kernels/cuda/copy_rooms.hpp"
 
+#include "kernels/tallies.hpp"
+
 namespace ec::kernels::cuda {
 
 CopyRooms::~CopyRooms() {
@@ -38,6 +40,7 @@ bool CopyRooms::make(CopyRoom& room) {
       slot.memory = 0;
       return false;
     }
+    add(device_tallies().device_bytes, slot_bytes_);
     for (CUevent* event : {&slot.arrived, &slot.left})
       if (driver_.event_create(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
         *event = nullptr;
@@ -51,7 +54,9 @@ void CopyRooms::release(const CopyRoom& room) {
   for (const CopyRoom::Slot& slot : room.slots) {
     for (CUevent event : {slot.arrived, slot.left})
       if (event != nullptr) driver_.event_destroy(event);
-    if (slot.memory != 0) driver_.mem_free(slot.memory);
+    if (slot.memory == 0) continue;
+    driver_.mem_free(slot.memory);
+    add(device_tallies().device_bytes, -std::uint64_t{slot_bytes_});
   }
 }
 

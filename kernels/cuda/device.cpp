@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/tallies.hpp"
+
 // The fat binaries of the .cu files beside this one, linked in as data (cmake/Cuda.cmake).
 extern "C" const unsigned char ec_fatbin_tile_kernel[];
 extern "C" const unsigned char ec_fatbin_bit_kernel[];
@@ -24,11 +26,13 @@ Device::Lane::~Lane() {
 }
 
 CUresult Device::Lane::table(CUdeviceptr* table) {
-  if (kept_.table == 0)
+  if (kept_.table == 0) {
     if (const auto r = device_->driver_->mem_alloc(&kept_.table, table_bytes); r != CUDA_SUCCESS) {
       kept_.table = 0;
       return r;
     }
+    add(device_tallies().device_bytes, table_bytes);
+  }
   *table = kept_.table;
   return CUDA_SUCCESS;
 }
@@ -45,11 +49,11 @@ std::string Device::failed(const char* what, CUresult result) const {
   return fmt::format("{}: {}", what, driver_->error_name(result));
 }
 
-std::shared_ptr<Device> Device::bring_up(const Options& options, std::string* why) {
+std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal, std::string* why) {
   auto driver = Driver::open(options.driver_library, why);
   if (!driver) return nullptr;
   std::shared_ptr<Device> device(new Device(std::move(driver), options));
-  *why = device->open_context();
+  *why = device->open_context(ordinal);
   if (!why->empty()) return nullptr;
   Scope scope(*device);
   if (scope.result() != CUDA_SUCCESS) {
@@ -61,24 +65,26 @@ std::shared_ptr<Device> Device::bring_up(const Options& options, std::string* wh
   return why->empty() ? device : nullptr;
 }
 
-std::string Device::open_context() {
+std::string Device::open_context(int ordinal) {
   const Driver& d = *driver_;
   if (const auto r = d.init(0); r != CUDA_SUCCESS) return failed("cuInit", r);
   int count = 0;
   if (const auto r = d.device_get_count(&count); r != CUDA_SUCCESS) return failed("cuDeviceGetCount", r);
-  if (options_.device >= count)
-    return fmt::format("device {} does not exist: this machine has {} GPU(s)", options_.device, count);
-  if (const auto r = d.device_get(&ordinal_, options_.device); r != CUDA_SUCCESS)
-    return failed("cuDeviceGet", r);
+  if (ordinal >= count)
+    return fmt::format("device {} does not exist: this machine has {} GPU(s)", ordinal, count);
+  if (const auto r = d.device_get(&ordinal_, ordinal); r != CUDA_SUCCESS) return failed("cuDeviceGet", r);
 
   char name[256] = "";
   d.device_get_name(name, sizeof name, ordinal_);
   info_.name = name;
-  info_.ordinal = options_.device;
+  info_.ordinal = ordinal;
+  info_.gpus_of_machine = count;
   d.driver_get_version(&info_.driver_version);
   d.device_get_attribute(&info_.compute_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal_);
   d.device_get_attribute(&info_.compute_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal_);
   d.device_get_attribute(&info_.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal_);
+  if (d.device_get_attribute(&info_.numa_node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, ordinal_) != CUDA_SUCCESS)
+    info_.numa_node = -1;
 
   if (const auto r = d.primary_ctx_retain(&context_, ordinal_); r != CUDA_SUCCESS) {
     context_ = nullptr;
@@ -149,6 +155,13 @@ std::string Device::make_lanes() {
   return {};
 }
 
+bool Device::owns(CUstream stream) const {
+  CUcontext context = nullptr;
+  const Scope scope(*this);
+  return scope.result() == CUDA_SUCCESS && driver_->stream_get_ctx(stream, &context) == CUDA_SUCCESS &&
+         context == context_;
+}
+
 std::string Device::lock_preload_arena() {
   Scope scope(*this);
   if (scope.result() != CUDA_SUCCESS) return failed("cuCtxPushCurrent", scope.result());
@@ -171,7 +184,9 @@ Device::~Device() {
     Scope scope(*this);
     for (const auto& [stream, table] : free_lanes_) {
       driver_->stream_destroy(stream);
-      if (table != 0) driver_->mem_free(table);
+      if (table == 0) continue;
+      driver_->mem_free(table);
+      add(device_tallies().device_bytes, -std::uint64_t{Lane::table_bytes});
     }
     arena_.reset();
     pool_.reset();

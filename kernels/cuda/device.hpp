@@ -1,5 +1,5 @@
-// One GPU that is up: context, kernels, streams, pinned memory; and the one place that brings it up and
-// latches it off.
+// One GPU that is up: context, kernels, streams, pinned memory; and the place that brings it up and latches
+// it off.
 #pragma once
 
 #include <array>
@@ -34,6 +34,8 @@ struct DeviceInfo {
   int compute_minor = 0;
   int multiprocessors = 0;
   int driver_version = 0;  ///< as the driver counts: 13000 is CUDA 13.0
+  int numa_node = -1;      ///< of the host, that is nearest; -1: not known
+  int gpus_of_machine = 0;
 };
 
 /// Word sizes of the tile kernels, in bytes: Device::tile_kernel(i) works on words of tile_words[i].
@@ -42,8 +44,9 @@ inline constexpr std::array<unsigned, 5> tile_words{1, 2, 4, 8, 16};
 /// Thread safe. Shared by whoever has work in flight; the last one out tears it down.
 class Device {
  public:
-  /// Null on failure, with the reason in *why. Takes a fraction of a second (it creates a context).
-  static std::shared_ptr<Device> bring_up(const Options& options, std::string* why);
+  /// The GPU `ordinal`. Null on failure, with the reason in *why. Takes a fraction of a second (it creates a
+  /// context).
+  static std::shared_ptr<Device> bring_up(const Options& options, int ordinal, std::string* why);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -112,6 +115,9 @@ class Device {
   /// about what became of it; empty where there is no such arena. Called once.
   std::string lock_preload_arena();
 
+  /// Whether a stream is of this device's context.
+  bool owns(CUstream stream) const;
+
   /// The device stopped answering: nothing of it is ever freed, because freeing could wait for it.
   void abandon() { abandoned_ = true; }
 
@@ -120,7 +126,7 @@ class Device {
 
   Device(std::unique_ptr<const Driver> driver, const Options& options)
       : driver_(std::move(driver)), options_(options) {}
-  std::string open_context();
+  std::string open_context(int ordinal);
   std::string load_kernels();
   std::string load_module(const unsigned char* image, CUmodule* module);
   std::string load_function(CUmodule module, const std::string& name, CUfunction* function) const;
@@ -148,10 +154,13 @@ class Device {
   std::atomic<bool> abandoned_{false};
 };
 
-/// The device of this process: absent, coming up, up, or latched off after a fault. Thread safe.
+/// One device of this process: absent, coming up, up, or latched off after a fault. Thread safe.
 class DeviceSlot {
  public:
-  static DeviceSlot& instance();
+  DeviceSlot();
+
+  /// Which of Options::devices it is for; before anything else.
+  void set_index(std::size_t index) { index_ = index; }
 
   /// The device if it is up, else null at once: the first call, and one after retry_after has passed since a
   /// fault, starts bringing it up in a thread of its own. Always null in a child of fork().
@@ -171,12 +180,15 @@ class DeviceSlot {
   /// after configure(). The caller sees to it that no job is in flight.
   void reset();
 
+  /// Waits for the thread that brings the device up, at the end of the process.
+  void join_riser();
+
  private:
-  DeviceSlot();
   void rise();
   void start_rising_locked();
   std::string last_reason();
 
+  std::size_t index_ = 0;
   std::mutex mutex_;
   std::condition_variable risen_;
   std::shared_ptr<Device> device_;

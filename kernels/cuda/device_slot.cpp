@@ -7,6 +7,7 @@
 #include "kernels/cuda/device_job.hpp"
 #include "kernels/cuda/memory.hpp"
 #include "kernels/residence.hpp"
+#include "kernels/tallies.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -18,22 +19,23 @@ void log(const Options& options, const std::string& line) {
   if (options.log != nullptr) options.log(line.c_str());
 }
 
+std::atomic<int> devices_up{0};
+
+/// What became of one device, after devices_up was set right. The process is as well off as its best device.
+void tell(DeviceState state) {
+  const bool up = devices_up.load() > 0;
+  set(device_tallies().state, static_cast<std::uint64_t>(up ? DeviceState::up : state));
+}
+
 }  // namespace
 
 DeviceSlot::DeviceSlot() {
-  pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; });
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; }); });
 }
 
-DeviceSlot& DeviceSlot::instance() {
-  // Never destroyed: threads of the host may still code while static objects go. Only the thread that brings
-  // the device up is waited for.
-  static DeviceSlot* slot = new DeviceSlot;
-  static struct Joiner {
-    ~Joiner() {
-      if (!in_forked_child && slot->riser_.joinable()) slot->riser_.join();
-    }
-  } joiner;
-  return *slot;
+void DeviceSlot::join_riser() {
+  if (!in_forked_child && riser_.joinable()) riser_.join();
 }
 
 std::shared_ptr<Device> DeviceSlot::acquire() {
@@ -66,13 +68,14 @@ void DeviceSlot::start_rising_locked() {
   // A finished thread only; rise() clears rising_ as its last act.
   if (riser_.joinable()) riser_.join();
   rising_ = true;
+  tell(DeviceState::coming_up);
   riser_ = std::thread([this] { rise(); });
 }
 
 void DeviceSlot::rise() {
   const Options options = current_options();
   std::string why;
-  auto device = Device::bring_up(options, &why);
+  auto device = Device::bring_up(options, options.devices.at(index_), &why);
   if (device && !self_test(device, &why)) device = nullptr;
 
   // Said before it is known to others, so that whoever waited finds the line in the log.
@@ -88,6 +91,9 @@ void DeviceSlot::rise() {
     std::lock_guard lock(mutex_);
     if (!device) retry_at_ = std::chrono::steady_clock::now() + options.retry_after;
     reason_ = why;
+    add(device ? device_tallies().starts : device_tallies().failed_starts, 1);
+    if (device) ++devices_up;
+    tell(DeviceState::none);
     device_ = std::move(device);
     rising_ = false;
   }
@@ -104,8 +110,11 @@ void DeviceSlot::latch(const std::shared_ptr<Device>& device, const std::string&
     std::lock_guard lock(mutex_);
     if (device_ != device) return;
     device_ = nullptr;
+    --devices_up;
     reason_ = reason;
     retry_at_ = std::chrono::steady_clock::now() + device->options().retry_after;
+    add(device_tallies().latches, 1);
+    tell(DeviceState::latched);
   }
   log(device->options(), fmt::format("ec_cuda: device {} is latched off for {} s, the CPU codes: {}",
                                      device->info().ordinal, device->options().retry_after.count(), reason));
@@ -114,9 +123,11 @@ void DeviceSlot::latch(const std::shared_ptr<Device>& device, const std::string&
 void DeviceSlot::reset() {
   std::unique_lock lock(mutex_);
   risen_.wait(lock, [&] { return !rising_; });
+  if (device_) --devices_up;
   device_ = nullptr;
   reason_.clear();
   retry_at_ = {};
+  tell(DeviceState::none);
 }
 
 }  // namespace ec::kernels::cuda

@@ -32,6 +32,7 @@ namespace ec::kernels::cuda {
   X(stream_destroy, cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000)                           \
   X(stream_query, cuStreamQuery, PFN_cuStreamQuery_v2000)                                    \
   X(stream_synchronize, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)                  \
+  X(stream_get_ctx, cuStreamGetCtx, PFN_cuStreamGetCtx_v9020)                                \
   X(stream_is_capturing, cuStreamIsCapturing, PFN_cuStreamIsCapturing_v10000)                \
   X(stream_wait_event, cuStreamWaitEvent, PFN_cuStreamWaitEvent_v3020)                       \
   X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                                    \

@@ -31,45 +31,58 @@ const GeneratedProgram* GeneratedProgram::of(const Program& program) {
 GeneratedProgram::~GeneratedProgram() {
   // No job of this program is in flight: whoever runs one holds the program.
   for (Form& form : forms_)
-    if (const auto device = form.device.lock(); device && form.module != nullptr) {
-      const Device::Scope scope(*device);
-      device->driver().module_unload(form.module);
-    }
+    for (Loaded& at : form)
+      if (const auto device = at.device.lock(); device && at.module != nullptr) {
+        const Device::Scope scope(*device);
+        device->driver().module_unload(at.module);
+      }
+}
+
+GeneratedProgram::Loaded& GeneratedProgram::loaded_on(Form& form, const std::shared_ptr<Device>& device) {
+  const auto at = std::ranges::find_if(form, [&](const Loaded& l) { return l.device.lock() == device; });
+  if (at != form.end()) return *at;
+  Loaded fresh;
+  fresh.device = device;
+  fresh.chip = device->chip();
+  for (const Loaded& other : form)
+    if (other.chip == fresh.chip) fresh.compilation = other.compilation;
+  // The modules of a device that is gone went with it.
+  std::erase_if(form, [](const Loaded& l) { return l.device.expired(); });
+  return form.emplace_back(std::move(fresh));
 }
 
 CUfunction GeneratedProgram::function(const std::shared_ptr<Device>& device, ProgramForm program_form,
                                       std::uint64_t source_bytes, Wish wish) const {
   std::lock_guard lock(mutex_);
   coded_bytes_ += source_bytes;
-  Form& form = forms_[static_cast<unsigned>(program_form)];
-  if (form.function != nullptr && form.device.lock() == device) return form.function;
-  if (!form.compilation) {
+  Loaded& at = loaded_on(forms_[static_cast<unsigned>(program_form)], device);
+  if (at.function != nullptr) return at.function;
+  if (!at.compilation) {
     if (wish != Wish::now && coded_bytes_ < device->options().generate_after_bytes) return nullptr;
-    form.compilation = ProgramCompiler::instance().ask(matrix_, program_form, device->chip());
-    if (!form.compilation) return nullptr;
+    at.compilation = ProgramCompiler::instance().ask(matrix_, program_form, at.chip);
+    if (!at.compilation) return nullptr;
   }
   if (wish == Wish::never) return nullptr;
-  if (wish == Wish::now) ProgramCompiler::instance().compile_now(*form.compilation);
-  const auto cubin = form.compilation->cubin();
-  if (!cubin || form.given_up) return nullptr;
-  // The first use on this device, or on the one that came up after a fault.
-  form.module = nullptr;
-  form.function = nullptr;
-  form.device = device;
+  if (wish == Wish::now) ProgramCompiler::instance().compile_now(*at.compilation);
+  const auto cubin = at.compilation->cubin();
+  if (!cubin || at.given_up) return nullptr;
   const Driver& driver = device->driver();
-  if (driver.module_load_data(&form.module, cubin->data()) != CUDA_SUCCESS ||
-      driver.module_get_function(&form.function, form.module, entry_point) != CUDA_SUCCESS) {
-    form.function = nullptr;
-    form.given_up = true;
+  if (driver.module_load_data(&at.module, cubin->data()) != CUDA_SUCCESS ||
+      driver.module_get_function(&at.function, at.module, entry_point) != CUDA_SUCCESS) {
+    at.function = nullptr;
+    at.given_up = true;
   }
-  return form.function;
+  return at.function;
 }
 
 std::string GeneratedProgram::failure(ProgramForm program_form) const {
   std::lock_guard lock(mutex_);
-  const Form& form = forms_[static_cast<unsigned>(program_form)];
-  if (form.given_up) return "the driver does not load the program";
-  return form.compilation ? form.compilation->failure() : std::string();
+  std::string why;
+  for (const Loaded& at : forms_[static_cast<unsigned>(program_form)]) {
+    if (at.given_up) return "the driver does not load the program";
+    if (at.compilation && why.empty()) why = at.compilation->failure();
+  }
+  return why;
 }
 
 std::size_t generated_kernel_reach(const ChunkViews& chunks) {

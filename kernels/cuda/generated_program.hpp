@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/chunk_views.hpp"
 #include "kernels/cuda/device.hpp"
@@ -44,13 +45,18 @@ class GeneratedProgram final : public Expansion {
   std::string failure(ProgramForm form) const;
 
  private:
-  struct Form {
-    std::shared_ptr<Compilation> compilation;
+  /// What is there for one device, or for one that was: those that came up after a fault count as others.
+  struct Loaded {
     std::weak_ptr<Device> device;
+    unsigned chip = 0;
+    std::shared_ptr<Compilation> compilation;
     CUmodule module = nullptr;
     CUfunction function = nullptr;
     bool given_up = false;  // the driver would not load it
   };
+  using Form = std::vector<Loaded>;
+
+  static Loaded& loaded_on(Form& form, const std::shared_ptr<Device>& device);
 
   const gf::Matrix matrix_;
   mutable std::mutex mutex_;

@@ -7,12 +7,12 @@
 #include <system_error>
 #include <utility>
 
-#include "kernels/cuda/device.hpp"
+#include "kernels/cuda/devices.hpp"
 
 namespace ec::kernels::cuda {
 
 Residence driver_residence(const void* first, std::size_t bytes) noexcept {
-  const auto device = DeviceSlot::instance().current();
+  const auto device = Devices::instance().current();
   if (!device) return Residence::pageable;
   Device::Scope scope(*device);
   if (scope.result() != CUDA_SUCCESS) return Residence::pageable;
@@ -35,17 +35,17 @@ Residence driver_residence(const void* first, std::size_t bytes) noexcept {
 }
 
 void rise_for_preload() noexcept try {
-  if (has_preload()) (void)DeviceSlot::instance().acquire();
+  if (has_preload()) (void)Devices::instance().acquire();
 } catch (const std::system_error&) {
   // No thread to be had now; the next caller tries again.
 } catch (const std::bad_alloc&) {
   // The same.
 }
 
-Buffer Buffer::allocate(std::size_t bytes, Residence residence) {
+Buffer Buffer::allocate(std::size_t bytes, Residence residence, std::size_t device_index) {
   Buffer buffer;
   std::string why;
-  auto device = DeviceSlot::instance().acquire_waiting(&why);
+  auto device = Devices::instance().acquire_waiting(device_index, &why);
   if (!device || residence == Residence::pageable) return buffer;
   Device::Scope scope(*device);
   if (residence == Residence::pinned) {

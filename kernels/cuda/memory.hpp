@@ -23,8 +23,9 @@ void rise_for_preload() noexcept;
 /// A buffer of pinned or device memory, owned; keeps the device up while it lives. Movable.
 class Buffer {
  public:
-  /// Empty if the device is not up and cannot be brought up, or has no memory. residence: pinned or device.
-  static Buffer allocate(std::size_t bytes, Residence residence);
+  /// Empty if the device is not up and cannot be brought up, or has no memory. residence: pinned or device;
+  /// pinned memory is pinned for all devices. device_index: which of Options::devices.
+  static Buffer allocate(std::size_t bytes, Residence residence, std::size_t device_index = 0);
 
   Buffer() = default;
   Buffer(Buffer&&) noexcept = default;

@@ -1,5 +1,6 @@
 #include "kernels/cuda/options.hpp"
 
+#include <atomic>
 #include <mutex>
 
 namespace ec::kernels::cuda {
@@ -8,6 +9,7 @@ namespace {
 struct Shared {
   std::mutex mutex;
   Options options;
+  std::atomic<std::size_t> devices{1};
 };
 
 Shared& shared() {
@@ -20,11 +22,14 @@ Shared& shared() {
 void configure(const Options& options) {
   std::lock_guard lock(shared().mutex);
   shared().options = options;
+  shared().devices = options.devices.size();
 }
 
 Options current_options() {
   std::lock_guard lock(shared().mutex);
   return shared().options;
 }
+
+std::size_t device_count() { return shared().devices.load(std::memory_order_relaxed); }
 
 }  // namespace ec::kernels::cuda

@@ -5,14 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ec::kernels::cuda {
 
 struct Options {
   /// The driver's library as dlopen takes it.
   std::string driver_library = "libcuda.so.1";
-  /// Ordinal of the GPU.
-  int device = 0;
+  /// Ordinals of the GPUs, one at least, 16 at most, no two alike. Those that are not there are left out.
+  std::vector<int> devices{0};
   /// Longest wait for one job before the device is given up.
   std::chrono::milliseconds deadline{2000};
   /// After a fault, the device is not tried again for this long.
@@ -39,5 +40,7 @@ struct Options {
 /// Sets the options of this process. Takes effect when the device is next brought up; touches no device.
 void configure(const Options& options);
 Options current_options();
+/// Of current_options().devices; cheap.
+std::size_t device_count();
 
 }  // namespace ec::kernels::cuda

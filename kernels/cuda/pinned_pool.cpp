@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/tallies.hpp"
+
 namespace ec::kernels::cuda {
 namespace {
 constexpr std::size_t smallest_block = 64 * 1024;
@@ -12,11 +14,17 @@ PinnedBlock::~PinnedBlock() {
   if (data_ != nullptr) pool_->give_back(data_, size_);
 }
 
-void PinnedBlock::quarantine() { data_ = nullptr; }
+void PinnedBlock::quarantine() {
+  if (data_ != nullptr) add(device_tallies().given_up_bytes, size_);
+  data_ = nullptr;
+}
 
 PinnedPool::~PinnedPool() {
   for (auto& [size, blocks] : free_)
-    for (auto* block : blocks) driver_.mem_free_host(block);
+    for (auto* block : blocks) {
+      driver_.mem_free_host(block);
+      add(device_tallies().staging_bytes, -std::uint64_t{size});
+    }
 }
 
 PinnedBlock PinnedPool::allocate(std::size_t bytes) {
@@ -33,8 +41,10 @@ PinnedBlock PinnedPool::allocate(std::size_t bytes) {
   }
   void* data = nullptr;
   if (driver_.mem_host_alloc(&data, size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) ==
-      CUDA_SUCCESS)
+      CUDA_SUCCESS) {
+    add(device_tallies().staging_bytes, size);
     return {this, static_cast<std::uint8_t*>(data), size};
+  }
   std::lock_guard lock(mutex_);
   held_ -= size;
   return {};

@@ -8,6 +8,7 @@
 #include "kernels/cuda/generate/nvrtc.hpp"
 #include "kernels/cuda/generate/schedule.hpp"
 #include "kernels/cuda/generate/tuning.hpp"
+#include "kernels/tallies.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -88,13 +89,16 @@ void ProgramCompiler::compile_now(Compilation& c) {
   const auto key = program_key(c.matrix_, c.chip_, describe(options));
   ProgramCache::Cubin cubin = cache_.find(key);
   std::string failure;
+  if (cubin) add(device_tallies().programs_found, 1);
   if (!cubin) {
     auto compiled =
         compile(emit(c.matrix_, make_schedule(c.matrix_, options.schedule), options.emit), c.chip_);
     if (compiled) {
       cubin = std::make_shared<const std::vector<char>>(std::move(compiled.cubin));
       cache_.insert(key, cubin);
+      add(device_tallies().programs_compiled, 1);
     } else {
+      add(device_tallies().programs_failed, 1);
       failure = std::move(compiled.log);
     }
   }

@@ -28,6 +28,34 @@ constexpr unsigned long slack_nanoseconds = 1000;
 /// Added to the deadline for the bytes of a job: 1 GB/s, a fiftieth of what the link does.
 constexpr std::size_t bytes_per_millisecond = 1'000'000;
 
+/// Whether the driver says of the work itself that it is over. Any other error leaves open what becomes of
+/// it: a kernel may still run, and write.
+bool is_over(CUresult answer) {
+  switch (answer) {
+    case CUDA_SUCCESS:
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case CUDA_ERROR_UNKNOWN:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -92,7 +120,7 @@ Outcome wait_for(Device& device, Device::Lane& lane, LinkClock::Flight& flight, 
   const bool answered = poll(start, std::min<Clock::duration>(expected, patience), patience, [&] {
     ++questions;
     answer = driver.stream_query(lane.stream());
-    return answer != CUDA_ERROR_NOT_READY;
+    return is_over(answer);
   });
   if (answer == CUDA_SUCCESS) {
     flight.landed(Clock::now() - start, questions == 1);
@@ -104,8 +132,9 @@ Outcome wait_for(Device& device, Device::Lane& lane, LinkClock::Flight& flight, 
   lane.abandon();
   device.abandon();
   return {work.writes_in_place ? Status::hung : Status::fault,
-          fmt::format("no answer within {} ms",
-                      std::chrono::duration_cast<std::chrono::milliseconds>(patience).count()),
+          fmt::format("no answer within {} ms{}",
+                      std::chrono::duration_cast<std::chrono::milliseconds>(patience).count(),
+                      answer == CUDA_ERROR_NOT_READY ? "" : ", only " + driver.error_name(answer)),
           true};
 }
 

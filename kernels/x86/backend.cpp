@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "gf/generator.hpp"
 #include "kernels/x86/coefficients.hpp"
@@ -62,17 +63,18 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   const unsigned k = static_cast<unsigned>(job.sources.size());
   const unsigned rows = static_cast<unsigned>(job.targets.size());
   for (unsigned s = 0; s < k; ++s) sources[s] = job.sources[s].data;
-  for (unsigned r = 0; r < rows; ++r) targets[r] = job.targets[coefficients->order[r]].data;
+  for (unsigned r = 0; r < rows; ++r) targets[r] = job.targets[r].data;
+  std::swap(targets[0], targets[coefficients->first]);
 
   Isa ran = isa_;
   for (unsigned pass = 0; pass < pass_count(rows); ++pass) {
     const unsigned first = pass_begin(rows, pass);
     const unsigned count = pass_begin(rows, pass + 1) - first;
-    ran = call_kernel(
-        isa_,
-        {sources, targets + first, k, count, job.bytes,
-         coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
-         pass == 0 && coefficients->first_is_xor, accumulate, choose_walk(k, count, job.bytes, accumulate)});
+    ran = call_kernel(isa_,
+                      {sources, targets + first, k, count, job.bytes,
+                       coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
+                       pass == 0 && coefficients->first_is_xor, coefficients->folded, accumulate,
+                       choose_walk(k, count, job.bytes, accumulate)});
   }
   return {Status::ok, ran};
 }

@@ -7,6 +7,13 @@
 
 constexpr unsigned max_sources = 255;
 
+/// What the first row of a group is.
+enum class First {
+  general,
+  ones,   ///< the sum of the sources
+  folded  ///< the sum of `summed` sources and of all other rows
+};
+
 /// A group of rows over a group of sources.
 struct Pass {
   const uint8_t* const* sources;
@@ -18,6 +25,8 @@ struct Pass {
   size_t in_origin;  ///< offset in the chunk of what `in` points to
   size_t out_origin;
   bool stream;
+  unsigned summed;  ///< First::folded: sources that enter the first row
+  bool fold;        ///< First::folded: add the other rows to it, because no source comes after these
   unsigned share;   ///< of `shares` passes over the same bytes of the same sources,
   unsigned shares;  ///< each fetches ahead in every shares-th block
 };
@@ -30,20 +39,14 @@ struct Whole {
   static void store(uint8_t* at, typename T::Vector v) { T::store(at, v); }
 };
 
-template <class T, unsigned rows, bool first_is_xor, unsigned vectors, bool fetch, class Io>
-[[gnu::always_inline]] inline void code_block(const Pass& pass, size_t at, const Io& io) {
-  using Vector = typename T::Vector;
-  Vector sums[rows][vectors];
-#pragma GCC unroll 8
-  for (unsigned r = 0; r < rows; ++r)
-#pragma GCC unroll 8
-    for (unsigned v = 0; v < vectors; ++v)
-      sums[r][v] = pass.in == nullptr ? T::zero() : io.sum(pass.in[r] + (at - pass.in_origin) + v * T::width);
-
-  const uint8_t* coefficients = pass.coefficients;
-  unsigned s = 0;
+/// Adds sources [s, end) of the pass to `sums`. apart: the first row has no coefficients in use; summed: it gets
+/// these sources as they are.
+template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch, class Io>
+[[gnu::always_inline]] inline void add_sources(const Pass& pass, size_t at, const Io& io, unsigned s, unsigned end,
+                                               const uint8_t*& coefficients,
+                                               typename T::Vector (&sums)[rows][vectors]) {
   if constexpr (T::pairs) {
-    for (; s + 2 <= pass.source_count; s += 2) {
+    for (; s + 2 <= end; s += 2) {
       const uint8_t* first = pass.sources[s] + at;
       const uint8_t* second = pass.sources[s + 1] + at;
       if constexpr (fetch) {
@@ -58,10 +61,10 @@ template <class T, unsigned rows, bool first_is_xor, unsigned vectors, bool fetc
       for (unsigned v = 0; v < vectors; ++v) {
         a[v] = T::prepare(io.load(first + v * T::width));
         b[v] = T::prepare(io.load(second + v * T::width));
-        if constexpr (first_is_xor) sums[0][v] = T::add(sums[0][v], a[v].value, b[v].value);
+        if constexpr (summed) sums[0][v] = T::add(sums[0][v], a[v].value, b[v].value);
       }
 #pragma GCC unroll 8
-      for (unsigned r = first_is_xor; r < rows; ++r) {
+      for (unsigned r = apart; r < rows; ++r) {
         const auto fa = T::factor(coefficients + r * T::coefficient_bytes);
         const auto fb = T::factor(coefficients + (rows + r) * T::coefficient_bytes);
 #pragma GCC unroll 8
@@ -71,7 +74,7 @@ template <class T, unsigned rows, bool first_is_xor, unsigned vectors, bool fetc
       coefficients += 2 * rows * T::coefficient_bytes;
     }
   }
-  for (; s < pass.source_count; ++s) {
+  for (; s < end; ++s) {
     const uint8_t* source = pass.sources[s] + at;
     if constexpr (fetch) {
 #pragma GCC unroll 8
@@ -81,15 +84,42 @@ template <class T, unsigned rows, bool first_is_xor, unsigned vectors, bool fetc
 #pragma GCC unroll 8
     for (unsigned v = 0; v < vectors; ++v) {
       a[v] = T::prepare(io.load(source + v * T::width));
-      if constexpr (first_is_xor) sums[0][v] = T::add(sums[0][v], a[v].value);
+      if constexpr (summed) sums[0][v] = T::add(sums[0][v], a[v].value);
     }
 #pragma GCC unroll 8
-    for (unsigned r = first_is_xor; r < rows; ++r) {
+    for (unsigned r = apart; r < rows; ++r) {
       const auto factor = T::factor(coefficients + r * T::coefficient_bytes);
 #pragma GCC unroll 8
       for (unsigned v = 0; v < vectors; ++v) sums[r][v] = T::multiply_add(sums[r][v], factor, a[v]);
     }
     coefficients += rows * T::coefficient_bytes;
+  }
+}
+
+template <class T, unsigned rows, First first, unsigned vectors, bool fetch, class Io>
+[[gnu::always_inline]] inline void code_block(const Pass& pass, size_t at, const Io& io) {
+  using Vector = typename T::Vector;
+  Vector sums[rows][vectors];
+#pragma GCC unroll 8
+  for (unsigned r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+    for (unsigned v = 0; v < vectors; ++v)
+      sums[r][v] = pass.in == nullptr ? T::zero() : io.sum(pass.in[r] + (at - pass.in_origin) + v * T::width);
+
+  const uint8_t* coefficients = pass.coefficients;
+  if constexpr (first == First::folded) {
+    add_sources<T, rows, true, true, vectors, fetch>(pass, at, io, 0, pass.summed, coefficients, sums);
+    add_sources<T, rows, true, false, vectors, fetch>(pass, at, io, pass.summed, pass.source_count, coefficients,
+                                                      sums);
+    if (pass.fold) {
+#pragma GCC unroll 8
+      for (unsigned r = 1; r < rows; ++r)
+#pragma GCC unroll 8
+        for (unsigned v = 0; v < vectors; ++v) sums[0][v] = T::add(sums[0][v], sums[r][v]);
+    }
+  } else {
+    constexpr bool ones = first == First::ones;
+    add_sources<T, rows, ones, ones, vectors, fetch>(pass, at, io, 0, pass.source_count, coefficients, sums);
   }
 
 #pragma GCC unroll 8
@@ -106,7 +136,7 @@ template <class T, unsigned rows, bool first_is_xor, unsigned vectors, bool fetc
 }
 
 /// Bytes [begin, end) of a pass; a whole number of vectors.
-template <class T, unsigned rows, bool first_is_xor>
+template <class T, unsigned rows, First first>
 void code_range(const Pass& shared, size_t begin, size_t end) {
   const Pass pass = shared;  // a copy that no store to a target can change, so its fields stay in registers
   constexpr unsigned vectors = T::vectors(rows);
@@ -116,58 +146,56 @@ void code_range(const Pass& shared, size_t begin, size_t end) {
   if (pass.ahead != nullptr) {
     for (unsigned turn = pass.share; at + block <= end; at += block) {
       if (turn == 0) {
-        code_block<T, rows, first_is_xor, vectors, true>(pass, at, io);
+        code_block<T, rows, first, vectors, true>(pass, at, io);
         turn = pass.shares;
       } else {
-        code_block<T, rows, first_is_xor, vectors, false>(pass, at, io);
+        code_block<T, rows, first, vectors, false>(pass, at, io);
       }
       --turn;
     }
   } else {
-    for (; at + block <= end; at += block) code_block<T, rows, first_is_xor, vectors, false>(pass, at, io);
+    for (; at + block <= end; at += block) code_block<T, rows, first, vectors, false>(pass, at, io);
   }
-  for (; at < end; at += T::width) code_block<T, rows, first_is_xor, 1, false>(pass, at, io);
+  for (; at < end; at += T::width) code_block<T, rows, first, 1, false>(pass, at, io);
 }
 
 /// The bytes from `at` on that are less than a vector; `io` knows how many.
-template <class T, unsigned rows, bool first_is_xor, class Io>
+template <class T, unsigned rows, First first, class Io>
 void code_rest(const Pass& shared, size_t at, const Io& io) {
   const Pass pass = shared;
-  code_block<T, rows, first_is_xor, 1, false>(pass, at, io);
+  code_block<T, rows, first, 1, false>(pass, at, io);
 }
 
-template <bool... flags>
-struct Flags {};
-
-/// Calls f.template operator()<rows, first_is_xor>() for the two given at run time.
-template <class F>
-[[gnu::always_inline]] inline void with_shape(unsigned rows, bool first_is_xor, F&& f) {
+template <First first, class F>
+[[gnu::always_inline]] inline void with_rows(unsigned rows, F&& f) {
   static_assert(max_group_rows == 6);
-  switch (rows * 2 + first_is_xor) {
+  switch (rows) {
+    case 1:
+      return f.template operator()<1, first>();
     case 2:
-      return f.template operator()<1, false>();
+      return f.template operator()<2, first>();
     case 3:
-      return f.template operator()<1, true>();
+      return f.template operator()<3, first>();
     case 4:
-      return f.template operator()<2, false>();
+      return f.template operator()<4, first>();
     case 5:
-      return f.template operator()<2, true>();
+      return f.template operator()<5, first>();
     case 6:
-      return f.template operator()<3, false>();
-    case 7:
-      return f.template operator()<3, true>();
-    case 8:
-      return f.template operator()<4, false>();
-    case 9:
-      return f.template operator()<4, true>();
-    case 10:
-      return f.template operator()<5, false>();
-    case 11:
-      return f.template operator()<5, true>();
-    case 12:
-      return f.template operator()<6, false>();
-    case 13:
-      return f.template operator()<6, true>();
+      return f.template operator()<6, first>();
+  }
+  __builtin_unreachable();
+}
+
+/// Calls f.template operator()<rows, first>() for the two given at run time.
+template <class F>
+[[gnu::always_inline]] inline void with_shape(unsigned rows, First first, F&& f) {
+  switch (first) {
+    case First::general:
+      return with_rows<First::general>(rows, f);
+    case First::ones:
+      return with_rows<First::ones>(rows, f);
+    case First::folded:
+      return with_rows<First::folded>(rows, f);
   }
   __builtin_unreachable();
 }
@@ -209,7 +237,11 @@ class Coder {
 
   unsigned first_row(unsigned g) const { return group_begin(call_.target_count, g); }
   unsigned rows(unsigned g) const { return first_row(g + 1) - first_row(g); }
-  bool starts_with_xor(unsigned g) const { return g == 0 && call_.first_is_xor; }
+  First first_row_is(unsigned g) const {
+    if (g != 0) return First::general;
+    if (call_.first_is_xor) return First::ones;
+    return call_.folded != 0 && groups_ == 1 && !call_.accumulate ? First::folded : First::general;
+  }
   const uint8_t* coefficients(unsigned g, unsigned source) const {
     return call_.coefficients +
            (size_t{first_row(g)} * call_.source_count + size_t{rows(g)} * source) * T::coefficient_bytes;
@@ -226,6 +258,8 @@ class Coder {
             0,
             0,
             false,
+            call_.folded,
+            true,
             0,
             1};
   }
@@ -237,9 +271,8 @@ class Coder {
   }
 
   void code(unsigned g, const Pass& pass, size_t begin, size_t end) const {
-    with_shape(rows(g), starts_with_xor(g), [&]<unsigned rows, bool first_is_xor>() {
-      code_range<T, rows, first_is_xor>(pass, begin, end);
-    });
+    with_shape(rows(g), first_row_is(g),
+               [&]<unsigned rows, First first>() { code_range<T, rows, first>(pass, begin, end); });
   }
 
   void code_tail(size_t at, size_t rest) const {
@@ -247,9 +280,12 @@ class Coder {
       each_group([&](unsigned g) {
         Pass pass = pass_over_all(g);
         if (io.sums_from_targets) pass.in = pass.out;
-        with_shape(rows(g), starts_with_xor(g), [&]<unsigned rows, bool first_is_xor>() {
-          code_rest<T, rows, first_is_xor>(pass, at, io);
-        });
+        // Sums that begin with what targets hold cannot be folded.
+        const auto run = [&]<unsigned rows, First first>() { code_rest<T, rows, first>(pass, at, io); };
+        if (first_row_is(g) == First::ones)
+          with_rows<First::ones>(rows(g), run);
+        else
+          with_rows<First::general>(rows(g), run);
       });
     });
   }
@@ -283,6 +319,8 @@ class Coder {
           pass.out = is_last ? targets : kept;
           pass.out_origin = is_last ? 0 : tile;
           pass.stream = is_last && stream;
+          pass.summed = call_.folded <= first ? 0 : call_.folded - first < count ? call_.folded - first : count;
+          pass.fold = is_last;
           pass.share = g;
           pass.shares = groups_;
           code(g, pass, tile, tile_end);

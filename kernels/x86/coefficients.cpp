@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <new>
-#include <numeric>
 
 #include "gf/gf256.hpp"
 
@@ -45,29 +45,56 @@ bool all_ones(std::span<const std::uint8_t> row) {
   return std::ranges::all_of(row, [](auto c) { return c == 1; });
 }
 
-}  // namespace
-
-Coefficients::Coefficients(const gf::Matrix& matrix, Form form) : order(matrix.rows()) {
-  std::iota(order.begin(), order.end(), std::uint8_t{0});
-  const auto ones = std::ranges::find_if(order, [&](auto r) { return all_ones(matrix.row(r)); });
-  first_is_xor = ones != order.end();
-  if (first_is_xor) std::iter_swap(order.begin(), ones);
-
-  bytes.resize(matrix.cells().size() * coefficient_bytes(form));
-  form == Form::affine ? lay_out(matrix, affine) : lay_out(matrix, shuffle);
+/// See Coefficients::folded.
+unsigned folded_sources(const gf::Matrix& matrix) {
+  if (matrix.rows() < 2 || matrix.rows() > max_group_rows) return 0;
+  const auto sum = [&](unsigned column) {
+    unsigned all = 0;
+    for (unsigned r = 0; r < matrix.rows(); ++r) all ^= matrix(r, column);
+    return all;
+  };
+  unsigned ones = 0;
+  while (ones < matrix.cols() && sum(ones) == 1) ++ones;
+  if (ones == 0) return 0;
+  for (unsigned c = ones; c < matrix.cols(); ++c)
+    if (sum(c) != 0) return 0;
+  return ones;
 }
 
-template <class Table>
-void Coefficients::lay_out(const gf::Matrix& matrix, const Table& table) {
-  std::uint8_t* at = bytes.data();
+/// The table's entries for the matrix with rows 0 and `first` exchanged.
+template <std::size_t bytes>
+void lay_out(const gf::Matrix& matrix, unsigned first, const Expanded<bytes>& table, std::uint8_t* to) {
+  const auto row_of = [&](unsigned r) { return r == 0 ? first : r == first ? 0 : r; };
   for (unsigned pass = 0; pass < pass_count(matrix.rows()); ++pass) {
-    const unsigned first = pass_begin(matrix.rows(), pass);
-    const unsigned rows = pass_begin(matrix.rows(), pass + 1) - first;
-    for (unsigned g = 0; g < group_count(rows); ++g)
-      for (unsigned s = 0; s < matrix.cols(); ++s)
-        for (unsigned r = group_begin(rows, g); r < group_begin(rows, g + 1); ++r)
-          at = std::ranges::copy(table[matrix(order[first + r], s)], at).out;
+    const unsigned begin = pass_begin(matrix.rows(), pass);
+    const unsigned rows = pass_begin(matrix.rows(), pass + 1) - begin;
+    for (unsigned g = 0; g < group_count(rows); ++g) {
+      const unsigned group = group_begin(rows, g);
+      const unsigned group_rows = group_begin(rows, g + 1) - group;
+      for (unsigned r = 0; r < group_rows; ++r) {
+        std::uint8_t* at = to + r * bytes;
+        for (const std::uint8_t c : matrix.row(row_of(begin + group + r))) {
+          std::memcpy(at, table[c].data(), bytes);
+          at += group_rows * bytes;
+        }
+      }
+      to += std::size_t{group_rows} * matrix.cols() * bytes;
+    }
   }
+}
+
+}  // namespace
+
+Coefficients::Coefficients(const gf::Matrix& matrix, Form form)
+    : bytes(matrix.cells().size() * coefficient_bytes(form)) {
+  while (first < matrix.rows() && !all_ones(matrix.row(first))) ++first;
+  first_is_xor = first < matrix.rows();
+  if (!first_is_xor) {
+    first = 0;
+    folded = folded_sources(matrix);
+  }
+  form == Form::affine ? lay_out(matrix, first, affine, bytes.data())
+                       : lay_out(matrix, first, shuffle, bytes.data());
 }
 
 const Coefficients* coefficients_of(const Program& program, Form form) noexcept {

@@ -22,13 +22,14 @@ struct Coefficients final : Expansion {
   /// Throws std::bad_alloc.
   Coefficients(const gf::Matrix& matrix, Form form);
 
-  std::vector<std::uint8_t> order;  ///< row r of the kernels makes target order[r]; a row of ones comes first
-  bool first_is_xor = false;        ///< every coefficient of the first row is one
+  /// The kernels' first row makes target `first`, and their row `first` target 0; every other row makes the
+  /// target of its own number.
+  unsigned first = 0;
+  bool first_is_xor = false;  ///< every coefficient of the kernels' first row is one
+  /// All rows together are the sum of that many first sources, as where all lost chunks are data and one of
+  /// the sources is the sum of the data: what a row less of products makes. 0: not so, or of no use.
+  unsigned folded = 0;
   std::vector<std::uint8_t> bytes;  ///< pass by pass, each laid out as Call::coefficients asks
-
- private:
-  template <class Table>
-  void lay_out(const gf::Matrix& matrix, const Table& table);
 };
 
 /// Rows beyond max_pass_rows are coded in several passes, as equal as can be.

@@ -50,6 +50,7 @@ struct Call {
   size_t bytes;
   const uint8_t* coefficients;  ///< group of rows by group; in it source by source; in it row by row
   bool first_is_xor;            ///< every coefficient of row 0 is one
+  unsigned folded;  ///< row 0 is the sum of all other rows and of that many first sources; 0: not so
   bool accumulate;
   Walk walk;
 };

@@ -14,33 +14,33 @@ std::size_t stream_threshold() noexcept {
   return threshold;
 }
 
-unsigned first_level_ways() noexcept {
-  static const unsigned ways = [] {
+const Core& this_core() noexcept {
+  static const Core core = [] {
     const long said = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
-    return said > 0 ? static_cast<unsigned>(said) : 8;
+    return Core{said > 0 ? static_cast<unsigned>(said) : 8, __builtin_cpu_is("intel") != 0};
   }();
-  return ways;
+  return core;
 }
 
-Walk large_walk(unsigned sources, unsigned targets, bool accumulate, unsigned ways) noexcept {
+Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) noexcept {
   Walk walk;
   walk.stream = !accumulate;
   const bool narrow = group_count(targets) == 1;
-  const bool many_ways = ways >= 12;
-  if (narrow && !many_ways && sources <= 14) return walk;
-  // More rows than one group read a tile again from the cache: it is longer, and fewer sources share its
-  // sets.
+  const bool many_ways = core.first_level_ways >= 12;
+  if (narrow && sources <= (many_ways ? 3 : 14)) return walk;
+  // More rows than one group read a tile again from the cache: it is longer.
   walk.tile_bytes = narrow && many_ways ? 512 : 1024;
-  const unsigned most = !many_ways ? 6 : narrow ? 10 : 8;
-  const unsigned parts = (sources + most - 1) / most;
+  const unsigned most = !many_ways ? 6 : !narrow ? 5 : core.intel ? 10 : 4;
+  const bool in_turns = many_ways && !(narrow && core.intel);
+  const unsigned parts = std::max((sources + most - 1) / most, in_turns ? 2u : 1u);
   walk.group_sources = (sources + parts - 1) / parts;
-  walk.ahead = walk.group_sources;
+  walk.ahead = walk.group_sources * (narrow && in_turns && parts > 2 ? 2 : 1);
   return walk;
 }
 
 Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
   if (bytes * (sources + targets) <= stream_threshold()) return {};
-  return large_walk(sources, targets, accumulate, first_level_ways());
+  return large_walk(sources, targets, accumulate, this_core());
 }
 
 }  // namespace ec::kernels::x86

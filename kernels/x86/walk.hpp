@@ -9,21 +9,34 @@ namespace ec::kernels::x86 {
 
 /// Job bytes (sources and targets) above which targets are written past the cache: the second-level cache of
 /// this CPU, 1 MiB at least. Measured with 2 MiB of it: up to there ordinary stores are up to twice as fast
-/// where the job is repeated, above it streaming is level then and a third faster on data that no cache
-/// holds.
+/// where the job is repeated, above it streaming is a quarter faster then too. With 1 MiB and the quick third
+/// level of a Zen 5, jobs of 1.5 to 16 MiB that are repeated are up to a third faster by ordinary stores, and
+/// those that no cache holds as much faster by streaming.
 std::size_t stream_threshold() noexcept;
 
-/// Ways of this CPU's first-level data cache; 8 where the system does not say.
-unsigned first_level_ways() noexcept;
+/// What of a core decides how the data is walked.
+struct Core {
+  unsigned first_level_ways = 8;  ///< of the data cache; 8 where the system does not say
+  bool intel = false;             ///< by whom it is made
+};
+const Core& this_core() noexcept;
 
-/// The walk for a job above the threshold on a CPU with that many ways. Chunks that lie a power of two apart
-/// share the sets of the first-level cache, so the ways bound how many sources of a tile stay there.
-///   12 ways and more  10 sources in a tile, 8 where several groups of rows share it
+/// The walk for a job above the threshold on such a core. Chunks that lie a power of two apart share the sets
+/// of the first-level cache, so the ways bound how many sources of a tile stay there, those included that are
+/// fetched ahead. Measured in 1 MiB chunks that no cache holds, as parts of the speed of a loop that only
+/// moves the bytes.
+///   12 ways and more  up to 3 sources in one group of rows no tiles (2+1 a tenth faster than in tiles).
+///                     Otherwise at least two groups of at most 4 sources in a tile, and two such groups
+///                     ahead where there are more than two: on a Zen 5 1.0 to 1.3 from 4+2 to 16+4 and 0.9 at
+///                     20+4, where 8 or 10 sources reached 0.6 to 0.9, and one group of 4 reached 0.7 in
+///                     chunks that do not lie a power of two apart. Several groups of rows: 5 sources, 0.9 at
+///                     32+8, where 8 reached 0.8.
+///   the same, Intel   the same, but in one group of rows 10 sources: on a Sapphire Rapids 0.97 to 1.0,
+///                     where 4 reached 0.83 to 0.97.
 ///   fewer             up to 14 sources in one group of rows no tiles: the CPU's own prefetchers do better
-///                     (10+4: 23 GB/s of source, against 18 by tiles of 5 sources and 12 by tiles of 10);
-///                     otherwise 6 sources in a tile. Measured on a Zen 4 with 8 ways, in 1 MiB chunks that
-///                     no cache holds.
-Walk large_walk(unsigned sources, unsigned targets, bool accumulate, unsigned ways) noexcept;
+///                     (10+4 on a Zen 4 with 8 ways: 23 GB/s of source, against 18 by tiles of 5 sources and
+///                     12 by tiles of 10); otherwise 6 sources in a tile.
+Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) noexcept;
 
 /// The walk for `sources` x `targets` chunks of `bytes` each. targets: those of one pass.
 Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/residence.hpp"
+#include "plugin/codec/counters.hpp"
 
 namespace ec::ceph {
 namespace {
@@ -27,6 +28,7 @@ bufferptr make_buffer(unsigned bytes) {
 }
 
 void abandon(bufferptr&& buffer) noexcept {
+  codec::counters().happened(codec::Event::bytes_given_up, buffer.length());
   // One reference is never given back, and no destructor runs for the pointer that has it.
   alignas(bufferptr) std::byte place[sizeof(bufferptr)];
   new (place) bufferptr(std::move(buffer));
@@ -95,10 +97,6 @@ std::size_t SegmentWalker::next(std::span<kernels::Source> sources) {
     cursors_[i].offset += segment;
   }
   return segment;
-}
-
-const std::uint8_t* contiguous_bytes(const bufferlist& list) {
-  return list.get_num_buffers() == 1 ? bytes_of(list.front()) : nullptr;
 }
 
 }  // namespace ec::ceph

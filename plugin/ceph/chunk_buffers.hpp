@@ -75,7 +75,7 @@ class SegmentWalker {
   std::vector<Cursor> cursors_;
 };
 
-/// The bytes of a list that is one piece, or null.
-const std::uint8_t* contiguous_bytes(const ::ceph::bufferlist& list);
+/// Whether all of the list is its front().
+inline bool is_one_piece(const ::ceph::bufferlist& list) { return list.get_num_buffers() == 1; }
 
 }  // namespace ec::ceph

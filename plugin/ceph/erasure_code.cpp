@@ -1,7 +1,9 @@
 #include "plugin/ceph/erasure_code.hpp"
 
+#include <algorithm>
 #include <boost/container/static_vector.hpp>
 #include <cerrno>
+#include <cstdio>
 #include <limits>
 #include <new>
 #include <ostream>
@@ -75,7 +77,9 @@ int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss) try {
   const codec::NodeSettings& node = codec::node_settings();
   codec_ = std::make_unique<codec::Codec>(
       profile_.technique, profile_.k, profile_.m,
-      codec::Router(node.backend.value_or(profile_.backend), node.threshold_bytes, node.costs.table));
+      codec::Router(node.backend.value_or(profile_.backend), node.threshold_bytes, node.costs.table,
+                    kernels::backends(), codec::counters(),
+                    codec::validator([](const char* line) { std::fprintf(stderr, "%s\n", line); })));
   raw_profile_ = profile;
   return 0;
 } catch (const codec::SetupError& e) {
@@ -169,7 +173,8 @@ int ErasureCode::encode(const std::set<int>& want_to_encode, const bufferlist& i
     }
     if (status != Status::ok) return to_errno(status);
 
-    const bool all = want_to_encode.size() == n;
+    const bool all =
+        want_to_encode.size() == n && is_shard(*want_to_encode.begin()) && is_shard(*want_to_encode.rbegin());
     for (unsigned c = 0; c < n; ++c)
       if (all || want_to_encode.contains(shard_of(c)))
         place(*encoded, shard_of(c)).push_back(std::move(chunks[c]));
@@ -213,6 +218,10 @@ Status ErasureCode::apply(const codec::Plan& plan, std::span<const bufferlist* c
   PerChunk<Target> targets;
   for (auto c : plan.targets) targets.push_back(result.target(c, lists.front()->length(), writes));
   PerChunk<Source> sources;
+  if (std::ranges::all_of(lists, [](const bufferlist* list) { return is_one_piece(*list); })) {
+    for (const bufferlist* list : lists) sources.push_back(source_of(list->front()));
+    return codec_->apply(plan, span_of(sources), span_of(targets), lists.front()->length());
+  }
   sources.resize(lists.size());
   SegmentWalker walker(lists);
   while (const std::size_t segment = walker.next(span_of(sources))) {

@@ -8,6 +8,7 @@
 #include "ceph/classic.h"
 #include "plugin/ceph/erasure_code.hpp"
 #include "plugin/ceph/host.hpp"
+#include "plugin/codec/metrics.hpp"
 #include "plugin/codec/settings.hpp"
 #include "plugin/codec/setup_error.hpp"
 #ifdef EC_WITH_CUDA
@@ -30,12 +31,14 @@ class Plugin final : public ::ceph::ErasureCodePlugin {
   }
 };
 
+void log_line(const char* line) { std::fprintf(stderr, "%s\n", line); }
+
 /// Only notes what is wanted; the device is not touched before the first job, because daemons fork after
 /// this.
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
   auto options = codec::device_options(node);
-  options.log = [](const char* line) { std::fprintf(stderr, "%s\n", line); };
+  options.log = log_line;
   kernels::cuda::configure(options);
 #endif
 }
@@ -57,6 +60,7 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
     const auto& node = ec::codec::node_settings();
     if (!node.costs.refused.empty()) std::fprintf(stderr, "%s\n", node.costs.refused.c_str());
     ec::ceph::configure_device(node);
+    ec::codec::want_metrics({node.metrics, node.metrics_interval, ec::ceph::log_line});
     return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name, new ec::ceph::Plugin);
   } catch (const ec::codec::SetupError& e) {
     // There is no stream at this door; a daemon's stderr reaches its journal.

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 #include "plugin/codec/setup_error.hpp"
 
@@ -90,6 +89,8 @@ void refuse_wide_stripe(const ErasureCodeProfile& profile, unsigned k) {
 }
 
 }  // namespace
+
+std::span<const std::string_view> known_profile_keys() noexcept { return our_keys; }
 
 PoolProfile parse_profile(ErasureCodeProfile& profile) {
   refuse_unknown_keys(profile);

@@ -1,7 +1,9 @@
 // The profile of a pool: parsed, checked, and completed with its defaults.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ceph/classic.h"
@@ -21,6 +23,9 @@ struct PoolProfile {
   std::string crush_failure_domain;
   std::string crush_device_class;
 };
+
+/// The keys that are ours to read.
+std::span<const std::string_view> known_profile_keys() noexcept;
 
 /// Parses `profile` and writes every default back into it. Keys: k, m, technique, backend, mapping,
 /// crush-root, crush-failure-domain, crush-device-class; further keys of Ceph's own (plugin, directory,

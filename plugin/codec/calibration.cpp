@@ -13,6 +13,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "plugin/codec/file.hpp"
 #include "plugin/codec/setup_error.hpp"
 
 namespace ec::codec {
@@ -29,20 +30,6 @@ constexpr double highest_us = 1e9;
 /// Why a text is no calibration of this machine. Stays within this file.
 struct Refused {
   std::string why;
-};
-
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
 };
 
 json to_json(const Rates& r) {
@@ -133,18 +120,9 @@ std::string contents(int fd) {
     throw Refused{fmt::format("it belongs to user {}, and only root's or one's own is trusted", st.st_uid)};
   if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     throw Refused{"others may write to it (chmod go-w mends that)"};
-  // It may grow while it is read.
-  std::string text(largest_file + 1, '\0');
-  std::size_t got = 0;
-  while (got < text.size()) {
-    const ssize_t n = ::read(fd, text.data() + got, text.size() - got);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw failed("read", errno);
-    if (n == 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  if (got > largest_file) throw Refused{fmt::format("it is larger than {} bytes", largest_file)};
-  text.resize(got);
+  std::string text;
+  if (const int error = read_up_to(largest_file + 1, fd, &text); error != 0) throw failed("read", error);
+  if (text.size() > largest_file) throw Refused{fmt::format("it is larger than {} bytes", largest_file)};
   return text;
 }
 
@@ -249,16 +227,7 @@ void write_calibration(const std::string& path, const Calibration& calibration) 
   std::string temporary = path + ".XXXXXX";
   const File file(mkostemp(temporary.data(), O_CLOEXEC));
   if (file.fd() < 0) throw fail("written", errno);
-  const std::string text = to_json(calibration);
-  std::size_t written = 0;
-  int failure = 0;
-  while (failure == 0 && written < text.size()) {
-    const ssize_t n = write(file.fd(), text.data() + written, text.size() - written);
-    if (n >= 0)
-      written += static_cast<std::size_t>(n);
-    else if (errno != EINTR)
-      failure = errno;
-  }
+  int failure = write_all(file.fd(), to_json(calibration));
   if (failure == 0 &&
       (fchmod(file.fd(), 0644) != 0 || fsync(file.fd()) != 0 || rename(temporary.c_str(), path.c_str()) != 0))
     failure = errno;

@@ -45,9 +45,13 @@ Code::Code(gf::Technique technique, unsigned k, unsigned m)
 }
 
 std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) noexcept try {
-  if (auto found = plans_.find(signature)) return found;
+  if (auto found = plans_.find(signature)) {
+    counters().happened(Event::plan_found);
+    return found;
+  }
   auto solved = gf::make_decode_plan(encode_.matrix(), signature);
   if (!solved) return nullptr;
+  counters().happened(Event::plan_solved);
   return plans_.insert(signature, std::make_shared<const Plan>(std::move(*solved)));
 } catch (const std::bad_alloc&) {
   return nullptr;
@@ -58,7 +62,7 @@ Codec::Codec(gf::Technique technique, unsigned k, unsigned m, Router router)
 
 Status Codec::encode(std::span<const Source> data, std::span<const Target> coding,
                      std::size_t bytes) const noexcept {
-  return router_.transform({&code_->encode_program(), data, coding, bytes});
+  return router_.transform({&code_->encode_program(), data, coding, bytes}, Operation::encode);
 }
 
 Status Codec::decode(const Plan& plan, std::span<const Source> chunks, std::span<const Target> out,

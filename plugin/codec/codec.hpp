@@ -80,7 +80,7 @@ class Codec {
   /// The same with chunks and out already in the order of plan.sources and plan.targets.
   kernels::Status apply(const Plan& plan, std::span<const kernels::Source> sources,
                         std::span<const kernels::Target> targets, std::size_t bytes) const noexcept {
-    return router_.transform({&plan.program, sources, targets, bytes});
+    return router_.transform({&plan.program, sources, targets, bytes}, Operation::decode);
   }
 
   /// coding ^= column(chunk) . delta, where delta = old ^ new of data chunk `chunk` (< k); coding: m chunks.

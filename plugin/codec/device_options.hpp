@@ -9,7 +9,7 @@ namespace ec::codec {
 /// Everything of `node` that concerns the device. No log: whoever has one adds it.
 inline kernels::cuda::Options device_options(const NodeSettings& node) {
   kernels::cuda::Options options;
-  options.device = node.device;
+  options.devices = node.devices;
   options.deadline = node.deadline;
   options.retry_after = node.retry_after;
   options.staging_bytes = node.staging_bytes;

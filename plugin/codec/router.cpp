@@ -31,14 +31,19 @@ Work work_of(const Job& job, std::size_t stripes, bool accumulate) {
 }  // namespace
 
 Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes, const CostTable& costs,
-               std::span<Backend* const> backends, Counters& counts)
+               std::span<Backend* const> backends, Counters& counts, Validator& validator)
     : choice_(choice),
       threshold_bytes_(threshold_bytes),
       costs_(&costs),
       backends_(backends),
       admissions_{},
-      counts_(&counts) {
-  for (std::size_t i = 0; i < backends.size(); ++i) admissions_[i] = admission_of(backends[i]->name());
+      watched_{},
+      counts_(&counts),
+      validator_(&validator) {
+  for (std::size_t i = 0; i < backends.size(); ++i) {
+    admissions_[i] = admission_of(backends[i]->name());
+    watched_[i] = validator.watches(backends[i]->name());
+  }
 }
 
 Router::Admission Router::admission_of(std::string_view backend) const noexcept {
@@ -80,53 +85,72 @@ bool Router::offer_to_device(const Job& job, std::size_t stripes, bool accumulat
   return false;
 }
 
-template <class Verb>
-Status Router::run(const Job& job, std::size_t stripes, bool accumulate, std::uint64_t bytes,
-                   Verb&& verb) const noexcept {
+template <class Code>
+Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, Code&& code) const noexcept {
   Status last = Status::unsupported;
+  Counters::Job count(*counts_, operation, bytes);
+  unsigned off = validator_->off();
+  bool doubted = false;
   for (std::size_t i = 0; i < backends_.size(); ++i) {
-    if (admissions_[i] == Admission::never) continue;
+    if (admissions_[i] == Admission::never || (doubted && watched_[i])) continue;
+    if ((off >> i & 1u) != 0) [[unlikely]] {
+      if (admissions_[i] == Admission::by_job) last = Status::fault;
+      continue;
+    }
     std::optional<Counters::OnDevice> mark;
     if (admissions_[i] == Admission::by_job) {
-      if (!offer_to_device(job, stripes, accumulate)) continue;
+      if (!offer_to_device(call.jobs.front(), call.jobs.size(), call.verb == Verb::accumulate)) continue;
       mark.emplace(*counts_);
     }
-    const Status status = verb(*backends_[i]);
+    count.begins();
+    Status status;
+    if (watched_[i] && validator_->is_due()) [[unlikely]] {
+      const Validator::Answer answer = validator_->run(backends_, i, call);
+      status = answer.status;
+      if (answer.doubted) {
+        doubted = true;
+        off = validator_->off();
+      }
+    } else {
+      status = code(*backends_[i]);
+    }
     if (status == Status::ok) {
-      counts_->finished(i, bytes);
+      count.finished(i);
       return status;
     }
+    count.fell_back(i, status);
     // A late write could land on top of another back end's result.
-    if (status == Status::hung) {
-      counts_->fell_back(i);
-      return status;
-    }
-    if (status == Status::unsupported) continue;
-    counts_->fell_back(i);
-    last = status;
+    if (status == Status::hung) return status;
+    if (status != Status::unsupported) last = status;
   }
   return last;
 }
 
-Status Router::transform(const Job& job) const noexcept {
-  return run(job, 1, false, source_bytes(job), [&](Backend& b) { return b.transform(job); });
+Status Router::transform(const Job& job, Operation operation) const noexcept {
+  return run({Verb::transform, {&job, 1}}, operation, source_bytes(job),
+             [&](Backend& b) { return b.transform(job); });
 }
 
 Status Router::accumulate(const Job& job) const noexcept {
-  return run(job, 1, true, source_bytes(job), [&](Backend& b) { return b.accumulate(job); });
+  return run({Verb::accumulate, {&job, 1}}, Operation::update, source_bytes(job),
+             [&](Backend& b) { return b.accumulate(job); });
 }
 
-Status Router::transform_all(std::span<const Job> jobs) const noexcept {
+Status Router::transform_all(std::span<const Job> jobs, Operation operation) const noexcept {
   if (jobs.empty()) return Status::ok;
-  return run(jobs.front(), jobs.size(), false, source_bytes(jobs),
+  return run({Verb::transform_all, jobs}, operation, source_bytes(jobs),
              [&](Backend& b) { return b.transform_all(jobs); });
 }
 
-Status Router::enqueue(std::span<const Job> jobs, void* stream) const noexcept {
+Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
+  Counters::Job count(*counts_, operation, source_bytes(jobs), Counters::Timed::never);
   for (std::size_t i = 0; i < backends_.size(); ++i) {
+    if (admissions_[i] == Admission::by_job && (validator_->off() >> i & 1u) != 0) return Status::fault;
     const Status status = backends_[i]->enqueue(jobs, stream);
-    if (status == Status::ok) counts_->finished(i, source_bytes(jobs));
-    if (status != Status::unsupported) return status;
+    if (status == Status::ok) count.finished(i);
+    if (status == Status::unsupported) continue;
+    if (status != Status::ok) count.fell_back(i, status);
+    return status;
   }
   return Status::unsupported;
 }

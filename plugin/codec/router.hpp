@@ -12,6 +12,7 @@
 #include "plugin/codec/cost_model.hpp"
 #include "plugin/codec/counters.hpp"
 #include "plugin/codec/settings.hpp"
+#include "plugin/codec/validator.hpp"
 
 namespace ec::codec {
 
@@ -46,10 +47,11 @@ class Router {
  public:
   /// threshold_bytes, costs: see NodeSettings.
   /// backends: best first, the floor last, at most max_backends; counts gets a row for each of them, in that
-  /// order. costs, backends and counts must outlive the router.
+  /// order. costs, backends, counts and validator must outlive the router.
   Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
          const CostTable& costs = default_costs(),
-         std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters());
+         std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters(),
+         Validator& validator = no_validation());
 
   /// Whether this router's policy gives the job to `backend` (the back end itself may still decline).
   ///   auto       the device if any chunk lies there, or if no chunk is pageable and the device is predicted
@@ -66,16 +68,21 @@ class Router {
   /// Device memory is never given to a CPU back end.
   bool admits(const kernels::Backend& backend, const kernels::Job& job) const noexcept;
 
-  /// Goes down the ordered list until a back end finishes the job. Returns ok, or the last status when no
-  /// back end could: unsupported, busy, fault or hung (see kernels::Status), which takes chunks in device
-  /// memory, or (hung) targets in pinned memory that a device which stopped answering may still write.
-  kernels::Status transform(const kernels::Job& job) const noexcept;
+  /// Goes down the ordered list until a back end finishes the job, past those that the validator has found
+  /// wrong. Where it finds the bytes of this call wrong, a judge makes all of them anew. Returns ok, or the
+  /// last status when no back end could: unsupported, busy, fault or hung (see kernels::Status), which takes
+  /// chunks in device memory, or (hung) targets in pinned memory that a device which stopped answering may
+  /// still write. operation: what it is counted as; an accumulate is an update.
+  kernels::Status transform(const kernels::Job& job, Operation operation = Operation::encode) const noexcept;
   kernels::Status accumulate(const kernels::Job& job) const noexcept;
   /// transform of each job; one back end does them all, so that a device can take them in one go. They are
   /// routed by the first one and by the bytes of all.
-  kernels::Status transform_all(std::span<const kernels::Job> jobs) const noexcept;
-  /// See kernels::Backend::enqueue: on the device, whatever the policy, since nobody else can.
-  kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream) const noexcept;
+  kernels::Status transform_all(std::span<const kernels::Job> jobs,
+                                Operation operation = Operation::encode) const noexcept;
+  /// See kernels::Backend::enqueue: on the device, whatever the policy, since nobody else can. Not validated:
+  /// the result is there only after the call.
+  kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream,
+                          Operation operation = Operation::encode) const noexcept;
 
   /// What a call of this form would be answered, with `jobs_on_device` calls under way there. Allocates
   /// nothing and takes no lock: this is what every call asks.
@@ -91,17 +98,19 @@ class Router {
   /// known.
   bool offer_to_device(const kernels::Job& job, std::size_t stripes, bool accumulate) const noexcept;
 
-  /// For `stripes` jobs like `job`, which read source_bytes in all.
-  template <class Verb>
-  kernels::Status run(const kernels::Job& job, std::size_t stripes, bool accumulate,
-                      std::uint64_t source_bytes, Verb&& verb) const noexcept;
+  /// `code` has a back end do the call, which reads source_bytes in all and is counted as `operation`.
+  template <class Code>
+  kernels::Status run(const Call& call, Operation operation, std::uint64_t source_bytes,
+                      Code&& code) const noexcept;
 
   BackendChoice choice_;
   std::optional<std::size_t> threshold_bytes_;
   const CostTable* costs_;
   std::span<kernels::Backend* const> backends_;
   std::array<Admission, max_backends> admissions_;  ///< of backends_, so that a call compares no names
+  std::array<bool, max_backends> watched_;          ///< by the validator
   Counters* counts_;
+  Validator* validator_;
 };
 
 }  // namespace ec::codec

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -24,10 +25,59 @@ constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automa
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 
-constexpr std::array<std::string_view, 10> known_variables{
-    "EC_CUDA_BACKEND",       "EC_CUDA_DEVICE",        "EC_CUDA_THRESHOLD",    "EC_CUDA_DEADLINE_MS",
-    "EC_CUDA_RETRY_S",       "EC_CUDA_STAGING_BYTES", "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD",
-    "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION"};
+constexpr std::array<std::string_view, 14> known_variables{
+    "EC_CUDA_BACKEND",       "EC_CUDA_DEVICES",           "EC_CUDA_THRESHOLD",    "EC_CUDA_DEADLINE_MS",
+    "EC_CUDA_RETRY_S",       "EC_CUDA_STAGING_BYTES",     "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD",
+    "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION",       "EC_CUDA_VALIDATE",     "EC_CUDA_REPRODUCERS",
+    "EC_CUDA_METRICS",       "EC_CUDA_METRICS_INTERVAL_S"};
+
+Validation parse_validation(std::string_view text) {
+  constexpr std::string_view sample = "sample:";
+  constexpr std::uint64_t rarest = 1'000'000'000;
+  if (text == "off") return {.every = 0, .whole = false};
+  if (text == "always") return {.every = 1, .whole = true};
+  std::uint64_t every = 0;
+  if (text.starts_with(sample)) {
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data() + sample.size(), end, every);
+    if (error != std::errc{} || rest != end || every > rarest) every = 0;
+  }
+  if (every == 0)
+    throw SetupError(
+        EINVAL,
+        fmt::format("EC_CUDA_VALIDATE={} must be off, always, or sample:N with N from 1 to {}, for one "
+                    "call in N",
+                    text, rarest));
+  return {.every = static_cast<unsigned>(every), .whole = false};
+}
+
+std::string parse_metrics_path(std::string_view text) {
+  constexpr std::string_view end = ".prom";
+  const bool has_name =
+      text.size() > end.size() && text.ends_with(end) && text[text.size() - end.size() - 1] != '/';
+  if (!text.starts_with('/') || !has_name)
+    throw SetupError(
+        EINVAL,
+        fmt::format("EC_CUDA_METRICS={} must be an absolute path that ends in .prom; {{pid}} in it becomes "
+                    "the PID",
+                    text));
+  return std::string(text);
+}
+
+std::vector<int> parse_devices(std::string_view text) {
+  constexpr std::size_t most = 16;
+  std::vector<int> devices;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    devices.push_back(static_cast<int>(parse_number("EC_CUDA_DEVICES", text.substr(at, end - at), 0, 63)));
+    if (std::ranges::count(devices, devices.back()) > 1 || devices.size() > most)
+      throw SetupError(
+          EINVAL,
+          fmt::format("EC_CUDA_DEVICES={} must be at most {} ordinals of GPUs, no two alike", text, most));
+    at = end + 1;
+  }
+  return devices;
+}
 
 }  // namespace
 
@@ -78,7 +128,7 @@ NodeSettings parse_node_settings(const Environment& environment) {
     const char* text = environment(variable);
     return text == nullptr ? fallback : parse_number(variable, text, lowest, highest, takes_suffix);
   };
-  s.device = static_cast<int>(number("EC_CUDA_DEVICE", 0, 0, 63));
+  if (const char* text = environment("EC_CUDA_DEVICES")) s.devices = parse_devices(text);
   if (environment("EC_CUDA_THRESHOLD") != nullptr)
     s.threshold_bytes = number("EC_CUDA_THRESHOLD", 0, 0, std::uint64_t{1} << 40, true);
   s.deadline = std::chrono::milliseconds(
@@ -92,13 +142,24 @@ NodeSettings parse_node_settings(const Environment& environment) {
   s.pinned_threshold =
       number("EC_CUDA_PINNED_THRESHOLD", s.pinned_threshold, 4096, std::uint64_t{1} << 40, true);
   s.pinned_report = number("EC_CUDA_PINNED_REPORT", 0, 0, 1) != 0;
-  if (const char* text = environment("EC_CUDA_CALIBRATION")) {
-    s.calibration = text;
-    if (s.calibration != "none" && !s.calibration.starts_with('/'))
-      throw SetupError(EINVAL, fmt::format("EC_CUDA_CALIBRATION={} must be an absolute path or none", text));
-  }
+  const auto path_or_none = [&](const char* variable) -> std::string {
+    const char* text = environment(variable);
+    const std::string_view path = text == nullptr ? "" : text;
+    if (text != nullptr && path != "none" && !path.starts_with('/'))
+      throw SetupError(EINVAL, fmt::format("{}={} must be an absolute path or none", variable, path));
+    return std::string(path);
+  };
+  s.calibration = path_or_none("EC_CUDA_CALIBRATION");
+  if (const char* text = environment("EC_CUDA_VALIDATE")) s.validation = parse_validation(text);
+  s.reproducers = path_or_none("EC_CUDA_REPRODUCERS");
+  if (s.reproducers == "none") s.reproducers.clear();
+  if (const char* text = environment("EC_CUDA_METRICS")) s.metrics = parse_metrics_path(text);
+  s.metrics_interval = std::chrono::seconds(
+      number("EC_CUDA_METRICS_INTERVAL_S", static_cast<std::uint64_t>(s.metrics_interval.count()), 1, 3600));
   return s;
 }
+
+std::span<const std::string_view> known_settings() noexcept { return known_variables; }
 
 std::string unknown_settings(const char* const* environ_block) {
   std::string unknown;

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plugin/codec/calibration.hpp"
 
@@ -26,11 +28,21 @@ std::string_view name(BackendChoice choice);
 std::uint64_t parse_number(std::string_view name, std::string_view text, std::uint64_t lowest,
                            std::uint64_t highest, bool takes_suffix = false);
 
+/// Which calls of the back ends that are not ISA-L's are compared with it, and how much of each.
+struct Validation {
+  /// One call in so many of a thread's, on average; 0: none.
+  unsigned every = 1000;
+  /// All bytes of such a call, instead of one block of columns.
+  bool whole = false;
+
+  friend bool operator==(const Validation&, const Validation&) = default;
+};
+
 struct NodeSettings {
   /// EC_CUDA_BACKEND: overrides the profile's `backend` when set.
   std::optional<BackendChoice> backend;
-  /// EC_CUDA_DEVICE: ordinal of the GPU, 0..63.
-  int device = 0;
+  /// EC_CUDA_DEVICES: ordinals of the GPUs, 0..63, separated by commas; at most 16, no two alike.
+  std::vector<int> devices{0};
   /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
   /// Nothing: whoever is predicted to be faster gets them.
   std::optional<std::size_t> threshold_bytes;
@@ -47,8 +59,18 @@ struct NodeSettings {
   /// EC_CUDA_PINNED_REPORT: whether libec_cuda_pinned.so writes a line on its arena at exit and on SIGUSR2, 0
   /// or 1.
   bool pinned_report = false;
+  /// EC_CUDA_METRICS: absolute path, ending in .prom, of a file for Prometheus; "{pid}" in it becomes the
+  /// PID. Empty: none.
+  std::string metrics;
+  /// EC_CUDA_METRICS_INTERVAL_S: seconds from one writing of it to the next, 1..3600.
+  std::chrono::seconds metrics_interval{15};
   /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: see calibration_paths().
   std::string calibration;
+  /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).
+  Validation validation;
+  /// EC_CUDA_REPRODUCERS: absolute path of the directory for reproducers of mismatches; empty: none is
+  /// written, because they hold bytes of objects.
+  std::string reproducers;
   /// What predictions are made of. parse_node_settings leaves the built-in costs.
   Costs costs;
 };
@@ -56,6 +78,9 @@ struct NodeSettings {
 /// Throws SetupError(EINVAL) for a value that is malformed or out of range; reads no file. Sizes take the
 /// suffixes K, M, G (powers of 1024). Unknown variables that start with EC_CUDA_ are for unknown_settings().
 NodeSettings parse_node_settings(const Environment& environment);
+
+/// The names of all variables, in no order.
+std::span<const std::string_view> known_settings() noexcept;
 
 /// The names in `environ_block` (as ::environ) that start with EC_CUDA_ and that this version does not know,
 /// comma separated; empty if there are none.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "plugin/codec/metrics.hpp"
 #include "plugin/codec/settings.hpp"
 #include "plugin/library/refusal.hpp"
 #include "plugin/library/regions.hpp"
@@ -57,7 +58,10 @@ Error error_of(Status status) {
     case Status::fault:
       break;
   }
-  const std::string why = why_no_device();
+  const std::string why =
+      codec::current_validator().is_off("cuda")
+          ? "it gave wrong bytes (see EC_CUDA_VALIDATE) and is not used again by this process"
+          : why_no_device();
   return Error(Errc::device_fault, fmt::format("the device failed{}{}", why.empty() ? "" : ": ", why));
 }
 
@@ -81,14 +85,15 @@ bool is_nothing(const Stripes& stripes) {
 
 /// All stripes by one program; job_of(stripe) is the job of one.
 template <class JobOf>
-Error code_stripes(const codec::Router& router, const Stripes& stripes, const Completion& completion,
-                   JobOf&& job_of) {
+Error code_stripes(const codec::Router& router, codec::Operation operation, const Stripes& stripes,
+                   const Completion& completion, JobOf&& job_of) {
   if (const Error error = admit(stripes, completion); error || is_nothing(stripes)) return error;
-  if (completion.waits && stripes.count() == 1) return error_of(router.transform(job_of(0)));
+  if (completion.waits && stripes.count() == 1) return error_of(router.transform(job_of(0), operation));
   std::vector<kernels::Job> jobs;
   jobs.reserve(stripes.count());
   for (std::size_t stripe = 0; stripe < stripes.count(); ++stripe) jobs.push_back(job_of(stripe));
-  return error_of(completion.waits ? router.transform_all(jobs) : router.enqueue(jobs, completion.stream));
+  return error_of(completion.waits ? router.transform_all(jobs, operation)
+                                   : router.enqueue(jobs, completion.stream, operation));
 }
 
 /// Where in a list of chunk numbers each chunk stands.
@@ -133,8 +138,10 @@ Result<std::shared_ptr<const Engine>> Engine::create(unsigned k, unsigned m, int
     const gf::Technique matrix = technique_of(technique);
     const codec::NodeSettings& node = codec::node_settings();
     configure_device(node);
+    codec::want_metrics({node.metrics, node.metrics_interval, nullptr});
     const codec::Router router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,
-                               node.costs.table);
+                               node.costs.table, kernels::backends(), codec::counters(),
+                               codec::validator(nullptr));
     return std::make_shared<const Engine>(matrix, k, m, router);
   });
 }
@@ -148,10 +155,11 @@ Error Engine::encode(std::span<const Source> data, std::span<const Target> codin
                      Completion completion) const noexcept {
   return guarded([&] {
     const Stripes stripes{"data", data, k(), "coding", coding, m(), bytes};
-    return code_stripes(codec_.router(), stripes, completion, [&](std::size_t stripe) {
-      return kernels::Job{&codec_.encode_program(), stripes.sources_of(stripe), stripes.targets_of(stripe),
-                          bytes};
-    });
+    return code_stripes(codec_.router(), codec::Operation::encode, stripes, completion,
+                        [&](std::size_t stripe) {
+                          return kernels::Job{&codec_.encode_program(), stripes.sources_of(stripe),
+                                              stripes.targets_of(stripe), bytes};
+                        });
   });
 }
 
@@ -184,12 +192,13 @@ Error Engine::decode(std::span<const unsigned> available, std::span<const Source
         for (const auto chunk : plan->targets) made.push_back(stripes.targets_of(stripe)[*target_at[chunk]]);
       }
     };
-    return code_stripes(codec_.router(), stripes, completion, [&](std::size_t stripe) {
-      if (stripe == 0) gather();
-      const std::size_t from = plan->sources.size(), to = plan->targets.size();
-      return kernels::Job{&plan->program, std::span<const Source>(read).subspan(stripe * from, from),
-                          std::span<const Target>(made).subspan(stripe * to, to), bytes};
-    });
+    return code_stripes(
+        codec_.router(), codec::Operation::decode, stripes, completion, [&](std::size_t stripe) {
+          if (stripe == 0) gather();
+          const std::size_t from = plan->sources.size(), to = plan->targets.size();
+          return kernels::Job{&plan->program, std::span<const Source>(read).subspan(stripe * from, from),
+                              std::span<const Target>(made).subspan(stripe * to, to), bytes};
+        });
   });
 }
 

@@ -93,7 +93,7 @@ def main():
     # Sixteen stripes are gone round by two threads.
     status, out, text = run(bench, *SMALL, "--sections", "pinned", "--chunks", "4K", "--threads", "2", "--cold-bytes", "256K")
     check(status == 0, f"cold: {status} {text}")
-    status, out, text = run(bench, *SMALL, "--sections", "device", "--chunks", "4K", EC_CUDA_DEVICE="63")
+    status, out, text = run(bench, *SMALL, "--sections", "device", "--chunks", "4K", EC_CUDA_DEVICES="63")
     check(status == 1 and "device" in text and "63" in text and out == "", f"no device: {status} {text}")
     for option, value in (("--sections", "none"), ("--backends", "gpu"), ("--chunks", "100"), ("--ops", "update"),
                           ("--threads", "0")):

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "plugin/codec/counters.hpp"
@@ -159,22 +158,6 @@ TEST(Counters, OfTheProcessCountByName) {
   EXPECT_EQ(after.source_bytes, before.source_bytes + 300);
   EXPECT_EQ(after.fallbacks, before.fallbacks);
   EXPECT_EQ(codec::counts_of("no such back end").calls, 0u);
-}
-
-TEST(Counters, AddUpWhatManyThreadsCount) {
-  Counters counts;
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < Counters::shards + 5; ++t)
-    threads.emplace_back([&] {
-      for (unsigned i = 0; i < 1000; ++i) counts.finished(2, 10);
-      counts.fell_back(1);
-    });
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(counts.read(2).calls, 1000u * threads.size());
-  EXPECT_EQ(counts.read(2).source_bytes, 10'000u * threads.size());
-  EXPECT_EQ(counts.read(2).fallbacks, 0u);
-  EXPECT_EQ(counts.read(1).calls, 0u);
-  EXPECT_EQ(counts.read(1).fallbacks, threads.size());
 }
 
 }  // namespace

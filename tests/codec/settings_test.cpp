@@ -16,6 +16,7 @@ namespace {
 
 using codec::BackendChoice;
 using codec::NodeSettings;
+using codec::Validation;
 
 NodeSettings parse(const std::map<std::string, std::string>& variables) {
   return codec::parse_node_settings([&](const char* variable) -> const char* {
@@ -48,6 +49,22 @@ TEST(Settings, DefaultsWithoutAnyVariable) {
   EXPECT_EQ(s.pinned_bytes, 1u << 30);
   EXPECT_EQ(s.pinned_threshold, 32u << 10);
   EXPECT_FALSE(s.pinned_report);
+  EXPECT_EQ(s.validation, (Validation{.every = 1000, .whole = false}));
+  EXPECT_EQ(s.reproducers, "");
+  EXPECT_EQ(s.metrics, "");
+  EXPECT_EQ(s.metrics_interval, std::chrono::seconds(15));
+}
+
+TEST(Settings, MetricsAreAPathAndAnInterval) {
+  EXPECT_EQ(parse({{"EC_CUDA_METRICS", "/a/b.{pid}.prom"}}).metrics, "/a/b.{pid}.prom");
+  for (const std::string wrong : {"", "a.prom", "/a/b", "/a/.prom", "/a/b.prom/", "/a/b.prom "})
+    EXPECT_EQ(refusal("EC_CUDA_METRICS", wrong),
+              "EC_CUDA_METRICS=" + wrong +
+                  " must be an absolute path that ends in .prom; {pid} in it becomes the PID");
+  EXPECT_EQ(parse({{"EC_CUDA_METRICS_INTERVAL_S", "3600"}}).metrics_interval, std::chrono::hours(1));
+  for (const std::string wrong : {"", "0", "3601", "15s", "-1"})
+    EXPECT_EQ(refusal("EC_CUDA_METRICS_INTERVAL_S", wrong),
+              "EC_CUDA_METRICS_INTERVAL_S=" + wrong + " must be a whole number from 1 to 3600");
 }
 
 TEST(Settings, BackendTakesEachName) {
@@ -71,8 +88,9 @@ TEST(Settings, BackendRefusesAnythingElse) {
 }
 
 TEST(Settings, PlainNumbersInTheirRange) {
-  EXPECT_EQ(parse({{"EC_CUDA_DEVICE", "0"}}).device, 0);
-  EXPECT_EQ(parse({{"EC_CUDA_DEVICE", "63"}}).device, 63);
+  EXPECT_EQ(parse({}).devices, std::vector{0});
+  EXPECT_EQ(parse({{"EC_CUDA_DEVICES", "63"}}).devices, std::vector{63});
+  EXPECT_EQ(parse({{"EC_CUDA_DEVICES", "2,0,1"}}).devices, (std::vector{2, 0, 1}));
   EXPECT_EQ(parse({{"EC_CUDA_DEADLINE_MS", "1"}}).deadline, std::chrono::milliseconds(1));
   EXPECT_EQ(parse({{"EC_CUDA_DEADLINE_MS", "600000"}}).deadline, std::chrono::milliseconds(600'000));
   EXPECT_EQ(parse({{"EC_CUDA_RETRY_S", "0"}}).retry_after, std::chrono::seconds(0));
@@ -102,12 +120,29 @@ TEST(Settings, SizesWithAndWithoutSuffix) {
   EXPECT_FALSE(parse({{"EC_CUDA_PINNED_REPORT", "0"}}).pinned_report);
 }
 
-TEST(Settings, CalibrationIsAnAbsolutePathOrNone) {
+TEST(Settings, PathsAreAbsoluteOrNone) {
   for (const std::string right : {"none", "/", "/etc/x.json"})
     EXPECT_EQ(parse({{"EC_CUDA_CALIBRATION", right}}).calibration, right);
-  for (const std::string wrong : {"", "x.json", "./x", "None", " /x"})
-    EXPECT_EQ(refusal("EC_CUDA_CALIBRATION", wrong),
-              "EC_CUDA_CALIBRATION=" + wrong + " must be an absolute path or none");
+  EXPECT_EQ(parse({{"EC_CUDA_REPRODUCERS", "none"}}).reproducers, "");
+  EXPECT_EQ(parse({{"EC_CUDA_REPRODUCERS", "/var/lib/x"}}).reproducers, "/var/lib/x");
+  for (const std::string variable : {"EC_CUDA_CALIBRATION", "EC_CUDA_REPRODUCERS"})
+    for (const std::string wrong : {"", "x.json", "./x", "None", " /x"})
+      EXPECT_EQ(refusal(variable.c_str(), wrong),
+                variable + "=" + wrong + " must be an absolute path or none");
+}
+
+TEST(Settings, ValidationIsOffOrASampleOrAlways) {
+  const auto validation = [](const char* text) { return parse({{"EC_CUDA_VALIDATE", text}}).validation; };
+  EXPECT_EQ(validation("off"), (Validation{.every = 0, .whole = false}));
+  EXPECT_EQ(validation("always"), (Validation{.every = 1, .whole = true}));
+  EXPECT_EQ(validation("sample:1"), (Validation{.every = 1, .whole = false}));
+  EXPECT_EQ(validation("sample:1000000000"), (Validation{.every = 1'000'000'000, .whole = false}));
+  for (const std::string wrong :
+       {"", "on", "Off", "always ", "sample", "sample:", "sample:0", "sample:-1", "sample:1k", "sample: 1",
+        "sample:1000000001", "sample:99999999999999999999", "1000", "none"})
+    EXPECT_EQ(refusal("EC_CUDA_VALIDATE", wrong),
+              "EC_CUDA_VALIDATE=" + wrong +
+                  " must be off, always, or sample:N with N from 1 to 1000000000, for one call in N");
 }
 
 TEST(Settings, NumbersOutOfRangeOrMalformedAreRefusedWithTheRange) {
@@ -121,7 +156,8 @@ TEST(Settings, NumbersOutOfRangeOrMalformedAreRefusedWithTheRange) {
   const std::vector<std::string> never{
       "", " ", "-1", "+1", "x", "1x", "1 ", " 1", "0x10", "1.5", "99999999999999999999"};
   const std::vector<Row> rows{
-      {"EC_CUDA_DEVICE", "0 to 63", {"64", "1K"}},
+      {"EC_CUDA_DEVICES", "0 to 63", {"64", "1K", "", "0,", ",1", "0,,1", "0, 1", "all"}},
+      {"EC_CUDA_DEVICES", "no two alike", {"1,1", "0,1,0", "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"}},
       {"EC_CUDA_DEADLINE_MS", "1 to 600000", {"0", "600001", "1K"}},
       {"EC_CUDA_RETRY_S", "0 to 86400", {"86401", "1K"}},
       {"EC_CUDA_PINNED_REPORT", "0 to 1", {"2", "yes"}},
@@ -142,7 +178,7 @@ TEST(Settings, NumbersOutOfRangeOrMalformedAreRefusedWithTheRange) {
 TEST(Settings, UnknownVariablesOfOursAreNamed) {
   const char* block[] = {"PATH=/bin",
                          "EC_CUDA_BACKEND=cpu",
-                         "EC_CUDA_DEVICE=1",
+                         "EC_CUDA_DEVICES=1",
                          "EC_CUDA_THRESHOLD=1",
                          "EC_CUDA_RETRY_S=1",
                          "EC_CUDA_DEADLINE_MS=1",
@@ -151,6 +187,8 @@ TEST(Settings, UnknownVariablesOfOursAreNamed) {
                          "EC_CUDA_PINNED_THRESHOLD=64K",
                          "EC_CUDA_PINNED_REPORT=1",
                          "EC_CUDA_CALIBRATION=none",
+                         "EC_CUDA_VALIDATE=off",
+                         "EC_CUDA_REPRODUCERS=none",
                          "EC_CUD=1",
                          "XEC_CUDA_DEVIC=1",
                          nullptr};
@@ -163,7 +201,7 @@ TEST(Settings, UnknownVariablesOfOursAreNamed) {
 TEST(SettingsDeathTest, AnUnknownVariableIsRefusedAtEveryCall) {
   // In a process of its own: the settings are read once.
   const auto run = [] {
-    setenv("EC_CUDA_DEVICES", "0", 1);
+    setenv("EC_CUDA_DEVICE", "0", 1);
     std::string texts;
     for (int i = 0; i < 2; ++i) try {
         codec::node_settings();
@@ -175,9 +213,10 @@ TEST(SettingsDeathTest, AnUnknownVariableIsRefusedAtEveryCall) {
     std::exit(7);
   };
   const std::string line =
-      "unknown variable EC_CUDA_DEVICES; known are EC_CUDA_BACKEND, EC_CUDA_DEVICE, EC_CUDA_THRESHOLD, "
+      "unknown variable EC_CUDA_DEVICE; known are EC_CUDA_BACKEND, EC_CUDA_DEVICES, EC_CUDA_THRESHOLD, "
       "EC_CUDA_DEADLINE_MS, EC_CUDA_RETRY_S, EC_CUDA_STAGING_BYTES, EC_CUDA_PINNED_BYTES, "
-      "EC_CUDA_PINNED_THRESHOLD, EC_CUDA_PINNED_REPORT, EC_CUDA_CALIBRATION\n";
+      "EC_CUDA_PINNED_THRESHOLD, EC_CUDA_PINNED_REPORT, EC_CUDA_CALIBRATION, EC_CUDA_VALIDATE, "
+      "EC_CUDA_REPRODUCERS, EC_CUDA_METRICS, EC_CUDA_METRICS_INTERVAL_S\n";
   EXPECT_EXIT(run(), testing::ExitedWithCode(7), line + line);
 }
 

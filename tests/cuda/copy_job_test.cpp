@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "kernels/cuda/memory.hpp"
+#include "kernels/tallies.hpp"
 #include "tests/cuda/emulated.hpp"
 #include "tests/support/conformance.hpp"
 #include "tests/support/random_bytes.hpp"
@@ -48,6 +49,18 @@ class CopyJobs : public EmulatedDevice {
 
   std::unique_ptr<Arena> pinned_;
 };
+
+TEST_F(CopyJobs, DeviceMemoryIsTallied) {
+  const auto& tally = kernels::device_tallies().device_bytes;
+  const auto tallied = tally;
+  const auto held = driver_->device_bytes();
+  ASSERT_EQ(code(2, 4, 400'001).verdict, Verdict::passed);
+  EXPECT_GT(tally, tallied);
+  EXPECT_EQ(tally - tallied, driver_->device_bytes() - held);
+  pinned_.reset();
+  use(eager());
+  EXPECT_EQ(tally, tallied);
+}
 
 TEST_F(CopyJobs, SlicesCoverChunksOfAnyLength) {
   for (const auto& [targets, sources] : {std::pair{1u, 1u}, {2u, 4u}, {4u, 10u}, {6u, 3u}})

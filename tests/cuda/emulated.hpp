@@ -10,6 +10,7 @@
 #include <string>
 
 #include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/devices.hpp"
 #include "tests/fault_driver/control.hpp"
 
 namespace ec::test {
@@ -29,7 +30,7 @@ class EmulatedDevice : public testing::Test {
     use(options());
   }
   void TearDown() override {
-    kernels::cuda::DeviceSlot::instance().reset();
+    kernels::cuda::Devices::instance().reset();
     driver_->reset();
   }
 
@@ -45,7 +46,7 @@ class EmulatedDevice : public testing::Test {
 
   /// Forgets the device and takes these options for the next one.
   static void use(const kernels::cuda::Options& o) {
-    kernels::cuda::DeviceSlot::instance().reset();
+    kernels::cuda::Devices::instance().reset();
     kernels::cuda::configure(o);
   }
 

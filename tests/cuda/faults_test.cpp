@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "gf/generator.hpp"
 #include "kernels/cuda/memory.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/counters.hpp"
@@ -168,6 +169,56 @@ TEST_F(Faults, HungKernelThatWritesInPlaceIsReported) {
   driver_->finish_hung();
 }
 
+/// An error that says nothing about the kernel must not make its targets anybody's: it may still write them.
+TEST_F(Faults, ErrorOfTheQuestionIsNoEndOfTheKernel) {
+  ASSERT_TRUE(bring_up());
+  driver_->fail("cuStreamQuery", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+  const auto before = on_device();
+  expect_right("asked again");
+  EXPECT_EQ(on_device(), before + 2);
+
+  const auto buffer = kernels::cuda::Buffer::allocate(3 * 4096, Residence::pinned);
+  ASSERT_TRUE(buffer);
+  const std::vector<Source> sources(k, Source{buffer.data(), Residence::pinned});
+  const std::vector<Target> targets{{buffer.data() + 4096, Residence::pinned},
+                                    {buffer.data() + 8192, Residence::pinned}};
+  ASSERT_EQ(driver_->plan("launch:every=1:hang;cuStreamQuery:every=1:400"), nullptr);
+  EXPECT_EQ(codec_.encode(sources, targets, 4096), Status::hung);
+  EXPECT_NE(log_.find("no answer within 50 ms, only EMULATED_ERROR_400"), std::string::npos) << log_;
+}
+
+/// A back end that adds, by itself: what the next one goes on with must be as it was.
+TEST_F(Faults, FaultOfAccumulateLeavesTargetsInHostMemory) {
+  constexpr std::size_t bytes = 4096;
+  const kernels::Program program(gf::coding_matrix(gf::Technique::cauchy, 1, m));
+  const auto delta = Random(1).bytes(bytes);
+  for (const Residence residence : {Residence::pageable, Residence::pinned, Residence::device})
+    for (const char* plan : {"launch:nth=1:CUDA_ERROR_LAUNCH_FAILED", "launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY",
+                             "cuStreamQuery:nth=1:CUDA_ERROR_ILLEGAL_ADDRESS"}) {
+      use(options());
+      driver_->reset();
+      ASSERT_TRUE(bring_up());
+      auto pinned = kernels::cuda::Buffer::allocate(
+          m * bytes, residence == Residence::pageable ? Residence::pinned : residence);
+      std::vector<std::uint8_t> heap(m * bytes);
+      auto* memory = residence == Residence::pageable ? heap.data() : pinned.data();
+      const auto content = Random(2).bytes(m * bytes);
+      if (residence == Residence::device) {
+        ASSERT_TRUE(pinned.upload(0, content.data(), content.size()));
+      } else {
+        std::memcpy(memory, content.data(), content.size());
+      }
+      const Source source{delta.data(), Residence::pageable};
+      const std::vector<Target> targets{{memory, residence}, {memory + bytes, residence}};
+      ASSERT_EQ(driver_->plan(plan), nullptr);
+      EXPECT_EQ(kernels::cuda::backend().accumulate({&program, {&source, 1}, targets, bytes}), Status::fault)
+          << plan;
+      const bool kept =
+          residence == Residence::device || std::memcmp(memory, content.data(), content.size()) == 0;
+      EXPECT_TRUE(kept) << plan;
+    }
+}
+
 TEST_F(Faults, DeviceThatLiesIsRefusedBySelfTest) {
   driver_->corrupt();
   EXPECT_FALSE(bring_up());
@@ -189,7 +240,7 @@ TEST_F(Faults, MissingDriverIsSaidOnceAndTheCpuCodes) {
 
 TEST_F(Faults, MissingOrdinalIsNamed) {
   auto o = options();
-  o.device = 3;
+  o.devices = {3};
   use(o);
   EXPECT_FALSE(bring_up());
   EXPECT_NE(log_.find("device 3 does not exist: this machine has 1 GPU(s)"), std::string::npos) << log_;
@@ -197,11 +248,11 @@ TEST_F(Faults, MissingOrdinalIsNamed) {
 
 TEST_F(Faults, ChildOfForkUsesTheCpu) {
   ASSERT_TRUE(bring_up());
-  const auto before = on_device();
+  expect_right("the parent");
   const pid_t child = fork();
   if (child == 0) {
     const Result result = work();
-    _exit(result.encode == Status::ok && result.right && on_device() == before ? 0 : 1);
+    _exit(result.encode == Status::ok && result.right && on_device() == 0 ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -8,6 +8,7 @@
 #include "gf/decode_plan.hpp"
 #include "gf/generator.hpp"
 #include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/devices.hpp"
 #include "kernels/cuda/generated_program.hpp"
 #include "kernels/cuda/memory.hpp"
 #include "tests/support/conformance.hpp"
@@ -106,7 +107,7 @@ TEST_F(Generated, ComesInTheBackgroundWhileAnotherKernelServes) {
   const auto kept = options;
   options.generate_after_bytes = 0;
   kernels::cuda::configure(options);
-  kernels::cuda::DeviceSlot::instance().reset();
+  kernels::cuda::Devices::instance().reset();
   std::string why;
   ASSERT_TRUE(kernels::cuda::bring_up(&why)) << why;
 
@@ -125,7 +126,7 @@ TEST_F(Generated, ComesInTheBackgroundWhileAnotherKernelServes) {
   const auto start = std::chrono::steady_clock::now();
   ASSERT_EQ(kernels::cuda::backend().transform(job), kernels::Status::ok);
   const auto first = std::chrono::steady_clock::now() - start;
-  const auto device = kernels::cuda::DeviceSlot::instance().acquire();
+  const auto device = kernels::cuda::Devices::instance().acquire();
   const auto* generated = kernels::cuda::GeneratedProgram::of(program);
   CUfunction function = nullptr;
   const auto deadline = start + std::chrono::seconds(20);
@@ -141,7 +142,7 @@ TEST_F(Generated, ComesInTheBackgroundWhileAnotherKernelServes) {
   std::printf("first result after %.3f ms, generated kernel after %.0f ms\n", Milliseconds(first).count(),
               Milliseconds(there).count());
   kernels::cuda::configure(kept);
-  kernels::cuda::DeviceSlot::instance().reset();
+  kernels::cuda::Devices::instance().reset();
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ TEST_F(Staging, AccumulateThatNeedsSlicesIsLeftToTheCpu) {
 
 TEST_F(Staging, PoolKeepsItsBound) {
   std::string why;
-  const auto device = kernels::cuda::Device::bring_up(options(), &why);
+  const auto device = kernels::cuda::Device::bring_up(options(), 0, &why);
   ASSERT_TRUE(device) << why;
   const kernels::cuda::Device::Scope scope(*device);
   auto& pool = device->pool();

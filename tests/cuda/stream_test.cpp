@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/devices.hpp"
 #include "kernels/cuda/memory.hpp"
 #include "tests/support/conformance.hpp"
 #include "tests/support/random_bytes.hpp"
@@ -24,7 +25,7 @@ class Streams : public testing::Test {
     const auto info = kernels::cuda::bring_up(&why);
     if (!info) GTEST_SKIP() << "no device: " << why;
     emulated_ = info->name == "emulated device";
-    device_ = kernels::cuda::DeviceSlot::instance().acquire();
+    device_ = kernels::cuda::Devices::instance().acquire();
     scope_.emplace(*device_);
     ASSERT_EQ(driver().stream_create(&stream_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
   }

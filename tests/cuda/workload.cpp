@@ -7,6 +7,7 @@
 
 #include "kernels/backends.hpp"
 #include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/devices.hpp"
 #include "kernels/residence.hpp"
 #include "tests/support/random_bytes.hpp"
 
@@ -22,7 +23,7 @@ using kernels::cuda::KernelKind;
 /// A stream of the program's own, if the device is up.
 class OwnStream {
  public:
-  OwnStream() : device_(kernels::cuda::DeviceSlot::instance().current()) {
+  OwnStream() : device_(kernels::cuda::Devices::instance().current()) {
     if (!device_) return;
     const kernels::cuda::Device::Scope scope(*device_);
     if (device_->driver().stream_create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) stream_ = nullptr;

@@ -1,15 +1,18 @@
-// A stand-in for libcuda.so.1 with one device, for machines without a GPU: the functions that the device room
-// uses. Launches run at once, on the host, in the calling thread. It does what it is asked to; what goes
-// wrong on demand is the business of tests/fault_driver in front of it.
+// A stand-in for libcuda.so.1 with one device, or as many as EC_EMULATED_DEVICES says, for machines without a
+// GPU: the functions that the device room uses. Launches run at once, on the host, in the calling thread. It
+// does what it is asked to; what goes wrong on demand is the business of tests/fault_driver in front of it.
 #include <cuda.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bench/xor_args.hpp"
 #include "kernels/cuda/generate/emit.hpp"
@@ -39,15 +42,24 @@ State& state() {
   return *s;
 }
 
-thread_local unsigned contexts_pushed = 0;
+/// Ordinals of the devices whose contexts this thread has pushed.
+thread_local std::vector<int> contexts_pushed;
+
+/// As many as EC_EMULATED_DEVICES says, 1 to most_devices.
+constexpr int most_devices = 8;
+int devices() {
+  const char* text = std::getenv("EC_EMULATED_DEVICES");
+  return text == nullptr ? 1 : std::clamp(std::atoi(text), 1, most_devices);
+}
 
 /// What a function answers that needs the context, instead of doing its work.
 CUresult context_state() {
   if (state().sticky != CUDA_SUCCESS) return state().sticky;
-  return contexts_pushed == 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+  return contexts_pushed.empty() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
-int context_object;
+/// The address of an element is the context of a device; a stream is a pointer to the ordinal of its device.
+int context_objects[most_devices];
 
 }  // namespace
 }  // namespace ec::test::emulated
@@ -77,7 +89,7 @@ EXPORTED CUresult cuGetErrorName(CUresult error, const char** name) {
 }
 EXPORTED CUresult cuDeviceGetCount(int* count) {
   LOCK();
-  *count = 1;
+  *count = devices();
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDeviceGet(CUdevice* device, int ordinal) {
@@ -92,13 +104,15 @@ EXPORTED CUresult cuDeviceGetName(char* name, int length, CUdevice) {
 }
 EXPORTED CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   LOCK();
-  *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 4 : 9;
+  *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 4
+           : attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID       ? -1
+                                                                 : 9;
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+EXPORTED CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   LOCK();
   if (state().context_users++ == 0) state().sticky = CUDA_SUCCESS;
-  *context = reinterpret_cast<CUcontext>(&context_object);
+  *context = reinterpret_cast<CUcontext>(&context_objects[device]);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
@@ -110,14 +124,14 @@ EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
   }
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuCtxPushCurrent_v2(CUcontext) {
+EXPORTED CUresult cuCtxPushCurrent_v2(CUcontext context) {
   LOCK();
-  ++contexts_pushed;
+  contexts_pushed.push_back(static_cast<int>(reinterpret_cast<int*>(context) - context_objects));
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuCtxPopCurrent_v2(CUcontext*) {
   LOCK();
-  --contexts_pushed;
+  contexts_pushed.pop_back();
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuModuleLoadData(CUmodule* module, const void* image) {
@@ -156,14 +170,17 @@ EXPORTED CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned,
-                                 unsigned block_x, unsigned block_y, unsigned, unsigned shared, CUstream,
-                                 void** parameters, void**) {
+                                 unsigned block_x, unsigned block_y, unsigned, unsigned shared,
+                                 CUstream stream, void** parameters, void**) {
   ENTER();
   if (reinterpret_cast<const Kernel*>(function)->kind == Kernel::Kind::sum) {
     run_xor(*static_cast<const ec::bench::XorArgs*>(parameters[0]));
     return CUDA_SUCCESS;
   }
+  if (stream != nullptr && *reinterpret_cast<int*>(stream) != contexts_pushed.back())
+    return CUDA_ERROR_INVALID_HANDLE;
   Launch launch{reinterpret_cast<const Kernel*>(function), grid_x, grid_y, block_x, block_y, shared, {}};
+  launch.ordinal = contexts_pushed.back();
   std::memcpy(launch.parameter.data(), parameters[0], parameter_bytes(*launch.kernel));
   const CUresult verdict = check(launch);
   if (verdict == CUDA_ERROR_INVALID_VALUE) return verdict;
@@ -175,12 +192,17 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
 }
 EXPORTED CUresult cuStreamCreate(CUstream* stream, unsigned) {
   ENTER();
-  *stream = reinterpret_cast<CUstream>(new char);  // an address of its own
+  *stream = reinterpret_cast<CUstream>(new int(contexts_pushed.back()));
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuStreamDestroy_v2(CUstream stream) {
   ENTER();
-  delete reinterpret_cast<char*>(stream);
+  delete reinterpret_cast<int*>(stream);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
+  ENTER();
+  *context = reinterpret_cast<CUcontext>(&context_objects[*reinterpret_cast<int*>(stream)]);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuStreamQuery(CUstream) {
@@ -231,7 +253,7 @@ EXPORTED CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent 
 }
 EXPORTED CUresult cuMemAlloc_v2(CUdeviceptr* pointer, std::size_t bytes) {
   ENTER();
-  auto* p = allocate_device(bytes);
+  auto* p = allocate_device(bytes, contexts_pushed.back());
   *pointer = reinterpret_cast<CUdeviceptr>(p);
   return p == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
@@ -241,7 +263,7 @@ EXPORTED CUresult cuMemFree_v2(CUdeviceptr pointer) {
 }
 EXPORTED CUresult cuMemAllocAsync(CUdeviceptr* pointer, std::size_t bytes, CUstream) {
   ENTER();
-  auto* p = allocate_device(bytes);
+  auto* p = allocate_device(bytes, contexts_pushed.back());
   *pointer = reinterpret_cast<CUdeviceptr>(p);
   return p == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
@@ -290,6 +312,11 @@ EXPORTED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* at
         break;
       case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         *static_cast<std::size_t*>(values[i]) = block.bytes;
+        break;
+      case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *static_cast<int*>(values[i]) = !known            ? -2
+                                        : block.on_device ? block.ordinal
+                                                          : contexts_pushed.back();
         break;
       default:
         return CUDA_ERROR_INVALID_VALUE;

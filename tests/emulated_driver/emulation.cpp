@@ -100,13 +100,10 @@ Work work_of(const Launch& l) {
   return {a.blob, a.sources, a.targets, a.accumulate != 0};
 }
 
-/// Whether the device can reach all bytes of every chunk, as it can those of page-locked memory and its own.
-bool all_reachable(const Work& work, std::uint64_t bytes) {
-  for (unsigned i = 0; bytes != 0 && i < work.sources + work.targets; ++i) {
-    const std::uint8_t* chunk = work.chunk(i);
-    const Block block = block_of(chunk);
-    if (block.bytes == 0 || bytes > block.bytes - static_cast<std::size_t>(chunk - block.start)) return false;
-  }
+/// Whether the device can reach all bytes of every chunk.
+bool all_reachable(const Work& work, std::uint64_t bytes, int ordinal) {
+  for (unsigned i = 0; bytes != 0 && i < work.sources + work.targets; ++i)
+    if (!reachable(work.chunk(i), bytes, ordinal)) return false;
   return true;
 }
 
@@ -214,7 +211,7 @@ CUresult check(const Launch& l) {
   if (l.block_x * l.block_y > most_threads || l.grid_y > most_grid_y || l.shared_bytes > most_shared_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   if (l.kernel->kind == Kernel::Kind::generated) return check_generated(*l.kernel->program, l);
-  if (l.kernel->kind != Kernel::Kind::sum && !all_reachable(work_of(l), bytes_of(l)))
+  if (l.kernel->kind != Kernel::Kind::sum && !all_reachable(work_of(l), bytes_of(l), l.ordinal))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   switch (l.kernel->kind) {
     case Kernel::Kind::tile:

@@ -42,6 +42,7 @@ struct Launch {
   unsigned grid_x, grid_y, block_x, block_y;
   unsigned shared_bytes;
   alignas(8) std::array<std::uint8_t, 4096> parameter;
+  int ordinal = 0;  ///< of the device
 };
 
 /// Bytes of the one parameter of a kernel.

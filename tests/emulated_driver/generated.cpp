@@ -84,15 +84,13 @@ CUresult check_generated(const Program& p, const Launch& l) {
                   kernels::cuda::multipliers, sizeof kernels::cuda::multipliers) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   const Stripes stripes = stripes_of(p, l);
-  if (p.batch &&
-      block_of(reinterpret_cast<const void*>(word(l, 0))).bytes < 8 * stripes.count * (p.sources + p.targets))
+  if (p.batch && !reachable(reinterpret_cast<const void*>(word(l, 0)),
+                            8 * stripes.count * (p.sources + p.targets), l.ordinal))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (std::size_t i = 0; i < stripes.count * (p.sources + p.targets); ++i) {
     const auto* chunk = reinterpret_cast<const std::uint8_t*>(stripes.addresses[i]);
     if (stripes.addresses[i] % 16 != 0) return CUDA_ERROR_MISALIGNED_ADDRESS;
-    const Block block = block_of(chunk);
-    if (block.bytes == 0 || stripes.bytes > block.bytes - static_cast<std::size_t>(chunk - block.start))
-      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (!reachable(chunk, stripes.bytes, l.ordinal)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   return CUDA_SUCCESS;
 }

@@ -14,6 +14,7 @@ constexpr std::size_t page = 4096;
 struct DeviceBlock {
   std::uint8_t* view;
   std::size_t bytes;
+  int ordinal;
 };
 
 std::mutex mutex;
@@ -44,7 +45,7 @@ bool free_pinned(void* p) {
   return true;
 }
 
-std::uint8_t* allocate_device(std::size_t bytes) {
+std::uint8_t* allocate_device(std::size_t bytes, int ordinal) {
   const std::size_t length = whole_pages(bytes);
   const int file = memfd_create("emulated-device-memory", MFD_CLOEXEC);
   if (file < 0) return nullptr;
@@ -57,7 +58,7 @@ std::uint8_t* allocate_device(std::size_t bytes) {
   close(file);
   if (hidden == MAP_FAILED || seen == MAP_FAILED) return nullptr;
   std::lock_guard lock(mutex);
-  device[static_cast<std::uint8_t*>(hidden)] = {static_cast<std::uint8_t*>(seen), length};
+  device[static_cast<std::uint8_t*>(hidden)] = {static_cast<std::uint8_t*>(seen), length, ordinal};
   return static_cast<std::uint8_t*>(hidden);
 }
 
@@ -97,7 +98,7 @@ Block block_of(const void* p) {
   std::lock_guard lock(mutex);
   if (auto at = device.upper_bound(const_cast<std::uint8_t*>(bytes)); at != device.begin()) {
     --at;
-    if (bytes < at->first + at->second.bytes) return {at->first, at->second.bytes, true};
+    if (bytes < at->first + at->second.bytes) return {at->first, at->second.bytes, true, at->second.ordinal};
   }
   for (const auto* blocks : {&pinned, &registered}) {
     auto at = blocks->upper_bound(const_cast<std::uint8_t*>(bytes));
@@ -107,6 +108,12 @@ Block block_of(const void* p) {
     if (bytes < start + at->second) return {start, at->second, false};
   }
   return {nullptr, 0, false};
+}
+
+bool reachable(const void* p, std::size_t bytes, int ordinal) {
+  const Block block = block_of(p);
+  if (block.bytes == 0 || (block.on_device && block.ordinal != ordinal)) return false;
+  return bytes <= block.bytes - static_cast<std::size_t>(static_cast<const std::uint8_t*>(p) - block.start);
 }
 
 void free_everything() {

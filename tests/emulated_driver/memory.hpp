@@ -10,7 +10,7 @@ namespace ec::test::emulated {
 void* allocate_pinned(std::size_t bytes);
 bool free_pinned(void* p);
 /// Null when out of memory.
-std::uint8_t* allocate_device(std::size_t bytes);
+std::uint8_t* allocate_device(std::size_t bytes, int ordinal);
 bool free_device(std::uint8_t* p);
 /// The accessible address of device memory; any other pointer as it is.
 std::uint8_t* view(const void* p);
@@ -22,8 +22,11 @@ struct Block {
   const std::uint8_t* start;
   std::size_t bytes;
   bool on_device;
+  int ordinal = 0;  ///< of the device, for memory of one
 };
 Block block_of(const void* p);
+/// Whether a kernel on this device can touch all of it: page-locked memory, and the device's own.
+bool reachable(const void* p, std::size_t bytes, int ordinal);
 /// What a driver does with the memory of a context that goes.
 void free_everything();
 

@@ -77,14 +77,23 @@ TEST(SignatureCache, NeverHoldsMoreThanItsCapacity) {
   }
 }
 
-TEST(SignatureCache, EvictsTheLeastRecentlyUsedOfAShard) {
+TEST(SignatureCache, WhatIsFoundNowAndThenStays) {
+  const auto keys = keys_of_one_shard(40);
+  Cache cache(4 * 16);
+  for (unsigned i = 0; i < keys.size(); ++i) {
+    cache.insert(key(keys[i]), value(i));
+    ASSERT_NE(cache.find(key(keys[0])), nullptr) << "asked for between any two insertions; lost at " << i;
+  }
+}
+
+TEST(SignatureCache, GivesASecondChanceInTheOrderOfArrival) {
   const auto keys = keys_of_one_shard(6);
   Cache cache(3 * 16);
   for (unsigned i = 0; i < 3; ++i) cache.insert(key(keys[i]), value(i));
-  ASSERT_NE(cache.find(key(keys[0])), nullptr);  // Now the order is 1, 2, 0.
+  ASSERT_NE(cache.find(key(keys[0])), nullptr);  // The hand will pass 0 and stop at 1.
   cache.insert(key(keys[3]), value(3));
   EXPECT_EQ(cache.find(key(keys[1])), nullptr);
-  ASSERT_NE(cache.find(key(keys[2])), nullptr);  // 0, 3, 2
+  ASSERT_NE(cache.find(key(keys[2])), nullptr);  // It will pass 2 and stop at 0, then at 3.
   cache.insert(key(keys[4]), value(4));
   EXPECT_EQ(cache.find(key(keys[0])), nullptr);
   cache.insert(key(keys[5]), value(5));

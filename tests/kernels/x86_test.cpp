@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "gf/decode_plan.hpp"
+#include "gf/generator.hpp"
 #include "kernels/backends.hpp"
 #include "kernels/x86/backend.hpp"
 #include "kernels/x86/coefficients.hpp"
@@ -21,9 +23,19 @@ using kernels::Program;
 using kernels::Source;
 using kernels::Status;
 using kernels::Target;
+using kernels::x86::Core;
 using kernels::x86::Isa;
 using kernels::x86::Walk;
 using kernels::x86::X86;
+
+/// Makes the last row such that the sum of all rows is that of the first `summed` sources.
+void fold_rows(oracle::Rows& rows, unsigned summed) {
+  for (std::size_t c = 0; c < rows.front().size(); ++c) {
+    std::uint8_t sum = c < summed;
+    for (std::size_t r = 0; r + 1 < rows.size(); ++r) sum ^= rows[r][c];
+    rows.back()[c] = sum;
+  }
+}
 
 class Variant : public testing::TestWithParam<const char*> {
  protected:
@@ -72,36 +84,57 @@ TEST_P(Variant, WritesThroughAndPastTheCache) {
 /// Every way of walking the data, those included that this CPU's caches do not ask for.
 TEST_P(Variant, EveryWalkMakesTheSameBytes) {
   std::vector<Walk> walks{{}, {.stream = true}};
-  for (const unsigned ways : {8u, 12u})
+  for (const Core core : {Core{8, false}, Core{12, false}, Core{12, true}})
     for (const unsigned sources : {7u, 23u})
       for (const unsigned targets : {4u, 13u})
         for (const bool accumulate : {false, true})
-          walks.push_back(kernels::x86::large_walk(sources, targets, accumulate, ways));
+          walks.push_back(kernels::x86::large_walk(sources, targets, accumulate, core));
   walks.push_back({.tile_bytes = 256, .group_sources = 1, .ahead = 3, .stream = true});
   for (const auto& [sources, targets] : {std::pair{7u, 4u}, {23u, 4u}, {7u, 13u}, {23u, 13u}})
     for (const std::size_t bytes : {1u, 63u, 64u, 1024u, 5000u}) {
       Random random(sources * bytes);
-      auto rows = random_matrix(targets, sources, bytes);
-      rows[1].assign(sources, 1);
-      const kernels::x86::Form form = variant_->isa() == Isa::gfni512 || variant_->isa() == Isa::gfni256
-                                          ? kernels::x86::Form::affine
-                                          : kernels::x86::Form::shuffle;
-      const kernels::x86::Coefficients coefficients(to_matrix(rows), form);
-      const auto data = random.chunks(sources, bytes);
-      const auto expected = oracle::apply(rows, data);
-      std::vector<const std::uint8_t*> from;
-      for (const auto& chunk : data) from.push_back(chunk.data());
-      for (const Walk& walk : walks) {
-        std::vector<oracle::Bytes> made(targets, oracle::Bytes(bytes));
-        std::vector<std::uint8_t*> to;
-        for (unsigned r = 0; r < targets; ++r) to.push_back(made[coefficients.order[r]].data());
-        kernels::x86::call_kernel(variant_->isa(),
-                                  {from.data(), to.data(), sources, targets, bytes, coefficients.bytes.data(),
-                                   coefficients.first_is_xor, !walk.stream, walk});
-        ASSERT_EQ(made, expected) << sources << " to " << targets << ", " << bytes << " bytes, tiles of "
-                                  << walk.tile_bytes << " by " << walk.group_sources;
+      for (const bool fold : {false, true}) {
+        auto rows = random_matrix(targets, sources, bytes);
+        if (fold)
+          fold_rows(rows, sources - targets % 3);
+        else
+          rows[1].assign(sources, 1);
+        const kernels::x86::Form form = variant_->isa() == Isa::gfni512 || variant_->isa() == Isa::gfni256
+                                            ? kernels::x86::Form::affine
+                                            : kernels::x86::Form::shuffle;
+        const kernels::x86::Coefficients coefficients(to_matrix(rows), form);
+        const auto data = random.chunks(sources, bytes);
+        const auto expected = oracle::apply(rows, data);
+        std::vector<const std::uint8_t*> from;
+        for (const auto& chunk : data) from.push_back(chunk.data());
+        for (const Walk& walk : walks) {
+          std::vector<oracle::Bytes> made(targets, oracle::Bytes(bytes));
+          std::vector<std::uint8_t*> to;
+          for (auto& chunk : made) to.push_back(chunk.data());
+          std::swap(to[0], to[coefficients.first]);
+          kernels::x86::call_kernel(
+              variant_->isa(), {from.data(), to.data(), sources, targets, bytes, coefficients.bytes.data(),
+                                coefficients.first_is_xor, coefficients.folded, !walk.stream, walk});
+          ASSERT_EQ(made, expected) << sources << " to " << targets << ", " << bytes << " bytes, tiles of "
+                                    << walk.tile_bytes << " by " << walk.group_sources << ", folded " << fold;
+        }
       }
     }
+}
+
+TEST_P(Variant, RowsWhoseSumIsASumOfSources) {
+  const std::size_t streamed = kernels::x86::stream_threshold() / 10 + 77;
+  for (const unsigned rows : {2u, 3u, 4u, 6u, 7u})
+    for (const unsigned sources : {rows, 9u, 20u})
+      for (const unsigned summed : {1u, 2u, sources - 1, sources})
+        for (const std::size_t bytes : {std::size_t{5}, std::size_t{64}, std::size_t{1111}, streamed})
+          for (const auto verb : {Verb::transform, Verb::accumulate}) {
+            // The oracle takes its time with megabytes.
+            if (bytes == streamed && (rows != 4 || sources != 9)) continue;
+            auto matrix = random_matrix(rows, sources, rows * sources);
+            fold_rows(matrix, summed);
+            check({matrix, bytes, verb, {3}, {}, 5});
+          }
 }
 
 TEST_P(Variant, WideCodesPastTheCache) {
@@ -178,16 +211,21 @@ TEST(X86Walk, FitsTheWaysOfTheFirstLevelCache) {
   using kernels::x86::large_walk;
   for (unsigned k = 1; k <= 255; ++k)
     for (const unsigned m : {1u, 4u, 7u, 32u})
-      for (const unsigned ways : {4u, 8u, 12u, 16u}) {
-        const Walk walk = large_walk(k, m, false, ways);
+      for (const Core core :
+           {Core{4, false}, Core{8, true}, Core{12, false}, Core{12, true}, Core{16, false}}) {
+        const bool few_ways = core.first_level_ways < 12;
+        const Walk walk = large_walk(k, m, false, core);
         EXPECT_TRUE(walk.stream);
-        EXPECT_FALSE(large_walk(k, m, true, ways).stream);
+        EXPECT_FALSE(large_walk(k, m, true, core).stream);
         if (walk.tile_bytes == 0) {
-          EXPECT_TRUE(k <= 14 && m <= 6 && ways < 12) << k << "+" << m << ", " << ways;
+          EXPECT_TRUE(m <= 6 && k <= (few_ways ? 14u : 3u)) << k << "+" << m << ", " << core.first_level_ways;
           continue;
         }
         EXPECT_GE(walk.group_sources, 1u);
-        EXPECT_LE(walk.group_sources, ways < 12 ? 6u : 10u);
+        EXPECT_LE(walk.group_sources, few_ways ? 6u : core.intel && m <= 6 ? 10u : 5u);
+        if (few_ways || (core.intel && m <= 6)) continue;
+        EXPECT_LE(walk.group_sources + walk.ahead, 12u) << k << "+" << m;
+        EXPECT_LT(k > 1 ? walk.group_sources : 0, k) << "two groups at least";
       }
 }
 
@@ -203,9 +241,23 @@ TEST(X86Coefficients, PutARowOfOnesFirst) {
     for (unsigned c = 0; c < 2; ++c) matrix(r, c) = r == 2 ? 1 : static_cast<std::uint8_t>(2 + r);
   const kernels::x86::Coefficients ones(matrix, kernels::x86::Form::affine);
   EXPECT_TRUE(ones.first_is_xor);
-  EXPECT_EQ(ones.order.front(), 2);
+  EXPECT_EQ(ones.first, 2u);
   matrix(2, 1) = 0;
   EXPECT_FALSE(kernels::x86::Coefficients(matrix, kernels::x86::Form::affine).first_is_xor);
+}
+
+TEST(X86Coefficients, FoldWhereAllLostChunksAreDataAndOneSourceIsTheirSum) {
+  const auto folded = [](gf::ChunkSet available) {
+    const auto coding = gf::coding_matrix(gf::Technique::reed_sol_van, 8, 4);
+    const auto all = gf::ChunkSet::first(8);
+    const auto plan = gf::make_decode_plan(coding, {available, all});
+    return kernels::x86::Coefficients(plan->matrix, kernels::x86::Form::affine).folded;
+  };
+  const auto all = gf::ChunkSet::first(12);
+  EXPECT_EQ(folded(all - gf::ChunkSet{0, 3, 7}), 6u) << "five data chunks and the first coding chunk";
+  EXPECT_EQ(folded(all - gf::ChunkSet{0, 1, 2, 3}), 5u);
+  EXPECT_EQ(folded(all - gf::ChunkSet{0, 3, 8}), 0u) << "the sum is lost";
+  EXPECT_EQ(folded(all - gf::ChunkSet{2}), 0u) << "a row of ones needs no folding";
 }
 
 }  // namespace

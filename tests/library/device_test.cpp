@@ -132,7 +132,7 @@ TEST(OnAStream, PageableChunksAreRefused) {
 
 /// Ends the process: 0 if device memory is refused for want of device 63, with the text on stderr.
 [[noreturn]] void encode_without_device() {
-  setenv("EC_CUDA_DEVICE", "63", 1);
+  setenv("EC_CUDA_DEVICES", "63", 1);
   std::byte memory[3][64]{};
   const std::vector<Source> data{{memory[0], 64, Residence::device}, {memory[1], 64}};
   const std::vector<Target> coding{{memory[2], 64}};

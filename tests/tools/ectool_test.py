@@ -41,8 +41,8 @@ class Ectool:
 def check_bad_input(ectool):
     number = "must be a whole number from"
     wrong = [
-        ([], "a command is missing: calibrate or explain; see --help"),
-        (["frob"], "unknown command frob: calibrate or explain"),
+        ([], "a command is missing: calibrate, explain, replay or stats; see --help"),
+        (["frob"], "unknown command frob: calibrate, explain, replay or stats"),
         (["--frob"], "unrecognised option '--frob'"),
         (["calibrate", "k=8"], "calibrate takes no k=8"),
         (["calibrate", "--show", "--output", "x"], "--show measures nothing, so there is nothing for --output"),
@@ -150,6 +150,84 @@ def check_calibrate(ectool, directory, there):
           elsewhere)
 
 
+def gf_multiply(a, b):
+    product = 0
+    while b:
+        product ^= a if b & 1 else 0
+        a = a << 1 ^ (0x11d if a & 0x80 else 0)
+        b >>= 1
+    return product
+
+
+def reproducer(residence, accumulate=False):
+    """A block of a 2x3 job that a back end got wrong in one bit."""
+    matrix, length = [[1, 1, 1], [1, 2, 0xa7]], 100
+    sources = [bytes((i * 7 + c * 31) % 256 for i in range(length)) for c in range(3)]
+    before = [bytes((i * 5 + r) % 256 if accumulate else 0 for i in range(length)) for r in range(2)]
+    targets = []
+    for r, row in enumerate(matrix):
+        right = bytearray(before[r])
+        for cell, source in zip(row, sources):
+            for i, byte in enumerate(source):
+                right[i] ^= gf_multiply(cell, byte)
+        got = bytearray(right)
+        got[17] ^= r
+        targets.append({"residence": residence, "misalignment": 3, "got": got.hex(), "expected": right.hex()})
+        if accumulate:
+            targets[-1]["before"] = before[r].hex()
+    return {"format": 1, "backend": "x86", "judge": "isal", "date": "2026-11-21T00:00:00Z", "cpu": "Some CPU",
+            "verb": "accumulate" if accumulate else "transform", "matrix": [bytes(row).hex() for row in matrix],
+            "chunk_bytes": 5000, "stripes": 1, "block": {"offset": 4900, "bytes": length},
+            "sources": [{"residence": residence, "misalignment": 4095, "bytes": s.hex()} for s in sources],
+            "targets": targets}
+
+
+def check_replay(ectool, directory, there):
+    path = os.path.join(directory, "mismatch.json")
+
+    def replay(content):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content if isinstance(content, str) else json.dumps(content))
+        status, out, err = ectool("replay", path)
+        return status, dict(line.split(None, 1) for line in out.splitlines()), err
+
+    for residence in ("pageable", "pinned", "device"):
+        for accumulate in (False, True):
+            status, said, err = replay(reproducer(residence, accumulate))
+            check((status, err) == (0, ""), f"{residence}: {status} {said} {err}")
+            check(said["recorded"].startswith("x86: block WRONG: byte 17 of target 1 is 0x"), said["recorded"])
+            check(said["recorded"].endswith("; isal: block right"), said["recorded"])
+            for backend in ("isal", "reference"):
+                check(said[backend] == "block right, call right", f"{backend} {said[backend]}")
+            if there:
+                check(said["cuda"] == "block right, call right", said["cuda"])
+            elif "cuda" in said:
+                check(said["cuda"].startswith("no GPU ("), said["cuda"])
+
+    wrong = reproducer("pageable")
+    wrong["targets"][0]["expected"] = "00" + wrong["targets"][0]["expected"][2:]
+    status, said, _ = replay(wrong)
+    check(status == 1 and "isal: block WRONG: byte 0 of target 0 is 0x00" in said["recorded"], f"{status} {said}")
+
+    large = reproducer("pageable")
+    large["chunk_bytes"], large["block"]["offset"] = 1 << 32, (1 << 32) - 100
+    status, said, err = replay(large)
+    check(status == 0 and said["reference"] == "block right", f"{status} {said} {err}")
+
+    for content, why in (("", "it is not JSON"), ("[" * 100000, "it is not JSON"), ("[]", "it must be an object"),
+                         (" " * (4 << 20) + " ", "it is larger than 4194304 bytes"), ("{}", "format is missing"),
+                         ({**large, "chunk_bytes": 1 << 40},
+                          "chunk_bytes must be a whole number from 1 to 4294967296")):
+        status, said, err = replay(content)
+        check((status, said, err) == (2, {}, f"ectool: replay: {path}: {why}\n"), f"{why}: {status} {err}")
+    for arguments, why in (([], "replay takes one file, a reproducer"), (["a", "b"], "replay takes one file, a reproducer"),
+                           ([directory], f"replay: {directory}: it is not a regular file"),
+                           (["/none"], "replay: /none: it cannot be read: No such file or directory"),
+                           (["a", "--show"], "--show and --output go with calibrate only")):
+        status, out, err = ectool("replay", *arguments)
+        check((status, out, err) == (2, "", f"ectool: {why}\n"), f"{arguments}: {status} {err}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("ectool")
@@ -167,6 +245,7 @@ def main():
         if there is not None:
             check_explain(ectool, there)
             check_calibrate(ectool, directory, there)
+            check_replay(ectool, directory, there)
         # Without the device, which is measured above and takes its time where it is emulated.
         unwritable = Ectool(options.ectool, None, directory)
         status, _, err = unwritable("calibrate", "--output", directory)

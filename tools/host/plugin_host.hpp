@@ -11,8 +11,8 @@ namespace ec::host {
 
 /// What make() answers: an object, or why there is none.
 struct MadeCode {
-  std::shared_ptr<ceph::ErasureCodeInterface> code;  ///< null on failure
-  int error = 0;                                     ///< 0 or -errno
+  std::shared_ptr<::ceph::ErasureCodeInterface> code;  ///< null on failure
+  int error = 0;                                       ///< 0 or -errno
 
   explicit operator bool() const { return code != nullptr; }
 };
@@ -40,7 +40,7 @@ class PluginHost {
   /// Loads the plugin and has it make an object for `profile`, into which the plugin writes its defaults.
   /// error is that of load(), what the plugin's factory returned, or -EINVAL if the object's profile differs
   /// from `profile` afterwards.
-  MadeCode make(const std::string& name, const std::string& directory, ceph::ErasureCodeProfile& profile,
+  MadeCode make(const std::string& name, const std::string& directory, ::ceph::ErasureCodeProfile& profile,
                 std::ostream* why);
 
   /// The version string that plugins must return, e.g. "16.2.15".

@@ -64,12 +64,6 @@ void make_directory(const std::string& path) {
   ::mkdir(path.c_str(), 0700);
 }
 
-/// Lengths, key and a digest of them and the body. Its size depends on nothing but the key's.
-std::string header(std::string_view key, std::string_view body) {
-  std::string text = fmt::format("{}{:08} {:012}\n{}\n", magic, key.size(), body.size(), key);
-  return text + digest(text + std::string(body)) + '\n';
-}
-
 std::size_t header_size(std::string_view key) {
   return magic.size() + 8 + 1 + 12 + 1 + key.size() + 1 + digest_size + 1;
 }
@@ -93,14 +87,6 @@ bool write_all(int fd, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return true;
-}
-
-/// The body that `file` has for `key`, empty if what precedes it is not exactly the header of the two.
-std::vector<char> body_of(std::string_view file, std::string_view key) {
-  if (file.size() <= header_size(key)) return {};
-  const std::string_view body = file.substr(header_size(key));
-  if (!file.starts_with(header(key, body))) return {};
-  return {body.begin(), body.end()};
 }
 
 struct File {
@@ -140,6 +126,19 @@ std::vector<File> programs_in(int directory) {
 
 }  // namespace
 
+// The size of it depends on nothing but the key's.
+std::string program_header(std::string_view key, std::string_view body) {
+  std::string text = fmt::format("{}{:08} {:012}\n{}\n", magic, key.size(), body.size(), key);
+  return text + digest(text + std::string(body)) + '\n';
+}
+
+std::vector<char> program_body(std::string_view file, std::string_view key) {
+  if (file.size() <= header_size(key)) return {};
+  const std::string_view body = file.substr(header_size(key));
+  if (!file.starts_with(program_header(key, body))) return {};
+  return {body.begin(), body.end()};
+}
+
 std::string default_cache_directory() {
   if (const char* cache = ::secure_getenv("XDG_CACHE_HOME"); cache != nullptr && cache[0] == '/')
     return std::string(cache) + "/ec_cuda";
@@ -163,14 +162,14 @@ std::vector<char> ProgramFiles::read(std::string_view key) const {
   if (s.st_size <= 0 || static_cast<std::uint64_t>(s.st_size) > limits_.file_bytes) return {};
   std::string bytes(static_cast<std::size_t>(s.st_size), '\0');
   if (!read_all(file.get(), bytes.data(), bytes.size())) return {};
-  std::vector<char> body = body_of(bytes, key);
+  std::vector<char> body = program_body(bytes, key);
   if (!body.empty()) ::futimens(file.get(), nullptr);  // used now; where that fails, age counts from writing
   return body;
 }
 
 bool ProgramFiles::write(std::string_view key, const std::vector<char>& cubin) const {
   const std::string_view body(cubin.data(), cubin.size());
-  const std::string head = header(key, body);
+  const std::string head = program_header(key, body);
   if (directory_.empty() || head.size() + body.size() > limits_.file_bytes) return false;
   make_directory(directory_);
   const Descriptor directory(open_directory(directory_));

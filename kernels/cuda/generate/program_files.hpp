@@ -14,6 +14,13 @@ namespace ec::kernels::cuda {
 /// caller.
 std::string default_cache_directory();
 
+/// What precedes `body` in the file of `key`: magic, lengths, key and a digest of all that and the body.
+std::string program_header(std::string_view key, std::string_view body);
+
+/// The body that `file` holds for `key`; empty unless all before it is exactly program_header of the two. Any
+/// bytes are safe to give.
+std::vector<char> program_body(std::string_view file, std::string_view key);
+
 /// The directory is made (mode 0700, with at most one parent) by the first write. It is used only if it is a
 /// directory, not a link, that belongs to the effective user and that nobody else can write to: what is in it
 /// is code that will run on the device, and the checksum is there against accidents, not against an attacker.

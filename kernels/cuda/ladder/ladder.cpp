@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/bit_launch.hpp"
 #include "kernels/cuda/device_job.hpp"
+#include "kernels/cuda/devices.hpp"
 #include "kernels/cuda/tile_args.hpp"
 
 namespace ec::kernels::cuda::ladder {
@@ -50,11 +51,11 @@ class RungBackend final : public Backend {
   Status run(const Job& job, Verb verb) noexcept try {
     if (!supports(job)) return Status::unsupported;
     if (job.bytes == 0 || job.targets.empty()) return Status::ok;
-    const auto device = DeviceSlot::instance().acquire();
+    const auto device = Devices::instance().acquire();
     if (!device) return host_addressable(job) ? Status::busy : Status::fault;
     const auto outcome = run_job(device, job, verb, KernelKind::tile, &launcher_);
     if (outcome.status == Status::fault || outcome.status == Status::hung)
-      DeviceSlot::instance().latch(device, outcome.reason);
+      Devices::instance().latch(device, outcome.reason);
     return outcome.status;
   } catch (const std::bad_alloc&) {
     return Status::busy;

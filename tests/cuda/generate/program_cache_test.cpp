@@ -252,6 +252,19 @@ TEST_F(ProgramCacheTest, ADirectoryThatOthersCanWriteToIsNotUsed) {
   }
 }
 
+TEST_F(ProgramCacheTest, AFileOfAnotherUserOrThatOthersCanWriteToIsNotRead) {
+  ASSERT_TRUE(disk().insert(key(4), cubin('x')));
+  for (const fs::perms others : {fs::perms::group_write, fs::perms::others_write}) {
+    fs::permissions(file(4), fs::perms::owner_read | fs::perms::owner_write | others);
+    EXPECT_EQ(disk().find(key(4)), nullptr);
+  }
+  fs::permissions(file(4), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_NE(disk().find(key(4)), nullptr);
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  ASSERT_EQ(::chown(file(4).c_str(), 1, 1), 0);
+  EXPECT_EQ(disk().find(key(4)), nullptr);
+}
+
 TEST_F(ProgramCacheTest, ALinkInThePlaceOfTheDirectoryOrOfAFileIsNotFollowed) {
   fs::create_directories(root_ / "elsewhere");
   fs::create_directories(directory_.parent_path());

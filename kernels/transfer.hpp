@@ -1,0 +1,27 @@
+// Bytes of any residence brought to the host, and back: for whoever looks at results, not for coding.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/backend.hpp"
+
+namespace ec::kernels {
+
+/// Two pieces of memory of equal length; owns neither. `here` is ordinary host memory.
+struct Transfer {
+  std::uint8_t* there = nullptr;
+  Residence residence = Residence::pageable;
+  std::uint8_t* here = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Copies every `there` to its `here`, or back; done when it returns, within the device's deadline. Thread
+/// safe. ok: done; always so where nothing lies on the device. busy: the device has no room now; nothing was
+/// written. fault: there is no device, or it failed and is latched off: what was to be written holds
+/// anything. hung: like fault, but a write to device memory may still come.
+Status fetch(std::span<const Transfer> pieces) noexcept;
+Status store(std::span<const Transfer> pieces) noexcept;
+
+}  // namespace ec::kernels

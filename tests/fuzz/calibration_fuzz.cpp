@@ -1,0 +1,59 @@
+// Texts of calibration files: refused with a reason, or costs that every prediction can be made of.
+#include "plugin/codec/calibration.hpp"
+
+#include <string>
+
+#include "plugin/codec/cost_model.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+namespace ec::fuzz {
+namespace {
+
+const codec::Machine machine{"c", {"g"}};
+
+bool sane(double value, double lowest, double highest) { return value >= lowest && value <= highest; }
+
+void check_rates(const codec::Rates& r) {
+  for (const double cost :
+       {r.call_us, r.stripe_us, r.read_us_per_mb, r.written_us_per_mb, r.product_us_per_mb})
+    expect(sane(cost, 0, 1e9), "a cost of {} is refused", cost);
+}
+
+void check_taken(const codec::Calibration& c) {
+  expect(c.cpu == machine.cpu, "the CPU {} is another", c.cpu);
+  expect(c.gpu.empty() || c.gpu == machine.gpus[0], "the GPU {} is another", c.gpu);
+  std::uint64_t below = 0;
+  for (const codec::CpuClass& each : c.costs.cpu) {
+    expect(each.up_to_bytes > below, "classes that rise");
+    below = each.up_to_bytes;
+    check_rates(each.rates);
+  }
+  if (c.costs.pageable) check_rates(*c.costs.pageable);
+  check_rates(c.costs.pinned);
+  check_rates(c.costs.device);
+  expect(sane(c.costs.parallel_calls, 1, 1024), "{} parallel calls are refused", c.costs.parallel_calls);
+
+  const codec::Work work{255, 254, std::uint64_t{1} << 31, 1024, true};
+  expect(sane(codec::cpu_us(c.costs, work), 0, 1e30), "a prediction");
+  for (const auto residence :
+       {kernels::Residence::pageable, kernels::Residence::pinned, kernels::Residence::device})
+    expect(sane(codec::device_us(c.costs, work, residence, 1000).value_or(0), 0, 1e30), "a prediction");
+
+  std::string why;
+  const auto again = codec::parse_calibration(codec::to_json(c), machine, &why);
+  expect(again && again->costs == c.costs && again->gpu == c.gpu, "what is written is read: {}", why);
+}
+
+}  // namespace
+}  // namespace ec::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ec::fuzz;
+  std::string why;
+  const auto parsed =
+      ec::codec::parse_calibration({reinterpret_cast<const char*>(data), size}, machine, &why);
+  expect(parsed.has_value() == why.empty(), "a reason or a calibration");
+  expect(why.find('\n') == std::string::npos, "a reason of one line");
+  if (parsed) check_taken(*parsed);
+  return 0;
+}

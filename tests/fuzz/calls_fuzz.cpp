@@ -1,0 +1,261 @@
+// Ceph's calls on one stripe: any want sets and any chunks, shards that do not exist and chunks of unequal
+// length among them. What can be answered is right, what cannot is refused with the error that says why.
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plugin/ceph/erasure_code.hpp"
+#include "tests/fuzz/pieces.hpp"
+#include "tests/support/oracle.hpp"
+
+namespace ec::fuzz {
+namespace {
+
+namespace oracle = test::oracle;
+using ::ceph::bufferlist;
+using Chunks = std::map<int, bufferlist>;
+
+struct Code {
+  Code(std::string_view technique, unsigned data, unsigned coding, const std::string& mapping)
+      : k(data), m(coding), rows(oracle::coding_matrix(technique, data, coding)) {
+    ::ceph::ErasureCodeProfile profile{{"technique", std::string(technique)},
+                                       {"k", std::to_string(k)},
+                                       {"m", std::to_string(m)},
+                                       {"mapping", mapping}};
+    if (ours.init(profile, nullptr) != 0) std::abort();
+    for (const bool want_data : {true, false})
+      for (unsigned shard = 0; shard < k + m; ++shard)
+        if ((mapping.empty() ? shard < k : mapping[shard] == 'D') == want_data)
+          shards.push_back(static_cast<int>(shard));
+  }
+
+  unsigned k, m;
+  oracle::Rows rows;
+  std::vector<int> shards;  ///< of each chunk, data first
+  mutable ceph::ErasureCode ours;
+};
+
+const Code& draw_code(Input& input) {
+  static const std::vector<std::unique_ptr<const Code>> codes = [] {
+    std::vector<std::unique_ptr<const Code>> list;
+    const auto add = [&](const char* technique, unsigned k, unsigned m, const char* mapping = "") {
+      list.push_back(std::make_unique<const Code>(technique, k, m, mapping));
+    };
+    add("reed_sol_van", 4, 2);
+    add("cauchy", 3, 3);
+    add("cauchy", 2, 1);
+    add("reed_sol_van", 8, 3);
+    add("cauchy", 5, 4, "_DD_D_DD_");
+    add("reed_sol_van", 2, 2, "__DD");
+    add("cauchy", 10, 4);
+    return list;
+  }();
+  return *codes[input.ConsumeIntegralInRange<std::size_t>(0, codes.size() - 1)];
+}
+
+/// A stripe as it must be: bytes of every shard.
+std::map<int, std::string> stripe(const Code& code, const std::string& object) {
+  const std::size_t bytes = ((object.size() + code.k - 1) / code.k + 31) / 32 * 32;
+  std::vector<oracle::Bytes> data;
+  for (unsigned c = 0; c < code.k; ++c) {
+    oracle::Bytes chunk(bytes);
+    for (std::size_t i = 0; i < bytes && c * bytes + i < object.size(); ++i)
+      chunk[i] = static_cast<std::uint8_t>(object[c * bytes + i]);
+    data.push_back(std::move(chunk));
+  }
+  std::map<int, std::string> all;
+  auto coding = oracle::apply(code.rows, data);
+  for (unsigned c = 0; c < code.k + code.m; ++c) {
+    const auto& chunk = c < code.k ? data[c] : coding[c - code.k];
+    all[code.shards[c]] = std::string(chunk.begin(), chunk.end());
+  }
+  return all;
+}
+
+/// Mostly shards that exist.
+std::set<int> draw_shards(Input& input, const Code& code) {
+  std::set<int> shards;
+  for (const unsigned c : chunk_set(input, code.k + code.m)) shards.insert(static_cast<int>(c));
+  if (input.ConsumeIntegralInRange(0, 15) == 0) shards.insert(input.ConsumeIntegralInRange(-2, 300));
+  return shards;
+}
+
+bool all_exist(const std::set<int>& shards, const Code& code) {
+  return shards.empty() || (*shards.begin() >= 0 && *shards.rbegin() < static_cast<int>(code.k + code.m));
+}
+
+bool within(const std::set<int>& part, const std::set<int>& whole) {
+  return std::ranges::includes(whole, part);
+}
+
+struct Case {
+  const Code& code;
+  std::string object;
+  std::map<int, std::string> right;
+};
+
+void check_encode(Input& input, const Case& c) {
+  const auto want = draw_shards(input, c.code);
+  Chunks encoded;
+  const int answer = c.code.ours.encode(want, in_pieces(input, c.object), &encoded);
+  expect(answer == 0, "0 from encode, not {}", answer);
+  for (const auto& [shard, list] : encoded) expect(want.contains(shard), "shard {} was not wanted", shard);
+  for (const int shard : want)
+    if (const auto right = c.right.find(shard); right != c.right.end())
+      expect(encoded.contains(shard) && flat(encoded.at(shard)) == right->second, "encoded shard {}", shard);
+}
+
+/// The chunks of the stripe that are in `there`, in pieces; one may be of another length.
+Chunks survivors(Input& input, const Case& c, const std::set<int>& there, bool* equal) {
+  Chunks chunks;
+  *equal = true;
+  const int odd = input.ConsumeIntegralInRange(0, 15) == 0 && there.size() > 1
+                      ? *std::next(there.begin(),
+                                   input.ConsumeIntegralInRange<int>(0, static_cast<int>(there.size()) - 1))
+                      : -100;
+  for (const int shard : there) {
+    const auto right = c.right.find(shard);
+    std::string text =
+        right == c.right.end() ? std::string(c.right.begin()->second.size(), 'x') : right->second;
+    if (shard == odd) {
+      text += 'x';
+      *equal = false;
+    }
+    chunks[shard] = in_pieces(input, text);
+  }
+  return chunks;
+}
+
+void check_decode(Input& input, const Case& c) {
+  const auto want = draw_shards(input, c.code);
+  const auto there = draw_shards(input, c.code);
+  bool equal = false;
+  const Chunks chunks = survivors(input, c, there, &equal);
+  const bool direct = within(want, there);
+  Chunks decoded;
+  const int answer = c.code.ours.decode(want, chunks, &decoded, 0);
+  if (!all_exist(want, c.code)) return expect(answer == -EINVAL, "-EINVAL for a shard, not {}", answer);
+  if (direct) {
+    expect(answer == 0, "0 where all are there, not {}", answer);
+  } else if (there.empty()) {
+    return expect(answer == -EIO, "-EIO for nothing, not {}", answer);
+  } else if (!all_exist(there, c.code) || !equal) {
+    return expect(answer == -EINVAL, "-EINVAL for chunks that cannot be, not {}", answer);
+  } else if (there.size() < c.code.k) {
+    return expect(answer == -EIO, "-EIO for too few, not {}", answer);
+  } else {
+    expect(answer == 0, "0 from decode, not {}", answer);
+  }
+  for (const int shard : want)
+    expect(
+        decoded.contains(shard) &&
+            flat(decoded.at(shard)) == (there.contains(shard) ? flat(chunks.at(shard)) : c.right.at(shard)),
+        "decoded shard {}", shard);
+}
+
+void check_decode_chunks(Input& input, const Case& c) {
+  const auto there = draw_shards(input, c.code);
+  if (!all_exist(there, c.code)) return;
+  bool equal = false;
+  const Chunks chunks = survivors(input, c, there, &equal);
+  Chunks all;
+  for (const auto& [shard, text] : c.right)
+    all[shard] = in_pieces(input, there.contains(shard) ? text : std::string(text.size(), '?'));
+  const int answer = c.code.ours.decode_chunks({}, chunks, &all);
+  if (!equal || (there.size() < c.code.k))
+    return expect(answer < 0 || there.size() == c.right.size(), "an error");
+  expect(answer == 0, "0 from decode_chunks, not {}", answer);
+  for (const auto& [shard, text] : c.right) expect(flat(all.at(shard)) == text, "shard {}", shard);
+}
+
+void check_concat(Input& input, const Case& c) {
+  const auto there = draw_shards(input, c.code);
+  if (!all_exist(there, c.code)) return;
+  bool equal = false;
+  const Chunks chunks = survivors(input, c, there, &equal);
+  bufferlist out;
+  const int answer = c.code.ours.decode_concat(chunks, &out);
+  bool direct = true;
+  for (unsigned d = 0; d < c.code.k; ++d) direct = direct && there.contains(c.code.shards[d]);
+  if (!equal) return;
+  if (!direct && there.size() < c.code.k) return expect(answer == -EIO, "-EIO for too few, not {}", answer);
+  expect(answer == 0, "0 from decode_concat, not {}", answer);
+  std::string object;
+  for (unsigned d = 0; d < c.code.k; ++d) object += c.right.at(c.code.shards[d]);
+  expect(flat(out) == object, "the object, padded");
+}
+
+void check_encode_chunks(Input& input, const Case& c) {
+  Chunks all;
+  bool right = true;
+  const auto there = input.ConsumeIntegralInRange(0, 7) == 0 ? draw_shards(input, c.code) : std::set<int>();
+  for (unsigned chunk = 0; chunk < c.code.k + c.code.m; ++chunk) {
+    const int shard = c.code.shards[chunk];
+    if (!there.empty() && !there.contains(shard)) {
+      right = false;
+      continue;
+    }
+    const auto& text = c.right.at(shard);
+    all[shard] = in_pieces(input, chunk < c.code.k ? text : std::string(text.size(), '?'));
+  }
+  const int answer = c.code.ours.encode_chunks({}, &all);
+  expect(answer == (right ? 0 : -EINVAL), "{} from encode_chunks", answer);
+  if (right)
+    for (const auto& [shard, text] : c.right) expect(flat(all.at(shard)) == text, "shard {}", shard);
+}
+
+void check_minimum(Input& input, const Case& c) {
+  const auto want = draw_shards(input, c.code);
+  const auto there = draw_shards(input, c.code);
+  std::map<int, std::vector<std::pair<int, int>>> minimum;
+  std::set<int> cheapest;
+  std::map<int, int> costs;
+  for (const int shard : there) costs[shard] = input.ConsumeIntegral<std::int16_t>();
+  const int first = c.code.ours.minimum_to_decode(want, there, &minimum);
+  const int second = c.code.ours.minimum_to_decode_with_cost(want, costs, &cheapest);
+  expect(first == second, "{} and {} alike", first, second);
+  if (!all_exist(want, c.code) || !all_exist(there, c.code)) return expect(first == -EINVAL, "-EINVAL");
+  const bool direct = within(want, there);
+  expect(first == (direct || there.size() >= c.code.k ? 0 : -EIO), "{} for what to read", first);
+  if (first != 0) return;
+  std::set<int> read;
+  for (const auto& [shard, parts] : minimum) read.insert(shard);
+  expect(within(read, there) && within(cheapest, there), "shards that are there");
+  expect(direct ? read == want : read.size() == c.code.k, "no more than needed");
+}
+
+}  // namespace
+}  // namespace ec::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ec::fuzz;
+  Input input(data, size);
+  const Code& code = draw_code(input);
+  const auto verb = input.ConsumeIntegralInRange(0, 5);
+  const auto bytes = input.ConsumeIntegralInRange<std::size_t>(0, input.ConsumeBool() ? 300 : 2000);
+  Case c{code, content(bytes, input.ConsumeIntegral<std::uint8_t>()), {}};
+  if (verb != 0) c.right = stripe(code, c.object);
+  switch (verb) {
+    case 0:
+      check_minimum(input, c);
+      break;
+    case 1:
+      check_encode(input, c);
+      break;
+    case 2:
+      check_decode(input, c);
+      break;
+    case 3:
+      check_decode_chunks(input, c);
+      break;
+    case 4:
+      check_concat(input, c);
+      break;
+    default:
+      check_encode_chunks(input, c);
+  }
+  return 0;
+}

@@ -1,0 +1,469 @@
+// All that an operator, a program or a host can get wrong: each with the code and the exact sentence it gets.
+// Keys, variables and calls without a row here fail the test. The calls of libeccoder are in
+// tests/library/bad_input_test.cpp, further damage to calibration files in tests/codec/calibration_test.cpp.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include "plugin/ceph/profile.hpp"
+#include "plugin/codec/settings.hpp"
+#include "tools/host/plugin_host.hpp"
+
+namespace ec::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::ceph::bufferlist;
+using Profile = ::ceph::ErasureCodeProfile;
+using Chunks = std::map<int, bufferlist>;
+
+// --- Keys of the profile.
+
+struct ProfileRow {
+  const char* key;  ///< "" for a key that nobody knows
+  Profile profile;
+  int error;
+  const char* text;
+};
+
+const ProfileRow profile_rows[] = {
+    {"k", {{"k", "8x"}}, EINVAL, "k=8x must be a whole number, at least 2, with k+m at most 255"},
+    {"k", {{"k", "-4"}}, EINVAL, "k=-4 must be a whole number, at least 2, with k+m at most 255"},
+    {"k",
+     {{"k", "4294967296"}},
+     EINVAL,
+     "k=4294967296 must be a whole number, at least 2, with k+m at most 255"},
+    {"k", {{"k", "1"}}, EINVAL, "k=1 must be at least 2"},
+    {"k", {{"k", "4294967295"}}, EINVAL, "k=4294967295 and m=3: k+m must be at most 255"},
+    {"m", {{"m", " 2"}}, EINVAL, "m= 2 must be a whole number, at least 1, with k+m at most 255"},
+    {"m", {{"m", "0"}}, EINVAL, "m=0 must be at least 1"},
+    {"m", {{"k", "254"}, {"m", "2"}}, EINVAL, "k=254 and m=2: k+m must be at most 255"},
+    {"technique",
+     {{"technique", "liberation"}},
+     ENOENT,
+     "technique=liberation must be one of reed_sol_van, cauchy"},
+    {"technique",
+     {{"k", "22"}, {"m", "4"}},
+     EINVAL,
+     "k=22 and m=4: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed are "
+     "m <= 3, "
+     "or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; technique=cauchy has no "
+     "such "
+     "limit"},
+    {"backend",
+     {{"backend", "fast"}},
+     ENOENT,
+     "backend=fast must be one of auto, cpu, gpu, x86, isal, reference"},
+    {"mapping",
+     {{"k", "2"}, {"m", "1"}, {"mapping", "DD"}},
+     EINVAL,
+     "mapping=DD has 2 positions, 2 of them D; k=2 and m=1 need 3 positions with 2 D"},
+    {"mapping",
+     {{"k", "2"}, {"m", "1"}, {"mapping", "d_D"}},
+     EINVAL,
+     "mapping=d_D has 3 positions, 1 of them D; k=2 and m=1 need 3 positions with 2 D"},
+    {"stripe_unit",
+     {{"k", "4"}, {"stripe_unit", "1G"}},
+     EINVAL,
+     "stripe_unit=1G with k=4: k x stripe_unit must be less than 4 GiB"},
+    {"stripe_unit",
+     {{"stripe_unit", "99999999999999999999"}},
+     EINVAL,
+     "stripe_unit=99999999999999999999 with k=7: k x stripe_unit must be less than 4 GiB"},
+    {"",
+     {{"K", "4"}},
+     EINVAL,
+     "unknown key K=4; plugin=cuda knows k, m, technique, backend, mapping, crush-root, "
+     "crush-failure-domain, "
+     "crush-device-class, and Ceph's own stripe_unit and crush-*"},
+};
+/// Names of the cluster's own: it refuses one that it does not have when a rule is made of them.
+const std::set<std::string_view> cluster_names{"crush-root", "crush-failure-domain", "crush-device-class"};
+
+TEST(BadProfile, IsRefusedByKeyAndValue) {
+  for (const auto& row : profile_rows) {
+    Profile profile = row.profile;
+    std::ostringstream why;
+    EXPECT_EQ(host::PluginHost::instance().make("cuda", EC_PLUGIN_DIR, profile, &why).error, -row.error)
+        << row.text;
+    EXPECT_EQ(why.str(), row.text);
+    profile = row.profile;
+    EXPECT_EQ(host::PluginHost::instance().make("cuda", EC_PLUGIN_DIR, profile, nullptr).error, -row.error);
+  }
+}
+
+TEST(BadProfile, EveryKeyHasARow) {
+  std::set<std::string_view> rows = cluster_names;
+  for (const auto& row : profile_rows) rows.insert(row.key);
+  for (const auto key : ceph::known_profile_keys()) EXPECT_TRUE(rows.contains(key)) << key << " has no row";
+}
+
+// --- Variables of the node, calibration files and command lines, by the programs themselves.
+
+struct Answer {
+  int status = 0;
+  std::string text;  ///< stdout and stderr
+};
+
+/// Runs a command line of sh, with @B for the directory of the programs and @P for that of the plugin.
+Answer run(std::string line) {
+  const auto replace = [&](std::string_view what, const char* by) {
+    for (auto at = line.find(what); at != std::string::npos; at = line.find(what))
+      line.replace(at, what.size(), by);
+  };
+  replace("@B", EC_PROGRAM_DIR);
+  replace("@P", EC_PLUGIN_DIR);
+  Answer answer;
+  FILE* pipe = popen(("exec 2>&1; " + line).c_str(), "r");
+  std::array<char, 4096> part{};
+  while (const std::size_t got = fread(part.data(), 1, part.size(), pipe))
+    answer.text.append(part.data(), got);
+  answer.status = WEXITSTATUS(pclose(pipe));
+  if (answer.text.ends_with('\n')) answer.text.pop_back();
+  return answer;
+}
+
+struct VariableRow {
+  std::string name;
+  std::string value;
+  std::string allowed;
+};
+
+const std::string bytes = " bytes; the suffixes K, M and G multiply by powers of 1024";
+const VariableRow variable_rows[] = {
+    {"EC_CUDA_BACKEND", "cuda", "one of auto, cpu, gpu, x86, isal, reference"},
+    {"EC_CUDA_DEVICE", "64", "a whole number from 0 to 63"},
+    {"EC_CUDA_THRESHOLD", "64k", "a whole number from 0 to 1099511627776" + bytes},
+    {"EC_CUDA_DEADLINE_MS", "0", "a whole number from 1 to 600000"},
+    {"EC_CUDA_RETRY_S", "1.5", "a whole number from 0 to 86400"},
+    {"EC_CUDA_STAGING_BYTES", "1023K", "a whole number from 1048576 to 1099511627776" + bytes},
+    {"EC_CUDA_PINNED_BYTES", "1M", "a whole number from 2097152 to 1099511627776" + bytes},
+    {"EC_CUDA_PINNED_THRESHOLD", "-1", "a whole number from 4096 to 1099511627776" + bytes},
+    {"EC_CUDA_PINNED_REPORT", "yes", "a whole number from 0 to 1"},
+    {"EC_CUDA_CALIBRATION", "calibration.json", "an absolute path or none"},
+};
+
+TEST(BadVariable, IsRefusedByNameAndValue) {
+  for (const auto& [name, value, allowed] : variable_rows) {
+    const Answer answer = run(fmt::format("{}={} @B/ectool calibrate --show", name, value));
+    EXPECT_EQ(answer.status, 1);
+    EXPECT_EQ(answer.text, fmt::format("ectool: {}={} must be {}", name, value, allowed));
+  }
+  const Answer unknown = run("EC_CUDA_DEVICES=0 @B/ectool calibrate --show");
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_EQ(unknown.text, fmt::format("ectool: unknown variable EC_CUDA_DEVICES; known are {}",
+                                      fmt::join(codec::known_settings(), ", ")));
+}
+
+TEST(BadVariable, EveryVariableHasARow) {
+  std::set<std::string_view> rows;
+  for (const auto& row : variable_rows) rows.insert(row.name);
+  for (const auto name : codec::known_settings()) EXPECT_TRUE(rows.contains(name)) << name << " has no row";
+}
+
+TEST(BadVariable, KeepsADaemonFromLoadingThePlugin) {
+  const Answer answer =
+      run("EC_CUDA_RETRY_S=x @B/ec_demo encode --plugin-dir @P --store /nowhere --file /dev/null");
+  EXPECT_EQ(answer.status, 1);
+  EXPECT_EQ(answer.text,
+            "plugin cuda: EC_CUDA_RETRY_S=x must be a whole number from 0 to 86400\nec_demo: " EC_PLUGIN_DIR
+            "/libec_cuda.so: __erasure_code_init: Invalid argument (Invalid argument)");
+}
+
+class BadCalibration : public testing::Test {
+ protected:
+  BadCalibration() {
+    char name[] = "/tmp/bad-input-test.XXXXXX";
+    directory_ = mkdtemp(name);
+  }
+  ~BadCalibration() override { fs::remove_all(directory_); }
+  std::string file() const { return directory_ / "file"; }
+  void expect_refused(const std::string& why) const {
+    const Answer answer = run(fmt::format("EC_CUDA_CALIBRATION={} @B/ectool calibrate --show", file()));
+    EXPECT_EQ(answer.status, 0) << "costs are built in, so there is always an answer";
+    EXPECT_EQ(answer.text.substr(0, answer.text.find('\n')),
+              fmt::format("ec_cuda: {} is not used, costs are the built-in ones: {}", file(), why));
+  }
+  fs::path directory_;
+};
+
+TEST_F(BadCalibration, IsNotUsedAndSaysWhy) {
+  expect_refused("it cannot be opened: No such file or directory");
+  fs::create_directory(file());
+  expect_refused("it is not a regular file");
+  fs::remove(file());
+  const std::pair<std::string, const char*> texts[] = {
+      {"", "it is not JSON"},
+      {"{}", "it has no format"},
+      {R"({"format":2})", "it is of format 2, and this version reads format 1"},
+      {R"({"format":1,"cpu":"a Z80"})", "it was measured on another CPU than this machine's"},
+      {std::string(65'537, ' '), "it is larger than 65536 bytes"},
+  };
+  for (const auto& [text, why] : texts) {
+    std::ofstream(file()) << text;
+    expect_refused(why);
+  }
+  chmod(file().c_str(), 0666);
+  expect_refused("others may write to it (chmod go-w mends that)");
+  if (geteuid() != 0) return;  // only root gives files away
+  ASSERT_EQ(chown(file().c_str(), 12345, 12345), 0);
+  expect_refused("it belongs to user 12345, and only root's or one's own is trusted");
+}
+
+struct CommandRow {
+  const char* line;
+  int status;
+  const char* text;
+};
+
+const CommandRow command_rows[] = {
+    {"ectool", 2, "ectool: a command is missing: calibrate or explain; see --help"},
+    {"ectool measure", 2, "ectool: unknown command measure: calibrate or explain"},
+    {"ectool --nope", 2, "ectool: unrecognised option '--nope'"},
+    {"ectool calibrate now", 2, "ectool: calibrate takes no now"},
+    {"ectool calibrate --show --output /x", 2,
+     "ectool: --show measures nothing, so there is nothing for --output"},
+    {"ectool explain --show", 2, "ectool: --show and --output go with calibrate only"},
+    {"ectool explain", 2, "ectool: explain: k= is missing"},
+    {"ectool explain k", 2,
+     "ectool: explain: k is not name=value; known are k, m, bytes, residence, op, erasures, stripes, jobs, "
+     "backend"},
+    {"ectool explain k=4 k=5", 2, "ectool: explain: k is given twice"},
+    {"ectool explain k=1 m=2 bytes=1", 2, "ectool: explain: k=1 must be a whole number from 2 to 254"},
+    {"ectool explain k=4 m=252 bytes=1", 2, "ectool: explain: m=252 must be a whole number from 1 to 251"},
+    {"ectool explain k=4 m=2 bytes=0", 2,
+     "ectool: explain: bytes=0 must be a whole number from 1 to 4294967296 bytes; the suffixes K, M and G "
+     "multiply by "
+     "powers of 1024"},
+    {"ectool explain k=4 m=2 bytes=1 residence=ram", 2,
+     "ectool: explain: residence=ram must be one of pageable, pinned, device"},
+    {"ectool explain k=4 m=2 bytes=1 op=copy", 2,
+     "ectool: explain: op=copy must be one of encode, decode, update"},
+    {"ectool explain k=4 m=2 bytes=1 erasures=1", 2, "ectool: explain: erasures=1 goes with op=decode only"},
+    {"ectool explain k=4 m=2 bytes=1 backend=fast", 2,
+     "ectool: explain: backend=fast must be one of auto, cpu, gpu, x86, isal, reference"},
+    {"ec_demo", 2, "ec_demo: command is missing; see --help"},
+    {"ec_demo write", 2, "ec_demo: unknown command write; see --help"},
+    {"ec_demo encode", 2, "ec_demo: file is missing; see --help"},
+    {"ec_demo encode --stripe-unit 33", 2,
+     "ec_demo: --stripe-unit must be a multiple of 32, at most 16777216"},
+    {"ec_demo encode --stripe-unit x", 2,
+     "ec_demo: the argument ('x') for option '--stripe-unit' is invalid"},
+    {"ec_demo encode --plugin-dir @P --store /nowhere --file /dev/null --profile k", 2,
+     "ec_demo: --profile k is not KEY=VALUE"},
+    {"ec_demo encode --plugin-dir /nowhere --store /nowhere --file /dev/null", 1,
+     "ec_demo: dlopen: /nowhere/libec_cuda.so: cannot open shared object file: No such file or directory "
+     "(Input/output error)"},
+    {"ec_demo encode --plugin-dir @P --store /nowhere --file /dev/null --profile k=1", 1,
+     "ec_demo: k=1 must be at least 2 (Invalid argument)"},
+    {"ec_demo read --plugin-dir @P --store /nowhere --file /dev/null", 1,
+     "ec_demo: /nowhere holds no object.json"},
+#ifdef EC_WITH_BENCH
+    {"ec_bench codec --nope", 2, "ec_bench: unrecognised option '--nope'; see ec_bench codec --help"},
+    {"ec_bench codec --shapes 4", 2,
+     "ec_bench: --shapes 4: must be K+M with K and M at least 1 and at most 255 in all, as 4+2"},
+    {"ec_bench codec --shapes 1+1", 2, "ec_bench: --shapes 1+1: k=1 must be at least 2"},
+    {"ec_bench codec --sizes 0", 2,
+     "ec_bench: --sizes 0: must be a whole number from 1 to 2147483648, in bytes or with the suffix K, M or "
+     "G (powers "
+     "of 1024)"},
+    {"ec_bench codec --ops fly", 2, "ec_bench: --ops fly: must be one of encode, decode, update"},
+    {"ec_bench codec --techniques x", 2, "ec_bench: --techniques x: must be one of reed_sol_van, cauchy"},
+    {"ec_bench codec --ops decode --erasures 9", 2, "ec_bench: --erasures 9: must be at most 2 for 4+2"},
+    {"ec_bench codec --threads 0", 2, "ec_bench: --threads 0: must be a whole number from 1 to 1024"},
+    {"ec_bench codec --cache hot", 2, "ec_bench: --cache hot: must be one of warm, cold"},
+    {"ec_bench codec --pieces 0", 2, "ec_bench: --pieces 0: must be a whole number from 1 to 4096"},
+    {"ec_bench codec --rounds 0", 2, "ec_bench: --rounds 0: must be a whole number from 1 to 100000"},
+    {"ec_bench codec --sample-ms -1", 2, "ec_bench: --sample-ms -1: must be a whole number from 0 to 600000"},
+    {"ec_bench codec --clock x", 2, "ec_bench: --clock x: must be one of wall, cpu"},
+    {"ec_bench codec --json /nowhere/x", 2,
+     "ec_bench: --json /nowhere/x: must be a file that can be written"},
+    {"ec_bench cpu --sections x", 2,
+     "ec_bench: --sections x: must be of cold, warm, middle, decode, threads, ceph"},
+#endif
+};
+
+TEST(BadCommandLine, IsRefusedByOptionAndValue) {
+  for (const auto& row : command_rows) {
+    const Answer answer = run(std::string("@B/") + row.line);
+    EXPECT_EQ(answer.status, row.status) << row.line;
+    EXPECT_EQ(answer.text, row.text) << row.line;
+  }
+}
+
+// --- Ceph's calls, on a stripe of 4+2 with chunks of 64 bytes.
+
+struct Call {
+  Call() {
+    Profile profile{{"k", "4"}, {"m", "2"}};
+    code = host::PluginHost::instance().make("cuda", EC_PLUGIN_DIR, profile, nullptr).code;
+    object.append(std::string(256, 'x'));
+    code->encode({0, 1, 2, 3, 4, 5}, object, &chunks);
+  }
+  /// Chunk `shard` with another length.
+  Call& lengthen(int shard) {
+    chunks.at(shard).append('y');
+    return *this;
+  }
+  Call& lose(const std::set<int>& shards) {
+    for (int shard : shards) chunks.erase(shard);
+    return *this;
+  }
+  int decode(const std::set<int>& want) { return code->decode(want, chunks, &out, 64); }
+  int decode_chunks(const Chunks& places) {
+    Chunks all = places;
+    const int answer = code->decode_chunks({}, chunks, &all);
+    EXPECT_TRUE(std::ranges::equal(all, places, [](const auto& a, const auto& b) {
+      return a.first == b.first && a.second.contents_equal(b.second);
+    })) << "nothing is written";
+    return answer;
+  }
+  int concat() {
+    bufferlist all;
+    const int answer = code->decode_concat(chunks, &all);
+    EXPECT_EQ(all.length(), 0u);
+    return answer;
+  }
+  int minimum(const std::set<int>& want, const std::set<int>& there) {
+    std::map<int, std::vector<std::pair<int, int>>> parts;
+    std::map<int, int> costs;
+    std::set<int> cheapest;
+    for (int shard : there) costs[shard] = 1;
+    const int answer = code->minimum_to_decode(want, there, &parts);
+    EXPECT_EQ(code->minimum_to_decode_with_cost(want, costs, &cheapest), answer) << "with costs";
+    EXPECT_TRUE(parts.empty() && cheapest.empty());
+    return answer;
+  }
+
+  ::ceph::ErasureCodeInterfaceRef code;
+  bufferlist object;
+  Chunks chunks, out;
+};
+
+struct CallRow {
+  const char* what;
+  std::function<int(Call&)> call;
+  int error;
+};
+
+const CallRow call_rows[] = {
+    {"minimum_to_decode: too few",
+     [](Call& c) {
+       return c.minimum({0}, {1, 2, 3});
+     },
+     EIO},
+    {"minimum_to_decode: nothing there", [](Call& c) { return c.minimum({0}, {}); }, EIO},
+    {"minimum_to_decode: wants a shard that is none",
+     [](Call& c) {
+       return c.minimum({6}, {0, 1, 2, 3});
+     },
+     EINVAL},
+    {"minimum_to_decode: has a shard that is none",
+     [](Call& c) {
+       return c.minimum({0}, {-1, 1, 2, 3});
+     },
+     EINVAL},
+    {"encode: 4 GiB less 10 bytes, which do not fit when padded",
+     [](Call& c) {
+       const ::ceph::bufferptr part(::ceph::buffer::create(1 << 26));
+       bufferlist in;
+       for (int i = 0; i < 63; ++i) in.append(part);
+       in.append(::ceph::bufferptr(part, 0, (1 << 26) - 10));
+       return c.code->encode({0, 5}, in, &c.out);
+     },
+     EINVAL},
+    {"encode_chunks: none", [](Call& c) { return c.code->encode_chunks({}, &c.out); }, EINVAL},
+    {"encode_chunks: one is missing", [](Call& c) { return c.lose({3}).code->encode_chunks({}, &c.chunks); },
+     EINVAL},
+    {"encode_chunks: one is of another length",
+     [](Call& c) { return c.lengthen(4).code->encode_chunks({}, &c.chunks); }, EINVAL},
+    {"encode_chunks: a shard that is none in the place of one",
+     [](Call& c) {
+       c.chunks[6] = c.chunks[5];
+       return c.lose({5}).code->encode_chunks({}, &c.chunks);
+     },
+     EINVAL},
+    {"decode: nothing there",
+     [](Call& c) {
+       return c.lose({0, 1, 2, 3, 4, 5}).decode({0});
+     },
+     EIO},
+    {"decode: too few",
+     [](Call& c) {
+       return c.lose({0, 1, 5}).decode({1});
+     },
+     EIO},
+    {"decode: wants a shard that is none", [](Call& c) { return c.decode({6}); }, EINVAL},
+    {"decode: wants a negative shard", [](Call& c) { return c.decode({-1}); }, EINVAL},
+    {"decode: has a shard that is none",
+     [](Call& c) {
+       c.chunks[7] = c.chunks[0];
+       return c.lose({0}).decode({0});
+     },
+     EINVAL},
+    {"decode: one is of another length", [](Call& c) { return c.lose({0}).lengthen(2).decode({0}); }, EINVAL},
+    {"decode_chunks: nothing there",
+     [](Call& c) {
+       return c.lose({0, 1, 2, 3, 4, 5}).decode_chunks({});
+     },
+     EIO},
+    {"decode_chunks: too few",
+     [](Call& c) {
+       const Chunks places = c.chunks;
+       return c.lose({0, 1, 5}).decode_chunks(places);
+     },
+     EIO},
+    {"decode_chunks: no place for what is lost", [](Call& c) { return c.lose({1}).decode_chunks(c.chunks); },
+     EINVAL},
+    {"decode_chunks: a place of another length",
+     [](Call& c) {
+       Chunks places = c.chunks;
+       places.at(1).append('y');
+       return c.lose({1}).decode_chunks(places);
+     },
+     EINVAL},
+    {"decode_concat: nothing there",
+     [](Call& c) {
+       return c.lose({0, 1, 2, 3, 4, 5}).concat();
+     },
+     EIO},
+    {"decode_concat: too few",
+     [](Call& c) {
+       return c.lose({0, 1, 2}).concat();
+     },
+     EIO},
+    {"decode_concat: one is of another length", [](Call& c) { return c.lose({0}).lengthen(5).concat(); },
+     EINVAL},
+};
+
+TEST(BadCephCall, IsRefusedAndWritesNothing) {
+  for (const auto& row : call_rows) {
+    Call call;
+    EXPECT_EQ(row.call(call), -row.error) << row.what;
+    EXPECT_TRUE(call.out.empty()) << row.what;
+  }
+}
+
+TEST(BadCephCall, EncodeHasNothingForAShardThatIsNone) {
+  Call call;
+  EXPECT_EQ(call.code->encode({-1, 9}, call.object, &call.out), 0);
+  EXPECT_TRUE(call.out.empty());
+  // As many as there are, and yet not all of them.
+  EXPECT_EQ(call.code->encode({0, 1, 2, 3, 4, 9}, call.object, &call.out), 0);
+  EXPECT_EQ(call.out.size(), 5u);
+  EXPECT_FALSE(call.out.contains(5));
+}
+
+}  // namespace
+}  // namespace ec::test
