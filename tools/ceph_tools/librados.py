@@ -1,0 +1,154 @@
+"""What our tools need of librados, by ctypes: commands to daemons and whole-object I/O.
+
+Python's own bindings are compiled for one version of Python; this needs librados.so.2 alone. Every call that fails
+raises OSError with librados' errno; an operation that was not answered in time raises TimeoutError, and whether it took
+place, or will, is then unknown. A handle may be used from many threads; a call blocks its thread only.
+"""
+
+import ctypes
+import errno
+import json
+import os
+
+_size_t, _void_p, _char_p = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
+_library = None
+
+
+def library():
+    """librados, loaded on first use. Raises OSError where it is not installed."""
+    global _library
+    if _library is None:
+        rados = ctypes.CDLL("librados.so.2")
+        for name in ("rados_nobjects_list_close", "rados_ioctx_destroy", "rados_shutdown", "rados_buffer_free"):
+            getattr(rados, name).restype = None
+        rados.rados_shutdown.argtypes = rados.rados_ioctx_destroy.argtypes = [_void_p]
+        rados.rados_buffer_free.argtypes = [_void_p]
+        rados.rados_write.argtypes = [_void_p, _char_p, _char_p, _size_t, ctypes.c_uint64]
+        rados.rados_write_full.argtypes = rados.rados_append.argtypes = [_void_p, _char_p, _char_p, _size_t]
+        rados.rados_read.argtypes = [_void_p, _char_p, _void_p, _size_t, ctypes.c_uint64]
+        rados.rados_trunc.argtypes = [_void_p, _char_p, ctypes.c_uint64]
+        rados.rados_remove.argtypes = [_void_p, _char_p]
+        rados.rados_stat.argtypes = [_void_p, _char_p, _void_p, _void_p]
+        rados.rados_nobjects_list_open.argtypes = [_void_p, _void_p]
+        rados.rados_nobjects_list_next.argtypes = [_void_p] * 4
+        rados.rados_nobjects_list_close.argtypes = [_void_p]
+        rados.rados_ioctx_create.argtypes = [_void_p, _char_p, _void_p]
+        _library = rados
+    return _library
+
+
+def checked(answer, what):
+    if answer >= 0:
+        return answer
+    if answer == -errno.ETIMEDOUT:
+        raise TimeoutError(errno.ETIMEDOUT, f"{what}: no answer in time")
+    raise OSError(-answer, f"{what}: {os.strerror(-answer)}")
+
+
+class Rados:
+    """A client of the cluster that `conf` describes; connected until close()."""
+
+    def __init__(self, conf, **options):
+        self._rados = library()
+        self._handle = _void_p()
+        checked(self._rados.rados_create2(ctypes.byref(self._handle), b"ceph", b"client.admin",
+                                          ctypes.c_uint64(0)), "rados_create2")
+        checked(self._rados.rados_conf_read_file(self._handle, os.fsencode(conf)), f"{conf}")
+        defaults = {"client_mount_timeout": 20, "rados_mon_op_timeout": 30, "rados_osd_op_timeout": 30}
+        for name, value in {**defaults, **options}.items():
+            checked(self._rados.rados_conf_set(self._handle, name.encode(), str(value).encode()), name)
+        try:
+            checked(self._rados.rados_connect(self._handle), "connecting to the monitor")
+        except OSError:
+            self.close()
+            raise
+
+    def close(self):
+        if self._handle:
+            self._rados.rados_shutdown(self._handle)
+        self._handle = None
+
+    def _command(self, function, target, prefix, arguments):
+        text = json.dumps({"prefix": prefix, **arguments})
+        words = (_char_p * 1)(text.encode())
+        out, out_size, status, status_size = _void_p(), _size_t(), _void_p(), _size_t()
+        answer = function(self._handle, *target, words, _size_t(1), None, _size_t(0), ctypes.byref(out),
+                          ctypes.byref(out_size), ctypes.byref(status), ctypes.byref(status_size))
+        reply = ctypes.string_at(out, out_size.value).decode(errors="replace") if out else ""
+        reason = ctypes.string_at(status, status_size.value).decode(errors="replace") if status else ""
+        for buffer in (out, status):
+            if buffer:
+                self._rados.rados_buffer_free(buffer)
+        checked(answer, f"{text}: {reason}" if reason else text)
+        return reply
+
+    def mon(self, prefix, **arguments):
+        """Reply of the monitor."""
+        return self._command(self._rados.rados_mon_command, [], prefix, arguments)
+
+    def mon_json(self, prefix, **arguments):
+        return json.loads(self.mon(prefix, **arguments, format="json"))
+
+    def latest_map(self):
+        """Learn which OSDs lead now: a command for a PG goes where the map says that we had last."""
+        checked(self._rados.rados_wait_for_latest_osdmap(self._handle), "waiting for the latest map of OSDs")
+
+    def pg(self, pgid, prefix, **arguments):
+        """Reply of the OSD that leads the PG by the last map that we have."""
+        return self._command(self._rados.rados_pg_command, [pgid.encode()], prefix, {"pgid": pgid, **arguments})
+
+    def pool(self, name):
+        return Pool(self._rados, self._handle, name)
+
+
+class Pool:
+    """Objects of one pool."""
+
+    def __init__(self, rados, handle, name):
+        self.name, self._rados, self._io = name, rados, _void_p()
+        checked(rados.rados_ioctx_create(handle, name.encode(), ctypes.byref(self._io)), f"pool {name}")
+
+    def close(self):
+        self._rados.rados_ioctx_destroy(self._io)
+
+    def write_full(self, name, data):
+        checked(self._rados.rados_write_full(self._io, name.encode(), bytes(data), len(data)), f"write_full {name}")
+
+    def write(self, name, data, offset):
+        checked(self._rados.rados_write(self._io, name.encode(), bytes(data), len(data), offset), f"write {name}")
+
+    def append(self, name, data):
+        checked(self._rados.rados_append(self._io, name.encode(), bytes(data), len(data)), f"append {name}")
+
+    def truncate(self, name, size):
+        checked(self._rados.rados_trunc(self._io, name.encode(), size), f"truncate {name}")
+
+    def remove(self, name):
+        checked(self._rados.rados_remove(self._io, name.encode()), f"remove {name}")
+
+    def size(self, name):
+        size, changed = ctypes.c_uint64(), ctypes.c_uint64()  # the latter is a time_t
+        checked(self._rados.rados_stat(self._io, name.encode(), ctypes.byref(size), ctypes.byref(changed)),
+                f"stat {name}")
+        return size.value
+
+    def read(self, name, length, offset=0):
+        """At most `length` bytes from `offset` on; fewer where the object ends."""
+        buffer = bytearray(max(length, 1))
+        into = (ctypes.c_char * len(buffer)).from_buffer(buffer)
+        got = checked(self._rados.rados_read(self._io, name.encode(), into, length, offset), f"read {name}")
+        del into
+        return bytes(buffer[:got])
+
+    def names(self):
+        """Names of all objects."""
+        found, listing, entry = set(), _void_p(), _char_p()
+        checked(self._rados.rados_nobjects_list_open(self._io, ctypes.byref(listing)), f"list {self.name}")
+        try:
+            while (answer := self._rados.rados_nobjects_list_next(listing, ctypes.byref(entry), None, None)) == 0:
+                found.add(entry.value.decode())
+            if answer != -errno.ENOENT:
+                checked(answer, f"list {self.name}")
+        finally:
+            self._rados.rados_nobjects_list_close(listing)
+        return found

@@ -1,0 +1,118 @@
+"""What an object must hold, as the client that alone writes it knows.
+
+A content is bytes, or None where there is no object. An operation maps one content to the next; where its outcome is
+unknown, because no answer came in time, the object may hold either, until a read settles which.
+"""
+
+import dataclasses
+
+
+class Write:
+    """Bytes from an offset on; a gap before them is zeros."""
+
+    def __init__(self, offset, data):
+        self.offset, self.data = offset, data
+
+    def apply(self, content):
+        content = content or b""
+        return content[: self.offset].ljust(self.offset, b"\0") + self.data + content[self.offset + len(self.data) :]
+
+    def send(self, pool, name):
+        pool.write(name, self.data, self.offset)
+
+
+class Append:
+    def __init__(self, data):
+        self.data = data
+
+    def apply(self, content):
+        return (content or b"") + self.data
+
+    def send(self, pool, name):
+        pool.append(name, self.data)
+
+
+class WriteFull:
+    """The whole object."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def apply(self, _content):
+        return self.data
+
+    def send(self, pool, name):
+        pool.write_full(name, self.data)
+
+
+class Truncate:
+    def __init__(self, size):
+        self.size = size
+
+    def apply(self, content):
+        return content[: self.size]
+
+    def send(self, pool, name):
+        pool.truncate(name, self.size)
+
+
+class Remove:
+    def apply(self, _content):
+        return None
+
+    def send(self, pool, name):
+        pool.remove(name)
+
+
+class Mismatch(Exception):
+    """An object does not hold what it must; the text says which and where."""
+
+
+def describe(content):
+    return "no object" if content is None else f"{len(content)} bytes"
+
+
+def first_difference(got, expected):
+    """In words."""
+    if got is None or expected is None or len(got) != len(expected):
+        return f"{describe(got)} instead of {describe(expected)}"
+    at = next(i for i, (x, y) in enumerate(zip(got, expected)) if x != y)
+    count = sum(x != y for x, y in zip(got, expected))
+    return f"{count} of {len(got)} bytes differ, from byte {at} on: {got[at]:#04x} instead of {expected[at]:#04x}"
+
+
+@dataclasses.dataclass
+class Shadow:
+    """The contents that an object may have; more than one until a read has settled an unknown outcome."""
+
+    allowed: list = dataclasses.field(default_factory=lambda: [None])
+
+    @property
+    def settled(self):
+        return len(self.allowed) == 1
+
+    @property
+    def content(self):
+        """Only of a settled object."""
+        assert self.settled
+        return self.allowed[0]
+
+    def done(self, operation):
+        self.allowed = [operation.apply(self.content)]
+
+    def unknown(self, operation):
+        self.allowed = [self.content, operation.apply(self.content)]
+
+    def observe(self, got):
+        """Compare a whole object that was read, and settle. Raises Mismatch, and then takes what was read as right,
+        so that one damage is reported once."""
+        expected = [content for content in self.allowed if content == got]
+        allowed, self.allowed = self.allowed, [got]
+        if not expected:
+            raise Mismatch("; nor: ".join(first_difference(got, content) for content in allowed))
+
+    def observe_range(self, got, offset, length):
+        """The same for a part of a settled object."""
+        expected = (self.content or b"")[offset : offset + length]
+        if got != expected:
+            raise Mismatch(f"from byte {offset} on: {first_difference(got, expected)}")
