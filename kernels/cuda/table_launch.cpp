@@ -74,8 +74,8 @@ CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const Chunk
 }  // namespace
 
 // H200, moved bytes to the copy of the run, by tables / on the tensor cores:
-//   10+1 1.00 / -   4+2 0.97 / 0.38   16+2 0.82 to 0.89 / -   8+3 0.84 / 0.68   12+3 0.78 / 0.85   8+4 0.77 /
-//   0.73 10+4 0.73 / 0.80   12+4 - / 0.87
+//   10+1 1.00 / -      4+2 0.97 / 0.38   16+2 0.82 to 0.89 / -   8+3 0.84 / 0.68   12+3 0.78 / 0.85
+//   8+4 0.77 / 0.73   10+4 0.73 / 0.80   12+4 - / 0.87
 // A row of ones costs little by tables, and as much as any on the tensor cores: 8+3 0.93, 10+4 0.82, 12+4
 // 0.79.
 bool table_kernel_pays(const gf::Matrix& matrix) {

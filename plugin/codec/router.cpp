@@ -71,8 +71,7 @@ unsigned Router::queue() const noexcept { return counts_->on_device() / kernels:
 bool Router::admits(const Backend& backend, const Job& job) const noexcept {
   const Admission admission = admission_of(backend.name());
   return admission == Admission::always ||
-         (admission == Admission::by_job &&
-          decide(work_of(job, 1, false), residences(job), queue()).device);
+         (admission == Admission::by_job && decide(work_of(job, 1, false), residences(job), queue()).device);
 }
 
 bool Router::offer_to_device(const Job& job, std::size_t stripes, bool accumulate) const noexcept {

@@ -5,11 +5,9 @@
 //   LD_LIBRARY_PATH=BUILD/lib/fault-driver[:BUILD/lib/emulated-driver]
 //   EC_FAULTS=PLAN                   see plan.hpp. What is no plan is said on stderr, and no device comes up.
 //   EC_FAULTS_LOG=FILE               a line for each call that goes wrong is appended: process, function,
-//   number of
-//                                    the call, what happens to it
+//                                    number of the call, what happens to it
 //   EC_FAULTS_NEXT_DRIVER=FILE       the driver behind; otherwise the next libcuda.so.1 in LD_LIBRARY_PATH,
-//   or the
-//                                    system's
+//                                    or the system's
 //   EC_FAULTS_NEXT_NVRTC=FILE        the same for the libnvrtc.so.13 of this folder (nvrtc.cpp)
 #include "kernels/cuda/driver.hpp"
 

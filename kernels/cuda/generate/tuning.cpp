@@ -19,11 +19,12 @@ constexpr ProgramOptions covering_two_blocks{{Strategy::covering, 2},
 
 // H200 (sm_90), driver 580.159.04, NVRTC 13.0; device resident, cauchy, 1.5 GiB of chunks, median of 13 runs,
 // noise under 0.5 %. Ratios are moved bytes to a device-to-device copy (4158 GB/s) of the same run:
-//   4+2 1.033   6+3 1.036   8+3 1.046   8+4 1.034   10+4 1.039   12+4 1.042   16+4 1.034   20+4 1.036   32+8
-//   0.987
+//   4+2 1.033   6+3 1.036   8+3 1.046   8+4 1.034   10+4 1.039   12+4 1.042   16+4 1.034   20+4 1.036
+//   32+8 0.987
 // What else was tried moves less than 1 % at these shapes, or loses:
-//   nibble_sums, one source a step: 8+3 1.046, 10+4 1.044, 20+4 1.037; covering, one
-//   source: 1.045, 1.033, 1.006 prefetch 0 / 2 / 3: 10+4 1.035 / 1.039 / 1.040; 20+4 1.034 / 1.039 / 1.033
+//   nibble_sums, one source a step: 8+3 1.046, 10+4 1.044, 20+4 1.037
+//   covering, one source a step: 1.045, 1.033, 1.006
+//   prefetch 0 / 2 / 3: 10+4 1.035 / 1.039 / 1.040; 20+4 1.034 / 1.039 / 1.033
 //   threads 64 / 128 / 512: 10+4 1.043 / 1.042 / 0.939; 20+4 1.032 / 1.030 / 1.004
 //   min_blocks 4: 10+4 1.039; 20+4 0.727 (64 registers: it spills)
 //   load hints alone: 8+3 and 10+4 0.94 to 0.95; store hints, or both: as without
