@@ -39,7 +39,7 @@ std::string refusal(const char* variable, const std::string& value) {
 TEST(Settings, DefaultsWithoutAnyVariable) {
   const auto s = parse({});
   EXPECT_FALSE(s.backend);
-  EXPECT_EQ(s.device, 0);
+  EXPECT_EQ(s.devices, std::vector{0});
   EXPECT_EQ(s.threshold_bytes, std::nullopt);
   EXPECT_EQ(s.calibration, "");
   EXPECT_EQ(s.costs.table, codec::default_costs());
