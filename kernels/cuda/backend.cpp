@@ -47,8 +47,9 @@ class Cuda final : public Backend {
 
  private:
   /// The device of a stream; of the default one, which every device has, that of the chunks.
-  static std::shared_ptr<Device> device_with(CUstream stream, std::span<const Job> jobs) {
-    return stream == nullptr || device_count() == 1 ? device_for(jobs) : Devices::instance().owner_of(stream);
+  static Claim device_with(CUstream stream, std::span<const Job> jobs) {
+    if (stream == nullptr || device_count() == 1) return device_for(jobs);
+    return Claim(Devices::instance().owner_of(stream));
   }
 
   static bool worth_a_launch(const Job& job) { return job.bytes != 0 && !job.targets.empty(); }
@@ -64,10 +65,11 @@ class Cuda final : public Backend {
   }
 
   /// A job that only a device can do waits until it is up.
-  static std::shared_ptr<Device> device_for(std::span<const Job> jobs) {
-    if (std::ranges::all_of(jobs, host_addressable)) return Devices::instance().acquire();
+  static Claim device_for(std::span<const Job> jobs) {
+    if (std::ranges::all_of(jobs, host_addressable))
+      return Devices::instance().acquire(jobs.size() * jobs.front().bytes * jobs.front().sources.size());
     std::string why;
-    return Devices::instance().holder_of(jobs, &why);
+    return Claim(Devices::instance().holder_of(jobs, &why));
   }
 
   /// `work` with the device for these jobs, if there is one and it takes jobs like the first.
@@ -80,7 +82,8 @@ class Cuda final : public Backend {
   }
 
   template <class Work>
-  static Status run_on(const std::shared_ptr<Device>& device, const Job& job, Work&& work) {
+  static Status run_on(const Claim& claim, const Job& job, Work&& work) {
+    const std::shared_ptr<Device>& device = claim;
     if (!device) return host_addressable(job) ? Status::busy : Status::fault;
     const Outcome outcome = work(device);
     if (outcome.status == Status::fault || outcome.status == Status::hung)

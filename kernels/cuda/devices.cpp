@@ -60,26 +60,30 @@ Devices& Devices::instance() {
 
 std::span<DeviceSlot> Devices::slots() { return std::span(slots_).first(std::min(device_count(), most)); }
 
-std::shared_ptr<Device> Devices::acquire() {
+Claim Devices::acquire(std::size_t bytes) {
   const auto in_use = slots();
-  if (in_use.size() == 1) return in_use[0].acquire();
-  std::shared_ptr<Device> best;
-  std::tuple<std::size_t, bool> least;
+  if (in_use.size() == 1) return Claim(in_use[0].acquire());
   const int here = numa_node_of_this_thread();
-  for (DeviceSlot& slot : in_use) {
-    auto device = slot.acquire();
+  std::shared_ptr<Device> best;
+  std::atomic<std::size_t>* under_way = nullptr;
+  std::tuple<std::size_t, bool> least;
+  std::lock_guard lock(choice_mutex_);
+  for (std::size_t i = 0; i < in_use.size(); ++i) {
+    auto device = in_use[i].acquire();
     if (!device) continue;
     const int node = device->info().numa_node;
-    const std::tuple cost(device->link_clock().bytes(), node >= 0 && node != here);
+    const std::tuple cost(under_way_[i].load(std::memory_order_relaxed), node >= 0 && node != here);
     if (best && least <= cost) continue;
     best = std::move(device);
+    under_way = &under_way_[i];
     least = cost;
   }
-  return best;
+  if (best) under_way->fetch_add(bytes, std::memory_order_relaxed);
+  return Claim(std::move(best), under_way, bytes);
 }
 
 std::shared_ptr<Device> Devices::acquire_waiting(std::string* why) {
-  if (auto device = acquire()) return device;
+  if (auto device = acquire(0).device()) return device;
   for (DeviceSlot& slot : slots()) {
     std::string reason;
     if (auto device = slot.acquire_waiting(&reason)) return device;

@@ -35,7 +35,7 @@ Residence driver_residence(const void* first, std::size_t bytes) noexcept {
 }
 
 void rise_for_preload() noexcept try {
-  if (has_preload()) (void)Devices::instance().acquire();
+  if (has_preload()) (void)Devices::instance().acquire(0);
 } catch (const std::system_error&) {
   // No thread to be had now; the next caller tries again.
 } catch (const std::bad_alloc&) {

@@ -19,8 +19,8 @@ using kernels::Source;
 using kernels::Status;
 using kernels::Target;
 using kernels::cuda::Buffer;
+using kernels::cuda::Claim;
 using kernels::cuda::Devices;
-using kernels::cuda::LinkClock;
 
 class SeveralDevices : public EmulatedDevice {
  protected:
@@ -42,8 +42,8 @@ class SeveralDevices : public EmulatedDevice {
   }
 
   static int next() {
-    const auto device = Devices::instance().acquire();
-    return device ? device->info().ordinal : -1;
+    const auto claim = Devices::instance().acquire(0);
+    return claim.device() ? claim.device()->info().ordinal : -1;
   }
 
   static constexpr std::size_t bytes = 5000;
@@ -63,12 +63,17 @@ TEST_F(SeveralDevices, WorkGoesToTheOneWithTheLeastUnderWay) {
   EXPECT_EQ(first->info().ordinal, 2);
   EXPECT_EQ(second->info().ordinal, 0);
   EXPECT_EQ(next(), 2) << "both idle: the order of the setting";
-  const LinkClock::Flight a(first->link_clock(), 1000);
-  EXPECT_EQ(next(), 0);
-  const LinkClock::Flight b(second->link_clock(), 5000);
-  EXPECT_EQ(next(), 2);
-  const LinkClock::Flight c(first->link_clock(), 5000);
-  EXPECT_EQ(next(), 0);
+  const auto ordinal = [](const Claim& claim) { return claim.device()->info().ordinal; };
+  {
+    const auto a = Devices::instance().acquire(1000);
+    EXPECT_EQ(ordinal(a), 2);
+    const auto b = Devices::instance().acquire(5000);
+    EXPECT_EQ(ordinal(b), 0);
+    const auto c = Devices::instance().acquire(5000);
+    EXPECT_EQ(ordinal(c), 2);
+    EXPECT_EQ(next(), 0);
+  }
+  EXPECT_EQ(next(), 2) << "nothing is under way any more";
 }
 
 TEST_F(SeveralDevices, OneThatFailsLeavesTheWorkToTheOther) {

@@ -126,7 +126,7 @@ TEST_F(Generated, ComesInTheBackgroundWhileAnotherKernelServes) {
   const auto start = std::chrono::steady_clock::now();
   ASSERT_EQ(kernels::cuda::backend().transform(job), kernels::Status::ok);
   const auto first = std::chrono::steady_clock::now() - start;
-  const auto device = kernels::cuda::Devices::instance().acquire();
+  const auto device = kernels::cuda::Devices::instance().acquire(0).device();
   const auto* generated = kernels::cuda::GeneratedProgram::of(program);
   CUfunction function = nullptr;
   const auto deadline = start + std::chrono::seconds(20);

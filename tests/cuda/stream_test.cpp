@@ -25,7 +25,7 @@ class Streams : public testing::Test {
     const auto info = kernels::cuda::bring_up(&why);
     if (!info) GTEST_SKIP() << "no device: " << why;
     emulated_ = info->name == "emulated device";
-    device_ = kernels::cuda::Devices::instance().acquire();
+    device_ = kernels::cuda::Devices::instance().acquire(0).device();
     scope_.emplace(*device_);
     ASSERT_EQ(driver().stream_create(&stream_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
   }

@@ -51,7 +51,7 @@ class RungBackend final : public Backend {
   Status run(const Job& job, Verb verb) noexcept try {
     if (!supports(job)) return Status::unsupported;
     if (job.bytes == 0 || job.targets.empty()) return Status::ok;
-    const auto device = Devices::instance().acquire();
+    const std::shared_ptr<Device> device = Devices::instance().acquire(0);
     if (!device) return host_addressable(job) ? Status::busy : Status::fault;
     const auto outcome = run_job(device, job, verb, KernelKind::tile, &launcher_);
     if (outcome.status == Status::fault || outcome.status == Status::hung)
