@@ -9,6 +9,7 @@
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/devices.hpp"
 #include "kernels/residence.hpp"
+#include "plugin/codec/validator.hpp"
 #include "tests/support/random_bytes.hpp"
 
 namespace ec::test {
@@ -57,12 +58,13 @@ class OwnStream {
   bool hung_ = false;
 };
 
-/// The one back end of this kind, then the CPU.
+/// The one back end of this kind, then the CPU, which every result is compared with.
 struct Backends {
   explicit Backends(KernelKind kind) : list{&kernels::cuda::backend(kind), kernels::backends().back()} {}
   std::array<kernels::Backend*, 2> list;
   codec::Counters counts;
-  codec::Router router{codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts};
+  codec::Validator validator{{.every = 1, .whole = true}};
+  codec::Router router{codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts, validator};
 };
 
 }  // namespace
@@ -162,7 +164,7 @@ void Workload::judge(const Job& job, Status status, std::vector<Result> results)
   }
   bool readable = true;
   if (!right(results, &readable)) {
-    ++(device ? seen_.device_wrong : seen_.wrong);
+    ++(job.on_stream ? seen_.stream_wrong : device ? seen_.device_wrong : seen_.wrong);
     bad(job.name, status);
   } else if (readable) {
     results_.insert(results_.end(), results.begin(), results.end());
@@ -215,6 +217,8 @@ void Workload::codec_jobs() {
   });
   seen_.on_device += backends.counts.read(0).calls;
   seen_.fell_back += backends.counts.read(0).fallbacks;
+  seen_.found_wrong += static_cast<unsigned>(backends.validator.read(0).mismatches);
+  seen_.unchecked += static_cast<unsigned>(backends.validator.read(0).unchecked);
 }
 
 Status Workload::start(const Job& job, const codec::Router& router, std::span<const kernels::Job> jobs) {
@@ -270,6 +274,8 @@ void Workload::job(const Job& job) {
                                               std::chrono::steady_clock::now() - begin));
   seen_.on_device += backends.counts.read(0).calls;
   seen_.fell_back += backends.counts.read(0).fallbacks;
+  seen_.found_wrong += static_cast<unsigned>(backends.validator.read(0).mismatches);
+  seen_.unchecked += static_cast<unsigned>(backends.validator.read(0).unchecked);
   if (status == Status::hung && job.residence != Residence::pageable) {
     ++seen_.hung;
     slab.abandon();

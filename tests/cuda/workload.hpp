@@ -50,9 +50,12 @@ struct Seen {
   unsigned fell_back = 0;      ///< counted as fall-backs
   unsigned failed = 0;         ///< jobs whose status was not ok, nor hung where that may be
   unsigned wrong = 0;          ///< ok with wrong bytes
+  unsigned found_wrong = 0;    ///< results of a device that validation found wrong
+  unsigned unchecked = 0;      ///< jobs that could not be validated, because the device failed at that
   unsigned hung = 0;           ///< said to be hung; done again in pageable memory, as the hosts do
   unsigned device_failed = 0;  ///< device's jobs that were answered with a fault, or found no device
   unsigned device_wrong = 0;   ///< device's jobs that were ok with wrong bytes
+  unsigned stream_wrong = 0;   ///< the same on a stream, which nobody validates
   std::chrono::milliseconds longest{0};  ///< job
   std::string first_bad;                 ///< the first job that counts as failed, wrong or device_wrong
 };
