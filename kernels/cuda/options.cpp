@@ -9,8 +9,10 @@ namespace {
 struct Shared {
   std::mutex mutex;
   Options options;
-  std::atomic<std::size_t> devices{1};
 };
+
+/// By itself, because every call that is predicted reads it.
+constinit std::atomic<std::size_t> devices{1};
 
 Shared& shared() {
   static Shared instance;
@@ -22,7 +24,7 @@ Shared& shared() {
 void configure(const Options& options) {
   std::lock_guard lock(shared().mutex);
   shared().options = options;
-  shared().devices = options.devices.size();
+  devices = options.devices.size();
 }
 
 Options current_options() {
@@ -30,6 +32,6 @@ Options current_options() {
   return shared().options;
 }
 
-std::size_t device_count() { return shared().devices.load(std::memory_order_relaxed); }
+std::size_t device_count() { return devices.load(std::memory_order_relaxed); }
 
 }  // namespace ec::kernels::cuda

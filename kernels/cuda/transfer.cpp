@@ -104,6 +104,7 @@ class TransferJob {
 };
 
 Status transfer(std::span<const Transfer> pieces, bool fetches) noexcept try {
+  if (!Devices::instance().current()) return Status::fault;
   std::vector<Source> chunks;
   for (const Transfer& piece : pieces) chunks.push_back({piece.there, piece.residence});
   const Job job{nullptr, chunks, {}, 0};
