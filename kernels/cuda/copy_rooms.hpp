@@ -29,7 +29,7 @@ struct CopyRoom {
 class CopyRooms {
  public:
   /// Of eight threads with 10+4 and chunks of 16 MiB, the
-  /// others in place: one room 49.7 GB/s, two 50.1, four 49.6, eight 48.8 (H200).
+  /// others in place: one room 49.7 GB/s, two 50.1, four 49.2 to 49.9, eight 48.8 (H200).
   static constexpr unsigned most_rooms = 2;
 
   /// A room has three slots of slot_bytes of device memory, allocated when first needed.
