@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/stream_wait.hpp"
 #include "kernels/cuda/stripe_launch.hpp"
+#include "kernels/cuda/stripes.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -14,8 +15,6 @@ constexpr std::size_t alignment = 4096;
 /// The first slice and the last are this part of a full one: nothing is coded while the first arrives, and
 /// nothing arrives while the last leaves.
 constexpr std::size_t least_part = 4;
-
-bool is_pinned(const auto& chunk) { return chunk.residence == Residence::pinned; }
 
 /// Bytes of every chunk in a full slice.
 std::size_t full_slice(const Device& device, const Job& job) {
@@ -123,10 +122,7 @@ class CopyJob {
 
 bool copies_pay(const Device& device, const Job& job) {
   if (device.driver().memcpy_batch_async == nullptr || full_slice(device, job) == 0) return false;
-  if (!std::ranges::all_of(job.sources, is_pinned<Source>) ||
-      !std::ranges::all_of(job.targets, is_pinned<Target>))
-    return false;
-  return job.bytes * job.sources.size() >= device.options().copies_from_bytes;
+  return all_pinned(job) && job.bytes * job.sources.size() >= device.options().copies_from_bytes;
 }
 
 Outcome run_by_copies(const std::shared_ptr<Device>& device, const Job& job, KernelKind kind) {
@@ -136,8 +132,7 @@ Outcome run_by_copies(const std::shared_ptr<Device>& device, const Job& job, Ker
   auto out = device->borrow_lane();
   auto room = device->copy_rooms().borrow();
   if (!in || !out || !room) return {Status::busy, {}, false};
-  const std::size_t busier = std::max(job.sources.size(), job.targets.size());
-  LinkClock::Flight flight(device->link_clock(), job.bytes * busier);
+  LinkClock::Flight flight(device->link_clock(), job.bytes * busier_direction(job));
   const Outcome enqueued = CopyJob(device, job, kind, *in, *out, **room).enqueue();
   const Work work{.bytes = job.bytes * (job.sources.size() + job.targets.size()), .writes_in_place = true};
   Outcome waited = wait_for(*device, *out, flight, work);

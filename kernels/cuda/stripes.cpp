@@ -20,16 +20,22 @@ std::vector<std::uint8_t*> addresses_of(std::span<const Job> jobs) {
   return list;
 }
 
+bool of_every_chunk(const Job& job, auto&& holds) {
+  return std::ranges::all_of(job.sources, holds) && std::ranges::all_of(job.targets, holds);
+}
+
 }  // namespace
 
 bool in_place(const Job& job) {
-  const auto addressable = [](const auto& chunk) { return chunk.residence != Residence::pageable; };
-  return std::ranges::all_of(job.sources, addressable) && std::ranges::all_of(job.targets, addressable);
+  return of_every_chunk(job, [](const auto& chunk) { return chunk.residence != Residence::pageable; });
 }
 
 bool on_device(const Job& job) {
-  const auto there = [](const auto& chunk) { return chunk.residence == Residence::device; };
-  return std::ranges::all_of(job.sources, there) && std::ranges::all_of(job.targets, there);
+  return of_every_chunk(job, [](const auto& chunk) { return chunk.residence == Residence::device; });
+}
+
+bool all_pinned(const Job& job) {
+  return of_every_chunk(job, [](const auto& chunk) { return chunk.residence == Residence::pinned; });
 }
 
 std::size_t busier_direction(const Job& job) {
