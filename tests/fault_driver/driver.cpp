@@ -305,15 +305,6 @@ struct Site<s, CUresult (*)(A...)> {
   }
 };
 
-/// For a plan that is set by a test.
-const char* set_plan(Injector& injector, const char* text) {
-  thread_local std::string why;
-  auto rules = parse_plan(text, &why);
-  if (!why.empty()) return why.c_str();
-  injector.take(std::move(rules));
-  return nullptr;
-}
-
 Rule every_launch(Rule::What what) {
   Rule rule;
   rule.site = "cuLaunchKernel";
@@ -328,7 +319,7 @@ const Control control{
           state().injector.reset();
           state().launches.drop();
         },
-    .plan = [](const char* text) { return set_plan(state().injector, text); },
+    .plan = [](const char* text) { return state().injector.take_plan(text); },
     .fail =
         [](const char* symbol, unsigned nth, CUresult result, bool sticky) {
           Rule rule;

@@ -82,6 +82,14 @@ void Injector::take(std::vector<Rule> rules) {
   armed_ = !rules_.empty();
 }
 
+const char* Injector::take_plan(const char* text) {
+  thread_local std::string why;
+  auto rules = parse_plan(text, &why);
+  if (!why.empty()) return why.c_str();
+  take(std::move(rules));
+  return nullptr;
+}
+
 void Injector::add(Rule rule) {
   std::lock_guard lock(mutex_);
   rules_.push_back(std::move(rule));

@@ -48,6 +48,9 @@ class Injector {
 
   /// Takes `rules` in the place of those there are, and forgets what went wrong before.
   void take(std::vector<Rule> rules);
+  /// The same by a plan (plan.hpp). Null, or what is wrong with it, which lives until the next call in this
+  /// thread; then nothing is changed.
+  const char* take_plan(const char* text);
   /// One rule more.
   void add(Rule rule);
   /// Back to a healthy library; counts are cleared.

@@ -97,13 +97,7 @@ struct Site<s, Result (*)(A...)> {
 
 const NvrtcControl control{
     .reset = [] { state().injector.reset(); },
-    .plan = [](const char* text) -> const char* {
-      thread_local std::string why;
-      auto rules = parse_plan(text, &why);
-      if (!why.empty()) return why.c_str();
-      state().injector.take(std::move(rules));
-      return nullptr;
-    },
+    .plan = [](const char* text) { return state().injector.take_plan(text); },
     .calls = [](const char* symbol) { return state().injector.calls(symbol); },
     .injected = [] { return state().injector.injected(); },
 };
