@@ -9,13 +9,15 @@
 
 namespace ec::test {
 
-/// One round in ordinary memory: encode, lose up to m chunks, decode, update. Whether every byte came out right.
+/// One round in ordinary memory: encode, lose up to m chunks, decode, update. Whether every byte came out
+/// right.
 inline bool round_is_right(const codec::Codec& codec, std::string_view technique, std::size_t bytes,
                            Random& random) {
   const unsigned k = codec.k(), m = codec.m();
   Stripe stripe(technique, k, m, bytes, random.next());
   stripe.scramble_coding();
-  if (codec.encode(stripe.data(), stripe.coding(), bytes) != kernels::Status::ok || stripe.chunks != stripe.intact)
+  if (codec.encode(stripe.data(), stripe.coding(), bytes) != kernels::Status::ok ||
+      stripe.chunks != stripe.intact)
     return false;
   gf::ChunkSet lost;
   for (unsigned i = 0; i < 1 + random.below(m); ++i) lost.insert(random.below(k + m));
