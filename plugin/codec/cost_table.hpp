@@ -30,7 +30,7 @@ struct CpuClass {
 
 struct CostTable {
   /// By rising up_to_bytes; the last one has no limit. Pinned memory is ordinary memory to a core.
-  std::array<CpuClass, 4> cpu;
+  std::array<CpuClass, 5> cpu;
   /// The device on pageable chunks, which it copies through pinned memory. Nothing: they stay with the CPU.
   std::optional<Rates> pageable;
   /// The device on pinned chunks: reads and writes share the call, as the link carries both ways at once.

@@ -31,7 +31,7 @@ Work work_of(const Job& job, std::size_t stripes, bool accumulate) {
 }  // namespace
 
 Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes, const CostTable& costs,
-               std::span<Backend* const> backends, Counters& counts, Validator& validator)
+               std::span<Backend* const> backends, Counters& counts, Validator& validator, CpuLoad& load)
     : choice_(choice),
       threshold_bytes_(threshold_bytes),
       costs_(&costs),
@@ -39,7 +39,8 @@ Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
       admissions_{},
       watched_{},
       counts_(&counts),
-      validator_(&validator) {
+      validator_(&validator),
+      load_(&load) {
   for (std::size_t i = 0; i < backends.size(); ++i) {
     admissions_[i] = admission_of(backends[i]->name());
     watched_[i] = validator.watches(backends[i]->name());
@@ -53,7 +54,8 @@ Router::Admission Router::admission_of(std::string_view backend) const noexcept 
   return above_choice ? Admission::never : Admission::always;
 }
 
-Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device) const noexcept {
+Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device,
+                        double cpu_stretch) const noexcept {
   using enum Decision::Reason;
   if (lie.nearest_device == Residence::device) return {true, on_device};
   if (choice_ != BackendChoice::automatic) return {choice_ == BackendChoice::gpu, forced};
@@ -62,7 +64,7 @@ Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_d
   if (threshold_bytes_)
     return {work.sources * work.chunk_bytes * work.stripes >= *threshold_bytes_, threshold};
   const double device = *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
-  const double cpu = cpu_us(*costs_, work);
+  const double cpu = cpu_stretch * cpu_us(*costs_, work);
   return {device < cpu, predicted_faster, device, cpu};
 }
 
@@ -79,7 +81,12 @@ bool Router::offer_to_device(const Job& job, std::size_t stripes, bool accumulat
   if (choice_ == BackendChoice::gpu) return true;
   const Work work = work_of(job, stripes, accumulate);
   const ResidenceRange lie = residences(job);
-  if (decide(work, lie, queue()).device) return true;
+  const Decision decision = decide(work, lie, queue());
+  if (decision.device) return true;
+  // Small calls stay, however busy the cores are, and need not ask.
+  if (decision.reason == Decision::Reason::predicted_faster &&
+      decision.device_us < CpuLoad::most * decision.cpu_us)
+    return decision.device_us < load_->stretch() * decision.cpu_us;
   if (choice_ == BackendChoice::automatic && lie.nearest_host == Residence::pageable &&
       decide(work, {Residence::pinned, Residence::pinned}, 0).device)
     kernels::want_pinned();

@@ -11,6 +11,7 @@
 #include "kernels/backends.hpp"
 #include "plugin/codec/cost_model.hpp"
 #include "plugin/codec/counters.hpp"
+#include "plugin/codec/cpu_load.hpp"
 #include "plugin/codec/settings.hpp"
 #include "plugin/codec/validator.hpp"
 
@@ -47,16 +48,16 @@ class Router {
  public:
   /// threshold_bytes, costs: see NodeSettings.
   /// backends: best first, the floor last, at most max_backends; counts gets a row for each of them, in that
-  /// order. costs, backends, counts and validator must outlive the router.
+  /// order. load: of the cores. costs, backends, counts, validator and load must outlive the router.
   Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
          const CostTable& costs = default_costs(),
          std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters(),
-         Validator& validator = no_validation());
+         Validator& validator = no_validation(), CpuLoad& load = cpu_load());
 
   /// Whether this router's policy gives the job to `backend` (the back end itself may still decline).
   ///   auto       the device if any chunk lies there, or if no chunk is pageable and the device is predicted
   ///   to
-  ///              finish before the CPU, with what it has in hand now; or, where a threshold is set, if no
+  ///              finish before the CPU, with what both have in hand now; or, where a threshold is set, if no
   ///              chunk is pageable and the sources have that many bytes in all; then the CPU back ends in
   ///              order. Pageable chunks are compared too if the table has costs for them on the device. A
   ///              job that only its pageable chunks keep from the device is said to kernels::want_pinned().
@@ -84,9 +85,11 @@ class Router {
   kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream,
                           Operation operation = Operation::encode) const noexcept;
 
-  /// What a call of this form would be answered, with `jobs_on_device` calls under way there. Allocates
-  /// nothing and takes no lock: this is what every call asks.
-  Decision decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device) const noexcept;
+  /// What a call of this form would be answered, with `jobs_on_device` calls under way there and cores on
+  /// which work takes cpu_stretch times as long as on free ones. Allocates nothing and takes no lock: this is
+  /// what every call asks.
+  Decision decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device,
+                  double cpu_stretch = 1) const noexcept;
 
   BackendChoice choice() const noexcept { return choice_; }
 
@@ -96,8 +99,8 @@ class Router {
   Admission admission_of(std::string_view backend) const noexcept;
   /// Calls that are under way on the device that gets the next one, as far as they are evenly spread.
   unsigned queue() const noexcept;
-  /// What decide() says of `stripes` jobs like `job`; where their residence alone decides, that is made
-  /// known.
+  /// What decide() says of `stripes` jobs like `job` as things are now; where their residence alone decides,
+  /// that is made known.
   bool offer_to_device(const kernels::Job& job, std::size_t stripes, bool accumulate) const noexcept;
 
   /// `code` has a back end do the call, which reads source_bytes in all and is counted as `operation`.
@@ -113,6 +116,7 @@ class Router {
   std::array<bool, max_backends> watched_;          ///< by the validator
   Counters* counts_;
   Validator* validator_;
+  CpuLoad* load_;
 };
 
 }  // namespace ec::codec

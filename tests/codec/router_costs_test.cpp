@@ -8,6 +8,7 @@
 
 #include "plugin/codec/router.hpp"
 #include "tests/codec/fake_backend.hpp"
+#include "tests/codec/small_file.hpp"
 #include "tests/support/oracle.hpp"
 
 namespace ec::test {
@@ -180,6 +181,12 @@ TEST(RouterCosts, ACallIsOnTheDeviceWhileTheDeviceHasItAndNoLonger) {
   EXPECT_EQ(device.seen, 0u);
 }
 
+/// Cores without load, whatever this machine is at.
+codec::CpuLoad& free_cores() {
+  static codec::CpuLoad load(1, "/nonexistent");
+  return load;
+}
+
 /// The device is busy with a call of another thread; the CPU takes the next one.
 TEST(RouterCosts, WorkInHandSendsTheNextCallToTheCpu) {
   codec::Counters counts;
@@ -189,7 +196,8 @@ TEST(RouterCosts, WorkInHandSendsTheNextCallToTheCpu) {
   table.pinned = {10, 0, 0, 0, 0};
   table.parallel_calls = 1;
   for (auto& each : table.cpu) each.rates = {25, 0, 0, 0, 0};
-  const Router router(BackendChoice::automatic, std::nullopt, table, list, counts);
+  const Router router(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(),
+                      free_cores());
   kernels::Program program(gf::Matrix(1, 1));
   std::uint8_t in = 1, out = 0;
   const kernels::Source source{&in, Residence::pinned};
@@ -210,6 +218,37 @@ TEST(RouterCosts, WorkInHandSendsTheNextCallToTheCpu) {
   EXPECT_EQ(device.calls(), 3u);
 }
 
+/// Threads wait for cores; the device takes what it would not take otherwise.
+TEST(RouterCosts, BusyCoresSendTheNextCallToTheDevice) {
+  codec::Counters counts;
+  FakeBackend device("cuda", Status::ok), isal("isal", Status::ok);
+  const std::array<kernels::Backend*, 2> list{&device, &isal};
+  CostTable table = codec::default_costs();
+  table.pinned = {50, 0, 0, 0, 0};
+  kernels::Program program(gf::Matrix(1, 1));
+  std::uint8_t in = 1, out = 0;
+  const kernels::Source source{&in, Residence::pinned};
+  const kernels::Target target{&out, Residence::pinned};
+  const kernels::Job job{&program, {&source, 1}, {&target, 1}, 1};
+  const struct {
+    double cpu_us;
+    const char* loadavg;
+    bool device;
+  } rows[] = {{25, "0.1 0.1 0.1 4/100 1\n", false}, {25, "0.1 0.1 0.1 8/100 1\n", false},
+              {25, "0.1 0.1 0.1 9/100 1\n", true},  {51, "0.1 0.1 0.1 1/100 1\n", true},
+              {7, "0.1 0.1 0.1 99/100 1\n", true},  {6, "0.1 0.1 0.1 99/100 1\n", false}};
+  for (const auto& row : rows) {
+    const SmallFile loadavg(row.loadavg);
+    codec::CpuLoad load(4, loadavg.path());
+    for (auto& each : table.cpu) each.rates = {row.cpu_us, 0, 0, 0, 0};
+    const Router router(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(),
+                        load);
+    const unsigned before = device.calls();
+    EXPECT_EQ(router.transform(job), Status::ok);
+    EXPECT_EQ(device.calls() - before, row.device ? 1u : 0u) << row.cpu_us << " us, " << row.loadavg;
+  }
+}
+
 /// Stripes and verb reach the model.
 TEST(RouterCosts, ManyStripesAndAccumulateArePredictedAsSuch) {
   codec::Counters counts;
@@ -218,7 +257,8 @@ TEST(RouterCosts, ManyStripesAndAccumulateArePredictedAsSuch) {
   CostTable table = codec::default_costs();
   table.pinned = {10, 0, 0, 0, 0};
   for (auto& each : table.cpu) each.rates = {0, 1, 0, 0, 0};
-  const Router stripes(BackendChoice::automatic, std::nullopt, table, list, counts);
+  const Router stripes(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(),
+                       free_cores());
   kernels::Program program(gf::Matrix(1, 1));
   std::uint8_t in = 1, out = 0;
   const kernels::Source source{&in, Residence::pinned};
@@ -232,7 +272,8 @@ TEST(RouterCosts, ManyStripesAndAccumulateArePredictedAsSuch) {
   // One byte read and one written come to 2 us; a target that is read too to 3.
   for (auto& each : table.cpu) each.rates = {0, 0, 1e6, 1e6, 0};
   table.pinned = {2.5, 0, 0, 0, 0};
-  const Router verbs(BackendChoice::automatic, std::nullopt, table, list, counts);
+  const Router verbs(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(),
+                     free_cores());
   EXPECT_EQ(verbs.transform(jobs[0]), Status::ok);
   EXPECT_EQ(device.calls(), 11u);
   EXPECT_EQ(verbs.accumulate(jobs[0]), Status::ok);

@@ -248,7 +248,7 @@ const CommandRow command_rows[] = {
     {"ectool explain --json", 2, "ectool: --json goes with stats only"},
     {"ectool explain k", 2,
      "ectool: explain: k is not name=value; known are k, m, bytes, residence, op, erasures, stripes, jobs, "
-     "backend"},
+     "load, backend"},
     {"ectool explain k=4 k=5", 2, "ectool: explain: k is given twice"},
     {"ectool explain k=1 m=2 bytes=1", 2, "ectool: explain: k=1 must be a whole number from 2 to 254"},
     {"ectool explain k=4 m=252 bytes=1", 2, "ectool: explain: m=252 must be a whole number from 1 to 251"},

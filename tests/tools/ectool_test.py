@@ -51,11 +51,11 @@ def check_bad_input(ectool):
         (["explain"], "explain: k= is missing"),
         (["explain", "k=8", "m=3"], "explain: bytes= is missing"),
         (["explain", "k"], "explain: k is not name=value; known are k, m, bytes, residence, op, erasures, stripes, jobs, "
-                           "backend"),
+                           "load, backend"),
         (["explain", "n=1"], "explain: n=1 is unknown; known are k, m, bytes, residence, op, erasures, stripes, jobs, "
-                             "backend"),
+                             "load, backend"),
         (["explain", "k, m=1"], "explain: k, m=1 is unknown; known are k, m, bytes, residence, op, erasures, stripes, "
-                                "jobs, backend"),
+                                "jobs, load, backend"),
         (["explain", *CALL, "k=9"], "explain: k is given twice"),
         (["explain", "k=1", "m=3", "bytes=1"], f"explain: k=1 {number} 2 to 254"),
         (["explain", "k=8x", "m=3", "bytes=1"], f"explain: k=8x {number} 2 to 254"),
@@ -68,6 +68,7 @@ def check_bad_input(ectool):
         (["explain", *CALL, "op=decode", "erasures=4"], f"explain: erasures=4 {number} 1 to 3"),
         (["explain", *CALL, "stripes=0"], f"explain: stripes=0 {number} 1 to 1000000"),
         (["explain", *CALL, "jobs=-1"], f"explain: jobs=-1 {number} 0 to 1000"),
+        (["explain", *CALL, "load=10001"], f"explain: load=10001 {number} 0 to 10000"),
         (["explain", *CALL, "backend=cuda"], "explain: backend=cuda must be one of auto, cpu, gpu, x86, isal, reference"),
     ]
     for arguments, text in wrong:
@@ -99,6 +100,8 @@ def check_explain(ectool, there):
     for more in (["bytes=4K"], ["bytes=1M", "jobs=16"]):
         said = runs("k=8", "m=3", "residence=pinned", *more)
         check(said.startswith(f"{cpu}; ") and "are predicted" in said, said)
+    close_call = ("k=8", "m=3", "bytes=64K", "residence=pinned")
+    check("cuda" not in runs(*close_call).split(".")[0] and "cuda" in runs(*close_call, "load=200"), "loaded cores")
     many = runs("k=8", "m=3", "bytes=4K", "residence=pinned", "stripes=1000", "op=decode", "erasures=3")
     check("cuda" in many, many)
     on_device = runs(*CALL, "residence=device", "backend=cpu")
