@@ -62,11 +62,16 @@ void ProgramCompiler::work() {
     const auto compilation = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    compile_now(*compilation);
     // A process that ends must not destroy the compiler's library under this thread. The library registers
-    // what it destroys when it is opened and first used, so the thread's end is registered after that.
-    // Before, the thread is not waited for: it would run on in what is destroyed already.
-    at_exit([] { instance().stop(); });
+    // what it destroys when it is opened and first used, so the thread's end is registered after a use, one
+    // that is soon over. Before, the thread is not waited for: it would run on in what is destroyed already.
+    static const bool used = [&] {
+      static_cast<void>(compile("__global__ void nothing() {}", compilation->chip_));
+      at_exit([] { instance().stop(); });
+      return true;
+    }();
+    static_cast<void>(used);
+    compile_now(*compilation);
     lock.lock();
   }
 }

@@ -19,8 +19,8 @@ TEST(RunnableThreads, StandBeforeTheSlash) {
 }
 
 TEST(RunnableThreads, AreNothingInAnyOtherText) {
-  for (const char* text : {"", " ", "3/412", "0.1 0.1 3/412", "0.1 0.1 0.1 ", "0.1 0.1 0.1 3", "0.1 0.1 0.1 -3/4",
-                           "0.1 0.1 0.1 x/4", "0.1 0.1 0.1 99999999999/4"})
+  for (const char* text : {"", " ", "3/412", "0.1 0.1 3/412", "0.1 0.1 0.1 ", "0.1 0.1 0.1 3",
+                           "0.1 0.1 0.1 -3/4", "0.1 0.1 0.1 x/4", "0.1 0.1 0.1 99999999999/4"})
     EXPECT_FALSE(runnable_threads(text)) << text;
 }
 
