@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "kernels/cuda/relax.hpp"
+
 namespace ec::kernels::cuda {
 namespace {
 
@@ -54,14 +56,6 @@ bool is_over(CUresult answer) {
     default:
       return false;
   }
-}
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
 }
 
 /// Exact sleeps for this thread while it lives.
