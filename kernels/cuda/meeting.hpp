@@ -20,8 +20,8 @@ class Meeting {
   /// Jobs of a party; what is more goes in the next one.
   static constexpr std::size_t most = 16;
 
-  /// Codes a party of jobs of one program and one length, and calls `launched` as soon as the driver has them,
-  /// once or not at all.
+  /// Codes a party of jobs of one program and one length, and calls `launched` as soon as the driver has
+  /// them, once or not at all.
   using Coder = std::function<Outcome(std::span<const Job> party, const std::function<void()>& launched)>;
 
   /// Has `code` called, here or in another thread that is in attend(), for a party with this job in it.

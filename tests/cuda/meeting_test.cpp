@@ -1,5 +1,5 @@
-// Calls that meet: who launches, who goes along, and that everybody hears of it; with the emulated driver, that
-// they are one launch and come out right.
+// Calls that meet: who launches, who goes along, and that everybody hears of it; with the emulated driver,
+// that they are one launch and come out right.
 #include "kernels/cuda/meeting.hpp"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ using kernels::Residence;
 using kernels::Status;
 using kernels::cuda::Meeting;
 
-/// Has `late` calls arrive, one a thread and in order, while an earlier one is being launched; the sizes of the
-/// parties in the order of their launches.
+/// Has `late` calls arrive, one a thread and in order, while an earlier one is being launched; the sizes of
+/// the parties in the order of their launches.
 class Gathering {
  public:
   std::vector<std::size_t> parties(const std::vector<Job>& late, Meeting::Coder code = {}) {
@@ -92,7 +92,10 @@ TEST(Meetings, AllHearHowItEndedAndOthersGoOn) {
   const Job job{&program, {}, {}, 1}, longer{&program, {}, {}, 2};
   const std::map<std::string, std::pair<Meeting::Coder, Status>> ends{
       {"fault before the launch",
-       {[](auto, const auto&) { return kernels::cuda::Outcome{Status::fault, "reason", false}; }, Status::fault}},
+       {[](auto, const auto&) {
+          return kernels::cuda::Outcome{Status::fault, "reason", false};
+        },
+        Status::fault}},
       {"hung after it",
        {[](auto, const auto& launched) {
           launched();
@@ -200,7 +203,8 @@ class SharedLaunches : public EmulatedDevice {
     for (std::size_t i = 0; i < stripes_.size(); ++i) {
       threads.emplace_back(
           [&, i] { answers[i] = kernels::cuda::backend().transform(stripes_[i].job(program_)); });
-      while (driver_->calls("cuLaunchKernel") == 0 || device_->meeting().waiting() < i) std::this_thread::yield();
+      while (driver_->calls("cuLaunchKernel") == 0 || device_->meeting().waiting() < i)
+        std::this_thread::yield();
     }
     for (auto& thread : threads) thread.join();
     return answers;
