@@ -4,23 +4,14 @@ ec_bench_cpu_test.py EC_BENCH
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
+
+from running import check, run
 
 ROW = {"contestant", "road", "op", "technique", "k", "m", "erasures", "chunk_bytes", "layout", "temperature", "threads",
        "call_us", "source_gbps", "limit_gbps", "ratio_limit", "ratio_isal", "ratio_isa_plugin", "noise", "verified"}
 SHAPES = {(4, 2), (8, 3), (8, 4), (10, 4), (16, 4), (20, 4), (32, 8), (64, 16)}
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"FAILED: {what}")
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout, done.stderr
 
 
 def rows_of(bench, sections):

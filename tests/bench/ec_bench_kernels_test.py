@@ -4,22 +4,13 @@ ec_bench_kernels_test.py EC_BENCH PLOT.PY
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
+from running import check, run
+
 KEYS = {"kernel", "op", "technique", "k", "m", "erasures", "lost", "chunk_bytes", "stripes", "source_gbps", "moved_gbps",
         "ratio_copy", "ratio_xor", "noise", "verified"}
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"FAILED: {what}")
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
 
 
 def main():
@@ -29,7 +20,7 @@ def main():
     small = ["kernels", "--total", "1M", "--runs", "3", "--kernels", names]
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "report.json")
-        status, text = run(bench, *small, "--shapes", "8+3,10+4", "--ops", "encode,decode", "--chunk", "4K,16K", "--json",
+        status, _, text = run(bench, *small, "--shapes", "8+3,10+4", "--ops", "encode,decode", "--chunk", "4K,16K", "--json",
                            file)
         check(status == 0, f"exit status {status}: {text}")
         with open(file, encoding="utf-8") as f:
@@ -40,13 +31,13 @@ def main():
         check({"xor", *names.split(",")} == kernels, f"kernels {kernels}")
         check(len(rows) == 8 * len(kernels), f"{len(rows)} rows of {len(kernels)} kernels")
         check(all(row["ratio_xor"] == 1 for row in rows if row["kernel"] == "xor"), "XOR is its own yardstick")
-        status, text = run(sys.executable, plot, file, folder)
+        status, _, text = run(sys.executable, plot, file, folder)
         check(status == 0 and all(os.path.getsize(os.path.join(folder, f)) > 1000
                                   for f in ("ladder.svg", "chunk-size.svg")), f"plots: {status} {text}")
-    status, text = run(bench, *small, "--chunk", "4K", "--stripes", "16", "--shapes", "8+3")
+    status, _, text = run(bench, *small, "--chunk", "4K", "--stripes", "16", "--shapes", "8+3")
     check(status == 0 and "xor" in text, f"many stripes: {status} {text}")
     for option, value in (("--kernels", "none"), ("--chunk", "1000"), ("--shapes", "4x2"), ("--ops", "update"), ("--lost", "all")):
-        status, text = run(bench, *small[:-2], option, value)
+        status, _, text = run(bench, *small[:-2], option, value)
         check(status == 2 and f"{option} {value}" in text, f"{option} {value}: {status} {text}")
 
 

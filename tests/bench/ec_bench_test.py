@@ -7,25 +7,16 @@ import argparse
 import copy
 import json
 import os
-import subprocess
 import sys
 import tempfile
+
+from running import check, run
 
 HEADER = {"device", "driver", "cpu", "last-level cache", "host", "commit", "command", "date", "clock", "cold pool"}
 ROW = {"op", "technique", "k", "m", "erasures", "object_bytes", "chunk_bytes", "pieces", "pool_stripes",
        "stripes_in_flight", "threads", "backend", "path", "memory", "verified", "verified_against", "samples",
        "median_seconds", "noise_percent", "object_gbps", "moved_gbps", "ratio", "baseline"}
 PACE = ["--rounds", "3", "--sample-ms", "0", "--cold-bytes", "8K"]
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"FAILED: {what}")
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout, done.stderr
 
 
 def check_report(report, arguments):

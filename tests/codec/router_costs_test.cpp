@@ -134,6 +134,15 @@ TEST(RouterCosts, AThresholdReplacesTheComparison) {
   EXPECT_EQ(router.decide({8, 3, 1}, all_pinned, 0).reason, Reason::threshold);
 }
 
+/// A job of one byte there and one back, as if in pinned memory.
+struct OneByte {
+  std::uint8_t in = 1, out = 0;
+  kernels::Program program{gf::Matrix(1, 1)};
+  kernels::Source source{&in, Residence::pinned};
+  kernels::Target target{&out, Residence::pinned};
+  kernels::Job job{&program, {&source, 1}, {&target, 1}, 1};
+};
+
 /// A device that says how many calls were marked as on it while it had this one.
 class CountingDevice final : public kernels::Backend {
  public:
@@ -159,11 +168,8 @@ TEST(RouterCosts, ACallIsOnTheDeviceWhileTheDeviceHasItAndNoLonger) {
   FakeBackend isal("isal", Status::ok);
   const std::array<kernels::Backend*, 2> list{&device, &isal};
   const Router router(BackendChoice::gpu, std::nullopt, codec::default_costs(), list, counts);
-  kernels::Program program(gf::Matrix(1, 1));
-  std::uint8_t in = 1, out = 0;
-  const kernels::Source source{&in};
-  const kernels::Target target{&out};
-  const kernels::Job job{&program, {&source, 1}, {&target, 1}, 1};
+  const OneByte one;
+  const kernels::Job& job = one.job;
   for (const Status answer : {Status::ok, Status::busy, Status::fault, Status::unsupported, Status::hung}) {
     device.answer = answer;
     device.seen = 0;
@@ -198,11 +204,8 @@ TEST(RouterCosts, WorkInHandSendsTheNextCallToTheCpu) {
   for (auto& each : table.cpu) each.rates = {25, 0, 0, 0, 0};
   const Router router(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(),
                       free_cores());
-  kernels::Program program(gf::Matrix(1, 1));
-  std::uint8_t in = 1, out = 0;
-  const kernels::Source source{&in, Residence::pinned};
-  const kernels::Target target{&out, Residence::pinned};
-  const kernels::Job job{&program, {&source, 1}, {&target, 1}, 1};
+  const OneByte one;
+  const kernels::Job& job = one.job;
   EXPECT_EQ(router.transform(job), Status::ok);
   EXPECT_EQ(device.calls(), 1u);
   {
@@ -225,11 +228,8 @@ TEST(RouterCosts, BusyCoresSendTheNextCallToTheDevice) {
   const std::array<kernels::Backend*, 2> list{&device, &isal};
   CostTable table = codec::default_costs();
   table.pinned = {50, 0, 0, 0, 0};
-  kernels::Program program(gf::Matrix(1, 1));
-  std::uint8_t in = 1, out = 0;
-  const kernels::Source source{&in, Residence::pinned};
-  const kernels::Target target{&out, Residence::pinned};
-  const kernels::Job job{&program, {&source, 1}, {&target, 1}, 1};
+  const OneByte one;
+  const kernels::Job& job = one.job;
   const struct {
     double cpu_us;
     const char* loadavg;
@@ -259,11 +259,8 @@ TEST(RouterCosts, ManyStripesAndAccumulateArePredictedAsSuch) {
   for (auto& each : table.cpu) each.rates = {0, 1, 0, 0, 0};
   const Router stripes(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(),
                        free_cores());
-  kernels::Program program(gf::Matrix(1, 1));
-  std::uint8_t in = 1, out = 0;
-  const kernels::Source source{&in, Residence::pinned};
-  const kernels::Target target{&out, Residence::pinned};
-  const std::vector<kernels::Job> jobs(11, {&program, {&source, 1}, {&target, 1}, 1});
+  const OneByte one;
+  const std::vector<kernels::Job> jobs(11, one.job);
   EXPECT_EQ(stripes.transform_all(std::span(jobs).first(10)), Status::ok);
   EXPECT_EQ(device.calls(), 0u);
   EXPECT_EQ(stripes.transform_all(jobs), Status::ok);
