@@ -212,8 +212,8 @@ TEST_F(BadCalibration, IsNotUsedAndSaysWhy) {
   const std::pair<std::string, const char*> texts[] = {
       {"", "it is not JSON"},
       {"{}", "it has no format"},
-      {R"({"format":2})", "it is of format 2, and this version reads format 1"},
-      {R"({"format":1,"cpu":"a Z80"})", "it was measured on another CPU than this machine's"},
+      {R"({"format":1})", "it is of format 1, and this version reads format 2"},
+      {R"({"format":2,"cpu":"a Z80"})", "it was measured on another CPU than this machine's"},
       {std::string(65'537, ' '), "it is larger than 65536 bytes"},
   };
   for (const auto& [text, why] : texts) {
