@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "kernels/tallies.hpp"
 
@@ -29,25 +30,62 @@ PinnedPool::~PinnedPool() {
 
 PinnedBlock PinnedPool::allocate(std::size_t bytes) {
   const std::size_t size = std::bit_ceil(std::max(bytes, smallest_block));
-  {
-    std::lock_guard lock(mutex_);
-    if (auto& blocks = free_[size]; !blocks.empty()) {
-      auto* data = blocks.back();
-      blocks.pop_back();
-      return {this, data, size};
-    }
-    if (size > limit_ - held_) return {};
-    held_ += size;
+  std::unique_lock lock(mutex_);
+  if (auto& blocks = free_[size]; !blocks.empty()) {
+    auto* data = blocks.back();
+    blocks.pop_back();
+    return {this, data, size};
   }
+  const std::size_t room = limit_ - held_;
+  const auto in_the_way = size > room ? take_free_locked(size - room) : std::vector<Free>();
+  if (size > room && in_the_way.empty()) return {};
+  std::size_t reserved = std::min(size, room);
+  held_ += reserved;
+  lock.unlock();  // the driver takes its time
+  for (const Free& block : in_the_way) reserved += release(block);
+  std::uint8_t* data = reserved < size ? nullptr : make(size);
+  lock.lock();
+  held_ -= reserved - (data == nullptr ? 0 : size);
+  return data == nullptr ? PinnedBlock() : PinnedBlock(this, data, size);
+}
+
+std::uint8_t* PinnedPool::make(std::size_t size) const {
   void* data = nullptr;
-  if (driver_.mem_host_alloc(&data, size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) ==
-      CUDA_SUCCESS) {
-    add(device_tallies().staging_bytes, size);
-    return {this, static_cast<std::uint8_t*>(data), size};
+  if (driver_.mem_host_alloc(&data, size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) !=
+      CUDA_SUCCESS)
+    return nullptr;
+  add(device_tallies().staging_bytes, size);
+  return static_cast<std::uint8_t*>(data);
+}
+
+std::vector<PinnedPool::Free> PinnedPool::take_free_locked(std::size_t bytes) {
+  std::size_t all = 0, count = 0;
+  for (const auto& [size, blocks] : free_) {
+    all += size * blocks.size();
+    count += blocks.size();
   }
-  std::lock_guard lock(mutex_);
-  held_ -= size;
-  return {};
+  std::vector<Free> taken;
+  if (all < bytes) return taken;
+  taken.reserve(count);
+  const auto has_blocks = [](const auto& entry) { return !entry.second.empty(); };
+  for (std::size_t missing = bytes; missing > 0;) {
+    // The smallest that is enough by itself, or the largest.
+    auto from = std::find_if(free_.lower_bound(missing), free_.end(), has_blocks);
+    if (from == free_.end()) from = std::prev(std::find_if(free_.rbegin(), free_.rend(), has_blocks).base());
+    taken.push_back({from->second.back(), from->first});
+    from->second.pop_back();
+    missing -= std::min(missing, from->first);
+  }
+  return taken;
+}
+
+std::size_t PinnedPool::release(const Free& block) {
+  if (driver_.mem_free_host(block.data) != CUDA_SUCCESS) {
+    give_back(block.data, block.size);
+    return 0;
+  }
+  add(device_tallies().staging_bytes, -std::uint64_t{block.size});
+  return block.size;
 }
 
 void PinnedPool::give_back(std::uint8_t* data, std::size_t size) {

@@ -58,8 +58,9 @@ class PinnedPool {
   PinnedPool& operator=(const PinnedPool&) = delete;
   ~PinnedPool();
 
-  /// A block of at least `bytes`, rounded up to a power of two of 64 KiB or more; empty if the bound is
-  /// reached or the driver has no memory.
+  /// A block of at least `bytes`, rounded up to a power of two of 64 KiB or more. Where the bound leaves no
+  /// room for one, free blocks of other sizes are released for it, no more than it takes; that may wait for
+  /// the device. Empty if what is lent or given up leaves no room, or the driver has no memory.
   PinnedBlock allocate(std::size_t bytes);
 
   std::size_t limit() const { return limit_; }
@@ -67,7 +68,19 @@ class PinnedPool {
 
  private:
   friend class PinnedBlock;
+  struct Free {
+    std::uint8_t* data;
+    std::size_t size;
+  };
   void give_back(std::uint8_t* data, std::size_t size);
+  /// Free blocks of so many bytes or more in all, as few as that takes, out of free_; none if there are not
+  /// enough. They count as held until they are released.
+  std::vector<Free> take_free_locked(std::size_t bytes);
+  /// Null if the driver has no memory.
+  std::uint8_t* make(std::size_t size) const;
+  /// Bytes that the driver took back; the caller takes them off held_. 0: it did not, and the block is free
+  /// again.
+  std::size_t release(const Free& block);
 
   const Driver& driver_;
   const std::size_t limit_;
