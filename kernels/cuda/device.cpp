@@ -37,9 +37,13 @@ CUresult Device::Lane::table(CUdeviceptr* table) {
   return CUDA_SUCCESS;
 }
 
-std::optional<Device::Lane> Device::borrow_lane() {
+std::optional<Device::Lane> Device::borrow_lane() { return borrow_lane_beside(0); }
+
+std::optional<Device::Lane> Device::borrow_second_lane() { return borrow_lane_beside(lane_count / 2); }
+
+std::optional<Device::Lane> Device::borrow_lane_beside(unsigned left_free) {
   std::lock_guard lock(lanes_mutex_);
-  if (free_lanes_.empty()) return std::nullopt;
+  if (free_lanes_.size() <= left_free) return std::nullopt;
   const Lane::Kept kept = free_lanes_.back();
   free_lanes_.pop_back();
   return Lane(this, kept);

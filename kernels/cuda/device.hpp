@@ -73,6 +73,11 @@ class Device {
     static constexpr std::size_t table_bytes = std::size_t{1} << 20;
 
     Lane(Lane&& o) noexcept : device_(o.device_), kept_(std::exchange(o.kept_, {})) {}
+    Lane& operator=(Lane&& o) noexcept {
+      std::swap(device_, o.device_);
+      std::swap(kept_, o.kept_);
+      return *this;
+    }
     ~Lane();
     CUstream stream() const { return kept_.stream; }
     /// table_bytes of device memory, allocated when first asked for. The device's context must be current.
@@ -93,6 +98,8 @@ class Device {
   };
   /// Nothing if every lane is in use.
   std::optional<Lane> borrow_lane();
+  /// One more for a job that has a lane and can do without: nothing if half of them are in use.
+  std::optional<Lane> borrow_second_lane();
 
   const Driver& driver() const { return *driver_; }
   const Options& options() const { return options_; }
@@ -133,6 +140,7 @@ class Device {
   std::string load_module(const unsigned char* image, CUmodule* module);
   std::string load_function(CUmodule module, const std::string& name, CUfunction* function) const;
   std::string make_lanes();
+  std::optional<Lane> borrow_lane_beside(unsigned left_free);
   std::string failed(const char* what, CUresult result) const;
 
   std::unique_ptr<const Driver> driver_;

@@ -20,8 +20,9 @@ using Launcher = std::function<CUresult(
     std::span<std::uint8_t* const> targets, std::size_t bytes, bool accumulate, CUstream stream)>;
 
 /// Runs `job` to its end. Pinned and device chunks are read and written in place by the kernel; pageable ones
-/// go through pinned staging in slices. Targets of accumulate in host memory are staged wherever they lie, so
-/// that a fault leaves them as they were. busy if no lane or staging memory is free.
+/// go through pinned staging in slices, which are copied while the device is at others. Targets of accumulate
+/// in host memory are staged wherever they lie, and all of them until the last slice is done, so that a fault
+/// leaves them as they were. busy if no lane or staging memory is free.
 /// `launcher`: what codes the job in place of the kernels of `kind`; may be null.
 Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
                 const Launcher* launcher = nullptr);

@@ -106,10 +106,13 @@ bool poll(Clock::time_point start, Clock::duration expected, Clock::duration pat
 Outcome wait_for(Device& device, Device::Lane& lane, LinkClock::Flight& flight, const Work& work) {
   const Driver& driver = device.driver();
   const auto start = Clock::now();
-  const auto patience =
+  const auto allowed =
       device.options().deadline + std::chrono::milliseconds(work.bytes / bytes_per_millisecond);
+  const auto patience = work.overdue ? Clock::duration::zero() : Clock::duration(allowed);
   CUresult answer = CUDA_ERROR_NOT_READY;
-  const auto expected = std::chrono::duration_cast<Clock::duration>(flight.expected());
+  const auto expected =
+      std::max(std::chrono::duration_cast<Clock::duration>(flight.expected()) - work.under_way,
+               Clock::duration::zero());
   unsigned questions = 0;
   const bool answered = poll(start, std::min<Clock::duration>(expected, patience), patience, [&] {
     ++questions;
@@ -117,7 +120,8 @@ Outcome wait_for(Device& device, Device::Lane& lane, LinkClock::Flight& flight, 
     return is_over(answer);
   });
   if (answer == CUDA_SUCCESS) {
-    flight.landed(Clock::now() - start, questions == 1);
+    // When work ended that nobody waited for is not known.
+    if (work.under_way == Clock::duration::zero()) flight.landed(Clock::now() - start, questions == 1);
     return {};
   }
   if (answered)
@@ -127,7 +131,7 @@ Outcome wait_for(Device& device, Device::Lane& lane, LinkClock::Flight& flight, 
   device.abandon();
   return {work.writes_in_place ? Status::hung : Status::fault,
           fmt::format("no answer within {} ms{}",
-                      std::chrono::duration_cast<std::chrono::milliseconds>(patience).count(),
+                      std::chrono::duration_cast<std::chrono::milliseconds>(allowed).count(),
                       answer == CUDA_ERROR_NOT_READY ? "" : ", only " + driver.error_name(answer)),
           true};
 }

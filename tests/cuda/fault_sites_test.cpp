@@ -51,6 +51,7 @@ class FaultSites : public EmulatedDevice {
     o.deadline = std::chrono::milliseconds(80);
     o.pinned_bytes = std::size_t{8} << 20;
     o.pinned_threshold = 4096;
+    o.staging_bytes = Workload::staging_bytes;
     o.copies_from_bytes = Workload::copies_from_bytes;
     o.copy_slot_bytes = Workload::copy_slot_bytes;
     return o;

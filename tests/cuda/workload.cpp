@@ -113,6 +113,8 @@ const Seen& Workload::run() {
            {"table kernel, pageable", table, Verb::transform, pageable},
            {"bit kernel, pinned", bits, Verb::transform, pinned},
            {"bit kernel, added", bits, Verb::accumulate, pageable},
+           {"best kernel, pageable, in slices", automatic, Verb::transform, pageable, 1, false,
+            sliced_chunk_bytes},
            {"generated kernel, pinned", generated, Verb::transform, pinned},
            {"generated kernel, added", generated, Verb::accumulate, pageable},
            {"best kernel, pinned, added", automatic, Verb::accumulate, pinned},

@@ -69,6 +69,9 @@ class Workload {
   static constexpr std::size_t long_chunk_bytes = 80'000 + 48;
   static constexpr std::size_t copies_from_bytes = k * long_chunk_bytes;
   static constexpr std::size_t copy_slot_bytes = 256 * 1024;
+  /// Of one job in pageable memory, in more slices than it has slots in so much staging memory.
+  static constexpr std::size_t sliced_chunk_bytes = 4 * 4096 + 48;
+  static constexpr std::size_t staging_bytes = 256 * 1024;
 
   /// seed: of data, and of matrices that no earlier seed has compiled.
   explicit Workload(std::uint64_t seed) : seed_(seed) {}
