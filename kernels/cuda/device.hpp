@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/cuda/bit_args.hpp"
+#include "kernels/cuda/copy_helpers.hpp"
 #include "kernels/cuda/copy_rooms.hpp"
 #include "kernels/cuda/driver.hpp"
 #include "kernels/cuda/link_clock.hpp"
@@ -66,8 +67,8 @@ class Device {
     CUresult result_;
   };
 
-  /// A stream borrowed for one job, and a piece of device memory for a table of addresses. If it is abandoned
-  /// it is never used or destroyed again.
+  /// A stream borrowed for a job or a slice of one, and a piece of device memory for a table of addresses. If
+  /// it is abandoned it is never used or destroyed again.
   class Lane {
    public:
     static constexpr std::size_t table_bytes = std::size_t{1} << 20;
@@ -114,6 +115,7 @@ class Device {
   PinnedPool& pool() { return *pool_; }
   CopyRooms& copy_rooms() { return *copy_rooms_; }
   Meeting& meeting() { return meeting_; }
+  CopyHelpers& copy_helpers() { return *copy_helpers_; }
   LinkClock& link_clock() { return link_clock_; }
   const LinkClock& link_clock() const { return link_clock_; }
   /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
@@ -157,6 +159,7 @@ class Device {
   std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
   std::unique_ptr<PinnedPool> pool_;
   std::unique_ptr<CopyRooms> copy_rooms_;
+  std::shared_ptr<CopyHelpers> copy_helpers_;
   LinkClock link_clock_;
   Meeting meeting_;
   std::unique_ptr<LockedArena> arena_;

@@ -71,7 +71,7 @@ class DeviceJob {
         verb_(verb),
         kind_(kind),
         launcher_(launcher),
-        chunks_(job, verb) {}
+        chunks_(job, verb, device->copy_helpers()) {}
 
   Outcome run();
 

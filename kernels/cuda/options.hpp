@@ -20,6 +20,8 @@ struct Options {
   std::chrono::seconds retry_after{60};
   /// Bound on pinned memory for staging, in bytes.
   std::size_t staging_bytes = std::size_t{256} << 20;
+  /// Threads of this process that help to copy between staging and the caller's memory; 0: none.
+  unsigned staging_threads = 2;
   /// Size of the arena for buffers that are page-locked from birth, and the size from which an allocation
   /// comes out of it, in bytes; both only where the process runs with libec_cuda_pinned.so.
   std::size_t pinned_bytes = std::size_t{1} << 30;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/backend.hpp"
+#include "kernels/cuda/copy_helpers.hpp"
 #include "kernels/cuda/stripe_launch.hpp"
 
 namespace ec::kernels::cuda {
@@ -19,11 +20,11 @@ struct Slice {
   std::size_t stride = 0;           ///< and how far from there that of the next one, in bytes
 };
 
-/// A view of a job, which must outlive it. Staged are pageable chunks, and targets of accumulate in any host
-/// memory. For one thread.
+/// A view of a job, which must outlive it, as must the helpers. Staged are pageable chunks, and targets of
+/// accumulate in any host memory. For one thread.
 class StagedChunks {
  public:
-  StagedChunks(const Job& job, Verb verb);
+  StagedChunks(const Job& job, Verb verb, CopyHelpers& helpers);
 
   /// How many are staged.
   std::size_t count() const;
@@ -35,8 +36,8 @@ class StagedChunks {
   std::span<const std::uint8_t* const> sources() const { return sources_; }
   std::span<std::uint8_t* const> targets() const { return targets_; }
 
-  /// Copies what the device reads of a slice, or what it has written, between chunks and staging memory; looks
-  /// at it.
+  /// Copies what the device reads of a slice, or what it has written, between chunks and staging memory;
+  /// looks at it.
   void copy_in(const Slice& slice) noexcept;
   void copy_out(const Slice& slice) noexcept;
 
@@ -49,6 +50,8 @@ class StagedChunks {
 
   const Job& job_;
   const Verb verb_;
+  CopyHelpers& helpers_;
+  std::vector<Copy> copies_;
   std::vector<const std::uint8_t*> sources_;
   std::vector<std::uint8_t*> targets_;
 };

@@ -25,11 +25,11 @@ constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automa
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 
-constexpr std::array<std::string_view, 14> known_variables{
-    "EC_CUDA_BACKEND",       "EC_CUDA_DEVICES",           "EC_CUDA_THRESHOLD",    "EC_CUDA_DEADLINE_MS",
-    "EC_CUDA_RETRY_S",       "EC_CUDA_STAGING_BYTES",     "EC_CUDA_PINNED_BYTES", "EC_CUDA_PINNED_THRESHOLD",
-    "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION",       "EC_CUDA_VALIDATE",     "EC_CUDA_REPRODUCERS",
-    "EC_CUDA_METRICS",       "EC_CUDA_METRICS_INTERVAL_S"};
+constexpr std::array<std::string_view, 15> known_variables{
+    "EC_CUDA_BACKEND",          "EC_CUDA_DEVICES",       "EC_CUDA_THRESHOLD",         "EC_CUDA_DEADLINE_MS",
+    "EC_CUDA_RETRY_S",          "EC_CUDA_STAGING_BYTES", "EC_CUDA_STAGING_THREADS",   "EC_CUDA_PINNED_BYTES",
+    "EC_CUDA_PINNED_THRESHOLD", "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION",       "EC_CUDA_VALIDATE",
+    "EC_CUDA_REPRODUCERS",      "EC_CUDA_METRICS",       "EC_CUDA_METRICS_INTERVAL_S"};
 
 Validation parse_validation(std::string_view text) {
   constexpr std::string_view sample = "sample:";
@@ -144,6 +144,7 @@ NodeSettings parse_node_settings(const Environment& environment) {
       number("EC_CUDA_RETRY_S", static_cast<std::uint64_t>(s.retry_after.count()), 0, 86'400));
   s.staging_bytes =
       number("EC_CUDA_STAGING_BYTES", s.staging_bytes, std::uint64_t{1} << 20, std::uint64_t{1} << 40, true);
+  s.staging_threads = static_cast<unsigned>(number("EC_CUDA_STAGING_THREADS", s.staging_threads, 0, 64));
   s.pinned_bytes =
       number("EC_CUDA_PINNED_BYTES", s.pinned_bytes, std::uint64_t{2} << 20, std::uint64_t{1} << 40, true);
   s.pinned_threshold =

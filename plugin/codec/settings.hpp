@@ -52,6 +52,9 @@ struct NodeSettings {
   std::chrono::seconds retry_after{60};
   /// EC_CUDA_STAGING_BYTES: bound on pinned memory for staging, 1 MiB..1 TiB.
   std::size_t staging_bytes = std::size_t{256} << 20;
+  /// EC_CUDA_STAGING_THREADS: threads of the process that help callers to copy between staging and their
+  /// memory, 0..64.
+  unsigned staging_threads = 2;
   /// EC_CUDA_PINNED_BYTES: size of the arena of libec_cuda_pinned.so, 2 MiB..1 TiB.
   std::size_t pinned_bytes = std::size_t{1} << 30;
   /// EC_CUDA_PINNED_THRESHOLD: bytes from which an allocation comes out of it, 4 KiB..1 TiB.

@@ -46,6 +46,7 @@ TEST(Settings, DefaultsWithoutAnyVariable) {
   EXPECT_EQ(s.deadline, std::chrono::milliseconds(2000));
   EXPECT_EQ(s.retry_after, std::chrono::seconds(60));
   EXPECT_EQ(s.staging_bytes, 256u << 20);
+  EXPECT_EQ(s.staging_threads, 2u);
   EXPECT_EQ(s.pinned_bytes, 1u << 30);
   EXPECT_EQ(s.pinned_threshold, 32u << 10);
   EXPECT_FALSE(s.pinned_report);
@@ -102,6 +103,8 @@ TEST(Settings, PlainNumbersInTheirRange) {
   EXPECT_EQ(parse({{"EC_CUDA_DEVICES", "2,0,1"}}).devices, (std::vector{2, 0, 1}));
   EXPECT_EQ(parse({{"EC_CUDA_DEADLINE_MS", "1"}}).deadline, std::chrono::milliseconds(1));
   EXPECT_EQ(parse({{"EC_CUDA_DEADLINE_MS", "600000"}}).deadline, std::chrono::milliseconds(600'000));
+  EXPECT_EQ(parse({{"EC_CUDA_STAGING_THREADS", "0"}}).staging_threads, 0u);
+  EXPECT_EQ(parse({{"EC_CUDA_STAGING_THREADS", "64"}}).staging_threads, 64u);
   EXPECT_EQ(parse({{"EC_CUDA_RETRY_S", "0"}}).retry_after, std::chrono::seconds(0));
   EXPECT_EQ(parse({{"EC_CUDA_RETRY_S", "86400"}}).retry_after, std::chrono::seconds(86'400));
 }
@@ -167,6 +170,7 @@ TEST(Settings, NumbersOutOfRangeOrMalformedAreRefusedWithTheRange) {
   const std::vector<Row> rows{
       {"EC_CUDA_DEADLINE_MS", "1 to 600000", {"0", "600001", "1K"}},
       {"EC_CUDA_RETRY_S", "0 to 86400", {"86401", "1K"}},
+      {"EC_CUDA_STAGING_THREADS", "0 to 64", {"65", "1K"}},
       {"EC_CUDA_PINNED_REPORT", "0 to 1", {"2", "yes"}},
       {"EC_CUDA_PINNED_BYTES", "2097152" + to_tib, {"0", "1M", "2097151", "1025G"}},
       {"EC_CUDA_PINNED_THRESHOLD", "4096" + to_tib, {"0", "4095", "1025G"}},
@@ -190,6 +194,7 @@ TEST(Settings, UnknownVariablesOfOursAreNamed) {
                          "EC_CUDA_RETRY_S=1",
                          "EC_CUDA_DEADLINE_MS=1",
                          "EC_CUDA_STAGING_BYTES=1M",
+                         "EC_CUDA_STAGING_THREADS=0",
                          "EC_CUDA_PINNED_BYTES=1G",
                          "EC_CUDA_PINNED_THRESHOLD=64K",
                          "EC_CUDA_PINNED_REPORT=1",
@@ -221,7 +226,8 @@ TEST(SettingsDeathTest, AnUnknownVariableIsRefusedAtEveryCall) {
   };
   const std::string line =
       "unknown variable EC_CUDA_DEVICE; known are EC_CUDA_BACKEND, EC_CUDA_DEVICES, EC_CUDA_THRESHOLD, "
-      "EC_CUDA_DEADLINE_MS, EC_CUDA_RETRY_S, EC_CUDA_STAGING_BYTES, EC_CUDA_PINNED_BYTES, "
+      "EC_CUDA_DEADLINE_MS, EC_CUDA_RETRY_S, EC_CUDA_STAGING_BYTES, EC_CUDA_STAGING_THREADS, "
+      "EC_CUDA_PINNED_BYTES, "
       "EC_CUDA_PINNED_THRESHOLD, EC_CUDA_PINNED_REPORT, EC_CUDA_CALIBRATION, EC_CUDA_VALIDATE, "
       "EC_CUDA_REPRODUCERS, EC_CUDA_METRICS, EC_CUDA_METRICS_INTERVAL_S\n";
   EXPECT_EXIT(run(), testing::ExitedWithCode(7), line + line);

@@ -149,6 +149,7 @@ const VariableRow variable_rows[] = {
     {"EC_CUDA_DEADLINE_MS", "0", "a whole number from 1 to 600000"},
     {"EC_CUDA_RETRY_S", "1.5", "a whole number from 0 to 86400"},
     {"EC_CUDA_STAGING_BYTES", "1023K", "a whole number from 1048576 to 1099511627776" + bytes},
+    {"EC_CUDA_STAGING_THREADS", "65", "a whole number from 0 to 64"},
     {"EC_CUDA_PINNED_BYTES", "1M", "a whole number from 2097152 to 1099511627776" + bytes},
     {"EC_CUDA_PINNED_THRESHOLD", "-1", "a whole number from 4096 to 1099511627776" + bytes},
     {"EC_CUDA_PINNED_REPORT", "yes", "a whole number from 0 to 1"},
