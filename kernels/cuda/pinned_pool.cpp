@@ -30,6 +30,7 @@ PinnedPool::~PinnedPool() {
 
 PinnedBlock PinnedPool::allocate(std::size_t bytes) {
   const std::size_t size = std::bit_ceil(std::max(bytes, smallest_block));
+  const bool may_release = idle_();
   std::unique_lock lock(mutex_);
   if (auto& blocks = free_[size]; !blocks.empty()) {
     auto* data = blocks.back();
@@ -37,7 +38,7 @@ PinnedBlock PinnedPool::allocate(std::size_t bytes) {
     return {this, data, size};
   }
   const std::size_t room = limit_ - held_;
-  const auto in_the_way = size > room ? take_free_locked(size - room) : std::vector<Free>();
+  const auto in_the_way = size > room && may_release ? take_free_locked(size - room) : std::vector<Free>();
   if (size > room && in_the_way.empty()) return {};
   std::size_t reserved = std::min(size, room);
   held_ += reserved;

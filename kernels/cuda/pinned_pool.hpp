@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -52,15 +53,19 @@ class PinnedBlock {
 /// not.
 class PinnedPool {
  public:
-  /// limit: bytes in all, free, lent and quarantined blocks together.
-  PinnedPool(const Driver& driver, std::size_t limit) : driver_(driver), limit_(limit) {}
+  /// limit: bytes in all, free, lent and quarantined blocks together. idle: whether the device has nothing to
+  /// do; called with no lock held.
+  PinnedPool(
+      const Driver& driver, std::size_t limit, std::function<bool()> idle = [] { return true; })
+      : driver_(driver), limit_(limit), idle_(std::move(idle)) {}
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
   ~PinnedPool();
 
   /// A block of at least `bytes`, rounded up to a power of two of 64 KiB or more. Where the bound leaves no
-  /// room for one, free blocks of other sizes are released for it, no more than it takes; that may wait for
-  /// the device. Empty if what is lent or given up leaves no room, or the driver has no memory.
+  /// room for one, free blocks of other sizes are released for it, no more than it takes, while the device is
+  /// idle: a release waits for all that the device has to do, which may never end. Empty if there is no room
+  /// then, or the driver has no memory.
   PinnedBlock allocate(std::size_t bytes);
 
   std::size_t limit() const { return limit_; }
@@ -84,6 +89,7 @@ class PinnedPool {
 
   const Driver& driver_;
   const std::size_t limit_;
+  const std::function<bool()> idle_;
   mutable std::mutex mutex_;
   std::size_t held_ = 0;
   std::map<std::size_t, std::vector<std::uint8_t*>> free_;  // by size

@@ -149,6 +149,19 @@ TEST_F(Pools, WhatIsLentOrGivenUpStays) {
   EXPECT_EQ(pinned(), bound - 128 * kib);
 }
 
+TEST_F(Pools, NothingIsReleasedWhileTheDeviceIsAtWork) {
+  { const auto whole = pool().allocate(bound); }
+  driver_->reset();
+  {
+    const kernels::cuda::LinkClock::Flight flight(device_->link_clock(), 1);
+    EXPECT_FALSE(pool().allocate(64 * kib));
+    EXPECT_TRUE(pool().allocate(bound)) << "what is free already takes no release";
+  }
+  EXPECT_EQ(driver_->calls("cuMemFreeHost"), 0u) << "it would wait for the flight, which may hang";
+  EXPECT_TRUE(pool().allocate(64 * kib));
+  EXPECT_EQ(driver_->calls("cuMemFreeHost"), 1u);
+}
+
 TEST_F(Pools, WhatTheDriverDoesNotTakeBackStaysCounted) {
   { const auto whole = pool().allocate(bound); }
   driver_->fail("cuMemFreeHost", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
