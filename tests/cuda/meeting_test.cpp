@@ -227,7 +227,7 @@ TEST_F(SharedLaunches, CodeWhatCameDuringALaunchInOne) {
 
 TEST_F(SharedLaunches, AFaultIsHeardByAll) {
   ASSERT_NO_FATAL_FAILURE(wait_for_the_kernel());
-  ASSERT_EQ(driver_->plan("cuLaunchKernel:nth=1:slow=500ms;cuLaunchKernel:nth=1:CUDA_ERROR_LAUNCH_FAILED"),
+  ASSERT_EQ(driver_->plan("cuLaunchKernel:nth=1:slow=500ms;cuLaunchKernel:nth=1:CUDA_ERROR_INVALID_VALUE"),
             nullptr);
   std::vector<Status> expected(6, Status::fault);
   expected[0] = Status::ok;
