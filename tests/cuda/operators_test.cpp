@@ -7,6 +7,7 @@
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/counters.hpp"
 #include "tests/cuda/emulated.hpp"
+#include "tests/support/oracle.hpp"
 #include "tests/support/random_bytes.hpp"
 
 namespace ec::test {
@@ -119,6 +120,66 @@ TEST_F(Operators, ADeviceThatDoesNotComeUpIsSaidOnceInARow) {
   EXPECT_EQ(fell_back(Status::busy), 1000u);
   EXPECT_GE(tallies().failed_starts - before_.failed_starts, 10u);
   EXPECT_EQ(state(), DeviceState::none);
+}
+
+/// What a GPU answers while it is absent or another has it, at the start of a daemon.
+class LateDevice : public Operators,
+                   public testing::WithParamInterface<std::pair<const char*, const char*>> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Operators, LateDevice,
+    testing::Values(std::pair{"cuInit", "CUDA_ERROR_NO_DEVICE"},
+                    std::pair{"cuDevicePrimaryCtxRetain", "CUDA_ERROR_OUT_OF_MEMORY"},
+                    std::pair{"cuDevicePrimaryCtxRetain", "CUDA_ERROR_DEVICE_UNAVAILABLE"}),
+    [](const auto& info) { return std::string(info.param.first) + "_" + info.param.second; });
+
+TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
+  using Clock = std::chrono::steady_clock;
+  const auto [function, error] = GetParam();
+  auto o = options();
+  o.retry_after = std::chrono::seconds(1);
+  use(o);
+  ASSERT_EQ(driver_->plan((std::string(function) + ":every=1:" + error).c_str()), nullptr);
+  const auto on_device = [] { return codec::counts_of("cuda").calls; };
+  const auto before = on_device();
+  const auto right = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), [this] {
+    std::vector<oracle::Bytes> data;
+    for (const auto& source : sources_) data.emplace_back(source.data, source.data + bytes);
+    return data;
+  }());
+  const auto coded_right = [&] {
+    for (const auto& target : targets_) std::fill_n(target.data, bytes, std::uint8_t{0xee});
+    encode();
+    for (unsigned r = 0; r < m; ++r)
+      if (!std::equal(right[r].begin(), right[r].end(), targets_[r].data)) return false;
+    return true;
+  };
+
+  // As a daemon does: it codes, and waits for nothing.
+  ASSERT_TRUE(coded_right());
+  const auto tried = Clock::now() + std::chrono::seconds(5);
+  while (tallies().failed_starts == before_.failed_starts && Clock::now() < tried) ASSERT_TRUE(coded_right());
+  const auto failed_at = Clock::now();
+  while (Clock::now() < failed_at + std::chrono::milliseconds(700)) ASSERT_TRUE(coded_right());
+  EXPECT_EQ(tallies().failed_starts, before_.failed_starts + 1) << "tried before the retry time was over";
+  EXPECT_EQ(lines_with("ec_cuda: no device, the CPU codes: " + std::string(function) + ": "), 1u) << log_;
+  EXPECT_EQ(lines(), 1) << log_;
+  EXPECT_EQ(on_device(), before);
+  EXPECT_GT(fell_back(Status::busy), 0u);
+  EXPECT_EQ(state(), DeviceState::none);
+
+  ASSERT_EQ(driver_->plan(""), nullptr);
+  while (on_device() == before && Clock::now() < failed_at + std::chrono::seconds(10))
+    ASSERT_TRUE(coded_right());
+  EXPECT_GE(Clock::now(), failed_at + std::chrono::milliseconds(900));
+  EXPECT_GT(on_device(), before) << "the device is not back\n" << log_;
+  EXPECT_EQ(state(), DeviceState::up);
+  EXPECT_EQ(lines_with(up), 1u) << log_;
+  EXPECT_EQ(lines(), 2) << log_;
+  EXPECT_EQ(tallies().starts, before_.starts + 1);
+  const auto then = on_device();
+  ASSERT_TRUE(coded_right());
+  EXPECT_EQ(on_device(), then + 1) << "work stays with it";
 }
 
 TEST_F(Operators, MemoryIsWhatTheDriverSays) {
