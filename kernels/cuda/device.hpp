@@ -46,6 +46,8 @@ inline constexpr std::array<unsigned, 5> tile_words{1, 2, 4, 8, 16};
 /// Thread safe. Shared by whoever has work in flight; the last one out tears it down.
 class Device {
  public:
+  static constexpr unsigned lane_count = 16;
+
   /// The GPU `ordinal`. Null on failure, with the reason in *why. Takes a fraction of a second (it creates a
   /// context).
   static std::shared_ptr<Device> bring_up(const Options& options, int ordinal, std::string* why);
@@ -133,8 +135,6 @@ class Device {
   void abandon() { abandoned_ = true; }
 
  private:
-  static constexpr unsigned lane_count = 16;
-
   Device(std::unique_ptr<const Driver> driver, const Options& options)
       : driver_(std::move(driver)), options_(options) {}
   std::string open_context(int ordinal);
