@@ -20,6 +20,9 @@ struct Fault {
   const char* plugin;
   int error;
   const char* reason;  ///< part of the text
+
+  /// GoogleTest would print the bytes, those between the members too, which nobody has written.
+  friend void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.plugin; }
 };
 
 class BrokenPlugin : public testing::TestWithParam<Fault> {};
@@ -78,6 +81,18 @@ TEST(Loader, RefusesAnObjectOfAnotherProfile) {
   EXPECT_EQ(PluginHost::instance().make("other_profile", EC_FIXTURE_DIR, profile, nullptr).error, -EINVAL);
 }
 
+#ifndef __SANITIZE_ADDRESS__
+class FaultOfMemory : public testing::TestWithParam<const char*> {};
+
+TEST_P(FaultOfMemory, IsForMemcheckToSee) {  // loader_memcheck_test
+  ceph::ErasureCodeProfile profile{{"k", "1"}};
+  EXPECT_TRUE(PluginHost::instance().make(GetParam(), EC_FIXTURE_DIR, profile, nullptr));
+}
+
+INSTANTIATE_TEST_SUITE_P(Loader, FaultOfMemory, testing::Values("leaks", "reads_uninitialised"),
+                         [](const auto& info) { return std::string(info.param); });
+#endif
+
 class RealPlugin : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(RealPlugin, LoadsAndMakesAnObject) {
@@ -90,6 +105,30 @@ TEST_P(RealPlugin, LoadsAndMakesAnObject) {
   ASSERT_TRUE(made) << why.str();
   EXPECT_EQ(made.code->get_data_chunk_count(), 5u);
   EXPECT_EQ(made.code->get_chunk_count(), 8u);
+}
+
+TEST_P(RealPlugin, CodesAndReadsWithoutThree) {
+  const auto [name, directory] = GetParam();
+  if (!std::filesystem::exists(std::string(directory) + "/libec_" + name + ".so"))
+    GTEST_SKIP() << "libec_" << name << ".so is not in " << directory;
+  ceph::ErasureCodeProfile profile{{"technique", "cauchy"}, {"k", "5"}, {"m", "3"}};
+  const auto made = PluginHost::instance().make(name, directory, profile, nullptr);
+  ASSERT_TRUE(made);
+  std::string content(50'001, '\0');
+  for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * i >> 3);
+  ceph::bufferlist object;
+  object.append(content.substr(0, 20'000));
+  object.append(content.substr(20'000));
+  const std::set<int> all{0, 1, 2, 3, 4, 5, 6, 7};
+  std::map<int, ceph::bufferlist> chunks, decoded;
+  ASSERT_EQ(made.code->encode(all, object, &chunks), 0);
+  auto survivors = chunks;
+  for (const int lost : {0, 3, 6}) survivors.erase(lost);
+  ASSERT_EQ(made.code->decode(all, survivors, &decoded, static_cast<int>(chunks[1].length())), 0);
+  for (const int c : all) EXPECT_TRUE(decoded[c].contents_equal(chunks[c])) << c;
+  ceph::bufferlist read;
+  ASSERT_EQ(made.code->decode_concat(survivors, &read), 0);
+  EXPECT_EQ(read.to_str().substr(0, content.size()), content);
 }
 
 INSTANTIATE_TEST_SUITE_P(Loader, RealPlugin,
