@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <numeric>
 #include <thread>
@@ -195,6 +196,31 @@ TEST(StatsRegion, AChildOfForkCountsForItself) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(codec::counts_of("reference").calls, before.calls);
+}
+
+TEST(StatsRegion, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
+  finish(codec::counters(), 100, 100);  // what is set up once: a child could inherit it half done
+  std::atomic<bool> done{false};
+  std::vector<std::thread> crew;
+  for (int t = 0; t < 4; ++t)
+    crew.emplace_back([&] {
+      while (!done) finish(codec::counters(), 100);
+    });
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const auto& page = codec::counters().page();
+      const bool fresh = sum(page, 0, Operation::encode).calls == 0 && page.pid == getpid();
+      finish(codec::counters(), 100, 3);
+      _exit(fresh && sum(page, 0, Operation::encode).calls == 3 && region_file() >= 0 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  done = true;
+  for (auto& thread : crew) thread.join();
+  EXPECT_EQ(codec::counters().page().pid, getpid());
 }
 
 }  // namespace

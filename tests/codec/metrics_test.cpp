@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/metrics_file.hpp"
@@ -258,6 +260,35 @@ TEST_F(MetricsWriter, WritesWhileTheProcessCodesAndRemovesTheFileAtExit) {
     return encode() && becomes_true([&] { return content(file).find(line + "2\n") != std::string::npos; });
   });
   EXPECT_TRUE(fs::is_empty(folder)) << "the file is removed, and nothing is left beside it";
+  fs::remove_all(folder);
+}
+
+TEST_F(MetricsWriter, WritesWhatManyThreadsCount) {
+  const auto folder = shared_folder("many");
+  const auto file = folder + "/a.prom";
+  in_process([&] {
+    wish(file);
+    std::atomic<bool> done{false};
+    std::atomic<unsigned> encoded{0};
+    std::vector<std::thread> crew;
+    for (int t = 0; t < 4; ++t)
+      crew.emplace_back([&] {
+        while (!done) encoded += encode();
+      });
+    const auto jobs = [&] {
+      const auto series = series_of(content(file));
+      const auto at =
+          series.find(R"(ec_cuda_jobs_total{process="a",backend="reference",operation="encode"})");
+      return at == series.end() ? 0.0 : at->second;
+    };
+    double first = 0;
+    bool grows = becomes_true([&] { return (first = jobs()) > 0; });
+    grows = grows && becomes_true([&] { return jobs() > first; });
+    done = true;
+    for (auto& thread : crew) thread.join();
+    const double all = encoded;
+    return grows && becomes_true([&] { return jobs() == all; });
+  });
   fs::remove_all(folder);
 }
 
