@@ -126,6 +126,27 @@ TEST(IsaIdentity, EveryLengthAroundChunkAndAlignment) {
     }
 }
 
+/// As they come over the network: each chunk in buffers of its own, cut anywhere.
+TEST(IsaIdentity, SurvivorsInPieces) {
+  Draw draw(base_seed());
+  for (const Shape& shape : {Shape{"reed_sol_van", 4, 2}, {"cauchy", 7, 3}, {"reed_sol_van", 8, 3}})
+    for (const unsigned chunk_bytes : {64u, 4096u, 70'016u})
+      for (unsigned round = 0; round < 5; ++round) {
+        const PluginPair& pair = plugin_pair(shape);
+        const auto in = draw.bytes(std::size_t{shape.k} * chunk_bytes, 1);
+        Chunks chunks = expect_same_encoding(pair, in);
+        for (auto& [c, list] : chunks)
+          list = draw.in_pieces(flat(list), static_cast<unsigned>(draw.number(1, 9)));
+        const auto lost =
+            draw.subset(first_chunks(shape.k + shape.m), static_cast<unsigned>(draw.number(1, shape.m)));
+        SCOPED_TRACE(
+            fmt::format("{} chunks of {} bytes, {} lost", describe(shape), chunk_bytes, lost.size()));
+        expect_decodes(pair, chunks, lost);
+        expect_same_concat(pair, chunks, lost, in);
+        if (HasFailure()) return;
+      }
+}
+
 TEST(IsaIdentity, RandomDraws) {
   const auto& shapes = compared_shapes();
   constexpr std::uint64_t draws = 30'000;

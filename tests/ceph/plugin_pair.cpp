@@ -89,7 +89,11 @@ std::set<int> Draw::subset(const std::set<int>& from, unsigned count) {
 
 ceph::bufferlist Draw::bytes(std::size_t length, unsigned pieces) {
   const std::string& pool = random_pool();
-  const char* from = pool.data() + number(0, pool.size() - length);
+  return in_pieces({pool.data() + number(0, pool.size() - length), length}, pieces);
+}
+
+ceph::bufferlist Draw::in_pieces(std::string_view content, unsigned pieces) {
+  const std::size_t length = content.size();
   std::vector<std::size_t> cuts{0, length};
   for (unsigned i = 1; i < pieces && length > 0; ++i) cuts.push_back(number(0, length));
   std::ranges::sort(cuts);
@@ -99,7 +103,7 @@ ceph::bufferlist Draw::bytes(std::size_t length, unsigned pieces) {
     if (size == 0) continue;
     const std::size_t before = number(0, 70);
     ceph::bufferptr buffer(ceph::buffer::create(static_cast<unsigned>(before + size + number(0, 70))));
-    buffer.copy_in(static_cast<unsigned>(before), static_cast<unsigned>(size), from + cuts[i - 1]);
+    buffer.copy_in(static_cast<unsigned>(before), static_cast<unsigned>(size), content.data() + cuts[i - 1]);
     list.append(ceph::bufferptr(buffer, static_cast<unsigned>(before), static_cast<unsigned>(size)));
   }
   return list;

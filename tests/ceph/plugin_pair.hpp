@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ceph/classic.h"
@@ -51,6 +52,8 @@ class Draw {
   std::set<int> subset(const std::set<int>& from, unsigned count);
   /// Random bytes in `pieces` buffers (at most one a byte), each starting and ending anywhere.
   ceph::bufferlist bytes(std::size_t length, unsigned pieces);
+  /// A copy of `content` in such buffers.
+  ceph::bufferlist in_pieces(std::string_view content, unsigned pieces);
 
  private:
   std::mt19937_64 engine_;

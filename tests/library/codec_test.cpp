@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -167,6 +168,14 @@ TEST(Errors, AreErrorCodes) {
   EXPECT_EQ(std::error_code(Errc::out_of_memory), std::errc::not_enough_memory);
   EXPECT_EQ(std::error_code(Errc::device_hung), std::errc::timed_out);
   EXPECT_EQ(std::error_code(Errc::no_device), std::errc::no_such_device);
+}
+
+TEST(Errors, EachHasATextOfItsOwn) {
+  std::set<std::string> texts;
+  for (const Errc code : {Errc::invalid_argument, Errc::too_few_chunks, Errc::no_device, Errc::busy,
+                          Errc::device_fault, Errc::device_hung, Errc::out_of_memory})
+    EXPECT_TRUE(texts.insert(error_category().message(static_cast<int>(code))).second) << *texts.rbegin();
+  EXPECT_FALSE(texts.contains(error_category().message(-1)));
 }
 
 TEST(Version, IsThatOfTheProject) { EXPECT_STREQ(version(), ECCODER_VERSION); }
