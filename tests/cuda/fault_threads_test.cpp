@@ -24,7 +24,11 @@ using kernels::Status;
 using kernels::Target;
 
 constexpr unsigned threads = 64;
+#ifdef __SANITIZE_THREAD__
+constexpr unsigned rounds = 30;
+#else
 constexpr unsigned rounds = 100;
+#endif
 
 struct Shape {
   gf::Technique technique;
