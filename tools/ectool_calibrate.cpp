@@ -130,9 +130,13 @@ Work moving(Shape shape, std::size_t bytes) {
   return {shape.sources, shape.targets, bytes / (shape.sources + shape.targets) / 64 * 64};
 }
 
-/// A stripe comes to a daemon from elsewhere: out of the cache that cores share, not of the core's own. So
-/// calls take turns on so many bytes, which is several times what a core has of its own.
-constexpr std::size_t beyond_own_cache = 16 * mib;
+/// A daemon has other stripes in hand too, so a call does not find its own in the cache where the one before
+/// left it: calls take turns on so many stripes, within so many bytes, but on two at least.
+constexpr std::size_t stripes_in_hand = 8, most_bytes_in_hand = 256 * mib;
+
+std::size_t turns(std::size_t moved) {
+  return std::clamp<std::size_t>(most_bytes_in_hand / moved, 2, stripes_in_hand);
+}
 
 void measure_cpu(CostTable& costs, const Coder& cpu, const Coder& judge) {
   constexpr std::array moved{192 * kib, 768 * kib, 3 * mib, 24 * mib, 160 * mib};
@@ -142,8 +146,7 @@ void measure_cpu(CostTable& costs, const Coder& cpu, const Coder& judge) {
   for (std::size_t i = 0; i < costs.cpu.size(); ++i) {
     std::vector<Sample> samples;
     for (const Shape& shape : shapes)
-      samples.push_back(
-          measure(cpu, judge, moving(shape, moved[i]), Residence::pageable, 1 + beyond_own_cache / moved[i]));
+      samples.push_back(measure(cpu, judge, moving(shape, moved[i]), Residence::pageable, turns(moved[i])));
     costs.cpu[i].rates = fit_memory({.stripe_us = stripe_us}, samples);
   }
 }
