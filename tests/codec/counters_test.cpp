@@ -209,10 +209,11 @@ TEST(StatsRegion, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
   for (int i = 0; i < 20; ++i) {
     const pid_t child = fork();
     if (child == 0) {
+      // Without an allocation: AddressSanitizer's allocator may be locked by a thread that the child has not.
       const auto& page = codec::counters().page();
       const bool fresh = sum(page, 0, Operation::encode).calls == 0 && page.pid == getpid();
       finish(codec::counters(), 100, 3);
-      _exit(fresh && sum(page, 0, Operation::encode).calls == 3 && region_file() >= 0 ? 0 : 1);
+      _exit(fresh && sum(page, 0, Operation::encode).calls == 3 ? 0 : 1);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
