@@ -147,7 +147,7 @@ CUresult Device::function(const unsigned char* image, const char* name, CUfuncti
 
 std::string Device::make_lanes() {
   pool_ = std::make_unique<PinnedPool>(*driver_, options_.staging_bytes,
-                                       [this] { return link_clock_.jobs() == 0; });
+                                       [this] { return link_clock_.jobs() == 0 && !abandoned_; });
   copy_rooms_ = std::make_unique<CopyRooms>(*driver_, options_.copy_slot_bytes);
   copy_helpers_ = CopyHelpers::of_process(options_.staging_threads);
   for (unsigned i = 0; i < lane_count; ++i) {

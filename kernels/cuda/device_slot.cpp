@@ -21,6 +21,9 @@ void log(const Options& options, const std::string& line) {
 
 std::atomic<int> devices_up{0};
 
+/// Until the next try, where the system had no thread for the first.
+constexpr std::chrono::seconds without_a_thread{1};
+
 /// What became of one device, after devices_up was set right. The process is as well off as its best device.
 void tell(DeviceState state) {
   const bool up = devices_up.load() > 0;
@@ -68,8 +71,14 @@ void DeviceSlot::start_rising_locked() {
   // A finished thread only; rise() clears rising_ as its last act.
   if (riser_.joinable()) riser_.join();
   rising_ = true;
-  tell(DeviceState::coming_up);
-  riser_ = std::thread([this] { rise(); });
+  try {
+    riser_ = std::thread([this] { rise(); });
+    tell(DeviceState::coming_up);
+  } catch (const std::exception&) {
+    rising_ = false;
+    reason_ = "no thread";
+    retry_at_ = std::chrono::steady_clock::now() + without_a_thread;
+  }
 }
 
 void DeviceSlot::rise() {

@@ -34,16 +34,17 @@ struct Meeting::Guest {
 
 Outcome Meeting::attend(const Job& job, const Coder& code) {
   Guest self{job};
+  bool handed_over = false;
+  // Made before anyone may wait for it.
+  const std::function<void()> launched = [&] {
+    if (!handed_over) hand_over();
+    handed_over = true;
+  };
   if (!starts(self)) {
     wait_for_turn(self);
     if (self.part.load(std::memory_order_acquire) == Guest::Part::is_done) return std::move(self.outcome);
   }
-  bool handed_over = false;
-  const auto launched = [&] {
-    if (!handed_over) hand_over();
-    handed_over = true;
-  };
-  const Outcome outcome = lead(self, code, launched);
+  Outcome outcome = lead(self, code, launched);
   launched();
   dismiss(&self, self, outcome);
   return outcome;

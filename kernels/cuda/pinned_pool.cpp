@@ -42,8 +42,8 @@ PinnedBlock PinnedPool::allocate(std::size_t bytes) {
   if (size > room && in_the_way.empty()) return {};
   std::size_t reserved = std::min(size, room);
   held_ += reserved;
-  lock.unlock();  // the driver takes its time
-  for (const Free& block : in_the_way) reserved += release(block);
+  lock.unlock();                                                    // the driver takes its time
+  for (const Free& block : in_the_way) reserved += release(block);  // each asks anew
   std::uint8_t* data = reserved < size ? nullptr : make(size);
   lock.lock();
   held_ -= reserved - (data == nullptr ? 0 : size);
@@ -81,7 +81,7 @@ std::vector<PinnedPool::Free> PinnedPool::take_free_locked(std::size_t bytes) {
 }
 
 std::size_t PinnedPool::release(const Free& block) {
-  if (driver_.mem_free_host(block.data) != CUDA_SUCCESS) {
+  if (!idle_() || driver_.mem_free_host(block.data) != CUDA_SUCCESS) {
     give_back(block.data, block.size);
     return 0;
   }

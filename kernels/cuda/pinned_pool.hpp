@@ -53,8 +53,8 @@ class PinnedBlock {
 /// not.
 class PinnedPool {
  public:
-  /// limit: bytes in all, free, lent and quarantined blocks together. idle: whether the device has nothing to
-  /// do; called with no lock held.
+  /// limit: bytes in all, free, lent and quarantined blocks together. idle: whether the device has nothing of
+  /// ours to do, and answers; called with no lock held.
   PinnedPool(
       const Driver& driver, std::size_t limit, std::function<bool()> idle = [] { return true; })
       : driver_(driver), limit_(limit), idle_(std::move(idle)) {}
@@ -83,8 +83,8 @@ class PinnedPool {
   std::vector<Free> take_free_locked(std::size_t bytes);
   /// Null if the driver has no memory.
   std::uint8_t* make(std::size_t size) const;
-  /// Bytes that the driver took back; the caller takes them off held_. 0: it did not, and the block is free
-  /// again.
+  /// Bytes that the driver took back; the caller takes them off held_. 0: it did not, or the device is not
+  /// idle any more, and the block is free again.
   std::size_t release(const Free& block);
 
   const Driver& driver_;

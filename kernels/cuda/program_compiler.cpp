@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <system_error>
 #include <utility>
 
 #include "kernels/cuda/generate/nvrtc.hpp"
@@ -47,7 +48,12 @@ std::shared_ptr<Compilation> ProgramCompiler::ask(const gf::Matrix& matrix, Prog
     std::lock_guard lock(mutex_);
     if (stopping_ || queue_.size() >= most_queued) return nullptr;
     queue_.push_back(compilation);
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    try {
+      if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error&) {
+      queue_.pop_back();
+      return nullptr;
+    }
   }
   wake_.notify_one();
   return compilation;

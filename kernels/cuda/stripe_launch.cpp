@@ -1,5 +1,6 @@
 #include "kernels/cuda/stripe_launch.hpp"
 
+#include <new>
 #include <vector>
 
 #include "kernels/cuda/bit_launch.hpp"
@@ -54,7 +55,7 @@ CUresult launch_best(const std::shared_ptr<Device>& device, const Program& progr
 }  // namespace
 
 CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& program,
-                       const ChunkViews& chunks, Verb verb, const KernelChoice& choice, CUstream stream) {
+                       const ChunkViews& chunks, Verb verb, const KernelChoice& choice, CUstream stream) try {
   std::size_t done = 0;
   if (const auto r = launch_best(device, program, chunks, verb, choice, stream, &done); r != CUDA_SUCCESS)
     return r;
@@ -65,6 +66,9 @@ CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& pro
   for (auto& t : targets) t += done;
   return launch_tiles(*device, program.matrix(), {sources, targets, chunks.bytes - done, chunks.link_jobs},
                       verb == Verb::accumulate, stream);
+} catch (const std::bad_alloc&) {
+  // An error like the driver's, which has whoever called wait for what was launched before.
+  return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 }  // namespace ec::kernels::cuda

@@ -85,8 +85,9 @@ bool Router::offer_to_device(const Job& job, std::size_t stripes, bool accumulat
   if (decision.device) return true;
   // Small calls stay, however busy the cores are, and need not ask.
   if (decision.reason == Decision::Reason::predicted_faster &&
-      decision.device_us < CpuLoad::most * decision.cpu_us)
-    return decision.device_us < load_->stretch() * decision.cpu_us;
+      decision.device_us < CpuLoad::most * decision.cpu_us &&
+      decision.device_us < load_->stretch() * decision.cpu_us)
+    return true;
   if (choice_ == BackendChoice::automatic && lie.nearest_host == Residence::pageable &&
       decide(work, {Residence::pinned, Residence::pinned}, 0).device)
     kernels::want_pinned();

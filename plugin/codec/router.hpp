@@ -57,7 +57,7 @@ class Router {
   /// Whether this router's policy gives the job to `backend` (the back end itself may still decline).
   ///   auto       the device if any chunk lies there, or if no chunk is pageable and the device is predicted
   ///   to
-  ///              finish before the CPU, with what both have in hand now; or, where a threshold is set, if no
+  ///              finish before the CPU, with what it has in hand now; or, where a threshold is set, if no
   ///              chunk is pageable and the sources have that many bytes in all; then the CPU back ends in
   ///              order. Pageable chunks are compared too if the table has costs for them on the device. A
   ///              job that only its pageable chunks keep from the device is said to kernels::want_pinned().
@@ -66,7 +66,7 @@ class Router {
   ///   x86        x86, or what follows it where the CPU lacks the instructions
   ///   isal       isal, then reference
   ///   reference  reference only
-  /// Device memory is never given to a CPU back end.
+  /// Device memory is never given to a CPU back end. Calls themselves count with the load of the cores too.
   bool admits(const kernels::Backend& backend, const kernels::Job& job) const noexcept;
 
   /// Goes down the ordered list until a back end finishes the job, past those that the validator has found
