@@ -295,6 +295,8 @@ struct Site<s, CUresult (*)(A...)> {
     State& all = state();
     if (!all.complete) return CUDA_ERROR_NO_DEVICE;
     const Effect effect = all.injector.enter(s, needs_of(s));
+    // No kernel outlives its context.
+    if (effect.ends_context) all.launches.drop();
     all.launches.finish(false);
     if (effect.delay.count() != 0) std::this_thread::sleep_for(effect.delay);
     const auto failure = static_cast<CUresult>(effect.code);

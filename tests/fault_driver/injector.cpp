@@ -43,12 +43,14 @@ Effect Injector::decide_locked(std::size_t site, Needs needs) {
     effect.hang_time = rule.time;
     if (rule.what == Rule::What::error) {
       if (rule.sticky) sticky_ = rule.code;
+      effect.ends_context = rule.sticky;
       effect.code = rule.code;
       return effect;
     }
     if (rule.what == Rule::What::lost) {
       sticky_ = lost_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
       lost_until_ = std::chrono::steady_clock::now() + rule.time;
+      effect.ends_context = true;
     }
     break;
   }
@@ -86,7 +88,9 @@ const char* Injector::take_plan(const char* text) {
   thread_local std::string why;
   auto rules = parse_plan(text, &why);
   if (!why.empty()) return why.c_str();
-  take(std::move(rules));
+  std::lock_guard lock(mutex_);
+  rules_ = std::move(rules);
+  armed_ = !rules_.empty() || sticky_ != 0 || lost_ != 0;
   return nullptr;
 }
 

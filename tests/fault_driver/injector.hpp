@@ -19,6 +19,7 @@ namespace ec::test::faults {
 struct Effect {
   int code = 0;
   std::chrono::microseconds delay{0};
+  bool ends_context = false;
   bool wrong = false;
   bool hang = false;
   std::chrono::microseconds hang_time{0};  ///< 0: for ever
@@ -48,8 +49,9 @@ class Injector {
 
   /// Takes `rules` in the place of those there are, and forgets what went wrong before.
   void take(std::vector<Rule> rules);
-  /// The same by a plan (plan.hpp). Null, or what is wrong with it, which lives until the next call in this
-  /// thread; then nothing is changed.
+  /// Takes a plan (plan.hpp) in their place, but a context that has ended stays ended until it is made anew.
+  /// Null, or what is wrong with the plan, which lives until the next call in this thread; then nothing is
+  /// changed.
   const char* take_plan(const char* text);
   /// One rule more.
   void add(Rule rule);
