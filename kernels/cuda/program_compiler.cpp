@@ -24,12 +24,19 @@ ProgramOptions options_of(const gf::Matrix& matrix, ProgramForm form, unsigned c
   return options;
 }
 
-/// Has `stop` called when the process ends. What was registered last runs first.
-void at_exit(void (*stop)()) {
-  static const struct Stopper {
-    void (*stop)();
-    ~Stopper() { stop(); }
-  } stopper{stop};
+/// Uses the compiler, once in a process and for nothing, and has `stop` called when the process ends: a
+/// process that ends must not destroy the compiler's library under our thread. The library registers what it
+/// destroys when it is opened and first used, and what was registered last runs first, so `stop` is
+/// registered after a use, one that is soon over. Before, the thread is not waited for: it would run on in
+/// what is destroyed already.
+void use_compiler_first(unsigned chip, void (*stop)()) {
+  static const struct Used {
+    Used(unsigned chip, void (*stop)()) : stop_(stop) {
+      static_cast<void>(compile("__global__ void nothing() {}", chip));
+    }
+    ~Used() { stop_(); }
+    void (*stop_)();
+  } used(chip, stop);
 }
 
 }  // namespace
@@ -68,15 +75,6 @@ void ProgramCompiler::work() {
     const auto compilation = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    // A process that ends must not destroy the compiler's library under this thread. The library registers
-    // what it destroys when it is opened and first used, so the thread's end is registered after a use, one
-    // that is soon over. Before, the thread is not waited for: it would run on in what is destroyed already.
-    static const bool used = [&] {
-      static_cast<void>(compile("__global__ void nothing() {}", compilation->chip_));
-      at_exit([] { instance().stop(); });
-      return true;
-    }();
-    static_cast<void>(used);
     compile_now(*compilation);
     lock.lock();
   }
@@ -102,6 +100,7 @@ void ProgramCompiler::compile_now(Compilation& c) {
   std::string failure;
   if (cubin) add(device_tallies().programs_found, 1);
   if (!cubin) {
+    use_compiler_first(c.chip_, [] { instance().stop(); });
     auto compiled =
         compile(emit(c.matrix_, make_schedule(c.matrix_, options.schedule), options.emit), c.chip_);
     if (compiled) {
