@@ -30,7 +30,6 @@ PinnedPool::~PinnedPool() {
 
 PinnedBlock PinnedPool::allocate(std::size_t bytes) {
   const std::size_t size = std::bit_ceil(std::max(bytes, smallest_block));
-  const bool may_release = idle_();
   std::unique_lock lock(mutex_);
   if (auto& blocks = free_[size]; !blocks.empty()) {
     auto* data = blocks.back();
@@ -38,12 +37,12 @@ PinnedBlock PinnedPool::allocate(std::size_t bytes) {
     return {this, data, size};
   }
   const std::size_t room = limit_ - held_;
-  const auto in_the_way = size > room && may_release ? take_free_locked(size - room) : std::vector<Free>();
+  const auto in_the_way = size > room && idle_() ? take_free_locked(size - room) : std::vector<Free>();
   if (size > room && in_the_way.empty()) return {};
   std::size_t reserved = std::min(size, room);
   held_ += reserved;
-  lock.unlock();                                                    // the driver takes its time
-  for (const Free& block : in_the_way) reserved += release(block);  // each asks anew
+  lock.unlock();  // the driver takes its time
+  for (const Free& block : in_the_way) reserved += release(block);
   std::uint8_t* data = reserved < size ? nullptr : make(size);
   lock.lock();
   held_ -= reserved - (data == nullptr ? 0 : size);

@@ -54,7 +54,7 @@ class PinnedBlock {
 class PinnedPool {
  public:
   /// limit: bytes in all, free, lent and quarantined blocks together. idle: whether the device has nothing of
-  /// ours to do, and answers; called with no lock held.
+  /// ours to do, and answers; must not use the pool.
   PinnedPool(
       const Driver& driver, std::size_t limit, std::function<bool()> idle = [] { return true; })
       : driver_(driver), limit_(limit), idle_(std::move(idle)) {}
