@@ -193,41 +193,46 @@ codec::CpuLoad& free_cores() {
   return load;
 }
 
+/// A device and the CPU, fakes that finish everything, and routers that predict by `table`.
+struct DeviceAndCpu {
+  Router router(codec::CpuLoad& load = free_cores()) {
+    return Router(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(), load);
+  }
+
+  codec::Counters counts;
+  FakeBackend device{"cuda", Status::ok}, isal{"isal", Status::ok};
+  std::array<kernels::Backend*, 2> list{&device, &isal};
+  CostTable table = codec::default_costs();
+};
+
 /// The device is busy with a call of another thread; the CPU takes the next one.
 TEST(RouterCosts, WorkInHandSendsTheNextCallToTheCpu) {
-  codec::Counters counts;
-  FakeBackend device("cuda", Status::ok), isal("isal", Status::ok);
-  const std::array<kernels::Backend*, 2> list{&device, &isal};
-  CostTable table = codec::default_costs();
-  table.pinned = {10, 0, 0, 0, 0};
-  table.parallel_calls = 1;
-  for (auto& each : table.cpu) each.rates = {25, 0, 0, 0, 0};
-  const Router router(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(),
-                      free_cores());
+  DeviceAndCpu fakes;
+  fakes.table.pinned = {10, 0, 0, 0, 0};
+  fakes.table.parallel_calls = 1;
+  for (auto& each : fakes.table.cpu) each.rates = {25, 0, 0, 0, 0};
+  const Router router = fakes.router();
   const OneByte one;
   const kernels::Job& job = one.job;
   EXPECT_EQ(router.transform(job), Status::ok);
-  EXPECT_EQ(device.calls(), 1u);
+  EXPECT_EQ(fakes.device.calls(), 1u);
   {
-    const codec::Counters::OnDevice first(counts);
+    const codec::Counters::OnDevice first(fakes.counts);
     EXPECT_EQ(router.transform(job), Status::ok);
-    EXPECT_EQ(device.calls(), 2u);  // 20 us against 25
-    const codec::Counters::OnDevice second(counts);
+    EXPECT_EQ(fakes.device.calls(), 2u);  // 20 us against 25
+    const codec::Counters::OnDevice second(fakes.counts);
     EXPECT_EQ(router.transform(job), Status::ok);
-    EXPECT_EQ(device.calls(), 2u);  // 30 us against 25
-    EXPECT_EQ(isal.calls(), 1u);
+    EXPECT_EQ(fakes.device.calls(), 2u);  // 30 us against 25
+    EXPECT_EQ(fakes.isal.calls(), 1u);
   }
   EXPECT_EQ(router.transform(job), Status::ok);
-  EXPECT_EQ(device.calls(), 3u);
+  EXPECT_EQ(fakes.device.calls(), 3u);
 }
 
 /// Threads wait for cores; the device takes what it would not take otherwise.
 TEST(RouterCosts, BusyCoresSendTheNextCallToTheDevice) {
-  codec::Counters counts;
-  FakeBackend device("cuda", Status::ok), isal("isal", Status::ok);
-  const std::array<kernels::Backend*, 2> list{&device, &isal};
-  CostTable table = codec::default_costs();
-  table.pinned = {50, 0, 0, 0, 0};
+  DeviceAndCpu fakes;
+  fakes.table.pinned = {50, 0, 0, 0, 0};
   const OneByte one;
   const kernels::Job& job = one.job;
   const struct {
@@ -240,41 +245,35 @@ TEST(RouterCosts, BusyCoresSendTheNextCallToTheDevice) {
   for (const auto& row : rows) {
     const SmallFile loadavg(row.loadavg);
     codec::CpuLoad load(4, loadavg.path());
-    for (auto& each : table.cpu) each.rates = {row.cpu_us, 0, 0, 0, 0};
-    const Router router(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(),
-                        load);
-    const unsigned before = device.calls();
+    for (auto& each : fakes.table.cpu) each.rates = {row.cpu_us, 0, 0, 0, 0};
+    const Router router = fakes.router(load);
+    const unsigned before = fakes.device.calls();
     EXPECT_EQ(router.transform(job), Status::ok);
-    EXPECT_EQ(device.calls() - before, row.device ? 1u : 0u) << row.cpu_us << " us, " << row.loadavg;
+    EXPECT_EQ(fakes.device.calls() - before, row.device ? 1u : 0u) << row.cpu_us << " us, " << row.loadavg;
   }
 }
 
 /// Stripes and verb reach the model.
 TEST(RouterCosts, ManyStripesAndAccumulateArePredictedAsSuch) {
-  codec::Counters counts;
-  FakeBackend device("cuda", Status::ok), isal("isal", Status::ok);
-  const std::array<kernels::Backend*, 2> list{&device, &isal};
-  CostTable table = codec::default_costs();
-  table.pinned = {10, 0, 0, 0, 0};
-  for (auto& each : table.cpu) each.rates = {0, 1, 0, 0, 0};
-  const Router stripes(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(),
-                       free_cores());
+  DeviceAndCpu fakes;
+  fakes.table.pinned = {10, 0, 0, 0, 0};
+  for (auto& each : fakes.table.cpu) each.rates = {0, 1, 0, 0, 0};
+  const Router stripes = fakes.router();
   const OneByte one;
   const std::vector<kernels::Job> jobs(11, one.job);
   EXPECT_EQ(stripes.transform_all(std::span(jobs).first(10)), Status::ok);
-  EXPECT_EQ(device.calls(), 0u);
+  EXPECT_EQ(fakes.device.calls(), 0u);
   EXPECT_EQ(stripes.transform_all(jobs), Status::ok);
-  EXPECT_EQ(device.calls(), 11u);
+  EXPECT_EQ(fakes.device.calls(), 11u);
 
   // One byte read and one written come to 2 us; a target that is read too to 3.
-  for (auto& each : table.cpu) each.rates = {0, 0, 1e6, 1e6, 0};
-  table.pinned = {2.5, 0, 0, 0, 0};
-  const Router verbs(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(),
-                     free_cores());
+  for (auto& each : fakes.table.cpu) each.rates = {0, 0, 1e6, 1e6, 0};
+  fakes.table.pinned = {2.5, 0, 0, 0, 0};
+  const Router verbs = fakes.router();
   EXPECT_EQ(verbs.transform(jobs[0]), Status::ok);
-  EXPECT_EQ(device.calls(), 11u);
+  EXPECT_EQ(fakes.device.calls(), 11u);
   EXPECT_EQ(verbs.accumulate(jobs[0]), Status::ok);
-  EXPECT_EQ(device.calls(), 12u);
+  EXPECT_EQ(fakes.device.calls(), 12u);
 }
 
 }  // namespace
