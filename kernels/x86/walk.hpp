@@ -29,12 +29,11 @@ const Core& this_core() noexcept;
 ///                     up to 4 for one target, nor for one target where all chunks are 8 MiB at most: on a
 ///                     Zen 5 it takes 1 lost of 4+2 from 58 to 101 GB/s at 1 MiB of object, 1 lost of 10+4
 ///                     from 78 to 115. At 64 MiB the two could not be told apart for noise.
-///                     Otherwise at least two
-///                     groups of at most 4 sources in a tile, and two such groups ahead where there are more
-///                     than two: on a Zen 5 1.0 to 1.3 from 4+2 to 16+4 and 0.9 at 20+4, where 8 or 10
-///                     sources reached 0.6 to 0.9, and one group of 4 reached 0.7 in chunks that do not lie a
-///                     power of two apart. Several groups of rows: 5 sources, 0.9 at 32+8, where 8 reached
-///                     0.8.
+///                     Otherwise at least two groups of at most 4 sources in a tile, and two such groups
+///                     ahead where there are more than two: on a Zen 5 1.0 to 1.3 from 4+2 to 16+4 and 0.9
+///                     at 20+4, where 8 or 10 sources reached 0.6 to 0.9, and one group of 4 reached 0.7 in
+///                     chunks that do not lie a power of two apart. Several groups of rows: 5 sources, 0.9
+///                     at 32+8, where 8 reached 0.8.
 ///   the same, Intel   the same, but in one group of rows 10 sources: on a Sapphire Rapids 0.97 to 1.0,
 ///                     where 4 reached 0.83 to 0.97.
 ///   fewer             up to 14 sources in one group of rows no tiles: the CPU's own prefetchers do better

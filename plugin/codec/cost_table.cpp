@@ -7,8 +7,8 @@ namespace {
 
 // An H200 and a core of its host, an Intel Xeon with AVX-512 and GFNI. cpu: back end x86 in
 // bench/results/host-h200.json, one thread, stripes in turn, so that they come from the shared cache or from
-// memory. pinned, device: cuda in bench/results/codec-h200.json, in place. Fitted by hand; off by up to a
-// quarter where a call takes more than 5 us. Only what is read counts for pinned; that the link writes as
+// memory. pinned, device: cuda in bench/results/codec-h200.json, in place. Fitted by hand; off by up to 28 %
+// where a call takes more than 10 us. Only what is read counts for pinned; that the link writes as
 // fast is from its copies. parallel_calls is an estimate.
 constexpr CostTable defaults{
     .cpu = {{{std::uint64_t{256} << 10, {0, 0.05, 5.7, 5.7, 3.8}},
