@@ -44,8 +44,7 @@ Header header_of(const HostOptions& o, const Device& device, const std::vector<s
       {{"gpu", fmt::format("{}, compute capability {}.{}, {} multiprocessors", info.name, info.compute_major,
                            info.compute_minor, info.multiprocessors)},
        {"cores", fmt::format("{}", all_cores())},
-       {"calls", o.cold_bytes == 0 ? "a thread codes one stripe over and over"
-                                   : fmt::format("go round {} MiB of sources, at least", o.cold_bytes >> 20)},
+       {"calls", fmt::format("each thread takes turns on up to {} stripes of its own", o.turns)},
        {"link", fmt::format("transfers of {} MiB in both directions", o.link_bytes >> 20)}});
 }
 

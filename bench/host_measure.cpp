@@ -20,8 +20,10 @@ using kernels::cuda::GeneratedProgram;
 constexpr unsigned fewest_rounds = 3;
 /// Of a ceiling that many cases share.
 constexpr unsigned mix_samples = 7;
+/// Of the stripes that a thread takes turns on.
+constexpr std::size_t most_bytes_a_thread = std::size_t{512} << 20;
 
-unsigned most_threads(const std::vector<HostCase>& cases) {
+unsigned most_threads(std::span<const HostCase> cases) {
   unsigned most = 1;
   for (const HostCase& c : cases)
     for (const auto& entrant : c.entrants) most = std::max(most, entrant.threads);
@@ -60,11 +62,10 @@ HostCase HostBench::fitting(HostCase c) {
   return c;
 }
 
-std::size_t HostBench::stripes_of(const HostCase& c) const {
-  std::size_t stripes = 1;
-  for (const auto& entrant : c.entrants) stripes = std::max<std::size_t>(stripes, entrant.threads);
-  const std::size_t cold = (options_.cold_bytes + c.source_bytes() - 1) / c.source_bytes();
-  return std::max(stripes, std::min(cold, options_.largest_bytes / c.stripe_bytes()));
+/// As many for one thread as for each of many, so that the stripes of a thread come from the same caches.
+std::size_t HostBench::turns_of(const HostCase& c) const {
+  const std::size_t bytes = std::min(most_bytes_a_thread, options_.largest_bytes / most_threads({&c, 1}));
+  return std::clamp<std::size_t>(bytes / c.stripe_bytes(), 1, options_.turns);
 }
 
 /// Allocated once, as large as any case needs it: page-locking takes a third of a second a GiB.
@@ -77,7 +78,7 @@ const Arena& HostBench::arena(Residence residence) {
     std::erase_if(c.entrants, [&](const HostEntrant& entrant) {
       return entrant.threads * c.stripe_bytes() > options_.largest_bytes;
     });
-    if (!c.entrants.empty()) most = std::max(most, stripes_of(c) * c.stripe_bytes());
+    if (!c.entrants.empty()) most = std::max(most, turns_of(c) * most_threads({&c, 1}) * c.stripe_bytes());
   }
   arena = std::make_unique<Arena>(residence, most);
   return *arena;
@@ -132,10 +133,9 @@ bool HostBench::verify(const HostStripes& stripes, const Entry& entry) {
 
 HostSample HostBench::sample(const HostStripes& stripes, const Entry& entry, std::size_t calls) {
   const unsigned threads = entry.who.threads;
-  const std::size_t own = stripes.count() / threads;
   const std::size_t first = next_;
   const auto sample = crew_.run(threads, [&](unsigned t) {
-    for (std::size_t i = 0; i < calls; ++i) entry.coder->run(stripes, (first + i) % own * threads + t);
+    for (std::size_t i = 0; i < calls; ++i) entry.coder->run(stripes, stripes.at_turn(t, first + i));
   });
   next_ += calls;
   return sample;
@@ -197,7 +197,8 @@ std::vector<HostRow> HostBench::measure(const HostCase& asked) {
   for (const auto& who : c.entrants) entries.push_back({who, std::make_unique<HostCoder>(c, who.backend)});
   const HostCoder& any = *entries.front().coder;
   generate_kernel(c, any.program());
-  const HostStripes stripes(c, stripes_of(c), any.reads(), twin(c, any.encode_program()), arena(c.residence));
+  const HostStripes stripes(c, most_threads({&c, 1}), turns_of(c), any.reads(), twin(c, any.encode_program()),
+                            arena(c.residence));
 
   std::vector<Entry*> sound;
   for (Entry& entry : entries) {

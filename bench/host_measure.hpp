@@ -32,7 +32,7 @@ class HostBench {
  private:
   struct Entry;
   HostCase fitting(HostCase c);
-  std::size_t stripes_of(const HostCase& c) const;
+  std::size_t turns_of(const HostCase& c) const;
   const Arena& arena(kernels::Residence residence);
   const Twin& twin(const HostCase& c, const kernels::Program& encode);
   void generate_kernel(const HostCase& c, const kernels::Program& program);

@@ -176,8 +176,8 @@ po::options_description describe() {
   add("rounds", "11", "samples of each entrant, taken in turn");
   add("sample-ms", "4", "shortest time of a sample");
   add("case-ms", "1500", "after this time a case gets no further round, once there are three");
-  add("cold-bytes", "0",
-      "source bytes that the calls of a case go round at least; 0: a thread codes one stripe over and over");
+  add("turns", "16",
+      "stripes of its own that each thread codes in turn, as far as they take no more than 512 MiB");
   add("link-bytes", "512M", "of a transfer that measures the link");
   add("largest-bytes", "",
       "of a case's stripes; what needs more is left out and named; default 24G, a fifth of "
@@ -228,7 +228,7 @@ HostOptions parse_host_options(const std::vector<std::string>& arguments) {
   o.rounds = static_cast<unsigned>(parse_whole("rounds", text("rounds"), 1, 10'000));
   o.sample_seconds = 1e-3 * static_cast<double>(parse_whole("sample-ms", text("sample-ms"), 0, 60'000));
   o.case_seconds = 1e-3 * static_cast<double>(parse_whole("case-ms", text("case-ms"), 0, 600'000));
-  o.cold_bytes = parse_whole("cold-bytes", text("cold-bytes"), 0, std::size_t{1} << 40, true);
+  o.turns = parse_whole("turns", text("turns"), 1, 4096);
   o.link_bytes =
       parse_whole("link-bytes", text("link-bytes"), std::size_t{1} << 20, std::size_t{8} << 30, true);
   o.largest_bytes = text("largest-bytes").empty()

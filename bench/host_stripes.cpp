@@ -92,9 +92,16 @@ void Arena::read(const std::uint8_t* from, std::span<std::uint8_t> to) const {
     throw std::runtime_error("cannot copy from the device");
 }
 
-HostStripes::HostStripes(const HostCase& c, std::size_t stripes, std::span<const std::uint8_t> reads,
-                         const Twin& twin, const Arena& arena)
-    : case_(c), twin_(twin), arena_(arena), sources_(stripes), targets_(stripes) {
+HostStripes::HostStripes(const HostCase& c, std::size_t threads, std::size_t turns,
+                         std::span<const std::uint8_t> reads, const Twin& twin, const Arena& arena)
+    : case_(c),
+      threads_(threads),
+      turns_(turns),
+      twin_(twin),
+      arena_(arena),
+      sources_(threads * turns),
+      targets_(threads * turns) {
+  const std::size_t stripes = threads * turns;
   if (stripes * c.stripe_bytes() > arena.size()) throw std::logic_error("the arena is too small");
   const unsigned first_target = c.decodes() ? c.k + c.m : c.k;
   for (std::size_t s = 0; s < stripes; ++s) {

@@ -60,11 +60,15 @@ class Arena {
 /// coding.
 class HostStripes {
  public:
-  /// reads: the chunks that a call reads, in order. Copies the twin into every stripe.
-  HostStripes(const HostCase& c, std::size_t stripes, std::span<const std::uint8_t> reads, const Twin& twin,
-              const Arena& arena);
+  /// As many stripes for each of `threads` as it takes `turns`. reads: the chunks that a call reads, in
+  /// order. Copies the twin into every stripe.
+  HostStripes(const HostCase& c, std::size_t threads, std::size_t turns, std::span<const std::uint8_t> reads,
+              const Twin& twin, const Arena& arena);
 
-  std::size_t count() const { return sources_.size(); }
+  /// The stripe that `thread` codes at this turn. Those of the first turn are the first ones.
+  std::size_t at_turn(std::size_t thread, std::size_t turn) const {
+    return turn % turns_ * threads_ + thread;
+  }
   std::span<const kernels::Source> sources(std::size_t stripe) const { return sources_[stripe]; }
   std::span<const kernels::Target> targets(std::size_t stripe) const { return targets_[stripe]; }
 
@@ -80,6 +84,7 @@ class HostStripes {
   std::uint8_t* address(std::size_t stripe, unsigned chunk) const;
 
   HostCase case_;
+  std::size_t threads_, turns_;
   const Twin& twin_;
   const Arena& arena_;
   std::vector<std::vector<kernels::Source>> sources_;

@@ -81,13 +81,15 @@ def main():
     status, out, text = run(bench, *SMALL, "--sections", "pinned", "--chunks", "4K", "--ops", "encode", "--threads", "1,2",
                             "--largest-bytes", "30000", "--backends", "cuda,isal")
     check(status == 0 and "left out" in text and "2 threads" in text, f"too large: {status} {text}")
-    # Sixteen stripes are gone round by two threads.
-    status, out, text = run(bench, *SMALL, "--sections", "pinned", "--chunks", "4K", "--threads", "2", "--cold-bytes", "256K")
-    check(status == 0, f"cold: {status} {text}")
+    # One stripe over and over, and more than fit: fewer turns are taken.
+    for turns, largest in (("1", "1G"), ("16", "200K")):
+        status, out, text = run(bench, *SMALL, "--sections", "pinned", "--chunks", "4K", "--threads", "2", "--turns", turns,
+                                "--largest-bytes", largest)
+        check(status == 0, f"turns {turns}: {status} {text}")
     status, out, text = run(bench, *SMALL, "--sections", "device", "--chunks", "4K", EC_CUDA_DEVICES="63")
     check(status == 1 and "device" in text and "63" in text and out == "", f"no device: {status} {text}")
     for option, value in (("--sections", "none"), ("--backends", "gpu"), ("--chunks", "100"), ("--ops", "update"),
-                          ("--threads", "0"), ("--share-up-to", "-1")):
+                          ("--threads", "0"), ("--turns", "0"), ("--share-up-to", "-1")):
         status, _, text = run(bench, "host", option, value)
         check(status == 2 and f"{option} {value}" in text, f"{option} {value}: {status} {text}")
 

@@ -128,7 +128,7 @@ TEST_P(BenchHostStripes, EveryWrongByteIsSeen) {
   const HostCoder coder(c, "reference");
   const Twin twin(coder.encode_program(), c.chunk_bytes);
   const Arena arena(c.residence, 3 * c.stripe_bytes());
-  const HostStripes stripes(c, 3, coder.reads(), twin, arena);
+  const HostStripes stripes(c, 3, 1, coder.reads(), twin, arena);
   stripes.spoil(3);
   EXPECT_FALSE(stripes.right(3));
   const auto before = coder.calls();
@@ -145,6 +145,24 @@ TEST_P(BenchHostStripes, EveryWrongByteIsSeen) {
   // No stripe passes for another.
   std::copy_n(stripes.targets(0)[0].data, c.chunk_bytes, stripes.targets(1)[0].data);
   EXPECT_FALSE(stripes.right(3));
+}
+
+TEST(BenchHostTurns, EveryThreadHasStripesOfItsOwn) {
+  const HostCase c{.op = "encode", .k = 4, .m = 2, .chunk_bytes = 64, .residence = Residence::pageable};
+  const HostCoder coder(c, "reference");
+  const Twin twin(coder.encode_program(), c.chunk_bytes);
+  const Arena arena(c.residence, 6 * c.stripe_bytes());
+  const HostStripes stripes(c, 3, 2, coder.reads(), twin, arena);
+  std::set<std::size_t> seen;
+  for (std::size_t thread = 0; thread < 3; ++thread) {
+    EXPECT_EQ(stripes.at_turn(thread, 0), thread);  // what right(3) looks at
+    for (std::size_t turn = 0; turn < 2; ++turn) {
+      seen.insert(stripes.at_turn(thread, turn));
+      EXPECT_EQ(stripes.at_turn(thread, turn), stripes.at_turn(thread, turn + 2));
+    }
+  }
+  EXPECT_EQ(seen.size(), 6u);
+  EXPECT_EQ(*seen.rbegin(), 5u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, BenchHostStripes, testing::Values("encode", "decode-1", "decode-m"),
