@@ -129,9 +129,12 @@ std::string because(const Decision& decision, const Question& q, const NodeSetti
       return node.threshold_bytes ? "chunks are pageable, and EC_CUDA_THRESHOLD is for pinned ones"
                                   : "chunks are pageable, and there are no costs for those on the device";
     case Decision::Reason::predicted_faster:
-      return fmt::format("{:.1f} us are predicted, and {:.1f} us for the other",
-                         std::min(decision.device_us, decision.cpu_us),
-                         std::max(decision.device_us, decision.cpu_us));
+      return fmt::format("{:.1f} us are predicted, and {:.1f} us for the other{}",
+                         decision.device ? decision.device_us : decision.cpu_us,
+                         decision.device ? decision.cpu_us : decision.device_us,
+                         !decision.device && decision.device_us < decision.cpu_us
+                             ? ", for which several cores would copy"
+                             : "");
   }
   return {};
 }

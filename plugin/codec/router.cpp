@@ -23,6 +23,18 @@ ResidenceRange residences(const Job& job) {
   return range;
 }
 
+double margin(const ResidenceRange& lie) {
+  return lie.nearest_host == Residence::pageable ? Router::pageable_margin : 1;
+}
+
+/// However busy the cores are, a call whose bytes take the CPU less is the CPU's.
+double bytes_us_of_short_calls(const CostTable& costs) {
+  double start = costs.pinned.call_us + costs.pinned.stripe_us;
+  if (costs.pageable) start = std::min(start, costs.pageable->call_us + costs.pageable->stripe_us);
+  const Rates& cpu = costs.cpu.front().rates;
+  return start / CpuLoad::most - cpu.call_us - cpu.stripe_us;
+}
+
 Work work_of(const Job& job, std::size_t stripes, bool accumulate) {
   return {static_cast<unsigned>(job.sources.size()), static_cast<unsigned>(job.targets.size()), job.bytes,
           stripes, accumulate};
@@ -31,7 +43,8 @@ Work work_of(const Job& job, std::size_t stripes, bool accumulate) {
 }  // namespace
 
 Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes, const CostTable& costs,
-               std::span<Backend* const> backends, Counters& counts, Validator& validator, CpuLoad& load)
+               std::span<Backend* const> backends, Counters& counts, Validator& validator, CpuLoad& load,
+               Experience* experience)
     : choice_(choice),
       threshold_bytes_(threshold_bytes),
       costs_(&costs),
@@ -40,7 +53,9 @@ Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
       watched_{},
       counts_(&counts),
       validator_(&validator),
-      load_(&load) {
+      load_(&load),
+      experience_(experience),
+      short_us_(bytes_us_of_short_calls(costs)) {
   for (std::size_t i = 0; i < backends.size(); ++i) {
     admissions_[i] = admission_of(backends[i]->name());
     watched_[i] = validator.watches(backends[i]->name());
@@ -65,7 +80,7 @@ Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_d
     return {work.sources * work.chunk_bytes * work.stripes >= *threshold_bytes_, threshold};
   const double device = *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
   const double cpu = cpu_stretch * cpu_us(*costs_, work);
-  return {device < cpu, predicted_faster, device, cpu};
+  return {margin(lie) * device < cpu, predicted_faster, device, cpu};
 }
 
 unsigned Router::queue() const noexcept { return counts_->on_device() / kernels::device_count(); }
@@ -76,22 +91,53 @@ bool Router::admits(const Backend& backend, const Job& job) const noexcept {
          (admission == Admission::by_job && decide(work_of(job, 1, false), residences(job), queue()).device);
 }
 
-bool Router::offer_to_device(const Job& job, std::size_t stripes, bool accumulate) const noexcept {
+bool Router::is_short(const Job& job, bool accumulate) const noexcept {
+  const CpuClass& least = costs_->cpu.front();
+  const std::size_t moved = job.bytes * (job.sources.size() + job.targets.size());
+  // An accumulate reads its targets too, and each byte is multiplied at most as often as there are targets.
+  const double us_per_mb =
+      (accumulate ? 2 : 1) * std::max(least.rates.read_us_per_mb, least.rates.written_us_per_mb) +
+      least.rates.product_us_per_mb * static_cast<double>(job.targets.size());
+  return moved <= least.up_to_bytes && 1e-6 * static_cast<double>(moved) * us_per_mb < short_us_;
+}
+
+Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate) const noexcept {
+  using enum Residence;
   // Whose answer does not depend on where the chunks lie is not asked to look.
-  if (choice_ == BackendChoice::gpu) return true;
-  const Work work = work_of(job, stripes, accumulate);
+  if (choice_ == BackendChoice::gpu) return {true};
   const ResidenceRange lie = residences(job);
+  const bool compares = choice_ == BackendChoice::automatic && !threshold_bytes_;
+  if (compares && stripes == 1 && is_short(job, accumulate)) return {lie.nearest_device == device};
+
+  const Work work = work_of(job, stripes, accumulate);
   const Decision decision = decide(work, lie, queue());
-  if (decision.device) return true;
-  // Small calls stay, however busy the cores are, and need not ask.
+  Offer offer{decision.device};
+  // Where even the busiest cores are faster, nobody need look how busy they are.
   if (decision.reason == Decision::Reason::predicted_faster &&
-      decision.device_us < CpuLoad::most * decision.cpu_us &&
-      decision.device_us < load_->stretch() * decision.cpu_us)
-    return true;
-  if (choice_ == BackendChoice::automatic && lie.nearest_host == Residence::pageable &&
-      decide(work, {Residence::pinned, Residence::pinned}, 0).device)
+      decision.device_us < CpuLoad::most * decision.cpu_us) {
+    using Road = Experience::Road;
+    offer.device_us = decision.device_us;
+    offer.cpu_us = load_->stretch() * decision.cpu_us;
+    offer.road = lie.nearest_host == pageable ? Road::device_pageable : Road::device_pinned;
+    offer.moved_bytes = static_cast<std::uint64_t>(1e6 * (work.read_mb() + work.written_mb()));
+    double on_device = margin(lie) * offer.device_us, on_cpu = offer.cpu_us;
+    if (experience_ != nullptr) {
+      on_device *= experience_->factor(offer.road, offer.moved_bytes);
+      on_cpu *= experience_->factor(Road::cpu, offer.moved_bytes);
+    }
+    offer.device = on_device < on_cpu;
+    const bool close = std::max(on_device, on_cpu) < Experience::close * std::min(on_device, on_cpu);
+    if (experience_ != nullptr && close && experience_->is_trial()) offer.device = !offer.device;
+  }
+  if (!offer.device && choice_ == BackendChoice::automatic && lie.nearest_host == pageable &&
+      decide(work, {pinned, pinned}, 0).device)
     kernels::want_pinned();
-  return false;
+  return offer;
+}
+
+void Router::learn(const Offer& offer, bool device, double us) const noexcept {
+  experience_->took(device ? offer.road : Experience::Road::cpu, offer.moved_bytes,
+                    device ? offer.device_us : offer.cpu_us, us);
 }
 
 template <class Code>
@@ -100,6 +146,7 @@ Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, C
   Counters::Job count(*counts_, operation, bytes);
   unsigned off = validator_->off();
   bool doubted = false;
+  Offer offered;
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if (admissions_[i] == Admission::never || (doubted && watched_[i])) continue;
     if ((off >> i & 1u) != 0) [[unlikely]] {
@@ -107,8 +154,10 @@ Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, C
       continue;
     }
     std::optional<Counters::OnDevice> mark;
-    if (admissions_[i] == Admission::by_job) {
-      if (!offer_to_device(call.jobs.front(), call.jobs.size(), call.verb == Verb::accumulate)) continue;
+    const bool device = admissions_[i] == Admission::by_job;
+    if (device) {
+      offered = offer(call.jobs.front(), call.jobs.size(), call.verb == Verb::accumulate);
+      if (!offered.device) continue;
       mark.emplace(*counts_);
     }
     count.begins();
@@ -120,6 +169,12 @@ Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, C
         doubted = true;
         off = validator_->off();
       }
+    } else if (offered.cpu_us > 0 && experience_ != nullptr) {
+      const auto begun = Counters::Clock::now();
+      status = code(*backends_[i]);
+      if (status == Status::ok)
+        learn(offered, device,
+              std::chrono::duration<double, std::micro>(Counters::Clock::now() - begun).count());
     } else {
       status = code(*backends_[i]);
     }

@@ -12,6 +12,7 @@
 #include "plugin/codec/cost_model.hpp"
 #include "plugin/codec/counters.hpp"
 #include "plugin/codec/cpu_load.hpp"
+#include "plugin/codec/experience.hpp"
 #include "plugin/codec/settings.hpp"
 #include "plugin/codec/validator.hpp"
 
@@ -35,7 +36,7 @@ struct Decision {
     forced,           ///< by the choice of back end, to the device or away from it
     threshold,        ///< by EC_CUDA_THRESHOLD
     pageable_stays,   ///< a chunk is pageable, and the table has no costs for that
-    predicted_faster  ///< by device_us and cpu_us, which no other reason sets
+    predicted_faster  ///< or not, by device_us and cpu_us, which no other reason sets
   };
   bool device = false;
   Reason reason = Reason::forced;
@@ -46,18 +47,22 @@ struct Decision {
 /// Immutable; any thread may use it at any time.
 class Router {
  public:
+  /// The device must be so much faster to get pageable chunks: several cores copy them, where one codes.
+  static constexpr double pageable_margin = 1.1;
+
   /// threshold_bytes, costs: see NodeSettings.
   /// backends: best first, the floor last, at most max_backends; counts gets a row for each of them, in that
-  /// order. load: of the cores. costs, backends, counts, validator and load must outlive the router.
+  /// order. load: of the cores. experience: what corrects the costs; null: nothing does. All of them must
+  /// outlive the router.
   Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
          const CostTable& costs = default_costs(),
          std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters(),
-         Validator& validator = no_validation(), CpuLoad& load = cpu_load());
+         Validator& validator = no_validation(), CpuLoad& load = cpu_load(),
+         Experience* experience = &codec::experience());
 
   /// Whether this router's policy gives the job to `backend` (the back end itself may still decline).
   ///   auto       the device if any chunk lies there, or if no chunk is pageable and the device is predicted
-  ///   to
-  ///              finish before the CPU, with what it has in hand now; or, where a threshold is set, if no
+  ///              to finish before the CPU, with what it has in hand now; or, where a threshold is set, if no
   ///              chunk is pageable and the sources have that many bytes in all; then the CPU back ends in
   ///              order. Pageable chunks are compared too if the table has costs for them on the device. A
   ///              job that only its pageable chunks keep from the device is said to kernels::want_pinned().
@@ -66,7 +71,8 @@ class Router {
   ///   x86        x86, or what follows it where the CPU lacks the instructions
   ///   isal       isal, then reference
   ///   reference  reference only
-  /// Device memory is never given to a CPU back end. Calls themselves count with the load of the cores too.
+  /// Device memory is never given to a CPU back end. Calls themselves count with the load of the cores too,
+  /// and with what calls like them took lately; a few of those that are close go to the second best.
   bool admits(const kernels::Backend& backend, const kernels::Job& job) const noexcept;
 
   /// Goes down the ordered list until a back end finishes the job, past those that the validator has found
@@ -99,9 +105,20 @@ class Router {
   Admission admission_of(std::string_view backend) const noexcept;
   /// Calls that are under way on the device that gets the next one, as far as they are evenly spread.
   unsigned queue() const noexcept;
-  /// What decide() says of `stripes` jobs like `job` as things are now; where their residence alone decides,
-  /// that is made known.
-  bool offer_to_device(const kernels::Job& job, std::size_t stripes, bool accumulate) const noexcept;
+  /// Whether a call goes to the device as things are now, and what it is to take by the table and the load.
+  /// Microseconds are 0 where nobody learns from it.
+  struct Offer {
+    bool device = false;
+    double device_us = 0;
+    double cpu_us = 0;
+    Experience::Road road = Experience::Road::device_pinned;
+    std::uint64_t moved_bytes = 0;
+  };
+  Offer offer(const kernels::Job& job, std::size_t stripes, bool accumulate) const noexcept;
+  /// Whether the CPU has finished the job before the device has begun, whatever the load. A product and a
+  /// sum, for calls of less than a microsecond.
+  bool is_short(const kernels::Job& job, bool accumulate) const noexcept;
+  void learn(const Offer& offer, bool device, double us) const noexcept;
 
   /// `code` has a back end do the call, which reads source_bytes in all and is counted as `operation`.
   template <class Code>
@@ -117,6 +134,8 @@ class Router {
   Counters* counts_;
   Validator* validator_;
   CpuLoad* load_;
+  Experience* experience_;
+  double short_us_;  ///< the CPU's bytes of a call that is_short() take less
 };
 
 }  // namespace ec::codec

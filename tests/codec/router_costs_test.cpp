@@ -120,6 +120,13 @@ TEST(RouterCosts, PageableChunksStayUnlessTheTableHasCostsForThem) {
   EXPECT_FALSE(router.decide({32, 8, 4096}, pageable, 0).device);
   EXPECT_TRUE(router.decide({32, 8, 1 << 20}, pageable, 0).device);
   EXPECT_EQ(router.decide({32, 8, 1 << 20}, pageable, 0).reason, Reason::predicted_faster);
+  // A tenth faster, for the cores that copy.
+  for (auto& each : table.cpu) each.rates = {100, 0, 0, 0, 0};
+  table.pageable = codec::Rates{92, 0, 0, 0, 0};
+  EXPECT_FALSE(
+      Router(BackendChoice::automatic, std::nullopt, table).decide({8, 3, 4096}, pageable, 0).device);
+  table.pageable = codec::Rates{90, 0, 0, 0, 0};
+  EXPECT_TRUE(Router(BackendChoice::automatic, std::nullopt, table).decide({8, 3, 4096}, pageable, 0).device);
   // A threshold is for pinned chunks.
   EXPECT_FALSE(Router(BackendChoice::automatic, 0, table).decide({32, 8, 1 << 20}, pageable, 0).device);
 }
@@ -196,7 +203,8 @@ codec::CpuLoad& free_cores() {
 /// A device and the CPU, fakes that finish everything, and routers that predict by `table`.
 struct DeviceAndCpu {
   Router router(codec::CpuLoad& load = free_cores()) {
-    return Router(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(), load);
+    return Router(BackendChoice::automatic, std::nullopt, table, list, counts, codec::no_validation(), load,
+                  nullptr);
   }
 
   codec::Counters counts;

@@ -1,0 +1,57 @@
+// What calls took against what the cost table had predicted, learned while a process runs. A table is
+// measured once, on stripes that lay in some cache, in pages of some size, on a machine with nothing else to
+// do; a process has its own.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace ec::codec {
+
+/// Thread safe, no locks: a race loses an observation.
+class Experience {
+ public:
+  Experience() noexcept;
+
+  /// Who coded, and where the chunks lay.
+  enum class Road : unsigned char { cpu, device_pinned, device_pageable };
+
+  /// By rising bytes moved (read and written), as costs differ: a core's own cache, a shared one, memory.
+  static constexpr std::array<std::uint64_t, 4> class_bounds{std::uint64_t{256} << 10, std::uint64_t{1} << 20,
+                                                             std::uint64_t{4} << 20, std::uint64_t{64} << 20};
+  /// No factor leaves 1 / most .. most: then the table is wrong, and to be measured anew.
+  static constexpr double most = 4;
+  /// Of so many calls whose best two back ends are predicted to be within `close`, one goes to the second
+  /// best: whoever is never asked could never be seen to have become faster. It costs at most
+  /// (close - 1) / calls_a_trial of the time.
+  static constexpr unsigned calls_a_trial = 32;
+  static constexpr double close = 2;
+
+  /// What calls of that size took lately, over what was predicted; 1 before the first.
+  double factor(Road road, std::uint64_t moved_bytes) const noexcept {
+    return factors_[class_of(moved_bytes)][static_cast<std::size_t>(road)].load(std::memory_order_relaxed);
+  }
+  /// A call finished. predicted_us: by the table alone. Each counts an eighth, and one that took much longer
+  /// or shorter than those before (its thread was interrupted, say) as no more than twice or half of them.
+  /// What the other roads took at that size is believed a little less: it may be long ago.
+  void took(Road road, std::uint64_t moved_bytes, double predicted_us, double us) noexcept;
+  /// Whether this is the call that goes to the second best.
+  bool is_trial() noexcept {
+    return calls_.fetch_add(1, std::memory_order_relaxed) % calls_a_trial == calls_a_trial - 1;
+  }
+
+ private:
+  using Factor = std::atomic<double>;
+  static constexpr std::size_t classes = class_bounds.size() + 1;
+  static constexpr std::size_t roads = 3;
+  static std::size_t class_of(std::uint64_t moved_bytes) noexcept;
+
+  std::array<std::array<Factor, roads>, classes> factors_;
+  alignas(64) std::atomic<unsigned> calls_{0};
+};
+
+/// Of this process.
+Experience& experience() noexcept;
+
+}  // namespace ec::codec

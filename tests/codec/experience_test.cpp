@@ -1,0 +1,178 @@
+// What a process learns about the costs of its calls, and that the router uses it.
+#include "plugin/codec/experience.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <limits>
+
+#include "plugin/codec/router.hpp"
+#include "tests/codec/fake_backend.hpp"
+
+namespace ec::test {
+namespace {
+
+using codec::Experience;
+using kernels::Residence;
+using kernels::Status;
+using Road = Experience::Road;
+
+constexpr std::array roads{Road::cpu, Road::device_pinned, Road::device_pageable};
+
+TEST(Experience, StartsWithWhatTheTableSays) {
+  const Experience none;
+  for (const Road road : roads)
+    for (const std::uint64_t bytes : {0u, 1u << 18, 1u << 30}) EXPECT_EQ(none.factor(road, bytes), 1);
+}
+
+TEST(Experience, FollowsWhatCallsTakeWithinBounds) {
+  const struct {
+    double predicted, took, factor;
+  } rows[] = {{100, 62, 0.62}, {100, 100, 1}, {100, 390, 3.9}, {100, 1e9, 4}, {100, 0, 0.25}};
+  for (const auto& row : rows) {
+    Experience e;
+    for (int i = 0; i < 100; ++i) e.took(Road::cpu, 1000, row.predicted, row.took);
+    EXPECT_NEAR(e.factor(Road::cpu, 1000), row.factor, 0.01) << row.took;
+  }
+}
+
+TEST(Experience, OneInterruptedCallMovesItByAnEighthAtMost) {
+  Experience e;
+  e.took(Road::cpu, 1000, 100, 1e6);
+  EXPECT_EQ(e.factor(Road::cpu, 1000), 1.125);
+  Experience other;
+  other.took(Road::cpu, 1000, 100, 0);
+  EXPECT_EQ(other.factor(Road::cpu, 1000), 1 - 1. / 16);
+}
+
+TEST(Experience, IgnoresWhatIsNoPrediction) {
+  Experience e;
+  for (const double predicted : {0., -1., std::numeric_limits<double>::quiet_NaN()})
+    e.took(Road::cpu, 1000, predicted, 50);
+  EXPECT_EQ(e.factor(Road::cpu, 1000), 1);
+}
+
+TEST(Experience, KeepsRoadsAndSizesApart) {
+  Experience e;
+  for (int i = 0; i < 10; ++i) e.took(Road::device_pinned, std::uint64_t{256} << 10, 10, 15);
+  EXPECT_GT(e.factor(Road::device_pinned, 1), 1.3);
+  EXPECT_EQ(e.factor(Road::device_pinned, (std::uint64_t{256} << 10) + 1), 1);
+  EXPECT_EQ(e.factor(Road::device_pageable, 1), 1);
+  EXPECT_EQ(e.factor(Road::cpu, 1), 1);
+}
+
+TEST(Experience, ForgetsWhatItHasNotSeenForLong) {
+  Experience e;
+  for (int i = 0; i < 100; ++i) e.took(Road::device_pinned, 1, 10, 40);
+  for (int i = 0; i < 30; ++i) e.took(Road::cpu, 1, 10, 10);
+  EXPECT_GT(e.factor(Road::device_pinned, 1), 3.8);
+  for (int i = 0; i < 5000; ++i) e.took(Road::cpu, 1, 10, 10);
+  EXPECT_LT(e.factor(Road::device_pinned, 1), 1.1);
+}
+
+TEST(Experience, OneCallOfSoManyIsATrial) {
+  Experience e;
+  unsigned trials = 0;
+  for (unsigned i = 0; i < 10 * Experience::calls_a_trial; ++i) trials += e.is_trial();
+  EXPECT_EQ(trials, 10u);
+}
+
+/// Spins for as long as it is told to.
+class SlowBackend final : public kernels::Backend {
+ public:
+  explicit SlowBackend(std::string_view name) : name_(name) {}
+  std::string_view name() const noexcept override { return name_; }
+  bool supports(const kernels::Job&) const noexcept override { return true; }
+  Status transform(const kernels::Job&) noexcept override {
+    const auto end = std::chrono::steady_clock::now() + takes;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    ++calls;
+    return Status::ok;
+  }
+  Status accumulate(const kernels::Job& job) noexcept override { return transform(job); }
+
+  std::chrono::microseconds takes{0};
+  unsigned calls = 0;
+
+ private:
+  std::string_view name_;
+};
+
+/// A table that says 100 us for the device and 150 for the CPU. What is asked of the parts leaves room for a
+/// machine that interrupts the spinning.
+class RouterLearns : public testing::Test {
+ protected:
+  RouterLearns() {
+    table_.pinned = {100, 0, 0, 0, 0};
+    for (auto& each : table_.cpu) each.rates = {150, 0, 0, 0, 0};
+  }
+
+  /// Of `calls` calls, the part that the device got.
+  double on_device(unsigned calls, Experience* experience) {
+    const codec::Router router(codec::BackendChoice::automatic, std::nullopt, table_, list_, counts_,
+                               codec::no_validation(), load_, experience);
+    const unsigned before = device_.calls;
+    for (unsigned i = 0; i < calls; ++i) EXPECT_EQ(router.transform(job_), Status::ok);
+    return (device_.calls - before) / static_cast<double>(calls);
+  }
+
+  codec::CostTable table_ = codec::default_costs();
+  SlowBackend device_{"cuda"}, isal_{"isal"};
+  std::array<kernels::Backend*, 2> list_{&device_, &isal_};
+  codec::Counters counts_;
+  codec::CpuLoad load_{1, "/nonexistent"};
+  std::uint8_t in_ = 1, out_ = 0;
+  kernels::Program program_{gf::Matrix(1, 1)};
+  kernels::Source source_{&in_, Residence::pinned};
+  kernels::Target target_{&out_, Residence::pinned};
+  kernels::Job job_{&program_, {&source_, 1}, {&target_, 1}, 1};
+};
+
+TEST_F(RouterLearns, WhereTheTableIsRightItIsFollowed) {
+  Experience experience;
+  device_.takes = std::chrono::microseconds(100);
+  isal_.takes = std::chrono::microseconds(150);
+  EXPECT_GE(on_device(640, &experience), 0.6);
+}
+
+TEST_F(RouterLearns, ACpuFasterThanPredictedGetsTheCalls) {
+  Experience experience;
+  device_.takes = std::chrono::microseconds(100);
+  isal_.takes = std::chrono::microseconds(50);
+  EXPECT_EQ(on_device(200, nullptr), 1);
+  on_device(400, &experience);  // a trial tells
+  EXPECT_LE(on_device(320, &experience), 0.4);
+}
+
+TEST_F(RouterLearns, ADeviceThatBecomesSlowLosesThemAndGetsThemBack) {
+  Experience experience;
+  device_.takes = std::chrono::microseconds(400);
+  isal_.takes = std::chrono::microseconds(150);
+  on_device(200, &experience);
+  EXPECT_LE(on_device(320, &experience), 0.4);
+  device_.takes = std::chrono::microseconds(75);
+  on_device(3000, &experience);
+  EXPECT_GE(on_device(320, &experience), 0.6);
+}
+
+TEST_F(RouterLearns, ForcedCallsTeachNothing) {
+  Experience experience;
+  const codec::Router forced(codec::BackendChoice::gpu, std::nullopt, table_, list_, counts_,
+                             codec::no_validation(), load_, &experience);
+  EXPECT_EQ(forced.transform(job_), Status::ok);
+  EXPECT_EQ(experience.factor(Road::device_pinned, 2), 1);
+  EXPECT_EQ(experience.factor(Road::cpu, 2), 1);
+}
+
+TEST_F(RouterLearns, ShortCallsStayWithTheCpuWhateverTheLoad) {
+  table_.pinned = {16, 0, 0, 0, 0};
+  for (auto& each : table_.cpu) each.rates = {0, 1, 10, 10, 1};  // 1 us, where 16 / 8 is the bound
+  Experience experience;
+  EXPECT_EQ(on_device(100, &experience), 0);
+  EXPECT_EQ(experience.factor(Road::cpu, 2), 1);
+}
+
+}  // namespace
+}  // namespace ec::test
