@@ -23,9 +23,8 @@ namespace {
 using kernels::cuda::Device;
 
 /// By the settings of this node, as a daemon's.
-std::shared_ptr<Device> bring_up_device(const HostOptions& o) {
+std::shared_ptr<Device> bring_up_device() {
   auto options = codec::device_options(codec::node_settings());
-  options.share_up_to_bytes = o.share_up_to_bytes;
   options.log = [](const char* line) { fmt::print(stderr, "{}\n", line); };
   kernels::cuda::configure(options);
   std::string why;
@@ -59,7 +58,7 @@ std::ofstream open_json(const std::string& file) {
 
 int run(const HostOptions& o, const std::vector<std::string>& arguments) {
   std::ofstream json = open_json(o.json_file);
-  const auto device = bring_up_device(o);
+  const auto device = bring_up_device();
   Device::Scope scope(*device);
   require(device->driver(), scope.result(), "cuCtxPushCurrent");
   const Header header = header_of(o, *device, arguments);

@@ -182,7 +182,6 @@ po::options_description describe() {
   add("largest-bytes", "",
       "of a case's stripes; what needs more is left out and named; default 24G, a fifth of "
       "the memory at most");
-  add("share-up-to", "0", "source bytes up to which pinned calls that meet share a launch");
   known.add_options()("json", text(""), "write the report to this file too")("help", "this text");
   return known;
 }
@@ -234,7 +233,6 @@ HostOptions parse_host_options(const std::vector<std::string>& arguments) {
   o.largest_bytes = text("largest-bytes").empty()
                         ? default_largest_bytes()
                         : parse_whole("largest-bytes", text("largest-bytes"), 1, std::size_t{1} << 44, true);
-  o.share_up_to_bytes = parse_whole("share-up-to", text("share-up-to"), 0, std::size_t{1} << 40, true);
   o.json_file = text("json");
   return o;
 }

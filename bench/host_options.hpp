@@ -42,12 +42,11 @@ struct HostOptions {
   std::string help;
   std::vector<HostCase> cases;
   unsigned rounds = 1;
-  double sample_seconds = 0;          ///< at least
-  double case_seconds = 0;            ///< no further round after this time, once there are three
-  std::size_t turns = 1;              ///< stripes of its own that a thread codes one after the other, at most
-  std::size_t link_bytes = 0;         ///< of a transfer that measures the link
-  std::size_t largest_bytes = 0;      ///< of a case's stripes; entrants that need more are left out
-  std::size_t share_up_to_bytes = 0;  ///< kernels::cuda::Options has it
+  double sample_seconds = 0;      ///< at least
+  double case_seconds = 0;        ///< no further round after this time, once there are three
+  std::size_t turns = 1;          ///< stripes of its own that a thread codes one after the other, at most
+  std::size_t link_bytes = 0;     ///< of a transfer that measures the link
+  std::size_t largest_bytes = 0;  ///< of a case's stripes; entrants that need more are left out
   std::string json_file;
 };
 

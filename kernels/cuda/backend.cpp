@@ -60,8 +60,6 @@ class Cuda final : public Backend {
       if (verb == Verb::transform && copies_pay(*device, job))
         if (Outcome outcome = run_by_copies(device, job, kind_); outcome.status != Status::busy)
           return outcome;
-      if (verb == Verb::transform && may_share_a_launch(device, job, kind_))
-        return run_shared(device, job, kind_);
       return run_job(device, job, verb, kind_);
     });
   }

@@ -10,9 +10,8 @@ namespace {
 
 class BatchJob {
  public:
-  BatchJob(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
-           const std::function<void()>& launched)
-      : device_(device), stripes_(jobs), choice_{kind}, launched_(launched) {}
+  BatchJob(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind)
+      : device_(device), stripes_(jobs), choice_{kind} {}
 
   Outcome run() {
     const Device::Scope scope(*device_);
@@ -26,7 +25,6 @@ class BatchJob {
       const std::size_t count = std::min(most, stripes_.count() - first);
       LinkClock::Flight flight(device_->link_clock(), stripes_.link_bytes() * count / stripes_.count());
       const Outcome launched = launch(function, first, count, lane->stream());
-      if (launched_ && first + count == stripes_.count()) launched_();
       const Outcome waited =
           wait_for(*device_, *lane, flight, {.bytes = stripes_.bytes_moved(), .writes_in_place = true});
       if (waited.gave_up) staging_.quarantine();
@@ -39,7 +37,6 @@ class BatchJob {
  private:
   /// The kernel for many stripes, with what its table needs; or null, and each stripe is a launch.
   CUfunction prepare(Device::Lane& lane) {
-    if (stripes_.count() == 1) return nullptr;
     const CUfunction function = stripes_.generated(device_, choice_);
     if (function == nullptr || lane.table(&table_) != CUDA_SUCCESS) return nullptr;
     const std::size_t needed = stripes_.table(0, stripes_.count()).size_bytes();
@@ -65,31 +62,14 @@ class BatchJob {
   const std::shared_ptr<Device>& device_;
   const Stripes stripes_;
   const KernelChoice choice_;
-  const std::function<void()>& launched_;
   CUdeviceptr table_ = 0;
   PinnedBlock staging_;
 };
 
 }  // namespace
 
-Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
-                  const std::function<void()>& launched) {
-  return BatchJob(device, jobs, kind, launched).run();
-}
-
-bool may_share_a_launch(const std::shared_ptr<Device>& device, const Job& job, KernelKind kind) {
-  const std::size_t bytes = job.bytes * job.sources.size();
-  if (kind != KernelKind::automatic || bytes > device->options().share_up_to_bytes || !all_pinned(job))
-    return false;
-  const Device::Scope scope(*device);
-  return scope.result() == CUDA_SUCCESS && Stripes({&job, 1}).generated(device, {kind}) != nullptr;
-}
-
-Outcome run_shared(const std::shared_ptr<Device>& device, const Job& job, KernelKind kind) {
-  return device->meeting().attend(job,
-                                  [&](std::span<const Job> party, const std::function<void()>& launched) {
-                                    return run_batch(device, party, kind, launched);
-                                  });
+Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind) {
+  return BatchJob(device, jobs, kind).run();
 }
 
 }  // namespace ec::kernels::cuda

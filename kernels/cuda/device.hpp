@@ -22,7 +22,6 @@
 #include "kernels/cuda/driver.hpp"
 #include "kernels/cuda/link_clock.hpp"
 #include "kernels/cuda/locked_arena.hpp"
-#include "kernels/cuda/meeting.hpp"
 #include "kernels/cuda/options.hpp"
 #include "kernels/cuda/pinned_pool.hpp"
 #include "kernels/cuda/table_args.hpp"
@@ -116,7 +115,6 @@ class Device {
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   PinnedPool& pool() { return *pool_; }
   CopyRooms& copy_rooms() { return *copy_rooms_; }
-  Meeting& meeting() { return meeting_; }
   CopyHelpers& copy_helpers() { return *copy_helpers_; }
   LinkClock& link_clock() { return link_clock_; }
   const LinkClock& link_clock() const { return link_clock_; }
@@ -161,7 +159,6 @@ class Device {
   std::unique_ptr<CopyRooms> copy_rooms_;
   std::shared_ptr<CopyHelpers> copy_helpers_;
   LinkClock link_clock_;
-  Meeting meeting_;
   std::unique_ptr<LockedArena> arena_;
   std::mutex lanes_mutex_;
   std::vector<Lane::Kept> free_lanes_;

@@ -30,16 +30,7 @@ Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb
 /// Runs jobs of one program and one length, one at least, none of them pageable (see run_job for those): as
 /// one launch if the kernel generated for many stripes is there and takes them, else as a launch for each,
 /// and one wait in either case. busy if no lane is free. On a fault any of the targets hold anything.
-/// launched: called when the driver has all of it; may be null.
-Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
-                  const std::function<void()>& launched = {});
-
-/// Whether transform of this job may go along with others in one launch: it is short, all of it is pinned,
-/// and the kernel for many stripes is there.
-bool may_share_a_launch(const std::shared_ptr<Device>& device, const Job& job, KernelKind kind);
-
-/// Runs a job for which may_share_a_launch() holds, with those of other threads that it meets.
-Outcome run_shared(const std::shared_ptr<Device>& device, const Job& job, KernelKind kind);
+Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind);
 
 /// A small job with a known answer; false, with the reason in *why, if the device does not give it.
 bool self_test(const std::shared_ptr<Device>& device, std::string* why);

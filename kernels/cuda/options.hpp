@@ -34,8 +34,6 @@ struct Options {
   std::size_t copies_from_bytes = std::size_t{32} << 20;
   /// Device memory for one slice of such a job, in bytes; at least 4 KiB for each of its chunks.
   std::size_t copy_slot_bytes = std::size_t{16} << 20;
-  /// Source bytes up to which pinned jobs that meet share a launch. None: it has not been measured yet.
-  std::size_t share_up_to_bytes = 0;
   /// Called with one line when the device comes up, is latched off, or cannot be brought up (once in a row);
   /// from any thread. Null: silence.
   void (*log)(const char* line) = nullptr;

@@ -7,8 +7,6 @@
 #include <chrono>
 #include <thread>
 
-#include "kernels/cuda/relax.hpp"
-
 namespace ec::kernels::cuda {
 namespace {
 
@@ -56,6 +54,15 @@ bool is_over(CUresult answer) {
     default:
       return false;
   }
+}
+
+/// Leaves the core's other thread some room.
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
 }
 
 /// Exact sleeps for this thread while it lives.

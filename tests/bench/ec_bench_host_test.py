@@ -89,7 +89,7 @@ def main():
     status, out, text = run(bench, *SMALL, "--sections", "device", "--chunks", "4K", EC_CUDA_DEVICES="63")
     check(status == 1 and "device" in text and "63" in text and out == "", f"no device: {status} {text}")
     for option, value in (("--sections", "none"), ("--backends", "gpu"), ("--chunks", "100"), ("--ops", "update"),
-                          ("--threads", "0"), ("--turns", "0"), ("--share-up-to", "-1")):
+                          ("--threads", "0"), ("--turns", "0")):
         status, _, text = run(bench, "host", option, value)
         check(status == 2 and f"{option} {value}" in text, f"{option} {value}: {status} {text}")
 
