@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "kernels/cuda/device_job.hpp"
 #include "kernels/cuda/stream_wait.hpp"
@@ -44,7 +45,8 @@ class BatchJob {
     return staging_ ? function : nullptr;
   }
 
-  Outcome launch(CUfunction function, std::size_t first, std::size_t count, CUstream stream) {
+  /// What was launched before an error is to be waited for, so it throws nothing.
+  Outcome launch(CUfunction function, std::size_t first, std::size_t count, CUstream stream) noexcept try {
     if (function == nullptr) {
       const auto r = stripes_.launch_each(device_, first, count, choice_, stream);
       return r == CUDA_SUCCESS ? Outcome{} : fault(device_->driver(), "cuLaunchKernel", r);
@@ -57,6 +59,8 @@ class BatchJob {
       return fault(device_->driver(), "cuMemcpyHtoDAsync", r);
     const auto r = stripes_.launch(*device_, function, table_, count, stream);
     return r == CUDA_SUCCESS ? Outcome{} : fault(device_->driver(), "cuLaunchKernel", r);
+  } catch (const std::bad_alloc&) {
+    return {Status::busy, {}, false};
   }
 
   const std::shared_ptr<Device>& device_;

@@ -1,6 +1,7 @@
 // How work on a device ended.
 #pragma once
 
+#include <new>
 #include <string>
 
 #include "kernels/backend.hpp"
@@ -16,9 +17,12 @@ struct Outcome {
   bool gave_up = false;
 };
 
-/// A call of the driver failed: which, and with what.
-inline Outcome fault(const Driver& driver, const char* call, CUresult result) {
+/// A call of the driver failed: which, and with what, unless there is no memory to say so. Never throws: work
+/// that was launched before may still be waited for.
+inline Outcome fault(const Driver& driver, const char* call, CUresult result) noexcept try {
   return {Status::fault, std::string(call) + ": " + driver.error_name(result), false};
+} catch (const std::bad_alloc&) {
+  return {Status::fault, {}, false};
 }
 
 }  // namespace ec::kernels::cuda
