@@ -12,8 +12,6 @@ namespace ec::codec {
 /// Thread safe, no locks: a race loses an observation.
 class Experience {
  public:
-  Experience() noexcept;
-
   /// Who coded, and where the chunks lay.
   enum class Road : unsigned char { cpu, device_pinned, device_pageable };
 
@@ -30,10 +28,12 @@ class Experience {
 
   /// What calls of that size took lately, over what was predicted; 1 before the first.
   double factor(Road road, std::uint64_t moved_bytes) const noexcept {
-    return factors_[class_of(moved_bytes)][static_cast<std::size_t>(road)].load(std::memory_order_relaxed);
+    return places_[class_of(moved_bytes)][static_cast<std::size_t>(road)].factor.load(
+        std::memory_order_relaxed);
   }
-  /// A call finished. predicted_us: by the table alone. Each counts an eighth, and one that took much longer
-  /// or shorter than those before (its thread was interrupted, say) as no more than twice or half of them.
+  /// A call finished. predicted_us: by the table alone. Each counts an eighth, the first ones more, and one
+  /// that took much longer or shorter than those before (its thread was interrupted, say) as no more than
+  /// twice or half of them.
   /// What the other roads took at that size is believed a little less: it may be long ago.
   void took(Road road, std::uint64_t moved_bytes, double predicted_us, double us) noexcept;
   /// Whether this is the call that goes to the second best.
@@ -42,12 +42,15 @@ class Experience {
   }
 
  private:
-  using Factor = std::atomic<double>;
+  struct Place {
+    std::atomic<double> factor{1};
+    std::atomic<unsigned> seen{0};  ///< calls, while they are few
+  };
   static constexpr std::size_t classes = class_bounds.size() + 1;
   static constexpr std::size_t roads = 3;
   static std::size_t class_of(std::uint64_t moved_bytes) noexcept;
 
-  std::array<std::array<Factor, roads>, classes> factors_;
+  std::array<std::array<Place, roads>, classes> places_;
   alignas(64) std::atomic<unsigned> calls_{0};
 };
 

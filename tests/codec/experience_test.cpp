@@ -38,12 +38,22 @@ TEST(Experience, FollowsWhatCallsTakeWithinBounds) {
 }
 
 TEST(Experience, OneInterruptedCallMovesItByAnEighthAtMost) {
+  for (const auto& [took, factor] : {std::pair(1e6, 1 + 1. / 8), {0., 1 - 1. / 16}}) {
+    Experience e;
+    for (int i = 0; i < 10; ++i) e.took(Road::cpu, 1000, 100, 100);
+    e.took(Road::cpu, 1000, 100, took);
+    EXPECT_NEAR(e.factor(Road::cpu, 1000), factor, 1e-9);
+  }
+}
+
+TEST(Experience, TheFirstCallsCountMore) {
   Experience e;
-  e.took(Road::cpu, 1000, 100, 1e6);
-  EXPECT_EQ(e.factor(Road::cpu, 1000), 1.125);
-  Experience other;
-  other.took(Road::cpu, 1000, 100, 0);
-  EXPECT_EQ(other.factor(Road::cpu, 1000), 1 - 1. / 16);
+  double before = 1;
+  for (const double part : {1. / 2, 1. / 3, 1. / 4}) {
+    e.took(Road::cpu, 1000, 100, 50);
+    EXPECT_NEAR(e.factor(Road::cpu, 1000), before + part * (0.5 - before), 1e-9);
+    before = e.factor(Road::cpu, 1000);
+  }
 }
 
 TEST(Experience, IgnoresWhatIsNoPrediction) {
