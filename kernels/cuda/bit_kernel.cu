@@ -199,14 +199,16 @@ __device__ void transform(const BitArgs& args) {
     std::uint32_t b[Groups][4 * W];
     gather<Quads, W>(b, sources, args.sources, offset + piece * 4 * W, t);
     std::uint32_t out[2][W];
+    if constexpr (!Half) {
 #pragma unroll 1
-    for (unsigned group = 0; group < full; ++group) {
-      rows<4, Groups, W>(out, b, shared + group * 4 * Groups * 32 + lane);
-      const unsigned target = group * targets_per_group + g;
-      if (target < args.targets) {
-        std::uint8_t* to = targets[target] + offset;
-        store<W, Accumulate>(to + t * 4 * W, out[0]);
-        store<W, Accumulate>(to + (4 + t) * 4 * W, out[1]);
+      for (unsigned group = 0; group < full; ++group) {
+        rows<4, Groups, W>(out, b, shared + group * 4 * Groups * 32 + lane);
+        const unsigned target = group * targets_per_group + g;
+        if (target < args.targets) {
+          std::uint8_t* to = targets[target] + offset;
+          store<W, Accumulate>(to + t * 4 * W, out[0]);
+          store<W, Accumulate>(to + (4 + t) * 4 * W, out[1]);
+        }
       }
     }
     if (row_blocks == 4 * full) continue;
