@@ -43,7 +43,10 @@ Header header_of(const HostOptions& o, const Device& device, const std::vector<s
       {{"gpu", fmt::format("{}, compute capability {}.{}, {} multiprocessors", info.name, info.compute_major,
                            info.compute_minor, info.multiprocessors)},
        {"cores", fmt::format("{}", all_cores())},
-       {"calls", fmt::format("each thread takes turns on up to {} stripes of its own", o.turns)},
+       {"calls",
+        fmt::format("each thread takes turns on up to {} stripes of its own; auto learns for {:.0f} ms "
+                    "before it is timed",
+                    o.turns, 1e3 * o.learn_seconds)},
        {"link", fmt::format("transfers of {} MiB in both directions", o.link_bytes >> 20)}});
 }
 

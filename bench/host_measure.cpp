@@ -148,6 +148,9 @@ void HostBench::settle(const HostStripes& stripes, Entry& entry) {
     entry.calls = calls_for(options_.sample_seconds, taken, entry.calls);
     taken = sample(stripes, entry, entry.calls);
   }
+  if (entry.who.backend != "auto") return;
+  for (double seconds = 0; seconds < options_.learn_seconds;)
+    seconds += sample(stripes, entry, entry.calls).seconds;
 }
 
 void HostBench::run_rounds(const HostStripes& stripes, std::vector<Entry*> entries, Ceiling* ceiling) {

@@ -175,6 +175,7 @@ po::options_description describe() {
   add("threads", "", "threads in place of the sections' own, each making synchronous calls");
   add("rounds", "11", "samples of each entrant, taken in turn");
   add("sample-ms", "4", "shortest time of a sample");
+  add("learn-ms", "400", "that auto, which learns what calls take, codes each case before it is timed");
   add("case-ms", "1500", "after this time a case gets no further round, once there are three");
   add("turns", "16",
       "stripes of its own that each thread codes in turn, as far as they take no more than 512 MiB");
@@ -226,6 +227,7 @@ HostOptions parse_host_options(const std::vector<std::string>& arguments) {
   std::ranges::stable_sort(o.cases, {}, order);
   o.rounds = static_cast<unsigned>(parse_whole("rounds", text("rounds"), 1, 10'000));
   o.sample_seconds = 1e-3 * static_cast<double>(parse_whole("sample-ms", text("sample-ms"), 0, 60'000));
+  o.learn_seconds = 1e-3 * static_cast<double>(parse_whole("learn-ms", text("learn-ms"), 0, 600'000));
   o.case_seconds = 1e-3 * static_cast<double>(parse_whole("case-ms", text("case-ms"), 0, 600'000));
   o.turns = parse_whole("turns", text("turns"), 1, 4096);
   o.link_bytes =

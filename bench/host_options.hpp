@@ -43,6 +43,7 @@ struct HostOptions {
   std::vector<HostCase> cases;
   unsigned rounds = 1;
   double sample_seconds = 0;      ///< at least
+  double learn_seconds = 0;       ///< that `auto`, which learns, codes before it is timed
   double case_seconds = 0;        ///< no further round after this time, once there are three
   std::size_t turns = 1;          ///< stripes of its own that a thread codes one after the other, at most
   std::size_t link_bytes = 0;     ///< of a transfer that measures the link

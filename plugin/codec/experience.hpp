@@ -22,23 +22,27 @@ class Experience {
   static constexpr double most = 4;
   /// Of so many calls whose best two back ends are predicted to be within `close`, one goes to the second
   /// best: whoever is never asked could never be seen to have become faster. It costs at most
-  /// (close - 1) / calls_a_trial of the time.
+  /// (close - 1) / calls_a_trial of the time. More often until the second best has been seen a few times.
   static constexpr unsigned calls_a_trial = 32;
+  static constexpr unsigned calls_a_first_trial = 4;
+  static constexpr unsigned first_trials = 4;
   static constexpr double close = 2;
 
   /// What calls of that size took lately, over what was predicted; 1 before the first.
   double factor(Road road, std::uint64_t moved_bytes) const noexcept {
-    return places_[class_of(moved_bytes)][static_cast<std::size_t>(road)].factor.load(
-        std::memory_order_relaxed);
+    return place(road, moved_bytes).factor.load(std::memory_order_relaxed);
   }
   /// A call finished. predicted_us: by the table alone. Each counts an eighth, the first ones more, and one
   /// that took much longer or shorter than those before (its thread was interrupted, say) as no more than
   /// twice or half of them.
   /// What the other roads took at that size is believed a little less: it may be long ago.
   void took(Road road, std::uint64_t moved_bytes, double predicted_us, double us) noexcept;
-  /// Whether this is the call that goes to the second best.
-  bool is_trial() noexcept {
-    return calls_.fetch_add(1, std::memory_order_relaxed) % calls_a_trial == calls_a_trial - 1;
+  /// Whether this is the call that goes to the second best, which would take that road.
+  bool is_trial(Road second_best, std::uint64_t moved_bytes) noexcept {
+    const unsigned of = place(second_best, moved_bytes).seen.load(std::memory_order_relaxed) < first_trials
+                            ? calls_a_first_trial
+                            : calls_a_trial;
+    return calls_.fetch_add(1, std::memory_order_relaxed) % of == of - 1;
   }
 
  private:
@@ -49,6 +53,9 @@ class Experience {
   static constexpr std::size_t classes = class_bounds.size() + 1;
   static constexpr std::size_t roads = 3;
   static std::size_t class_of(std::uint64_t moved_bytes) noexcept;
+  const Place& place(Road road, std::uint64_t moved_bytes) const noexcept {
+    return places_[class_of(moved_bytes)][static_cast<std::size_t>(road)];
+  }
 
   std::array<std::array<Place, roads>, classes> places_;
   alignas(64) std::atomic<unsigned> calls_{0};

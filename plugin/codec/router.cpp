@@ -127,7 +127,9 @@ Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate
     }
     offer.device = on_device < on_cpu;
     const bool close = std::max(on_device, on_cpu) < Experience::close * std::min(on_device, on_cpu);
-    if (experience_ != nullptr && close && experience_->is_trial()) offer.device = !offer.device;
+    if (experience_ != nullptr && close &&
+        experience_->is_trial(offer.device ? Road::cpu : offer.road, offer.moved_bytes))
+      offer.device = !offer.device;
   }
   if (!offer.device && choice_ == BackendChoice::automatic && lie.nearest_host == pageable &&
       decide(work, {pinned, pinned}, 0).device)

@@ -12,7 +12,8 @@ from running import check, run
 
 KEYS = {"op", "k", "m", "chunk_bytes", "residence", "threads", "gpus", "backend", "chosen", "source_gbps",
         "ceiling_gbps", "ratio_ceiling", "call_us", "cpu_s_per_gb", "isal_cpu_s_per_gb", "verified", "noise"}
-SMALL = ["host", "--shapes", "4+2", "--rounds", "3", "--sample-ms", "0", "--case-ms", "0", "--link-bytes", "1M"]
+SMALL = ["host", "--shapes", "4+2", "--rounds", "3", "--sample-ms", "0", "--case-ms", "0", "--learn-ms", "1",
+         "--link-bytes", "1M"]
 
 
 def check_rows(rows):
@@ -89,7 +90,7 @@ def main():
     status, out, text = run(bench, *SMALL, "--sections", "device", "--chunks", "4K", EC_CUDA_DEVICES="63")
     check(status == 1 and "device" in text and "63" in text and out == "", f"no device: {status} {text}")
     for option, value in (("--sections", "none"), ("--backends", "gpu"), ("--chunks", "100"), ("--ops", "update"),
-                          ("--threads", "0"), ("--turns", "0")):
+                          ("--threads", "0"), ("--turns", "0"), ("--learn-ms", "-1")):
         status, _, text = run(bench, "host", option, value)
         check(status == 2 and f"{option} {value}" in text, f"{option} {value}: {status} {text}")
 

@@ -81,11 +81,16 @@ TEST(Experience, ForgetsWhatItHasNotSeenForLong) {
   EXPECT_LT(e.factor(Road::device_pinned, 1), 1.1);
 }
 
-TEST(Experience, OneCallOfSoManyIsATrial) {
+TEST(Experience, OneCallOfSoManyIsATrialAndMoreOfTheFirst) {
   Experience e;
-  unsigned trials = 0;
-  for (unsigned i = 0; i < 10 * Experience::calls_a_trial; ++i) trials += e.is_trial();
-  EXPECT_EQ(trials, 10u);
+  const auto trials_of = [&](unsigned calls) {
+    unsigned trials = 0;
+    for (unsigned i = 0; i < calls; ++i) trials += e.is_trial(Road::cpu, 1000);
+    return trials;
+  };
+  EXPECT_EQ(trials_of(10 * Experience::calls_a_first_trial), 10u);
+  for (unsigned i = 0; i < Experience::first_trials; ++i) e.took(Road::cpu, 1000, 1, 1);
+  EXPECT_EQ(trials_of(10 * Experience::calls_a_trial), 10u);
 }
 
 /// Spins for as long as it is told to.
