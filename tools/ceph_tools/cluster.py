@@ -159,9 +159,10 @@ class Cluster:
         """Stamps of the PGs before the scrub that is now due, for wait_deep_scrub."""
         stamps = {}
         for pgid in self.pg_ids():
+            # Before it is asked: a small PG may be done before the next question.
+            stamps[pgid] = self.query(pgid)["info"]["history"]["last_deep_scrub_stamp"]
             self.rados.pg(pgid, "deep_scrub")
             self.rados.pg(pgid, "scrub")  # the one makes the next scrub deep, the other makes it due
-            stamps[pgid] = self.query(pgid)["info"]["history"]["last_deep_scrub_stamp"]
         return stamps
 
     def wait_deep_scrub(self, stamps, timeout_s=300):
