@@ -160,6 +160,8 @@ class FaultSites : public EmulatedDevice {
     for (const std::string_view site : sites) {
       if (of_measurements.contains(site) || of_several_devices.contains(site)) continue;
       if (preload_start() == nullptr && of_the_preload.contains(site)) continue;
+      if (real_ && site == "nvrtcGetProgramLog")
+        continue;  // the real compiler has nothing to say of our programs
       EXPECT_TRUE(visited_.contains(site)) << site << " is called by nothing here";
     }
   }

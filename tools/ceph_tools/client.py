@@ -48,10 +48,11 @@ class Client:
 
     # --- talking to the cluster
 
-    def _read(self, pool, name):
-        """The whole object, or None. Raises TimeoutError."""
+    def _read(self, pool, name, settles):
+        """The whole object, or None. settles: after an operation whose outcome is not known. Raises TimeoutError."""
         try:
-            got = self.io[pool].read(name, READ_AT_MOST)
+            io = self.io[pool]
+            got = (io.read_after_writes if settles else io.read)(name, READ_AT_MOST)
             self.tally.add("bytes read", len(got))
             return got
         except FileNotFoundError:
@@ -64,7 +65,7 @@ class Client:
         """Read the object and compare it; True once that was answered."""
         self.tally.add(kind)
         try:
-            self.shadows[key].observe(self._read(*key))
+            self.shadows[key].observe(self._read(*key, settles=not self.shadows[key].settled))
         except TimeoutError:
             self.tally.add("timed out")
             return False

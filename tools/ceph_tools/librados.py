@@ -26,6 +26,10 @@ def library():
         rados.rados_write.argtypes = [_void_p, _char_p, _char_p, _size_t, ctypes.c_uint64]
         rados.rados_write_full.argtypes = rados.rados_append.argtypes = [_void_p, _char_p, _char_p, _size_t]
         rados.rados_read.argtypes = [_void_p, _char_p, _void_p, _size_t, ctypes.c_uint64]
+        rados.rados_create_read_op.argtypes, rados.rados_create_read_op.restype = [], _void_p
+        rados.rados_release_read_op.argtypes = [_void_p]
+        rados.rados_read_op_read.argtypes = [_void_p, ctypes.c_uint64, _size_t, _void_p, _void_p, _void_p]
+        rados.rados_read_op_operate.argtypes = [_void_p, _void_p, _char_p, ctypes.c_int]
         rados.rados_trunc.argtypes = [_void_p, _char_p, ctypes.c_uint64]
         rados.rados_remove.argtypes = [_void_p, _char_p]
         rados.rados_stat.argtypes = [_void_p, _char_p, _void_p, _void_p]
@@ -139,6 +143,24 @@ class Pool:
         got = checked(self._rados.rados_read(self._io, name.encode(), into, length, offset), f"read {name}")
         del into
         return bytes(buffer[:got])
+
+    def read_after_writes(self, name, length):
+        """read(), but not answered before what this connection has sent to the object earlier, be that given up: an
+        ordinary read overtakes a write that waits for a shard to be recovered."""
+        order_reads_writes = 4  # LIBRADOS_OPERATION_ORDER_READS_WRITES
+        buffer = bytearray(max(length, 1))
+        into = (ctypes.c_char * len(buffer)).from_buffer(buffer)
+        got, result = _size_t(), ctypes.c_int()
+        operation = self._rados.rados_create_read_op()
+        try:
+            self._rados.rados_read_op_read(operation, 0, length, into, ctypes.byref(got), ctypes.byref(result))
+            checked(self._rados.rados_read_op_operate(operation, self._io, name.encode(), order_reads_writes),
+                    f"read {name}")
+        finally:
+            self._rados.rados_release_read_op(operation)
+        checked(result.value, f"read {name}")
+        del into
+        return bytes(buffer[: got.value])
 
     def names(self):
         """Names of all objects."""
