@@ -26,16 +26,26 @@ CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& p
                                                                   : choice.generated);
 }
 
+/// Whether the tensor cores take these chunks over the link to the host. Arithmetic costs nothing there, and
+/// the kernel wins that is short and asks for few bytes at a time (H200, one call, us, generated kernels
+/// against this: 8+3, 4 KiB 17.1 to 14.5, 1 MiB 194 to 192; 32+8, 4 KiB 31.6 to 20.3, 256 KiB 223 to 196).
+/// Long jobs in company are better off generated: eight threads, 8+3, 1 MiB, 49 GB/s against 47.
+bool tensor_cores_win_over_link(const Device& device, const ChunkViews& chunks) {
+  constexpr std::size_t long_bytes = std::size_t{4} << 20;
+  const bool alone = chunks.link_jobs == 1;
+  const bool in_company = chunks.link_jobs > 1;
+  return (alone || (in_company && chunks.bytes * chunks.sources.size() < long_bytes)) &&
+         bit_kernel_reach(device, chunks) == chunks.bytes;
+}
+
 /// Launches the fastest kernel that takes at least the start of these chunks, and says how much of them it
-/// codes. Over the link arithmetic costs nothing, and the kernel wins that is short and asks for few bytes at
-/// a time: tensor cores, which know no matrix before they run (H200, one call, us, against generated ones:
-/// 8+3, 4 KiB 13.6 to 16.9, 1 MiB 184 to 193; 32+8, 64 KiB 75 to 81, 4 MiB 2721 to 3878; 4+2 the same).
+/// codes.
 CUresult launch_best(const std::shared_ptr<Device>& device, const Program& program, const ChunkViews& chunks,
                      Verb verb, const KernelChoice& choice, CUstream stream, std::size_t* done) {
   const bool accumulate = verb == Verb::accumulate;
   const bool automatic = choice.kind == KernelKind::automatic;
   const gf::Matrix& matrix = program.matrix();
-  if (automatic && chunks.link_jobs != 0 && bit_kernel_reach(*device, chunks) == chunks.bytes) {
+  if (automatic && tensor_cores_win_over_link(*device, chunks)) {
     *done = chunks.bytes;
     return launch_bits(*device, matrix, chunks, accumulate, stream);
   }
