@@ -22,6 +22,8 @@ constexpr unsigned fewest_rounds = 3;
 constexpr unsigned mix_samples = 7;
 /// Of the stripes that a thread takes turns on.
 constexpr std::size_t most_bytes_a_thread = std::size_t{512} << 20;
+/// Of those of them that are checked.
+constexpr std::size_t most_bytes_to_check = std::size_t{64} << 20;
 
 unsigned most_threads(std::span<const HostCase> cases) {
   unsigned most = 1;
@@ -124,11 +126,19 @@ void HostBench::note(const HostCase& c, const Ceiling& ceiling) {
   ceilings_.push_back(std::move(entry));
 }
 
-bool HostBench::verify(const HostStripes& stripes, const Entry& entry) {
-  stripes.spoil(entry.who.threads);
-  // All at once, as they will be timed.
-  crew_.run(entry.who.threads, [&](unsigned t) { entry.coder->run(stripes, t); });
-  return stripes.right(entry.who.threads);
+/// All of them, but for chunks so long that looking at their bytes would take longer than the measurement.
+std::size_t HostBench::turns_to_check(const HostCase& c, const HostStripes& stripes) {
+  return std::clamp<std::size_t>(most_bytes_to_check / c.stripe_bytes(), 1, stripes.turns());
+}
+
+bool HostBench::verify(const HostCase& c, const HostStripes& stripes, const Entry& entry) {
+  const std::size_t turns = turns_to_check(c, stripes);
+  stripes.spoil(entry.who.threads, turns);
+  // All threads at once, as they will be timed.
+  crew_.run(entry.who.threads, [&](unsigned t) {
+    for (std::size_t turn = 0; turn < turns; ++turn) entry.coder->run(stripes, stripes.at_turn(t, turn));
+  });
+  return stripes.right(entry.who.threads, turns);
 }
 
 HostSample HostBench::sample(const HostStripes& stripes, const Entry& entry, std::size_t calls) {
@@ -205,11 +215,11 @@ std::vector<HostRow> HostBench::measure(const HostCase& asked) {
 
   std::vector<Entry*> sound;
   for (Entry& entry : entries) {
-    entry.verified = verify(stripes, entry);
+    entry.verified = verify(c, stripes, entry);
     if (!entry.verified) continue;
     settle(stripes, entry);
     // Calls one after the other must not have left something else.
-    entry.verified = stripes.right(entry.who.threads);
+    entry.verified = stripes.right(entry.who.threads, turns_to_check(c, stripes));
     if (entry.verified) sound.push_back(&entry);
   }
   std::unique_ptr<Ceiling> own;

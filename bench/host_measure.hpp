@@ -39,7 +39,8 @@ class HostBench {
   Ceiling& ceiling_of_mix(const HostCase& c);
   void note(const HostCase& c, const Ceiling& ceiling);
 
-  bool verify(const HostStripes& stripes, const Entry& entry);
+  static std::size_t turns_to_check(const HostCase& c, const HostStripes& stripes);
+  bool verify(const HostCase& c, const HostStripes& stripes, const Entry& entry);
   HostSample sample(const HostStripes& stripes, const Entry& entry, std::size_t calls);
   void settle(const HostStripes& stripes, Entry& entry);
   static HostRow row_of(const HostCase& c, const Entry& entry, const Ceiling& ceiling);

@@ -126,22 +126,24 @@ void HostStripes::place(std::size_t stripe, unsigned chunk) const {
   arena_.write(address(stripe, chunk) + bytes.size() - by, bytes.first(by));
 }
 
-void HostStripes::spoil(std::size_t stripes) const {
+void HostStripes::spoil(std::size_t threads, std::size_t turns) const {
   const std::vector<std::uint8_t> bytes(case_.chunk_bytes, spoilt);
-  const unsigned each = case_.targets();
-  in_parallel(stripes * each, [&](std::size_t i) { arena_.write(targets_[i / each][i % each].data, bytes); });
+  in_parallel(threads * turns, [&](std::size_t i) {
+    for (const auto& target : targets_[at_turn(i % threads, i / threads)]) arena_.write(target.data, bytes);
+  });
 }
 
-bool HostStripes::right(std::size_t stripes) const {
+bool HostStripes::right(std::size_t threads, std::size_t turns) const {
   std::atomic<bool> all{true};
-  const unsigned each = case_.targets();
-  in_parallel(stripes * each, [&](std::size_t i) {
-    if (!right(i / each, static_cast<unsigned>(i % each))) all = false;
+  in_parallel(threads * turns, [&](std::size_t i) {
+    const std::size_t stripe = at_turn(i % threads, i / threads);
+    for (unsigned target = 0; target < case_.targets(); ++target)
+      if (!is_right(stripe, target)) all = false;
   });
   return all;
 }
 
-bool HostStripes::right(std::size_t stripe, unsigned target) const {
+bool HostStripes::is_right(std::size_t stripe, unsigned target) const {
   // Decode makes the first data chunks, encode the coding chunks.
   const auto expected = twin_.chunk(case_.decodes() ? target : case_.k + target);
   const std::uint8_t* at = targets_[stripe][target].data;

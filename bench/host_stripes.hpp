@@ -72,15 +72,18 @@ class HostStripes {
   std::span<const kernels::Source> sources(std::size_t stripe) const { return sources_[stripe]; }
   std::span<const kernels::Target> targets(std::size_t stripe) const { return targets_[stripe]; }
 
-  /// Overwrites the targets of the first `stripes` stripes, so that bytes that are not written show.
-  void spoil(std::size_t stripes) const;
+  std::size_t turns() const { return turns_; }
+
+  /// Overwrites the targets of the first `turns` stripes of each of the first `threads` threads, so that
+  /// bytes that are not written show.
+  void spoil(std::size_t threads, std::size_t turns) const;
   /// Whether every byte of those targets is right.
-  bool right(std::size_t stripes) const;
+  bool right(std::size_t threads, std::size_t turns) const;
 
  private:
   std::size_t turn(std::size_t stripe) const;
   void place(std::size_t stripe, unsigned chunk) const;
-  bool right(std::size_t stripe, unsigned target) const;
+  bool is_right(std::size_t stripe, unsigned target) const;
   std::uint8_t* address(std::size_t stripe, unsigned chunk) const;
 
   HostCase case_;

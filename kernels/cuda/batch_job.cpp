@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cstring>
-#include <new>
+#include <exception>
 
 #include "kernels/cuda/device_job.hpp"
 #include "kernels/cuda/stream_wait.hpp"
@@ -59,7 +59,7 @@ class BatchJob {
       return fault(device_->driver(), "cuMemcpyHtoDAsync", r);
     const auto r = stripes_.launch(*device_, function, table_, count, stream);
     return r == CUDA_SUCCESS ? Outcome{} : fault(device_->driver(), "cuLaunchKernel", r);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     return {Status::busy, {}, false};
   }
 

@@ -6,10 +6,12 @@ namespace ec::codec {
 namespace {
 
 // An H200 and a core of its host, an Intel Xeon with AVX-512 and GFNI. cpu: back end x86 in
-// bench/results/host-h200.json, one thread, stripes in turn, so that they come from the shared cache or from
-// memory. pinned, device: cuda in bench/results/codec-h200.json, in place. Fitted by hand; off by up to 28 %
-// where a call takes more than 10 us. Only what is read counts for pinned; that the link writes as
-// fast is from its copies. parallel_calls is an estimate.
+// bench/results/host-h200.json as of commit 2cc63d5, one thread, stripes in turn, so that they come from the
+// shared cache or from memory. pinned, device: cuda in bench/results/codec-h200.json, in place. Fitted by
+// hand; off by up to 28 % of that report where a call takes more than 10 us, and low by up to a factor of 2
+// for another machine of the kind (the report of today). A process corrects that by what its calls take. Only
+// what is read counts for pinned; that the link writes as fast is from its copies. parallel_calls is an
+// estimate.
 constexpr CostTable defaults{
     .cpu = {{{std::uint64_t{256} << 10, {0, 0.05, 5.7, 5.7, 3.8}},
              {std::uint64_t{1} << 20, {0, 0.05, 25.7, 25.7, 3.1}},

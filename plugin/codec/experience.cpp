@@ -1,14 +1,22 @@
 #include "plugin/codec/experience.hpp"
 
 #include <algorithm>
+#include <random>
 
 namespace ec::codec {
 namespace {
 
 /// Of a factor to what was seen now: 1 / 2, 1 / 3, .. 1 / slowest.
 constexpr unsigned slowest = 8;
-/// Of those that were not seen to 1.
-constexpr double forgetting = 1. / 1024;
+/// Of those that were not seen to 1, at each lesson.
+constexpr double forgetting = 1. / 128;
+
+/// True of one call in n, by chance. A few nanoseconds, and nothing that threads share.
+bool one_in(unsigned n) noexcept {
+  static std::atomic<unsigned> threads{1};
+  thread_local std::minstd_rand chance(threads.fetch_add(1, std::memory_order_relaxed) * 7919u);
+  return chance() % n == 0;
+}
 
 }  // namespace
 
@@ -16,19 +24,32 @@ std::size_t Experience::class_of(std::uint64_t moved_bytes) noexcept {
   return static_cast<std::size_t>(std::ranges::lower_bound(class_bounds, moved_bytes) - class_bounds.begin());
 }
 
+bool Experience::is_trial(Road second_best, std::uint64_t moved_bytes) noexcept {
+  auto& tried = place(second_best, moved_bytes).tried;
+  const std::uint16_t before = tried.load(std::memory_order_relaxed);
+  if (before >= first_trials) return one_in(calls_a_trial);
+  if (!one_in(calls_a_first_trial)) return false;
+  tried.store(before + 1, std::memory_order_relaxed);
+  return true;
+}
+
+bool Experience::is_lesson(Road road, std::uint64_t moved_bytes) const noexcept {
+  return place(road, moved_bytes).seen.load(std::memory_order_relaxed) + 1u < slowest ||
+         one_in(calls_a_lesson);
+}
+
 void Experience::took(Road road, std::uint64_t moved_bytes, double predicted_us, double us) noexcept {
   if (!(predicted_us > 0)) return;
-  auto& of_class = places_[class_of(moved_bytes)];
-  for (std::size_t i = 0; i < roads; ++i) {
-    Place& place = of_class[i];
-    const double before = place.factor.load(std::memory_order_relaxed);
+  Place& taken = place(road, moved_bytes);
+  for (Place& each : classes_[class_of(moved_bytes)].places) {
+    const double before = each.factor.load(std::memory_order_relaxed);
     double step = forgetting * (1 - before);
-    if (i == static_cast<std::size_t>(road)) {
-      const unsigned weight = std::min(place.seen.load(std::memory_order_relaxed) + 2, slowest);
-      place.seen.store(weight - 1, std::memory_order_relaxed);
+    if (&each == &taken) {
+      const unsigned weight = std::min(each.seen.load(std::memory_order_relaxed) + 2u, slowest);
+      each.seen.store(static_cast<std::uint16_t>(weight - 1), std::memory_order_relaxed);
       step = (std::clamp(us / predicted_us, before / 2, 2 * before) - before) / weight;
     }
-    place.factor.store(std::clamp(before + step, 1 / most, most), std::memory_order_relaxed);
+    if (step != 0) each.factor.store(std::clamp(before + step, 1 / most, most), std::memory_order_relaxed);
   }
 }
 

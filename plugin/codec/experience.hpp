@@ -22,11 +22,13 @@ class Experience {
   static constexpr double most = 4;
   /// Of so many calls whose best two back ends are predicted to be within `close`, one goes to the second
   /// best: whoever is never asked could never be seen to have become faster. It costs at most
-  /// (close - 1) / calls_a_trial of the time. More often until the second best has been seen a few times.
+  /// (close - 1) / calls_a_trial of the time. The first trials come sooner.
   static constexpr unsigned calls_a_trial = 32;
   static constexpr unsigned calls_a_first_trial = 4;
   static constexpr unsigned first_trials = 4;
   static constexpr double close = 2;
+  /// Of so many calls one is learned from, once the first have been; every trial is.
+  static constexpr unsigned calls_a_lesson = 8;
 
   /// What calls of that size took lately, over what was predicted; 1 before the first.
   double factor(Road road, std::uint64_t moved_bytes) const noexcept {
@@ -34,31 +36,35 @@ class Experience {
   }
   /// A call finished. predicted_us: by the table alone. Each counts an eighth, the first ones more, and one
   /// that took much longer or shorter than those before (its thread was interrupted, say) as no more than
-  /// twice or half of them.
-  /// What the other roads took at that size is believed a little less: it may be long ago.
+  /// twice or half of them. What the other roads took at that size is believed a little less: it may be long
+  /// ago.
   void took(Road road, std::uint64_t moved_bytes, double predicted_us, double us) noexcept;
-  /// Whether this is the call that goes to the second best, which would take that road.
-  bool is_trial(Road second_best, std::uint64_t moved_bytes) noexcept {
-    const unsigned of = place(second_best, moved_bytes).seen.load(std::memory_order_relaxed) < first_trials
-                            ? calls_a_first_trial
-                            : calls_a_trial;
-    return calls_.fetch_add(1, std::memory_order_relaxed) % of == of - 1;
-  }
+  /// Whether this is the call that goes to the second best, which would take that road. By chance, so that no
+  /// rhythm of the caller's keeps some calls from it.
+  bool is_trial(Road second_best, std::uint64_t moved_bytes) noexcept;
+  /// Whether a call on that road is to be learned from.
+  bool is_lesson(Road road, std::uint64_t moved_bytes) const noexcept;
 
  private:
+  static constexpr std::size_t roads = 3;
   struct Place {
     std::atomic<double> factor{1};
-    std::atomic<unsigned> seen{0};  ///< calls, while they are few
+    std::atomic<std::uint16_t> seen{0};   ///< calls, while they are few
+    std::atomic<std::uint16_t> tried{0};  ///< trials, while they are few
   };
-  static constexpr std::size_t classes = class_bounds.size() + 1;
-  static constexpr std::size_t roads = 3;
+  /// Threads with calls of different sizes share no cache line.
+  struct alignas(64) Class {
+    std::array<Place, roads> places;
+  };
   static std::size_t class_of(std::uint64_t moved_bytes) noexcept;
+  Place& place(Road road, std::uint64_t moved_bytes) noexcept {
+    return classes_[class_of(moved_bytes)].places[static_cast<std::size_t>(road)];
+  }
   const Place& place(Road road, std::uint64_t moved_bytes) const noexcept {
-    return places_[class_of(moved_bytes)][static_cast<std::size_t>(road)];
+    return classes_[class_of(moved_bytes)].places[static_cast<std::size_t>(road)];
   }
 
-  std::array<std::array<Place, roads>, classes> places_;
-  alignas(64) std::atomic<unsigned> calls_{0};
+  std::array<Class, class_bounds.size() + 1> classes_;
 };
 
 /// Of this process.

@@ -1,5 +1,7 @@
 #include "plugin/codec/router.hpp"
 
+#include <time.h>
+
 namespace ec::codec {
 namespace {
 
@@ -21,6 +23,16 @@ ResidenceRange residences(const Job& job) {
   for (const auto& s : job.sources) range.add(s.residence);
   for (const auto& t : job.targets) range.add(t.residence);
   return range;
+}
+
+/// Far below a time slice.
+constexpr double longest_uninterrupted_us = 100;
+
+/// Of this thread alone, or of all the world.
+double clock_us(bool own_time) {
+  timespec time{};
+  clock_gettime(own_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return 1e6 * static_cast<double>(time.tv_sec) + 1e-3 * static_cast<double>(time.tv_nsec);
 }
 
 double margin(const ResidenceRange& lie) {
@@ -93,11 +105,10 @@ bool Router::admits(const Backend& backend, const Job& job) const noexcept {
 
 bool Router::is_short(const Job& job, bool accumulate) const noexcept {
   const CpuClass& least = costs_->cpu.front();
-  const std::size_t moved = job.bytes * (job.sources.size() + job.targets.size());
-  // An accumulate reads its targets too, and each byte is multiplied at most as often as there are targets.
-  const double us_per_mb =
-      (accumulate ? 2 : 1) * std::max(least.rates.read_us_per_mb, least.rates.written_us_per_mb) +
-      least.rates.product_us_per_mb * static_cast<double>(job.targets.size());
+  const std::size_t moved = job.bytes * (job.sources.size() + (accumulate ? 2 : 1) * job.targets.size());
+  // Each byte is multiplied at most as often as there are targets.
+  const double us_per_mb = std::max(least.rates.read_us_per_mb, least.rates.written_us_per_mb) +
+                           least.rates.product_us_per_mb * static_cast<double>(job.targets.size());
   return moved <= least.up_to_bytes && 1e-6 * static_cast<double>(moved) * us_per_mb < short_us_;
 }
 
@@ -112,34 +123,47 @@ Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate
   const Work work = work_of(job, stripes, accumulate);
   const Decision decision = decide(work, lie, queue());
   Offer offer{decision.device};
+  bool trial = false;
   // Where even the busiest cores are faster, nobody need look how busy they are.
   if (decision.reason == Decision::Reason::predicted_faster &&
       decision.device_us < CpuLoad::most * decision.cpu_us) {
     using Road = Experience::Road;
     offer.device_us = decision.device_us;
-    offer.cpu_us = load_->stretch() * decision.cpu_us;
+    offer.cpu_us = decision.cpu_us;
     offer.road = lie.nearest_host == pageable ? Road::device_pageable : Road::device_pinned;
     offer.moved_bytes = static_cast<std::uint64_t>(1e6 * (work.read_mb() + work.written_mb()));
-    double on_device = margin(lie) * offer.device_us, on_cpu = offer.cpu_us;
+    double on_device = margin(lie) * offer.device_us, on_cpu = load_->stretch() * offer.cpu_us;
     if (experience_ != nullptr) {
       on_device *= experience_->factor(offer.road, offer.moved_bytes);
       on_cpu *= experience_->factor(Road::cpu, offer.moved_bytes);
     }
     offer.device = on_device < on_cpu;
     const bool close = std::max(on_device, on_cpu) < Experience::close * std::min(on_device, on_cpu);
-    if (experience_ != nullptr && close &&
-        experience_->is_trial(offer.device ? Road::cpu : offer.road, offer.moved_bytes))
-      offer.device = !offer.device;
+    if (experience_ != nullptr) {
+      trial = close && experience_->is_trial(offer.device ? Road::cpu : offer.road, offer.moved_bytes);
+      if (trial) offer.device = !offer.device;
+      offer.lesson =
+          trial || experience_->is_lesson(offer.device ? offer.road : Road::cpu, offer.moved_bytes);
+    }
   }
-  if (!offer.device && choice_ == BackendChoice::automatic && lie.nearest_host == pageable &&
+  if (!offer.device && !trial && choice_ == BackendChoice::automatic && lie.nearest_host == pageable &&
       decide(work, {pinned, pinned}, 0).device)
     kernels::want_pinned();
   return offer;
 }
 
-void Router::learn(const Offer& offer, bool device, double us) const noexcept {
-  experience_->took(device ? offer.road : Experience::Road::cpu, offer.moved_bytes,
-                    device ? offer.device_us : offer.cpu_us, us);
+template <class Code>
+Status Router::timed(const Offer& offer, bool device, Code&& code) const noexcept {
+  const double predicted = device ? offer.device_us : offer.cpu_us;
+  // A long call on a busy core is interrupted for others. How busy cores are is asked anew at each call, and
+  // is not to be learned as well, so such a call is charged the time that was its own.
+  const bool own_time = !device && predicted > longest_uninterrupted_us;
+  const double begun = clock_us(own_time);
+  const Status status = code();
+  if (status == Status::ok)
+    experience_->took(device ? offer.road : Experience::Road::cpu, offer.moved_bytes, predicted,
+                      clock_us(own_time) - begun);
+  return status;
 }
 
 template <class Code>
@@ -171,12 +195,8 @@ Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, C
         doubted = true;
         off = validator_->off();
       }
-    } else if (offered.cpu_us > 0 && experience_ != nullptr) {
-      const auto begun = Counters::Clock::now();
-      status = code(*backends_[i]);
-      if (status == Status::ok)
-        learn(offered, device,
-              std::chrono::duration<double, std::micro>(Counters::Clock::now() - begun).count());
+    } else if (offered.lesson) {
+      status = timed(offered, device, [&] { return code(*backends_[i]); });
     } else {
       status = code(*backends_[i]);
     }

@@ -105,12 +105,12 @@ class Router {
   Admission admission_of(std::string_view backend) const noexcept;
   /// Calls that are under way on the device that gets the next one, as far as they are evenly spread.
   unsigned queue() const noexcept;
-  /// Whether a call goes to the device as things are now, and what it is to take by the table and the load.
-  /// Microseconds are 0 where nobody learns from it.
+  /// Whether a call goes to the device as things are now, and if it is learned from, what was predicted.
   struct Offer {
     bool device = false;
-    double device_us = 0;
-    double cpu_us = 0;
+    bool lesson = false;
+    double device_us = 0;  ///< with the queue of the device
+    double cpu_us = 0;     ///< on a core of its own
     Experience::Road road = Experience::Road::device_pinned;
     std::uint64_t moved_bytes = 0;
   };
@@ -118,7 +118,9 @@ class Router {
   /// Whether the CPU has finished the job before the device has begun, whatever the load. A product and a
   /// sum, for calls of less than a microsecond.
   bool is_short(const kernels::Job& job, bool accumulate) const noexcept;
-  void learn(const Offer& offer, bool device, double us) const noexcept;
+  /// `code` does the call, on the device or not; what it takes is learned if it ends well.
+  template <class Code>
+  kernels::Status timed(const Offer& offer, bool device, Code&& code) const noexcept;
 
   /// `code` has a back end do the call, which reads source_bytes in all and is counted as `operation`.
   template <class Code>

@@ -129,22 +129,22 @@ TEST_P(BenchHostStripes, EveryWrongByteIsSeen) {
   const Twin twin(coder.encode_program(), c.chunk_bytes);
   const Arena arena(c.residence, 3 * c.stripe_bytes());
   const HostStripes stripes(c, 3, 1, coder.reads(), twin, arena);
-  stripes.spoil(3);
-  EXPECT_FALSE(stripes.right(3));
+  stripes.spoil(3, 1);
+  EXPECT_FALSE(stripes.right(3, 1));
   const auto before = coder.calls();
   for (std::size_t s = 0; s < 3; ++s) coder.run(stripes, s);
-  EXPECT_TRUE(stripes.right(3));
+  EXPECT_TRUE(stripes.right(3, 1));
   EXPECT_EQ(coder.chosen_since(before), "reference");
   for (std::size_t s = 0; s < 3; ++s)
     for (const auto& target : stripes.targets(s))
       for (const std::size_t at : {std::size_t{0}, c.chunk_bytes / 2, c.chunk_bytes - 1}) {
         target.data[at] ^= 1;
-        EXPECT_FALSE(stripes.right(3));
+        EXPECT_FALSE(stripes.right(3, 1));
         target.data[at] ^= 1;
       }
   // No stripe passes for another.
   std::copy_n(stripes.targets(0)[0].data, c.chunk_bytes, stripes.targets(1)[0].data);
-  EXPECT_FALSE(stripes.right(3));
+  EXPECT_FALSE(stripes.right(3, 1));
 }
 
 TEST(BenchHostTurns, EveryThreadHasStripesOfItsOwn) {
@@ -155,7 +155,7 @@ TEST(BenchHostTurns, EveryThreadHasStripesOfItsOwn) {
   const HostStripes stripes(c, 3, 2, coder.reads(), twin, arena);
   std::set<std::size_t> seen;
   for (std::size_t thread = 0; thread < 3; ++thread) {
-    EXPECT_EQ(stripes.at_turn(thread, 0), thread);  // what right(3) looks at
+    EXPECT_EQ(stripes.at_turn(thread, 0), thread);  // those of the first turn come first
     for (std::size_t turn = 0; turn < 2; ++turn) {
       seen.insert(stripes.at_turn(thread, turn));
       EXPECT_EQ(stripes.at_turn(thread, turn), stripes.at_turn(thread, turn + 2));
@@ -163,6 +163,15 @@ TEST(BenchHostTurns, EveryThreadHasStripesOfItsOwn) {
   }
   EXPECT_EQ(seen.size(), 6u);
   EXPECT_EQ(*seen.rbegin(), 5u);
+
+  // Those of two threads, in both of their turns, and no others.
+  stripes.spoil(3, 2);
+  for (const std::size_t stripe : {0u, 1u, 3u, 4u}) {
+    EXPECT_FALSE(stripes.right(2, 2));
+    coder.run(stripes, stripe);
+  }
+  EXPECT_TRUE(stripes.right(2, 2));
+  EXPECT_FALSE(stripes.right(3, 1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, BenchHostStripes, testing::Values("encode", "decode-1", "decode-m"),

@@ -9,6 +9,7 @@
 
 #include "plugin/codec/router.hpp"
 #include "tests/codec/fake_backend.hpp"
+#include "tests/codec/small_file.hpp"
 
 namespace ec::test {
 namespace {
@@ -75,22 +76,49 @@ TEST(Experience, KeepsRoadsAndSizesApart) {
 TEST(Experience, ForgetsWhatItHasNotSeenForLong) {
   Experience e;
   for (int i = 0; i < 100; ++i) e.took(Road::device_pinned, 1, 10, 40);
-  for (int i = 0; i < 30; ++i) e.took(Road::cpu, 1, 10, 10);
+  for (int i = 0; i < 4; ++i) e.took(Road::cpu, 1, 10, 10);
   EXPECT_GT(e.factor(Road::device_pinned, 1), 3.8);
-  for (int i = 0; i < 5000; ++i) e.took(Road::cpu, 1, 10, 10);
+  for (int i = 0; i < 700; ++i) e.took(Road::cpu, 1, 10, 10);
   EXPECT_LT(e.factor(Road::device_pinned, 1), 1.1);
 }
 
+unsigned trials_of(Experience& e, unsigned calls) {
+  unsigned trials = 0;
+  for (unsigned i = 0; i < calls; ++i) trials += e.is_trial(Road::cpu, 1000);
+  return trials;
+}
+
 TEST(Experience, OneCallOfSoManyIsATrialAndMoreOfTheFirst) {
+  constexpr unsigned n = 1000;
   Experience e;
-  const auto trials_of = [&](unsigned calls) {
-    unsigned trials = 0;
-    for (unsigned i = 0; i < calls; ++i) trials += e.is_trial(Road::cpu, 1000);
-    return trials;
-  };
-  EXPECT_EQ(trials_of(10 * Experience::calls_a_first_trial), 10u);
-  for (unsigned i = 0; i < Experience::first_trials; ++i) e.took(Road::cpu, 1000, 1, 1);
-  EXPECT_EQ(trials_of(10 * Experience::calls_a_trial), 10u);
+  unsigned calls = 0;
+  for (unsigned trials = 0; trials < Experience::first_trials; ++calls) trials += e.is_trial(Road::cpu, 1000);
+  EXPECT_LT(calls, 20 * Experience::calls_a_first_trial);
+  const unsigned trials = trials_of(e, n * Experience::calls_a_trial);
+  EXPECT_GT(trials, n * 8 / 10);
+  EXPECT_LT(trials, n * 12 / 10);
+}
+
+/// A caller that does two things in turn must not have all its trials at one of them.
+TEST(Experience, TrialsKeepNoTimeWithTheCaller) {
+  Experience e;
+  trials_of(e, 1000);
+  unsigned even = 0, odd = 0;
+  for (unsigned i = 0; i < 32'000; ++i) (i % 2 == 0 ? even : odd) += e.is_trial(Road::cpu, 1000);
+  EXPECT_GT(even, 300u);
+  EXPECT_GT(odd, 300u);
+}
+
+TEST(Experience, LearnsFromTheFirstCallsAndThenFromSome) {
+  Experience e;
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_TRUE(e.is_lesson(Road::cpu, 1000)) << i;
+    e.took(Road::cpu, 1000, 1, 1);
+  }
+  unsigned lessons = 0;
+  for (int i = 0; i < 8000; ++i) lessons += e.is_lesson(Road::cpu, 1000);
+  EXPECT_GT(lessons, 800u);
+  EXPECT_LT(lessons, 1200u);
 }
 
 /// Spins for as long as it is told to.
@@ -170,6 +198,22 @@ TEST_F(RouterLearns, ADeviceThatBecomesSlowLosesThemAndGetsThemBack) {
   device_.takes = std::chrono::microseconds(75);
   on_device(3000, &experience);
   EXPECT_GE(on_device(320, &experience), 0.6);
+}
+
+/// Threads wait for cores, but short calls are not interrupted: what they take must not hide the load.
+TEST_F(RouterLearns, TheLoadOfTheCoresIsNotLearnedAway) {
+  Experience experience;
+  for (auto& each : table_.cpu) each.rates = {80, 0, 0, 0, 0};
+  device_.takes = std::chrono::microseconds(100);
+  isal_.takes = std::chrono::microseconds(80);
+  EXPECT_LE(on_device(400, &experience), 0.4);
+  const SmallFile loadavg("0 0 0 8/99 1");
+  codec::CpuLoad busy(4, loadavg.path());
+  const codec::Router router(codec::BackendChoice::automatic, std::nullopt, table_, list_, counts_,
+                             codec::no_validation(), busy, &experience);
+  const unsigned before = device_.calls;
+  for (int i = 0; i < 400; ++i) EXPECT_EQ(router.transform(job_), Status::ok);
+  EXPECT_GE(device_.calls - before, 240u);
 }
 
 TEST_F(RouterLearns, ForcedCallsTeachNothing) {
