@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <thread>
 
 namespace ec::kernels::cuda {
@@ -108,6 +109,15 @@ bool poll(Clock::time_point start, Clock::duration expected, Clock::duration pat
   }
 }
 
+/// Empty where there is no memory to say it: whoever gave up must hear that, come what may.
+std::string no_answer(const Driver& driver, Clock::duration allowed, CUresult answer) noexcept try {
+  return fmt::format("no answer within {} ms{}",
+                     std::chrono::duration_cast<std::chrono::milliseconds>(allowed).count(),
+                     answer == CUDA_ERROR_NOT_READY ? "" : ", only " + driver.error_name(answer));
+} catch (const std::bad_alloc&) {
+  return {};
+}
+
 }  // namespace
 
 Outcome wait_for(Device& device, Device::Lane& lane, LinkClock::Flight& flight, const Work& work) {
@@ -131,16 +141,11 @@ Outcome wait_for(Device& device, Device::Lane& lane, LinkClock::Flight& flight, 
     if (work.under_way == Clock::duration::zero()) flight.landed(Clock::now() - start, questions == 1);
     return {};
   }
-  if (answered)
-    return {Status::fault, fmt::format("the kernel failed: {}", driver.error_name(answer)), false};
+  if (answered) return fault(driver, "the kernel failed", answer);
   // Whatever the kernel may still touch is given up: the stream, the device, and by the caller its memory.
   lane.abandon();
   device.abandon();
-  return {work.writes_in_place ? Status::hung : Status::fault,
-          fmt::format("no answer within {} ms{}",
-                      std::chrono::duration_cast<std::chrono::milliseconds>(allowed).count(),
-                      answer == CUDA_ERROR_NOT_READY ? "" : ", only " + driver.error_name(answer)),
-          true};
+  return {work.writes_in_place ? Status::hung : Status::fault, no_answer(driver, allowed, answer), true};
 }
 
 }  // namespace ec::kernels::cuda
