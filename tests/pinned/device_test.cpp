@@ -58,7 +58,8 @@ class PinnedFromBirth : public EmulatedDevice {
 
   /// Encodes a stripe of new blocks by `auto`, with residences as they are found; whether the bytes are
   /// right.
-  bool encode(std::uint64_t seed) const {
+  bool encode(std::uint64_t seed) const { return encode(seed, codec_); }
+  static bool encode(std::uint64_t seed, const codec::Codec& codec) {
     const auto data = Random(seed).chunks(k, chunk);
     std::vector<Block> blocks;
     std::vector<Source> sources;
@@ -72,7 +73,7 @@ class PinnedFromBirth : public EmulatedDevice {
       else
         targets.push_back({p, residence_of(p, chunk)});
     }
-    if (codec_.encode(sources, targets, chunk) != Status::ok) return false;
+    if (codec.encode(sources, targets, chunk) != Status::ok) return false;
     const auto right = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), data);
     for (unsigned r = 0; r < m; ++r)
       if (std::memcmp(targets[r].data, right[r].data(), chunk) != 0) return false;
@@ -110,6 +111,21 @@ TEST_F(PinnedFromBirth, FirstJobBringsTheDeviceAndLaterOnesRunInPlace) {
   EXPECT_EQ(on_device(), before + 10);
   EXPECT_GE(driver_->calls("cuLaunchKernel"), launches + 10);
   EXPECT_EQ(driver_->calls("cuMemHostAlloc"), staging) << "nothing was staged";
+}
+
+/// The same where a calibrated table has costs for pageable chunks on the device, and they are dear.
+TEST_F(PinnedFromBirth, AJobThatIsComparedBringsTheDeviceToo) {
+  codec::CostTable table = codec::default_costs();
+  table.pinned = {};
+  table.pageable = codec::Rates{1e6, 0, 0, 0, 0};
+  for (auto& each : table.cpu) each.rates = {1000, 0, 0, 0, 0};
+  const codec::Codec compared(gf::Technique::reed_sol_van, k, m,
+                              codec::Router(codec::BackendChoice::automatic, std::nullopt, table));
+  const auto up = [] { return kernels::cuda::Devices::instance().current() != nullptr; };
+  ASSERT_FALSE(up());
+  ASSERT_TRUE(encode(1, compared));
+  for (int i = 0; i < 5000 && !up(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(up());
 }
 
 TEST_F(PinnedFromBirth, TheCountersShowTheArena) {
