@@ -51,8 +51,7 @@ class Client:
     def _read(self, pool, name, settles):
         """The whole object, or None. settles: after an operation whose outcome is not known. Raises TimeoutError."""
         try:
-            io = self.io[pool]
-            got = (io.read_after_writes if settles else io.read)(name, READ_AT_MOST)
+            got = self.io[pool].read(name, READ_AT_MOST, after_writes=settles)
             self.tally.add("bytes read", len(got))
             return got
         except FileNotFoundError:

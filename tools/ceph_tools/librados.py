@@ -12,6 +12,7 @@ import os
 
 _size_t, _void_p, _char_p = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
 _library = None
+ORDER_READS_WRITES = 4  # LIBRADOS_OPERATION_ORDER_READS_WRITES
 
 
 def library():
@@ -25,7 +26,6 @@ def library():
         rados.rados_buffer_free.argtypes = [_void_p]
         rados.rados_write.argtypes = [_void_p, _char_p, _char_p, _size_t, ctypes.c_uint64]
         rados.rados_write_full.argtypes = rados.rados_append.argtypes = [_void_p, _char_p, _char_p, _size_t]
-        rados.rados_read.argtypes = [_void_p, _char_p, _void_p, _size_t, ctypes.c_uint64]
         rados.rados_create_read_op.argtypes, rados.rados_create_read_op.restype = [], _void_p
         rados.rados_release_read_op.argtypes = [_void_p]
         rados.rados_read_op_read.argtypes = [_void_p, ctypes.c_uint64, _size_t, _void_p, _void_p, _void_p]
@@ -136,30 +136,22 @@ class Pool:
                 f"stat {name}")
         return size.value
 
-    def read(self, name, length, offset=0):
-        """At most `length` bytes from `offset` on; fewer where the object ends."""
-        buffer = bytearray(max(length, 1))
-        into = (ctypes.c_char * len(buffer)).from_buffer(buffer)
-        got = checked(self._rados.rados_read(self._io, name.encode(), into, length, offset), f"read {name}")
-        del into
-        return bytes(buffer[:got])
-
-    def read_after_writes(self, name, length):
-        """read(), but not answered before what this connection has sent to the object earlier, be that given up: an
-        ordinary read overtakes a write that waits for a shard to be recovered."""
-        order_reads_writes = 4  # LIBRADOS_OPERATION_ORDER_READS_WRITES
+    def read(self, name, length, offset=0, after_writes=False):
+        """At most `length` bytes from `offset` on; fewer where the object ends. after_writes: not answered before what
+        this connection has sent to the object earlier, be that given up: an ordinary read overtakes a write that waits for
+        a shard to be recovered."""
         buffer = bytearray(max(length, 1))
         into = (ctypes.c_char * len(buffer)).from_buffer(buffer)
         got, result = _size_t(), ctypes.c_int()
         operation = self._rados.rados_create_read_op()
         try:
-            self._rados.rados_read_op_read(operation, 0, length, into, ctypes.byref(got), ctypes.byref(result))
-            checked(self._rados.rados_read_op_operate(operation, self._io, name.encode(), order_reads_writes),
-                    f"read {name}")
+            self._rados.rados_read_op_read(operation, offset, length, into, ctypes.byref(got), ctypes.byref(result))
+            flags = ORDER_READS_WRITES if after_writes else 0
+            checked(self._rados.rados_read_op_operate(operation, self._io, name.encode(), flags), f"read {name}")
         finally:
             self._rados.rados_release_read_op(operation)
-        checked(result.value, f"read {name}")
         del into
+        checked(result.value, f"read {name}")
         return bytes(buffer[: got.value])
 
     def names(self):
