@@ -363,10 +363,3 @@ EXPORTED CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size
   std::memset(view(reinterpret_cast<void*>(to)), value, bytes);
   return CUDA_SUCCESS;
 }
-
-// Not of the product: NVRTC 13 asks the driver that is there for a table of its cache, and does not look what
-// it got where there is no such function.
-EXPORTED CUresult cuGetExportTable(const void** table, const CUuuid*) {
-  *table = nullptr;
-  return CUDA_ERROR_NOT_FOUND;
-}

@@ -364,10 +364,3 @@ extern "C" EXPORTED const ec::test::faults::Control* fault_driver_control() {
   extern "C" EXPORTED std::remove_pointer_t<type> ec_fault_export_##name __asm__(#symbol) \
       __attribute__((ifunc("ec_fault_site_" #name)));
 EC_FAULT_DRIVER_SITES(EC_EXPORT)
-
-// Not of the product: NVRTC 13 asks the driver that is there for a table of its cache, and does not look what
-// it got where there is no such function.
-extern "C" EXPORTED CUresult cuGetExportTable(const void** table, const CUuuid*) {
-  *table = nullptr;
-  return CUDA_ERROR_NOT_FOUND;
-}
