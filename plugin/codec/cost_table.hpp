@@ -28,9 +28,13 @@ struct CpuClass {
   bool operator==(const CpuClass&) const = default;
 };
 
+/// Where the classes of the built-in table end, and what a process learns is kept apart.
+inline constexpr std::array<std::uint64_t, 4> class_bounds{std::uint64_t{256} << 10, std::uint64_t{1} << 20,
+                                                           std::uint64_t{4} << 20, std::uint64_t{64} << 20};
+
 struct CostTable {
   /// By rising up_to_bytes; the last one has no limit. Pinned memory is ordinary memory to a core.
-  std::array<CpuClass, 5> cpu;
+  std::array<CpuClass, class_bounds.size() + 1> cpu;
   /// The device on pageable chunks, which it copies through pinned memory. Nothing: they stay with the CPU.
   std::optional<Rates> pageable;
   /// The device on pinned chunks: reads and writes share the call, as the link carries both ways at once.

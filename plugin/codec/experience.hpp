@@ -7,17 +7,17 @@
 #include <atomic>
 #include <cstdint>
 
+#include "plugin/codec/cost_table.hpp"
+
 namespace ec::codec {
 
-/// Thread safe, no locks: a race loses an observation.
+/// By size (class_bounds: bytes moved, read and written), as costs differ: a core's own cache, a shared one,
+/// memory. Thread safe, no locks: a race loses an observation.
 class Experience {
  public:
   /// Who coded, and where the chunks lay.
   enum class Road : unsigned char { cpu, device_pinned, device_pageable };
 
-  /// By rising bytes moved (read and written), as costs differ: a core's own cache, a shared one, memory.
-  static constexpr std::array<std::uint64_t, 4> class_bounds{std::uint64_t{256} << 10, std::uint64_t{1} << 20,
-                                                             std::uint64_t{4} << 20, std::uint64_t{64} << 20};
   /// No factor leaves 1 / most .. most: then the table is wrong, and to be measured anew.
   static constexpr double most = 4;
   /// Of so many calls whose best two back ends are predicted to be within `close`, one goes to the second
