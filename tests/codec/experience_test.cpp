@@ -9,13 +9,13 @@
 
 #include "plugin/codec/router.hpp"
 #include "tests/codec/fake_backend.hpp"
+#include "tests/codec/one_byte.hpp"
 #include "tests/codec/small_file.hpp"
 
 namespace ec::test {
 namespace {
 
 using codec::Experience;
-using kernels::Residence;
 using kernels::Status;
 using Road = Experience::Road;
 
@@ -157,7 +157,7 @@ class RouterLearns : public testing::Test {
     const codec::Router router(codec::BackendChoice::automatic, std::nullopt, table_, list_, counts_,
                                codec::no_validation(), load_, experience);
     const unsigned before = device_.calls;
-    for (unsigned i = 0; i < calls; ++i) EXPECT_EQ(router.transform(job_), Status::ok);
+    for (unsigned i = 0; i < calls; ++i) EXPECT_EQ(router.transform(one_.job), Status::ok);
     return (device_.calls - before) / static_cast<double>(calls);
   }
 
@@ -166,11 +166,7 @@ class RouterLearns : public testing::Test {
   std::array<kernels::Backend*, 2> list_{&device_, &isal_};
   codec::Counters counts_;
   codec::CpuLoad load_{1, "/nonexistent"};
-  std::uint8_t in_ = 1, out_ = 0;
-  kernels::Program program_{gf::Matrix(1, 1)};
-  kernels::Source source_{&in_, Residence::pinned};
-  kernels::Target target_{&out_, Residence::pinned};
-  kernels::Job job_{&program_, {&source_, 1}, {&target_, 1}, 1};
+  const OneByte one_;
 };
 
 TEST_F(RouterLearns, WhereTheTableIsRightItIsFollowed) {
@@ -212,7 +208,7 @@ TEST_F(RouterLearns, TheLoadOfTheCoresIsNotLearnedAway) {
   const codec::Router router(codec::BackendChoice::automatic, std::nullopt, table_, list_, counts_,
                              codec::no_validation(), busy, &experience);
   const unsigned before = device_.calls;
-  for (int i = 0; i < 400; ++i) EXPECT_EQ(router.transform(job_), Status::ok);
+  for (int i = 0; i < 400; ++i) EXPECT_EQ(router.transform(one_.job), Status::ok);
   EXPECT_GE(device_.calls - before, 240u);
 }
 
@@ -220,7 +216,7 @@ TEST_F(RouterLearns, ForcedCallsTeachNothing) {
   Experience experience;
   const codec::Router forced(codec::BackendChoice::gpu, std::nullopt, table_, list_, counts_,
                              codec::no_validation(), load_, &experience);
-  EXPECT_EQ(forced.transform(job_), Status::ok);
+  EXPECT_EQ(forced.transform(one_.job), Status::ok);
   EXPECT_EQ(experience.factor(Road::device_pinned, 2), 1);
   EXPECT_EQ(experience.factor(Road::cpu, 2), 1);
 }

@@ -8,6 +8,7 @@
 
 #include "plugin/codec/router.hpp"
 #include "tests/codec/fake_backend.hpp"
+#include "tests/codec/one_byte.hpp"
 #include "tests/codec/small_file.hpp"
 #include "tests/support/oracle.hpp"
 
@@ -140,15 +141,6 @@ TEST(RouterCosts, AThresholdReplacesTheComparison) {
   EXPECT_TRUE(router.decide({8, 3, 1 << 10, 1 << 10}, all_pinned, 0).device);
   EXPECT_EQ(router.decide({8, 3, 1}, all_pinned, 0).reason, Reason::threshold);
 }
-
-/// A job of one byte there and one back, as if in pinned memory.
-struct OneByte {
-  std::uint8_t in = 1, out = 0;
-  kernels::Program program{gf::Matrix(1, 1)};
-  kernels::Source source{&in, Residence::pinned};
-  kernels::Target target{&out, Residence::pinned};
-  kernels::Job job{&program, {&source, 1}, {&target, 1}, 1};
-};
 
 /// A device that says how many calls were marked as on it while it had this one.
 class CountingDevice final : public kernels::Backend {
