@@ -33,8 +33,7 @@ CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& p
 bool tensor_cores_win_over_link(const Device& device, const ChunkViews& chunks) {
   constexpr std::size_t long_bytes = std::size_t{4} << 20;
   const bool alone = chunks.link_jobs == 1;
-  const bool in_company = chunks.link_jobs > 1;
-  return (alone || (in_company && chunks.bytes * chunks.sources.size() < long_bytes)) &&
+  return chunks.link_jobs != 0 && (alone || chunks.bytes * chunks.sources.size() < long_bytes) &&
          bit_kernel_reach(device, chunks) == chunks.bytes;
 }
 
@@ -45,15 +44,13 @@ CUresult launch_best(const std::shared_ptr<Device>& device, const Program& progr
   const bool accumulate = verb == Verb::accumulate;
   const bool automatic = choice.kind == KernelKind::automatic;
   const gf::Matrix& matrix = program.matrix();
-  if (automatic && tensor_cores_win_over_link(*device, chunks)) {
-    *done = chunks.bytes;
-    return launch_bits(*device, matrix, chunks, accumulate, stream);
-  }
-  if (const CUfunction function = generated_for(device, program, chunks, verb, choice)) {
+  const bool tensor_cores = automatic && tensor_cores_win_over_link(*device, chunks);
+  if (const CUfunction function =
+          tensor_cores ? nullptr : generated_for(device, program, chunks, verb, choice)) {
     *done = generated_kernel_reach(chunks);
     return launch_generated(*device, function, chunks, stream);
   }
-  if (choice.kind == KernelKind::table || (automatic && table_kernel_pays(matrix))) {
+  if (choice.kind == KernelKind::table || (automatic && !tensor_cores && table_kernel_pays(matrix))) {
     *done = table_kernel_reach(chunks, accumulate);
     if (*done != 0)
       return launch_tables(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.link_jobs},

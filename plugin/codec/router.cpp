@@ -138,8 +138,8 @@ Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate
       on_cpu *= experience_->factor(Road::cpu, offer.moved_bytes);
     }
     offer.device = on_device < on_cpu;
-    const bool close = std::max(on_device, on_cpu) < Experience::close * std::min(on_device, on_cpu);
     if (experience_ != nullptr) {
+      const bool close = std::max(on_device, on_cpu) < Experience::close * std::min(on_device, on_cpu);
       trial = close && experience_->is_trial(offer.device ? Road::cpu : offer.road, offer.moved_bytes);
       if (trial) offer.device = !offer.device;
       offer.lesson =
