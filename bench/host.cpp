@@ -45,8 +45,8 @@ Header header_of(const HostOptions& o, const Device& device, const std::vector<s
        {"cores", fmt::format("{}", all_cores())},
        {"calls",
         fmt::format("each thread takes turns on up to {} stripes of its own; auto learns for {:.0f} ms "
-                    "before it is timed",
-                    o.turns, 1e3 * o.learn_seconds)},
+                    "and {} calls of each thread before it is timed",
+                    o.turns, 1e3 * o.learn_seconds, fewest_lessons)},
        {"link", fmt::format("transfers of {} MiB in both directions", o.link_bytes >> 20)}});
 }
 

@@ -158,8 +158,10 @@ void HostBench::settle(const HostStripes& stripes, Entry& entry) {
     entry.calls = calls_for(options_.sample_seconds, taken, entry.calls);
     taken = sample(stripes, entry, entry.calls);
   }
-  if (entry.who.backend != "auto") return;
-  for (double seconds = 0; seconds < options_.learn_seconds;)
+  if (entry.who.backend != "auto" || options_.learn_seconds == 0) return;
+  double seconds = 0;
+  for (std::size_t calls = 0; seconds < options_.learn_seconds || calls < fewest_lessons;
+       calls += entry.calls)
     seconds += sample(stripes, entry, entry.calls).seconds;
 }
 

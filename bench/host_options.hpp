@@ -38,12 +38,15 @@ struct HostCase {
   std::size_t stripe_bytes() const { return chunks() * chunk_bytes; }
 };
 
+/// Of each thread of `auto`, which learns, before it is timed, however long they take.
+inline constexpr std::size_t fewest_lessons = 16;
+
 struct HostOptions {
   std::string help;
   std::vector<HostCase> cases;
   unsigned rounds = 1;
   double sample_seconds = 0;      ///< at least
-  double learn_seconds = 0;       ///< that `auto`, which learns, codes before it is timed
+  double learn_seconds = 0;       ///< that `auto` codes before it is timed; 0: not at all
   double case_seconds = 0;        ///< no further round after this time, once there are three
   std::size_t turns = 1;          ///< stripes of its own that a thread codes one after the other, at most
   std::size_t link_bytes = 0;     ///< of a transfer that measures the link
