@@ -8,7 +8,6 @@ import threading
 from ceph_tools import model
 
 KiB, MiB = 1 << 10, 1 << 20
-READ_AT_MOST = 64 * MiB  # longer than any object
 READ_TRIES = 20
 
 
@@ -48,10 +47,12 @@ class Client:
 
     # --- talking to the cluster
 
-    def _read(self, pool, name, settles):
-        """The whole object, or None. settles: after an operation whose outcome is not known. Raises TimeoutError."""
+    def _read(self, key):
+        """The whole object, or None; of one that is too long a byte too much. Raises TimeoutError."""
+        pool, name = key
+        shadow = self.shadows[key]
         try:
-            got = self.io[pool].read(name, READ_AT_MOST, after_writes=settles)
+            got = self.io[pool].read(name, shadow.longest + 1, after_writes=not shadow.settled)
             self.tally.add("bytes read", len(got))
             return got
         except FileNotFoundError:
@@ -64,7 +65,7 @@ class Client:
         """Read the object and compare it; True once that was answered."""
         self.tally.add(kind)
         try:
-            self.shadows[key].observe(self._read(*key, settles=not self.shadows[key].settled))
+            self.shadows[key].observe(self._read(key))
         except TimeoutError:
             self.tally.add("timed out")
             return False

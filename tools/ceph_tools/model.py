@@ -97,6 +97,11 @@ class Shadow:
         assert self.settled
         return self.allowed[0]
 
+    @property
+    def longest(self):
+        """Bytes of the longest content that it may have."""
+        return max(len(content or b"") for content in self.allowed)
+
     def done(self, operation):
         self.allowed = [operation.apply(self.content)]
 
