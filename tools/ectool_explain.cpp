@@ -24,8 +24,8 @@ using codec::SetupError;
 using codec::Work;
 using kernels::Residence;
 
-constexpr std::array<std::string_view, 10> names{"k",        "m",       "bytes", "residence", "op",
-                                                 "erasures", "stripes", "jobs",  "load",      "backend"};
+constexpr std::array<std::string_view, 11> names{
+    "k", "m", "bytes", "residence", "op", "erasures", "stripes", "jobs", "calls", "load", "backend"};
 
 SetupError wrong(const std::string& text) { return SetupError(EINVAL, text); }
 
@@ -68,7 +68,7 @@ class Pairs {
 /// The call in question.
 struct Question {
   std::string op;
-  unsigned k, m, erasures, jobs, load;
+  unsigned k, m, erasures, jobs, calls, load;
   Residence residence;
   BackendChoice choice;
   Work work;
@@ -86,6 +86,7 @@ Question parse(const Pairs& pairs, const NodeSettings& node) {
   q.m = static_cast<unsigned>(pairs.number("m", 1, 255 - q.k));
   q.residence = residence_of(pairs.text_or("residence", "pageable"));
   q.jobs = pairs.number_or("jobs", 0, 0, 1000);
+  q.calls = pairs.number_or("calls", q.jobs, q.jobs, 1000);
   q.load = pairs.number_or("load", 100, 0, 10'000);
   q.op = pairs.text_or("op", "encode");
   if (q.op != "encode" && q.op != "decode" && q.op != "update")
@@ -146,11 +147,12 @@ std::string candidate(const std::string& who, const std::string& what) {
 std::string us(double value) { return fmt::format("{:10.1f} us", value); }
 
 std::string describe(const Question& q) {
-  return fmt::format("{} {}+{}{}, chunks of {} bytes, {}, {} in a call, {} other call{} on the device{}\n",
+  return fmt::format("{} {}+{}{}, chunks of {} bytes, {}, {} in a call, {} other call{} on the device{}{}\n",
                      q.op, q.k, q.m, q.op == "decode" ? fmt::format(", {} lost", q.erasures) : "",
                      q.work.chunk_bytes, kernels::name(q.residence),
                      q.work.stripes == 1 ? "one stripe" : fmt::format("{} stripes", q.work.stripes), q.jobs,
                      q.jobs == 1 ? "" : "s",
+                     q.calls > q.jobs ? fmt::format(" and {} elsewhere", q.calls - q.jobs) : "",
                      q.load > 100 ? fmt::format(", cores loaded to {} %", q.load) : "");
 }
 
@@ -175,6 +177,7 @@ const char* const explain_help =
     "  erasures         with op=decode: chunks to make, 1 to m [1]\n"
     "  stripes          in one call [1]\n"
     "  jobs             other calls on the device meanwhile [0]\n"
+    "  calls            other calls meanwhile, on the device or not [jobs]\n"
     "  load             threads that want a core, in percent of the cores [100]\n"
     "  backend          auto, cpu, gpu, x86, isal, reference [EC_CUDA_BACKEND or auto]\n";
 
@@ -182,7 +185,7 @@ std::string explain(const std::vector<std::string>& pairs, const NodeSettings& n
   const Question q = parse(Pairs(pairs), node);
   const Router router(q.choice, node.threshold_bytes, node.costs.table);
   const std::string cpu = cpu_backend(router, q.work);
-  const Decision decision = router.decide(q.work, {q.residence, q.residence}, q.jobs, stretch(q));
+  const Decision decision = router.decide(q.work, {q.residence, q.residence}, q.jobs, stretch(q), q.calls);
   std::string why;
   const std::string device = device_name(node, &why);
 

@@ -1,6 +1,7 @@
 #include "plugin/codec/experience.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <random>
 
 namespace ec::codec {
@@ -20,12 +21,16 @@ bool one_in(unsigned n) noexcept {
 
 }  // namespace
 
-std::size_t Experience::class_of(std::uint64_t moved_bytes) noexcept {
-  return static_cast<std::size_t>(std::ranges::lower_bound(class_bounds, moved_bytes) - class_bounds.begin());
+std::size_t Experience::class_of(const Kind& kind) noexcept {
+  const auto size = static_cast<std::size_t>(std::ranges::lower_bound(class_bounds, kind.moved_bytes) -
+                                             class_bounds.begin());
+  const std::size_t width = std::min<std::size_t>(std::bit_width(std::max(kind.targets, 1u) - 1), widths - 1);
+  const std::size_t company = kind.others == 0 ? 0 : kind.others <= 3 ? 1 : 2;
+  return (size * widths + width) * companies + company;
 }
 
-bool Experience::is_trial(Road second_best, std::uint64_t moved_bytes) noexcept {
-  auto& tried = place(second_best, moved_bytes).tried;
+bool Experience::is_trial(Road second_best, const Kind& kind) noexcept {
+  auto& tried = place(second_best, kind).tried;
   const std::uint16_t before = tried.load(std::memory_order_relaxed);
   if (before >= first_trials) return one_in(calls_a_trial);
   if (!one_in(calls_a_first_trial)) return false;
@@ -33,15 +38,14 @@ bool Experience::is_trial(Road second_best, std::uint64_t moved_bytes) noexcept 
   return true;
 }
 
-bool Experience::is_lesson(Road road, std::uint64_t moved_bytes) const noexcept {
-  return place(road, moved_bytes).seen.load(std::memory_order_relaxed) + 1u < slowest ||
-         one_in(calls_a_lesson);
+bool Experience::is_lesson(Road road, const Kind& kind) const noexcept {
+  return place(road, kind).seen.load(std::memory_order_relaxed) + 1u < slowest || one_in(calls_a_lesson);
 }
 
-void Experience::took(Road road, std::uint64_t moved_bytes, double predicted_us, double us) noexcept {
+void Experience::took(Road road, const Kind& kind, double predicted_us, double us) noexcept {
   if (!(predicted_us > 0)) return;
-  Place& taken = place(road, moved_bytes);
-  for (Place& each : classes_[class_of(moved_bytes)].places) {
+  Place& taken = place(road, kind);
+  for (Place& each : classes_[class_of(kind)].places) {
     const double before = each.factor.load(std::memory_order_relaxed);
     double step = forgetting * (1 - before);
     if (&each == &taken) {

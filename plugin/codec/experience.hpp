@@ -11,12 +11,35 @@
 
 namespace ec::codec {
 
-/// By size (class_bounds: bytes moved, read and written), as costs differ: a core's own cache, a shared one,
-/// memory. Thread safe, no locks: a race loses an observation.
+/// Kept apart for calls of different kinds. Thread safe, no locks: a race loses an observation.
 class Experience {
  public:
   /// Who coded, and where the chunks lay.
   enum class Road : unsigned char { cpu, device_pinned, device_pageable };
+
+  /// What a table gets wrong by the same factor. By bytes (class_bounds): a core's own cache, a shared one,
+  /// memory. By targets (1, 2, to 4, to 8, more): arithmetic. By the calls beside it (none, to 3, more):
+  /// caches, memory, copy helpers and the link are shared.
+  struct Kind {
+    std::uint64_t moved_bytes = 0;  ///< read and written
+    unsigned targets = 1;
+    unsigned others = 0;
+  };
+
+  /// A call, while it is under way: one of the others to all that begin or end meanwhile.
+  class UnderWay {
+   public:
+    explicit UnderWay(Experience& experience) noexcept : count_(experience.under_way_) {
+      count_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~UnderWay() { count_.fetch_sub(1, std::memory_order_relaxed); }
+    UnderWay(const UnderWay&) = delete;
+    UnderWay& operator=(const UnderWay&) = delete;
+
+   private:
+    std::atomic<unsigned>& count_;
+  };
+  unsigned under_way() const noexcept { return under_way_.load(std::memory_order_relaxed); }
 
   /// No factor leaves 1 / most .. most: then the table is wrong, and to be measured anew.
   static constexpr double most = 4;
@@ -30,41 +53,44 @@ class Experience {
   /// Of so many calls one is learned from, once the first have been; every trial is.
   static constexpr unsigned calls_a_lesson = 8;
 
-  /// What calls of that size took lately, over what was predicted; 1 before the first.
-  double factor(Road road, std::uint64_t moved_bytes) const noexcept {
-    return place(road, moved_bytes).factor.load(std::memory_order_relaxed);
+  /// What calls of that kind took lately, over what was predicted; 1 before the first.
+  double factor(Road road, const Kind& kind) const noexcept {
+    return place(road, kind).factor.load(std::memory_order_relaxed);
   }
   /// A call finished. predicted_us: by the table alone. Each counts an eighth, the first ones more, and one
   /// that took much longer or shorter than those before (its thread was interrupted, say) as no more than
-  /// twice or half of them. What the other roads took at that size is believed a little less: it may be long
-  /// ago.
-  void took(Road road, std::uint64_t moved_bytes, double predicted_us, double us) noexcept;
+  /// twice or half of them. What the other roads took is believed a little less: it may be long ago.
+  void took(Road road, const Kind& kind, double predicted_us, double us) noexcept;
   /// Whether this is the call that goes to the second best, which would take that road. By chance, so that no
   /// rhythm of the caller's keeps some calls from it.
-  bool is_trial(Road second_best, std::uint64_t moved_bytes) noexcept;
+  bool is_trial(Road second_best, const Kind& kind) noexcept;
   /// Whether a call on that road is to be learned from.
-  bool is_lesson(Road road, std::uint64_t moved_bytes) const noexcept;
+  bool is_lesson(Road road, const Kind& kind) const noexcept;
 
  private:
   static constexpr std::size_t roads = 3;
+  static constexpr std::size_t sizes = class_bounds.size() + 1;
+  static constexpr std::size_t widths = 5;
+  static constexpr std::size_t companies = 3;
   struct Place {
     std::atomic<double> factor{1};
     std::atomic<std::uint16_t> seen{0};   ///< calls, while they are few
     std::atomic<std::uint16_t> tried{0};  ///< trials, while they are few
   };
-  /// Threads with calls of different sizes share no cache line.
+  /// Threads with calls of different kinds share no cache line.
   struct alignas(64) Class {
     std::array<Place, roads> places;
   };
-  static std::size_t class_of(std::uint64_t moved_bytes) noexcept;
-  Place& place(Road road, std::uint64_t moved_bytes) noexcept {
-    return classes_[class_of(moved_bytes)].places[static_cast<std::size_t>(road)];
+  static std::size_t class_of(const Kind& kind) noexcept;
+  Place& place(Road road, const Kind& kind) noexcept {
+    return classes_[class_of(kind)].places[static_cast<std::size_t>(road)];
   }
-  const Place& place(Road road, std::uint64_t moved_bytes) const noexcept {
-    return classes_[class_of(moved_bytes)].places[static_cast<std::size_t>(road)];
+  const Place& place(Road road, const Kind& kind) const noexcept {
+    return classes_[class_of(kind)].places[static_cast<std::size_t>(road)];
   }
 
-  std::array<Class, class_bounds.size() + 1> classes_;
+  std::array<Class, sizes * widths * companies> classes_;
+  alignas(64) std::atomic<unsigned> under_way_{0};
 };
 
 /// Of this process.

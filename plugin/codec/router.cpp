@@ -35,8 +35,9 @@ double clock_us(bool own_time) {
   return 1e6 * static_cast<double>(time.tv_sec) + 1e-3 * static_cast<double>(time.tv_nsec);
 }
 
-double margin(const ResidenceRange& lie) {
-  return lie.nearest_host == Residence::pageable ? Router::pageable_margin : 1;
+double margin(const ResidenceRange& lie, unsigned others) {
+  if (lie.nearest_host != Residence::pageable) return 1;
+  return others == 0 ? Router::pageable_margin : Router::pageable_margin_in_company;
 }
 
 /// However busy the cores are, a call whose bytes take the CPU less is the CPU's.
@@ -81,8 +82,8 @@ Router::Admission Router::admission_of(std::string_view backend) const noexcept 
   return above_choice ? Admission::never : Admission::always;
 }
 
-Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device,
-                        double cpu_stretch) const noexcept {
+Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device, double cpu_stretch,
+                        unsigned others) const noexcept {
   using enum Decision::Reason;
   if (lie.nearest_device == Residence::device) return {true, on_device};
   if (choice_ != BackendChoice::automatic) return {choice_ == BackendChoice::gpu, forced};
@@ -92,7 +93,7 @@ Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_d
     return {work.sources * work.chunk_bytes * work.stripes >= *threshold_bytes_, threshold};
   const double device = *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
   const double cpu = cpu_stretch * cpu_us(*costs_, work);
-  return {margin(lie) * device < cpu, predicted_faster, device, cpu};
+  return {margin(lie, others) * device < cpu, predicted_faster, device, cpu};
 }
 
 unsigned Router::queue() const noexcept { return counts_->on_device() / kernels::device_count(); }
@@ -121,34 +122,37 @@ Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate
   if (compares && stripes == 1 && is_short(job, accumulate)) return {lie.nearest_device == device};
 
   const Work work = work_of(job, stripes, accumulate);
-  const Decision decision = decide(work, lie, queue());
-  Offer offer{decision.device};
-  bool trial = false;
+  const unsigned others = experience_ != nullptr ? experience_->under_way() : 0;
+  const Decision decision = decide(work, lie, queue(), 1, others);
   // Where even the busiest cores are faster, nobody need look how busy they are.
-  if (decision.reason == Decision::Reason::predicted_faster &&
-      decision.device_us < CpuLoad::most * decision.cpu_us) {
-    using Road = Experience::Road;
-    offer.device_us = decision.device_us;
-    offer.cpu_us = decision.cpu_us;
-    offer.road = lie.nearest_host == pageable ? Road::device_pageable : Road::device_pinned;
-    offer.moved_bytes = static_cast<std::uint64_t>(1e6 * (work.read_mb() + work.written_mb()));
-    double on_device = margin(lie) * offer.device_us, on_cpu = load_->stretch() * offer.cpu_us;
-    if (experience_ != nullptr) {
-      on_device *= experience_->factor(offer.road, offer.moved_bytes);
-      on_cpu *= experience_->factor(Road::cpu, offer.moved_bytes);
-    }
-    offer.device = on_device < on_cpu;
-    if (experience_ != nullptr) {
-      const bool close = std::max(on_device, on_cpu) < Experience::close * std::min(on_device, on_cpu);
-      trial = close && experience_->is_trial(offer.device ? Road::cpu : offer.road, offer.moved_bytes);
-      if (trial) offer.device = !offer.device;
-      offer.lesson =
-          trial || experience_->is_lesson(offer.device ? offer.road : Road::cpu, offer.moved_bytes);
-    }
-  }
-  if (!offer.device && !trial && choice_ == BackendChoice::automatic && lie.nearest_host == pageable &&
+  const bool open = decision.reason == Decision::Reason::predicted_faster &&
+                    decision.device_us < CpuLoad::most * decision.cpu_us;
+  const Offer offer = open ? compare(decision, work, lie, others) : Offer{decision.device};
+  if (!offer.device && !offer.trial && choice_ == BackendChoice::automatic && lie.nearest_host == pageable &&
       decide(work, {pinned, pinned}, 0).device)
     kernels::want_pinned();
+  return offer;
+}
+
+Router::Offer Router::compare(const Decision& predicted, const Work& work, const ResidenceRange& lie,
+                              unsigned others) const noexcept {
+  using Road = Experience::Road;
+  Offer offer{.compared = true, .device_us = predicted.device_us, .cpu_us = predicted.cpu_us};
+  offer.road = lie.nearest_host == Residence::pageable ? Road::device_pageable : Road::device_pinned;
+  offer.kind = {static_cast<std::uint64_t>(1e6 * (work.read_mb() + work.written_mb())), work.targets, others};
+  double on_device = margin(lie, others) * offer.device_us;
+  double on_cpu = load_->stretch() * offer.cpu_us;
+  if (experience_ == nullptr) {
+    offer.device = on_device < on_cpu;
+    return offer;
+  }
+  on_device *= experience_->factor(offer.road, offer.kind);
+  on_cpu *= experience_->factor(Road::cpu, offer.kind);
+  offer.device = on_device < on_cpu;
+  const bool close = std::max(on_device, on_cpu) < Experience::close * std::min(on_device, on_cpu);
+  offer.trial = close && experience_->is_trial(offer.device ? Road::cpu : offer.road, offer.kind);
+  if (offer.trial) offer.device = !offer.device;
+  offer.lesson = offer.trial || experience_->is_lesson(offer.device ? offer.road : Road::cpu, offer.kind);
   return offer;
 }
 
@@ -160,9 +164,12 @@ Status Router::timed(const Offer& offer, bool device, Code&& code) const noexcep
   const bool own_time = !device && predicted > longest_uninterrupted_us;
   const double begun = clock_us(own_time);
   const Status status = code();
-  if (status == Status::ok)
-    experience_->took(device ? offer.road : Experience::Road::cpu, offer.moved_bytes, predicted,
-                      clock_us(own_time) - begun);
+  const double us = clock_us(own_time) - begun;
+  if (status != Status::ok) return status;
+  Experience::Kind kind = offer.kind;
+  // Those that came later were beside it as well.
+  kind.others = std::max(kind.others, experience_->under_way() - 1);
+  experience_->took(device ? offer.road : Experience::Road::cpu, kind, predicted, us);
   return status;
 }
 
@@ -173,6 +180,7 @@ Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, C
   unsigned off = validator_->off();
   bool doubted = false;
   Offer offered;
+  std::optional<Experience::UnderWay> under_way;
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if (admissions_[i] == Admission::never || (doubted && watched_[i])) continue;
     if ((off >> i & 1u) != 0) [[unlikely]] {
@@ -183,6 +191,7 @@ Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, C
     const bool device = admissions_[i] == Admission::by_job;
     if (device) {
       offered = offer(call.jobs.front(), call.jobs.size(), call.verb == Verb::accumulate);
+      if (offered.compared && experience_ != nullptr) under_way.emplace(*experience_);
       if (!offered.device) continue;
       mark.emplace(*counts_);
     }

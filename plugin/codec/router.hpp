@@ -48,7 +48,9 @@ struct Decision {
 class Router {
  public:
   /// The device must be so much faster to get pageable chunks: several cores copy them, where one codes.
-  static constexpr double pageable_margin = 1.1;
+  static constexpr double pageable_margin = 1.05;
+  /// And so much where other calls are under way: those cores, and the memory's bandwidth, are then theirs.
+  static constexpr double pageable_margin_in_company = 2;
 
   /// threshold_bytes, costs: see NodeSettings.
   /// backends: best first, the floor last, at most max_backends; counts gets a row for each of them, in that
@@ -91,11 +93,11 @@ class Router {
   kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream,
                           Operation operation = Operation::encode) const noexcept;
 
-  /// What a call of this form would be answered, with `jobs_on_device` calls under way there and cores on
-  /// which work takes cpu_stretch times as long as on free ones. Allocates nothing and takes no lock: this is
-  /// what every call asks.
-  Decision decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device,
-                  double cpu_stretch = 1) const noexcept;
+  /// What a call of this form would be answered, with `jobs_on_device` calls under way there, cores on which
+  /// work takes cpu_stretch times as long as on free ones, and `others` calls under way in all. Allocates
+  /// nothing and takes no lock: this is what every call asks.
+  Decision decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device, double cpu_stretch = 1,
+                  unsigned others = 0) const noexcept;
 
   BackendChoice choice() const noexcept { return choice_; }
 
@@ -108,13 +110,18 @@ class Router {
   /// Whether a call goes to the device as things are now, and if it is learned from, what was predicted.
   struct Offer {
     bool device = false;
+    bool compared = false;  ///< by what is set below
+    bool trial = false;
     bool lesson = false;
     double device_us = 0;  ///< with the queue of the device
     double cpu_us = 0;     ///< on a core of its own
     Experience::Road road = Experience::Road::device_pinned;
-    std::uint64_t moved_bytes = 0;
+    Experience::Kind kind;
   };
   Offer offer(const kernels::Job& job, std::size_t stripes, bool accumulate) const noexcept;
+  /// By what was predicted, how busy the cores are, and what calls of that kind took; now and then a trial.
+  Offer compare(const Decision& predicted, const Work& work, const ResidenceRange& lie,
+                unsigned others) const noexcept;
   /// Whether the CPU has finished the job before the device has begun, whatever the load. A product and a
   /// sum, for calls of less than a microsecond.
   bool is_short(const kernels::Job& job, bool accumulate) const noexcept;

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <limits>
+#include <optional>
 
 #include "plugin/codec/router.hpp"
 #include "tests/codec/fake_backend.hpp"
@@ -24,7 +26,7 @@ constexpr std::array roads{Road::cpu, Road::device_pinned, Road::device_pageable
 TEST(Experience, StartsWithWhatTheTableSays) {
   const Experience none;
   for (const Road road : roads)
-    for (const std::uint64_t bytes : {0u, 1u << 18, 1u << 30}) EXPECT_EQ(none.factor(road, bytes), 1);
+    for (const std::uint64_t bytes : {0u, 1u << 18, 1u << 30}) EXPECT_EQ(none.factor(road, {bytes}), 1);
 }
 
 TEST(Experience, FollowsWhatCallsTakeWithinBounds) {
@@ -33,17 +35,17 @@ TEST(Experience, FollowsWhatCallsTakeWithinBounds) {
   } rows[] = {{100, 62, 0.62}, {100, 100, 1}, {100, 390, 3.9}, {100, 1e9, 4}, {100, 0, 0.25}};
   for (const auto& row : rows) {
     Experience e;
-    for (int i = 0; i < 100; ++i) e.took(Road::cpu, 1000, row.predicted, row.took);
-    EXPECT_NEAR(e.factor(Road::cpu, 1000), row.factor, 0.01) << row.took;
+    for (int i = 0; i < 100; ++i) e.took(Road::cpu, {1000}, row.predicted, row.took);
+    EXPECT_NEAR(e.factor(Road::cpu, {1000}), row.factor, 0.01) << row.took;
   }
 }
 
 TEST(Experience, OneInterruptedCallMovesItByAnEighthAtMost) {
   for (const auto& [took, factor] : {std::pair(1e6, 1 + 1. / 8), {0., 1 - 1. / 16}}) {
     Experience e;
-    for (int i = 0; i < 10; ++i) e.took(Road::cpu, 1000, 100, 100);
-    e.took(Road::cpu, 1000, 100, took);
-    EXPECT_NEAR(e.factor(Road::cpu, 1000), factor, 1e-9);
+    for (int i = 0; i < 10; ++i) e.took(Road::cpu, {1000}, 100, 100);
+    e.took(Road::cpu, {1000}, 100, took);
+    EXPECT_NEAR(e.factor(Road::cpu, {1000}), factor, 1e-9);
   }
 }
 
@@ -51,40 +53,64 @@ TEST(Experience, TheFirstCallsCountMore) {
   Experience e;
   double before = 1;
   for (const double part : {1. / 2, 1. / 3, 1. / 4}) {
-    e.took(Road::cpu, 1000, 100, 50);
-    EXPECT_NEAR(e.factor(Road::cpu, 1000), before + part * (0.5 - before), 1e-9);
-    before = e.factor(Road::cpu, 1000);
+    e.took(Road::cpu, {1000}, 100, 50);
+    EXPECT_NEAR(e.factor(Road::cpu, {1000}), before + part * (0.5 - before), 1e-9);
+    before = e.factor(Road::cpu, {1000});
   }
 }
 
 TEST(Experience, IgnoresWhatIsNoPrediction) {
   Experience e;
   for (const double predicted : {0., -1., std::numeric_limits<double>::quiet_NaN()})
-    e.took(Road::cpu, 1000, predicted, 50);
-  EXPECT_EQ(e.factor(Road::cpu, 1000), 1);
+    e.took(Road::cpu, {1000}, predicted, 50);
+  EXPECT_EQ(e.factor(Road::cpu, {1000}), 1);
 }
 
 TEST(Experience, KeepsRoadsAndSizesApart) {
   Experience e;
-  for (int i = 0; i < 10; ++i) e.took(Road::device_pinned, std::uint64_t{256} << 10, 10, 15);
-  EXPECT_GT(e.factor(Road::device_pinned, 1), 1.3);
-  EXPECT_EQ(e.factor(Road::device_pinned, (std::uint64_t{256} << 10) + 1), 1);
-  EXPECT_EQ(e.factor(Road::device_pageable, 1), 1);
-  EXPECT_EQ(e.factor(Road::cpu, 1), 1);
+  for (int i = 0; i < 10; ++i) e.took(Road::device_pinned, {std::uint64_t{256} << 10}, 10, 15);
+  EXPECT_GT(e.factor(Road::device_pinned, {1}), 1.3);
+  EXPECT_EQ(e.factor(Road::device_pinned, {(std::uint64_t{256} << 10) + 1}), 1);
+  EXPECT_EQ(e.factor(Road::device_pageable, {1}), 1);
+  EXPECT_EQ(e.factor(Road::cpu, {1}), 1);
+}
+
+TEST(Experience, KeepsTargetsAndCompanyApart) {
+  const struct {
+    Experience::Kind learned, same, other;
+  } rows[] = {{{1, 1, 0}, {9, 0, 0}, {1, 2, 0}},  {{1, 3, 0}, {1, 4, 0}, {1, 5, 0}},
+              {{1, 8, 0}, {1, 5, 0}, {1, 9, 0}},  {{1, 9, 0}, {1, 200, 0}, {1, 8, 0}},
+              {{1, 3, 0}, {1, 3, 0}, {1, 3, 1}},  {{1, 3, 1}, {1, 3, 3}, {1, 3, 4}},
+              {{1, 3, 4}, {1, 3, 400}, {1, 3, 0}}};
+  for (const auto& row : rows) {
+    Experience e;
+    e.took(Road::cpu, row.learned, 10, 20);
+    EXPECT_GT(e.factor(Road::cpu, row.same), 1.4) << row.learned.targets << ' ' << row.learned.others;
+    EXPECT_EQ(e.factor(Road::cpu, row.other), 1) << row.other.targets << ' ' << row.other.others;
+  }
+}
+
+TEST(Experience, CallsAreUnderWayInTheirScopes) {
+  Experience e;
+  {
+    const Experience::UnderWay one(e), two(e);
+    EXPECT_EQ(e.under_way(), 2u);
+  }
+  EXPECT_EQ(e.under_way(), 0u);
 }
 
 TEST(Experience, ForgetsWhatItHasNotSeenForLong) {
   Experience e;
-  for (int i = 0; i < 100; ++i) e.took(Road::device_pinned, 1, 10, 40);
-  for (int i = 0; i < 4; ++i) e.took(Road::cpu, 1, 10, 10);
-  EXPECT_GT(e.factor(Road::device_pinned, 1), 3.8);
-  for (int i = 0; i < 700; ++i) e.took(Road::cpu, 1, 10, 10);
-  EXPECT_LT(e.factor(Road::device_pinned, 1), 1.1);
+  for (int i = 0; i < 100; ++i) e.took(Road::device_pinned, {1}, 10, 40);
+  for (int i = 0; i < 4; ++i) e.took(Road::cpu, {1}, 10, 10);
+  EXPECT_GT(e.factor(Road::device_pinned, {1}), 3.8);
+  for (int i = 0; i < 700; ++i) e.took(Road::cpu, {1}, 10, 10);
+  EXPECT_LT(e.factor(Road::device_pinned, {1}), 1.1);
 }
 
 unsigned trials_of(Experience& e, unsigned calls) {
   unsigned trials = 0;
-  for (unsigned i = 0; i < calls; ++i) trials += e.is_trial(Road::cpu, 1000);
+  for (unsigned i = 0; i < calls; ++i) trials += e.is_trial(Road::cpu, {1000});
   return trials;
 }
 
@@ -92,7 +118,8 @@ TEST(Experience, OneCallOfSoManyIsATrialAndMoreOfTheFirst) {
   constexpr unsigned n = 1000;
   Experience e;
   unsigned calls = 0;
-  for (unsigned trials = 0; trials < Experience::first_trials; ++calls) trials += e.is_trial(Road::cpu, 1000);
+  for (unsigned trials = 0; trials < Experience::first_trials; ++calls)
+    trials += e.is_trial(Road::cpu, {1000});
   EXPECT_LT(calls, 20 * Experience::calls_a_first_trial);
   const unsigned trials = trials_of(e, n * Experience::calls_a_trial);
   EXPECT_GT(trials, n * 8 / 10);
@@ -104,7 +131,7 @@ TEST(Experience, TrialsKeepNoTimeWithTheCaller) {
   Experience e;
   trials_of(e, 1000);
   unsigned even = 0, odd = 0;
-  for (unsigned i = 0; i < 32'000; ++i) (i % 2 == 0 ? even : odd) += e.is_trial(Road::cpu, 1000);
+  for (unsigned i = 0; i < 32'000; ++i) (i % 2 == 0 ? even : odd) += e.is_trial(Road::cpu, {1000});
   EXPECT_GT(even, 300u);
   EXPECT_GT(odd, 300u);
 }
@@ -112,11 +139,11 @@ TEST(Experience, TrialsKeepNoTimeWithTheCaller) {
 TEST(Experience, LearnsFromTheFirstCallsAndThenFromSome) {
   Experience e;
   for (int i = 0; i < 7; ++i) {
-    EXPECT_TRUE(e.is_lesson(Road::cpu, 1000)) << i;
-    e.took(Road::cpu, 1000, 1, 1);
+    EXPECT_TRUE(e.is_lesson(Road::cpu, {1000})) << i;
+    e.took(Road::cpu, {1000}, 1, 1);
   }
   unsigned lessons = 0;
-  for (int i = 0; i < 8000; ++i) lessons += e.is_lesson(Road::cpu, 1000);
+  for (int i = 0; i < 8000; ++i) lessons += e.is_lesson(Road::cpu, {1000});
   EXPECT_GT(lessons, 800u);
   EXPECT_LT(lessons, 1200u);
 }
@@ -128,6 +155,7 @@ class SlowBackend final : public kernels::Backend {
   std::string_view name() const noexcept override { return name_; }
   bool supports(const kernels::Job&) const noexcept override { return true; }
   Status transform(const kernels::Job&) noexcept override {
+    if (meanwhile) meanwhile();
     const auto end = std::chrono::steady_clock::now() + takes;
     while (std::chrono::steady_clock::now() < end) {
     }
@@ -137,6 +165,7 @@ class SlowBackend final : public kernels::Backend {
   Status accumulate(const kernels::Job& job) noexcept override { return transform(job); }
 
   std::chrono::microseconds takes{0};
+  std::function<void()> meanwhile;
   unsigned calls = 0;
 
  private:
@@ -166,7 +195,7 @@ class RouterLearns : public testing::Test {
   std::array<kernels::Backend*, 2> list_{&device_, &isal_};
   codec::Counters counts_;
   codec::CpuLoad load_{1, "/nonexistent"};
-  const OneByte one_;
+  OneByte one_;
 };
 
 TEST_F(RouterLearns, WhereTheTableIsRightItIsFollowed) {
@@ -212,13 +241,37 @@ TEST_F(RouterLearns, TheLoadOfTheCoresIsNotLearnedAway) {
   EXPECT_GE(device_.calls - before, 240u);
 }
 
+/// Several cores copy pageable chunks, and others want them.
+TEST_F(RouterLearns, PageableChunksStayWithTheCpuInCompany) {
+  table_.pageable = table_.pinned;
+  one_.source.residence = kernels::Residence::pageable;
+  Experience experience;
+  device_.takes = std::chrono::microseconds(100);
+  isal_.takes = std::chrono::microseconds(150);
+  EXPECT_GE(on_device(320, &experience), 0.6);
+  const Experience::UnderWay other(experience);
+  EXPECT_LE(on_device(320, &experience), 0.4);
+}
+
+/// Alone or not, by the moment with the most others: here they came while it ran.
+TEST_F(RouterLearns, WhatACallTookIsKeptWithItsCompany) {
+  Experience experience;
+  std::optional<Experience::UnderWay> later;
+  device_.takes = std::chrono::microseconds(200);
+  device_.meanwhile = [&] { later.emplace(experience); };
+  on_device(1, &experience);
+  EXPECT_EQ(experience.under_way(), 1u) << "the call has ended";
+  EXPECT_EQ(experience.factor(Road::device_pinned, {2, 1, 0}), 1);
+  EXPECT_GT(experience.factor(Road::device_pinned, {2, 1, 1}), 1.2);
+}
+
 TEST_F(RouterLearns, ForcedCallsTeachNothing) {
   Experience experience;
   const codec::Router forced(codec::BackendChoice::gpu, std::nullopt, table_, list_, counts_,
                              codec::no_validation(), load_, &experience);
   EXPECT_EQ(forced.transform(one_.job), Status::ok);
-  EXPECT_EQ(experience.factor(Road::device_pinned, 2), 1);
-  EXPECT_EQ(experience.factor(Road::cpu, 2), 1);
+  EXPECT_EQ(experience.factor(Road::device_pinned, {2}), 1);
+  EXPECT_EQ(experience.factor(Road::cpu, {2}), 1);
 }
 
 TEST_F(RouterLearns, ShortCallsStayWithTheCpuWhateverTheLoad) {
@@ -226,7 +279,7 @@ TEST_F(RouterLearns, ShortCallsStayWithTheCpuWhateverTheLoad) {
   for (auto& each : table_.cpu) each.rates = {0, 1, 10, 10, 1};  // 1 us, where 16 / 8 is the bound
   Experience experience;
   EXPECT_EQ(on_device(100, &experience), 0);
-  EXPECT_EQ(experience.factor(Road::cpu, 2), 1);
+  EXPECT_EQ(experience.factor(Road::cpu, {2}), 1);
 }
 
 }  // namespace

@@ -121,13 +121,19 @@ TEST(RouterCosts, PageableChunksStayUnlessTheTableHasCostsForThem) {
   EXPECT_FALSE(router.decide({32, 8, 4096}, pageable, 0).device);
   EXPECT_TRUE(router.decide({32, 8, 1 << 20}, pageable, 0).device);
   EXPECT_EQ(router.decide({32, 8, 1 << 20}, pageable, 0).reason, Reason::predicted_faster);
-  // A tenth faster, for the cores that copy.
+  // A twentieth faster, for the cores that copy; twice where others want those cores.
   for (auto& each : table.cpu) each.rates = {100, 0, 0, 0, 0};
-  table.pageable = codec::Rates{92, 0, 0, 0, 0};
-  EXPECT_FALSE(
-      Router(BackendChoice::automatic, std::nullopt, table).decide({8, 3, 4096}, pageable, 0).device);
-  table.pageable = codec::Rates{90, 0, 0, 0, 0};
-  EXPECT_TRUE(Router(BackendChoice::automatic, std::nullopt, table).decide({8, 3, 4096}, pageable, 0).device);
+  const struct {
+    double device_us;
+    unsigned others;
+    bool device;
+  } rows[] = {{96, 0, false}, {95, 0, true}, {95, 1, false}, {51, 1, false}, {49, 1, true}, {51, 100, false}};
+  for (const auto& row : rows) {
+    table.pageable = table.pinned = codec::Rates{row.device_us, 0, 0, 0, 0};
+    const Router margins(BackendChoice::automatic, std::nullopt, table);
+    EXPECT_EQ(margins.decide({8, 3, 4096}, pageable, 0, 1, row.others).device, row.device) << row.device_us;
+    EXPECT_TRUE(margins.decide({8, 3, 4096}, all_pinned, 0, 1, row.others).device) << row.device_us;
+  }
   // A threshold is for pinned chunks.
   EXPECT_FALSE(Router(BackendChoice::automatic, 0, table).decide({32, 8, 1 << 20}, pageable, 0).device);
 }

@@ -249,7 +249,7 @@ const CommandRow command_rows[] = {
     {"ectool explain --json", 2, "ectool: --json goes with stats only"},
     {"ectool explain k", 2,
      "ectool: explain: k is not name=value; known are k, m, bytes, residence, op, erasures, stripes, jobs, "
-     "load, backend"},
+     "calls, load, backend"},
     {"ectool explain k=4 k=5", 2, "ectool: explain: k is given twice"},
     {"ectool explain k=1 m=2 bytes=1", 2, "ectool: explain: k=1 must be a whole number from 2 to 254"},
     {"ectool explain k=4 m=252 bytes=1", 2, "ectool: explain: m=252 must be a whole number from 1 to 251"},
@@ -261,6 +261,8 @@ const CommandRow command_rows[] = {
      "ectool: explain: residence=ram must be one of pageable, pinned, device"},
     {"ectool explain k=4 m=2 bytes=1 op=copy", 2,
      "ectool: explain: op=copy must be one of encode, decode, update"},
+    {"ectool explain k=4 m=2 bytes=1 jobs=2 calls=1", 2,
+     "ectool: explain: calls=1 must be a whole number from 2 to 1000"},
     {"ectool explain k=4 m=2 bytes=1 erasures=1", 2, "ectool: explain: erasures=1 goes with op=decode only"},
     {"ectool explain k=4 m=2 bytes=1 backend=fast", 2,
      "ectool: explain: backend=fast must be one of auto, cpu, gpu, x86, isal, reference"},

@@ -51,11 +51,11 @@ def check_bad_input(ectool):
         (["explain"], "explain: k= is missing"),
         (["explain", "k=8", "m=3"], "explain: bytes= is missing"),
         (["explain", "k"], "explain: k is not name=value; known are k, m, bytes, residence, op, erasures, stripes, jobs, "
-                           "load, backend"),
+                           "calls, load, backend"),
         (["explain", "n=1"], "explain: n=1 is unknown; known are k, m, bytes, residence, op, erasures, stripes, jobs, "
-                             "load, backend"),
+                             "calls, load, backend"),
         (["explain", "k, m=1"], "explain: k, m=1 is unknown; known are k, m, bytes, residence, op, erasures, stripes, "
-                                "jobs, load, backend"),
+                                "jobs, calls, load, backend"),
         (["explain", *CALL, "k=9"], "explain: k is given twice"),
         (["explain", "k=1", "m=3", "bytes=1"], f"explain: k=1 {number} 2 to 254"),
         (["explain", "k=8x", "m=3", "bytes=1"], f"explain: k=8x {number} 2 to 254"),
@@ -68,6 +68,7 @@ def check_bad_input(ectool):
         (["explain", *CALL, "op=decode", "erasures=4"], f"explain: erasures=4 {number} 1 to 3"),
         (["explain", *CALL, "stripes=0"], f"explain: stripes=0 {number} 1 to 1000000"),
         (["explain", *CALL, "jobs=-1"], f"explain: jobs=-1 {number} 0 to 1000"),
+        (["explain", *CALL, "jobs=2", "calls=1"], f"explain: calls=1 {number} 2 to 1000"),
         (["explain", *CALL, "load=10001"], f"explain: load=10001 {number} 0 to 10000"),
         (["explain", *CALL, "backend=cuda"], "explain: backend=cuda must be one of auto, cpu, gpu, x86, isal, reference"),
     ]
@@ -115,6 +116,8 @@ def check_explain(ectool, there):
           threshold)
     update = ectool.right("explain", *CALL, "op=update", "residence=pinned", EC_CUDA_CALIBRATION="none")
     check(update.startswith("update 8+3, chunks of 1048576 bytes, pinned, one stripe in a call, 0 other calls"), update)
+    company = ectool.right("explain", *CALL, "jobs=1", "calls=3", EC_CUDA_CALIBRATION="none")
+    check("one stripe in a call, 1 other call on the device and 2 elsewhere\n" in company, company)
 
 
 def check_calibrate(ectool, directory, there):
