@@ -47,7 +47,8 @@ Header header_of(const HostOptions& o, const Device& device, const std::vector<s
         fmt::format("each thread takes turns on up to {} stripes of its own; auto learns for {:.0f} ms "
                     "and {} calls of each thread before it is timed",
                     o.turns, 1e3 * o.learn_seconds, fewest_lessons)},
-       {"link", fmt::format("transfers of {} MiB in both directions", o.link_bytes >> 20)}});
+       {"link",
+        fmt::format("transfers of {} MiB in both directions, of all GPUs at once", o.link_bytes >> 20)}});
 }
 
 /// Found before anything is measured.
@@ -67,7 +68,7 @@ int run(const HostOptions& o, const std::vector<std::string>& arguments) {
   const Header header = header_of(o, *device, arguments);
   fmt::print("{}\n{}   (GB/s = 1e9 bytes of source a second)\n", header_text(header), host_table_head());
   std::fflush(stdout);
-  HostBench bench(o, device);
+  HostBench bench(o);
   std::vector<HostRow> rows;
   std::vector<HostRow> router_grid;
   for (const HostCase& c : o.cases)

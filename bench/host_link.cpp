@@ -10,6 +10,7 @@
 #include "bench/pool.hpp"
 #include "bench/stats.hpp"
 #include "bench/xor_args.hpp"
+#include "kernels/cuda/devices.hpp"
 
 namespace ec::bench {
 namespace {
@@ -18,15 +19,21 @@ using kernels::Residence;
 using kernels::cuda::Buffer;
 using kernels::cuda::Device;
 
-Buffer allocate(std::size_t bytes, Residence residence) {
-  Buffer buffer = Buffer::allocate(bytes, residence);
+Buffer allocate(std::size_t bytes, Residence residence, std::size_t device_index) {
+  Buffer buffer = Buffer::allocate(bytes, residence, device_index);
   if (!buffer)
     throw std::runtime_error(fmt::format("no {} memory of {} bytes for the link; see --link-bytes",
                                          kernels::name(residence), bytes));
   return buffer;
 }
 
-/// For one sample at a time, for calls of many threads want the device's streams too.
+std::shared_ptr<Device> device_at(std::size_t index) {
+  std::string why;
+  auto device = kernels::cuda::Devices::instance().acquire_waiting(index, &why);
+  if (!device) throw std::runtime_error(fmt::format("device {} of EC_CUDA_DEVICES: {}", index, why));
+  return device;
+}
+
 Device::Lane borrow(Device& device) {
   auto lane = device.borrow_lane();
   if (!lane) throw std::runtime_error("no stream of the device is free");
@@ -35,11 +42,12 @@ Device::Lane borrow(Device& device) {
 
 }  // namespace
 
-LinkRoom::LinkRoom(std::shared_ptr<Device> device, std::size_t bytes)
-    : device_(std::move(device)),
+LinkRoom::LinkRoom(std::size_t device_index, std::size_t bytes)
+    : device_(device_at(device_index)),
       bytes_(bytes),
-      pinned_(allocate(bytes, Residence::pinned)),
-      device_memory_(allocate(2 * bytes, Residence::device)) {
+      pinned_(allocate(bytes, Residence::pinned, device_index)),
+      device_memory_(allocate(2 * bytes, Residence::device, device_index)) {
+  const Device::Scope scope(*device_);
   for (CUevent* event : {&start_, &stop_, &other_stop_})
     require(driver(), driver().event_create(event, 0), "cuEventCreate");
   constexpr std::size_t piece = std::size_t{1} << 20;
@@ -49,17 +57,24 @@ LinkRoom::LinkRoom(std::shared_ptr<Device> device, std::size_t bytes)
 }
 
 LinkRoom::~LinkRoom() {
+  const Device::Scope scope(*device_);
   for (CUevent event : {start_, stop_, other_stop_})
     if (event != nullptr) driver().event_destroy(event);
 }
 
-double LinkRoom::time(const std::function<void(CUstream, CUstream)>& work) {
-  const auto one = borrow(*device_);
-  const auto other = borrow(*device_);
-  require(driver(), driver().event_record(start_, one.stream()), "cuEventRecord");
-  work(one.stream(), other.stream());
-  require(driver(), driver().event_record(stop_, one.stream()), "cuEventRecord");
-  require(driver(), driver().event_record(other_stop_, other.stream()), "cuEventRecord");
+void LinkRoom::start(const Work& work) {
+  const Device::Scope scope(*device_);
+  lanes_.clear();
+  for (int i = 0; i < 2; ++i) lanes_.push_back(borrow(*device_));
+  const CUstream one = lanes_[0].stream(), other = lanes_[1].stream();
+  require(driver(), driver().event_record(start_, one), "cuEventRecord");
+  work(*this, one, other);
+  require(driver(), driver().event_record(stop_, one), "cuEventRecord");
+  require(driver(), driver().event_record(other_stop_, other), "cuEventRecord");
+}
+
+double LinkRoom::finish() {
+  const Device::Scope scope(*device_);
   float longest = 0;
   for (CUevent event : {stop_, other_stop_}) {
     float milliseconds = 0;
@@ -67,65 +82,85 @@ double LinkRoom::time(const std::function<void(CUstream, CUstream)>& work) {
     require(driver(), driver().event_elapsed_time(&milliseconds, start_, event), "cuEventElapsedTime");
     longest = std::max(longest, milliseconds);
   }
+  lanes_.clear();
   return 1e-3 * static_cast<double>(longest);
 }
 
-Ceiling::Ceiling(LinkRoom& room, bool on_device, unsigned k, unsigned targets)
-    : room_(room), on_device_(on_device), k_(k), targets_(targets) {
+LinkRooms make_link_rooms(std::size_t devices, std::size_t bytes) {
+  LinkRooms rooms;
+  for (std::size_t i = 0; i < devices; ++i) rooms.push_back(std::make_unique<LinkRoom>(i, bytes));
+  return rooms;
+}
+
+Ceiling::Ceiling(const LinkRooms& rooms, bool on_device, unsigned k, unsigned targets)
+    : rooms_(std::span(rooms).first(on_device ? 1 : rooms.size())),
+      on_device_(on_device),
+      k_(k),
+      targets_(targets) {
   if (on_device) {
     add_device_copy();
     return;
   }
   add_copies();
-  add_kernels();
+  if (rooms_.size() == 1) add_kernels();
+}
+
+/// Rooms start one after the other within microseconds, and each by its own clock.
+double Ceiling::time(const Way& way) const {
+  for (const auto& room : rooms_) room->start(way.work);
+  double longest = 0;
+  for (const auto& room : rooms_) longest = std::max(longest, room->finish());
+  return longest;
 }
 
 void Ceiling::add_copies() {
-  const std::size_t chunk = room_.bytes() / (k_ + targets_);
+  const std::size_t chunk = rooms_.front()->bytes() / (k_ + targets_);
   const std::size_t in = chunk * k_;
   const std::size_t out = chunk * targets_;
   ways_.push_back(
       {"copies",
        static_cast<double>(in),
-       [this, in, out](CUstream one, CUstream other) {
-         const auto& driver = room_.driver();
-         require(driver, driver.memcpy_htod_async(room_.on_device(), room_.pinned(), in, one),
+       [in, out](LinkRoom& room, CUstream one, CUstream other) {
+         const auto& driver = room.driver();
+         require(driver, driver.memcpy_htod_async(room.on_device(), room.pinned(), in, one),
                  "cuMemcpyHtoDAsync");
          require(driver,
-                 driver.memcpy_dtoh_async(room_.pinned() + in, room_.on_device() + room_.bytes(), out, other),
+                 driver.memcpy_dtoh_async(room.pinned() + in, room.on_device() + room.bytes(), out, other),
                  "cuMemcpyDtoHAsync");
        },
        {}});
-  check_copies(in, out);
+  for (const auto& room : rooms_) check_copies(*room, in, out);
 }
 
-void Ceiling::check_copies(std::size_t in, std::size_t out) {
+void Ceiling::check_copies(LinkRoom& room, std::size_t in, std::size_t out) {
   constexpr std::size_t sample = 1024;
-  const auto& driver = room_.driver();
+  const auto& driver = room.driver();
+  const Device::Scope scope(room.device());
   std::vector<std::uint8_t> sent(sample, 0xc5);
   std::vector<std::uint8_t> arrived(sample);
-  require(driver, driver.memcpy_htod(room_.on_device() + room_.bytes() + out - sample, sent.data(), sample),
+  require(driver, driver.memcpy_htod(room.on_device() + room.bytes() + out - sample, sent.data(), sample),
           "cuMemcpyHtoD");
-  room_.time(ways_.back().work);
-  require(driver, driver.memcpy_dtoh(arrived.data(), room_.on_device() + in - sample, sample),
-          "cuMemcpyDtoH");
-  if (std::memcmp(room_.pinned() + in - sample, arrived.data(), sample) != 0 ||
-      std::memcmp(room_.pinned() + in + out - sample, sent.data(), sample) != 0)
+  room.start(ways_.back().work);
+  room.finish();
+  require(driver, driver.memcpy_dtoh(arrived.data(), room.on_device() + in - sample, sample), "cuMemcpyDtoH");
+  if (std::memcmp(room.pinned() + in - sample, arrived.data(), sample) != 0 ||
+      std::memcmp(room.pinned() + in + out - sample, sent.data(), sample) != 0)
     throw std::runtime_error("the copies that measure the link did not move their bytes");
 }
 
 void Ceiling::add_kernels() {
-  const std::size_t chunk = room_.bytes() / (k_ + targets_) / xor_tile * xor_tile;
+  const std::size_t chunk = rooms_.front()->bytes() / (k_ + targets_) / xor_tile * xor_tile;
   program_ = std::make_unique<kernels::Program>(gf::Matrix(targets_, k_));
-  for (unsigned i = 0; i < k_ + targets_; ++i) chunks_.push_back(room_.pinned() + i * chunk);
-  kernels_ = xor_contestants(room_.shared_device());
+  for (unsigned i = 0; i < k_ + targets_; ++i) chunks_.push_back(rooms_.front()->pinned() + i * chunk);
+  kernels_ = xor_contestants(rooms_.front()->shared_device());
   for (const auto& kernel : kernels_) {
     const StripeBatch batch{program_.get(), chunk, 1, chunks_, 0};
     kernel->prepare(batch);
-    ways_.push_back({kernel->name(),
-                     static_cast<double>(chunk * k_),
-                     [batch, &kernel = *kernel](CUstream one, CUstream) { kernel.launch(batch, one); },
-                     {}});
+    ways_.push_back(
+        {kernel->name(),
+         static_cast<double>(chunk * k_),
+         [batch, &kernel = *kernel](LinkRoom&, CUstream one, CUstream) { kernel.launch(batch, one); },
+         {}});
     check_kernel(kernel->name(), chunk);
   }
 }
@@ -136,7 +171,7 @@ void Ceiling::check_kernel(const std::string& name, std::size_t chunk) {
   for (unsigned s = 0; s < k_; ++s)
     for (std::size_t i = 0; i < xor_tile; ++i) sum[i] ^= chunks_[s][last + i];
   for (unsigned t = 0; t < targets_; ++t) std::memset(chunks_[k_ + t] + last, 0x5a, xor_tile);
-  room_.time(ways_.back().work);
+  time(ways_.back());
   for (unsigned t = 0; t < targets_; ++t)
     if (std::memcmp(chunks_[k_ + t] + last, sum.data(), xor_tile) != 0)
       throw std::runtime_error(fmt::format("{}, which measures the link, made wrong bytes", name));
@@ -144,26 +179,28 @@ void Ceiling::check_kernel(const std::string& name, std::size_t chunk) {
 
 void Ceiling::add_device_copy() {
   // A copy reads and writes as much; a code reads k parts and writes `targets` of the same sum.
-  const std::size_t bytes = room_.bytes();
-  ways_.push_back(
-      {"device copy",
-       2.0 * static_cast<double>(bytes) * k_ / (k_ + targets_),
-       [this, bytes](CUstream one, CUstream) {
-         const auto& driver = room_.driver();
-         require(driver, driver.memcpy_dtod_async(room_.on_device() + bytes, room_.on_device(), bytes, one),
-                 "cuMemcpyDtoDAsync");
-       },
-       {}});
-  room_.time(ways_.back().work);
+  const std::size_t bytes = rooms_.front()->bytes();
+  ways_.push_back({"device copy",
+                   2.0 * static_cast<double>(bytes) * k_ / (k_ + targets_),
+                   [bytes](LinkRoom& room, CUstream one, CUstream) {
+                     const auto& driver = room.driver();
+                     require(driver,
+                             driver.memcpy_dtod_async(room.on_device() + bytes, room.on_device(), bytes, one),
+                             "cuMemcpyDtoDAsync");
+                   },
+                   {}});
+  time(ways_.back());
 }
 
 void Ceiling::sample() {
-  for (Way& way : ways_) way.seconds.push_back(room_.time(way.work));
+  for (Way& way : ways_) way.seconds.push_back(time(way));
 }
 
 std::vector<std::pair<std::string, double>> Ceiling::ways() const {
   std::vector<std::pair<std::string, double>> list;
-  for (const Way& way : ways_) list.emplace_back(way.name, 1e-9 * way.source_bytes / median(way.seconds));
+  const auto gpus = static_cast<double>(rooms_.size());
+  for (const Way& way : ways_)
+    list.emplace_back(way.name, 1e-9 * gpus * way.source_bytes / median(way.seconds));
   return list;
 }
 

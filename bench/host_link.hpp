@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,11 +20,15 @@
 
 namespace ec::bench {
 
-/// The memory that transfers go between. The device's context must be current while it is used.
+/// The memory that transfers over the link of one device go between.
 class LinkRoom {
  public:
-  /// bytes: read and written by one transfer, at least 1 MiB. Throws std::runtime_error.
-  LinkRoom(std::shared_ptr<kernels::cuda::Device> device, std::size_t bytes);
+  /// What is put on one or both of two streams.
+  using Work = std::function<void(LinkRoom&, CUstream, CUstream)>;
+
+  /// device_index: of Options::devices; it is up. bytes: read and written by one transfer, at least 1 MiB.
+  /// Throws std::runtime_error.
+  LinkRoom(std::size_t device_index, std::size_t bytes);
   ~LinkRoom();
   LinkRoom(const LinkRoom&) = delete;
   LinkRoom& operator=(const LinkRoom&) = delete;
@@ -36,8 +41,10 @@ class LinkRoom {
   /// Twice bytes().
   CUdeviceptr on_device() const { return reinterpret_cast<CUdeviceptr>(device_memory_.data()); }
 
-  /// Seconds between events from the start of `work` to the end of what it put on either stream.
-  double time(const std::function<void(CUstream, CUstream)>& work);
+  /// Puts the work on the streams and does not wait for it.
+  void start(const Work& work);
+  /// Seconds between events from start() to the end of what it put on either stream.
+  double finish();
 
  private:
   std::shared_ptr<kernels::cuda::Device> device_;
@@ -47,15 +54,24 @@ class LinkRoom {
   CUevent start_ = nullptr;
   CUevent stop_ = nullptr;
   CUevent other_stop_ = nullptr;
+  /// For one sample at a time, for calls of many threads want the device's streams too.
+  std::vector<kernels::cuda::Device::Lane> lanes_;
 };
+
+/// One for each device that work goes to.
+using LinkRooms = std::vector<std::unique_ptr<LinkRoom>>;
+/// Throws std::runtime_error.
+LinkRooms make_link_rooms(std::size_t devices, std::size_t bytes);
 
 /// The fastest way to read k chunks and write `targets`, with nothing computed. For host memory: over the
 /// link, by copies in both directions at once on two streams, or by a kernel that reads and writes pinned
-/// memory and only XORs. For device memory: a copy within it.
+/// memory and only XORs; the links of several devices at once, by copies alone. For device memory: a copy
+/// within that of the first device.
 class Ceiling {
  public:
-  /// Checks once that each way moves its bytes. Throws std::runtime_error.
-  Ceiling(LinkRoom& room, bool on_device, unsigned k, unsigned targets);
+  /// Checks once that each way moves its bytes. rooms: at least one; they outlive the ceiling. Throws
+  /// std::runtime_error.
+  Ceiling(const LinkRooms& rooms, bool on_device, unsigned k, unsigned targets);
   Ceiling(const Ceiling&) = delete;
   Ceiling& operator=(const Ceiling&) = delete;
 
@@ -73,17 +89,19 @@ class Ceiling {
  private:
   struct Way {
     std::string name;
-    double source_bytes;
-    std::function<void(CUstream, CUstream)> work;
+    double source_bytes;  ///< of each room
+    LinkRoom::Work work;
     std::vector<double> seconds;
   };
+  /// Until the last room is done.
+  double time(const Way& way) const;
   void add_copies();
   void add_kernels();
   void add_device_copy();
-  void check_copies(std::size_t in, std::size_t out);
+  void check_copies(LinkRoom& room, std::size_t in, std::size_t out);
   void check_kernel(const std::string& name, std::size_t chunk);
 
-  LinkRoom& room_;
+  std::span<const std::unique_ptr<LinkRoom>> rooms_;
   bool on_device_;
   unsigned k_;
   unsigned targets_;

@@ -48,8 +48,10 @@ struct HostBench::Entry {
   std::vector<double> cpu_seconds{};  ///< of a call
 };
 
-HostBench::HostBench(const HostOptions& options, std::shared_ptr<kernels::cuda::Device> device)
-    : options_(options), link_(std::move(device), options.link_bytes), crew_(most_threads(options.cases)) {}
+HostBench::HostBench(const HostOptions& options)
+    : options_(options),
+      links_(make_link_rooms(kernels::cuda::device_count(), options.link_bytes)),
+      crew_(most_threads(options.cases)) {}
 
 HostCase HostBench::fitting(HostCase c) {
   std::erase_if(c.entrants, [&](const HostEntrant& entrant) {
@@ -102,14 +104,15 @@ void HostBench::generate_kernel(const HostCase& c, const kernels::Program& progr
   codes_.push_back(codec::Code::get(c.technique, c.k, c.m));
   const auto* generated = GeneratedProgram::of(program);
   if (generated == nullptr || !kernels::cuda::worth_generating(program.matrix())) return;
-  generated->function(link_.shared_device(), kernels::cuda::ProgramForm::transform, 0,
-                      GeneratedProgram::Wish::now);
+  for (const auto& link : links_)
+    generated->function(link->shared_device(), kernels::cuda::ProgramForm::transform, 0,
+                        GeneratedProgram::Wish::now);
 }
 
 Ceiling& HostBench::ceiling_of_mix(const HostCase& c) {
   auto& ceiling = mixes_[{c.residence == Residence::device, c.k, c.targets()}];
   if (ceiling) return *ceiling;
-  ceiling = std::make_unique<Ceiling>(link_, c.residence == Residence::device, c.k, c.targets());
+  ceiling = std::make_unique<Ceiling>(links_, c.residence == Residence::device, c.k, c.targets());
   for (unsigned i = 0; i < mix_samples; ++i) ceiling->sample();
   note(c, *ceiling);
   return *ceiling;
@@ -226,7 +229,7 @@ std::vector<HostRow> HostBench::measure(const HostCase& asked) {
   }
   std::unique_ptr<Ceiling> own;
   if (c.fresh_ceiling)
-    own = std::make_unique<Ceiling>(link_, c.residence == Residence::device, c.k, c.targets());
+    own = std::make_unique<Ceiling>(links_, c.residence == Residence::device, c.k, c.targets());
   const Ceiling& ceiling = own ? *own : ceiling_of_mix(c);
   std::vector<std::vector<std::uint64_t>> before;
   for (const Entry& entry : entries) before.push_back(entry.coder->calls());

@@ -16,10 +16,12 @@
 
 namespace ec::bench {
 
-/// The memory and the threads of a run, kept from case to case. The device's context must be current.
+/// The memory and the threads of a run, kept from case to case. The context of the first device must be
+/// current.
 class HostBench {
  public:
-  HostBench(const HostOptions& options, std::shared_ptr<kernels::cuda::Device> device);
+  /// Of all devices that are up.
+  explicit HostBench(const HostOptions& options);
 
   /// One row for each entrant, in order; those that make wrong bytes are not timed. Entrants whose stripes
   /// are larger than options.largest_bytes get no row; left_out() names them. Throws std::runtime_error.
@@ -47,7 +49,7 @@ class HostBench {
   void run_rounds(const HostStripes& stripes, std::vector<Entry*> entries, Ceiling* ceiling);
 
   const HostOptions& options_;
-  LinkRoom link_;
+  LinkRooms links_;
   Crew crew_;
   std::map<kernels::Residence, std::unique_ptr<Arena>> arenas_;
   std::tuple<unsigned, unsigned, std::size_t> twin_shape_{};

@@ -116,7 +116,7 @@ class Router {
     double device_us = 0;  ///< with the queue of the device
     double cpu_us = 0;     ///< on a core of its own
     Experience::Road road = Experience::Road::device_pinned;
-    Experience::Kind kind;
+    Experience::Kind kind{};
   };
   Offer offer(const kernels::Job& job, std::size_t stripes, bool accumulate) const noexcept;
   /// By what was predicted, how busy the cores are, and what calls of that kind took; now and then a trial.

@@ -16,10 +16,10 @@ SMALL = ["host", "--shapes", "4+2", "--rounds", "3", "--sample-ms", "0", "--case
          "--link-bytes", "1M"]
 
 
-def check_rows(rows):
+def check_rows(rows, gpus=1):
     for row in rows:
         check(set(row) == KEYS, f"row keys {sorted(row)}")
-        check(row["verified"] is True and row["gpus"] == 1, f"{row}")
+        check(row["verified"] is True and row["gpus"] == gpus, f"{row}")
         check(all(row[figure] > 0 for figure in ("source_gbps", "ceiling_gbps", "ratio_ceiling", "call_us",
                                                  "cpu_s_per_gb")), f"a figure is missing: {row}")
         gbps = 1e-3 * row["threads"] * row["k"] * row["chunk_bytes"] / row["call_us"]
@@ -53,6 +53,20 @@ def check_report(bench, plot, folder):
     svg = os.path.join(folder, "host-chunk-size.svg")
     check(status == 0 and os.path.getsize(svg) > 1000, f"plot: {status} {text}")
     check_crossing(plot, report, folder)
+    if "emulated" in report["header"]["gpu"]:
+        check_two_devices(bench, file)
+
+
+def check_two_devices(bench, file):
+    """The ceiling is that of both links; no kernel measures it."""
+    status, _, text = run(bench, *SMALL, "--sections", "pinned,device", "--chunks", "4K", "--threads", "2", "--json", file,
+                          EC_EMULATED_DEVICES="2", EC_CUDA_DEVICES="0,1")
+    check(status == 0 and "device 1 is up" in text, f"two devices: {status} {text}")
+    with open(file, encoding="utf-8") as f:
+        report = json.load(f)
+    check_rows(report["rows"], gpus=2)
+    ways = {way for ceiling in report["ceilings"] for way in ceiling["source_gbps"]}
+    check(ways == {"copies", "device copy"}, f"ceilings {ways}")
 
 
 def check_crossing(plot, report, folder):
