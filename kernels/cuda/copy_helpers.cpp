@@ -1,6 +1,7 @@
 #include "kernels/cuda/copy_helpers.hpp"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -73,18 +74,22 @@ struct CopyHelpers::Crew {
     while (wake.wait(lock, stop, [this] { return !tasks.empty(); })) work_on(*tasks.front(), lock);
   }
 
-  /// As many as can be had, with all signals blocked: those of the process are for its own threads.
+  /// As many as can be had, with all signals blocked: those of the process are for its own threads. On the
+  /// cores of the process's first thread, for the caller may be bound to one.
   void start() {
     started = true;
     process = getpid();
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    cpu_set_t cores;
+    const bool known = sched_getaffinity(process, sizeof(cores), &cores) == 0;
     try {
       threads.reserve(most_threads);
       while (threads.size() < most_threads) {
         threads.emplace_back([this](const std::stop_token& stop) { help(stop); });
         pthread_setname_np(threads.back().native_handle(), "ec_cuda_copy");
+        if (known) pthread_setaffinity_np(threads.back().native_handle(), sizeof(cores), &cores);
       }
     } catch (const std::system_error&) {
       // Fewer, or none: the callers copy more.

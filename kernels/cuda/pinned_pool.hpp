@@ -73,26 +73,34 @@ class PinnedPool {
 
  private:
   friend class PinnedBlock;
-  struct Free {
+  struct Block {
     std::uint8_t* data;
     std::size_t size;
   };
-  void give_back(std::uint8_t* data, std::size_t size);
-  /// Free blocks of so many bytes or more in all, as few as that takes, out of free_; none if there are not
-  /// enough. They count as held until they are released.
-  std::vector<Free> take_free_locked(std::size_t bytes);
+  /// The blocks of one size.
+  struct Shelf {
+    std::vector<std::uint8_t*> free;
+    std::size_t out = 0;  ///< the others: lent, on their way, or given up
+
+    std::uint8_t* take();
+  };
+  /// Allocates nothing, for it runs in destructors: a shelf has room for all of its blocks.
+  void give_back(const Block& block) noexcept;
+  /// Free blocks of so many bytes or more in all, as few as that takes, off their shelves; none if there are
+  /// not enough. They count as held until they are released.
+  std::vector<Block> take_free_locked(std::size_t bytes);
   /// Null if the driver has no memory.
   std::uint8_t* make(std::size_t size) const;
-  /// Bytes that the driver took back; the caller takes them off held_. 0: it did not, or the device is not
-  /// idle any more, and the block is free again.
-  std::size_t release(const Free& block);
+  /// Whether the driver took it back; the caller counts it off. If not, or if the device is not idle any
+  /// more, the block is free again.
+  bool release(const Block& block);
 
   const Driver& driver_;
   const std::size_t limit_;
   const std::function<bool()> idle_;
   mutable std::mutex mutex_;
   std::size_t held_ = 0;
-  std::map<std::size_t, std::vector<std::uint8_t*>> free_;  // by size
+  std::map<std::size_t, Shelf> shelves_;  // by size
 };
 
 }  // namespace ec::kernels::cuda

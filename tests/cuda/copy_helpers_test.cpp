@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/userfaultfd.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -126,6 +127,25 @@ TEST(CopyHelpersTest, TakeNoSignals) {
   sigset_t own;
   pthread_sigmask(SIG_SETMASK, nullptr, &own);
   EXPECT_EQ(sigismember(&own, SIGTERM), 0) << "the caller's mask is as it was";
+}
+
+/// Started by a thread that is bound to one core.
+TEST(CopyHelpersTest, RunOnAllCoresOfTheProcess) {
+  cpu_set_t all, one, own;
+  ASSERT_EQ(sched_getaffinity(getpid(), sizeof(all), &all), 0);
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "this process has one core";
+  CPU_ZERO(&one);
+  for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  CopyHelpers helpers(1);
+  std::jthread([&] {
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    Copies(1, mib).do_with(helpers);
+  }).join();
+  const auto threads = helper_threads();
+  ASSERT_EQ(threads.size(), 1u);
+  ASSERT_EQ(sched_getaffinity(std::stoi(threads[0].filename()), sizeof(own), &own), 0);
+  EXPECT_TRUE(CPU_EQUAL(&own, &all));
 }
 
 TEST(CopyHelpersTest, AreOneCrewForAProcess) {
