@@ -149,6 +149,7 @@ void Ceiling::check_copies(LinkRoom& room, std::size_t in, std::size_t out) {
 }
 
 void Ceiling::add_kernels() {
+  const Device::Scope scope(rooms_.front()->device());
   const std::size_t chunk = rooms_.front()->bytes() / (k_ + targets_) / xor_tile * xor_tile;
   program_ = std::make_unique<kernels::Program>(gf::Matrix(targets_, k_));
   for (unsigned i = 0; i < k_ + targets_; ++i) chunks_.push_back(rooms_.front()->pinned() + i * chunk);

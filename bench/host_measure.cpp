@@ -187,14 +187,14 @@ void HostBench::run_rounds(const HostStripes& stripes, std::vector<Entry*> entri
   }
 }
 
-HostRow HostBench::row_of(const HostCase& c, const Entry& entry, const Ceiling& ceiling) {
+HostRow HostBench::row_of(const HostCase& c, const Entry& entry, const Ceiling& ceiling) const {
   HostRow row{.op = c.op,
               .k = c.k,
               .m = c.m,
               .chunk_bytes = c.chunk_bytes,
               .residence = std::string(kernels::name(c.residence)),
               .threads = entry.who.threads,
-              .gpus = static_cast<unsigned>(kernels::cuda::Devices::instance().up()),
+              .gpus = static_cast<unsigned>(links_.size()),
               .backend = entry.who.backend,
               .verified = entry.verified};
   if (!entry.verified) return row;

@@ -20,7 +20,7 @@ namespace ec::bench {
 /// current.
 class HostBench {
  public:
-  /// Of all devices that are up.
+  /// Of all of Options::devices. Throws std::runtime_error if one does not come up.
   explicit HostBench(const HostOptions& options);
 
   /// One row for each entrant, in order; those that make wrong bytes are not timed. Entrants whose stripes
@@ -45,7 +45,7 @@ class HostBench {
   bool verify(const HostCase& c, const HostStripes& stripes, const Entry& entry);
   HostSample sample(const HostStripes& stripes, const Entry& entry, std::size_t calls);
   void settle(const HostStripes& stripes, Entry& entry);
-  static HostRow row_of(const HostCase& c, const Entry& entry, const Ceiling& ceiling);
+  HostRow row_of(const HostCase& c, const Entry& entry, const Ceiling& ceiling) const;
   void run_rounds(const HostStripes& stripes, std::vector<Entry*> entries, Ceiling* ceiling);
 
   const HostOptions& options_;

@@ -133,9 +133,9 @@ std::string because(const Decision& decision, const Question& q, const NodeSetti
       return fmt::format("{:.1f} us are predicted, and {:.1f} us for the other{}",
                          decision.device ? decision.device_us : decision.cpu_us,
                          decision.device ? decision.cpu_us : decision.device_us,
-                         !decision.device && decision.device_us < decision.cpu_us
-                             ? ", for which several cores would copy"
-                             : "");
+                         decision.device || decision.device_us >= decision.cpu_us ? ""
+                         : q.calls == 0 ? ", for which several cores would copy"
+                                        : ", for which several cores would copy that other calls want");
   }
   return {};
 }
@@ -177,7 +177,7 @@ const char* const explain_help =
     "  erasures         with op=decode: chunks to make, 1 to m [1]\n"
     "  stripes          in one call [1]\n"
     "  jobs             other calls on the device meanwhile [0]\n"
-    "  calls            other calls meanwhile, on the device or not [jobs]\n"
+    "  calls            other calls meanwhile that the device could take, there or not [jobs]\n"
     "  load             threads that want a core, in percent of the cores [100]\n"
     "  backend          auto, cpu, gpu, x86, isal, reference [EC_CUDA_BACKEND or auto]\n";
 

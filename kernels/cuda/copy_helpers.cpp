@@ -29,6 +29,16 @@ void copy_range(std::span<const Copy> copies, std::size_t bytes, std::size_t fir
   }
 }
 
+/// Those of its first thread and of the calling one, either of which may be bound to a core of its own. False
+/// if the system does not tell.
+bool cores_of_process(pid_t process, cpu_set_t& cores) {
+  cpu_set_t own;
+  if (sched_getaffinity(process, sizeof(cores), &cores) != 0 || sched_getaffinity(0, sizeof(own), &own) != 0)
+    return false;
+  CPU_OR(&cores, &cores, &own);
+  return true;
+}
+
 }  // namespace
 
 /// A call of copy(), on the stack of its caller. All of it is guarded by the mutex of the crew.
@@ -74,8 +84,7 @@ struct CopyHelpers::Crew {
     while (wake.wait(lock, stop, [this] { return !tasks.empty(); })) work_on(*tasks.front(), lock);
   }
 
-  /// As many as can be had, with all signals blocked: those of the process are for its own threads. On the
-  /// cores of the process's first thread, for the caller may be bound to one.
+  /// As many as can be had, with all signals blocked: those of the process are for its own threads.
   void start() {
     started = true;
     process = getpid();
@@ -83,7 +92,7 @@ struct CopyHelpers::Crew {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     cpu_set_t cores;
-    const bool known = sched_getaffinity(process, sizeof(cores), &cores) == 0;
+    const bool known = cores_of_process(process, cores);
     try {
       threads.reserve(most_threads);
       while (threads.size() < most_threads) {

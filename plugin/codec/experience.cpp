@@ -1,5 +1,7 @@
 #include "plugin/codec/experience.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <bit>
 #include <random>
@@ -24,9 +26,10 @@ bool one_in(unsigned n) noexcept {
 std::size_t Experience::class_of(const Kind& kind) noexcept {
   const auto size = static_cast<std::size_t>(std::ranges::lower_bound(class_bounds, kind.moved_bytes) -
                                              class_bounds.begin());
-  const std::size_t width = std::min<std::size_t>(std::bit_width(std::max(kind.targets, 1u) - 1), widths - 1);
+  const std::size_t width =
+      std::min<std::size_t>(std::bit_width(std::max(kind.targets, 1u) - 1), target_classes - 1);
   const std::size_t company = kind.others == 0 ? 0 : kind.others <= 3 ? 1 : 2;
-  return (size * widths + width) * companies + company;
+  return (size * target_classes + width) * company_classes + company;
 }
 
 bool Experience::is_trial(Road second_best, const Kind& kind) noexcept {
@@ -59,6 +62,8 @@ void Experience::took(Road road, const Kind& kind, double predicted_us, double u
 
 Experience& experience() noexcept {
   static Experience of_this_process;
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { of_this_process.forget_under_way(); });
   return of_this_process;
 }
 

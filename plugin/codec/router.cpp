@@ -113,7 +113,8 @@ bool Router::is_short(const Job& job, bool accumulate) const noexcept {
   return moved <= least.up_to_bytes && 1e-6 * static_cast<double>(moved) * us_per_mb < short_us_;
 }
 
-Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate) const noexcept {
+Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate,
+                            std::optional<Experience::UnderWay>& under_way) const noexcept {
   using enum Residence;
   // Whose answer does not depend on where the chunks lie is not asked to look.
   if (choice_ == BackendChoice::gpu) return {true};
@@ -122,11 +123,13 @@ Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate
   if (compares && stripes == 1 && is_short(job, accumulate)) return {lie.nearest_device == device};
 
   const Work work = work_of(job, stripes, accumulate);
-  const unsigned others = experience_ != nullptr ? experience_->under_way() : 0;
-  const Decision decision = decide(work, lie, queue(), 1, others);
+  const Decision decision = decide(work, lie, queue());
   // Where even the busiest cores are faster, nobody need look how busy they are.
   const bool open = decision.reason == Decision::Reason::predicted_faster &&
                     decision.device_us < CpuLoad::most * decision.cpu_us;
+  // To see the others and to be one of them is one step, or threads in step would all be alone.
+  if (open && experience_ != nullptr) under_way.emplace(*experience_);
+  const unsigned others = under_way ? under_way->others() : 0;
   const Offer offer = open ? compare(decision, work, lie, others) : Offer{decision.device};
   if (!offer.device && !offer.trial && choice_ == BackendChoice::automatic && lie.nearest_host == pageable &&
       decide(work, {pinned, pinned}, 0).device)
@@ -137,7 +140,7 @@ Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate
 Router::Offer Router::compare(const Decision& predicted, const Work& work, const ResidenceRange& lie,
                               unsigned others) const noexcept {
   using Road = Experience::Road;
-  Offer offer{.compared = true, .device_us = predicted.device_us, .cpu_us = predicted.cpu_us};
+  Offer offer{.device_us = predicted.device_us, .cpu_us = predicted.cpu_us};
   offer.road = lie.nearest_host == Residence::pageable ? Road::device_pageable : Road::device_pinned;
   offer.kind = {static_cast<std::uint64_t>(1e6 * (work.read_mb() + work.written_mb())), work.targets, others};
   double on_device = margin(lie, others) * offer.device_us;
@@ -157,7 +160,8 @@ Router::Offer Router::compare(const Decision& predicted, const Work& work, const
 }
 
 template <class Code>
-Status Router::timed(const Offer& offer, bool device, Code&& code) const noexcept {
+Status Router::timed(const Offer& offer, bool device, const Experience::UnderWay& call,
+                     Code&& code) const noexcept {
   const double predicted = device ? offer.device_us : offer.cpu_us;
   // A long call on a busy core is interrupted for others. How busy cores are is asked anew at each call, and
   // is not to be learned as well, so such a call is charged the time that was its own.
@@ -167,8 +171,8 @@ Status Router::timed(const Offer& offer, bool device, Code&& code) const noexcep
   const double us = clock_us(own_time) - begun;
   if (status != Status::ok) return status;
   Experience::Kind kind = offer.kind;
-  // Those that came later were beside it as well.
-  kind.others = std::max(kind.others, experience_->under_way() - 1);
+  // By its begin or its end, whichever had more.
+  kind.others = std::max(call.others(), call.others_now());
   experience_->took(device ? offer.road : Experience::Road::cpu, kind, predicted, us);
   return status;
 }
@@ -190,8 +194,7 @@ Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, C
     std::optional<Counters::OnDevice> mark;
     const bool device = admissions_[i] == Admission::by_job;
     if (device) {
-      offered = offer(call.jobs.front(), call.jobs.size(), call.verb == Verb::accumulate);
-      if (offered.compared && experience_ != nullptr) under_way.emplace(*experience_);
+      offered = offer(call.jobs.front(), call.jobs.size(), call.verb == Verb::accumulate, under_way);
       if (!offered.device) continue;
       mark.emplace(*counts_);
     }
@@ -205,7 +208,7 @@ Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, C
         off = validator_->off();
       }
     } else if (offered.lesson) {
-      status = timed(offered, device, [&] { return code(*backends_[i]); });
+      status = timed(offered, device, *under_way, [&] { return code(*backends_[i]); });
     } else {
       status = code(*backends_[i]);
     }

@@ -48,8 +48,10 @@ struct Decision {
 class Router {
  public:
   /// The device must be so much faster to get pageable chunks: several cores copy them, where one codes.
+  /// Alone it takes 0.80 to 1.01 of the CPU's time from 1 MiB on (bench/results/host-h200-slower-link.json).
   static constexpr double pageable_margin = 1.05;
-  /// And so much where other calls are under way: those cores, and the memory's bandwidth, are then theirs.
+  /// And so much where other calls that are compared are under way, which want those cores and the memory's
+  /// bandwidth. With eight threads it takes 1.10 to 2.31 of the CPU's time from 256 KiB on (the same report).
   static constexpr double pageable_margin_in_company = 2;
 
   /// threshold_bytes, costs: see NodeSettings.
@@ -74,7 +76,8 @@ class Router {
   ///   isal       isal, then reference
   ///   reference  reference only
   /// Device memory is never given to a CPU back end. Calls themselves count with the load of the cores too,
-  /// and with what calls like them took lately; a few of those that are close go to the second best.
+  /// with others that are compared meanwhile, and with what calls like them took lately; a few of those that
+  /// are close go to the second best.
   bool admits(const kernels::Backend& backend, const kernels::Job& job) const noexcept;
 
   /// Goes down the ordered list until a back end finishes the job, past those that the validator has found
@@ -94,8 +97,8 @@ class Router {
                           Operation operation = Operation::encode) const noexcept;
 
   /// What a call of this form would be answered, with `jobs_on_device` calls under way there, cores on which
-  /// work takes cpu_stretch times as long as on free ones, and `others` calls under way in all. Allocates
-  /// nothing and takes no lock: this is what every call asks.
+  /// work takes cpu_stretch times as long as on free ones, and `others` calls under way that are compared, on
+  /// the device or not. Allocates nothing and takes no lock: this is what every call asks.
   Decision decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device, double cpu_stretch = 1,
                   unsigned others = 0) const noexcept;
 
@@ -110,7 +113,6 @@ class Router {
   /// Whether a call goes to the device as things are now, and if it is learned from, what was predicted.
   struct Offer {
     bool device = false;
-    bool compared = false;  ///< by what is set below
     bool trial = false;
     bool lesson = false;
     double device_us = 0;  ///< with the queue of the device
@@ -118,7 +120,9 @@ class Router {
     Experience::Road road = Experience::Road::device_pinned;
     Experience::Kind kind{};
   };
-  Offer offer(const kernels::Job& job, std::size_t stripes, bool accumulate) const noexcept;
+  /// Marks one that is compared as under way.
+  Offer offer(const kernels::Job& job, std::size_t stripes, bool accumulate,
+              std::optional<Experience::UnderWay>& under_way) const noexcept;
   /// By what was predicted, how busy the cores are, and what calls of that kind took; now and then a trial.
   Offer compare(const Decision& predicted, const Work& work, const ResidenceRange& lie,
                 unsigned others) const noexcept;
@@ -127,7 +131,8 @@ class Router {
   bool is_short(const kernels::Job& job, bool accumulate) const noexcept;
   /// `code` does the call, on the device or not; what it takes is learned if it ends well.
   template <class Code>
-  kernels::Status timed(const Offer& offer, bool device, Code&& code) const noexcept;
+  kernels::Status timed(const Offer& offer, bool device, const Experience::UnderWay& call,
+                        Code&& code) const noexcept;
 
   /// `code` has a back end do the call, which reads source_bytes in all and is counted as `operation`.
   template <class Code>

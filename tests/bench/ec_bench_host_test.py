@@ -1,6 +1,6 @@
 """Runs `ec_bench host` on few bytes, with whatever device there is, and checks report, refusals and the plot.
 
-ec_bench_host_test.py EC_BENCH PLOT.PY
+ec_bench_host_test.py EC_BENCH PLOT.PY FAULTS, the directory of the fault driver
 """
 import copy
 import json
@@ -34,7 +34,7 @@ def check_rows(rows, gpus=1):
     check(len(names) == len(set(names)), "a row is there twice")
 
 
-def check_report(bench, plot, folder):
+def check_report(bench, plot, faults, folder):
     file = os.path.join(folder, "report.json")
     status, out, text = run(bench, *SMALL, "--chunks", "4K,16K", "--threads", "1,2", "--json", file)
     check(status == 0, f"exit status {status}: {text}")
@@ -54,19 +54,25 @@ def check_report(bench, plot, folder):
     check(status == 0 and os.path.getsize(svg) > 1000, f"plot: {status} {text}")
     check_crossing(plot, report, folder)
     if "emulated" in report["header"]["gpu"]:
-        check_two_devices(bench, file)
+        check_two_devices(bench, faults, file)
 
 
-def check_two_devices(bench, file):
-    """The ceiling is that of both links; no kernel measures it."""
-    status, _, text = run(bench, *SMALL, "--sections", "pinned,device", "--chunks", "4K", "--threads", "2", "--json", file,
-                          EC_EMULATED_DEVICES="2", EC_CUDA_DEVICES="0,1")
-    check(status == 0 and "device 1 is up" in text, f"two devices: {status} {text}")
-    with open(file, encoding="utf-8") as f:
-        report = json.load(f)
-    check_rows(report["rows"], gpus=2)
-    ways = {way for ceiling in report["ceilings"] for way in ceiling["source_gbps"]}
-    check(ways == {"copies", "device copy"}, f"ceilings {ways}")
+def check_two_devices(bench, faults, file):
+    """The ceiling is that of both links; no kernel measures it. Here every copy to a device takes the same time."""
+    copies = {}
+    for devices in ("0", "0,1"):
+        status, _, text = run(bench, *SMALL, "--sections", "pinned,device", "--chunks", "4K", "--threads", "2", "--json", file,
+                              EC_EMULATED_DEVICES="2", EC_CUDA_DEVICES=devices, EC_FAULTS="cuMemcpyHtoDAsync:every=1:slow=20ms",
+                              LD_LIBRARY_PATH=f"{faults}:{os.environ['LD_LIBRARY_PATH']}")
+        check(status == 0, f"devices {devices}: {status} {text}")
+        with open(file, encoding="utf-8") as f:
+            report = json.load(f)
+        check_rows(report["rows"], gpus=len(devices.split(",")))
+        ways = {way for ceiling in report["ceilings"] for way in ceiling["source_gbps"]}
+        check(devices == "0" or ways == {"copies", "device copy"}, f"ceilings {ways}")
+        copies[devices] = next(c["source_gbps"]["copies"] for c in report["ceilings"] if not c["on_device"])
+    ratio = copies["0,1"] / copies["0"]
+    check(1.6 < ratio < 2.1, f"two links carry {ratio} times what one does")
 
 
 def check_crossing(plot, report, folder):
@@ -86,9 +92,9 @@ def check_crossing(plot, report, folder):
 
 
 def main():
-    bench, plot = sys.argv[1:]
+    bench, plot, faults = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        check_report(bench, plot, folder)
+        check_report(bench, plot, faults, folder)
         nowhere = os.path.join(folder, "no", "report.json")
         status, out, text = run(bench, *SMALL, "--json", nowhere)
         check(status == 2 and nowhere in text and out == "", f"an unwritable report: {status} {text}")

@@ -2,6 +2,8 @@
 #include "plugin/codec/experience.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -94,9 +96,23 @@ TEST(Experience, CallsAreUnderWayInTheirScopes) {
   Experience e;
   {
     const Experience::UnderWay one(e), two(e);
+    EXPECT_EQ(one.others(), 0u);
+    EXPECT_EQ(two.others(), 1u);
+    EXPECT_EQ(one.others_now(), 1u);
     EXPECT_EQ(e.under_way(), 2u);
   }
   EXPECT_EQ(e.under_way(), 0u);
+}
+
+/// The threads that had them are the parent's.
+TEST(Experience, AChildOfForkHasNoCallsUnderWay) {
+  const Experience::UnderWay call(codec::experience());
+  const pid_t child = fork();
+  if (child == 0) _exit(static_cast<int>(codec::experience().under_way()));
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(codec::experience().under_way(), 1u);
 }
 
 TEST(Experience, ForgetsWhatItHasNotSeenForLong) {
@@ -253,8 +269,9 @@ TEST_F(RouterLearns, PageableChunksStayWithTheCpuInCompany) {
   EXPECT_LE(on_device(320, &experience), 0.4);
 }
 
-/// Alone or not, by the moment with the most others: here they came while it ran.
+/// That of its begin or of its end: here another came while it ran.
 TEST_F(RouterLearns, WhatACallTookIsKeptWithItsCompany) {
+  for (auto& each : table_.cpu) each.rates = {300, 0, 0, 0, 0};  // too far for a trial
   Experience experience;
   std::optional<Experience::UnderWay> later;
   device_.takes = std::chrono::microseconds(200);

@@ -129,23 +129,28 @@ TEST(CopyHelpersTest, TakeNoSignals) {
   EXPECT_EQ(sigismember(&own, SIGTERM), 0) << "the caller's mask is as it was";
 }
 
-/// Started by a thread that is bound to one core.
-TEST(CopyHelpersTest, RunOnAllCoresOfTheProcess) {
+/// Started by a thread that is bound to one core, in a process whose first thread is not, and the other way
+/// round.
+TEST(CopyHelpersTest, AreNotBoundToOneCoreAsACallerIs) {
   cpu_set_t all, one, own;
   ASSERT_EQ(sched_getaffinity(getpid(), sizeof(all), &all), 0);
   if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "this process has one core";
   CPU_ZERO(&one);
   for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
     if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
-  CopyHelpers helpers(1);
-  std::jthread([&] {
-    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-    Copies(1, mib).do_with(helpers);
-  }).join();
-  const auto threads = helper_threads();
-  ASSERT_EQ(threads.size(), 1u);
-  ASSERT_EQ(sched_getaffinity(std::stoi(threads[0].filename()), sizeof(own), &own), 0);
-  EXPECT_TRUE(CPU_EQUAL(&own, &all));
+  for (const bool first_is_bound : {false, true}) {
+    CopyHelpers helpers(1);
+    ASSERT_EQ(sched_setaffinity(getpid(), sizeof(all), first_is_bound ? &one : &all), 0);
+    std::jthread([&] {
+      ASSERT_EQ(sched_setaffinity(0, sizeof(one), first_is_bound ? &all : &one), 0);
+      Copies(1, mib).do_with(helpers);
+    }).join();
+    ASSERT_EQ(sched_setaffinity(getpid(), sizeof(all), &all), 0);
+    const auto threads = helper_threads();
+    ASSERT_FALSE(threads.empty());
+    ASSERT_EQ(sched_getaffinity(std::stoi(threads.back().filename()), sizeof(own), &own), 0);
+    EXPECT_TRUE(CPU_EQUAL(&own, &all)) << first_is_bound;
+  }
 }
 
 TEST(CopyHelpersTest, AreOneCrewForAProcess) {

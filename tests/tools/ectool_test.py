@@ -3,8 +3,10 @@
 ectool_test.py ECTOOL [--emulated DIRECTORY], where DIRECTORY holds an emulated CUDA driver.
 """
 import argparse
+import copy
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -144,6 +146,9 @@ def check_calibrate(ectool, directory, there):
     check(lines(ectool.right("explain", *CALL, "residence=pinned"))["costs"] == path, "the file is not used")
     check(ectool.right("calibrate", "--show", EC_CUDA_CALIBRATION="none").startswith("costs: built in\n"), "none")
 
+    if there:
+        check_company(ectool, path, found)
+
     # A bad one is named in a line, and costs are the built-in ones.
     found["cpu"] = "another"
     with open(path, "w", encoding="utf-8") as file:
@@ -154,6 +159,19 @@ def check_calibrate(ectool, directory, there):
     elsewhere = ectool.right("calibrate", "--show", EC_CUDA_CALIBRATION=os.path.join(directory, "none.json"))
     check("none.json is not used, costs are the built-in ones: it cannot be opened: No such file" in elsewhere,
           elsewhere)
+
+
+def check_company(ectool, path, calibration):
+    """Pageable chunks on a GPU that is faster than the CPU, but not twice as fast."""
+    predicted = re.search(r"cpu \(\w+\) +([0-9.]+) us", ectool.right("explain", *CALL))[1]
+    edited = copy.deepcopy(calibration)
+    edited["device"]["pageable"] = {name: 0 for name in RATES} | {"call_us": 0.75 * float(predicted)}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(edited, file)
+    alone = lines(ectool.right("explain", *CALL))["runs"]
+    check(alone.startswith("cuda; "), alone)
+    company = lines(ectool.right("explain", *CALL, "calls=1"))["runs"]
+    check("cuda" not in company and company.endswith(", for which several cores would copy that other calls want"), company)
 
 
 def gf_multiply(a, b):
