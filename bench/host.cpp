@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <stdexcept>
+#include <vector>
 
 #include "bench/host_measure.hpp"
 #include "bench/host_options.hpp"
@@ -23,17 +24,19 @@ namespace {
 using kernels::cuda::Device;
 
 /// By the settings of this node, as a daemon's.
-std::shared_ptr<Device> bring_up_device() {
+std::vector<std::shared_ptr<Device>> bring_up_devices() {
   auto options = codec::device_options(codec::node_settings());
   options.log = [](const char* line) { fmt::print(stderr, "{}\n", line); };
   kernels::cuda::configure(options);
   std::string why;
-  auto device = kernels::cuda::Devices::instance().acquire_waiting(&why);
+  std::vector<std::shared_ptr<Device>> devices;
   // All of them before anything is timed.
-  for (std::size_t i = 1; device && i < kernels::cuda::device_count(); ++i)
-    if (!kernels::cuda::Devices::instance().acquire_waiting(i, &why)) device = nullptr;
-  if (!device) throw std::runtime_error("sub-command host measures a device, and there is none: " + why);
-  return device;
+  for (std::size_t i = 0; i < kernels::cuda::device_count(); ++i) {
+    devices.push_back(kernels::cuda::Devices::instance().acquire_waiting(i, &why));
+    if (!devices.back())
+      throw std::runtime_error("sub-command host measures a device, and there is none: " + why);
+  }
+  return devices;
 }
 
 Header header_of(const HostOptions& o, const Device& device, const std::vector<std::string>& arguments) {
@@ -62,13 +65,14 @@ std::ofstream open_json(const std::string& file) {
 
 int run(const HostOptions& o, const std::vector<std::string>& arguments) {
   std::ofstream json = open_json(o.json_file);
-  const auto device = bring_up_device();
-  Device::Scope scope(*device);
-  require(device->driver(), scope.result(), "cuCtxPushCurrent");
-  const Header header = header_of(o, *device, arguments);
+  const auto devices = bring_up_devices();
+  const Device& first = *devices.front();
+  Device::Scope scope(first);
+  require(first.driver(), scope.result(), "cuCtxPushCurrent");
+  const Header header = header_of(o, first, arguments);
   fmt::print("{}\n{}   (GB/s = 1e9 bytes of source a second)\n", header_text(header), host_table_head());
   std::fflush(stdout);
-  HostBench bench(o);
+  HostBench bench(o, devices);
   std::vector<HostRow> rows;
   std::vector<HostRow> router_grid;
   for (const HostCase& c : o.cases)

@@ -10,7 +10,6 @@
 #include "bench/pool.hpp"
 #include "bench/stats.hpp"
 #include "bench/xor_args.hpp"
-#include "kernels/cuda/devices.hpp"
 
 namespace ec::bench {
 namespace {
@@ -27,13 +26,6 @@ Buffer allocate(std::size_t bytes, Residence residence, std::size_t device_index
   return buffer;
 }
 
-std::shared_ptr<Device> device_at(std::size_t index) {
-  std::string why;
-  auto device = kernels::cuda::Devices::instance().acquire_waiting(index, &why);
-  if (!device) throw std::runtime_error(fmt::format("device {} of EC_CUDA_DEVICES: {}", index, why));
-  return device;
-}
-
 Device::Lane borrow(Device& device) {
   auto lane = device.borrow_lane();
   if (!lane) throw std::runtime_error("no stream of the device is free");
@@ -42,8 +34,8 @@ Device::Lane borrow(Device& device) {
 
 }  // namespace
 
-LinkRoom::LinkRoom(std::size_t device_index, std::size_t bytes)
-    : device_(device_at(device_index)),
+LinkRoom::LinkRoom(std::shared_ptr<Device> device, std::size_t device_index, std::size_t bytes)
+    : device_(std::move(device)),
       bytes_(bytes),
       pinned_(allocate(bytes, Residence::pinned, device_index)),
       device_memory_(allocate(2 * bytes, Residence::device, device_index)) {
@@ -64,7 +56,6 @@ LinkRoom::~LinkRoom() {
 
 void LinkRoom::start(const Work& work) {
   const Device::Scope scope(*device_);
-  lanes_.clear();
   for (int i = 0; i < 2; ++i) lanes_.push_back(borrow(*device_));
   const CUstream one = lanes_[0].stream(), other = lanes_[1].stream();
   require(driver(), driver().event_record(start_, one), "cuEventRecord");
@@ -86,9 +77,10 @@ double LinkRoom::finish() {
   return 1e-3 * static_cast<double>(longest);
 }
 
-LinkRooms make_link_rooms(std::size_t devices, std::size_t bytes) {
+LinkRooms make_link_rooms(std::span<const std::shared_ptr<Device>> devices, std::size_t bytes) {
   LinkRooms rooms;
-  for (std::size_t i = 0; i < devices; ++i) rooms.push_back(std::make_unique<LinkRoom>(i, bytes));
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    rooms.push_back(std::make_unique<LinkRoom>(devices[i], i, bytes));
   return rooms;
 }
 

@@ -26,9 +26,9 @@ class LinkRoom {
   /// What is put on one or both of two streams.
   using Work = std::function<void(LinkRoom&, CUstream, CUstream)>;
 
-  /// device_index: of Options::devices; it is up. bytes: read and written by one transfer, at least 1 MiB.
+  /// device_index: its place in Options::devices. bytes: read and written by one transfer, at least 1 MiB.
   /// Throws std::runtime_error.
-  LinkRoom(std::size_t device_index, std::size_t bytes);
+  LinkRoom(std::shared_ptr<kernels::cuda::Device> device, std::size_t device_index, std::size_t bytes);
   ~LinkRoom();
   LinkRoom(const LinkRoom&) = delete;
   LinkRoom& operator=(const LinkRoom&) = delete;
@@ -60,8 +60,8 @@ class LinkRoom {
 
 /// One for each device that work goes to.
 using LinkRooms = std::vector<std::unique_ptr<LinkRoom>>;
-/// Throws std::runtime_error.
-LinkRooms make_link_rooms(std::size_t devices, std::size_t bytes);
+/// devices: all of Options::devices, in order. Throws std::runtime_error.
+LinkRooms make_link_rooms(std::span<const std::shared_ptr<kernels::cuda::Device>> devices, std::size_t bytes);
 
 /// The fastest way to read k chunks and write `targets`, with nothing computed. For host memory: over the
 /// link, by copies in both directions at once on two streams, or by a kernel that reads and writes pinned

@@ -7,7 +7,6 @@
 #include <random>
 
 #include "bench/stats.hpp"
-#include "kernels/cuda/devices.hpp"
 #include "kernels/cuda/generated_program.hpp"
 
 namespace ec::bench {
@@ -48,9 +47,10 @@ struct HostBench::Entry {
   std::vector<double> cpu_seconds{};  ///< of a call
 };
 
-HostBench::HostBench(const HostOptions& options)
+HostBench::HostBench(const HostOptions& options,
+                     std::span<const std::shared_ptr<kernels::cuda::Device>> devices)
     : options_(options),
-      links_(make_link_rooms(kernels::cuda::device_count(), options.link_bytes)),
+      links_(make_link_rooms(devices, options.link_bytes)),
       crew_(most_threads(options.cases)) {}
 
 HostCase HostBench::fitting(HostCase c) {

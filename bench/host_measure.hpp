@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,8 +21,8 @@ namespace ec::bench {
 /// current.
 class HostBench {
  public:
-  /// Of all of Options::devices. Throws std::runtime_error if one does not come up.
-  explicit HostBench(const HostOptions& options);
+  /// devices: all of Options::devices, in order. Throws std::runtime_error.
+  HostBench(const HostOptions& options, std::span<const std::shared_ptr<kernels::cuda::Device>> devices);
 
   /// One row for each entrant, in order; those that make wrong bytes are not timed. Entrants whose stripes
   /// are larger than options.largest_bytes get no row; left_out() names them. Throws std::runtime_error.

@@ -176,8 +176,9 @@ po::options_description describe() {
   add("rounds", "11", "samples of each entrant, taken in turn");
   add("sample-ms", "4", "shortest time of a sample");
   add("learn-ms", "400",
-      "that auto, which learns what calls take, codes each case before it is timed, at least 16 calls a "
-      "thread; 0: not at all");
+      fmt::format("that auto, which learns what calls take, codes each case before it is timed, at least {} "
+                  "calls a thread; 0: not at all",
+                  fewest_lessons));
   add("case-ms", "1500", "after this time a case gets no further round, once there are three");
   add("turns", "16",
       "stripes of its own that each thread codes in turn, as far as they take no more than 512 MiB");
