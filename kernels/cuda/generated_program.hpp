@@ -37,7 +37,7 @@ class GeneratedProgram final : public Expansion {
   enum class Wish { now, later, never };
 
   /// The kernel for this device, or null while there is none. Counts `source_bytes`; when a program has coded
-  /// Options::generate_after_bytes, its compilation is asked for. The device's context must be current.
+  /// Options::generate_after_bytes, its compilation is asked for.
   CUfunction function(const std::shared_ptr<Device>& device, ProgramForm form, std::uint64_t source_bytes,
                       Wish wish) const;
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,10 +25,19 @@
 namespace ec::test::emulated {
 namespace {
 
+/// What a CUfunction points to: a kernel in the context that was current when its module was loaded.
+struct Function {
+  const Kernel* kernel;
+  int ordinal;
+};
+const Function& at(CUfunction function) { return *reinterpret_cast<const Function*>(function); }
+
 /// A module as cuModuleLoadData makes it.
 struct Module {
   std::optional<Program> program;  ///< a generated one; otherwise all kernels of the fat binaries are in it
   Kernel kernel{};
+  int ordinal = 0;
+  std::list<Function> functions{};  ///< that were asked for
 };
 
 struct State {
@@ -143,6 +153,7 @@ EXPORTED CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (!made->program && std::memcmp(image, fat_binary, sizeof fat_binary) != 0)
     return CUDA_ERROR_INVALID_IMAGE;
   if (made->program) made->kernel = {Kernel::Kind::generated, 16, false, {}, &*made->program};
+  made->ordinal = contexts_pushed.back();
   *module = reinterpret_cast<CUmodule>(made.get());
   state().modules[*module] = std::move(made);
   return CUDA_SUCCESS;
@@ -153,34 +164,37 @@ EXPORTED CUresult cuModuleUnload(CUmodule module) {
 }
 EXPORTED CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   ENTER();
-  const auto at = state().modules.find(module);
-  if (at == state().modules.end()) return CUDA_ERROR_INVALID_HANDLE;
-  const Kernel* kernel = !at->second->program                                  ? find_kernel(name)
-                         : std::string(name) == ec::kernels::cuda::entry_point ? &at->second->kernel
+  const auto found = state().modules.find(module);
+  if (found == state().modules.end()) return CUDA_ERROR_INVALID_HANDLE;
+  Module& holder = *found->second;
+  const Kernel* kernel = !holder.program                                       ? find_kernel(name)
+                         : std::string(name) == ec::kernels::cuda::entry_point ? &holder.kernel
                                                                                : nullptr;
   if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
-  *function = reinterpret_cast<CUfunction>(const_cast<Kernel*>(kernel));
+  holder.functions.push_back({kernel, holder.ordinal});
+  *function = reinterpret_cast<CUfunction>(&holder.functions.back());
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::size_t* offset,
                                      std::size_t* bytes) {
   if (index != 0) return CUDA_ERROR_INVALID_VALUE;
   *offset = 0;
-  *bytes = parameter_bytes(*reinterpret_cast<const Kernel*>(function));
+  *bytes = parameter_bytes(*at(function).kernel);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned,
                                  unsigned block_x, unsigned block_y, unsigned, unsigned shared,
                                  CUstream stream, void** parameters, void**) {
   ENTER();
-  if (reinterpret_cast<const Kernel*>(function)->kind == Kernel::Kind::sum) {
+  const auto& [kernel, ordinal] = at(function);
+  if (ordinal != contexts_pushed.back()) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream != nullptr && *reinterpret_cast<int*>(stream) != ordinal) return CUDA_ERROR_INVALID_HANDLE;
+  if (kernel->kind == Kernel::Kind::sum) {
     run_xor(*static_cast<const ec::bench::XorArgs*>(parameters[0]));
     return CUDA_SUCCESS;
   }
-  if (stream != nullptr && *reinterpret_cast<int*>(stream) != contexts_pushed.back())
-    return CUDA_ERROR_INVALID_HANDLE;
-  Launch launch{reinterpret_cast<const Kernel*>(function), grid_x, grid_y, block_x, block_y, shared, {}};
-  launch.ordinal = contexts_pushed.back();
+  Launch launch{kernel, grid_x, grid_y, block_x, block_y, shared, {}};
+  launch.ordinal = ordinal;
   std::memcpy(launch.parameter.data(), parameters[0], parameter_bytes(*launch.kernel));
   const CUresult verdict = check(launch);
   if (verdict == CUDA_ERROR_INVALID_VALUE) return verdict;
