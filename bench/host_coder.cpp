@@ -59,15 +59,14 @@ std::vector<std::uint64_t> HostCoder::calls() const {
   return counts;
 }
 
-std::string HostCoder::chosen_since(const std::vector<std::uint64_t>& before) const {
-  std::vector<std::pair<std::uint64_t, std::string>> ran;
+std::vector<RanCalls> HostCoder::ran_since(const std::vector<std::uint64_t>& before) const {
+  std::vector<RanCalls> ran;
   const auto after = calls();
   for (std::size_t i = 0; i < after.size(); ++i)
-    if (after[i] > before[i]) ran.emplace_back(after[i] - before[i], kernels::backends()[i]->name());
-  std::ranges::stable_sort(ran, std::greater{}, &decltype(ran)::value_type::first);
-  std::string names;
-  for (const auto& [calls, name] : ran) names += (names.empty() ? "" : "+") + name;
-  return names;
+    if (after[i] > before[i])
+      ran.push_back({std::string(kernels::backends()[i]->name()), after[i] - before[i]});
+  std::ranges::stable_sort(ran, std::greater{}, &RanCalls::calls);
+  return ran;
 }
 
 }  // namespace ec::bench

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/host_options.hpp"
+#include "bench/host_report.hpp"
 #include "bench/host_stripes.hpp"
 #include "plugin/codec/codec.hpp"
 
@@ -29,8 +30,8 @@ class HostCoder {
 
   /// Calls that each back end of kernels::backends() has finished for this coder.
   std::vector<std::uint64_t> calls() const;
-  /// The back ends that have finished calls since `before`, those with the most first: "cuda", "cuda+x86".
-  std::string chosen_since(const std::vector<std::uint64_t>& before) const;
+  /// The back ends that have finished calls since `before`, those with the most first.
+  std::vector<RanCalls> ran_since(const std::vector<std::uint64_t>& before) const;
 
  private:
   std::string backend_;

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "bench/stats.hpp"
+#include "kernels/cuda/devices.hpp"
 #include "kernels/cuda/generated_program.hpp"
 
 namespace ec::bench {
@@ -236,10 +237,16 @@ std::vector<HostRow> HostBench::measure(const HostCase& asked) {
   if (!sound.empty()) run_rounds(stripes, sound, own.get());
   if (own && !sound.empty()) note(c, *own);
 
+  // A device that failed left its work to others.
+  if (const auto up = kernels::cuda::Devices::instance().up(); up < links_.size())
+    throw std::runtime_error(
+        fmt::format("{} of {} devices failed while {} {}+{} with chunks of {} bytes was measured",
+                    links_.size() - up, links_.size(), c.op, c.k, c.m, c.chunk_bytes));
+
   std::vector<HostRow> rows;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     rows.push_back(row_of(c, entries[i], ceiling));
-    rows.back().chosen = entries[i].coder->chosen_since(before[i]);
+    rows.back().ran = entries[i].coder->ran_since(before[i]);
   }
   set_isal_cpu(rows);
   return rows;

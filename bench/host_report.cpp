@@ -26,6 +26,18 @@ struct Contest {
 
 }  // namespace
 
+std::string HostRow::chosen() const {
+  std::string names;
+  for (const RanCalls& each : ran) names += (names.empty() ? "" : "+") + each.backend;
+  return names;
+}
+
+double HostRow::chosen_share() const {
+  std::uint64_t all = 0;
+  for (const RanCalls& each : ran) all += each.calls;
+  return all == 0 ? 0 : static_cast<double>(ran.front().calls) / static_cast<double>(all);
+}
+
 std::string host_table_head() {
   return fmt::format(fmt::runtime(columns), "op", "k", "m", "chunk B", "memory", "threads", "backend",
                      "chosen") +
@@ -35,7 +47,7 @@ std::string host_table_head() {
 
 std::string host_table_row(const HostRow& r) {
   const auto left = fmt::format(fmt::runtime(columns), r.op, r.k, r.m, r.chunk_bytes, r.residence, r.threads,
-                                r.backend, r.chosen);
+                                r.backend, r.chosen());
   if (!r.verified) return left + "WRONG BYTES";
   return left + fmt::format(fmt::runtime(figures), fmt::format("{:.2f}", r.source_gbps),
                             fmt::format("{:.2f}", r.ceiling_gbps), fmt::format("{:.3f}", r.ratio_ceiling()),
@@ -53,7 +65,8 @@ nlohmann::json to_json(const HostRow& r) {
                      {"threads", r.threads},
                      {"gpus", r.gpus},
                      {"backend", r.backend},
-                     {"chosen", r.chosen},
+                     {"chosen", r.chosen()},
+                     {"chosen_share", r.chosen_share()},
                      {"source_gbps", r.source_gbps},
                      {"ceiling_gbps", r.ceiling_gbps},
                      {"ratio_ceiling", r.ratio_ceiling()},
@@ -105,7 +118,7 @@ std::string worth_line(const RouterWorth& w) {
       "router: time of auto over that of the best forced back end: median {:.3f} of {} points, worst {:.3f} "
       "at {} "
       "{}+{}, chunks of {} bytes, {}, threads {}: chose {}, best {}",
-      w.median, w.points, w.worst, r.op, r.k, r.m, r.chunk_bytes, r.residence, r.threads, r.chosen,
+      w.median, w.points, w.worst, r.op, r.k, r.m, r.chunk_bytes, r.residence, r.threads, r.chosen(),
       w.best_at_worst);
 }
 

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ec::bench {
+
+/// Calls that a back end finished, by the codec's counters.
+struct RanCalls {
+  std::string backend;
+  std::uint64_t calls = 0;
+};
 
 /// What one entrant did in one case. Figures are medians over the rounds; 0 if not verified.
 struct HostRow {
@@ -17,9 +24,9 @@ struct HostRow {
   std::size_t chunk_bytes = 0;
   std::string residence;
   unsigned threads = 1;
-  unsigned gpus = 1;     ///< that calls may be given to
-  std::string backend;   ///< forced, or auto
-  std::string chosen{};  ///< the back end that ran, by the codec's counters
+  unsigned gpus = 1;            ///< that calls may be given to
+  std::string backend;          ///< forced, or auto
+  std::vector<RanCalls> ran{};  ///< those with the most calls first
   double source_gbps = 0;
   double ceiling_gbps = 0;  ///< source GB/s of the link; of a device copy for chunks on the device
   double call_us = 0;
@@ -29,6 +36,10 @@ struct HostRow {
   double noise = 0;  ///< of the calls' times, percent
 
   double ratio_ceiling() const { return ceiling_gbps > 0 ? source_gbps / ceiling_gbps : 0; }
+  /// "cuda", "cuda+x86".
+  std::string chosen() const;
+  /// Of the calls, what the first of them had; 0 if there were none.
+  double chosen_share() const;
 };
 
 std::string host_table_head();

@@ -29,7 +29,7 @@ HostRow row(const std::string& backend, double call_us, std::size_t chunk_bytes 
   r.residence = "pinned";
   r.threads = threads;
   r.backend = backend;
-  r.chosen = backend == "auto" ? "x86" : backend;
+  r.ran = {{backend == "auto" ? "x86" : backend, 1}};
   r.call_us = call_us;
   r.cpu_s_per_gb = call_us / 100;
   r.verified = true;
@@ -49,6 +49,15 @@ TEST(BenchHostRouter, AutoIsSetAgainstTheBestAtEveryPoint) {
   EXPECT_EQ(worth.at_worst.chunk_bytes, 8192u);
   EXPECT_EQ(worth.best_at_worst, "cuda");
   EXPECT_NE(worth_line(worth).find("1.500"), std::string::npos);
+}
+
+TEST(BenchHostRouter, WhoRanIsNamedWithItsShare) {
+  HostRow r;
+  EXPECT_EQ(r.chosen(), "");
+  EXPECT_EQ(r.chosen_share(), 0);
+  r.ran = {{"x86", 31}, {"cuda", 1}};
+  EXPECT_EQ(r.chosen(), "x86+cuda");
+  EXPECT_EQ(to_json(r)["chosen_share"], 31. / 32);
 }
 
 TEST(BenchHostRouter, WrongBytesWinNothing) {
@@ -134,7 +143,10 @@ TEST_P(BenchHostStripes, EveryWrongByteIsSeen) {
   const auto before = coder.calls();
   for (std::size_t s = 0; s < 3; ++s) coder.run(stripes, s);
   EXPECT_TRUE(stripes.right(3, 1));
-  EXPECT_EQ(coder.chosen_since(before), "reference");
+  const auto ran = coder.ran_since(before);
+  ASSERT_EQ(ran.size(), 1u);
+  EXPECT_EQ(ran[0].backend, "reference");
+  EXPECT_EQ(ran[0].calls, 3u);
   for (std::size_t s = 0; s < 3; ++s)
     for (const auto& target : stripes.targets(s))
       for (const std::size_t at : {std::size_t{0}, c.chunk_bytes / 2, c.chunk_bytes - 1}) {
