@@ -159,7 +159,8 @@ std::string describe(const Question& q) {
 double stretch(const Question& q) { return std::clamp(q.load / 100.0, 1.0, codec::CpuLoad::most); }
 
 std::string candidates(const Question& q, const CostTable& costs, const std::string& cpu) {
-  const auto device = codec::device_us(costs, q.work, q.residence, q.jobs);
+  auto device = codec::device_us(costs, q.work, q.residence, q.jobs);
+  if (device && q.residence == Residence::pageable) *device *= stretch(q);  // cores copy
   const bool cpu_can = q.residence != Residence::device;
   return "predicted:\n" + candidate("cuda", device ? us(*device) : "no costs for pageable chunks") +
          candidate("cpu (" + cpu + ")",

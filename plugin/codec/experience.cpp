@@ -12,7 +12,11 @@ namespace {
 /// Of a factor to what was seen now: 1 / 2, 1 / 3, .. 1 / slowest.
 constexpr unsigned slowest = 8;
 /// Of those that were not seen to 1, at each lesson.
-constexpr double forgetting = 1. / 128;
+constexpr double forgetting = 1. / 512;
+/// Trials after which they are no rarer: one step at the first, and one for each time they halve.
+constexpr unsigned most_tried =
+    Experience::trials_a_step *
+    (1 + std::countr_zero(Experience::calls_a_rare_trial / Experience::calls_a_trial));
 
 /// True of one call in n, by chance. A few nanoseconds, and nothing that threads share.
 bool one_in(unsigned n) noexcept {
@@ -34,15 +38,24 @@ std::size_t Experience::class_of(const Kind& kind) noexcept {
 
 bool Experience::is_trial(Road second_best, const Kind& kind) noexcept {
   auto& tried = place(second_best, kind).tried;
-  const std::uint16_t before = tried.load(std::memory_order_relaxed);
-  if (before >= first_trials) return one_in(calls_a_trial);
-  if (!one_in(calls_a_first_trial)) return false;
-  tried.store(before + 1, std::memory_order_relaxed);
+  const unsigned before = tried.load(std::memory_order_relaxed);
+  const unsigned step = before / trials_a_step;
+  if (!one_in(step == 0 ? calls_a_first_trial : calls_a_trial << (step - 1))) return false;
+  if (before < most_tried) tried.store(static_cast<std::uint16_t>(before + 1), std::memory_order_relaxed);
   return true;
 }
 
-bool Experience::is_lesson(Road road, const Kind& kind) const noexcept {
-  return place(road, kind).seen.load(std::memory_order_relaxed) + 1u < slowest || one_in(calls_a_lesson);
+void Experience::try_soon(Place& place) noexcept {
+  // Mostly it is so already, and then nothing is written that other threads read.
+  if (place.tried.load(std::memory_order_relaxed) > trials_a_step)
+    place.tried.store(trials_a_step, std::memory_order_relaxed);
+}
+
+void Experience::is_best(Road road, const Kind& kind) noexcept { try_soon(place(road, kind)); }
+
+bool Experience::is_lesson(Road road, const Kind& kind, bool brief) const noexcept {
+  return place(road, kind).seen.load(std::memory_order_relaxed) + 1u < slowest ||
+         one_in(brief ? brief_calls_a_lesson : calls_a_lesson);
 }
 
 void Experience::took(Road road, const Kind& kind, double predicted_us, double us) noexcept {
@@ -55,6 +68,7 @@ void Experience::took(Road road, const Kind& kind, double predicted_us, double u
       const unsigned weight = std::min(each.seen.load(std::memory_order_relaxed) + 2u, slowest);
       each.seen.store(static_cast<std::uint16_t>(weight - 1), std::memory_order_relaxed);
       step = (std::clamp(us / predicted_us, before / 2, 2 * before) - before) / weight;
+      if (us < surprise * before * predicted_us) try_soon(each);
     }
     if (step != 0) each.factor.store(std::clamp(before + step, 1 / most, most), std::memory_order_relaxed);
   }

@@ -52,14 +52,21 @@ class Experience {
   /// No factor leaves 1 / most .. most: then the table is wrong, and to be measured anew.
   static constexpr double most = 4;
   /// Of so many calls whose best two back ends are predicted to be within `close`, one goes to the second
-  /// best: whoever is never asked could never be seen to have become faster. It costs at most
-  /// (close - 1) / calls_a_trial of the time. The first trials come sooner.
-  static constexpr unsigned calls_a_trial = 32;
+  /// best: whoever is never asked could never be seen to have become faster. The first trials come sooner.
+  /// After each trials_a_step that left it the second best the next ones are half as frequent, down to one of
+  /// calls_a_rare_trial; they cost at most (close - 1) / calls_a_rare_trial of the time then.
   static constexpr unsigned calls_a_first_trial = 4;
-  static constexpr unsigned first_trials = 4;
+  static constexpr unsigned calls_a_trial = 32;
+  static constexpr unsigned calls_a_rare_trial = 256;
+  static constexpr unsigned trials_a_step = 4;
   static constexpr double close = 2;
-  /// Of so many calls one is learned from, once the first have been; every trial is.
+  /// A call that took less than this of what calls of its kind took lately is a surprise: its road is tried
+  /// as often again as in the beginning.
+  static constexpr double surprise = 0.75;
+  /// Of so many calls one is learned from, once the first have been; every trial is. Of brief ones fewer, as
+  /// what is learned is written where all threads read.
   static constexpr unsigned calls_a_lesson = 8;
+  static constexpr unsigned brief_calls_a_lesson = 64;
 
   /// What calls of that kind took lately, over what was predicted; 1 before the first.
   double factor(Road road, const Kind& kind) const noexcept {
@@ -72,8 +79,10 @@ class Experience {
   /// Whether this is the call that goes to the second best, which would take that road. By chance, so that no
   /// rhythm of the caller's keeps some calls from it.
   bool is_trial(Road second_best, const Kind& kind) noexcept;
+  /// That road is the best one now.
+  void is_best(Road road, const Kind& kind) noexcept;
   /// Whether a call on that road is to be learned from.
-  bool is_lesson(Road road, const Kind& kind) const noexcept;
+  bool is_lesson(Road road, const Kind& kind, bool brief) const noexcept;
 
  private:
   static constexpr std::size_t roads = 3;
@@ -83,13 +92,14 @@ class Experience {
   struct Place {
     std::atomic<double> factor{1};
     std::atomic<std::uint16_t> seen{0};   ///< calls, while they are few
-    std::atomic<std::uint16_t> tried{0};  ///< trials, while they are few
+    std::atomic<std::uint16_t> tried{0};  ///< trials since it was the best, while they are few
   };
   /// Threads with calls of different kinds share no cache line.
   struct alignas(64) Class {
     std::array<Place, roads> places;
   };
   static std::size_t class_of(const Kind& kind) noexcept;
+  static void try_soon(Place& place) noexcept;
   Place& place(Road road, const Kind& kind) noexcept {
     return classes_[class_of(kind)].places[static_cast<std::size_t>(road)];
   }

@@ -27,6 +27,10 @@ ResidenceRange residences(const Job& job) {
 
 /// Far below a time slice.
 constexpr double longest_uninterrupted_us = 100;
+/// A call that the CPU is predicted to take less for is brief. To count it among the others under way is to
+/// write twice to a line that all threads write: with 16 threads a call of 2.5 us took 3.6
+/// (bench/results/host-h200-16-threads.json).
+constexpr double brief_us = 10;
 
 /// Of this thread alone, or of all the world.
 double clock_us(bool own_time) {
@@ -91,7 +95,8 @@ Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_d
     return {false, pageable_stays};
   if (threshold_bytes_)
     return {work.sources * work.chunk_bytes * work.stripes >= *threshold_bytes_, threshold};
-  const double device = *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
+  double device = *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
+  if (lie.nearest_host == Residence::pageable) device *= cpu_stretch;  // cores copy the chunks
   const double cpu = cpu_stretch * cpu_us(*costs_, work);
   return {margin(lie, others) * device < cpu, predicted_faster, device, cpu};
 }
@@ -128,7 +133,7 @@ Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate
   const bool open = decision.reason == Decision::Reason::predicted_faster &&
                     decision.device_us < CpuLoad::most * decision.cpu_us;
   // To see the others and to be one of them is one step, or threads in step would all be alone.
-  if (open && experience_ != nullptr) under_way.emplace(*experience_);
+  if (open && experience_ != nullptr && decision.cpu_us >= brief_us) under_way.emplace(*experience_);
   const unsigned others = under_way ? under_way->others() : 0;
   const Offer offer = open ? compare(decision, work, lie, others) : Offer{decision.device};
   if (!offer.device && !offer.trial && choice_ == BackendChoice::automatic && lie.nearest_host == pageable &&
@@ -143,8 +148,10 @@ Router::Offer Router::compare(const Decision& predicted, const Work& work, const
   Offer offer{.device_us = predicted.device_us, .cpu_us = predicted.cpu_us};
   offer.road = lie.nearest_host == Residence::pageable ? Road::device_pageable : Road::device_pinned;
   offer.kind = {static_cast<std::uint64_t>(1e6 * (work.read_mb() + work.written_mb())), work.targets, others};
+  const double stretch = load_->stretch();
+  if (offer.road == Road::device_pageable) offer.device_us *= stretch;
   double on_device = margin(lie, others) * offer.device_us;
-  double on_cpu = load_->stretch() * offer.cpu_us;
+  double on_cpu = stretch * offer.cpu_us;
   if (experience_ == nullptr) {
     offer.device = on_device < on_cpu;
     return offer;
@@ -154,13 +161,15 @@ Router::Offer Router::compare(const Decision& predicted, const Work& work, const
   offer.device = on_device < on_cpu;
   const bool close = std::max(on_device, on_cpu) < Experience::close * std::min(on_device, on_cpu);
   offer.trial = close && experience_->is_trial(offer.device ? Road::cpu : offer.road, offer.kind);
+  const Road best = offer.device ? offer.road : Road::cpu;
+  experience_->is_best(best, offer.kind);
   if (offer.trial) offer.device = !offer.device;
-  offer.lesson = offer.trial || experience_->is_lesson(offer.device ? offer.road : Road::cpu, offer.kind);
+  offer.lesson = offer.trial || experience_->is_lesson(best, offer.kind, predicted.cpu_us < brief_us);
   return offer;
 }
 
 template <class Code>
-Status Router::timed(const Offer& offer, bool device, const Experience::UnderWay& call,
+Status Router::timed(const Offer& offer, bool device, const Experience::UnderWay* call,
                      Code&& code) const noexcept {
   const double predicted = device ? offer.device_us : offer.cpu_us;
   // A long call on a busy core is interrupted for others. How busy cores are is asked anew at each call, and
@@ -172,7 +181,7 @@ Status Router::timed(const Offer& offer, bool device, const Experience::UnderWay
   if (status != Status::ok) return status;
   Experience::Kind kind = offer.kind;
   // By its begin or its end, whichever had more.
-  kind.others = std::max(call.others(), call.others_now());
+  if (call != nullptr) kind.others = std::max(call->others(), call->others_now());
   experience_->took(device ? offer.road : Experience::Road::cpu, kind, predicted, us);
   return status;
 }
@@ -208,7 +217,7 @@ Status Router::run(const Call& call, Operation operation, std::uint64_t bytes, C
         off = validator_->off();
       }
     } else if (offered.lesson) {
-      status = timed(offered, device, *under_way, [&] { return code(*backends_[i]); });
+      status = timed(offered, device, under_way ? &*under_way : nullptr, [&] { return code(*backends_[i]); });
     } else {
       status = code(*backends_[i]);
     }

@@ -115,12 +115,12 @@ class Router {
     bool device = false;
     bool trial = false;
     bool lesson = false;
-    double device_us = 0;  ///< with the queue of the device
+    double device_us = 0;  ///< with the queue of the device and, if cores copy, their load
     double cpu_us = 0;     ///< on a core of its own
     Experience::Road road = Experience::Road::device_pinned;
     Experience::Kind kind{};
   };
-  /// Marks one that is compared as under way.
+  /// Marks one that is compared as under way, unless it is brief.
   Offer offer(const kernels::Job& job, std::size_t stripes, bool accumulate,
               std::optional<Experience::UnderWay>& under_way) const noexcept;
   /// By what was predicted, how busy the cores are, and what calls of that kind took; now and then a trial.
@@ -129,9 +129,10 @@ class Router {
   /// Whether the CPU has finished the job before the device has begun, whatever the load. A product and a
   /// sum, for calls of less than a microsecond.
   bool is_short(const kernels::Job& job, bool accumulate) const noexcept;
-  /// `code` does the call, on the device or not; what it takes is learned if it ends well.
+  /// `code` does the call, on the device or not; what it takes is learned if it ends well. call: null if it
+  /// is brief.
   template <class Code>
-  kernels::Status timed(const Offer& offer, bool device, const Experience::UnderWay& call,
+  kernels::Status timed(const Offer& offer, bool device, const Experience::UnderWay* call,
                         Code&& code) const noexcept;
 
   /// `code` has a back end do the call, which reads source_bytes in all and is counted as `operation`.

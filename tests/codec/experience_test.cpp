@@ -120,8 +120,15 @@ TEST(Experience, ForgetsWhatItHasNotSeenForLong) {
   for (int i = 0; i < 100; ++i) e.took(Road::device_pinned, {1}, 10, 40);
   for (int i = 0; i < 4; ++i) e.took(Road::cpu, {1}, 10, 10);
   EXPECT_GT(e.factor(Road::device_pinned, {1}), 3.8);
-  for (int i = 0; i < 700; ++i) e.took(Road::cpu, {1}, 10, 10);
+  for (int i = 0; i < 2800; ++i) e.took(Road::cpu, {1}, 10, 10);
   EXPECT_LT(e.factor(Road::device_pinned, {1}), 1.1);
+}
+
+/// Calls until there were so many trials.
+unsigned calls_for(Experience& e, unsigned trials) {
+  unsigned calls = 0;
+  for (unsigned seen = 0; seen < trials; ++calls) seen += e.is_trial(Road::cpu, {1000});
+  return calls;
 }
 
 unsigned trials_of(Experience& e, unsigned calls) {
@@ -130,24 +137,66 @@ unsigned trials_of(Experience& e, unsigned calls) {
   return trials;
 }
 
-TEST(Experience, OneCallOfSoManyIsATrialAndMoreOfTheFirst) {
-  constexpr unsigned n = 1000;
+/// So many calls a trial, within what chance does to 1000 trials.
+void expect_rate(Experience& e, unsigned calls_a_trial) {
+  const unsigned trials = trials_of(e, 1000 * calls_a_trial);
+  EXPECT_GT(trials, 850u) << calls_a_trial;
+  EXPECT_LT(trials, 1150u) << calls_a_trial;
+}
+
+TEST(Experience, TrialsBecomeRareWhileTheyChangeNothing) {
+  constexpr unsigned repetitions = 100;
+  double first = 0, next = 0, after = 0;
+  for (unsigned i = 0; i < repetitions; ++i) {
+    Experience e;
+    first += calls_for(e, Experience::trials_a_step);
+    next += calls_for(e, Experience::trials_a_step);
+    after += calls_for(e, Experience::trials_a_step);
+  }
+  constexpr double steps = repetitions * Experience::trials_a_step;
+  EXPECT_NEAR(first / steps, Experience::calls_a_first_trial, 0.2 * Experience::calls_a_first_trial);
+  EXPECT_NEAR(next / steps, Experience::calls_a_trial, 0.2 * Experience::calls_a_trial);
+  EXPECT_NEAR(after / steps, 2 * Experience::calls_a_trial, 0.4 * Experience::calls_a_trial);
   Experience e;
-  unsigned calls = 0;
-  for (unsigned trials = 0; trials < Experience::first_trials; ++calls)
-    trials += e.is_trial(Road::cpu, {1000});
-  EXPECT_LT(calls, 20 * Experience::calls_a_first_trial);
-  const unsigned trials = trials_of(e, n * Experience::calls_a_trial);
-  EXPECT_GT(trials, n * 8 / 10);
-  EXPECT_LT(trials, n * 12 / 10);
+  calls_for(e, 100);
+  expect_rate(e, Experience::calls_a_rare_trial);
+}
+
+/// Trials of `e` are rare; then `change` happens.
+template <class Change>
+void expect_frequent_after(Change&& change) {
+  double calls = 0;
+  for (int i = 0; i < 100; ++i) {
+    Experience e;
+    for (int n = 0; n < 20; ++n) e.took(Road::cpu, {1000}, 100, 100);
+    calls_for(e, 100);
+    change(e);
+    calls += calls_for(e, Experience::trials_a_step);
+  }
+  EXPECT_NEAR(calls / 100 / Experience::trials_a_step, Experience::calls_a_trial,
+              0.2 * Experience::calls_a_trial);
+}
+
+TEST(Experience, TrialsAreFrequentAgainOnceTheRoadWasTheBestOrSurprised) {
+  expect_frequent_after([](Experience& e) { e.is_best(Road::cpu, {1000}); });
+  expect_frequent_after([](Experience& e) { e.took(Road::cpu, {1000}, 100, 70); });
+  Experience e;
+  for (int n = 0; n < 20; ++n) e.took(Road::cpu, {1000}, 100, 100);
+  calls_for(e, 100);
+  // That another road is the best, or that this one takes what it took or longer, is nothing new.
+  e.is_best(Road::device_pinned, {1000});
+  e.took(Road::cpu, {1000}, 100, 80);
+  e.took(Road::cpu, {1000}, 100, 200);
+  expect_rate(e, Experience::calls_a_rare_trial);
 }
 
 /// A caller that does two things in turn must not have all its trials at one of them.
 TEST(Experience, TrialsKeepNoTimeWithTheCaller) {
   Experience e;
-  trials_of(e, 1000);
+  calls_for(e, 100);
   unsigned even = 0, odd = 0;
-  for (unsigned i = 0; i < 32'000; ++i) (i % 2 == 0 ? even : odd) += e.is_trial(Road::cpu, {1000});
+  for (unsigned i = 0; i < 1000 * Experience::calls_a_rare_trial; ++i)
+    (i % 2 == 0 ? even : odd) += e.is_trial(Road::cpu, {1000});
   EXPECT_GT(even, 300u);
   EXPECT_GT(odd, 300u);
 }
@@ -155,13 +204,16 @@ TEST(Experience, TrialsKeepNoTimeWithTheCaller) {
 TEST(Experience, LearnsFromTheFirstCallsAndThenFromSome) {
   Experience e;
   for (int i = 0; i < 7; ++i) {
-    EXPECT_TRUE(e.is_lesson(Road::cpu, {1000})) << i;
+    for (const bool brief : {true, false}) EXPECT_TRUE(e.is_lesson(Road::cpu, {1000}, brief)) << i;
     e.took(Road::cpu, {1000}, 1, 1);
   }
-  unsigned lessons = 0;
-  for (int i = 0; i < 8000; ++i) lessons += e.is_lesson(Road::cpu, {1000});
-  EXPECT_GT(lessons, 800u);
-  EXPECT_LT(lessons, 1200u);
+  for (const auto& [brief, calls] :
+       {std::pair(false, Experience::calls_a_lesson), {true, Experience::brief_calls_a_lesson}}) {
+    unsigned lessons = 0;
+    for (unsigned i = 0; i < 1000 * calls; ++i) lessons += e.is_lesson(Road::cpu, {1000}, brief);
+    EXPECT_GT(lessons, 850u);
+    EXPECT_LT(lessons, 1150u);
+  }
 }
 
 /// Spins for as long as it is told to.
@@ -237,7 +289,7 @@ TEST_F(RouterLearns, ADeviceThatBecomesSlowLosesThemAndGetsThemBack) {
   on_device(200, &experience);
   EXPECT_LE(on_device(320, &experience), 0.4);
   device_.takes = std::chrono::microseconds(75);
-  on_device(3000, &experience);
+  on_device(4000, &experience);
   EXPECT_GE(on_device(320, &experience), 0.6);
 }
 
@@ -255,6 +307,20 @@ TEST_F(RouterLearns, TheLoadOfTheCoresIsNotLearnedAway) {
   const unsigned before = device_.calls;
   for (int i = 0; i < 400; ++i) EXPECT_EQ(router.transform(one_.job), Status::ok);
   EXPECT_GE(device_.calls - before, 240u);
+}
+
+/// A count that all threads write is worth it for calls that take longer.
+TEST_F(RouterLearns, BriefCallsAreNotCountedAsCompany) {
+  for (const auto& [cpu_us, counted] : {std::pair(9., 0u), {11., 1u}}) {
+    table_.pinned = {12, 0, 0, 0, 0};
+    for (auto& each : table_.cpu) each.rates = {cpu_us, 0, 0, 0, 0};
+    Experience experience;
+    unsigned seen = 99;
+    isal_.meanwhile = device_.meanwhile = [&] { seen = experience.under_way(); };
+    on_device(1, &experience);
+    EXPECT_EQ(seen, counted) << cpu_us;
+    EXPECT_NE(experience.factor(Road::cpu, {2}), experience.factor(Road::device_pinned, {2})) << "learned";
+  }
 }
 
 /// Several cores copy pageable chunks, and others want them.

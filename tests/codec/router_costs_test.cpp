@@ -235,18 +235,19 @@ TEST(RouterCosts, WorkInHandSendsTheNextCallToTheCpu) {
   EXPECT_EQ(fakes.device.calls(), 3u);
 }
 
-/// Threads wait for cores; the device takes what it would not take otherwise.
+/// Threads wait for cores; the device takes what it would not take otherwise, unless a core must copy it.
 TEST(RouterCosts, BusyCoresSendTheNextCallToTheDevice) {
   DeviceAndCpu fakes;
   fakes.table.pinned = {50, 0, 0, 0, 0};
-  const OneByte one;
+  fakes.table.pageable = codec::Rates{50, 0, 0, 0, 0};
+  OneByte one;
   const kernels::Job& job = one.job;
   const struct {
     double cpu_us;
     const char* loadavg;
     bool device;
   } rows[] = {{25, "0.1 0.1 0.1 4/100 1\n", false}, {25, "0.1 0.1 0.1 8/100 1\n", false},
-              {25, "0.1 0.1 0.1 9/100 1\n", true},  {51, "0.1 0.1 0.1 1/100 1\n", true},
+              {25, "0.1 0.1 0.1 9/100 1\n", true},  {53, "0.1 0.1 0.1 1/100 1\n", true},
               {7, "0.1 0.1 0.1 99/100 1\n", true},  {6, "0.1 0.1 0.1 99/100 1\n", false}};
   for (const auto& row : rows) {
     const SmallFile loadavg(row.loadavg);
@@ -256,6 +257,12 @@ TEST(RouterCosts, BusyCoresSendTheNextCallToTheDevice) {
     const unsigned before = fakes.device.calls();
     EXPECT_EQ(router.transform(job), Status::ok);
     EXPECT_EQ(fakes.device.calls() - before, row.device ? 1u : 0u) << row.cpu_us << " us, " << row.loadavg;
+
+    one.source.residence = Residence::pageable;
+    EXPECT_EQ(router.transform(job), Status::ok);
+    const bool both = row.device && row.cpu_us > Router::pageable_margin * 50;
+    EXPECT_EQ(fakes.device.calls() - before, both ? 2u : row.device) << row.cpu_us << " us, " << row.loadavg;
+    one.source.residence = Residence::pinned;
   }
 }
 

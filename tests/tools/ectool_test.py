@@ -165,9 +165,17 @@ def check_company(ectool, path, calibration):
     """Pageable chunks on a GPU that is faster than the CPU, but not twice as fast."""
     predicted = re.search(r"cpu \(\w+\) +([0-9.]+) us", ectool.right("explain", *CALL))[1]
     edited = copy.deepcopy(calibration)
-    edited["device"]["pageable"] = {name: 0 for name in RATES} | {"call_us": 0.75 * float(predicted)}
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(edited, file)
+
+    def pageable_takes(part):
+        edited["device"]["pageable"] = {name: 0 for name in RATES} | {"call_us": part * float(predicted)}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(edited, file)
+
+    pageable_takes(1.5)
+    for load in ("100", "400"):
+        runs = lines(ectool.right("explain", *CALL, f"load={load}"))["runs"]
+        check("cuda" not in runs.split(";")[0], f"load {load}, where cores copy: {runs}")
+    pageable_takes(0.75)
     alone = lines(ectool.right("explain", *CALL))["runs"]
     check(alone.startswith("cuda; "), alone)
     company = lines(ectool.right("explain", *CALL, "calls=1"))["runs"]
