@@ -3,10 +3,14 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
+#include <vector>
 
 #include "bench/commit.hpp"
 #include "bench/options.hpp"
@@ -21,6 +25,15 @@ std::string first_line(const std::filesystem::path& file) {
   std::string line;
   std::getline(in, line);
   return line;
+}
+
+/// The settings that this process was given by its environment, as they stand in front of a command.
+std::string settings() {
+  std::vector<std::string> given;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (std::string_view(*variable).starts_with("EC_CUDA_")) given.emplace_back(std::string(*variable) + ' ');
+  std::ranges::sort(given);
+  return fmt::format("{}", fmt::join(given, ""));
 }
 
 std::string or_none(const std::string& text) { return text.empty() ? "none" : text; }
@@ -49,7 +62,7 @@ Header make_header(const std::string& host_version, const std::string& command_l
                 {"last-level cache", fmt::format("{} MiB", last_level_cache_bytes() >> 20)},
                 {"host", host_version},
                 {"commit", commit},
-                {"command", command_line},
+                {"command", settings() + command_line},
                 {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};
   header.insert(header.end(), more.begin(), more.end());
   return header;

@@ -13,7 +13,8 @@ namespace ec::bench {
 /// What a number depends on besides the code, in the order of the report.
 using Header = std::vector<std::pair<std::string, std::string>>;
 
-/// device, driver, cpu, host, commit, command, date, last-level cache, and what `more` adds.
+/// device, driver, cpu, host, commit, command (after the EC_CUDA_ variables that are set), date, last-level
+/// cache, and what `more` adds.
 Header make_header(const std::string& host_version, const std::string& command_line, const Header& more);
 
 std::string header_text(const Header& header);

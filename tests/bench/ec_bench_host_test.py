@@ -70,6 +70,7 @@ def check_two_devices(bench, faults, file):
         with open(file, encoding="utf-8") as f:
             report = json.load(f)
         check_rows(report["rows"], gpus=len(devices.split(",")))
+        check(report["header"]["command"].startswith(f"EC_CUDA_DEVICES={devices} ec_bench host "), report["header"]["command"])
         ways = {way for ceiling in report["ceilings"] for way in ceiling["source_gbps"]}
         check(devices == "0" or ways == {"copies", "device copy"}, f"ceilings {ways}")
         copies[devices] = next(c["source_gbps"]["copies"] for c in report["ceilings"] if not c["on_device"])
