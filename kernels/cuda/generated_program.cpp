@@ -68,7 +68,8 @@ CUfunction GeneratedProgram::function(const std::shared_ptr<Device>& device, Pro
   if (!cubin || at.given_up) return nullptr;
   const Driver& driver = device->driver();
   const Device::Scope scope(*device);
-  if (scope.result() != CUDA_SUCCESS || driver.module_load_data(&at.module, cubin->data()) != CUDA_SUCCESS ||
+  if (scope.result() != CUDA_SUCCESS) return nullptr;
+  if (driver.module_load_data(&at.module, cubin->data()) != CUDA_SUCCESS ||
       driver.module_get_function(&at.function, at.module, entry_point) != CUDA_SUCCESS) {
     at.function = nullptr;
     at.given_up = true;

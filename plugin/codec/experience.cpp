@@ -6,6 +6,8 @@
 #include <bit>
 #include <random>
 
+#include "plugin/codec/counters.hpp"
+
 namespace ec::codec {
 namespace {
 
@@ -17,6 +19,7 @@ constexpr double forgetting = 1. / 512;
 constexpr unsigned most_tried =
     Experience::trials_a_step *
     (1 + std::countr_zero(Experience::calls_a_rare_trial / Experience::calls_a_trial));
+static_assert(std::has_single_bit(Experience::calls_a_rare_trial / Experience::calls_a_trial));
 
 /// True of one call in n, by chance. A few nanoseconds, and nothing that threads share.
 bool one_in(unsigned n) noexcept {
@@ -27,55 +30,46 @@ bool one_in(unsigned n) noexcept {
 
 }  // namespace
 
-std::size_t Experience::class_of(const Kind& kind) noexcept {
-  const auto size = static_cast<std::size_t>(std::ranges::lower_bound(class_bounds, kind.moved_bytes) -
-                                             class_bounds.begin());
-  const std::size_t width =
-      std::min<std::size_t>(std::bit_width(std::max(kind.targets, 1u) - 1), target_classes - 1);
-  const std::size_t company = kind.others == 0 ? 0 : kind.others <= 3 ? 1 : 2;
-  return (size * target_classes + width) * company_classes + company;
+bool Experience::is_trial(Road second_best, const CallKind& kind) const noexcept {
+  const unsigned step = get(place(second_best, kind).tried) / trials_a_step;
+  return one_in(step == 0 ? calls_a_first_trial : calls_a_trial << (step - 1));
 }
 
-bool Experience::is_trial(Road second_best, const Kind& kind) noexcept {
-  auto& tried = place(second_best, kind).tried;
-  const unsigned before = tried.load(std::memory_order_relaxed);
-  const unsigned step = before / trials_a_step;
-  if (!one_in(step == 0 ? calls_a_first_trial : calls_a_trial << (step - 1))) return false;
-  if (before < most_tried) tried.store(static_cast<std::uint16_t>(before + 1), std::memory_order_relaxed);
-  return true;
+void Experience::tried(Road road, const CallKind& kind) noexcept {
+  auto& count = place(road, kind).tried;
+  if (const unsigned before = get(count); before < most_tried)
+    set(count, static_cast<std::uint16_t>(before + 1));
 }
 
 void Experience::try_soon(Place& place) noexcept {
   // Mostly it is so already, and then nothing is written that other threads read.
-  if (place.tried.load(std::memory_order_relaxed) > trials_a_step)
-    place.tried.store(trials_a_step, std::memory_order_relaxed);
+  if (get(place.tried) > trials_a_step) set(place.tried, std::uint16_t{trials_a_step});
 }
 
-void Experience::is_best(Road road, const Kind& kind) noexcept { try_soon(place(road, kind)); }
+void Experience::is_best(Road road, const CallKind& kind) noexcept { try_soon(place(road, kind)); }
 
-bool Experience::is_lesson(Road road, const Kind& kind, bool brief) const noexcept {
-  return place(road, kind).seen.load(std::memory_order_relaxed) + 1u < slowest ||
-         one_in(brief ? brief_calls_a_lesson : calls_a_lesson);
+bool Experience::is_lesson(Road road, const CallKind& kind, bool brief) const noexcept {
+  return get(place(road, kind).seen) + 1u < slowest || one_in(brief ? brief_calls_a_lesson : calls_a_lesson);
 }
 
-void Experience::took(Road road, const Kind& kind, double predicted_us, double us) noexcept {
+void Experience::took(Road road, const CallKind& kind, double predicted_us, double us) noexcept {
   if (!(predicted_us > 0)) return;
   Place& taken = place(road, kind);
-  for (Place& each : classes_[class_of(kind)].places) {
-    const double before = each.factor.load(std::memory_order_relaxed);
+  for (Place& each : learned_.kinds[Learned::place_of(kind)].by_road) {
+    const double before = 1 + get(each.correction);
     double step = forgetting * (1 - before);
     if (&each == &taken) {
-      const unsigned weight = std::min(each.seen.load(std::memory_order_relaxed) + 2u, slowest);
-      each.seen.store(static_cast<std::uint16_t>(weight - 1), std::memory_order_relaxed);
+      const unsigned weight = std::min(get(each.seen) + 2u, slowest);
+      set(each.seen, static_cast<std::uint16_t>(weight - 1));
       step = (std::clamp(us / predicted_us, before / 2, 2 * before) - before) / weight;
       if (us < surprise * before * predicted_us) try_soon(each);
     }
-    if (step != 0) each.factor.store(std::clamp(before + step, 1 / most, most), std::memory_order_relaxed);
+    if (step != 0) set(each.correction, std::clamp(before + step, 1 / most, most) - 1);
   }
 }
 
 Experience& experience() noexcept {
-  static Experience of_this_process;
+  static Experience of_this_process(counters().page().learned);
   [[maybe_unused]] static const int registered =
       pthread_atfork(nullptr, nullptr, [] { of_this_process.forget_under_way(); });
   return of_this_process;

@@ -28,8 +28,8 @@ ResidenceRange residences(const Job& job) {
 /// Far below a time slice.
 constexpr double longest_uninterrupted_us = 100;
 /// A call that the CPU is predicted to take less for is brief. To count it among the others under way is to
-/// write twice to a line that all threads write: with 16 threads a call of 2.5 us took 3.6
-/// (bench/results/host-h200-16-threads.json).
+/// write twice to a line that all threads write, and to learn from it to write where all read: with 16
+/// threads a call of 2.5 us took 3.6 (bench/results/host-h200-16-threads.json).
 constexpr double brief_us = 10;
 
 /// Of this thread alone, or of all the world.
@@ -134,7 +134,9 @@ Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate
                     decision.device_us < CpuLoad::most * decision.cpu_us;
   // To see the others and to be one of them is one step, or threads in step would all be alone.
   if (open && experience_ != nullptr && decision.cpu_us >= brief_us) under_way.emplace(*experience_);
-  const unsigned others = under_way ? under_way->others() : 0;
+  const unsigned others = under_way                        ? under_way->others()
+                          : open && experience_ != nullptr ? experience_->under_way()
+                                                           : 0;
   const Offer offer = open ? compare(decision, work, lie, others) : Offer{decision.device};
   if (!offer.device && !offer.trial && choice_ == BackendChoice::automatic && lie.nearest_host == pageable &&
       decide(work, {pinned, pinned}, 0).device)
@@ -144,7 +146,6 @@ Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate
 
 Router::Offer Router::compare(const Decision& predicted, const Work& work, const ResidenceRange& lie,
                               unsigned others) const noexcept {
-  using Road = Experience::Road;
   Offer offer{.device_us = predicted.device_us, .cpu_us = predicted.cpu_us};
   offer.road = lie.nearest_host == Residence::pageable ? Road::device_pageable : Road::device_pinned;
   offer.kind = {static_cast<std::uint64_t>(1e6 * (work.read_mb() + work.written_mb())), work.targets, others};
@@ -179,10 +180,13 @@ Status Router::timed(const Offer& offer, bool device, const Experience::UnderWay
   const Status status = code();
   const double us = clock_us(own_time) - begun;
   if (status != Status::ok) return status;
-  Experience::Kind kind = offer.kind;
+  CallKind kind = offer.kind;
   // By its begin or its end, whichever had more.
   if (call != nullptr) kind.others = std::max(call->others(), call->others_now());
-  experience_->took(device ? offer.road : Experience::Road::cpu, kind, predicted, us);
+  const Road road = device ? offer.road : Road::cpu;
+  experience_->took(road, kind, predicted, us);
+  // Who coded it: a device that was busy was not tried.
+  if (offer.trial) experience_->tried(road, offer.kind);
   return status;
 }
 

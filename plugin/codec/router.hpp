@@ -76,8 +76,8 @@ class Router {
   ///   isal       isal, then reference
   ///   reference  reference only
   /// Device memory is never given to a CPU back end. Calls themselves count with the load of the cores too,
-  /// with others that are compared meanwhile, and with what calls like them took lately; a few of those that
-  /// are close go to the second best.
+  /// with others that are compared meanwhile and not brief, and with what calls like them took lately; a few
+  /// of those that are close go to the second best.
   bool admits(const kernels::Backend& backend, const kernels::Job& job) const noexcept;
 
   /// Goes down the ordered list until a back end finishes the job, past those that the validator has found
@@ -117,8 +117,8 @@ class Router {
     bool lesson = false;
     double device_us = 0;  ///< with the queue of the device and, if cores copy, their load
     double cpu_us = 0;     ///< on a core of its own
-    Experience::Road road = Experience::Road::device_pinned;
-    Experience::Kind kind{};
+    Road road = Road::device_pinned;
+    CallKind kind{};
   };
   /// Marks one that is compared as under way, unless it is brief.
   Offer offer(const kernels::Job& job, std::size_t stripes, bool accumulate,

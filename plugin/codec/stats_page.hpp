@@ -10,6 +10,7 @@
 #include "ec_cuda_pinned.h"
 #include "kernels/backend.hpp"
 #include "kernels/tallies.hpp"
+#include "plugin/codec/learned.hpp"
 
 namespace ec::codec {
 
@@ -80,7 +81,7 @@ struct Checks {
 };
 
 /// Changes with every change of what follows or what it is made of.
-inline constexpr std::uint32_t stats_layout = 1;
+inline constexpr std::uint32_t stats_layout = 2;
 inline constexpr std::array<char, 8> stats_magic{'e', 'c', '_', 's', 't', 'a', 't', 's'};
 
 struct StatsPage {
@@ -96,6 +97,7 @@ struct StatsPage {
   alignas(64) std::array<Checks, max_backends> checks{};
   alignas(64) std::uint64_t jobs_on_device = 0;  ///< under way there now
   alignas(64) kernels::DeviceTallies device;
+  Learned learned{};             ///< what calls took against the cost table
   ec_cuda_pinned_stats arena{};  ///< as of the last job that was timed, at most one look a second
 };
 

@@ -10,7 +10,9 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <tuple>
 
+#include "plugin/codec/counters.hpp"
 #include "plugin/codec/router.hpp"
 #include "tests/codec/fake_backend.hpp"
 #include "tests/codec/one_byte.hpp"
@@ -19,9 +21,19 @@
 namespace ec::test {
 namespace {
 
-using codec::Experience;
+using codec::CallKind;
+using codec::Learned;
+using codec::Road;
 using kernels::Status;
-using Road = Experience::Road;
+
+struct OwnLearned {
+  Learned learned;
+};
+/// One that learns into memory of its own.
+class Experience : private OwnLearned, public codec::Experience {
+ public:
+  Experience() : codec::Experience(learned) {}
+};
 
 constexpr std::array roads{Road::cpu, Road::device_pinned, Road::device_pageable};
 
@@ -79,7 +91,7 @@ TEST(Experience, KeepsRoadsAndSizesApart) {
 
 TEST(Experience, KeepsTargetsAndCompanyApart) {
   const struct {
-    Experience::Kind learned, same, other;
+    CallKind learned, same, other;
   } rows[] = {{{1, 1, 0}, {9, 0, 0}, {1, 2, 0}},  {{1, 3, 0}, {1, 4, 0}, {1, 5, 0}},
               {{1, 8, 0}, {1, 5, 0}, {1, 9, 0}},  {{1, 9, 0}, {1, 200, 0}, {1, 8, 0}},
               {{1, 3, 0}, {1, 3, 0}, {1, 3, 1}},  {{1, 3, 1}, {1, 3, 3}, {1, 3, 4}},
@@ -90,6 +102,30 @@ TEST(Experience, KeepsTargetsAndCompanyApart) {
     EXPECT_GT(e.factor(Road::cpu, row.same), 1.4) << row.learned.targets << ' ' << row.learned.others;
     EXPECT_EQ(e.factor(Road::cpu, row.other), 1) << row.other.targets << ' ' << row.other.others;
   }
+}
+
+TEST(Experience, EachKindIsTheMostOfItsPlace) {
+  const Learned learned;
+  for (std::size_t place = 0; place < learned.kinds.size(); ++place) {
+    const CallKind most = Learned::most_at(place);
+    EXPECT_EQ(Learned::place_of(most), place);
+    const auto other = [&](const CallKind& kind) { return Learned::place_of(kind) != place; };
+    EXPECT_TRUE(most.moved_bytes + 1 == 0 || other({most.moved_bytes + 1, most.targets, most.others}));
+    EXPECT_TRUE(most.targets + 1 == 0 || other({most.moved_bytes, most.targets + 1, most.others}));
+    EXPECT_TRUE(most.others + 1 == 0 || other({most.moved_bytes, most.targets, most.others + 1}));
+  }
+}
+
+/// So that other programs see it, and a child of fork() begins anew.
+TEST(Experience, OfTheProcessLiesBesideItsCounters) {
+  constexpr CallKind kind{1, 200, 9};
+  auto& kept = codec::counters().page().learned.kinds[Learned::place_of(kind)];
+  for (int i = 0; i < 10; ++i) codec::experience().took(Road::device_pageable, kind, 10, 15);
+  const auto& road = kept.by_road[static_cast<std::size_t>(Road::device_pageable)];
+  EXPECT_GT(road.correction, 0.3);
+  EXPECT_GT(road.seen, 0);
+  kept = {};
+  EXPECT_EQ(codec::experience().factor(Road::device_pageable, kind), 1);
 }
 
 TEST(Experience, CallsAreUnderWayInTheirScopes) {
@@ -120,14 +156,20 @@ TEST(Experience, ForgetsWhatItHasNotSeenForLong) {
   for (int i = 0; i < 100; ++i) e.took(Road::device_pinned, {1}, 10, 40);
   for (int i = 0; i < 4; ++i) e.took(Road::cpu, {1}, 10, 10);
   EXPECT_GT(e.factor(Road::device_pinned, {1}), 3.8);
-  for (int i = 0; i < 2800; ++i) e.took(Road::cpu, {1}, 10, 10);
+  for (int i = 0; i < 508; ++i) e.took(Road::cpu, {1}, 10, 10);
+  EXPECT_NEAR(e.factor(Road::device_pinned, {1}), 1 + 3 / 2.718, 0.1);
+  for (int i = 0; i < 2300; ++i) e.took(Road::cpu, {1}, 10, 10);
   EXPECT_LT(e.factor(Road::device_pinned, {1}), 1.1);
 }
 
 /// Calls until there were so many trials.
 unsigned calls_for(Experience& e, unsigned trials) {
   unsigned calls = 0;
-  for (unsigned seen = 0; seen < trials; ++calls) seen += e.is_trial(Road::cpu, {1000});
+  for (unsigned seen = 0; seen < trials; ++calls)
+    if (e.is_trial(Road::cpu, {1000})) {
+      e.tried(Road::cpu, {1000});
+      ++seen;
+    }
   return calls;
 }
 
@@ -145,7 +187,7 @@ void expect_rate(Experience& e, unsigned calls_a_trial) {
 }
 
 TEST(Experience, TrialsBecomeRareWhileTheyChangeNothing) {
-  constexpr unsigned repetitions = 100;
+  constexpr unsigned repetitions = 400;
   double first = 0, next = 0, after = 0;
   for (unsigned i = 0; i < repetitions; ++i) {
     Experience e;
@@ -166,14 +208,15 @@ TEST(Experience, TrialsBecomeRareWhileTheyChangeNothing) {
 template <class Change>
 void expect_frequent_after(Change&& change) {
   double calls = 0;
-  for (int i = 0; i < 100; ++i) {
+  constexpr int repetitions = 400;
+  for (int i = 0; i < repetitions; ++i) {
     Experience e;
     for (int n = 0; n < 20; ++n) e.took(Road::cpu, {1000}, 100, 100);
     calls_for(e, 100);
     change(e);
     calls += calls_for(e, Experience::trials_a_step);
   }
-  EXPECT_NEAR(calls / 100 / Experience::trials_a_step, Experience::calls_a_trial,
+  EXPECT_NEAR(calls / repetitions / Experience::trials_a_step, Experience::calls_a_trial,
               0.2 * Experience::calls_a_trial);
 }
 
@@ -227,14 +270,15 @@ class SlowBackend final : public kernels::Backend {
     const auto end = std::chrono::steady_clock::now() + takes;
     while (std::chrono::steady_clock::now() < end) {
     }
-    ++calls;
-    return Status::ok;
+    calls += answer == Status::ok;
+    return answer;
   }
   Status accumulate(const kernels::Job& job) noexcept override { return transform(job); }
 
   std::chrono::microseconds takes{0};
   std::function<void()> meanwhile;
-  unsigned calls = 0;
+  Status answer = Status::ok;
+  unsigned calls = 0;  ///< that it finished
 
  private:
   std::string_view name_;
@@ -256,6 +300,19 @@ class RouterLearns : public testing::Test {
     const unsigned before = device_.calls;
     for (unsigned i = 0; i < calls; ++i) EXPECT_EQ(router.transform(one_.job), Status::ok);
     return (device_.calls - before) / static_cast<double>(calls);
+  }
+
+  /// Of `calls` calls, those that the CPU got.
+  unsigned on_cpu(unsigned calls, Experience* experience) {
+    const unsigned before = isal_.calls;
+    on_device(calls, experience);
+    return isal_.calls - before;
+  }
+  void take_us(double device, double cpu) {
+    table_.pinned = {device, 0, 0, 0, 0};
+    for (auto& each : table_.cpu) each.rates = {cpu, 0, 0, 0, 0};
+    device_.takes = std::chrono::microseconds(static_cast<int>(device));
+    isal_.takes = std::chrono::microseconds(static_cast<int>(cpu));
   }
 
   codec::CostTable table_ = codec::default_costs();
@@ -309,16 +366,64 @@ TEST_F(RouterLearns, TheLoadOfTheCoresIsNotLearnedAway) {
   EXPECT_GE(device_.calls - before, 240u);
 }
 
+TEST_F(RouterLearns, TrialsAreRareUntilTheBestChanges) {
+  Experience experience;
+  take_us(20, 30);
+  on_device(4000, &experience);
+  // One in 256 is 62 of so many, one in 32 is 500.
+  EXPECT_LT(on_cpu(16'000, &experience), 300u);
+  // The device grows slower until the CPU is the best, then recovers: that the CPU is slower is news again.
+  for (const int us : {25, 31, 38, 45}) {
+    device_.takes = std::chrono::microseconds(us);
+    on_device(300, &experience);
+  }
+  EXPECT_LE(on_device(300, &experience), 0.4);
+  device_.takes = std::chrono::microseconds(20);
+  for (unsigned steps = 0; on_device(50, &experience) < 0.6; ++steps) ASSERT_LT(steps, 100u);
+  // One in 256 is 2 of so many.
+  EXPECT_GE(on_cpu(400, &experience), 4u);
+}
+
+/// It comes up, say, and nothing was seen of it.
+TEST_F(RouterLearns, ADeviceThatWasBusyWasNotTried) {
+  Experience experience;
+  take_us(100, 80);
+  device_.answer = Status::busy;
+  EXPECT_EQ(on_device(2000, &experience), 0);
+  device_.answer = Status::ok;
+  EXPECT_GE(300 * on_device(300, &experience), 5);
+}
+
+/// What is learned is written where all threads read.
+TEST_F(RouterLearns, BriefCallsTeachLessOften) {
+  constexpr unsigned calls = 6400;
+  for (const auto& [cpu_us, least, most] : {std::tuple(9., 40u, 250u), {11., 500u, 1200u}}) {
+    Experience experience;
+    take_us(60, cpu_us);  // too far for trials
+    unsigned lessons = 0;
+    for (unsigned i = 0; i < calls; ++i) {
+      const double before = experience.factor(Road::cpu, {2});
+      on_device(1, &experience);
+      lessons += experience.factor(Road::cpu, {2}) != before;
+    }
+    EXPECT_GE(lessons, least) << cpu_us;
+    EXPECT_LE(lessons, most) << cpu_us;
+  }
+}
+
 /// A count that all threads write is worth it for calls that take longer.
 TEST_F(RouterLearns, BriefCallsAreNotCountedAsCompany) {
   for (const auto& [cpu_us, counted] : {std::pair(9., 0u), {11., 1u}}) {
-    table_.pinned = {12, 0, 0, 0, 0};
-    for (auto& each : table_.cpu) each.rates = {cpu_us, 0, 0, 0, 0};
+    take_us(12, cpu_us);
     Experience experience;
     unsigned seen = 99;
     isal_.meanwhile = device_.meanwhile = [&] { seen = experience.under_way(); };
     on_device(1, &experience);
     EXPECT_EQ(seen, counted) << cpu_us;
+    // But it sees the others.
+    const Experience::UnderWay other(experience);
+    on_device(100, &experience);
+    EXPECT_NE(experience.factor(Road::cpu, {2, 1, 1}), 1) << cpu_us;
     EXPECT_NE(experience.factor(Road::cpu, {2}), experience.factor(Road::device_pinned, {2})) << "learned";
   }
 }

@@ -248,7 +248,8 @@ TEST(RouterCosts, BusyCoresSendTheNextCallToTheDevice) {
     bool device;
   } rows[] = {{25, "0.1 0.1 0.1 4/100 1\n", false}, {25, "0.1 0.1 0.1 8/100 1\n", false},
               {25, "0.1 0.1 0.1 9/100 1\n", true},  {53, "0.1 0.1 0.1 1/100 1\n", true},
-              {7, "0.1 0.1 0.1 99/100 1\n", true},  {6, "0.1 0.1 0.1 99/100 1\n", false}};
+              {60, "0.1 0.1 0.1 9/100 1\n", true},  {7, "0.1 0.1 0.1 99/100 1\n", true},
+              {6, "0.1 0.1 0.1 99/100 1\n", false}};
   for (const auto& row : rows) {
     const SmallFile loadavg(row.loadavg);
     codec::CpuLoad load(4, loadavg.path());

@@ -1,7 +1,8 @@
 // stats_child BACKEND: codes what it is told, for a test that reads what was counted. Each line of its input
 // is one of
 //   encode TIMES BYTES | decode TIMES BYTES | update TIMES BYTES   chunks of BYTES bytes, 4+2; decode: one
-//   lost fork                                                           a child that encodes 7 times and
+//   lost learn TIMES US                                                 what the GPU took where 100 us were
+//   predicted fork                                                           a child that encodes 7 times and
 //   stays
 // and is answered with "ok", or the PID of the child. It reads the node's settings, as a plugin does.
 #include <sys/prctl.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
+#include "plugin/codec/experience.hpp"
 #include "plugin/codec/metrics.hpp"
 #include "plugin/codec/settings.hpp"
 
@@ -20,6 +22,7 @@ namespace {
 
 constexpr unsigned k = 4;
 constexpr unsigned m = 2;
+constexpr ec::codec::CallKind learned_kind{.moved_bytes = 1 << 20, .targets = 3, .others = 1};
 
 class Coder {
  public:
@@ -76,7 +79,11 @@ int main(int argc, char** argv) {
     std::size_t bytes = 0;
     std::cin >> times >> bytes;
     for (unsigned i = 0; i < times; ++i)
-      if (!coder.code(operation, bytes)) return 1;
+      if (operation == "learn")
+        ec::codec::experience().took(ec::codec::Road::device_pinned, learned_kind, 100,
+                                     static_cast<double>(bytes));
+      else if (!coder.code(operation, bytes))
+        return 1;
     std::cout << "ok" << std::endl;
   }
 }
