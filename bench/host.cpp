@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -63,6 +66,19 @@ std::ofstream open_json(const std::string& file) {
   return json;
 }
 
+nlohmann::json report_of(const Header& header, const std::vector<HostRow>& rows, const HostBench& bench,
+                         const std::optional<RouterWorth>& worth) {
+  nlohmann::json report;
+  for (const auto& [key, value] : header) report["header"][key] = value;
+  report["rows"] = nlohmann::json::array();
+  for (const HostRow& row : rows) report["rows"].push_back(to_json(row));
+  report["ceilings"] = bench.ceilings();
+  report["left_out"] = bench.left_out();
+  if (worth)
+    report["router"] = {{"points", worth->points}, {"median", worth->median}, {"worst", worth->worst}};
+  return report;
+}
+
 int run(const HostOptions& o, const std::vector<std::string>& arguments) {
   std::ofstream json = open_json(o.json_file);
   const auto devices = bring_up_devices();
@@ -75,28 +91,27 @@ int run(const HostOptions& o, const std::vector<std::string>& arguments) {
   HostBench bench(o, devices);
   std::vector<HostRow> rows;
   std::vector<HostRow> router_grid;
-  for (const HostCase& c : o.cases)
-    for (HostRow& row : bench.measure(c)) {
-      fmt::print("{}\n", host_table_row(row));
-      std::fflush(stdout);
-      if (c.judges_router) router_grid.push_back(row);
-      rows.push_back(std::move(row));
-    }
+  std::exception_ptr broke_off;
+  try {
+    for (const HostCase& c : o.cases)
+      for (HostRow& row : bench.measure(c)) {
+        fmt::print("{}\n", host_table_row(row));
+        std::fflush(stdout);
+        if (c.judges_router) router_grid.push_back(row);
+        rows.push_back(std::move(row));
+      }
+  } catch (const std::exception&) {
+    broke_off = std::current_exception();
+  }
   for (const auto& what : bench.left_out()) fmt::print("left out, see --largest-bytes: {}\n", what);
   const auto worth = router_worth(router_grid);
   if (worth) fmt::print("{}\n", worth_line(*worth));
   if (json.is_open()) {
-    nlohmann::json report;
-    for (const auto& [key, value] : header) report["header"][key] = value;
-    report["rows"] = nlohmann::json::array();
-    for (const HostRow& row : rows) report["rows"].push_back(to_json(row));
-    report["ceilings"] = bench.ceilings();
-    report["left_out"] = bench.left_out();
-    if (worth)
-      report["router"] = {{"points", worth->points}, {"median", worth->median}, {"worst", worth->worst}};
-    json << report.dump(1) << '\n';
+    json << report_of(header, rows, bench, worth).dump(1) << '\n';
     if (!json.flush()) throw std::runtime_error("cannot write " + o.json_file);
   }
+  // What was measured before is told all the same.
+  if (broke_off) std::rethrow_exception(broke_off);
   return std::ranges::all_of(rows, &HostRow::verified) ? 0 : 1;
 }
 
