@@ -30,7 +30,7 @@ struct OwnLearned {
   Learned learned;
 };
 /// One that learns into memory of its own.
-class Experience : private OwnLearned, public codec::Experience {
+class Experience : public OwnLearned, public codec::Experience {
  public:
   Experience() : codec::Experience(learned) {}
 };
@@ -302,12 +302,6 @@ class RouterLearns : public testing::Test {
     return (device_.calls - before) / static_cast<double>(calls);
   }
 
-  /// Of `calls` calls, those that the CPU got.
-  unsigned on_cpu(unsigned calls, Experience* experience) {
-    const unsigned before = isal_.calls;
-    on_device(calls, experience);
-    return isal_.calls - before;
-  }
   void take_us(double device, double cpu) {
     table_.pinned = {device, 0, 0, 0, 0};
     for (auto& each : table_.cpu) each.rates = {cpu, 0, 0, 0, 0};
@@ -369,19 +363,19 @@ TEST_F(RouterLearns, TheLoadOfTheCoresIsNotLearnedAway) {
 TEST_F(RouterLearns, TrialsAreRareUntilTheBestChanges) {
   Experience experience;
   take_us(20, 30);
-  on_device(4000, &experience);
-  // One in 256 is 62 of so many, one in 32 is 500.
-  EXPECT_LT(on_cpu(16'000, &experience), 300u);
-  // The device grows slower until the CPU is the best, then recovers: that the CPU is slower is news again.
+  const auto& cpu =
+      experience.learned.kinds[Learned::place_of({2})].by_road[static_cast<std::size_t>(Road::cpu)];
+  for (unsigned steps = 0; cpu.tried < 3 * Experience::trials_a_step; ++steps) {
+    ASSERT_LT(steps, 100u);
+    on_device(1000, &experience);
+  }
+  // The device grows slower, bit by bit, until the CPU is the best: whether it still is will be news again.
   for (const int us : {25, 31, 38, 45}) {
     device_.takes = std::chrono::microseconds(us);
     on_device(300, &experience);
   }
   EXPECT_LE(on_device(300, &experience), 0.4);
-  device_.takes = std::chrono::microseconds(20);
-  for (unsigned steps = 0; on_device(50, &experience) < 0.6; ++steps) ASSERT_LT(steps, 100u);
-  // One in 256 is 2 of so many.
-  EXPECT_GE(on_cpu(400, &experience), 4u);
+  EXPECT_LE(cpu.tried, Experience::trials_a_step + 2);
 }
 
 /// It comes up, say, and nothing was seen of it.
