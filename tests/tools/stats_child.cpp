@@ -1,9 +1,8 @@
 // stats_child BACKEND: codes what it is told, for a test that reads what was counted. Each line of its input
 // is one of
-//   encode TIMES BYTES | decode TIMES BYTES | update TIMES BYTES   chunks of BYTES bytes, 4+2; decode: one
-//   lost learn TIMES US                                                 what the GPU took where 100 us were
-//   predicted fork                                                           a child that encodes 7 times and
-//   stays
+//   encode TIMES BYTES   or decode, update: chunks of BYTES bytes, 4+2; decode: one lost
+//   learn TIMES US       what the GPU took where 100 us were predicted
+//   fork                 a child that encodes 7 times and stays
 // and is answered with "ok", or the PID of the child. It reads the node's settings, as a plugin does.
 #include <sys/prctl.h>
 #include <unistd.h>
