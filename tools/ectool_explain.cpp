@@ -159,10 +159,11 @@ std::string describe(const Question& q) {
 double stretch(const Question& q) { return std::clamp(q.load / 100.0, 1.0, codec::CpuLoad::most); }
 
 std::string candidates(const Question& q, const CostTable& costs, const std::string& cpu) {
-  auto device = codec::device_us(costs, q.work, q.residence, q.jobs);
-  if (device && q.residence == Residence::pageable) *device *= stretch(q);  // cores copy
+  const auto device = codec::device_us(costs, q.work, q.residence, q.jobs);
   const bool cpu_can = q.residence != Residence::device;
-  return "predicted:\n" + candidate("cuda", device ? us(*device) : "no costs for pageable chunks") +
+  return "predicted:\n" +
+         candidate("cuda", device ? us(codec::device_stretch(q.residence, stretch(q)) * *device)
+                                  : "no costs for pageable chunks") +
          candidate("cpu (" + cpu + ")",
                    cpu_can ? us(stretch(q) * codec::cpu_us(costs, q.work)) : "cannot address them");
 }

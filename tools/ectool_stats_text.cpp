@@ -5,7 +5,6 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "tools/ectool_stats.hpp"
 
@@ -54,18 +53,17 @@ void each_learned(const StatsPage& page, Body&& body) {
   }
 }
 
-/// Nothing for what has no bound.
 template <class T>
-std::optional<T> bound(T most) {
-  return most == std::numeric_limits<T>::max() ? std::nullopt : std::optional(most);
+bool bounded(T most) {
+  return most != std::numeric_limits<T>::max();
 }
 template <class T>
 std::string to_bound(T most) {
-  return bound(most) ? fmt::format("to {}", most) : "more";
+  return bounded(most) ? fmt::format("to {}", most) : "more";
 }
 template <class T>
 ordered_json json_bound(T most) {
-  return bound(most) ? ordered_json(most) : ordered_json(nullptr);
+  return bounded(most) ? ordered_json(most) : ordered_json(nullptr);
 }
 
 double us(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; }

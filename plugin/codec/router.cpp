@@ -32,6 +32,8 @@ constexpr double longest_uninterrupted_us = 100;
 /// threads a call of 2.5 us took 3.6 (bench/results/host-h200-16-threads.json).
 constexpr double brief_us = 10;
 
+bool is_brief(const Decision& predicted) { return predicted.cpu_us < brief_us; }
+
 /// Of this thread alone, or of all the world.
 double clock_us(bool own_time) {
   timespec time{};
@@ -95,8 +97,8 @@ Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_d
     return {false, pageable_stays};
   if (threshold_bytes_)
     return {work.sources * work.chunk_bytes * work.stripes >= *threshold_bytes_, threshold};
-  double device = *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
-  if (lie.nearest_host == Residence::pageable) device *= cpu_stretch;  // cores copy the chunks
+  const double device = device_stretch(lie.nearest_host, cpu_stretch) *
+                        *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
   const double cpu = cpu_stretch * cpu_us(*costs_, work);
   return {margin(lie, others) * device < cpu, predicted_faster, device, cpu};
 }
@@ -132,11 +134,12 @@ Router::Offer Router::offer(const Job& job, std::size_t stripes, bool accumulate
   // Where even the busiest cores are faster, nobody need look how busy they are.
   const bool open = decision.reason == Decision::Reason::predicted_faster &&
                     decision.device_us < CpuLoad::most * decision.cpu_us;
-  // To see the others and to be one of them is one step, or threads in step would all be alone.
-  if (open && experience_ != nullptr && decision.cpu_us >= brief_us) under_way.emplace(*experience_);
-  const unsigned others = under_way                        ? under_way->others()
-                          : open && experience_ != nullptr ? experience_->under_way()
-                                                           : 0;
+  unsigned others = 0;
+  if (open && experience_ != nullptr) {
+    // To see the others and to be one of them is one step, or threads in step would all be alone.
+    if (!is_brief(decision)) under_way.emplace(*experience_);
+    others = under_way ? under_way->others() : experience_->under_way();
+  }
   const Offer offer = open ? compare(decision, work, lie, others) : Offer{decision.device};
   if (!offer.device && !offer.trial && choice_ == BackendChoice::automatic && lie.nearest_host == pageable &&
       decide(work, {pinned, pinned}, 0).device)
@@ -150,7 +153,7 @@ Router::Offer Router::compare(const Decision& predicted, const Work& work, const
   offer.road = lie.nearest_host == Residence::pageable ? Road::device_pageable : Road::device_pinned;
   offer.kind = {static_cast<std::uint64_t>(1e6 * (work.read_mb() + work.written_mb())), work.targets, others};
   const double stretch = load_->stretch();
-  if (offer.road == Road::device_pageable) offer.device_us *= stretch;
+  offer.device_us *= device_stretch(lie.nearest_host, stretch);
   double on_device = margin(lie, others) * offer.device_us;
   double on_cpu = stretch * offer.cpu_us;
   if (experience_ == nullptr) {
@@ -165,7 +168,7 @@ Router::Offer Router::compare(const Decision& predicted, const Work& work, const
   const Road best = offer.device ? offer.road : Road::cpu;
   experience_->is_best(best, offer.kind);
   if (offer.trial) offer.device = !offer.device;
-  offer.lesson = offer.trial || experience_->is_lesson(best, offer.kind, predicted.cpu_us < brief_us);
+  offer.lesson = offer.trial || experience_->is_lesson(best, offer.kind, is_brief(predicted));
   return offer;
 }
 

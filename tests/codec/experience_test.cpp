@@ -347,9 +347,7 @@ TEST_F(RouterLearns, ADeviceThatBecomesSlowLosesThemAndGetsThemBack) {
 /// Threads wait for cores, but short calls are not interrupted: what they take must not hide the load.
 TEST_F(RouterLearns, TheLoadOfTheCoresIsNotLearnedAway) {
   Experience experience;
-  for (auto& each : table_.cpu) each.rates = {80, 0, 0, 0, 0};
-  device_.takes = std::chrono::microseconds(100);
-  isal_.takes = std::chrono::microseconds(80);
+  take_us(100, 80);
   EXPECT_LE(on_device(400, &experience), 0.4);
   const SmallFile loadavg("0 0 0 8/99 1");
   codec::CpuLoad busy(4, loadavg.path());

@@ -2,7 +2,6 @@
 // own.
 #include "kernels/cuda/devices.hpp"
 
-#include <cstdlib>
 #include <string>
 
 #include "kernels/cuda/memory.hpp"
@@ -22,18 +21,13 @@ using kernels::cuda::Buffer;
 using kernels::cuda::Claim;
 using kernels::cuda::Devices;
 
-class SeveralDevices : public EmulatedDevice {
+class SeveralDevices : public EmulatedDevices<3> {
  protected:
   void SetUp() override {
-    setenv("EC_EMULATED_DEVICES", "3", 1);
-    EmulatedDevice::SetUp();
+    EmulatedDevices::SetUp();
     auto o = options();
     o.devices = {2, 0};
     use(o);
-  }
-  void TearDown() override {
-    EmulatedDevice::TearDown();
-    unsetenv("EC_EMULATED_DEVICES");
   }
 
   static void all_up() {

@@ -61,4 +61,26 @@ class EmulatedDevice : public testing::Test {
   static inline std::string log_;
 };
 
+/// As many devices as the number says.
+template <unsigned devices>
+class EmulatedDevices : public EmulatedDevice {
+ protected:
+  void SetUp() override {
+    setenv("EC_EMULATED_DEVICES", std::to_string(devices).c_str(), 1);
+    EmulatedDevice::SetUp();
+  }
+  void TearDown() override {
+    EmulatedDevice::TearDown();
+    unsetenv("EC_EMULATED_DEVICES");
+  }
+};
+
+/// What the product asks for by NVRTC's name is the emulated compiler from now on, behind the fault compiler,
+/// and nothing is found compiled. Null on failure, which dlerror() explains.
+inline void* open_emulated_compiler() {
+  setenv("XDG_CACHE_HOME", "/proc/none", 1);
+  setenv("EC_FAULTS_NEXT_NVRTC", EC_EMULATED_NVRTC, 0);
+  return dlopen(EC_FAULT_NVRTC, RTLD_NOW | RTLD_LOCAL);
+}
+
 }  // namespace ec::test

@@ -31,12 +31,8 @@ const std::set<std::string_view> of_the_preload{"cuMemHostRegister_v2", "cuMemHo
 class FaultSites : public EmulatedDevice {
  protected:
   void SetUp() override {
-    // Nothing is found compiled.
-    setenv("XDG_CACHE_HOME", "/proc/none", 1);
-    setenv("EC_FAULTS_NEXT_NVRTC", EC_EMULATED_NVRTC, 0);
     EmulatedDevice::SetUp();
-    // What the product asks for by its name is what is there already.
-    void* handle = dlopen(EC_FAULT_NVRTC, RTLD_NOW | RTLD_LOCAL);
+    void* handle = open_emulated_compiler();
     ASSERT_NE(handle, nullptr) << dlerror();
     nvrtc_ = reinterpret_cast<const faults::NvrtcControl* (*)()>(dlsym(handle, "fault_nvrtc_control"))();
     use(life());

@@ -1,6 +1,5 @@
 // Programs generated for several devices: each is loaded where it runs, whatever the calling thread was at.
 #include <array>
-#include <cstdlib>
 #include <string>
 
 #include "kernels/cuda/generated_program.hpp"
@@ -20,23 +19,15 @@ using kernels::cuda::Devices;
 using kernels::cuda::GeneratedProgram;
 using kernels::cuda::KernelKind;
 
-class GeneratedOnTwoDevices : public EmulatedDevice {
+class GeneratedOnTwoDevices : public EmulatedDevices<2> {
  protected:
   void SetUp() override {
-    // Nothing is found compiled, and what the product asks for by its name is what is there already.
-    setenv("XDG_CACHE_HOME", "/proc/none", 1);
-    setenv("EC_FAULTS_NEXT_NVRTC", EC_EMULATED_NVRTC, 0);
-    setenv("EC_EMULATED_DEVICES", "2", 1);
-    EmulatedDevice::SetUp();
-    ASSERT_NE(dlopen(EC_FAULT_NVRTC, RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
+    EmulatedDevices::SetUp();
+    ASSERT_NE(open_emulated_compiler(), nullptr) << dlerror();
     auto o = options();
     o.devices = {0, 1};
     o.retry_after = std::chrono::seconds(3600);
     use(o);
-  }
-  void TearDown() override {
-    EmulatedDevice::TearDown();
-    unsetenv("EC_EMULATED_DEVICES");
   }
 };
 

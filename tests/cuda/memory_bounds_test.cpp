@@ -123,10 +123,8 @@ class MemoryBounds : public EmulatedDevice {
 
   void SetUp() override {
     // Programs are generated, by the emulated compiler: only they want tables.
-    setenv("XDG_CACHE_HOME", "/proc/none", 1);
-    setenv("EC_FAULTS_NEXT_NVRTC", EC_EMULATED_NVRTC, 0);
     EmulatedDevice::SetUp();
-    ASSERT_NE(dlopen(EC_FAULT_NVRTC, RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
+    ASSERT_NE(open_emulated_compiler(), nullptr) << dlerror();
     use(bounded());
     before_ = now();
     ASSERT_TRUE(bring_up()) << log_;
