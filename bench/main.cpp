@@ -9,13 +9,13 @@
 #include <cstring>
 #include <filesystem>
 
-#include "bench/codec_road.hpp"
-#include "bench/cpu.hpp"
+#include "bench/codec/codec_road.hpp"
+#include "bench/cpu/cpu.hpp"
 #ifdef EC_WITH_CUDA
-#include "bench/host.hpp"
-#include "bench/kernels.hpp"
+#include "bench/host/host.hpp"
+#include "bench/kernels/kernels.hpp"
 #endif
-#include "bench/run.hpp"
+#include "bench/common/run.hpp"
 
 namespace {
 

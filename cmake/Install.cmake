@@ -42,7 +42,7 @@ endforeach()
 install(TARGETS ectool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 # The Python programs stay beside the modules that they share; Python looks where a link leads.
 install(PROGRAMS tools/ceph-cluster tools/ceph-chaos DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
-install(DIRECTORY tools/ceph_tools DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools FILES_MATCHING PATTERN *.py)
+install(DIRECTORY tools/cluster DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools FILES_MATCHING PATTERN *.py)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_DATADIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE data_dir)
 foreach(program ceph-cluster ceph-chaos)
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/links)

@@ -25,6 +25,9 @@ struct Job {
   std::size_t bytes = 0;
 };
 
+/// The two things that a back end does.
+enum class Verb : unsigned char { transform, accumulate };
+
 /// ok: the targets hold the result.
 /// unsupported: the back end does not do this job; nothing was touched.
 /// busy: it would have, but has no room now; nothing was touched.

@@ -7,7 +7,7 @@
 #include "kernels/reference/reference.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/memory.hpp"
+#include "kernels/cuda/device/memory.hpp"
 #endif
 #ifdef EC_WITH_X86
 #include "kernels/x86/backend.hpp"

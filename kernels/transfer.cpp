@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #ifdef EC_WITH_CUDA
-#include "kernels/cuda/transfer.hpp"
+#include "kernels/cuda/submit/transfer.hpp"
 #endif
 
 namespace ec::kernels {

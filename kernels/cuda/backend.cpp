@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <new>
 
-#include "kernels/cuda/copy_job.hpp"
-#include "kernels/cuda/device_job.hpp"
-#include "kernels/cuda/devices.hpp"
-#include "kernels/cuda/stream_job.hpp"
-#include "kernels/cuda/stripes.hpp"
-#include "kernels/cuda/tile_args.hpp"
+#include "kernels/cuda/device/devices.hpp"
+#include "kernels/cuda/kernels/tile_args.hpp"
+#include "kernels/cuda/submit/copy_job.hpp"
+#include "kernels/cuda/submit/device_job.hpp"
+#include "kernels/cuda/submit/stream_job.hpp"
+#include "kernels/cuda/submit/stripes.hpp"
 
 namespace ec::kernels::cuda {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "kernels/backend.hpp"
-#include "kernels/cuda/device.hpp"
-#include "kernels/cuda/kernel_kind.hpp"
+#include "kernels/cuda/device/device.hpp"
+#include "kernels/cuda/kernels/kernel_kind.hpp"
 #include "kernels/cuda/options.hpp"
 
 namespace ec::kernels::cuda {

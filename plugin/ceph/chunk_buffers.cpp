@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/residence.hpp"
-#include "plugin/codec/counters.hpp"
+#include "plugin/codec/stats/counters.hpp"
 
 namespace ec::ceph {
 namespace {

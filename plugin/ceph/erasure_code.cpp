@@ -11,7 +11,7 @@
 #include "plugin/ceph/chunk_buffers.hpp"
 #include "plugin/ceph/host.hpp"
 #include "plugin/ceph/read_set.hpp"
-#include "plugin/codec/setup_error.hpp"
+#include "plugin/codec/settings/setup_error.hpp"
 
 namespace ec::ceph {
 namespace {

@@ -8,11 +8,11 @@
 #include "ceph/classic.h"
 #include "plugin/ceph/erasure_code.hpp"
 #include "plugin/ceph/host.hpp"
-#include "plugin/codec/metrics.hpp"
-#include "plugin/codec/settings.hpp"
-#include "plugin/codec/setup_error.hpp"
+#include "plugin/codec/settings/settings.hpp"
+#include "plugin/codec/settings/setup_error.hpp"
+#include "plugin/codec/stats/metrics.hpp"
 #ifdef EC_WITH_CUDA
-#include "plugin/codec/device_options.hpp"
+#include "plugin/codec/settings/device_options.hpp"
 #endif
 
 namespace ec::ceph {

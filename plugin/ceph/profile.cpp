@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "plugin/codec/setup_error.hpp"
+#include "plugin/codec/settings/setup_error.hpp"
 
 namespace ec::ceph {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "ceph/classic.h"
 #include "gf/generator.hpp"
-#include "plugin/codec/settings.hpp"
+#include "plugin/codec/settings/settings.hpp"
 
 namespace ec::ceph {
 

@@ -7,7 +7,7 @@
 #include <new>
 #include <tuple>
 
-#include "plugin/codec/setup_error.hpp"
+#include "plugin/codec/settings/setup_error.hpp"
 
 namespace ec::codec {
 namespace {

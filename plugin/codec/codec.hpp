@@ -10,7 +10,7 @@
 #include "gf/generator.hpp"
 #include "gf/signature_cache.hpp"
 #include "kernels/backend.hpp"
-#include "plugin/codec/router.hpp"
+#include "plugin/codec/routing/router.hpp"
 
 namespace ec::codec {
 

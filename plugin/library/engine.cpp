@@ -7,14 +7,14 @@
 #include <optional>
 #include <vector>
 
-#include "plugin/codec/metrics.hpp"
-#include "plugin/codec/settings.hpp"
+#include "plugin/codec/settings/settings.hpp"
+#include "plugin/codec/stats/metrics.hpp"
 #include "plugin/library/refusal.hpp"
 #include "plugin/library/regions.hpp"
 #include "plugin/library/stripes.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
-#include "plugin/codec/device_options.hpp"
+#include "plugin/codec/settings/device_options.hpp"
 #endif
 
 namespace ec::library {

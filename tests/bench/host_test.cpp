@@ -7,12 +7,12 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "bench/host_coder.hpp"
-#include "bench/host_crew.hpp"
-#include "bench/host_options.hpp"
-#include "bench/host_report.hpp"
-#include "bench/host_stripes.hpp"
-#include "bench/options.hpp"
+#include "bench/common/options.hpp"
+#include "bench/host/host_coder.hpp"
+#include "bench/host/host_crew.hpp"
+#include "bench/host/host_options.hpp"
+#include "bench/host/host_report.hpp"
+#include "bench/host/host_stripes.hpp"
 
 namespace ec::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/stats.hpp"
+#include "bench/common/stats.hpp"
 
 #include <gtest/gtest.h>
 

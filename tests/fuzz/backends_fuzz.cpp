@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "kernels/backends.hpp"
+#include "tests/common/conformance.hpp"
+#include "tests/common/oracle.hpp"
 #include "tests/fuzz/fuzz.hpp"
-#include "tests/support/conformance.hpp"
-#include "tests/support/oracle.hpp"
 
 namespace ec::fuzz {
 namespace {

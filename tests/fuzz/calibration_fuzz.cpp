@@ -1,9 +1,9 @@
 // Texts of calibration files: refused with a reason, or costs that every prediction can be made of.
-#include "plugin/codec/calibration.hpp"
+#include "plugin/codec/routing/calibration.hpp"
 
 #include <string>
 
-#include "plugin/codec/cost_model.hpp"
+#include "plugin/codec/routing/cost_model.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace ec::fuzz {

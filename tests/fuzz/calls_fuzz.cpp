@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "plugin/ceph/erasure_code.hpp"
+#include "tests/common/oracle.hpp"
 #include "tests/fuzz/pieces.hpp"
-#include "tests/support/oracle.hpp"
 
 namespace ec::fuzz {
 namespace {

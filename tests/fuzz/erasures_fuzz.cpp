@@ -8,8 +8,8 @@
 #include "gf/decode_plan.hpp"
 #include "gf/generator.hpp"
 #include "plugin/ceph/read_set.hpp"
+#include "tests/common/oracle.hpp"
 #include "tests/fuzz/fuzz.hpp"
-#include "tests/support/oracle.hpp"
 
 namespace ec::fuzz {
 namespace {

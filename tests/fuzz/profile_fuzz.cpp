@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "plugin/codec/setup_error.hpp"
+#include "plugin/codec/settings/setup_error.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace ec::fuzz {

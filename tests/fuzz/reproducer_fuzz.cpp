@@ -1,5 +1,5 @@
 // Texts of reproducers: refused with a reason, or consistent, and the same when written and read again.
-#include "plugin/codec/reproducer.hpp"
+#include "plugin/codec/checking/reproducer.hpp"
 
 #include <string>
 

@@ -3,8 +3,8 @@
 
 #include "kernels/cuda/generate/interpreter.hpp"
 #include "kernels/cuda/generate/schedule.hpp"
+#include "tests/common/oracle.hpp"
 #include "tests/fuzz/fuzz.hpp"
-#include "tests/support/oracle.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ec::fuzz;

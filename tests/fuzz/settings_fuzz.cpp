@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "plugin/codec/settings.hpp"
-#include "plugin/codec/setup_error.hpp"
+#include "plugin/codec/settings/settings.hpp"
+#include "plugin/codec/settings/setup_error.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace ec::fuzz {

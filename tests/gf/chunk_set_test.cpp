@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tests/support/random_bytes.hpp"
+#include "tests/common/random_bytes.hpp"
 
 namespace ec::test {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "gf/generator.hpp"
-#include "tests/support/conformance.hpp"
-#include "tests/support/random_bytes.hpp"
-#include "tests/support/shapes.hpp"
+#include "tests/common/conformance.hpp"
+#include "tests/common/random_bytes.hpp"
+#include "tests/common/shapes.hpp"
 
 namespace ec::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <isa-l/erasure_code.h>
 
 #include "gf/gf256.hpp"
-#include "tests/support/oracle.hpp"
+#include "tests/common/oracle.hpp"
 
 namespace ec::test {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/conformance.hpp"
-#include "tests/support/oracle.hpp"
-#include "tests/support/random_bytes.hpp"
-#include "tests/support/shapes.hpp"
+#include "tests/common/conformance.hpp"
+#include "tests/common/oracle.hpp"
+#include "tests/common/random_bytes.hpp"
+#include "tests/common/shapes.hpp"
 
 namespace ec::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/conformance.hpp"
+#include "tests/common/conformance.hpp"
 
 namespace ec::test {
 namespace {

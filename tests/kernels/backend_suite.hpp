@@ -11,24 +11,18 @@
 #include <vector>
 
 #include "kernels/backends.hpp"
-#include "tests/support/conformance.hpp"
-#ifdef EC_WITH_CUDA
-#include "kernels/cuda/ladder/ladder.hpp"
-#endif
+#include "tests/common/conformance.hpp"
 
 namespace ec::test {
 
-/// Every back end of the build, every variant that can only be had by name, and every rung of the ladder; but
-/// not generated kernels, since here every job has a matrix of its own and each would be compiled
-/// (tests/cuda/generated_test.cpp has them).
+/// Every back end of the build and every variant that can only be had by name; but not generated kernels,
+/// since here every job has a matrix of its own and each would be compiled
+/// (tests/kernels/cuda/generate/generated_test.cpp has them).
 inline const std::vector<kernels::Backend*>& suite_backends() {
   static const auto all = [] {
     std::vector<kernels::Backend*> list(kernels::backends().begin(), kernels::backends().end());
     for (auto* variant : kernels::variants())
       if (variant->name() != "cuda-generated") list.push_back(variant);
-#ifdef EC_WITH_CUDA
-    for (kernels::Backend* rung : kernels::cuda::ladder::backends()) list.push_back(rung);
-#endif
     return list;
   }();
   return all;

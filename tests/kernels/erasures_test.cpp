@@ -2,8 +2,8 @@
 #include <bit>
 #include <string_view>
 
+#include "tests/common/shapes.hpp"
 #include "tests/kernels/backend_suite.hpp"
-#include "tests/support/shapes.hpp"
 
 namespace ec::test {
 namespace {

@@ -1,8 +1,8 @@
 // Transform and accumulate at lengths around every boundary a vector kernel, a page or a slice can have.
 #include <vector>
 
+#include "tests/common/random_bytes.hpp"
 #include "tests/kernels/backend_suite.hpp"
-#include "tests/support/random_bytes.hpp"
 
 namespace ec::test {
 namespace {

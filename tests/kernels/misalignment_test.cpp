@@ -1,6 +1,6 @@
 // Chunks at every address: alike, and each at its own.
+#include "tests/common/random_bytes.hpp"
 #include "tests/kernels/backend_suite.hpp"
-#include "tests/support/random_bytes.hpp"
 
 namespace ec::test {
 namespace {

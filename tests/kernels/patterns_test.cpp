@@ -11,9 +11,9 @@
 
 #include "gf/decode_plan.hpp"
 #include "gf/generator.hpp"
+#include "tests/common/random_bytes.hpp"
+#include "tests/common/shapes.hpp"
 #include "tests/kernels/backend_suite.hpp"
-#include "tests/support/random_bytes.hpp"
-#include "tests/support/shapes.hpp"
 
 namespace ec::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "kernels/reference/reference.hpp"
-#include "tests/support/conformance.hpp"
+#include "tests/common/conformance.hpp"
 
 namespace ec::test {
 namespace {

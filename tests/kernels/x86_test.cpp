@@ -11,9 +11,9 @@
 #include "kernels/x86/backend.hpp"
 #include "kernels/x86/coefficients.hpp"
 #include "kernels/x86/walk.hpp"
-#include "tests/support/conformance.hpp"
-#include "tests/support/oracle.hpp"
-#include "tests/support/random_bytes.hpp"
+#include "tests/common/conformance.hpp"
+#include "tests/common/oracle.hpp"
+#include "tests/common/random_bytes.hpp"
 
 namespace ec::test {
 namespace {

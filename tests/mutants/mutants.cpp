@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/backends.hpp"
-#include "tests/support/lying_backend.hpp"
+#include "tests/common/lying_backend.hpp"
 
 namespace ec::kernels {
 

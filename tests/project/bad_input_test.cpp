@@ -1,6 +1,7 @@
 // All that an operator, a program or a host can get wrong: each with the code and the exact sentence it gets.
 // Keys, variables and calls without a row here fail the test. The calls of libeccoder are in
-// tests/library/bad_input_test.cpp, further damage to calibration files in tests/codec/calibration_test.cpp.
+// tests/plugin/library/bad_input_test.cpp, further damage to calibration files in
+// tests/plugin/codec/routing/calibration_test.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -17,7 +18,7 @@
 #include <sstream>
 
 #include "plugin/ceph/profile.hpp"
-#include "plugin/codec/settings.hpp"
+#include "plugin/codec/settings/settings.hpp"
 #include "tools/host/plugin_host.hpp"
 
 namespace ec::test {

@@ -1,5 +1,5 @@
 // Rates that were put into samples come out of them again.
-#include "tools/cost_fit.hpp"
+#include "tools/ectool/cost_fit.hpp"
 
 #include <gtest/gtest.h>
 

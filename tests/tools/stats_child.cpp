@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/experience.hpp"
-#include "plugin/codec/metrics.hpp"
-#include "plugin/codec/settings.hpp"
+#include "plugin/codec/routing/experience.hpp"
+#include "plugin/codec/settings/settings.hpp"
+#include "plugin/codec/stats/metrics.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/oracle.hpp"
+#include "tests/common/oracle.hpp"
 
 namespace ec::test {
 

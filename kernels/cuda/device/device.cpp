@@ -1,0 +1,206 @@
+#include "kernels/cuda/device/device.hpp"
+
+#include <fmt/format.h>
+
+#include "kernels/tallies.hpp"
+
+// The fat binaries of the .cu files beside this one, linked in as data (cmake/Cuda.cmake).
+extern "C" const unsigned char ec_fatbin_tile_kernel[];
+extern "C" const unsigned char ec_fatbin_bit_kernel[];
+extern "C" const unsigned char ec_fatbin_table_kernel[];
+
+namespace ec::kernels::cuda {
+
+Device::Scope::Scope(const Device& device)
+    : device_(device), result_(device.driver_->ctx_push_current(device.context_)) {}
+
+Device::Scope::~Scope() {
+  CUcontext ignored = nullptr;
+  if (result_ == CUDA_SUCCESS) device_.driver_->ctx_pop_current(&ignored);
+}
+
+Device::Lane::~Lane() {
+  if (kept_.stream == nullptr) return;
+  std::lock_guard lock(device_->lanes_mutex_);
+  device_->free_lanes_.push_back(kept_);
+}
+
+CUresult Device::Lane::table(CUdeviceptr* table) {
+  if (kept_.table == 0) {
+    if (const auto r = device_->driver_->mem_alloc(&kept_.table, table_bytes); r != CUDA_SUCCESS) {
+      kept_.table = 0;
+      return r;
+    }
+    add(device_tallies().device_bytes, table_bytes);
+  }
+  *table = kept_.table;
+  return CUDA_SUCCESS;
+}
+
+std::optional<Device::Lane> Device::borrow_lane() { return borrow_lane_beside(0); }
+
+std::optional<Device::Lane> Device::borrow_second_lane() { return borrow_lane_beside(lane_count / 2); }
+
+std::optional<Device::Lane> Device::borrow_lane_beside(unsigned left_free) {
+  std::lock_guard lock(lanes_mutex_);
+  if (free_lanes_.size() <= left_free) return std::nullopt;
+  const Lane::Kept kept = free_lanes_.back();
+  free_lanes_.pop_back();
+  return Lane(this, kept);
+}
+
+std::string Device::failed(const char* what, CUresult result) const {
+  return fmt::format("{}: {}", what, driver_->error_name(result));
+}
+
+std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal, std::string* why) {
+  auto driver = Driver::open(options.driver_library, why);
+  if (!driver) return nullptr;
+  std::shared_ptr<Device> device(new Device(std::move(driver), options));
+  *why = device->open_context(ordinal);
+  if (!why->empty()) return nullptr;
+  Scope scope(*device);
+  if (scope.result() != CUDA_SUCCESS) {
+    *why = device->failed("cuCtxPushCurrent", scope.result());
+    return nullptr;
+  }
+  *why = device->load_kernels();
+  if (why->empty()) *why = device->make_lanes();
+  return why->empty() ? device : nullptr;
+}
+
+std::string Device::open_context(int ordinal) {
+  const Driver& d = *driver_;
+  if (const auto r = d.init(0); r != CUDA_SUCCESS) return failed("cuInit", r);
+  int count = 0;
+  if (const auto r = d.device_get_count(&count); r != CUDA_SUCCESS) return failed("cuDeviceGetCount", r);
+  if (ordinal >= count)
+    return fmt::format("device {} does not exist: this machine has {} GPU(s)", ordinal, count);
+  if (const auto r = d.device_get(&ordinal_, ordinal); r != CUDA_SUCCESS) return failed("cuDeviceGet", r);
+
+  char name[256] = "";
+  d.device_get_name(name, sizeof name, ordinal_);
+  info_.name = name;
+  info_.ordinal = ordinal;
+  info_.gpus_of_machine = count;
+  d.driver_get_version(&info_.driver_version);
+  d.device_get_attribute(&info_.compute_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal_);
+  d.device_get_attribute(&info_.compute_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal_);
+  d.device_get_attribute(&info_.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal_);
+  if (d.device_get_attribute(&info_.numa_node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, ordinal_) != CUDA_SUCCESS)
+    info_.numa_node = -1;
+
+  if (const auto r = d.primary_ctx_retain(&context_, ordinal_); r != CUDA_SUCCESS) {
+    context_ = nullptr;
+    return failed("cuDevicePrimaryCtxRetain", r);
+  }
+  return {};
+}
+
+std::string Device::load_kernels() {
+  CUmodule tiles = nullptr, bits = nullptr, tables = nullptr;
+  std::string why = load_module(ec_fatbin_tile_kernel, &tiles);
+  if (why.empty()) why = load_module(ec_fatbin_bit_kernel, &bits);
+  if (why.empty()) why = load_module(ec_fatbin_table_kernel, &tables);
+  for (unsigned i = 0; i < tile_words.size() && why.empty(); ++i)
+    why = load_function(tiles, fmt::format("ec_tile_w{}", 8 * tile_words[i]), &tile_kernels_[i]);
+  for (unsigned i = 0; i < bit_kernels_.size() && why.empty(); ++i) {
+    const auto name = fmt::format("ec_bits_q{}", bit_shapes[i].quads);
+    why = load_function(bits, name + "_any", &bit_kernels_[i][0]);
+    if (why.empty()) why = load_function(bits, name + "_half", &bit_kernels_[i][1]);
+  }
+  for (unsigned i = 0; i < table_kernels_.size() && why.empty(); ++i)
+    why = load_function(tables, fmt::format("ec_table_r{}_{}", table_kernels[i].rows, table_kernels[i].ones),
+                        &table_kernels_[i]);
+  return why;
+}
+
+std::string Device::load_module(const unsigned char* image, CUmodule* module) {
+  if (const auto r = driver_->module_load_data(module, image); r != CUDA_SUCCESS)
+    return failed("cuModuleLoadData", r);
+  loaded_.push_back(*module);
+  return {};
+}
+
+std::string Device::load_function(CUmodule module, const std::string& name, CUfunction* function) const {
+  const auto r = driver_->module_get_function(function, module, name.c_str());
+  return r == CUDA_SUCCESS ? std::string() : failed("cuModuleGetFunction", r);
+}
+
+CUresult Device::function(const unsigned char* image, const char* name, CUfunction* function) {
+  std::lock_guard lock(modules_mutex_);
+  const auto key = std::make_pair(image, std::string(name));
+  if (const auto at = functions_.find(key); at != functions_.end()) {
+    *function = at->second;
+    return CUDA_SUCCESS;
+  }
+  auto module = modules_.find(image);
+  if (module == modules_.end()) {
+    CUmodule loaded = nullptr;
+    if (const auto r = driver_->module_load_data(&loaded, image); r != CUDA_SUCCESS) return r;
+    module = modules_.emplace(image, loaded).first;
+  }
+  const auto r = driver_->module_get_function(function, module->second, name);
+  if (r == CUDA_SUCCESS) functions_[key] = *function;
+  return r;
+}
+
+std::string Device::make_lanes() {
+  pool_ = std::make_unique<PinnedPool>(*driver_, options_.staging_bytes,
+                                       [this] { return link_clock_.jobs() == 0 && !abandoned_; });
+  copy_rooms_ = std::make_unique<CopyRooms>(*driver_, options_.copy_slot_bytes);
+  copy_helpers_ = CopyHelpers::of_process(options_.staging_threads);
+  for (unsigned i = 0; i < lane_count; ++i) {
+    CUstream stream = nullptr;
+    // In order with the default stream, on which a program's plain copies into device memory may still be
+    // under way when they return.
+    if (const auto r = driver_->stream_create(&stream, CU_STREAM_DEFAULT); r != CUDA_SUCCESS)
+      return failed("cuStreamCreate", r);
+    free_lanes_.push_back({stream, 0});
+  }
+  return {};
+}
+
+bool Device::owns(CUstream stream) const {
+  CUcontext context = nullptr;
+  const Scope scope(*this);
+  return scope.result() == CUDA_SUCCESS && driver_->stream_get_ctx(stream, &context) == CUDA_SUCCESS &&
+         context == context_;
+}
+
+std::string Device::lock_preload_arena() {
+  Scope scope(*this);
+  if (scope.result() != CUDA_SUCCESS) return failed("cuCtxPushCurrent", scope.result());
+  std::string outcome;
+  arena_ = LockedArena::of_preload(*driver_, options_, &outcome);
+  return outcome;
+}
+
+Device::~Device() {
+  if (abandoned_) {
+    if (arena_) arena_->abandon();
+    pool_.release();
+    copy_rooms_.release();
+    driver_.release();
+    return;
+  }
+  if (context_ == nullptr) return;
+  {
+    // After a fault every call here may fail; there is nothing better to do than to go on.
+    Scope scope(*this);
+    for (const auto& [stream, table] : free_lanes_) {
+      driver_->stream_destroy(stream);
+      if (table == 0) continue;
+      driver_->mem_free(table);
+      add(device_tallies().device_bytes, -std::uint64_t{Lane::table_bytes});
+    }
+    arena_.reset();
+    pool_.reset();
+    copy_rooms_.reset();
+    for (const auto& [image, module] : modules_) driver_->module_unload(module);
+    for (CUmodule module : loaded_) driver_->module_unload(module);
+  }
+  driver_->primary_ctx_release(ordinal_);
+}
+
+}  // namespace ec::kernels::cuda

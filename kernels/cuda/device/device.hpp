@@ -1,0 +1,212 @@
+// One GPU that is up: context, kernels, streams, pinned memory; and the place that brings it up and latches
+// it off.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/device/driver.hpp"
+#include "kernels/cuda/device/link_clock.hpp"
+#include "kernels/cuda/device/locked_arena.hpp"
+#include "kernels/cuda/device/pinned_pool.hpp"
+#include "kernels/cuda/kernels/bit_args.hpp"
+#include "kernels/cuda/kernels/table_args.hpp"
+#include "kernels/cuda/options.hpp"
+#include "kernels/cuda/submit/copy_helpers.hpp"
+#include "kernels/cuda/submit/copy_rooms.hpp"
+
+namespace ec::kernels::cuda {
+
+struct DeviceInfo {
+  std::string name;
+  int ordinal = 0;
+  int compute_major = 0;
+  int compute_minor = 0;
+  int multiprocessors = 0;
+  int driver_version = 0;  ///< as the driver counts: 13000 is CUDA 13.0
+  int numa_node = -1;      ///< of the host, that is nearest; -1: not known
+  int gpus_of_machine = 0;
+};
+
+/// Word sizes of the tile kernels, in bytes: Device::tile_kernel(i) works on words of tile_words[i].
+inline constexpr std::array<unsigned, 5> tile_words{1, 2, 4, 8, 16};
+
+/// Thread safe. Shared by whoever has work in flight; the last one out tears it down.
+class Device {
+ public:
+  static constexpr unsigned lane_count = 16;
+
+  /// The GPU `ordinal`. Null on failure, with the reason in *why. Takes a fraction of a second (it creates a
+  /// context).
+  static std::shared_ptr<Device> bring_up(const Options& options, int ordinal, std::string* why);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  /// Makes the device's context current for the life of the scope.
+  class Scope {
+   public:
+    explicit Scope(const Device& device);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    CUresult result() const { return result_; }
+
+   private:
+    const Device& device_;
+    CUresult result_;
+  };
+
+  /// A stream borrowed for a job or a slice of one, and a piece of device memory for a table of addresses. If
+  /// it is abandoned it is never used or destroyed again.
+  class Lane {
+   public:
+    static constexpr std::size_t table_bytes = std::size_t{1} << 20;
+
+    Lane(Lane&& o) noexcept : device_(o.device_), kept_(std::exchange(o.kept_, {})) {}
+    Lane& operator=(Lane&& o) noexcept {
+      std::swap(device_, o.device_);
+      std::swap(kept_, o.kept_);
+      return *this;
+    }
+    ~Lane();
+    CUstream stream() const { return kept_.stream; }
+    /// table_bytes of device memory, allocated when first asked for. The device's context must be current.
+    CUresult table(CUdeviceptr* table);
+    void abandon() { kept_ = {}; }
+
+   private:
+    friend class Device;
+    /// What a lane is made of, kept from job to job.
+    struct Kept {
+      CUstream stream = nullptr;
+      CUdeviceptr table = 0;
+    };
+    Lane(Device* device, const Kept& kept) : device_(device), kept_(kept) {}
+
+    Device* device_;
+    Kept kept_;
+  };
+  /// Nothing if every lane is in use.
+  std::optional<Lane> borrow_lane();
+  /// One more for a job that has a lane and can do without: nothing if half of them are in use.
+  std::optional<Lane> borrow_second_lane();
+
+  const Driver& driver() const { return *driver_; }
+  const Options& options() const { return options_; }
+  const DeviceInfo& info() const { return info_; }
+  /// As in sm_<chip>.
+  unsigned chip() const { return static_cast<unsigned>(10 * info_.compute_major + info_.compute_minor); }
+  CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
+  /// For bit_shapes[i].
+  CUfunction bit_kernel(unsigned i, bool half) const { return bit_kernels_[i][half ? 1 : 0]; }
+  /// For table_kernels[i].
+  CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
+  PinnedPool& pool() { return *pool_; }
+  CopyRooms& copy_rooms() { return *copy_rooms_; }
+  CopyHelpers& copy_helpers() { return *copy_helpers_; }
+  LinkClock& link_clock() { return link_clock_; }
+  const LinkClock& link_clock() const { return link_clock_; }
+  /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
+  /// which must outlive the device). The device's context must be current.
+  CUresult function(const unsigned char* image, const char* name, CUfunction* function);
+
+  /// Page-locks the arena of libec_cuda_pinned.so, if this process runs with it, and has it opened. One line
+  /// about what became of it; empty where there is no such arena. Called once.
+  std::string lock_preload_arena();
+
+  /// Whether a stream is of this device's context.
+  bool owns(CUstream stream) const;
+
+  /// The device stopped answering: nothing of it is ever freed, because freeing could wait for it.
+  void abandon() { abandoned_ = true; }
+
+ private:
+  Device(std::unique_ptr<const Driver> driver, const Options& options)
+      : driver_(std::move(driver)), options_(options) {}
+  std::string open_context(int ordinal);
+  std::string load_kernels();
+  std::string load_module(const unsigned char* image, CUmodule* module);
+  std::string load_function(CUmodule module, const std::string& name, CUfunction* function) const;
+  std::string make_lanes();
+  std::optional<Lane> borrow_lane_beside(unsigned left_free);
+  std::string failed(const char* what, CUresult result) const;
+
+  std::unique_ptr<const Driver> driver_;
+  Options options_;
+  DeviceInfo info_;
+  CUdevice ordinal_ = 0;
+  CUcontext context_ = nullptr;
+  std::vector<CUmodule> loaded_;  // with the device
+  std::array<CUfunction, tile_words.size()> tile_kernels_{};
+  std::array<std::array<CUfunction, 2>, std::size(bit_shapes)> bit_kernels_{};
+  std::array<CUfunction, std::size(table_kernels)> table_kernels_{};
+  std::mutex modules_mutex_;
+  std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
+  std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
+  std::unique_ptr<PinnedPool> pool_;
+  std::unique_ptr<CopyRooms> copy_rooms_;
+  std::shared_ptr<CopyHelpers> copy_helpers_;
+  LinkClock link_clock_;
+  std::unique_ptr<LockedArena> arena_;
+  std::mutex lanes_mutex_;
+  std::vector<Lane::Kept> free_lanes_;
+  std::atomic<bool> abandoned_{false};
+};
+
+/// One device of this process: absent, coming up, up, or latched off after a fault. Thread safe.
+class DeviceSlot {
+ public:
+  DeviceSlot();
+
+  /// Which of Options::devices it is for; before anything else.
+  void set_index(std::size_t index) { index_ = index; }
+
+  /// The device if it is up, else null at once: the first call, and one after retry_after has passed since a
+  /// fault, starts bringing it up in a thread of its own. Always null in a child of fork().
+  std::shared_ptr<Device> acquire();
+
+  /// The device if it is up, else null; starts nothing.
+  std::shared_ptr<Device> current();
+
+  /// As acquire(), but waits for the device to come up or fail to; *why says why it failed.
+  std::shared_ptr<Device> acquire_waiting(std::string* why);
+
+  /// Takes `device` out of service after a fault, until retry_after has passed. Later calls for it do
+  /// nothing.
+  void latch(const std::shared_ptr<Device>& device, const std::string& reason);
+
+  /// Forgets the device and any latch, so that the next acquire() brings it up anew; for tests and for use
+  /// after configure(). The caller sees to it that no job is in flight.
+  void reset();
+
+  /// Waits for the thread that brings the device up, at the end of the process.
+  void join_riser();
+
+ private:
+  void rise();
+  void start_rising_locked();
+  std::string last_reason();
+
+  std::size_t index_ = 0;
+  std::mutex mutex_;
+  std::condition_variable risen_;
+  std::shared_ptr<Device> device_;
+  bool rising_ = false;
+  std::string reason_;  // of the last failure
+  std::chrono::steady_clock::time_point retry_at_{};
+  std::thread riser_;
+};
+
+}  // namespace ec::kernels::cuda

@@ -1,0 +1,94 @@
+#include "kernels/cuda/device/locked_arena.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "ec_cuda_pinned.h"
+
+namespace ec::kernels::cuda {
+namespace {
+
+auto* find_start() {
+  return reinterpret_cast<ec_cuda_pinned_start_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_start"));
+}
+
+/// A process has one arena. Devices that have it locked, those that were abandoned included.
+struct Holders {
+  std::mutex mutex;
+  unsigned count = 0;
+};
+
+Holders& holders() {
+  static auto* instance = new Holders;
+  return *instance;
+}
+
+}  // namespace
+
+bool has_preload() noexcept {
+  static const bool found = find_start() != nullptr;
+  return found;
+}
+
+std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, const Options& options,
+                                                     std::string* outcome) {
+  if (!has_preload()) return nullptr;
+  std::unique_ptr<LockedArena> arena(new LockedArena(driver));
+  const int error = find_start()(
+      options.pinned_bytes, options.pinned_threshold,
+      [](void* start, std::size_t bytes, void* self) {
+        return static_cast<LockedArena*>(self)->lock(start, bytes);
+      },
+      arena.get());
+  if (error == 0) {
+    *outcome = fmt::format("libec_cuda_pinned.so: {} MiB are page-locked", arena->bytes_ >> 20);
+    arena->range_.emplace(arena->start_, arena->bytes_, Residence::pinned);
+    return arena;
+  }
+  const std::string why =
+      arena->refusal_ != CUDA_SUCCESS ? driver.error_name(arena->refusal_) : std::strerror(-error);
+  *outcome = fmt::format("libec_cuda_pinned.so: {} MiB could not be page-locked: {}",
+                         options.pinned_bytes >> 20, why);
+  return nullptr;
+}
+
+int LockedArena::lock(void* start, std::size_t bytes) {
+  std::lock_guard lock(holders().mutex);
+  if (holders().count == 0) refusal_ = lock_pages(start, bytes);
+  if (refusal_ != CUDA_SUCCESS) return -ENOMEM;
+  ++holders().count;
+  start_ = start;
+  bytes_ = bytes;
+  return 0;
+}
+
+/// Kernels get the host's addresses, so those must be the device's too.
+CUresult LockedArena::lock_pages(void* start, std::size_t bytes) {
+  constexpr unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  auto result = driver_.mem_host_register(start, bytes, flags);
+  if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
+    // By a device that a fault took before it could unlock.
+    driver_.mem_host_unregister(start);
+    result = driver_.mem_host_register(start, bytes, flags);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  CUdeviceptr seen = 0;
+  result = driver_.device_pointer(&seen, start, 0);
+  if (result == CUDA_SUCCESS && seen != reinterpret_cast<CUdeviceptr>(start))
+    result = CUDA_ERROR_NOT_SUPPORTED;
+  if (result != CUDA_SUCCESS) driver_.mem_host_unregister(start);
+  return result;
+}
+
+LockedArena::~LockedArena() {
+  range_.reset();
+  if (abandoned_ || start_ == nullptr) return;
+  std::lock_guard lock(holders().mutex);
+  if (--holders().count == 0) driver_.mem_host_unregister(start_);
+}
+
+}  // namespace ec::kernels::cuda

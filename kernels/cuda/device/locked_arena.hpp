@@ -1,0 +1,47 @@
+// The arena of libec_cuda_pinned.so while a device is up: page-locked for it, and known to residence_of().
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "kernels/cuda/device/driver.hpp"
+#include "kernels/cuda/options.hpp"
+#include "kernels/residence.hpp"
+
+namespace ec::kernels::cuda {
+
+/// Whether this process runs with libec_cuda_pinned.so. Looked up once; cheap.
+bool has_preload() noexcept;
+
+/// Belongs to one device, whose context is current when it is made and destroyed. Several devices may hold it
+/// at a time (one that is going, one that has come up); the first locks the arena and the last unlocks it.
+class LockedArena {
+ public:
+  /// Locks the arena and has the preload hand it out. One line in *outcome. Null without the preload, and
+  /// then *outcome is empty; null as well if the driver or the preload refused: the process keeps its
+  /// ordinary memory.
+  static std::unique_ptr<LockedArena> of_preload(const Driver& driver, const Options& options,
+                                                 std::string* outcome);
+  ~LockedArena();
+  LockedArena(const LockedArena&) = delete;
+  LockedArena& operator=(const LockedArena&) = delete;
+
+  /// The device stopped answering: the arena stays locked for good, because unlocking could wait for it.
+  void abandon() { abandoned_ = true; }
+
+ private:
+  explicit LockedArena(const Driver& driver) : driver_(driver) {}
+  int lock(void* start, std::size_t bytes);
+  CUresult lock_pages(void* start, std::size_t bytes);
+
+  const Driver& driver_;
+  void* start_ = nullptr;
+  std::size_t bytes_ = 0;
+  CUresult refusal_ = CUDA_SUCCESS;
+  std::optional<KnownRange> range_;
+  bool abandoned_ = false;
+};
+
+}  // namespace ec::kernels::cuda

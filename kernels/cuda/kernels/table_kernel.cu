@@ -1,0 +1,236 @@
+// target = M . source for any matrix of few rows, by tables of products in shared memory.
+//
+// A byte is split into bits 0-2, bits 4-6, and bits 3 and 7. PRMT looks each part up in the 8, 8 and 4
+// products of a coefficient, four bytes an instruction: 3 PRMT and, taking two sources at a time, 1.5 XORs of
+// three inputs a word, target and source. PRMT takes selectors of four bits, so those of two words x, y are
+// made together, a nibble of each in turn; the products come out as x0 y0 x1 y1 and x2 y2 x3 y3 and are
+// sorted once a target, at the end. A row of ones is a sum without tables: every reed_sol_van code has one.
+//
+// A lane keeps 32 bytes of each target in registers, and has the next two sources in flight while it
+// multiplies the present two. All lanes read the tables of the same coefficient, a broadcast without
+// conflicts. Reads each source once, writes each target once, 16 bytes a lane. If the chunk does not divide
+// into tiles, the last tile starts early: what two warps write there is the same.
+#include <cstdint>
+
+#include "kernels/cuda/kernels/table_args.hpp"
+
+namespace {
+
+using namespace ec::kernels::cuda;
+
+struct Quad {
+  std::uint32_t lane[4];
+};
+/// A lane's part of a tile: 16 bytes of its lower half and 16 of its upper half.
+struct Part {
+  Quad half[2];
+};
+
+__device__ __forceinline__ std::uint32_t permute(std::uint32_t low, std::uint32_t high,
+                                                 std::uint32_t selector) {
+  std::uint32_t d;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(low), "r"(high), "r"(selector));
+  return d;
+}
+__device__ __forceinline__ std::uint32_t add3(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  std::uint32_t d;
+  asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+/// (mask & x) | (~mask & y)
+__device__ __forceinline__ std::uint32_t pick(std::uint32_t mask, std::uint32_t x, std::uint32_t y) {
+  return (mask & x) | (~mask & y);
+}
+
+__device__ __forceinline__ Part fetch(const std::uint8_t* from) {
+  const uint4 a = __ldcs(reinterpret_cast<const uint4*>(from));
+  const uint4 b = __ldcs(reinterpret_cast<const uint4*>(from + table_tile / 2));
+  return {{{{a.x, a.y, a.z, a.w}}, {{b.x, b.y, b.z, b.w}}}};
+}
+
+template <bool Accumulate>
+__device__ __forceinline__ void put(std::uint8_t* to, Quad q) {
+  if constexpr (Accumulate) {
+    const uint4 old = *reinterpret_cast<const uint4*>(to);
+    q.lane[0] ^= old.x, q.lane[1] ^= old.y, q.lane[2] ^= old.z, q.lane[3] ^= old.w;
+  }
+  __stcs(reinterpret_cast<uint4*>(to), make_uint4(q.lane[0], q.lane[1], q.lane[2], q.lane[3]));
+}
+
+/// The products of a coefficient: by bits 0-2 (x, y), by bits 4-6 (z, w), by bits 3 and 7.
+struct Products {
+  uint4 low;
+  std::uint32_t high;
+};
+
+/// Products 0, a, b, a + b as bytes of a word.
+__device__ __forceinline__ std::uint32_t four_products(std::uint32_t a, std::uint32_t b) {
+  return a << 8 | b << 16 | (a ^ b) << 24;
+}
+
+__device__ __forceinline__ Products products_of(std::uint32_t c) {
+  std::uint32_t p[8];
+#pragma unroll
+  for (unsigned b = 0; b < 8; ++b) {
+    p[b] = c;
+    c = (c << 1) ^ ((c >> 7) * 0x11du);
+  }
+  Products t;
+  t.low.x = four_products(p[0], p[1]);
+  t.low.y = t.low.x ^ p[2] * 0x01010101u;
+  t.low.z = four_products(p[4], p[5]);
+  t.low.w = t.low.z ^ p[6] * 0x01010101u;
+  t.high = four_products(p[3], p[7]);
+  return t;
+}
+
+/// The tables of a launch in shared memory: [source][row].
+struct Tables {
+  uint4* low;
+  std::uint32_t* high;
+
+  __device__ Tables(unsigned sources, unsigned rows) {
+    extern __shared__ uint4 shared[];
+    low = shared;
+    high = reinterpret_cast<std::uint32_t*>(shared + sources * rows);
+  }
+  /// By the whole block.
+  __device__ void make(const std::uint8_t* coefficients, unsigned sources, unsigned rows) const {
+    for (unsigned i = threadIdx.x; i < sources * rows; i += blockDim.x) {
+      const Products t = products_of(coefficients[i % rows * sources + i / rows]);
+      low[i] = t.low;
+      high[i] = t.high;
+    }
+    __syncthreads();
+  }
+  __device__ __forceinline__ Products at(unsigned source, unsigned rows, unsigned row) const {
+    return {low[source * rows + row], high[source * rows + row]};
+  }
+};
+
+/// For each of four words, what to look up in the three parts of Products.
+struct Selectors {
+  std::uint32_t part[3][4];
+};
+
+__device__ __forceinline__ Selectors selectors_of(const Quad& x) {
+  Selectors s;
+#pragma unroll
+  for (unsigned w = 0; w < 4; w += 2) {
+    const std::uint32_t a = x.lane[w], b = x.lane[w + 1];
+    const std::uint32_t lower = pick(0x0f0f0f0fu, a, b << 4);
+    const std::uint32_t upper = pick(0x0f0f0f0fu, a >> 4, b);
+    s.part[0][w] = lower & 0x77777777u;
+    s.part[1][w] = upper & 0x77777777u;
+    s.part[2][w] = pick(0x44444444u, lower >> 1, upper) >> 2 & 0x33333333u;
+#pragma unroll
+    for (auto& part : s.part) part[w + 1] = part[w] >> 16;
+  }
+  return s;
+}
+
+__device__ __forceinline__ std::uint32_t look_up(const Products& t, const Selectors& s, unsigned word) {
+  return add3(permute(t.low.x, t.low.y, s.part[0][word]), permute(t.low.z, t.low.w, s.part[1][word]),
+              permute(t.high, t.high, s.part[2][word]));
+}
+
+__device__ __forceinline__ Quad sorted(const Quad& q) {
+  return {{permute(q.lane[0], q.lane[1], 0x6420), permute(q.lane[0], q.lane[1], 0x7531),
+           permute(q.lane[2], q.lane[3], 0x6420), permute(q.lane[2], q.lane[3], 0x7531)}};
+}
+
+template <int Rows, bool Ones>
+struct Sums {
+  Part row[Rows + 1];  // interleaved; the last one is unused
+  Part ones;
+
+  /// Source s, and source s + 1 if Two.
+  template <bool Two>
+  __device__ __forceinline__ void add(const Tables& tables, unsigned s, const Part& x, const Part& y) {
+#pragma unroll
+    for (unsigned h = 0; h < 2; ++h) {
+      const Quad &a = x.half[h], &b = y.half[h];
+      if constexpr (Ones)
+#pragma unroll
+        for (unsigned w = 0; w < 4; ++w)
+          ones.half[h].lane[w] = add3(ones.half[h].lane[w], a.lane[w], Two ? b.lane[w] : 0);
+      if constexpr (Rows != 0) {
+        const Selectors at_a = selectors_of(a), at_b = selectors_of(b);
+#pragma unroll
+        for (int r = 0; r < Rows; ++r) {
+          const Products t = tables.at(s, Rows, r), u = tables.at(s + Two, Rows, r);
+#pragma unroll
+          for (unsigned w = 0; w < 4; ++w) {
+            std::uint32_t& sum = row[r].half[h].lane[w];
+            sum = add3(sum, look_up(t, at_a, w), Two ? look_up(u, at_b, w) : 0);
+          }
+        }
+      }
+    }
+  }
+};
+
+template <int Rows, bool Ones, bool Accumulate>
+__device__ __forceinline__ void transform(const TableArgs& args) {
+  const auto* sources = reinterpret_cast<const std::uint8_t* const*>(args.blob);
+  const auto* targets = reinterpret_cast<std::uint8_t* const*>(args.blob + 8 * args.sources);
+  const Tables tables(args.sources, Rows);
+  if constexpr (Rows != 0) tables.make(args.blob + 8 * (args.sources + Rows + Ones), args.sources, Rows);
+
+  // What is the same for all of a block stays out of the lanes' registers.
+  constexpr unsigned warps = table_threads / 32;
+  const unsigned warp = threadIdx.x / 32;
+  const std::uint64_t tiles = (args.bytes + table_tile - 1) / table_tile;
+  for (std::uint64_t base = std::uint64_t{blockIdx.x} * warps; base < tiles;
+       base += std::uint64_t{gridDim.x} * warps) {
+    if (base + warp >= tiles) break;
+    const std::uint64_t offset =
+        min((base + warp) * table_tile, args.bytes - table_tile) + threadIdx.x % 32 * 16;
+    Sums<Rows, Ones> sums{};
+    Part next[2];
+#pragma unroll
+    for (unsigned i = 0; i < 2; ++i)
+      if (i < args.sources) next[i] = fetch(sources[i] + offset);
+    // Steps without conditions on what is fetched: those cost registers.
+    unsigned s = 0;
+    for (; s + 3 < args.sources; s += 2) {
+      const Part x = next[0], y = next[1];
+#pragma unroll
+      for (unsigned i = 0; i < 2; ++i) next[i] = fetch(sources[s + 2 + i] + offset);
+      sums.template add<true>(tables, s, x, y);
+    }
+    if (s + 1 < args.sources) {
+      sums.template add<true>(tables, s, next[0], next[1]);
+      s += 2;
+      if (s < args.sources) next[0] = fetch(sources[s] + offset);
+    }
+    if (s < args.sources) sums.template add<false>(tables, s, next[0], next[0]);
+#pragma unroll
+    for (unsigned h = 0; h < 2; ++h) {
+      const std::uint64_t at = offset + h * (table_tile / 2);
+      if constexpr (Ones) put<Accumulate>(targets[0] + at, sums.ones.half[h]);
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) put<Accumulate>(targets[Ones + r] + at, sorted(sums.row[r].half[h]));
+    }
+  }
+}
+
+}  // namespace
+
+// Other chips need a few registers more for three tables and up.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define EC_TABLE_BLOCKS(rows, blocks) blocks
+#else
+#define EC_TABLE_BLOCKS(rows, blocks) ((rows) < 3 ? (blocks) : (blocks)-1)
+#endif
+// Two bodies: a choice at every store keeps the compiler from mixing stores with what follows (8+3: 0.82 for
+// 0.84).
+#define EC_TABLE_KERNEL(rows, ones, blocks)                                                  \
+  extern "C" __global__ void __launch_bounds__(table_threads, EC_TABLE_BLOCKS(rows, blocks)) \
+      ec_table_r##rows##_##ones(const __grid_constant__ TableArgs args) {                    \
+    if (args.accumulate)                                                                     \
+      transform<rows, ones != 0, true>(args);                                                \
+    else                                                                                     \
+      transform<rows, ones != 0, false>(args);                                               \
+  }
+EC_TABLE_KERNELS(EC_TABLE_KERNEL)

@@ -1,0 +1,117 @@
+#include "kernels/cuda/kernels/table_launch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+#include "gf/generator.hpp"
+#include "kernels/cuda/kernels/table_args.hpp"
+
+namespace ec::kernels::cuda {
+namespace {
+
+constexpr std::size_t load_alignment = 16;
+/// H200, 8+3 with a row of ones: 2 waves of resident blocks 0.89 of the copy, 4 waves 0.91, 8 waves 0.92, a
+/// tile a warp 0.88.
+constexpr unsigned waves = 8;
+
+bool is_ones(std::span<const std::uint8_t> row) {
+  return std::ranges::all_of(row, [](std::uint8_t c) { return c == 1; });
+}
+
+/// The first row of ones, or the number of rows if there is none.
+unsigned row_of_ones(const gf::Matrix& matrix) {
+  unsigned r = 0;
+  while (r < matrix.rows() && !is_ones(matrix.row(r))) ++r;
+  return r;
+}
+
+constexpr std::size_t blob_needed(std::size_t sources, std::size_t targets, std::size_t rows) {
+  return 8 * (sources + targets) + sources * rows;
+}
+
+/// Rows of one launch: `rows` by table, and the row of ones first if `ones`.
+struct Pass {
+  std::span<const unsigned> rows;
+  bool ones;
+};
+
+unsigned kernel_for(const Pass& pass) {
+  const unsigned by_table = static_cast<unsigned>(pass.rows.size()) - pass.ones;
+  unsigned i = 0;
+  while (table_kernels[i].rows != by_table || table_kernels[i].ones != unsigned{pass.ones}) ++i;
+  return i;
+}
+
+CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
+                     const Pass& pass, bool accumulate, CUstream stream) {
+  TableArgs args;
+  args.bytes = chunks.bytes;
+  args.sources = static_cast<std::uint32_t>(chunks.sources.size());
+  args.accumulate = accumulate;
+  std::uint8_t* blob = args.blob;
+  std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
+  blob += chunks.sources.size_bytes();
+  for (const unsigned row : pass.rows) {
+    std::memcpy(blob, &chunks.targets[row], sizeof chunks.targets[row]);
+    blob += sizeof chunks.targets[row];
+  }
+  for (const unsigned row : pass.rows.subspan(pass.ones)) blob = std::ranges::copy(matrix.row(row), blob).out;
+
+  const unsigned kernel = kernel_for(pass);
+  constexpr std::size_t block_bytes = std::size_t{table_tile} * (table_threads / 32);
+  const std::size_t wanted = std::min<std::size_t>((chunks.bytes + block_bytes - 1) / block_bytes,
+                                                   std::size_t{waves} * table_kernels[kernel].blocks *
+                                                       static_cast<unsigned>(device.info().multiprocessors));
+  const unsigned blocks = blocks_for(chunks, wanted, table_threads, table_tile);
+  const std::size_t shared = table_coefficient_bytes * chunks.sources.size() * table_kernels[kernel].rows;
+  void* parameters[] = {&args};
+  return device.driver().launch_kernel(device.table_kernel(kernel), blocks, 1, 1, table_threads, 1, 1,
+                                       static_cast<unsigned>(shared), stream, parameters, nullptr);
+}
+
+}  // namespace
+
+// H200, moved bytes to the copy of the run, by tables / on the tensor cores:
+//   10+1 1.00 / -      4+2 0.97 / 0.38   16+2 0.82 to 0.89 / -   8+3 0.84 / 0.68   12+3 0.78 / 0.85
+//   8+4 0.77 / 0.73   10+4 0.73 / 0.80   12+4 - / 0.87
+// A row of ones costs little by tables, and as much as any on the tensor cores: 8+3 0.93, 10+4 0.82, 12+4
+// 0.79.
+bool table_kernel_pays(const gf::Matrix& matrix) {
+  const bool ones = row_of_ones(matrix) < matrix.rows();
+  const unsigned by_table = matrix.rows() - ones;
+  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 16, 10, 8};
+  if (by_table < std::size(most_sources)) return matrix.cols() <= most_sources[by_table];
+  return matrix.cols() <= 4;
+}
+
+std::size_t table_kernel_reach(const ChunkViews& chunks, bool accumulate) {
+  if (chunks.bytes < table_tile || chunks.alignment() < load_alignment ||
+      blob_needed(chunks.sources.size(), 1, 1) > TableArgs::blob_bytes)
+    return 0;
+  // Tiles that overlap would be added twice.
+  const std::size_t unit = accumulate ? table_tile : load_alignment;
+  return chunks.bytes / unit * unit;
+}
+
+CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
+                       bool accumulate, CUstream stream) {
+  const std::size_t sources = chunks.sources.size();
+  std::vector<unsigned> rows;
+  const unsigned ones = row_of_ones(matrix);
+  if (ones < matrix.rows()) rows.push_back(ones);
+  for (unsigned r = 0; r < matrix.rows(); ++r)
+    if (r != ones) rows.push_back(r);
+  std::span<const unsigned> left = rows;
+  for (bool with_ones = ones < matrix.rows(); !left.empty(); with_ones = false) {
+    std::size_t count = std::min<std::size_t>(left.size(), most_table_rows);
+    while (blob_needed(sources, count, count - with_ones) > TableArgs::blob_bytes) --count;
+    const auto r = launch_pass(device, matrix, chunks, {left.first(count), with_ones}, accumulate, stream);
+    if (r != CUDA_SUCCESS) return r;
+    left = left.subspan(count);
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace ec::kernels::cuda

@@ -1,0 +1,102 @@
+#include "plugin/codec/checking/block_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+
+#include "kernels/transfer.hpp"
+
+namespace ec::codec {
+namespace {
+
+using kernels::Job;
+using kernels::Residence;
+using kernels::Source;
+using kernels::Status;
+using kernels::Target;
+using kernels::Transfer;
+
+using Transfers = boost::container::static_vector<Transfer, 2 * gf::max_chunks>;
+
+std::span<const Transfer> span_of(const Transfers& t) { return {t.data(), t.size()}; }
+
+Transfers whole_targets(const Job& job, std::uint8_t* here) {
+  Transfers all;
+  for (std::size_t i = 0; i < job.targets.size(); ++i)
+    all.push_back({job.targets[i].data, job.targets[i].residence, here + i * job.bytes, job.bytes});
+  return all;
+}
+
+}  // namespace
+
+Status SavedTargets::save(const Job& job) noexcept try {
+  bytes.resize(job.targets.size() * job.bytes);
+  return kernels::fetch(span_of(whole_targets(job, bytes.data())));
+} catch (const std::bad_alloc&) {
+  return Status::busy;
+}
+
+Status SavedTargets::restore(const Job& job) const noexcept {
+  return kernels::store(span_of(whole_targets(job, const_cast<std::uint8_t*>(bytes.data()))));
+}
+
+Status BlockViews::fetch() noexcept {
+  for (const Source& s : job_.sources) sources_.push_back({s.data + block_.offset, Residence::pageable});
+  for (const Target& t : job_.targets) targets_.push_back(t.data + block_.offset);
+  return kernels::host_addressable(job_) ? Status::ok : copy_from_device();
+}
+
+Status BlockViews::copy_from_device() noexcept try {
+  fetched_.resize((job_.sources.size() + job_.targets.size()) * block_.bytes);
+  Transfers transfers;
+  // Points a view at the copy that will be there.
+  const auto copy = [&](const std::uint8_t*& view) {
+    std::uint8_t* here = fetched_.data() + transfers.size() * block_.bytes;
+    transfers.push_back({const_cast<std::uint8_t*>(view), Residence::device, here, block_.bytes});
+    view = here;
+  };
+  for (std::size_t i = 0; i < job_.sources.size(); ++i)
+    if (job_.sources[i].residence == Residence::device) copy(sources_[i].data);
+  for (std::size_t i = 0; i < job_.targets.size(); ++i)
+    if (job_.targets[i].residence == Residence::device) copy(targets_[i]);
+  return kernels::fetch(span_of(transfers));
+} catch (const std::bad_alloc&) {
+  return Status::busy;
+}
+
+Status BlockViews::make(kernels::Backend& judge, const SavedTargets* before,
+                        std::uint8_t* made) const noexcept {
+  boost::container::static_vector<Target, gf::max_chunks> targets;
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    targets.push_back({made + i * block_.bytes, Residence::pageable});
+    if (before != nullptr)
+      std::memcpy(targets.back().data, before->bytes.data() + i * job_.bytes + block_.offset, block_.bytes);
+  }
+  const Job job{
+      job_.program, {sources_.data(), sources_.size()}, {targets.data(), targets.size()}, block_.bytes};
+  return before != nullptr ? judge.accumulate(job) : judge.transform(job);
+}
+
+bool BlockViews::can_make(const kernels::Backend& judge) const noexcept {
+  const std::array<Target, gf::max_chunks> targets{};
+  return judge.supports({job_.program,
+                         {sources_.data(), sources_.size()},
+                         std::span(targets).first(targets_.size()),
+                         block_.bytes});
+}
+
+std::optional<Difference> first_difference(const BlockViews& views, const std::uint8_t* got,
+                                           const std::uint8_t* expected) noexcept {
+  const std::size_t bytes = views.block().bytes;
+  for (std::size_t i = 0; i < views.job().targets.size(); ++i) {
+    const std::uint8_t* want = expected + i * bytes;
+    const std::uint8_t* have = got != nullptr ? got + i * bytes : views.target(i);
+    if (std::memcmp(have, want, bytes) == 0) continue;
+    const auto at = static_cast<std::size_t>(std::mismatch(have, have + bytes, want).first - have);
+    return Difference{i, at, have[at], want[at]};
+  }
+  return std::nullopt;
+}
+
+}  // namespace ec::codec

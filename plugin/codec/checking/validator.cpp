@@ -1,0 +1,236 @@
+#include "plugin/codec/checking/validator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "kernels/backends.hpp"
+#include "kernels/tallies.hpp"
+#include "plugin/codec/checking/reproducer.hpp"
+
+namespace ec::codec {
+namespace {
+
+using kernels::Backend;
+using kernels::Job;
+using kernels::Status;
+
+/// Names of coefficients in a log line.
+constexpr std::size_t most_coefficients = 64;
+
+std::atomic<std::uint32_t> validators{0};
+std::atomic<Validator*> of_process{nullptr};
+
+std::string matrix_text(const gf::Matrix& matrix) {
+  if (matrix.cells().size() > most_coefficients) return fmt::format("{}x{}", matrix.rows(), matrix.cols());
+  std::string text;
+  for (unsigned r = 0; r < matrix.rows(); ++r)
+    text += fmt::format("{}{:02x}", r == 0 ? "" : " / ", fmt::join(matrix.row(r), " "));
+  return text;
+}
+
+std::string describe(const Call& call, const Job& job) {
+  return fmt::format("{} {}x{}, {} of chunks of {} bytes, matrix {}",
+                     call.verb == Verb::accumulate ? "accumulate" : "transform", job.program->targets(),
+                     job.program->sources(),
+                     call.jobs.size() == 1 ? "one stripe" : fmt::format("{} stripes", call.jobs.size()),
+                     job.bytes, matrix_text(job.program->matrix()));
+}
+
+}  // namespace
+
+Status perform(Backend& backend, const Call& call) noexcept {
+  switch (call.verb) {
+    case Verb::transform:
+      return backend.transform(call.jobs.front());
+    case Verb::accumulate:
+      return backend.accumulate(call.jobs.front());
+    case Verb::transform_all:
+      break;
+  }
+  return backend.transform_all(call.jobs);
+}
+
+Validator::Validator(const Validation& how, std::string reproducers, Log log,
+                     std::array<Checks, max_backends>* counts)
+    : how_(how),
+      reproducers_(std::move(reproducers)),
+      log_(log),
+      id_(1 + validators.fetch_add(1)),
+      counts_(counts == nullptr ? own_ : *counts) {}
+
+std::uint64_t Validator::draw(std::uint64_t below) noexcept {
+  // splitmix64 (Steele, Lea and Flood, 2014): nobody has to be kept from guessing.
+  if (pace_.random == 0)
+    pace_.random = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
+                   reinterpret_cast<std::uintptr_t>(&pace_);
+  std::uint64_t z = pace_.random += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return (z ^ (z >> 31)) % below;
+}
+
+bool Validator::start_gap() noexcept {
+  const auto gap = [&] { return static_cast<std::uint32_t>(1 + draw(2 * std::uint64_t{how_.every} - 1)); };
+  const bool is_first = std::exchange(pace_.of, id_) != id_;
+  if (is_first) {
+    pace_.left = gap();
+    if (--pace_.left != 0) return false;
+  }
+  pace_.left = gap();
+  return true;
+}
+
+Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t coder,
+                                 const Call& call) noexcept {
+  const Job& job = call.jobs[call.jobs.size() == 1 ? 0 : draw(call.jobs.size())];
+  const bool comparable = job.bytes != 0 && !job.targets.empty() && job.targets.size() <= gf::max_chunks &&
+                          job.sources.size() <= gf::max_chunks;
+  SavedTargets before;
+  const bool accumulates = call.verb == Verb::accumulate;
+  const bool saved = comparable && (!accumulates || before.save(job) == Status::ok);
+  const Status status = perform(*backends[coder], call);
+  if (status != Status::ok || !comparable) return {status};
+  Finding found = Finding::unknown;
+  if (saved) {
+    const bool all_jobs = how_.whole && call.jobs.size() > 1;
+    for (const Job& each : all_jobs ? call.jobs : std::span(&job, 1)) {
+      found = check({backends, coder, &call, &each, accumulates ? &before : nullptr});
+      if (found != Finding::right) break;
+    }
+  }
+  Checks& checks = counts_[coder];
+  kernels::add(found == Finding::unknown ? checks.unchecked : checks.checked, 1);
+  switch (found) {
+    case Finding::right:
+    case Finding::unknown:
+      return {Status::ok};
+    case Finding::device_failed:
+      if (accumulates) static_cast<void>(before.restore(job));
+      return {Status::fault};
+    case Finding::wrong:
+      break;
+  }
+  const Status restored = accumulates ? before.restore(job) : Status::ok;
+  return {restored == Status::hung ? Status::hung : Status::fault, true};
+}
+
+Validator::Finding Validator::check(const Trial& trial) noexcept {
+  const std::size_t bytes = trial.job->bytes;
+  const std::size_t longest = std::min(bytes, longest_block(trial.job->targets.size()));
+  if (how_.whole) {
+    for (std::size_t offset = 0; offset < bytes; offset += longest)
+      if (const Finding found = check_block(trial, {offset, std::min(longest, bytes - offset)});
+          found != Finding::right)
+        return found;
+    return Finding::right;
+  }
+  // Heads and tails have code of their own in every kernel, so each gets a quarter of the draws; in between a
+  // block begins anywhere, that the seams of other blocks are within one.
+  const std::size_t last = bytes - longest;
+  const std::uint64_t place = last == 0 ? 0 : draw(4);
+  return check_block(trial, {place == 0 ? 0 : place == 1 ? last : draw(last + 1), longest});
+}
+
+std::size_t Validator::judge_for(const Trial& trial, const BlockViews& views) const noexcept {
+  std::size_t i = 0;
+  for (; i + 1 < trial.backends.size(); ++i) {
+    const Backend& backend = *trial.backends[i];
+    if (i != trial.coder && is_judge(backend.name()) && (off() >> i & 1u) == 0 && views.can_make(backend))
+      break;
+  }
+  return i;
+}
+
+Validator::Finding Validator::check_block(const Trial& trial, Block block) noexcept {
+  BlockViews views(*trial.job, block);
+  if (const Status status = views.fetch(); status != Status::ok)
+    return status == Status::busy ? Finding::unknown : Finding::device_failed;
+  const std::size_t floor = trial.backends.size() - 1;
+  const std::size_t judge = judge_for(trial, views);
+  // Not on the stack, which may be a fiber's.
+  const std::size_t bytes = trial.job->targets.size() * block.bytes;
+  const std::unique_ptr<std::uint8_t[]> made(new (std::nothrow) std::uint8_t[2 * bytes]);
+  if (!made) return Finding::unknown;
+  std::uint8_t* const expected = made.get();
+  if (views.make(*trial.backends[judge], trial.before, expected) != Status::ok) return Finding::unknown;
+  if (!first_difference(views, nullptr, expected)) return Finding::right;
+
+  // Two differ, so a third is heard.
+  if (judge != floor && trial.coder != floor) {
+    std::uint8_t* const truth = expected + bytes;
+    if (views.make(*trial.backends[floor], trial.before, truth) == Status::ok) {
+      if (first_difference(views, expected, truth)) condemn(trial, judge, floor, views, expected, truth);
+      if (!first_difference(views, nullptr, truth)) return Finding::right;
+      condemn(trial, trial.coder, floor, views, nullptr, truth);
+      return Finding::wrong;
+    }
+  }
+  condemn(trial, trial.coder, judge, views, nullptr, expected);
+  return Finding::wrong;
+}
+
+void Validator::condemn(const Trial& trial, std::size_t backend, std::size_t accuser, const BlockViews& views,
+                        const std::uint8_t* got, const std::uint8_t* expected) noexcept try {
+  kernels::add(counts_[backend].mismatches, 1);
+  const unsigned bit = 1u << backend;
+  if ((off_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
+
+  const std::string_view name = trial.backends[backend]->name(), judge = trial.backends[accuser]->name();
+  std::string file, why = "EC_CUDA_REPRODUCERS names no directory";
+  if (!reproducers_.empty())
+    file = write_reproducer(reproducers_,
+                            make_reproducer(name, judge, trial.call->verb == Verb::accumulate,
+                                            trial.call->jobs.size(), views, trial.before, got, expected),
+                            &why);
+  if (log_ == nullptr) return;
+  const auto first = first_difference(views, got, expected);
+  log_(fmt::format(
+           "ec_cuda: {} gave wrong bytes and is not used again by this process: byte {} of target {} is "
+           "{:#04x}, {} says {:#04x}: {}; {}",
+           name, views.block().offset + first->at, first->target, first->got, judge, first->expected,
+           describe(*trial.call, views.job()),
+           file.empty() ? fmt::format("no reproducer: {}", why) : fmt::format("ectool replay {}", file))
+           .c_str());
+} catch (const std::exception&) {
+  // No memory for words; it is off and counted.
+}
+
+bool Validator::is_off(std::string_view backend) const noexcept {
+  const auto list = kernels::backends();
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (list[i]->name() == backend) return (off() >> i & 1u) != 0;
+  return false;
+}
+
+Checks Validator::read(std::size_t backend) const noexcept {
+  const Checks& checks = counts_[backend];
+  return {kernels::read(checks.checked), kernels::read(checks.mismatches), kernels::read(checks.unchecked)};
+}
+
+// Never destroyed: threads of the host may still code while static objects go.
+Validator& no_validation() noexcept {
+  static Validator* none = new Validator;
+  return *none;
+}
+
+Validator& validator(Validator::Log log) {
+  static Validator* instance = [&] {
+    auto* made = new Validator(node_settings().validation, node_settings().reproducers, log,
+                               &counters().page().checks);
+    of_process.store(made, std::memory_order_release);
+    return made;
+  }();
+  return *instance;
+}
+
+Validator& current_validator() noexcept {
+  Validator* made = of_process.load(std::memory_order_acquire);
+  return made == nullptr ? no_validation() : *made;
+}
+
+}  // namespace ec::codec

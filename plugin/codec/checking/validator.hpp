@@ -1,0 +1,132 @@
+// Compares what back ends made with what ISA-L makes of it, for a sample of the calls or for all, before the
+// host sees it. A back end that was wrong once is not asked again.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plugin/codec/checking/block_check.hpp"
+#include "plugin/codec/settings/settings.hpp"
+#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats_page.hpp"
+
+namespace ec::codec {
+
+enum class Verb : unsigned char { transform, accumulate, transform_all };
+
+/// One call of a back end. One job, but for transform_all.
+struct Call {
+  Verb verb = Verb::transform;
+  std::span<const kernels::Job> jobs;
+};
+
+/// Thread safe. One in a process watches its back ends; tests have their own.
+///
+/// Back ends but isal and reference are watched. Their judge is isal, or reference for what isal does not
+/// take. Where the two that were compared differ, the floor of the list decides which of them is wrong: the
+/// judge can be. Whoever is wrong is off for as long as the process lives, the device too: unlike a fault,
+/// which it reports itself, a wrong byte says that nothing that it reports is to be believed. A device that
+/// is off is absent to the router.
+class Validator {
+ public:
+  /// One line for the operator; from any thread, once for each back end that is found wrong.
+  using Log = void (*)(const char* line);
+
+  /// Watches nothing.
+  Validator() = default;
+  /// reproducers: directory for what repeats a mismatch (see reproducer.hpp), empty for none. log: null for
+  /// silence.
+  /// counts: where it counts, if not in memory of its own; must outlive it.
+  explicit Validator(const Validation& how, std::string reproducers = {}, Log log = nullptr,
+                     std::array<Checks, max_backends>* counts = nullptr);
+
+  /// Whether calls of a back end of that name are compared.
+  bool watches(std::string_view backend) const noexcept { return how_.every != 0 && !is_judge(backend); }
+
+  /// Whether this call of a back end that is watched is to go through run(). A countdown of the thread's: no
+  /// lock, no memory that other threads write. Gaps between such calls are drawn from 1 to 2 x every - 1, so
+  /// that no rhythm of the caller's evades them.
+  bool is_due() noexcept {
+    if (pace_.of == id_ && --pace_.left != 0) [[likely]]
+      return false;
+    return start_gap();
+  }
+
+  /// Back ends that were found wrong: bit i is that of backends[i].
+  unsigned off() const noexcept { return off_.load(std::memory_order_relaxed); }
+  /// Whether that back end of kernels::backends() is.
+  bool is_off(std::string_view backend) const noexcept;
+
+  /// status: as the back end said; or fault where it was wrong: targets in host memory are as the contract of
+  /// kernels::Status has it, and those of an accumulate are as before the call wherever they lie.
+  /// doubted: the bytes were wrong, and only a judge may make them anew.
+  struct Answer {
+    kernels::Status status = kernels::Status::ok;
+    bool doubted = false;
+  };
+  /// Has backends[coder] do the call and compares: of one job, drawn at random, one block, or everything.
+  /// backends end in the floor. A device that fails while its memory is fetched is answered as if the call
+  /// had failed.
+  Answer run(std::span<kernels::Backend* const> backends, std::size_t coder, const Call& call) noexcept;
+
+  /// backend: its index in the list given to run().
+  Checks read(std::size_t backend) const noexcept;
+
+ private:
+  enum class Finding : unsigned char { right, wrong, unknown, device_failed };
+  /// What is being compared.
+  struct Trial {
+    std::span<kernels::Backend* const> backends;
+    std::size_t coder;
+    const Call* call;
+    const kernels::Job* job;
+    const SavedTargets* before;
+  };
+
+  static bool is_judge(std::string_view backend) { return backend == "isal" || backend == "reference"; }
+  bool start_gap() noexcept;
+  Finding check(const Trial& trial) noexcept;
+  Finding check_block(const Trial& trial, Block block) noexcept;
+  std::size_t judge_for(const Trial& trial, const BlockViews& views) const noexcept;
+  void condemn(const Trial& trial, std::size_t backend, std::size_t accuser, const BlockViews& views,
+               const std::uint8_t* got, const std::uint8_t* expected) noexcept;
+
+  struct Pace {
+    std::uint32_t of;  ///< id_ of the validator whose calls are counted
+    std::uint32_t left;
+    std::uint64_t random;
+  };
+  /// A thread codes through one validator, but in tests.
+  static inline constinit thread_local Pace pace_{};
+  static std::uint64_t draw(std::uint64_t below) noexcept;
+
+  using Rows = std::array<Checks, max_backends>;
+
+  const Validation how_{.every = 0, .whole = false};
+  const std::string reproducers_;
+  const Log log_ = nullptr;
+  const std::uint32_t id_ = 0;
+  alignas(64) std::atomic<unsigned> off_{0};  // read by every call; written when something is wrong
+  alignas(64) Rows own_{};
+  Rows& counts_ = own_;
+};
+
+/// Has the back end do the call.
+kernels::Status perform(kernels::Backend& backend, const Call& call) noexcept;
+
+/// Watches nothing.
+Validator& no_validation() noexcept;
+
+/// That of this process, as node_settings() say; `log` is the first caller's. Throws what node_settings()
+/// throws.
+Validator& validator(Validator::Log log);
+
+/// That of this process if there is one yet, else no_validation().
+Validator& current_validator() noexcept;
+
+}  // namespace ec::codec

@@ -1,0 +1,97 @@
+// Node-local settings: everything that changes who computes and never what is written.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugin/codec/routing/calibration.hpp"
+
+namespace ec::codec {
+
+/// automatic: the router decides. cpu: the best CPU back end. gpu: the device wherever it supports the job.
+/// x86, isal, reference: that one. A device that is missing or faulty is replaced by the CPU whatever the
+/// choice.
+enum class BackendChoice { automatic, cpu, gpu, x86, isal, reference };
+
+inline constexpr std::string_view backend_choice_names = "auto, cpu, gpu, x86, isal, reference";
+std::optional<BackendChoice> parse_backend_choice(std::string_view text);
+std::string_view name(BackendChoice choice);
+
+/// A whole number in its range. Throws SetupError(EINVAL) that names `name`, the text and the range.
+/// takes_suffix: K, M and G multiply by powers of 1024.
+std::uint64_t parse_number(std::string_view name, std::string_view text, std::uint64_t lowest,
+                           std::uint64_t highest, bool takes_suffix = false);
+
+/// Which calls of the back ends that are not ISA-L's are compared with it, and how much of each.
+struct Validation {
+  /// One call in so many of a thread's, on average; 0: none.
+  unsigned every = 1000;
+  /// All bytes of such a call, instead of one block of columns.
+  bool whole = false;
+
+  friend bool operator==(const Validation&, const Validation&) = default;
+};
+
+struct NodeSettings {
+  /// EC_CUDA_BACKEND: overrides the profile's `backend` when set.
+  std::optional<BackendChoice> backend;
+  /// EC_CUDA_DEVICES: ordinals of the GPUs, 0..63, separated by commas; at most 16, no two alike.
+  std::vector<int> devices{0};
+  /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
+  /// Nothing: whoever is predicted to be faster gets them.
+  std::optional<std::size_t> threshold_bytes;
+  /// EC_CUDA_DEADLINE_MS: longest wait for one job before the device is given up, 1..600000.
+  std::chrono::milliseconds deadline{2000};
+  /// EC_CUDA_RETRY_S: seconds after a fault until the device is tried again, 0..86400.
+  std::chrono::seconds retry_after{60};
+  /// EC_CUDA_STAGING_BYTES: bound on pinned memory for staging, 1 MiB..1 TiB.
+  std::size_t staging_bytes = std::size_t{256} << 20;
+  /// EC_CUDA_STAGING_THREADS: threads of the process that help callers to copy between staging and their
+  /// memory, 0..64.
+  unsigned staging_threads = 2;
+  /// EC_CUDA_PINNED_BYTES: size of the arena of libec_cuda_pinned.so, 2 MiB..1 TiB.
+  std::size_t pinned_bytes = std::size_t{1} << 30;
+  /// EC_CUDA_PINNED_THRESHOLD: bytes from which an allocation comes out of it, 4 KiB..1 TiB.
+  std::size_t pinned_threshold = std::size_t{32} << 10;
+  /// EC_CUDA_PINNED_REPORT: whether libec_cuda_pinned.so writes a line on its arena at exit and on SIGUSR2, 0
+  /// or 1.
+  bool pinned_report = false;
+  /// EC_CUDA_METRICS: absolute path, ending in .prom, of a file for Prometheus; "{pid}" in it becomes the
+  /// PID. Empty: none.
+  std::string metrics;
+  /// EC_CUDA_METRICS_INTERVAL_S: seconds from one writing of it to the next, 1..3600.
+  std::chrono::seconds metrics_interval{15};
+  /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: see calibration_paths().
+  std::string calibration;
+  /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).
+  Validation validation;
+  /// EC_CUDA_REPRODUCERS: absolute path of the directory for reproducers of mismatches; empty: none is
+  /// written, because they hold bytes of objects.
+  std::string reproducers;
+  /// What predictions are made of. parse_node_settings leaves the built-in costs.
+  Costs costs;
+};
+
+/// Throws SetupError(EINVAL) for a value that is malformed or out of range; reads no file. Sizes take the
+/// suffixes K, M, G (powers of 1024). Unknown variables that start with EC_CUDA_ are for unknown_settings().
+NodeSettings parse_node_settings(const Environment& environment);
+
+/// The names of all variables, in no order.
+std::span<const std::string_view> known_settings() noexcept;
+
+/// The names in `environ_block` (as ::environ) that start with EC_CUDA_ and that this version does not know,
+/// comma separated; empty if there are none.
+std::string unknown_settings(const char* const* environ_block);
+
+/// The settings of this process, read from its environment and the calibration file once. Throws SetupError
+/// as above, and for an unknown EC_CUDA_ variable, at every call until the process is started with a valid
+/// environment. A calibration that is not used is no error: `costs.refused` is for the log.
+const NodeSettings& node_settings();
+
+}  // namespace ec::codec

@@ -1,0 +1,108 @@
+// What a process has counted, as one block of plain numbers: it lies in shared memory (stats_region.hpp),
+// where other programs read it while the process runs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "ec_cuda_pinned.h"
+#include "kernels/backend.hpp"
+#include "kernels/tallies.hpp"
+#include "plugin/codec/routing/learned.hpp"
+
+namespace ec::codec {
+
+/// What a host asked for.
+enum class Operation : unsigned char { encode, decode, update };
+inline constexpr std::size_t operations = 3;
+constexpr std::string_view name(Operation o) {
+  constexpr std::string_view names[] = {"encode", "decode", "update"};
+  return names[static_cast<std::size_t>(o)];
+}
+
+/// Things that happen, by the times they did. A new one goes to the end, and gets its words in
+/// metrics_text.cpp.
+enum class Event : unsigned char {
+  plan_found,      ///< a decode plan that was known
+  plan_solved,     ///< .. that had to be made
+  bytes_given_up,  ///< of buffers made for a host, which a GPU that stopped answering may still write
+};
+inline constexpr std::size_t max_events = 16;
+
+inline constexpr std::size_t max_backends = 8;
+
+/// Why a back end that was given a job did not finish it: a kernels::Status, less ok.
+inline constexpr std::size_t causes = 4;
+constexpr std::size_t cause_of(kernels::Status status) { return static_cast<std::size_t>(status) - 1; }
+constexpr std::string_view cause_name(std::size_t cause) {
+  return kernels::name(static_cast<kernels::Status>(cause + 1));
+}
+
+/// Jobs that were timed: bucket i holds those of at most bound(i) that the buckets below do not; the last one
+/// holds the rest.
+struct Durations {
+  static constexpr std::size_t buckets = 24;
+  /// Nanoseconds: an eighth of a microsecond, twice that, and so on to half a second.
+  static constexpr std::uint64_t bound(std::size_t bucket) { return std::uint64_t{125} << bucket; }
+  std::uint64_t nanoseconds = 0;
+  std::array<std::uint64_t, buckets> jobs{};
+};
+
+/// Jobs are timed all from this many source bytes on, below it one in a few of each thread: reading the clock
+/// twice takes 50 ns, and a small job 150. The number is no power of two, since the jobs of a large object
+/// are a power of two, and it would always be the same one.
+inline constexpr std::uint64_t timed_from_bytes = std::uint64_t{256} << 10;
+inline constexpr unsigned small_jobs_a_timed_one = 61;
+
+/// Of one back end and operation. What every call touches is one line of the cache.
+struct alignas(64) Row {
+  std::uint64_t calls = 0;                        ///< jobs finished by this back end
+  std::uint64_t source_bytes = 0;                 ///< sources x chunk bytes of those jobs
+  std::array<std::uint64_t, causes> fallbacks{};  ///< jobs it was given and did not finish, by cause
+  alignas(64) Durations small;                    ///< of finished jobs below timed_from_bytes
+  Durations large;
+};
+
+/// Threads count in different ones, or the cache lines of these counts would travel between cores at every
+/// small call.
+struct Shard {
+  std::array<std::array<Row, operations>, max_backends> rows;
+  alignas(64) std::array<std::uint64_t, max_events> events{};
+};
+inline constexpr unsigned shard_count = 16;
+
+/// What validation found of one back end.
+struct Checks {
+  std::uint64_t checked = 0;     ///< jobs that were compared
+  std::uint64_t mismatches = 0;  ///< .. and were wrong
+  std::uint64_t unchecked = 0;   ///< .. that were due and could not be
+};
+
+/// Changes with every change of what follows or what it is made of.
+inline constexpr std::uint32_t stats_layout = 2;
+inline constexpr std::array<char, 8> stats_magic{'e', 'c', '_', 's', 't', 'a', 't', 's'};
+
+struct StatsPage {
+  std::array<char, 8> magic{};
+  std::uint32_t layout = 0;
+  std::uint32_t bytes = 0;  ///< of the whole page
+  std::int64_t pid = 0;
+  std::uint64_t since = 0;  ///< seconds since 1970 when it began to count
+  std::array<char, 16> version{};
+  std::array<std::array<char, 16>, max_backends>
+      backends{};  ///< names, in the order of the rows; empty: none
+  std::array<Shard, shard_count> shards;
+  alignas(64) std::array<Checks, max_backends> checks{};
+  alignas(64) std::uint64_t jobs_on_device = 0;  ///< under way there now
+  alignas(64) kernels::DeviceTallies device;
+  Learned learned{};             ///< what calls took against the cost table
+  ec_cuda_pinned_stats arena{};  ///< as of the last job that was timed, at most one look a second
+};
+
+/// Row `backend`, `operation` of all shards together.
+Row sum(const StatsPage& page, std::size_t backend, Operation operation) noexcept;
+std::uint64_t sum(const StatsPage& page, Event event) noexcept;
+
+}  // namespace ec::codec

@@ -1,0 +1,108 @@
+#include "tests/common/call_costs.hpp"
+
+#include <dlfcn.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+
+namespace {
+
+std::atomic<std::size_t> allocations{0};
+std::atomic<std::size_t> locks{0};
+
+/// The C library's own function of that name, behind ours.
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" {
+
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+
+[[gnu::visibility("default")]] void* malloc(std::size_t bytes) {
+  ++allocations;
+  return __libc_malloc(bytes);
+}
+[[gnu::visibility("default")]] void* calloc(std::size_t count, std::size_t bytes) {
+  ++allocations;
+  return __libc_calloc(count, bytes);
+}
+[[gnu::visibility("default")]] void* realloc(void* old, std::size_t bytes) {
+  ++allocations;
+  return __libc_realloc(old, bytes);
+}
+[[gnu::visibility("default")]] void* memalign(std::size_t alignment, std::size_t bytes) {
+  ++allocations;
+  return __libc_memalign(alignment, bytes);
+}
+[[gnu::visibility("default")]] void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return memalign(alignment, bytes);
+}
+[[gnu::visibility("default")]] int posix_memalign(void** result, std::size_t alignment, std::size_t bytes) {
+  void* made = memalign(alignment, bytes);
+  if (made == nullptr) return ENOMEM;
+  *result = made;
+  return 0;
+}
+
+[[gnu::visibility("default")]] int pthread_mutex_lock(pthread_mutex_t* mutex) {
+  static const auto theirs = next<int(pthread_mutex_t*)>("pthread_mutex_lock");
+  ++locks;
+  return theirs(mutex);
+}
+[[gnu::visibility("default")]] int pthread_mutex_trylock(pthread_mutex_t* mutex) {
+  static const auto theirs = next<int(pthread_mutex_t*)>("pthread_mutex_trylock");
+  ++locks;
+  return theirs(mutex);
+}
+[[gnu::visibility("default")]] int pthread_rwlock_rdlock(pthread_rwlock_t* lock) {
+  static const auto theirs = next<int(pthread_rwlock_t*)>("pthread_rwlock_rdlock");
+  ++locks;
+  return theirs(lock);
+}
+[[gnu::visibility("default")]] int pthread_rwlock_wrlock(pthread_rwlock_t* lock) {
+  static const auto theirs = next<int(pthread_rwlock_t*)>("pthread_rwlock_wrlock");
+  ++locks;
+  return theirs(lock);
+}
+}
+
+namespace ec::test {
+
+CallCosts costs_of(const std::function<void()>& f) {
+  const CallCosts before{allocations, locks};
+  f();
+  return {allocations - before.allocations, locks - before.locks};
+}
+
+SystemCalls system_calls_of(const std::function<void()>& f) {
+  constexpr int cannot = 77;
+  const pid_t child = fork();
+  if (child < 0) return SystemCalls::unknown;
+  if (child == 0) {
+    // From here on the kernel kills the child at any call but read, write and exit.
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) _exit(cannot);
+    f();
+    syscall(SYS_exit, 0);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return SystemCalls::unknown;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return SystemCalls::some;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? SystemCalls::none : SystemCalls::unknown;
+}
+
+}  // namespace ec::test

@@ -1,0 +1,379 @@
+// A stand-in for libcuda.so.1 with one device, or as many as EC_EMULATED_DEVICES says, for machines without a
+// GPU: the functions that the device room uses. Launches run at once, on the host, in the calling thread. It
+// does what it is asked to; what goes wrong on demand is the business of tests/drivers/fault in front of it.
+#include <cuda.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/kernels/xor_args.hpp"
+#include "kernels/cuda/generate/emit.hpp"
+#include "tests/drivers/emulated/emulation.hpp"
+#include "tests/drivers/emulated/memory.hpp"
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+namespace ec::test::emulated {
+namespace {
+
+/// What a CUfunction points to: a kernel in the context that was current when its module was loaded.
+struct Function {
+  const Kernel* kernel;
+  int ordinal;
+};
+const Function& at(CUfunction function) { return *reinterpret_cast<const Function*>(function); }
+
+/// A module as cuModuleLoadData makes it.
+struct Module {
+  std::optional<Program> program;  ///< a generated one; otherwise all kernels of the fat binaries are in it
+  Kernel kernel{};
+  int ordinal = 0;
+  std::list<Function> functions{};  ///< that were asked for
+};
+
+struct State {
+  std::recursive_mutex mutex;
+  CUresult sticky = CUDA_SUCCESS;
+  unsigned context_users = 0;
+  std::map<CUmodule, std::unique_ptr<Module>> modules;
+};
+
+State& state() {
+  static State* s = new State;
+  return *s;
+}
+
+/// Ordinals of the devices whose contexts this thread has pushed.
+thread_local std::vector<int> contexts_pushed;
+
+/// As many as EC_EMULATED_DEVICES says, 1 to most_devices.
+constexpr int most_devices = 8;
+int devices() {
+  const char* text = std::getenv("EC_EMULATED_DEVICES");
+  return text == nullptr ? 1 : std::clamp(std::atoi(text), 1, most_devices);
+}
+
+/// What a function answers that needs the context, instead of doing its work.
+CUresult context_state() {
+  if (state().sticky != CUDA_SUCCESS) return state().sticky;
+  return contexts_pushed.empty() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+/// The address of an element is the context of a device; a stream is a pointer to the ordinal of its device.
+int context_objects[most_devices];
+
+}  // namespace
+}  // namespace ec::test::emulated
+
+using namespace ec::test::emulated;  // NOLINT: the C functions below are all this file is for
+
+// Each function that needs the context: answer what is wrong with it, otherwise do the work.
+#define LOCK() std::lock_guard lock(state().mutex)
+#define ENTER() \
+  LOCK();       \
+  if (const CUresult due = context_state(); due != CUDA_SUCCESS) return due
+
+EXPORTED CUresult cuInit(unsigned) {
+  LOCK();
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuDriverGetVersion(int* version) {
+  LOCK();
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuGetErrorName(CUresult error, const char** name) {
+  std::lock_guard lock(state().mutex);
+  static std::map<CUresult, std::string> names;
+  *name = names.try_emplace(error, "EMULATED_ERROR_" + std::to_string(error)).first->second.c_str();
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuDeviceGetCount(int* count) {
+  LOCK();
+  *count = devices();
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  LOCK();
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuDeviceGetName(char* name, int length, CUdevice) {
+  LOCK();
+  std::strncpy(name, "emulated device", static_cast<std::size_t>(length));
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  LOCK();
+  *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 4
+           : attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID       ? -1
+                                                                 : 9;
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  LOCK();
+  if (state().context_users++ == 0) state().sticky = CUDA_SUCCESS;
+  *context = reinterpret_cast<CUcontext>(&context_objects[device]);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
+  LOCK();
+  if (state().context_users == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--state().context_users == 0) {
+    free_everything();
+    state().modules.clear();
+  }
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  LOCK();
+  contexts_pushed.push_back(static_cast<int>(reinterpret_cast<int*>(context) - context_objects));
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuCtxPopCurrent_v2(CUcontext*) {
+  LOCK();
+  contexts_pushed.pop_back();
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  ENTER();
+  // Fat binaries begin with a number, machine code of NVRTC's as an ELF file does.
+  constexpr unsigned char fat_binary[] = {0x50, 0xed, 0x55, 0xba};
+  auto made = std::make_unique<Module>();
+  made->program = read_image(image);
+  if (!made->program && std::memcmp(image, fat_binary, sizeof fat_binary) != 0)
+    return CUDA_ERROR_INVALID_IMAGE;
+  if (made->program) made->kernel = {Kernel::Kind::generated, 16, false, {}, &*made->program};
+  made->ordinal = contexts_pushed.back();
+  *module = reinterpret_cast<CUmodule>(made.get());
+  state().modules[*module] = std::move(made);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuModuleUnload(CUmodule module) {
+  ENTER();
+  return state().modules.erase(module) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+EXPORTED CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  ENTER();
+  const auto found = state().modules.find(module);
+  if (found == state().modules.end()) return CUDA_ERROR_INVALID_HANDLE;
+  Module& holder = *found->second;
+  const Kernel* kernel = !holder.program                                       ? find_kernel(name)
+                         : std::string(name) == ec::kernels::cuda::entry_point ? &holder.kernel
+                                                                               : nullptr;
+  if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
+  holder.functions.push_back({kernel, holder.ordinal});
+  *function = reinterpret_cast<CUfunction>(&holder.functions.back());
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::size_t* offset,
+                                     std::size_t* bytes) {
+  if (index != 0) return CUDA_ERROR_INVALID_VALUE;
+  *offset = 0;
+  *bytes = parameter_bytes(*at(function).kernel);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned,
+                                 unsigned block_x, unsigned block_y, unsigned, unsigned shared,
+                                 CUstream stream, void** parameters, void**) {
+  ENTER();
+  const auto& [kernel, ordinal] = at(function);
+  if (ordinal != contexts_pushed.back()) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream != nullptr && *reinterpret_cast<int*>(stream) != ordinal) return CUDA_ERROR_INVALID_HANDLE;
+  if (kernel->kind == Kernel::Kind::sum) {
+    run_xor(*static_cast<const ec::bench::XorArgs*>(parameters[0]));
+    return CUDA_SUCCESS;
+  }
+  Launch launch{kernel, grid_x, grid_y, block_x, block_y, shared, {}};
+  launch.ordinal = ordinal;
+  std::memcpy(launch.parameter.data(), parameters[0], parameter_bytes(*launch.kernel));
+  const CUresult verdict = check(launch);
+  if (verdict == CUDA_ERROR_INVALID_VALUE) return verdict;
+  if (verdict != CUDA_SUCCESS)
+    state().sticky = verdict;  // the launch is accepted, the fault shows later
+  else
+    run(launch);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  ENTER();
+  *stream = reinterpret_cast<CUstream>(new int(contexts_pushed.back()));
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuStreamDestroy_v2(CUstream stream) {
+  ENTER();
+  delete reinterpret_cast<int*>(stream);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
+  ENTER();
+  *context = reinterpret_cast<CUcontext>(&context_objects[*reinterpret_cast<int*>(stream)]);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuStreamQuery(CUstream) {
+  ENTER();
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuStreamSynchronize(CUstream) {
+  ENTER();
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  ENTER();
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) {
+  ENTER();
+  return CUDA_SUCCESS;
+}
+// Work is done when it is launched, so an event is the time at which it was recorded.
+using Event = std::chrono::steady_clock::time_point;
+EXPORTED CUresult cuEventCreate(CUevent* event, unsigned) {
+  ENTER();
+  *event = reinterpret_cast<CUevent>(new Event);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuEventDestroy_v2(CUevent event) {
+  ENTER();
+  delete reinterpret_cast<Event*>(event);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuEventRecord(CUevent event, CUstream) {
+  ENTER();
+  *reinterpret_cast<Event*>(event) = Event::clock::now();
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuEventSynchronize(CUevent) {
+  ENTER();
+  return CUDA_SUCCESS;
+}
+#undef cuEventElapsedTime  // the header renames it to its second version, which old drivers have not
+EXPORTED CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
+  ENTER();
+  *milliseconds = std::chrono::duration<float, std::milli>(*reinterpret_cast<Event*>(to) -
+                                                           *reinterpret_cast<Event*>(from))
+                      .count();
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemAlloc_v2(CUdeviceptr* pointer, std::size_t bytes) {
+  ENTER();
+  auto* p = allocate_device(bytes, contexts_pushed.back());
+  *pointer = reinterpret_cast<CUdeviceptr>(p);
+  return p == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemFree_v2(CUdeviceptr pointer) {
+  ENTER();
+  return free_device(reinterpret_cast<std::uint8_t*>(pointer)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+EXPORTED CUresult cuMemAllocAsync(CUdeviceptr* pointer, std::size_t bytes, CUstream) {
+  ENTER();
+  auto* p = allocate_device(bytes, contexts_pushed.back());
+  *pointer = reinterpret_cast<CUdeviceptr>(p);
+  return p == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream) {
+  ENTER();
+  return free_device(reinterpret_cast<std::uint8_t*>(pointer)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+EXPORTED CUresult cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
+  ENTER();
+  *pointer = allocate_pinned(bytes);
+  return *pointer == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemFreeHost(void* pointer) {
+  ENTER();
+  return free_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+EXPORTED CUresult cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned) {
+  ENTER();
+  return register_pinned(pointer, bytes) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+EXPORTED CUresult cuMemHostUnregister(void* pointer) {
+  ENTER();
+  return unregister_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+EXPORTED CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* seen, void* pointer, unsigned) {
+  ENTER();
+  *seen = reinterpret_cast<CUdeviceptr>(pointer);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
+                                         CUdeviceptr pointer) {
+  ENTER();
+  const Block block = block_of(reinterpret_cast<const void*>(pointer));
+  const bool known = block.bytes != 0;
+  for (unsigned i = 0; i < count; ++i) switch (attributes[i]) {
+      case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *static_cast<unsigned*>(values[i]) = !known            ? 0
+                                             : block.on_device ? CU_MEMORYTYPE_DEVICE
+                                                               : CU_MEMORYTYPE_HOST;
+        break;
+      case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        *static_cast<CUdeviceptr*>(values[i]) = known ? pointer : 0;
+        break;
+      case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *static_cast<CUdeviceptr*>(values[i]) = reinterpret_cast<CUdeviceptr>(block.start);
+        break;
+      case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *static_cast<std::size_t*>(values[i]) = block.bytes;
+        break;
+      case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *static_cast<int*>(values[i]) = !known            ? -2
+                                        : block.on_device ? block.ordinal
+                                                          : contexts_pushed.back();
+        break;
+      default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
+  ENTER();
+  std::memcpy(view(reinterpret_cast<void*>(to)), from, bytes);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
+  ENTER();
+  std::memcpy(to, view(reinterpret_cast<void*>(from)), bytes);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
+  ENTER();
+  std::memcpy(view(reinterpret_cast<void*>(to)), from, bytes);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  ENTER();
+  std::memcpy(to, view(reinterpret_cast<void*>(from)), bytes);
+  return CUDA_SUCCESS;
+}
+#undef cuMemcpyBatchAsync
+EXPORTED CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes,
+                                        std::size_t count, CUmemcpyAttributes*, std::size_t*, std::size_t,
+                                        CUstream stream) {
+  ENTER();
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  for (std::size_t i = 0; i < count; ++i)
+    std::memmove(view(reinterpret_cast<void*>(to[i])), view(reinterpret_cast<void*>(from[i])), sizes[i]);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  ENTER();
+  std::memmove(view(reinterpret_cast<void*>(to)), view(reinterpret_cast<void*>(from)), bytes);
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
+  ENTER();
+  std::memset(view(reinterpret_cast<void*>(to)), value, bytes);
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,29 @@
+// Every call that can go wrong: the functions of the two tables of the product, by their symbols.
+#pragma once
+
+#include <iterator>
+#include <string_view>
+
+#include "kernels/cuda/device/driver.hpp"
+#include "kernels/cuda/generate/nvrtc_functions.hpp"
+
+namespace ec::test::faults {
+
+/// What every driver has, and what this one adds where the one behind it has it.
+#define EC_FAULT_DRIVER_SITES(X) \
+  EC_CUDA_DRIVER_FUNCTIONS(X)    \
+  EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X)
+
+inline constexpr std::string_view driver_sites[] = {
+#define EC_SITE(name, symbol, type) #symbol,
+    EC_FAULT_DRIVER_SITES(EC_SITE)
+#undef EC_SITE
+};
+
+inline constexpr std::string_view nvrtc_sites[] = {
+#define EC_SITE(name, symbol, type) #symbol,
+    EC_NVRTC_FUNCTIONS(EC_SITE)
+#undef EC_SITE
+};
+
+}  // namespace ec::test::faults

@@ -1,0 +1,86 @@
+// A fixture whose device is the emulated driver behind the fault driver, healthy at the start of each test.
+// The variable EC_FAULTS_NEXT_DRIVER puts another in the emulated one's place: a real one, on a machine with
+// a GPU.
+#pragma once
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/device/devices.hpp"
+#include "tests/drivers/fault/control.hpp"
+
+namespace ec::test {
+
+class EmulatedDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("EC_FAULTS_NEXT_DRIVER", EC_EMULATED_DRIVER, 0);
+    // The driver is never closed by the device room; here it stays open for the whole run.
+    void* handle = dlopen(EC_FAULT_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(handle, nullptr) << dlerror();
+    const auto find = reinterpret_cast<const faults::Control* (*)()>(dlsym(handle, "fault_driver_control"));
+    ASSERT_NE(find, nullptr);
+    driver_ = find();
+    driver_->reset();
+    log_.clear();
+    use(options());
+  }
+  void TearDown() override {
+    kernels::cuda::Devices::instance().reset();
+    driver_->reset();
+  }
+
+  static kernels::cuda::Options options() {
+    kernels::cuda::Options o;
+    o.driver_library = EC_FAULT_DRIVER;
+    o.deadline = std::chrono::milliseconds(50);
+    o.retry_after = std::chrono::seconds(0);
+    o.staging_bytes = std::size_t{1} << 20;
+    o.log = [](const char* line) { log_ += std::string(line) + "\n"; };
+    return o;
+  }
+
+  /// Forgets the device and takes these options for the next one.
+  static void use(const kernels::cuda::Options& o) {
+    kernels::cuda::Devices::instance().reset();
+    kernels::cuda::configure(o);
+  }
+
+  static bool bring_up() {
+    std::string why;
+    const bool up = kernels::cuda::bring_up(&why).has_value();
+    if (!up) log_ += why + "\n";
+    return up;
+  }
+
+  const faults::Control* driver_ = nullptr;
+  static inline std::string log_;
+};
+
+/// As many devices as the number says.
+template <unsigned devices>
+class EmulatedDevices : public EmulatedDevice {
+ protected:
+  void SetUp() override {
+    setenv("EC_EMULATED_DEVICES", std::to_string(devices).c_str(), 1);
+    EmulatedDevice::SetUp();
+  }
+  void TearDown() override {
+    EmulatedDevice::TearDown();
+    unsetenv("EC_EMULATED_DEVICES");
+  }
+};
+
+/// What the product asks for by NVRTC's name is the emulated compiler from now on, behind the fault compiler,
+/// and nothing is found compiled. Null on failure, which dlerror() explains.
+inline void* open_emulated_compiler() {
+  setenv("XDG_CACHE_HOME", "/proc/none", 1);
+  setenv("EC_FAULTS_NEXT_NVRTC", EC_EMULATED_NVRTC, 0);
+  return dlopen(EC_FAULT_NVRTC, RTLD_NOW | RTLD_LOCAL);
+}
+
+}  // namespace ec::test

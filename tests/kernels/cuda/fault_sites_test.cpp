@@ -1,0 +1,321 @@
+// Every function that can fail, at each of its calls in one life of a device, in each way: the host sees
+// right bytes and no error, nothing hangs or leaks, and the device comes back. Runs with the preload, whose
+// arena is part of it. Against the emulated driver; with a real one behind the fault driver
+// (EC_FAULTS_NEXT_DRIVER) fewer calls are visited, because a real device takes its time to come up.
+#include <cstdio>
+#include <set>
+#include <thread>
+
+#include "kernels/cuda/submit/device_job.hpp"
+#include "tests/drivers/fault/sites.hpp"
+#include "tests/kernels/cuda/emulated.hpp"
+#include "tests/kernels/cuda/workload.hpp"
+#include "tests/plugin/pinned/preload.hpp"
+
+namespace ec::test {
+namespace {
+
+using faults::driver_sites;
+using faults::nvrtc_sites;
+
+/// Functions that only programs that measure call (bench, ectool): events to take the time, copies and fills
+/// to compare with.
+const std::set<std::string_view> of_measurements{"cuEventSynchronize", "cuEventElapsedTime",
+                                                 "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async"};
+/// What is only asked where a process has several devices (devices_test.cpp).
+const std::set<std::string_view> of_several_devices{"cuStreamGetCtx"};
+/// Those of the arena, where the program runs without the preload.
+const std::set<std::string_view> of_the_preload{"cuMemHostRegister_v2", "cuMemHostUnregister",
+                                                "cuMemHostGetDevicePointer_v2"};
+
+class FaultSites : public EmulatedDevice {
+ protected:
+  void SetUp() override {
+    EmulatedDevice::SetUp();
+    void* handle = open_emulated_compiler();
+    ASSERT_NE(handle, nullptr) << dlerror();
+    nvrtc_ = reinterpret_cast<const faults::NvrtcControl* (*)()>(dlsym(handle, "fault_nvrtc_control"))();
+    use(life());
+  }
+  void TearDown() override {
+    nvrtc_->reset();
+    EmulatedDevice::TearDown();
+  }
+
+  static kernels::cuda::Options life() {
+    auto o = options();
+    // A real device may be shared with others, whose turn comes first.
+    const bool emulated = std::string_view(getenv("EC_FAULTS_NEXT_DRIVER")) == EC_EMULATED_DRIVER;
+    o.deadline = std::chrono::milliseconds(emulated ? 80 : 1000);
+    o.pinned_bytes = std::size_t{8} << 20;
+    o.pinned_threshold = 4096;
+    o.staging_bytes = Workload::staging_bytes;
+    o.copies_from_bytes = Workload::copies_from_bytes;
+    o.copy_slot_bytes = Workload::copy_slot_bytes;
+    return o;
+  }
+
+  unsigned calls(std::string_view symbol) const {
+    const std::string name(symbol);
+    return symbol.starts_with("nvrtc") ? nvrtc_->calls(name.c_str()) : driver_->calls(name.c_str());
+  }
+
+  /// One life of the device under a plan, from nothing to nothing.
+  Seen live(const std::string& plan) {
+    use(life());
+    driver_->reset();
+    nvrtc_->reset();
+    log_.clear();
+    EXPECT_EQ(driver_->plan(plan.c_str()), nullptr);
+    EXPECT_EQ(nvrtc_->plan(plan.c_str()), nullptr);
+    (void)bring_up();
+    Workload work(seed_ += 1000);
+    return work.run();
+  }
+
+  /// The same, and what must hold whatever goes wrong. Whether there was such a call.
+  bool survives(const std::string& plan, std::string_view site, unsigned nth) {
+    const std::string when = "EC_FAULTS=\"" + plan + "\"";
+    kernels::cuda::Devices::instance().reset();
+    const std::size_t pinned = driver_->pinned_bytes(), device = driver_->device_bytes(),
+                      objects = driver_->objects();
+    const Seen seen = live(plan);
+    kernels::cuda::Devices::instance().reset();
+    const bool reached = calls(site) >= nth;
+    EXPECT_EQ(seen.failed, 0u) << when << ": " << seen.first_bad << "\n" << log_;
+    EXPECT_EQ(seen.wrong + seen.device_wrong, 0u) << when << ": " << seen.first_bad << "\n" << log_;
+    EXPECT_LT(seen.longest, longest) << when;
+    EXPECT_EQ(seen.hung, 0u) << when;
+    EXPECT_EQ(driver_->pinned_bytes(), pinned) << when << "\n" << log_;
+    EXPECT_EQ(driver_->device_bytes(), device) << when << "\n" << log_;
+    EXPECT_EQ(driver_->objects(), objects) << when << "\n" << log_;
+    // A job that a device was latched off for is one that it did not finish, or that was not compared.
+    const bool latched = log_.find("latched off") != std::string::npos;
+    EXPECT_TRUE(!latched || seen.fell_back + seen.device_failed + seen.unchecked > 0) << when;
+    comes_back(when);
+    found_wrong_ += seen.found_wrong;
+    stream_wrong_ += seen.stream_wrong;
+    if (reached) visited_.insert(site);
+    visits_ += reached;
+    return reached;
+  }
+
+  void comes_back(const std::string& when) {
+    EXPECT_EQ(driver_->plan(""), nullptr);
+    EXPECT_EQ(nvrtc_->plan(""), nullptr);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (!bring_up() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    codec::Counters counts;
+    kernels::Backend* const list[] = {&kernels::cuda::backend(), kernels::backends().back()};
+    const codec::Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts);
+    const codec::Codec codec(gf::Technique::reed_sol_van, 2, 1, router);
+    const oracle::Bytes one(100, 1), two(100, 2);
+    oracle::Bytes sum(100);
+    const kernels::Source sources[] = {{one.data()}, {two.data()}};
+    const kernels::Target target[] = {{sum.data()}};
+    EXPECT_EQ(codec.encode(sources, target, 100), kernels::Status::ok) << when;
+    EXPECT_EQ(sum, oracle::Bytes(100, 3)) << when;
+    EXPECT_EQ(counts.read(0).calls, 1u) << when << ": the device is not back\n" << log_;
+  }
+
+  /// Every call, or with a real device the first two and the last.
+  std::vector<unsigned> chosen(std::string_view site) {
+    const unsigned n = healthy_.at(site);
+    std::vector<unsigned> list;
+    for (unsigned i = 1; i <= n; ++i)
+      if (!real_ || i <= 2 || i == n) list.push_back(i);
+    return list;
+  }
+
+  /// `what` at each call of each of the sites. The name of an error is only asked for after one.
+  template <class Sites>
+  void visit(const Sites& sites, const char* what) {
+    const Seen seen = live("");
+    ASSERT_EQ(seen.failed + seen.wrong + seen.device_failed + seen.device_wrong, 0u)
+        << seen.first_bad << log_;
+    ASSERT_EQ(seen.fell_back, 0u);
+    real_ = log_.find("emulated device") == std::string::npos;
+    kernels::cuda::Devices::instance().reset();
+    for (const std::string_view site : sites) healthy_[site] = calls(site);
+    healthy_["cuGetErrorName"] = healthy_["nvrtcGetErrorString"] = 1;
+    for (const std::string_view site : sites)
+      for (const unsigned nth : chosen(site)) {
+        const std::string before = site == "cuGetErrorName"        ? "launch:nth=1:CUDA_ERROR_LAUNCH_FAILED;"
+                                   : site == "nvrtcGetErrorString" ? "nvrtcCompileProgram:nth=1:6;"
+                                                                   : "";
+        const std::string rule = std::string(site) + ":nth=" + std::to_string(nth) + ":" + what;
+        survives(before + rule, site, nth);
+        if (HasFailure()) return;
+      }
+    std::printf("%s: %u calls of %zu functions visited\n", what, visits_, visited_.size());
+  }
+
+  template <class Sites>
+  void expect_all_visited(const Sites& sites) const {
+    for (const std::string_view site : sites) {
+      if (of_measurements.contains(site) || of_several_devices.contains(site)) continue;
+      if (preload_start() == nullptr && of_the_preload.contains(site)) continue;
+      if (real_ && site == "nvrtcGetProgramLog")
+        continue;  // the real compiler has nothing to say of our programs
+      EXPECT_TRUE(visited_.contains(site)) << site << " is called by nothing here";
+    }
+  }
+
+  /// A few deadlines: a job may wait for a device that comes up and then for its own work. Machines are busy.
+  static constexpr std::chrono::milliseconds longest{5000};
+
+  const faults::NvrtcControl* nvrtc_ = nullptr;
+  std::map<std::string_view, unsigned> healthy_;
+  std::set<std::string_view> visited_;
+  bool real_ = false;
+  unsigned visits_ = 0;
+  unsigned found_wrong_ = 0;
+  unsigned stream_wrong_ = 0;
+  static inline std::uint64_t seed_ = static_cast<std::uint64_t>(getpid()) << 32;
+};
+
+class FaultAtEveryCall : public FaultSites, public testing::WithParamInterface<const char*> {};
+
+TEST_P(FaultAtEveryCall, HarmsNothing) {
+  visit(driver_sites, GetParam());
+  if (!HasFailure()) expect_all_visited(driver_sites);
+}
+
+INSTANTIATE_TEST_SUITE_P(Driver, FaultAtEveryCall,
+                         testing::Values("CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_NOT_INITIALIZED",
+                                         "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_ILLEGAL_ADDRESS",
+                                         "CUDA_ERROR_ECC_UNCORRECTABLE", "lost=20ms", "slow=2ms"),
+                         [](const auto& info) {
+                           std::string name(info.param);
+                           std::ranges::replace(name, '=', '_');
+                           return name;
+                         });
+
+class CompilerFaultAtEveryCall : public FaultSites, public testing::WithParamInterface<const char*> {};
+
+TEST_P(CompilerFaultAtEveryCall, HarmsNothing) {
+  const std::string_view what = GetParam();
+  if (what == "wrong") {
+    const std::string_view only[] = {"nvrtcGetCUBIN"};
+    visit(only, "wrong");
+  } else {
+    visit(nvrtc_sites, GetParam());
+    if (!HasFailure()) expect_all_visited(nvrtc_sites);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Nvrtc, CompilerFaultAtEveryCall,
+                         testing::Values("NVRTC_ERROR_COMPILATION", "NVRTC_ERROR_OUT_OF_MEMORY", "slow=5ms",
+                                         "wrong"),
+                         [](const auto& info) {
+                           return std::string(info.param).substr(0, info.param[4] == '=' ? 4 : 40);
+                         });
+
+/// A driver that always says "not yet", at one question or for ever. For ever is as good as a hung kernel.
+TEST_F(FaultSites, AnUnansweredQuestionIsAskedAgain) {
+  const std::string_view only[] = {"cuStreamQuery"};
+  visit(only, "CUDA_ERROR_NOT_READY");
+  EXPECT_GT(visits_, 0u);
+}
+
+TEST_F(FaultSites, ALaunchThatComputesWrongIsSeen) {
+  const std::string_view only[] = {"cuLaunchKernel"};
+  visit(only, "wrong");
+  std::printf("%u wrong launches: validation found %u, %u were on a stream\n", visits_, found_wrong_,
+              stream_wrong_);
+  // The first launch is the self-test's, which refuses the device.
+  EXPECT_GE(found_wrong_ + stream_wrong_, visits_ - 1);
+}
+
+TEST_F(FaultSites, TheDeviceStaysOffForTheTimeOfTheLatch) {
+  auto o = life();
+  o.retry_after = std::chrono::seconds(1);
+  use(o);
+  ASSERT_TRUE(bring_up());
+  EXPECT_EQ(driver_->plan("launch:nth=1:CUDA_ERROR_LAUNCH_FAILED"), nullptr);
+  const auto failed = std::chrono::steady_clock::now();
+  const Seen seen = Workload(seed_ += 1000).run();
+  EXPECT_EQ(seen.failed + seen.wrong, 0u) << seen.first_bad;
+  EXPECT_EQ(seen.on_device, 0u);
+  EXPECT_FALSE(bring_up());
+  std::this_thread::sleep_until(failed + std::chrono::milliseconds(1500));
+  comes_back("after the latch");
+}
+
+/// A kernel that hangs, at each launch: the deadline passes, the CPU answers, and what the kernel writes when
+/// it goes on after all reaches nothing that was handed out since. Last, since a device that hung is never
+/// torn down.
+class HungKernels : public FaultSites, public testing::WithParamInterface<const char*> {};
+
+TEST_P(HungKernels, WriteNothingThatIsInUse) {
+  const Seen healthy = live("");
+  ASSERT_EQ(healthy.failed, 0u) << healthy.first_bad << log_;
+  const unsigned launches = calls("cuLaunchKernel");
+  unsigned hung = 0;
+  for (unsigned nth = 1; nth <= launches; ++nth) {
+    const std::string when = "launch " + std::to_string(nth);
+    use(life());
+    driver_->reset();
+    EXPECT_EQ(driver_->plan(("launch:nth=" + std::to_string(nth) + ":" + GetParam()).c_str()), nullptr);
+    (void)bring_up();
+    Workload first(seed_ += 1000), second(seed_ += 1000);
+    Seen seen = first.run();
+    EXPECT_EQ(seen.failed + seen.wrong + seen.device_wrong, 0u) << when << ": " << seen.first_bad;
+    EXPECT_LT(seen.longest, longest) << when;
+    hung += seen.hung;
+    // Another device takes over, in what memory it is given.
+    EXPECT_TRUE(bring_up()) << when << "\n" << log_;
+    seen = second.run();
+    EXPECT_EQ(seen.failed + seen.wrong + seen.hung + seen.device_wrong, 0u) << when << ": " << seen.first_bad;
+    EXPECT_GT(seen.on_device, 0u) << when;
+    driver_->finish_hung();
+    EXPECT_EQ(first.changed(), 0u) << when;
+    EXPECT_EQ(second.changed(), 0u) << when;
+    EXPECT_TRUE(bring_up()) << when;
+    if (HasFailure()) return;
+  }
+  std::printf("%u launches hung, %u of them on memory of the program\n", launches, hung);
+  EXPECT_GT(hung, 0u);
+}
+
+/// Staging memory, lane and table of a job that hung stay out of use although the device is still at hand, as
+/// it is for jobs that came in meanwhile.
+TEST_P(HungKernels, KeepWhatTheyUse) {
+  using namespace kernels;
+  for (const bool batch : {false, true}) {
+    driver_->reset();
+    use(life());
+    ASSERT_TRUE(bring_up());
+    const auto device = cuda::Devices::instance().current();
+    const cuda::Device::Scope scope(*device);
+    const Residence residence = batch ? Residence::pinned : Residence::pageable;
+    const Slab slab(residence, 4, 4096);
+    ASSERT_TRUE(slab);
+    const Program program(to_matrix(random_matrix(1, 1, seed_ += 1000)));
+    const Source sources[] = {{slab.chunk(0), residence}, {slab.chunk(1), residence}};
+    const Target targets[] = {{slab.chunk(2), residence}, {slab.chunk(3), residence}};
+    const Job jobs[] = {{&program, {sources, 1}, {targets, 1}, 4096},
+                        {&program, {sources + 1, 1}, {targets + 1, 1}, 4096}};
+    driver_->hang();
+    const auto outcome =
+        batch ? cuda::run_batch(device, jobs, cuda::KernelKind::generated)
+              : cuda::run_job(device, jobs[0], kernels::cuda::Verb::transform, cuda::KernelKind::tile);
+    ASSERT_TRUE(outcome.gave_up) << outcome.reason;
+    auto& pool = device->pool();
+    const std::size_t held = pool.bytes_held();
+    EXPECT_GT(held, 0u);
+    const auto block = pool.allocate(1);
+    EXPECT_GT(pool.bytes_held(), held) << "the staging memory is lent again" << (batch ? ", batch" : "");
+    std::vector<cuda::Device::Lane> lanes;
+    while (auto lane = device->borrow_lane()) lanes.push_back(std::move(*lane));
+    EXPECT_EQ(lanes.size(), 15u);
+    driver_->finish_hung();
+    driver_->reset();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Last, HungKernels, testing::Values("hang"));
+
+}  // namespace
+}  // namespace ec::test

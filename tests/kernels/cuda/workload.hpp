@@ -1,0 +1,115 @@
+// One life of a device, with everything that is asked of it in between, every result checked: what the tests
+// of faults put their faults into.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/device/memory.hpp"
+#include "kernels/cuda/kernels/kernel_kind.hpp"
+#include "plugin/codec/codec.hpp"
+#include "plugin/codec/stats/counters.hpp"
+#include "tests/common/conformance.hpp"
+
+namespace ec::test {
+
+/// Chunks of equal length in one piece of memory.
+class Slab {
+ public:
+  Slab(kernels::Residence residence, std::size_t chunks, std::size_t bytes);
+  ~Slab();
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  /// Whether there is memory: a device that is not there has none, and then there is none of its kinds.
+  explicit operator bool() const { return base_ != nullptr; }
+  std::uint8_t* chunk(std::size_t i) const { return base_ + i * stride_; }
+  kernels::Residence residence() const { return residence_; }
+  /// False if the program's own copy failed, of which only device memory has one.
+  bool put(std::size_t i, const oracle::Bytes& content) const;
+  bool get(std::size_t i, oracle::Bytes* content) const;
+  /// Never given back: a device that stopped answering may still write it.
+  void abandon() { abandoned_ = true; }
+
+ private:
+  kernels::Residence residence_;
+  std::size_t bytes_, stride_;
+  std::uint8_t* base_ = nullptr;
+  void* block_ = nullptr;         // of the arena of the preload, or ordinary
+  kernels::cuda::Buffer buffer_;  // otherwise
+  bool abandoned_ = false;
+};
+
+/// What a run saw. A job is one of host memory (pageable, pinned) unless it is said to be the device's.
+struct Seen {
+  unsigned jobs = 0;           ///< of both kinds that were tried
+  unsigned on_device = 0;      ///< finished by a device
+  unsigned fell_back = 0;      ///< counted as fall-backs
+  unsigned failed = 0;         ///< jobs whose status was not ok, nor hung where that may be
+  unsigned wrong = 0;          ///< ok with wrong bytes
+  unsigned found_wrong = 0;    ///< results of a device that validation found wrong
+  unsigned unchecked = 0;      ///< jobs that could not be validated, because the device failed at that
+  unsigned hung = 0;           ///< said to be hung; done again in pageable memory, as the hosts do
+  unsigned device_failed = 0;  ///< device's jobs that were answered with a fault, or found no device
+  unsigned device_wrong = 0;   ///< device's jobs that were ok with wrong bytes
+  unsigned stream_wrong = 0;   ///< the same on a stream, which nobody validates
+  std::chrono::milliseconds longest{0};  ///< job
+  std::string first_bad;                 ///< the first job that counts as failed, wrong or device_wrong
+};
+
+class Workload {
+ public:
+  static constexpr unsigned k = 4, m = 2;
+  /// For the fast kernels, and a rest for the tile kernel.
+  static constexpr std::size_t chunk_bytes = 4096 + 48;
+  /// Of one job, in more slices than a room has slots; it is to go by copies, and no other.
+  static constexpr std::size_t long_chunk_bytes = 80'000 + 48;
+  static constexpr std::size_t copies_from_bytes = k * long_chunk_bytes;
+  static constexpr std::size_t copy_slot_bytes = 256 * 1024;
+  /// Of one job in pageable memory, in more slices than it has slots in so much staging memory.
+  static constexpr std::size_t sliced_chunk_bytes = 4 * 4096 + 48;
+  static constexpr std::size_t staging_bytes = 256 * 1024;
+
+  /// seed: of data, and of matrices that no earlier seed has compiled.
+  explicit Workload(std::uint64_t seed) : seed_(seed) {}
+
+  /// Encode, decode and update through a codec; every kind of kernel on pageable, pinned and device memory;
+  /// many stripes at once; work on a stream. The device is to be up, or coming.
+  const Seen& run();
+
+  /// Looks at the memory of the jobs that were right once more: how many results have changed since.
+  unsigned changed() const;
+
+ private:
+  struct Job {
+    const char* name;
+    kernels::cuda::KernelKind kind;
+    Verb verb;
+    kernels::Residence residence;
+    std::size_t stripes = 1;
+    bool on_stream = false;
+    std::size_t bytes = chunk_bytes;
+  };
+  struct Result {
+    const Slab* slab;
+    std::size_t chunk;
+    oracle::Bytes expected;
+  };
+  void codec_jobs();
+  void job(const Job& job);
+  kernels::Status start(const Job& job, const codec::Router& router, std::span<const kernels::Job> jobs);
+  void judge(const Job& job, kernels::Status status, std::vector<Result> results);
+  void bad(const char* name, kernels::Status status);
+  bool right(const std::vector<Result>& results, bool* readable) const;
+
+  std::uint64_t seed_;
+  Seen seen_;
+  std::deque<Slab> slabs_;
+  std::deque<kernels::Program> programs_;
+  std::vector<Result> results_;
+};
+
+}  // namespace ec::test

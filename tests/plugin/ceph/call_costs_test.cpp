@@ -1,0 +1,77 @@
+// What a call through Ceph's interface allocates and locks: no more than the host's own maps and buffers
+// need, and no more than Debian's isa plugin does.
+#include "tests/common/call_costs.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/plugin/ceph/plugin_pair.hpp"
+
+namespace ec::test {
+namespace {
+
+constexpr std::size_t chunk_bytes = 4096;
+
+class CostsThroughCeph : public testing::TestWithParam<Shape> {
+ protected:
+  /// Before the plugin reads it: a call that is due for validation may allocate.
+  static void SetUpTestSuite() { setenv("EC_CUDA_VALIDATE", "off", 1); }
+
+  CostsThroughCeph()
+      : pair_(plugin_pair(GetParam())),
+        all_(first_chunks(GetParam().k + GetParam().m)),
+        object_(Draw(1).bytes(chunk_bytes * GetParam().k, 1)) {}
+
+  CallCosts encode(ceph::ErasureCodeInterface& code) const {
+    Chunks out;
+    code.encode(all_, object_, &out);
+    out.clear();
+    return costs_of([&] { EXPECT_EQ(code.encode(all_, object_, &out), 0); });
+  }
+
+  CallCosts decode(ceph::ErasureCodeInterface& code, unsigned count) const {
+    Chunks chunks;
+    code.encode(all_, object_, &chunks);
+    const auto lost = first_chunks(count);
+    const Chunks left = without(chunks, lost);
+    Chunks out;
+    code.decode(lost, left, &out, chunk_bytes);
+    out.clear();
+    return costs_of([&] { EXPECT_EQ(code.decode(lost, left, &out, chunk_bytes), 0); });
+  }
+
+  const PluginPair& pair_;
+  std::set<int> all_;
+  ceph::bufferlist object_;
+};
+
+TEST_P(CostsThroughCeph, EncodeAllocatesWhatTheHostGets) {
+  const CallCosts ours = encode(*pair_.ours);
+  const unsigned n = GetParam().k + GetParam().m;
+  // A map's node and a list's node for each chunk, and a buffer for each coding chunk.
+  EXPECT_EQ(ours.allocations, 2 * n + GetParam().m) << "isa: " << encode(*pair_.stock).allocations;
+  EXPECT_EQ(ours.locks, 0u);
+}
+
+TEST_P(CostsThroughCeph, DecodeAllocatesWhatTheHostGetsAndNoMoreThanIsa) {
+  for (const unsigned lost : {1u, GetParam().m}) {
+    const CallCosts ours = decode(*pair_.ours, lost);
+    const CallCosts stock = decode(*pair_.stock, lost);
+    EXPECT_LE(ours.allocations, stock.allocations) << lost << " lost";
+    // A map's node and a list's node for what the host gets, its buffer, and a map's node of our own.
+    EXPECT_EQ(ours.allocations, 4 * lost);
+    EXPECT_LE(ours.locks, 1u) << "that of the plan's shard; isa: " << stock.locks;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CostsThroughCeph,
+                         testing::Values(Shape{"reed_sol_van", 2, 1}, Shape{"reed_sol_van", 4, 2},
+                                         Shape{"reed_sol_van", 10, 4}, Shape{"cauchy", 8, 3}),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}_{}", info.param.technique, info.param.k, info.param.m);
+                         });
+
+}  // namespace
+}  // namespace ec::test

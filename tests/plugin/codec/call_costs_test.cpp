@@ -1,0 +1,115 @@
+// A call on host memory allocates nothing, takes no lock and makes no system call once its code is warm.
+#include "tests/common/call_costs.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <shared_mutex>
+#include <vector>
+
+#include "plugin/codec/codec.hpp"
+#include "tests/plugin/codec/stripe.hpp"
+
+namespace ec::test {
+namespace {
+
+using codec::BackendChoice;
+using codec::Codec;
+using kernels::Status;
+
+/// Something of each kind, so that the tests below cannot pass because nothing is seen.
+TEST(CallCosts, AreSeen) {
+  std::shared_mutex mutex;
+  EXPECT_EQ(costs_of([] {}), CallCosts{});
+  EXPECT_EQ(costs_of([] { ::operator delete(::operator new(1)); }).allocations, 1u);
+  EXPECT_EQ(costs_of([] { std::vector<int>(7); }).allocations, 1u);
+  EXPECT_EQ(costs_of([&] { std::shared_lock lock(mutex); }).locks, 1u);
+  EXPECT_EQ(costs_of([&] { std::unique_lock lock(mutex); }).locks, 1u);
+  if (system_calls_of([] {}) == SystemCalls::unknown) GTEST_SKIP() << "no seccomp";
+  EXPECT_EQ(system_calls_of([] {}), SystemCalls::none);
+  EXPECT_EQ(system_calls_of([] { getppid(); }), SystemCalls::some);
+}
+
+struct Call {
+  unsigned k, m;
+  std::size_t bytes;
+};
+/// Small ones with and without a tail, one that is written past the cache, one in several passes.
+constexpr Call calls[] = {{2, 1, 4096},   {4, 2, 1},        {4, 2, 4096},  {8, 3, 4097},
+                          {10, 4, 65536}, {4, 2, 3u << 20}, {20, 70, 1000}};
+
+class CostsOf : public testing::TestWithParam<BackendChoice> {
+ protected:
+  static void expect_none(const Call& call, const char* what, const std::function<Status()>& code) {
+    ASSERT_EQ(code(), Status::ok);
+    Status status = Status::fault;
+    const CallCosts costs = costs_of([&] { status = code(); });
+    EXPECT_EQ(status, Status::ok);
+    EXPECT_EQ(costs.allocations, 0u) << what << " " << call.k << "+" << call.m << ", " << call.bytes;
+    EXPECT_EQ(costs.locks, 0u) << what << " " << call.k << "+" << call.m << ", " << call.bytes;
+    EXPECT_NE(system_calls_of([&] { status = code(); }), SystemCalls::some)
+        << what << " " << call.k << "+" << call.m << ", " << call.bytes;
+  }
+};
+
+TEST_P(CostsOf, ACallAreNone) {
+  for (const Call& call : calls) {
+    // The reference back end takes seconds for megabytes, and is the same code for any length.
+    if (GetParam() == BackendChoice::reference && call.bytes > 65536) continue;
+    const Codec codec(gf::Technique::cauchy, call.k, call.m, codec::Router(GetParam(), 0));
+    std::vector<std::uint8_t> memory(call.bytes * (call.k + call.m), 0x5a);
+    std::vector<kernels::Source> chunks;
+    std::vector<kernels::Target> out;
+    for (unsigned c = 0; c < call.k + call.m; ++c) {
+      chunks.push_back({memory.data() + c * call.bytes});
+      out.push_back({memory.data() + c * call.bytes});
+    }
+    const std::span data = std::span<const kernels::Source>(chunks).first(call.k);
+    const std::span coding = std::span<const kernels::Target>(out).last(call.m);
+    expect_none(call, "encode", [&] { return codec.encode(data, coding, call.bytes); });
+    expect_none(call, "update", [&] { return codec.update(1, data[0], coding, call.bytes); });
+
+    const gf::ErasureSignature signature{gf::ChunkSet::first(call.k + call.m) - gf::ChunkSet{0},
+                                         gf::ChunkSet{0}};
+    const auto plan = codec.plan(signature);
+    ASSERT_TRUE(plan);
+    expect_none(call, "decode", [&] { return codec.decode(*plan, chunks, out, call.bytes); });
+    // Looking a known plan up takes the shared lock of one shard of the cache.
+    EXPECT_EQ(costs_of([&] { static_cast<void>(codec.plan(signature)); }), (CallCosts{0, 1}));
+  }
+}
+
+/// Where predictions decide: the question itself at any size, and a whole call where the CPU is the answer.
+TEST(CallCosts, OfAPredictionAreNone) {
+  const codec::Router router(BackendChoice::automatic, std::nullopt);
+  const Codec codec(gf::Technique::cauchy, 8, 3, router);
+  for (const std::size_t bytes : {std::size_t{4096}, std::size_t{1} << 20}) {
+    std::vector<std::uint8_t> memory(bytes * 11, 0x5a);
+    std::vector<kernels::Source> data;
+    std::vector<kernels::Target> coding;
+    for (unsigned c = 0; c < 8; ++c) data.push_back({memory.data() + c * bytes, kernels::Residence::pinned});
+    for (unsigned c = 8; c < 11; ++c)
+      coding.push_back({memory.data() + c * bytes, kernels::Residence::pinned});
+    const kernels::Job job{&codec.encode_program(), data, coding, bytes};
+    const codec::Work work{8, 3, bytes};
+    const codec::ResidenceRange pinned{kernels::Residence::pinned, kernels::Residence::pinned};
+    bool device = false;
+    const auto ask = [&] {
+      for (unsigned jobs = 0; jobs < 3; ++jobs) device = router.decide(work, pinned, jobs).device;
+      for (auto* backend : kernels::backends()) device = router.admits(*backend, job) || device;
+    };
+    EXPECT_EQ(costs_of(ask), CallCosts{});
+    EXPECT_NE(system_calls_of(ask), SystemCalls::some);
+    if (router.decide(work, pinned, 0).device) continue;
+    ASSERT_EQ(codec.encode(data, coding, bytes), Status::ok);
+    EXPECT_EQ(costs_of([&] { static_cast<void>(codec.encode(data, coding, bytes)); }), CallCosts{});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Choices, CostsOf,
+                         testing::Values(BackendChoice::automatic, BackendChoice::cpu, BackendChoice::x86,
+                                         BackendChoice::isal, BackendChoice::reference),
+                         [](const auto& info) { return std::string(codec::name(info.param)); });
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,413 @@
+// Back ends that lie: which are caught, when, and what becomes of the call, the bytes and the liar.
+#include "plugin/codec/checking/validator.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/backends.hpp"
+#include "kernels/reference/reference.hpp"
+#include "plugin/codec/checking/reproducer.hpp"
+#include "plugin/codec/routing/router.hpp"
+#include "tests/common/conformance.hpp"
+#include "tests/common/lying_backend.hpp"
+#include "tests/common/random_bytes.hpp"
+#include "tests/plugin/codec/routing/fake_backend.hpp"
+
+namespace ec::test {
+namespace {
+
+using codec::Counters;
+using codec::Router;
+using codec::Validation;
+using codec::Validator;
+using kernels::Job;
+using kernels::Status;
+using Spoil = LyingBackend::Spoil;
+
+constexpr Validation always{.every = 1, .whole = true};
+constexpr Validation sample(unsigned every) { return {.every = every, .whole = false}; }
+
+kernels::Backend& honest() { return *kernels::find_backend("isal"); }
+
+std::vector<std::string> logged;  // by the validator of the test that runs
+void log(const char* line) { logged.emplace_back(line); }
+
+/// Stripes with what must become of them.
+struct Stripes {
+  Stripes(unsigned sources, unsigned targets, std::size_t bytes, std::size_t stripes = 1,
+          std::uint64_t seed = 1)
+      : matrix(random_matrix(targets, sources, seed)),
+        program(to_matrix(matrix)),
+        data(Random(seed).chunks(sources * stripes, bytes)),
+        out(Random(seed + 1).chunks(targets * stripes, bytes)),
+        before(out) {
+    for (const auto& chunk : data) from.push_back({chunk.data()});
+    for (auto& chunk : out) to.push_back({chunk.data()});
+    for (std::size_t s = 0; s < stripes; ++s) {
+      jobs.push_back({&program, std::span(from).subspan(s * sources, sources),
+                      std::span(to).subspan(s * targets, targets), bytes});
+      const auto first = data.begin() + static_cast<std::ptrdiff_t>(s * sources);
+      for (auto& chunk : oracle::apply(matrix, {first, first + sources}))
+        expected.push_back(std::move(chunk));
+    }
+    sums = expected;
+    for (std::size_t c = 0; c < sums.size(); ++c)
+      for (std::size_t i = 0; i < bytes; ++i) sums[c][i] ^= before[c][i];
+  }
+  void reset() {
+    for (std::size_t c = 0; c < out.size(); ++c) std::ranges::copy(before[c], out[c].begin());
+  }
+  const Job& job() const { return jobs.front(); }
+
+  oracle::Rows matrix;
+  kernels::Program program;
+  std::vector<oracle::Bytes> data, out, before, expected, sums;
+  std::vector<kernels::Source> from;
+  std::vector<kernels::Target> to;
+  std::vector<Job> jobs;
+};
+
+/// The list of a build whose first back end lies, or its second too.
+struct Build {
+  explicit Build(const Validation& how, Spoil lie, Spoil lie_of_isal = nullptr,
+                 const std::string& reproducers = {})
+      : first("x86", honest(), std::move(lie)),
+        isal(
+            "isal", honest(), lie_of_isal ? std::move(lie_of_isal) : [](auto) {}),
+        list{&first, &isal, &kernels::reference_backend()},
+        validator(how, reproducers, log) {
+    logged.clear();
+  }
+  Router router() {
+    return Router(codec::BackendChoice::cpu, 0, codec::default_costs(), list, counts, validator);
+  }
+
+  LyingBackend first, isal;
+  std::array<kernels::Backend*, 3> list;
+  Counters counts;
+  Validator validator;
+};
+
+Spoil at(std::size_t target, std::size_t byte, std::size_t stripe = 0) {
+  return [=](std::span<const Job> jobs) { flip(jobs[stripe], target, byte); };
+}
+
+TEST(ValidateAlways, OneWrongByteAnywhereIsPutRight) {
+  Stripes stripes(5, 3, 300);
+  for (const bool accumulate : {false, true})
+    for (std::size_t target = 0; target < 3; ++target)
+      for (std::size_t byte = 0; byte < 300; ++byte) {
+        Build build(always, at(target, byte));
+        stripes.reset();
+        ASSERT_EQ(
+            accumulate ? build.router().accumulate(stripes.job()) : build.router().transform(stripes.job()),
+            Status::ok);
+        ASSERT_EQ(stripes.out, accumulate ? stripes.sums : stripes.expected) << target << " " << byte;
+        ASSERT_EQ(build.validator.read(0).mismatches, 1u);
+      }
+}
+
+TEST(ValidateAlways, TheSeamsOfBlocksAreSeenToo) {
+  for (const unsigned targets : {1u, 8u, 9u, 100u, 255u}) {
+    const std::size_t longest = codec::longest_block(targets);
+    ASSERT_GE(longest, 128u);
+    ASSERT_LE(longest * targets, codec::block_target_bytes);
+    Stripes stripes(2, targets, 2 * longest + 77);
+    for (const std::size_t byte :
+         {std::size_t{0}, longest - 1, longest, 2 * longest - 1, 2 * longest, 2 * longest + 76})
+      for (const bool accumulate : {false, true}) {
+        Build build(always, at(targets - 1, byte));
+        stripes.reset();
+        ASSERT_EQ(
+            accumulate ? build.router().accumulate(stripes.job()) : build.router().transform(stripes.job()),
+            Status::ok);
+        ASSERT_EQ(stripes.out, accumulate ? stripes.sums : stripes.expected)
+            << targets << " targets, byte " << byte;
+        ASSERT_EQ(build.validator.read(0).mismatches, 1u);
+      }
+  }
+}
+
+TEST(ValidateAlways, EveryStripeOfManyIsSeen) {
+  for (std::size_t stripe = 0; stripe < 7; ++stripe) {
+    Stripes stripes(4, 2, 5000, 7);
+    Build build(always, at(1, 4500, stripe));
+    ASSERT_EQ(build.router().transform_all(stripes.jobs), Status::ok);
+    ASSERT_EQ(stripes.out, stripes.expected) << stripe;
+    EXPECT_EQ(build.validator.read(0).mismatches, 1u);
+  }
+}
+
+TEST(Validate, ALiarIsNotAskedAgainAndIsNamedOnce) {
+  Stripes stripes(2, 2, 1000);
+  Build build(always, at(1, 17));
+  const Router router = build.router();
+  for (unsigned call = 0; call < 10; ++call) {
+    stripes.reset();
+    ASSERT_EQ(router.transform(stripes.job()), Status::ok);
+    ASSERT_EQ(stripes.out, stripes.expected);
+  }
+  EXPECT_EQ(build.first.calls(), 1u);
+  EXPECT_EQ(build.validator.off(), 1u);
+  EXPECT_EQ(build.counts.read(0).calls, 0u);
+  EXPECT_EQ(build.counts.read(0).fallbacks, 1u);
+  EXPECT_EQ(build.counts.read(1).calls, 10u);
+  EXPECT_EQ(build.validator.read(0).checked, 1u);
+  EXPECT_EQ(build.validator.read(0).unchecked, 0u);
+  EXPECT_EQ(build.validator.read(1).checked, 0u) << "a judge is not watched";
+  ASSERT_EQ(logged.size(), 1u);
+  const unsigned right = stripes.expected[1][17];
+  EXPECT_EQ(logged[0],
+            fmt::format(
+                "ec_cuda: x86 gave wrong bytes and is not used again by this process: byte 17 of target 1 is "
+                "{:#04x}, reference says {:#04x}: transform 2x2, one stripe of chunks of 1000 bytes, matrix "
+                "{:02x} / {:02x}; no reproducer: EC_CUDA_REPRODUCERS names no directory",
+                right ^ 1, right, fmt::join(stripes.matrix[0], " "), fmt::join(stripes.matrix[1], " ")));
+}
+
+TEST(Validate, WhatIsRightStaysAndIsCounted) {
+  Stripes stripes(6, 3, 10'000, 4);
+  Build build(always, [](auto) {});
+  const Router router = build.router();
+  EXPECT_EQ(router.transform(stripes.job()), Status::ok);
+  EXPECT_EQ(router.transform_all(stripes.jobs), Status::ok);
+  EXPECT_EQ(stripes.out, stripes.expected);
+  stripes.reset();
+  EXPECT_EQ(router.accumulate(stripes.job()), Status::ok);
+  for (unsigned t = 0; t < 3; ++t) EXPECT_EQ(stripes.out[t], stripes.sums[t]);
+  EXPECT_EQ(build.validator.read(0).checked, 3u);
+  EXPECT_EQ(build.validator.read(0).mismatches, 0u);
+  EXPECT_EQ(build.validator.off(), 0u);
+  EXPECT_EQ(build.counts.read(0).calls, 3u);
+  EXPECT_TRUE(logged.empty());
+}
+
+/// Of one call: another that is watched would have to be watched in its turn.
+TEST(Validate, AfterALieOnlyAJudgeCodes) {
+  Stripes stripes(2, 2, 1000);
+  LyingBackend cuda("cuda", honest(), at(0, 0));
+  FakeBackend x86("x86", Status::ok), isal("isal", Status::ok);
+  const std::array<kernels::Backend*, 4> list{&cuda, &x86, &isal, &kernels::reference_backend()};
+  Counters counts;
+  Validator validator(sample(1));
+  const Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts, validator);
+  ASSERT_EQ(router.transform(stripes.job()), Status::ok);
+  EXPECT_EQ(stripes.out, stripes.expected);
+  EXPECT_EQ(x86.calls(), 0u);
+  EXPECT_EQ(counts.read(2).calls, 1u);
+  ASSERT_EQ(router.transform(stripes.job()), Status::ok);
+  EXPECT_EQ(x86.calls(), 1u) << "the next call is its own again";
+}
+
+TEST(Validate, WhatRepeatsAMismatchIsKept) {
+  std::string directory = testing::TempDir() + "validator.XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  for (const bool accumulate : {false, true}) {
+    Stripes stripes(3, 2, 9000, 2);
+    Build build(always, at(1, 8500), nullptr, directory);
+    ASSERT_EQ(accumulate ? build.router().accumulate(stripes.job()) : build.router().transform(stripes.job()),
+              Status::ok);
+    ASSERT_EQ(logged.size(), 1u);
+    const auto path = logged[0].substr(logged[0].find("; ectool replay ") + 16);
+    ASSERT_TRUE(path.starts_with(directory + "/mismatch-x86-")) << logged[0];
+    std::string why;
+    const auto kept = codec::read_reproducer(path, &why);
+    ASSERT_TRUE(kept) << why;
+    std::filesystem::remove(path);
+    const codec::Block block{8192, 808};
+    const auto part = [&](const oracle::Bytes& chunk) {
+      return oracle::Bytes(chunk.begin() + 8192, chunk.begin() + 9000);
+    };
+    EXPECT_EQ(kept->backend, "x86");
+    EXPECT_EQ(kept->judge, "reference");
+    EXPECT_EQ(kept->accumulate, accumulate);
+    EXPECT_EQ(kept->matrix, to_matrix(stripes.matrix));
+    EXPECT_EQ(kept->chunk_bytes, 9000u);
+    EXPECT_EQ(kept->block, block);
+    for (unsigned i = 0; i < 3; ++i) {
+      EXPECT_EQ(kept->sources[i].bytes, part(stripes.data[i]));
+      EXPECT_EQ(kept->sources[i].misalignment,
+                reinterpret_cast<std::uintptr_t>(stripes.data[i].data()) % 4096);
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+      const auto right = part(accumulate ? stripes.sums[i] : stripes.expected[i]);
+      EXPECT_EQ(kept->targets[i].expected, right);
+      EXPECT_EQ(kept->targets[i].before, accumulate ? part(stripes.before[i]) : oracle::Bytes{});
+      auto wrong = right;
+      if (i == 1) wrong[8500 - 8192] ^= 1;
+      EXPECT_EQ(kept->targets[i].got.bytes, wrong);
+    }
+  }
+  std::filesystem::remove_all(directory);
+}
+
+TEST(Validate, AJudgeThatLiesIsFoundOutAndTheCallStands) {
+  Stripes stripes(3, 2, 6000);
+  Build build(
+      always, [](auto) {}, at(0, 63));
+  const Router router = build.router();
+  for (unsigned call = 0; call < 3; ++call) {
+    ASSERT_EQ(router.transform(stripes.job()), Status::ok);
+    ASSERT_EQ(stripes.out, stripes.expected);
+  }
+  EXPECT_EQ(build.validator.off(), 2u);
+  EXPECT_EQ(build.first.calls(), 3u);
+  EXPECT_EQ(build.counts.read(0).calls, 3u);
+  EXPECT_EQ(build.validator.read(0).checked, 3u) << "the reference judges from then on";
+  EXPECT_EQ(build.validator.read(0).mismatches, 0u);
+  EXPECT_EQ(build.validator.read(1).mismatches, 1u);
+  ASSERT_EQ(logged.size(), 1u);
+  EXPECT_TRUE(logged[0].starts_with("ec_cuda: isal gave wrong bytes")) << logged[0];
+}
+
+TEST(Validate, WhenTwoLieTheReferenceCodes) {
+  for (const bool accumulate : {false, true}) {
+    Stripes stripes(3, 2, 1000);
+    Build build(always, at(1, 5), at(0, 63));
+    const Router router = build.router();
+    ASSERT_EQ(accumulate ? router.accumulate(stripes.job()) : router.transform(stripes.job()), Status::ok);
+    EXPECT_EQ(build.validator.off(), 3u);
+    EXPECT_EQ(logged.size(), 2u);
+    EXPECT_EQ(stripes.out, accumulate ? stripes.sums : stripes.expected);
+  }
+}
+
+TEST(Validate, OtherAnswersPassThrough) {
+  Stripes stripes(2, 1, 100);
+  for (const auto answer : {Status::unsupported, Status::busy, Status::fault, Status::hung}) {
+    FakeBackend fake("cuda", answer);
+    const std::array<kernels::Backend*, 2> list{&fake, &kernels::reference_backend()};
+    Validator validator(always);
+    const auto got = validator.run(list, 0, {codec::Verb::transform, {&stripes.job(), 1}});
+    EXPECT_EQ(got.status, answer);
+    EXPECT_FALSE(got.doubted);
+    EXPECT_EQ(validator.read(0).checked, 0u);
+  }
+}
+
+TEST(Validate, NothingToCompareIsNoMismatch) {
+  Build build(always, [](auto) {});
+  const Router router = build.router();
+  Stripes empty(2, 1, 0);
+  EXPECT_EQ(router.transform(empty.job()), Status::ok);
+  EXPECT_EQ(router.accumulate(empty.job()), Status::ok);
+  Stripes stripes(2, 1, 10);
+  EXPECT_EQ(router.transform({&stripes.program, stripes.from, {}, 10}), Status::ok);
+  EXPECT_EQ(build.validator.off(), 0u);
+}
+
+TEST(ValidateSample, CatchesASmallLieWithinTwiceThePeriod) {
+  for (const unsigned every : {1u, 2u, 7u, 100u}) {
+    Stripes stripes(4, 2, 4096);
+    Build build(sample(every), at(1, 4000));
+    const Router router = build.router();
+    unsigned calls = 0;
+    while (build.validator.off() == 0) {
+      ASSERT_LT(calls++, 2 * every) << every;
+      ASSERT_EQ(router.transform(stripes.job()), Status::ok);
+    }
+    EXPECT_EQ(stripes.out, stripes.expected) << "the call in which it was caught is put right";
+  }
+}
+
+/// One wrong byte in a chunk of 16 blocks is in a block that is drawn in one call of thirty or sooner; of
+/// 1000 calls none has it once in 10^14 runs.
+TEST(ValidateSample, CatchesALieAnywhereInALongChunk) {
+  constexpr std::size_t bytes = 65'536 + 100;
+  for (const std::size_t byte : {std::size_t{0}, std::size_t{30'000}, bytes - 4097, bytes - 1}) {
+    Stripes stripes(2, 2, bytes);
+    Build build(sample(1), at(0, byte));
+    const Router router = build.router();
+    for (unsigned call = 0; call < 1000 && build.validator.off() == 0; ++call)
+      ASSERT_EQ(router.transform(stripes.job()), Status::ok);
+    EXPECT_EQ(build.validator.off(), 1u) << byte;
+    EXPECT_EQ(stripes.out, stripes.expected) << "all of it, not only the block";
+    EXPECT_LE(build.validator.read(0).checked, 1000u);
+  }
+}
+
+TEST(ValidateSample, CatchesALieInOneStripeOfMany) {
+  Stripes stripes(2, 2, 1000, 10);
+  Build build(sample(1), at(1, 999, 7));
+  const Router router = build.router();
+  for (unsigned call = 0; call < 400 && build.validator.off() == 0; ++call)
+    ASSERT_EQ(router.transform_all(stripes.jobs), Status::ok);
+  EXPECT_EQ(build.validator.off(), 1u);
+  EXPECT_EQ(stripes.out, stripes.expected);
+}
+
+TEST(ValidateSample, TakesOneCallInSoManyAtNoFixedDistance) {
+  constexpr unsigned every = 50, calls = 200'000;
+  Validator validator(sample(every));
+  unsigned due = 0, shortest = calls, longest = 0;
+  for (unsigned call = 0, last = 0; call < calls; ++call) {
+    if (!validator.is_due()) continue;
+    if (++due > 1) {
+      shortest = std::min(shortest, call - last);
+      longest = std::max(longest, call - last);
+    }
+    last = call;
+  }
+  EXPECT_NEAR(due, calls / every, 0.05 * calls / every);
+  EXPECT_LT(shortest, 5u);
+  EXPECT_GT(longest, 2 * every - 6);
+  EXPECT_LT(longest, 2 * every);
+}
+
+TEST(ValidateSample, ThreadsDoNotAllTakeTheSameCall) {
+  Validator validator(sample(1000));
+  std::vector<unsigned> first(32);
+  for (auto& call : first)
+    std::thread([&] {
+      while (!validator.is_due()) ++call;
+    }).join();
+  EXPECT_NE(std::ranges::min(first), std::ranges::max(first));
+}
+
+TEST(Validate, OffWatchesNobody) {
+  Stripes stripes(2, 2, 100);
+  Build build({.every = 0, .whole = false}, at(0, 0));
+  EXPECT_FALSE(build.validator.watches("cuda"));
+  EXPECT_EQ(build.router().transform(stripes.job()), Status::ok);
+  EXPECT_NE(stripes.out, stripes.expected);
+  EXPECT_EQ(build.validator.read(0).checked, 0u);
+  EXPECT_FALSE(codec::no_validation().watches("x86"));
+}
+
+TEST(Validate, JudgesAreNotWatched) {
+  const Validator validator(always);
+  for (const auto* name : {"cuda", "x86"}) EXPECT_TRUE(validator.watches(name));
+  for (const auto* name : {"isal", "reference"}) EXPECT_FALSE(validator.watches(name));
+}
+
+TEST(ThreadsValidate, EveryCallIsRightWhileALiarIsFoundOut) {
+  Build build(always, at(0, 9));
+  const Router router = build.router();
+  std::atomic<unsigned> wrong{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      Stripes stripes(3, 2, 500, 1, t);
+      for (unsigned call = 0; call < 50; ++call) {
+        stripes.reset();
+        const bool accumulate = call % 2 != 0;
+        const Status status = accumulate ? router.accumulate(stripes.job()) : router.transform(stripes.job());
+        if (status != Status::ok || stripes.out != (accumulate ? stripes.sums : stripes.expected)) ++wrong;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(logged.size(), 1u);
+  EXPECT_GE(build.validator.read(0).mismatches, 1u);
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,164 @@
+// Encode, decode and update through the Codec, with each choice of back end, against the oracle.
+#include "plugin/codec/codec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "plugin/codec/settings/setup_error.hpp"
+#include "plugin/codec/stats/counters.hpp"
+#include "tests/common/conformance.hpp"
+#include "tests/plugin/codec/stripe.hpp"
+
+namespace ec::test {
+namespace {
+
+using codec::BackendChoice;
+using codec::Codec;
+using codec::Counters;
+using codec::Router;
+using gf::Technique;
+using kernels::Status;
+
+class WithChoice : public testing::TestWithParam<BackendChoice> {
+ protected:
+  /// Which back end has to do a job in pageable memory: the device only if it is asked for and there.
+  static std::string expected_backend() {
+    if (GetParam() == BackendChoice::reference) return "reference";
+    if (GetParam() == BackendChoice::gpu)
+      if (auto* cuda = kernels::find_backend("cuda"); cuda != nullptr && answers(*cuda)) return "cuda";
+    if (GetParam() != BackendChoice::isal)
+      if (auto* x86 = kernels::find_backend("x86"); x86 != nullptr && answers(*x86)) return "x86";
+    return "isal";
+  }
+
+  Codec make_codec(Technique technique, unsigned k, unsigned m) {
+    return Codec(technique, k, m,
+                 Router(GetParam(), 0, codec::default_costs(), kernels::backends(), counts_));
+  }
+
+  void expect_only_the_chosen_one_ran(std::uint64_t calls) {
+    const auto expected = expected_backend();
+    for (std::size_t i = 0; i < kernels::backends().size(); ++i)
+      EXPECT_EQ(counts_.read(i).calls, kernels::backends()[i]->name() == expected ? calls : 0)
+          << kernels::backends()[i]->name();
+  }
+
+  Counters counts_;
+};
+
+TEST_P(WithChoice, TheChosenBackEndIsTheOneThatRuns) {
+  expected_backend();  // Brings a device up, if there is one.
+  auto codec = make_codec(Technique::reed_sol_van, 4, 2);
+  Stripe stripe("reed_sol_van", 4, 2, 5000, 1);
+  ASSERT_EQ(codec.encode(stripe.data(), stripe.coding(), 5000), Status::ok);
+  const auto plan = codec.plan({gf::ChunkSet{0, 2, 3, 4}, gf::ChunkSet::first(6)});
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(codec.decode(*plan, stripe.sources(), stripe.targets(), 5000), Status::ok);
+  ASSERT_EQ(codec.update(1, stripe.data()[0], stripe.coding(), 5000), Status::ok);
+  expect_only_the_chosen_one_ran(3);
+}
+
+TEST_P(WithChoice, EncodeEqualsTheOracle) {
+  for (const auto technique : {Technique::reed_sol_van, Technique::cauchy})
+    for (const auto& [k, m] : {std::pair{2u, 1u}, {4u, 2u}, {8u, 3u}, {10u, 4u}, {21u, 4u}})
+      for (const std::size_t bytes : {0u, 1u, 31u, 4096u, 10007u}) {
+        Stripe stripe(gf::name(technique), k, m, bytes, bytes + k);
+        stripe.scramble_coding();
+        ASSERT_EQ(make_codec(technique, k, m).encode(stripe.data(), stripe.coding(), bytes), Status::ok);
+        ASSERT_EQ(stripe.chunks, stripe.intact)
+            << gf::name(technique) << " " << k << "+" << m << ", " << bytes;
+      }
+}
+
+TEST_P(WithChoice, DecodeBringsEveryLossBackAndWritesNothingElse) {
+  for (const auto technique : {Technique::reed_sol_van, Technique::cauchy}) {
+    const auto codec = make_codec(technique, 5, 3);
+    for (unsigned pattern = 1; pattern < 256; ++pattern) {
+      gf::ChunkSet lost;
+      for (unsigned c = 0; c < 8; ++c)
+        if (pattern >> c & 1) lost.insert(c);
+      if (lost.count() > 3) continue;
+      Stripe stripe(gf::name(technique), 5, 3, 333, pattern);
+      for (auto c : lost) stripe.scramble(c);
+      const auto plan = codec.plan({gf::ChunkSet::first(8) - lost, lost});
+      ASSERT_TRUE(plan);
+      ASSERT_EQ(codec.decode(*plan, stripe.sources(), stripe.targets(), 333), Status::ok);
+      ASSERT_EQ(stripe.chunks, stripe.intact) << gf::name(technique) << " pattern " << pattern;
+    }
+  }
+}
+
+TEST_P(WithChoice, UpdateEqualsANewEncode) {
+  for (const auto technique : {Technique::reed_sol_van, Technique::cauchy}) {
+    const auto codec = make_codec(technique, 6, 3);
+    for (unsigned chunk = 0; chunk < 6; ++chunk) {
+      Stripe before(gf::name(technique), 6, 3, 1000, 1);
+      Stripe after(gf::name(technique), 6, 3, 1000, 1);
+      after.replace(chunk, Random(chunk + 77).bytes(1000));
+      auto delta = before.chunks[chunk];
+      for (std::size_t i = 0; i < delta.size(); ++i) delta[i] ^= after.chunks[chunk][i];
+      ASSERT_EQ(codec.update(chunk, {delta.data()}, before.coding(), 1000), Status::ok);
+      for (unsigned c = 6; c < 9; ++c) ASSERT_EQ(before.chunks[c], after.intact[c]) << "chunk " << chunk;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Choices, WithChoice,
+                         testing::Values(BackendChoice::automatic, BackendChoice::cpu, BackendChoice::gpu,
+                                         BackendChoice::x86, BackendChoice::isal, BackendChoice::reference),
+                         [](const auto& info) { return std::string(codec::name(info.param)); });
+
+Router cpu_router() { return Router(BackendChoice::cpu, 0); }
+
+TEST(Codec, RefusesTheShapesThatTheMatricesRefuse) {
+  for (const auto& [k, m] : {std::pair{1u, 1u}, {2u, 0u}, {22u, 4u}, {6u, 5u}, {200u, 56u}}) try {
+      Codec(Technique::reed_sol_van, k, m, cpu_router());
+      ADD_FAILURE() << k << "+" << m << " was taken";
+    } catch (const codec::SetupError& error) {
+      EXPECT_EQ(error.code(), EINVAL);
+      EXPECT_EQ(error.what(), gf::shape_error(Technique::reed_sol_van, k, m));
+    }
+}
+
+TEST(Codec, TooFewSurvivorsHaveNoPlan) {
+  const Codec codec(Technique::cauchy, 4, 2, cpu_router());
+  EXPECT_EQ(codec.plan({gf::ChunkSet{0, 1, 2}, gf::ChunkSet{3}}), nullptr);
+  EXPECT_NE(codec.plan({gf::ChunkSet{0, 1, 2, 5}, gf::ChunkSet{3}}), nullptr);
+}
+
+TEST(Codec, NothingLostIsDoneWithoutABackEnd) {
+  Counters counts;
+  const Codec codec(Technique::cauchy, 4, 2,
+                    Router(BackendChoice::cpu, 0, codec::default_costs(), kernels::backends(), counts));
+  const auto plan = codec.plan({gf::ChunkSet::first(6), gf::ChunkSet{0, 5}});
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(codec.decode(*plan, {}, {}, 100), Status::ok);
+  for (std::size_t i = 0; i < kernels::backends().size(); ++i) EXPECT_EQ(counts.read(i).calls, 0u);
+}
+
+TEST(Codec, CodecsOfOneCodeShareTheirPlans) {
+  const Codec one(Technique::cauchy, 7, 3, cpu_router());
+  const Codec two(Technique::cauchy, 7, 3, cpu_router());
+  const Codec other(Technique::reed_sol_van, 7, 3, cpu_router());
+  const gf::ErasureSignature signature{gf::ChunkSet{0, 1, 2, 3, 4, 5, 7}, gf::ChunkSet{6}};
+  EXPECT_EQ(one.plan(signature), two.plan(signature));
+  EXPECT_NE(one.plan(signature), other.plan(signature));
+}
+
+TEST(Counters, OfTheProcessCountByName) {
+  const auto before = codec::counts_of("reference");
+  Stripe stripe("cauchy", 3, 2, 100, 1);
+  const Codec codec(Technique::cauchy, 3, 2, Router(BackendChoice::reference, 0));
+  ASSERT_EQ(codec.encode(stripe.data(), stripe.coding(), 100), Status::ok);
+  const auto after = codec::counts_of("reference");
+  EXPECT_EQ(after.calls, before.calls + 1);
+  EXPECT_EQ(after.source_bytes, before.source_bytes + 300);
+  EXPECT_EQ(after.fallbacks, before.fallbacks);
+  EXPECT_EQ(codec::counts_of("no such back end").calls, 0u);
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,41 @@
+// What one thread does with a codec, over and over.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "plugin/codec/codec.hpp"
+#include "tests/plugin/codec/stripe.hpp"
+
+namespace ec::test {
+
+/// One round in ordinary memory: encode, lose up to m chunks, decode, update. Whether every byte came out
+/// right.
+inline bool round_is_right(const codec::Codec& codec, std::string_view technique, std::size_t bytes,
+                           Random& random) {
+  const unsigned k = codec.k(), m = codec.m();
+  Stripe stripe(technique, k, m, bytes, random.next());
+  stripe.scramble_coding();
+  if (codec.encode(stripe.data(), stripe.coding(), bytes) != kernels::Status::ok ||
+      stripe.chunks != stripe.intact)
+    return false;
+  gf::ChunkSet lost;
+  for (unsigned i = 0; i < 1 + random.below(m); ++i) lost.insert(random.below(k + m));
+  for (auto c : lost) stripe.scramble(c);
+  const auto plan = codec.plan({gf::ChunkSet::first(k + m) - lost, lost});
+  if (!plan || codec.decode(*plan, stripe.sources(), stripe.targets(), bytes) != kernels::Status::ok ||
+      stripe.chunks != stripe.intact)
+    return false;
+  const unsigned chunk = random.below(k);
+  const auto delta = random.bytes(bytes);
+  Stripe after = stripe;
+  auto content = stripe.chunks[chunk];
+  for (std::size_t i = 0; i < bytes; ++i) content[i] ^= delta[i];
+  after.replace(chunk, content);
+  if (codec.update(chunk, {delta.data()}, stripe.coding(), bytes) != kernels::Status::ok) return false;
+  for (unsigned c = k; c < k + m; ++c)
+    if (stripe.chunks[c] != after.chunks[c]) return false;
+  return true;
+}
+
+}  // namespace ec::test

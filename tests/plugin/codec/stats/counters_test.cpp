@@ -1,0 +1,228 @@
+// What is counted, by whom, for what, and which jobs are timed; and that a child of fork() counts for itself.
+#include "plugin/codec/stats/counters.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "plugin/codec/codec.hpp"
+#include "plugin/codec/stats/stats_region.hpp"
+#include "tests/plugin/codec/routing/fake_backend.hpp"
+#include "tests/plugin/codec/stripe.hpp"
+
+namespace ec::test {
+namespace {
+
+using codec::Counters;
+using codec::Durations;
+using codec::Event;
+using codec::Operation;
+using codec::Row;
+using kernels::Status;
+
+std::uint64_t jobs_of(const Durations& d) {
+  return std::accumulate(d.jobs.begin(), d.jobs.end(), std::uint64_t{0});
+}
+
+void finish(Counters& counts, std::uint64_t bytes, unsigned times = 1) {
+  for (unsigned i = 0; i < times; ++i) {
+    Counters::Job job(counts, Operation::encode, bytes);
+    job.begins();
+    job.finished(0);
+  }
+}
+
+/// In a thread of its own, whose first job is timed.
+template <class Body>
+void in_new_thread(Body&& body) {
+  std::thread(body).join();
+}
+
+TEST(Counters, AddUpWhatManyThreadsCount) {
+  Counters counts;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < Counters::shards + 5; ++t)
+    threads.emplace_back([&] {
+      for (unsigned i = 0; i < 1000; ++i) Counters::Job(counts, Operation::decode, 10).finished(2);
+      Counters::Job(counts, Operation::decode, 10).fell_back(1, Status::busy);
+      counts.happened(Event::plan_found, 3);
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(counts.read(2).calls, 1000u * threads.size());
+  EXPECT_EQ(counts.read(2).source_bytes, 10'000u * threads.size());
+  EXPECT_EQ(counts.read(2).fallbacks, 0u);
+  EXPECT_EQ(counts.read(1).calls, 0u);
+  EXPECT_EQ(counts.read(1).fallbacks, threads.size());
+  EXPECT_EQ(sum(counts.page(), Event::plan_found), 3 * threads.size());
+  EXPECT_EQ(sum(counts.page(), Event::plan_solved), 0u);
+}
+
+TEST(Counters, KeepOperationsAndCausesApart) {
+  Counters counts;
+  for (const auto cause : {Status::unsupported, Status::busy, Status::fault, Status::hung}) {
+    FakeBackend cuda("cuda", cause);
+    const std::array<kernels::Backend*, 2> list{&cuda, &kernels::reference_backend()};
+    const codec::Codec codec(
+        gf::Technique::cauchy, 3, 2,
+        codec::Router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts));
+    Stripe stripe("cauchy", 3, 2, 100, 1);
+    const bool hangs = cause == Status::hung;
+    EXPECT_EQ(codec.encode(stripe.data(), stripe.coding(), 100), hangs ? Status::hung : Status::ok);
+    const auto plan = codec.plan({gf::ChunkSet{0, 1, 3}, gf::ChunkSet{2}});
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(codec.decode(*plan, stripe.sources(), stripe.targets(), 100),
+              hangs ? Status::hung : Status::ok);
+    EXPECT_EQ(codec.update(0, stripe.data()[1], stripe.coding(), 100), hangs ? Status::hung : Status::ok);
+  }
+  for (const auto operation : {Operation::encode, Operation::decode, Operation::update}) {
+    const Row cuda = sum(counts.page(), 0, operation);
+    EXPECT_EQ(cuda.calls, 0u);
+    EXPECT_EQ(cuda.fallbacks, (std::array<std::uint64_t, 4>{1, 1, 1, 1})) << name(operation);
+    const Row reference = sum(counts.page(), 1, operation);
+    EXPECT_EQ(reference.calls, 3u) << name(operation);
+    EXPECT_EQ(reference.source_bytes, operation == Operation::update ? 300u : 900u) << name(operation);
+    EXPECT_EQ(reference.fallbacks, (std::array<std::uint64_t, 4>{})) << name(operation);
+  }
+  EXPECT_EQ(counts.read(0).fallbacks, 9u) << "what it did not take is no fall-back here";
+}
+
+TEST(Counters, LargeJobsAreTimedAllAndSmallOnesOneInAFew) {
+  Counters counts;
+  in_new_thread([&] {
+    finish(counts, codec::timed_from_bytes, 10);
+    finish(counts, codec::timed_from_bytes - 1, 1000);
+  });
+  const Row row = sum(counts.page(), 0, Operation::encode);
+  EXPECT_EQ(row.calls, 1010u);
+  EXPECT_EQ(jobs_of(row.large), 10u);
+  EXPECT_EQ(jobs_of(row.small), 1 + 999 / codec::small_jobs_a_timed_one);
+}
+
+TEST(Counters, DurationsComeIntoTheirBuckets) {
+  Counters counts;
+  in_new_thread([&] {
+    Counters::Job job(counts, Operation::update, codec::timed_from_bytes);
+    job.begins();
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    job.finished(4);
+  });
+  const Durations took = sum(counts.page(), 4, Operation::update).large;
+  EXPECT_GE(took.nanoseconds, 3'000'000u);
+  for (std::size_t i = 0; i < Durations::buckets; ++i)
+    if (took.jobs[i] != 0) {
+      EXPECT_LE(took.nanoseconds, Durations::bound(i));
+      EXPECT_GT(took.nanoseconds, Durations::bound(i - 1)) << "a lower bucket holds it";
+    }
+  EXPECT_EQ(jobs_of(took), 1u);
+  EXPECT_EQ(jobs_of(sum(counts.page(), 4, Operation::update).small), 0u);
+}
+
+TEST(Counters, AJobThatIsOnlyEnqueuedIsNotTimed) {
+  Counters counts;
+  in_new_thread([&] {
+    Counters::Job job(counts, Operation::encode, codec::timed_from_bytes, Counters::Timed::never);
+    job.finished(0);
+  });
+  EXPECT_EQ(sum(counts.page(), 0, Operation::encode).calls, 1u);
+  EXPECT_EQ(jobs_of(sum(counts.page(), 0, Operation::encode).large), 0u);
+}
+
+TEST(Counters, PlansAreFoundOrSolved) {
+  const auto& page = codec::counters().page();
+  const auto found = sum(page, Event::plan_found), solved = sum(page, Event::plan_solved);
+  const codec::Codec codec(gf::Technique::cauchy, 9, 4, codec::Router(codec::BackendChoice::cpu, 0));
+  const gf::ErasureSignature signature{gf::ChunkSet::first(13) - gf::ChunkSet{2}, gf::ChunkSet{2}};
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(codec.plan(signature));
+  EXPECT_EQ(codec.plan({gf::ChunkSet{0}, gf::ChunkSet{1}}), nullptr) << "neither";
+  EXPECT_EQ(sum(page, Event::plan_solved), solved + 1);
+  EXPECT_EQ(sum(page, Event::plan_found), found + 4);
+}
+
+/// The file of this process's region; -1 if there is none.
+int region_file() {
+  const auto wanted = std::string("/memfd:") + codec::stats_region_name + " (deleted)";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    if (std::filesystem::read_symlink(entry.path(), error) == wanted)
+      return std::stoi(entry.path().filename());
+  return -1;
+}
+
+TEST(StatsRegion, HoldsTheCountersOfThisProcess) {
+  const auto before = codec::counts_of("reference");
+  Stripe stripe("cauchy", 3, 2, 100, 1);
+  const codec::Codec codec(gf::Technique::cauchy, 3, 2, codec::Router(codec::BackendChoice::reference, 0));
+  ASSERT_EQ(codec.encode(stripe.data(), stripe.coding(), 100), Status::ok);
+  const int file = region_file();
+  ASSERT_GE(file, 0);
+  EXPECT_EQ(lseek(file, 0, SEEK_END), static_cast<off_t>(sizeof(codec::StatsPage)));
+  constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  EXPECT_EQ(fcntl(file, F_GET_SEALS), seals);
+  const auto page = std::make_unique<codec::StatsPage>();
+  ASSERT_EQ(pread(file, page.get(), sizeof *page, 0), static_cast<ssize_t>(sizeof *page));
+  EXPECT_EQ(page->magic, codec::stats_magic);
+  EXPECT_EQ(page->layout, codec::stats_layout);
+  EXPECT_EQ(page->pid, getpid());
+  for (std::size_t i = 0; i < kernels::backends().size(); ++i) {
+    EXPECT_EQ(page->backends[i].data(), kernels::backends()[i]->name());
+    if (kernels::backends()[i]->name() == "reference") {
+      EXPECT_EQ(sum(*page, i, Operation::encode).calls, before.calls + 1);
+    }
+  }
+}
+
+TEST(StatsRegion, AChildOfForkCountsForItself) {
+  const auto count = [] {
+    Stripe stripe("cauchy", 3, 2, 100, 1);
+    const codec::Codec codec(gf::Technique::cauchy, 3, 2, codec::Router(codec::BackendChoice::reference, 0));
+    return codec.encode(stripe.data(), stripe.coding(), 100) == Status::ok;
+  };
+  ASSERT_TRUE(count());
+  const auto before = codec::counts_of("reference");
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool fresh = codec::counts_of("reference").calls == 0 && codec::counters().page().pid == getpid();
+    _exit(fresh && count() && codec::counts_of("reference").calls == 1 && region_file() >= 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(codec::counts_of("reference").calls, before.calls);
+}
+
+TEST(StatsRegion, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
+  finish(codec::counters(), 100, 100);  // what is set up once: a child could inherit it half done
+  std::atomic<bool> done{false};
+  std::vector<std::thread> crew;
+  for (int t = 0; t < 4; ++t)
+    crew.emplace_back([&] {
+      while (!done) finish(codec::counters(), 100);
+    });
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      // Without an allocation: AddressSanitizer's allocator may be locked by a thread that the child has not.
+      const auto& page = codec::counters().page();
+      const bool fresh = sum(page, 0, Operation::encode).calls == 0 && page.pid == getpid();
+      finish(codec::counters(), 100, 3);
+      _exit(fresh && sum(page, 0, Operation::encode).calls == 3 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  done = true;
+  for (auto& thread : crew) thread.join();
+  EXPECT_EQ(codec::counters().page().pid, getpid());
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,169 @@
+// What a caller can get wrong at the C++ door: the code, the exact text, and that no byte was written.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/plugin/library/stripes.hpp"
+
+namespace ec::test {
+namespace {
+
+TEST(BadShape, IsRefusedByName) {
+  struct Case {
+    unsigned k, m;
+    Technique technique;
+    const char* text;
+  };
+  const Case cases[] = {
+      {0, 2, Technique::cauchy, "k=0 must be at least 2"},
+      {1, 2, Technique::cauchy, "k=1 must be at least 2"},
+      {4, 0, Technique::cauchy, "m=0 must be at least 1"},
+      {250, 6, Technique::cauchy, "k=250 and m=6: k+m must be at most 255"},
+      {4'294'967'295u, 2, Technique::cauchy, "k=4294967295 and m=2: k+m must be at most 255"},
+      {32, 8, Technique::reed_sol_van,
+       "k=32 and m=8: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed "
+       "are "
+       "m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
+       "technique=cauchy has no such limit"},
+      {4, 2, static_cast<Technique>(7), "technique=7; allowed are 0 (reed_sol_van), 1 (cauchy)"},
+  };
+  for (const auto& c : cases) {
+    const auto codec = Codec::create(c.k, c.m, c.technique);
+    ASSERT_FALSE(codec) << c.text;
+    EXPECT_EQ(codec.error().code(), Errc::invalid_argument);
+    EXPECT_EQ(codec.error().text(), c.text);
+  }
+}
+
+/// The arguments of one call of each kind, right until a case spoils them: 4+2, 2 stripes, 64 bytes.
+struct Call {
+  StripeSet stripes{Technique::cauchy, 4, 2, 2, 64, 5};
+  std::vector<unsigned> available{0, 2, 3, 4}, wanted{1, 5};
+  std::vector<Source> data = stripes.views<Source>({0, 1, 2, 3});
+  std::vector<Target> coding = stripes.views<Target>({4, 5});
+  std::vector<Source> sources = stripes.views<Source>({0, 2, 3, 4});
+  std::vector<Target> targets = stripes.views<Target>({1, 5});
+  std::vector<Source> delta = stripes.views<Source>({2});
+  unsigned chunk = 2;
+};
+
+enum class Verb { encode, decode, update };
+
+Error run(Verb verb, const Call& call) {
+  const auto codec = made(4, 2, Technique::cauchy);
+  if (verb == Verb::encode) return codec.encode(call.data, call.coding);
+  if (verb == Verb::update) return codec.update(call.chunk, call.delta, call.coding);
+  return codec.decode(call.available, call.sources, call.wanted, call.targets);
+}
+
+struct BadCall {
+  const char* text;
+  Verb verb;
+  std::function<void(Call&)> spoil;
+  Errc code = Errc::invalid_argument;
+};
+
+const BadCall bad_calls[] = {
+    {"data has 7 chunks; whole stripes have 4 each", Verb::encode, [](Call& c) { c.data.pop_back(); }},
+    {"coding has 3 chunks; 2 stripes with 2 each need 4", Verb::encode, [](Call& c) { c.coding.pop_back(); }},
+    {"coding has 4 chunks; 1 stripe with 2 each need 2", Verb::encode, [](Call& c) { c.data.resize(4); }},
+    {"coding has 4 chunks; 0 stripes with 2 each need 0", Verb::encode, [](Call& c) { c.data.clear(); }},
+    {"data[7] has 63 bytes and data[0] has 64; all chunks of a call must be equally long", Verb::encode,
+     [](Call& c) { c.data[7].bytes = c.data[7].bytes.first(63); }},
+    {"coding[0] has 65 bytes and data[0] has 64; all chunks of a call must be equally long", Verb::encode,
+     [](Call& c) {
+       c.coding[0].bytes = {c.coding[0].bytes.data(), 65};
+     }},
+    {"data[5] is null and should hold a chunk of 64 bytes", Verb::encode,
+     [](Call& c) {
+       c.data[5].bytes = {static_cast<const std::byte*>(nullptr), 64};
+     }},
+    {"coding[3] is null and should hold a chunk of 64 bytes", Verb::encode,
+     [](Call& c) {
+       c.coding[3].bytes = {static_cast<std::byte*>(nullptr), 64};
+     }},
+    {"data[6] has residence 3; allowed are 0 (pageable), 1 (pinned), 2 (device)", Verb::encode,
+     [](Call& c) { c.data[6].residence = static_cast<Residence>(3); }},
+    {"coding[1] has residence 255; allowed are 0 (pageable), 1 (pinned), 2 (device)", Verb::encode,
+     [](Call& c) { c.coding[1].residence = static_cast<Residence>(255); }},
+    {"coding[2] overlaps data[6]; a target must overlap no other chunk of its stripe", Verb::encode,
+     [](Call& c) { c.coding[2] = c.stripes.views<Target>({2})[1]; }},
+    {"coding[2] overlaps coding[3]; a target must overlap no other chunk of its stripe", Verb::encode,
+     [](Call& c) { c.coding[3] = c.coding[2]; }},
+    {"coding[0] overlaps data[1]; a target must overlap no other chunk of its stripe", Verb::encode,
+     [](Call& c) {
+       static std::byte memory[127];
+       c.data[1] = Source(memory, 64);
+       c.coding[0] = Target(memory + 63, 64);
+     }},
+    {"available[1]=6; chunks are numbered 0 to 5", Verb::decode, [](Call& c) { c.available[1] = 6; }},
+    {"wanted[0]=4294967295; chunks are numbered 0 to 5", Verb::decode, [](Call& c) { c.wanted[0] = ~0u; }},
+    {"available[3]=0 repeats available[0]", Verb::decode, [](Call& c) { c.available[3] = 0; }},
+    {"wanted[1]=1 repeats wanted[0]", Verb::decode, [](Call& c) { c.wanted[1] = 1; }},
+    {"wanted[1]=3 is available[2]; only chunks that are not can be wanted", Verb::decode,
+     [](Call& c) { c.wanted[1] = 3; }},
+    {"available has 3 chunks; k=4 are needed", Verb::decode,
+     [](Call& c) {
+       c.available.pop_back();
+       c.sources.resize(6);
+     },
+     Errc::too_few_chunks},
+    {"available has 0 chunks; k=4 are needed", Verb::decode,
+     [](Call& c) {
+       c.available.clear();
+       c.sources.clear();
+     },
+     Errc::too_few_chunks},
+    {"sources has 7 chunks; whole stripes have 4 each", Verb::decode, [](Call& c) { c.sources.pop_back(); }},
+    {"targets has 2 chunks; 2 stripes with 2 each need 4", Verb::decode,
+     [](Call& c) { c.targets.resize(2); }},
+    {"targets[2] overlaps sources[5]; a target must overlap no other chunk of its stripe", Verb::decode,
+     [](Call& c) { c.targets[2] = c.stripes.views<Target>({2})[1]; }},
+    {"chunk=4 must be a data chunk, 0 to 3", Verb::update, [](Call& c) { c.chunk = 4; }},
+    {"coding has 4 chunks; 1 stripe with 2 each need 2", Verb::update, [](Call& c) { c.delta.pop_back(); }},
+    {"delta[1] is null and should hold a chunk of 64 bytes", Verb::update,
+     [](Call& c) {
+       c.delta[1].bytes = {static_cast<const std::byte*>(nullptr), 64};
+     }},
+};
+
+TEST(BadCall, IsRefusedByNameBeforeAByteIsWritten) {
+  for (const auto& bad : bad_calls) {
+    Call call;
+    call.stripes.scramble({1, 4, 5});
+    const auto before = call.stripes.chunks;
+    bad.spoil(call);
+    const Error error = run(bad.verb, call);
+    EXPECT_TRUE(error) << bad.text;
+    EXPECT_EQ(error.code(), bad.code) << bad.text;
+    EXPECT_EQ(error.text(), bad.text);
+    EXPECT_EQ(call.stripes.chunks, before) << bad.text;
+  }
+}
+
+TEST(BadCall, IsTheOnlyThingRefused) {
+  for (const auto verb : {Verb::encode, Verb::decode, Verb::update}) {
+    const Call call;
+    const Error error = run(verb, call);
+    EXPECT_FALSE(error) << error.text();
+  }
+}
+
+/// Settings are read once in a process, so each wrong one gets its own.
+using BadSettingsDeathTest = testing::Test;
+TEST(BadSettingsDeathTest, AreRefusedByName) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto try_with = [](const char* variable, const char* value) {
+    setenv(variable, value, 1);
+    const auto codec = Codec::create(4, 2);
+    std::fprintf(stderr, "%s\n", codec ? "created" : codec.error().text().c_str());
+    std::exit(codec || codec.error().code() != Errc::invalid_argument ? 1 : 0);
+  };
+  EXPECT_EXIT(try_with("EC_CUDA_BACKEND", "fast"), testing::ExitedWithCode(0),
+              "EC_CUDA_BACKEND=fast must be");
+  EXPECT_EXIT(try_with("EC_CUDA_NONSENSE", "1"), testing::ExitedWithCode(0),
+              "unknown variable EC_CUDA_NONSENSE; known are");
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,209 @@
+// The C++ door: what it codes, against the oracle.
+#include "ec/codec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "tests/plugin/library/stripes.hpp"
+
+namespace ec::test {
+namespace {
+
+struct Shape {
+  Technique technique;
+  unsigned k, m;
+};
+constexpr Shape shapes[] = {{Technique::reed_sol_van, 2, 1}, {Technique::reed_sol_van, 8, 3},
+                            {Technique::cauchy, 4, 2},       {Technique::cauchy, 10, 4},
+                            {Technique::cauchy, 6, 6},       {Technique::cauchy, 200, 55}};
+constexpr std::size_t lengths[] = {1, 63, 1000, 4096};
+
+std::vector<unsigned> without(std::vector<unsigned> all, const std::vector<unsigned>& lost) {
+  std::erase_if(all, [&](unsigned c) { return std::ranges::find(lost, c) != lost.end(); });
+  return all;
+}
+
+std::vector<unsigned> random_loss(unsigned chunks, unsigned count, Random& random) {
+  auto all = StripeSet::numbers(0, chunks);
+  for (unsigned i = 0; i < count; ++i) std::swap(all[i], all[i + random.below(chunks - i)]);
+  all.resize(count);
+  return all;
+}
+
+class EveryShape : public testing::TestWithParam<Shape> {
+ protected:
+  const Shape shape = GetParam();
+  const Codec codec = made(shape.k, shape.m, shape.technique);
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, EveryShape, testing::ValuesIn(shapes), [](const auto& test) {
+  return std::string(technique_name(test.param.technique)) + "_" + std::to_string(test.param.k) + "_" +
+         std::to_string(test.param.m);
+});
+
+TEST_P(EveryShape, SaysWhatItIs) {
+  EXPECT_EQ(codec.k(), shape.k);
+  EXPECT_EQ(codec.m(), shape.m);
+  EXPECT_EQ(codec.technique(), shape.technique);
+}
+
+TEST_P(EveryShape, EncodesAsTheOracle) {
+  for (const std::size_t bytes : lengths)
+    for (const std::size_t count : {std::size_t{1}, std::size_t{3}}) {
+      StripeSet stripes(shape.technique, shape.k, shape.m, count, bytes, bytes + count);
+      stripes.scramble(stripes.coding_numbers());
+      const auto error = codec.encode(stripes.views<Source>(stripes.data_numbers()),
+                                      stripes.views<Target>(stripes.coding_numbers()));
+      ASSERT_FALSE(error) << error.text();
+      EXPECT_EQ(stripes.chunks, stripes.intact) << bytes << " bytes, " << count << " stripes";
+    }
+}
+
+TEST_P(EveryShape, DecodesWhatIsLostInAnyOrder) {
+  Random random(7);
+  for (unsigned round = 0; round < 20; ++round) {
+    const auto lost = random_loss(shape.k + shape.m, 1 + random.below(shape.m), random);
+    StripeSet stripes(shape.technique, shape.k, shape.m, 1 + round % 3, 257, round);
+    auto available = without(StripeSet::numbers(0, shape.k + shape.m), lost);
+    // As few as can be, and from the last to the first.
+    while (available.size() > shape.k) available.erase(available.begin() + random.below(shape.k));
+    std::ranges::reverse(available);
+    stripes.scramble(lost);
+    const auto error =
+        codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+    ASSERT_FALSE(error) << error.text();
+    EXPECT_EQ(stripes.chunks, stripes.intact) << "round " << round;
+  }
+}
+
+TEST_P(EveryShape, UpdatesAsIfCodedAnew) {
+  const unsigned chunk = shape.k - 1;
+  StripeSet stripes(shape.technique, shape.k, shape.m, 2, 300, 11);
+  std::vector<oracle::Bytes> deltas;
+  for (auto& stripe : stripes.chunks) {
+    auto data = std::vector(stripe.begin(), stripe.begin() + shape.k);
+    deltas.push_back(Random(deltas.size() + 1).bytes(stripes.bytes));
+    for (std::size_t i = 0; i < stripes.bytes; ++i) data[chunk][i] ^= deltas.back()[i];
+    stripes.intact[deltas.size() - 1] = stripes.coded(data);
+    stripe[chunk] = data[chunk];
+  }
+  const std::vector<Source> delta(deltas.begin(), deltas.end());
+  const auto error = codec.update(chunk, delta, stripes.views<Target>(stripes.coding_numbers()));
+  ASSERT_FALSE(error) << error.text();
+  EXPECT_EQ(stripes.chunks, stripes.intact);
+}
+
+TEST(Decode, MakesOnlyWhatIsWanted) {
+  StripeSet stripes(Technique::cauchy, 4, 3, 1, 100, 3);
+  const std::vector<unsigned> lost{1, 5, 6}, wanted{5}, available{0, 2, 3, 4};
+  stripes.scramble(lost);
+  auto expected = stripes.chunks;
+  expected[0][5] = stripes.intact[0][5];
+  ASSERT_FALSE(
+      made(4, 3, Technique::cauchy)
+          .decode(available, stripes.views<Source>(available), wanted, stripes.views<Target>(wanted)));
+  EXPECT_EQ(stripes.chunks, expected);
+}
+
+TEST(Sources, MayBeTheSameMemory) {
+  const std::vector<std::uint8_t> zeros(64, 0), ones(64, 1);
+  std::vector<std::uint8_t> parity(64, 9);
+  const std::vector<Source> data{ones, zeros, zeros, zeros};
+  const std::vector<Target> coding{parity};
+  ASSERT_FALSE(made(4, 1).encode(data, coding));
+  EXPECT_EQ(parity, ones);
+}
+
+TEST(Nothing, ToDoIsNoError) {
+  const auto codec = made(2, 1);
+  EXPECT_FALSE(codec.encode({}, {}));
+  const std::vector<Source> data(2);
+  const std::vector<Target> coding(1);
+  EXPECT_FALSE(codec.encode(data, coding));
+  const std::vector<unsigned> available{0, 2};
+  EXPECT_FALSE(codec.decode(available, data, {}, {}));
+  EXPECT_FALSE(codec.update(1, {}, {}));
+}
+
+TEST(Chunks, AreMadeFromRangesOfBytes) {
+  std::array<char, 3> text{'a', 'b', 'c'};
+  const std::string constant = "xyz";
+  EXPECT_EQ(Source(text).bytes.size(), 3u);
+  EXPECT_EQ(Source(constant, Residence::pinned).residence, Residence::pinned);
+  Target target(text.data(), text.size(), Residence::device);
+  EXPECT_EQ(Source(target).residence, Residence::device);
+  EXPECT_EQ(static_cast<const void*>(Source(target).bytes.data()), text.data());
+  static_assert(!std::constructible_from<Target, const std::string&>);
+  static_assert(!std::constructible_from<Source, std::string&&>, "a view of a temporary");
+  static_assert(!std::constructible_from<Source, std::vector<int>&>);
+}
+
+TEST(Codec, IsNeverEmpty) {
+  auto codec = made(3, 2);
+  const Codec taken = std::move(codec);
+  EXPECT_EQ(codec.k() + taken.m(), 5u);  // NOLINT: that it can be used is the point
+}
+
+TEST(Result, HoldsAValueOrThrowsItsError) {
+  EXPECT_EQ(Codec::create(3, 2).value().k(), 3u);
+  try {
+    static_cast<void>(Codec::create(1, 2).value());
+    FAIL();
+  } catch (const std::system_error& e) {
+    EXPECT_EQ(e.code(), std::errc::invalid_argument);
+    EXPECT_NE(std::string(e.what()).find("k=1 must be at least 2"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Errors, AreErrorCodes) {
+  const std::error_code code = Errc::too_few_chunks;
+  EXPECT_EQ(code.category(), error_category());
+  EXPECT_STREQ(code.category().name(), "ec");
+  EXPECT_EQ(code.message(), "fewer than k chunks are available");
+  EXPECT_EQ(std::error_code(Errc::out_of_memory), std::errc::not_enough_memory);
+  EXPECT_EQ(std::error_code(Errc::device_hung), std::errc::timed_out);
+  EXPECT_EQ(std::error_code(Errc::no_device), std::errc::no_such_device);
+}
+
+TEST(Errors, EachHasATextOfItsOwn) {
+  std::set<std::string> texts;
+  for (const Errc code : {Errc::invalid_argument, Errc::too_few_chunks, Errc::no_device, Errc::busy,
+                          Errc::device_fault, Errc::device_hung, Errc::out_of_memory})
+    EXPECT_TRUE(texts.insert(error_category().message(static_cast<int>(code))).second) << *texts.rbegin();
+  EXPECT_FALSE(texts.contains(error_category().message(-1)));
+}
+
+TEST(Version, IsThatOfTheProject) { EXPECT_STREQ(version(), ECCODER_VERSION); }
+
+TEST(Threads, ShareOneCodec) {
+  const auto codec = made(6, 3, Technique::cauchy);
+  std::atomic<unsigned> wrong{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      Random random(t);
+      for (unsigned round = 0; round < 100; ++round) {
+        const auto lost = random_loss(9, 1 + random.below(3), random);
+        const auto available = without(StripeSet::numbers(0, 9), lost);
+        StripeSet stripes(Technique::cauchy, 6, 3, 1 + random.below(3), 1 + random.below(600), random.next());
+        stripes.scramble(stripes.coding_numbers());
+        const Codec copy = codec;  // copies come and go while others work
+        const bool encoded = !copy.encode(stripes.views<Source>(stripes.data_numbers()),
+                                          stripes.views<Target>(stripes.coding_numbers()));
+        stripes.scramble(lost);
+        const bool decoded =
+            !codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+        wrong += !encoded || !decoded || stripes.chunks != stripes.intact;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0u);
+}
+
+}  // namespace
+}  // namespace ec::test

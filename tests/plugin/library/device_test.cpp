@@ -1,0 +1,152 @@
+// Chunks in pinned and device memory through the C++ door. Where there is no GPU the tests are skipped; the
+// test `library.emulated_device` runs them on the emulated one.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/common/arena.hpp"
+#include "tests/plugin/library/stripes.hpp"
+
+namespace ec::test {
+namespace {
+
+/// The chunks of a StripeSet in other memory. [stripe][chunk]
+class Placed {
+ public:
+  Placed(const StripeSet& stripes, Arena& arena) : residence_(static_cast<Residence>(arena.residence())) {
+    for (const auto& stripe : stripes.chunks) {
+      auto& row = chunks_.emplace_back();
+      for (const auto& chunk : stripe) row.emplace_back(arena, chunk, 0u);
+    }
+  }
+  std::vector<Target> targets(const std::vector<unsigned>& which) const {
+    std::vector<Target> all;
+    for (const auto& stripe : chunks_)
+      for (const unsigned c : which)
+        all.emplace_back(stripe[c].data(), stripe[c].inspect().content.size(), residence_);
+    return all;
+  }
+  std::vector<Source> sources(const std::vector<unsigned>& which) const {
+    const auto all = targets(which);
+    return {all.begin(), all.end()};
+  }
+  std::vector<std::vector<oracle::Bytes>> content() const {
+    std::vector<std::vector<oracle::Bytes>> all;
+    for (const auto& stripe : chunks_) {
+      auto& row = all.emplace_back();
+      for (const auto& chunk : stripe) {
+        auto [content, guards_intact] = chunk.inspect();
+        EXPECT_TRUE(guards_intact);
+        row.push_back(std::move(content));
+      }
+    }
+    return all;
+  }
+
+ private:
+  Residence residence_;
+  std::vector<std::vector<GuardedChunk>> chunks_;
+};
+
+class EveryResidence : public testing::TestWithParam<kernels::Residence> {
+ protected:
+  void SetUp() override {
+    arena_ = arena_of(GetParam());
+    if (arena_ == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
+  }
+  Arena* arena_ = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(Residences, EveryResidence, testing::ValuesIn(residences()),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+TEST_P(EveryResidence, EncodesDecodesAndUpdatesBatches) {
+  const auto codec = made(4, 2, Technique::cauchy);
+  StripeSet stripes(Technique::cauchy, 4, 2, 3, 5000, 21);
+  stripes.scramble({4, 5});
+  {
+    const Placed placed(stripes, *arena_);
+    const auto error = codec.encode(placed.sources({0, 1, 2, 3}), placed.targets({4, 5}));
+    ASSERT_FALSE(error) << error.text();
+    EXPECT_EQ(placed.content(), stripes.intact);
+  }
+  stripes.chunks = stripes.intact;
+  stripes.scramble({0, 5});
+  {
+    const Placed placed(stripes, *arena_);
+    const std::vector<unsigned> available{1, 2, 3, 4}, lost{0, 5};
+    const auto error = codec.decode(available, placed.sources(available), lost, placed.targets(lost));
+    ASSERT_FALSE(error) << error.text();
+    EXPECT_EQ(placed.content(), stripes.intact);
+  }
+  stripes.chunks = stripes.intact;
+  {
+    const Placed placed(stripes, *arena_);
+    const auto error = codec.update(1, placed.sources({1}), placed.targets({4, 5}));
+    ASSERT_FALSE(error) << error.text();
+    for (auto& stripe : stripes.intact) {
+      auto data = std::vector(stripe.begin(), stripe.begin() + 4);
+      const auto old = data[1];
+      data[1].assign(stripes.bytes, 0);
+      stripe = stripes.coded(data);
+      stripe[1] = old;
+    }
+    EXPECT_EQ(placed.content(), stripes.intact);
+  }
+}
+
+/// The default stream, which reading device memory back waits for.
+TEST(OnAStream, EncodesAndDecodesBatches) {
+  Arena* arena = arena_of(kernels::Residence::device);
+  if (arena == nullptr) GTEST_SKIP() << "no device memory here";
+  const auto codec = made(4, 2, Technique::cauchy);
+  StripeSet stripes(Technique::cauchy, 4, 2, 3, 5000, 22);
+  stripes.scramble({4, 5});
+  {
+    const Placed placed(stripes, *arena);
+    const auto error = codec.encode_async(placed.sources({0, 1, 2, 3}), placed.targets({4, 5}), nullptr);
+    ASSERT_FALSE(error) << error.text();
+    EXPECT_EQ(placed.content(), stripes.intact);
+  }
+  stripes.chunks = stripes.intact;
+  stripes.scramble({0, 5});
+  {
+    const Placed placed(stripes, *arena);
+    const std::vector<unsigned> available{1, 2, 3, 4}, lost{0, 5};
+    const auto error =
+        codec.decode_async(available, placed.sources(available), lost, placed.targets(lost), nullptr);
+    ASSERT_FALSE(error) << error.text();
+    EXPECT_EQ(placed.content(), stripes.intact);
+  }
+}
+
+TEST(OnAStream, PageableChunksAreRefused) {
+  const auto codec = made(2, 1);
+  std::byte memory[3][64]{};
+  const std::vector<Source> data{{memory[0], 64, Residence::pinned}, {memory[1], 64}};
+  const std::vector<Target> coding{{memory[2], 64, Residence::pinned}};
+  const auto error = codec.encode_async(data, coding, nullptr);
+  EXPECT_EQ(error.code(), Errc::invalid_argument);
+  EXPECT_EQ(error.text(), "data[1] is pageable; work on a stream takes pinned and device memory");
+}
+
+/// Ends the process: 0 if device memory is refused for want of device 63, with the text on stderr.
+[[noreturn]] void encode_without_device() {
+  setenv("EC_CUDA_DEVICES", "63", 1);
+  std::byte memory[3][64]{};
+  const std::vector<Source> data{{memory[0], 64, Residence::device}, {memory[1], 64}};
+  const std::vector<Target> coding{{memory[2], 64}};
+  const auto error = made(2, 1).encode(data, coding);
+  std::fprintf(stderr, "%s\n", error.text().c_str());
+  std::exit(error.code() == Errc::no_device ? 0 : 1);
+}
+
+/// In a process of its own: one without a device must be one whatever ran before.
+TEST(NoDeviceDeathTest, IsSaidWithTheReason) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(encode_without_device(), testing::ExitedWithCode(0),
+              "chunks are in device memory, and no device is up: .");
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,107 @@
+// What the C++ door says when the device fails under chunks in device memory, and that ordinary memory is
+// coded all the same. Only with the fault driver in front (the test `library.emulated_faults`).
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/common/arena.hpp"
+#include "tests/drivers/fault/control.hpp"
+#include "tests/plugin/library/stripes.hpp"
+
+namespace ec::test {
+namespace {
+
+/// Null if the driver is another.
+const faults::Control* control() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  void* find = driver == nullptr ? nullptr : dlsym(driver, "fault_driver_control");
+  return find == nullptr ? nullptr : reinterpret_cast<const faults::Control* (*)()>(find)();
+}
+
+class EmulatedFaultDeathTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (control() == nullptr) GTEST_SKIP() << "not the fault driver";
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+  }
+};
+
+/// Two data chunks and one coding chunk in device memory; the codec has brought the device up.
+struct OnDevice {
+  OnDevice() { use("a first call"); }
+
+  /// Encodes, and says what became of it.
+  Errc use(const char* what) const { return say(what, codec.encode(data, coding)); }
+  Errc use_host() const {
+    std::vector<std::uint8_t> one(4096, 1), other(4096, 2), sum(4096);
+    const std::vector<Source> sources{one, other};
+    const std::vector<Target> targets{sum};
+    const auto answer = say("ordinary memory", codec.encode(sources, targets));
+    return sum[4095] == 3 ? answer : Errc::device_fault;
+  }
+  static Errc say(const char* what, const Error& error) {
+    std::fprintf(stderr, "%s: %s\n", what, error ? error.text().c_str() : "coded");
+    return static_cast<Errc>(error.code().value());
+  }
+  Target chunk(std::size_t i) const { return {chunks[i].data(), 4096, Residence::device}; }
+
+  const Codec codec = made(2, 1);
+  const std::vector<GuardedChunk> chunks = [] {
+    std::vector<GuardedChunk> all;
+    for (int i = 0; i < 3; ++i)
+      all.emplace_back(*arena_of(kernels::Residence::device), oracle::Bytes(4096), 0u);
+    return all;
+  }();
+  const std::vector<Source> data{chunk(0), chunk(1)};
+  const std::vector<Target> coding{chunk(2)};
+};
+
+/// 0 if all of them are as expected. Skips what a device that is given up would wait for.
+[[noreturn]] void leave(bool as_expected) {
+  std::fflush(stderr);
+  std::_Exit(as_expected ? 0 : 1);
+}
+
+TEST_F(EmulatedFaultDeathTest, FaultIsSaidWithTheDriversReason) {
+  const auto fail = [] {
+    const OnDevice device;
+    control()->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, false);
+    leave(device.use("failing") == Errc::device_fault && device.use("after it") == Errc::no_device &&
+          device.use_host() == Errc{});
+  };
+  EXPECT_EXIT(
+      fail(), testing::ExitedWithCode(0),
+      "a first call: coded\n"
+      "failing: the device failed: cuLaunchKernel: EMULATED_ERROR_719\n"
+      "after it: chunks are in device memory, and no device is up: cuLaunchKernel: EMULATED_ERROR_719\n"
+      "ordinary memory: coded\n");
+}
+
+TEST_F(EmulatedFaultDeathTest, HungIsSaidWithAWarning) {
+  const auto hang = [] {
+    const OnDevice device;
+    control()->hang();
+    leave(device.use("hanging") == Errc::device_hung && device.use_host() == Errc{});
+  };
+  EXPECT_EXIT(hang(), testing::ExitedWithCode(0),
+              "hanging: the device stopped answering and may still write to the targets\n"
+              "ordinary memory: coded\n");
+}
+
+TEST_F(EmulatedFaultDeathTest, BusyIsSaidWithTheLimit) {
+  const auto crowd = [] {
+    const OnDevice device;
+    std::vector<std::uint8_t> large(1 << 20);
+    const std::vector<Source> delta{{device.chunks[0].data(), large.size(), Residence::device}};
+    const std::vector<Target> coding{large};
+    leave(OnDevice::say("crowded", device.codec.update(0, delta, coding)) == Errc::busy);
+  };
+  EXPECT_EXIT(crowd(), testing::ExitedWithCode(0),
+              "crowded: the device has no room for this call now: too many at once, or "
+              "EC_CUDA_STAGING_BYTES is too small");
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,239 @@
+// libec_cuda.so in a process of Ceph's kind that runs with the preload, the device emulated: what the plugin
+// is handed and what it makes is pinned, so the device codes it in place, and a device that hangs on it fails
+// no call.
+//
+// The environment is that of a daemon: see CMakeLists.txt for the settings.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ceph/classic.h"
+#include "tests/common/oracle.hpp"
+#include "tests/common/random_bytes.hpp"
+#include "tests/drivers/fault/control.hpp"
+#include "tests/plugin/pinned/preload.hpp"
+#include "tools/host/plugin_host.hpp"
+
+namespace ec::test {
+namespace {
+
+using ceph::bufferlist;
+using ceph::bufferptr;
+using Chunks = std::map<int, bufferlist>;
+
+constexpr unsigned k = 4;
+constexpr unsigned m = 2;
+constexpr unsigned chunk = 64 * KiB;
+
+const std::set<int> every_shard{0, 1, 2, 3, 4, 5};
+
+oracle::Bytes flat(const bufferlist& list) {
+  oracle::Bytes out;
+  for (const auto& piece : list.buffers())
+    out.insert(out.end(), piece.c_str(), piece.c_str() + piece.length());
+  return out;
+}
+
+class CephWithPreload : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(preload_start(), nullptr) << "this program is run under LD_PRELOAD";
+    void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(handle, nullptr) << dlerror();
+    auto* find = reinterpret_cast<const faults::Control* (*)()>(dlsym(handle, "fault_driver_control"));
+    ASSERT_NE(find, nullptr) << "not the fault driver";
+    driver_ = find();
+    driver_->reset();
+    ceph::ErasureCodeProfile profile{{"plugin", "cuda"}, {"k", std::to_string(k)}, {"m", std::to_string(m)}};
+    std::ostringstream why;
+    const auto made = host::PluginHost::instance().make("cuda", EC_PLUGIN_DIR, profile, &why);
+    ASSERT_TRUE(made) << why.str();
+    code_ = made.code;
+    EXPECT_EQ(driver_->all_calls(), 0u) << "loading touches no device";
+  }
+
+  /// A stripe as a messenger receives it: one page-aligned buffer.
+  static bufferlist stripe(const std::vector<oracle::Bytes>& data) {
+    bufferptr buffer(ceph::buffer::create_page_aligned(k * chunk));
+    for (unsigned c = 0; c < k; ++c) std::memcpy(buffer.c_str() + c * chunk, data[c].data(), chunk);
+    bufferlist list;
+    list.push_back(std::move(buffer));
+    return list;
+  }
+  void make_data(std::uint64_t seed) {
+    all_ = Random(seed).chunks(k, chunk);
+    const auto coding = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), all_);
+    in_ = stripe(all_);
+    all_.insert(all_.end(), coding.begin(), coding.end());
+  }
+  Chunks encode() {
+    Chunks out;
+    EXPECT_EQ(code_->encode(every_shard, in_, &out), 0);
+    return out;
+  }
+  void expect_right(const Chunks& chunks, const std::set<int>& shards) {
+    for (const int shard : shards) {
+      ASSERT_TRUE(chunks.contains(shard)) << shard;
+      EXPECT_TRUE(flat(chunks.at(shard)) == all_[static_cast<unsigned>(shard)]) << "shard " << shard;
+    }
+  }
+  /// The first jobs are the CPU's; waits until the arena is open.
+  void bring_up() {
+    for (int i = 0; i < 500; ++i) {
+      make_data(1);
+      expect_right(encode(), every_shard);
+      if (preload_statistics().arena_bytes != 0 &&
+          launched([&] { expect_right(encode_new(2), every_shard); }) != 0)
+        return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    FAIL() << "the device does not come up";
+  }
+  Chunks encode_new(std::uint64_t seed) {
+    make_data(seed);
+    return encode();
+  }
+  template <class Work>
+  unsigned launched(Work&& work) {
+    const unsigned before = driver_->calls("cuLaunchKernel");
+    work();
+    return driver_->calls("cuLaunchKernel") - before;
+  }
+  static Chunks without(const Chunks& chunks, const std::set<int>& lost) {
+    Chunks rest = chunks;
+    for (const int shard : lost) rest.erase(shard);
+    return rest;
+  }
+
+  const faults::Control* driver_ = nullptr;
+  ceph::ErasureCodeInterfaceRef code_;
+  std::vector<oracle::Bytes> all_;
+  bufferlist in_;
+};
+
+TEST_F(CephWithPreload, EncodeAndDecodeRunOnTheDeviceInPlace) {
+  bring_up();
+  const auto staged = driver_->calls("cuMemHostAlloc");
+  for (std::uint64_t seed = 10; seed < 20; ++seed) {
+    Chunks chunks;
+    EXPECT_GE(launched([&] { chunks = encode_new(seed); }), 1u);
+    expect_right(chunks, every_shard);
+    const std::set<int> lost{0, 5};
+    Chunks decoded;
+    EXPECT_GE(launched([&] { EXPECT_EQ(code_->decode(lost, without(chunks, lost), &decoded, chunk), 0); }),
+              1u);
+    expect_right(decoded, lost);
+    bufferlist object;
+    EXPECT_GE(launched([&] { EXPECT_EQ(code_->decode_concat(without(chunks, lost), &object), 0); }), 1u);
+    EXPECT_TRUE(object.contents_equal(in_));
+  }
+  EXPECT_EQ(driver_->calls("cuMemHostAlloc"), staged) << "nothing was staged";
+}
+
+TEST_F(CephWithPreload, LargeBuffersOfEveryKindComeFromTheArena) {
+  bring_up();
+  const auto taken_by = [](auto&& make) {
+    const auto before = preload_statistics().allocated;
+    const bufferptr made(make());
+    return preload_statistics().allocated - before;
+  };
+  namespace buffer = ceph::buffer;
+  EXPECT_EQ(taken_by([] { return buffer::create(chunk); }), 1u);
+  EXPECT_EQ(taken_by([] { return buffer::create_aligned(chunk, 64); }), 1u);
+  EXPECT_EQ(taken_by([] { return buffer::create_page_aligned(chunk); }), 1u);
+  EXPECT_EQ(taken_by([] { return buffer::create_small_page_aligned(chunk); }), 1u);
+  EXPECT_EQ(taken_by([] { return buffer::create_small_page_aligned(4096); }), 0u) << "below the threshold";
+  EXPECT_EQ(taken_by([] { return buffer::create_malloc(chunk); }), 0u)
+      << "what is asked of malloc is malloc's";
+}
+
+TEST_F(CephWithPreload, WhatIsNotAllPinnedIsTheCpus) {
+  bring_up();
+  make_data(30);
+  // A stripe in heap memory: the preload leaves malloc alone.
+  bufferlist heap;
+  auto* bytes = static_cast<char*>(malloc(k * chunk));
+  in_.begin().copy(k * chunk, bytes);
+  heap.push_back(ceph::buffer::claim_malloc(k * chunk, bytes));
+  Chunks out;
+  EXPECT_EQ(launched([&] { EXPECT_EQ(code_->encode(every_shard, heap, &out), 0); }), 0u);
+  expect_right(out, every_shard);
+  // A short last chunk is gathered and padded in a buffer made for it, which is pinned again.
+  bufferlist shorter;
+  shorter.substr_of(in_, 0, k * chunk - 100);
+  std::fill(all_[3].end() - 100, all_[3].end(), 0);
+  const auto coding = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m),
+                                    std::vector<oracle::Bytes>(all_.begin(), all_.begin() + k));
+  std::copy(coding.begin(), coding.end(), all_.begin() + k);
+  Chunks padded;
+  EXPECT_GE(launched([&] { EXPECT_EQ(code_->encode(every_shard, shorter, &padded), 0); }), 1u);
+  expect_right(padded, every_shard);
+}
+
+TEST_F(CephWithPreload, BuffersOfTheCallerAreNeverWrittenInPlace) {
+  bring_up();
+  Chunks chunks = encode_new(40);
+  for (const int shard : {4, 5}) chunks[shard].zero();
+  EXPECT_EQ(launched([&] { EXPECT_EQ(code_->encode_chunks(every_shard, &chunks), 0); }), 0u);
+  expect_right(chunks, every_shard);
+  const Chunks survivors = without(chunks, {1, 4});
+  for (const int shard : {1, 4}) {
+    chunks[shard].clear();
+    bufferptr fresh(ceph::buffer::create_page_aligned(chunk));
+    chunks[shard].push_back(fresh);
+  }
+  EXPECT_EQ(launched([&] { EXPECT_EQ(code_->decode_chunks({1, 4}, survivors, &chunks), 0); }), 0u);
+  expect_right(chunks, every_shard);
+}
+
+TEST_F(CephWithPreload, DeviceThatHangsOnEncodeFailsNothing) {
+  bring_up();
+  make_data(50);
+  driver_->hang();
+  const auto used = preload_statistics().used_bytes;
+  Chunks chunks = encode();
+  expect_right(chunks, every_shard);
+  EXPECT_EQ(preload_statistics().used_bytes, used + 2 * m * chunk)
+      << "two buffers given out and two given up";
+  for (auto& [shard, list] : chunks)
+    if (shard >= static_cast<int>(k)) std::memset(list.c_str(), 0x55, chunk);
+  driver_->finish_hung();  // its writes land now
+  for (const int shard : {4, 5}) EXPECT_TRUE(flat(chunks[shard]) == oracle::Bytes(chunk, 0x55));
+  chunks.clear();
+  EXPECT_EQ(preload_statistics().used_bytes, used + m * chunk)
+      << "what it may have written is never used again";
+  bring_up();
+}
+
+TEST_F(CephWithPreload, DeviceThatHangsOnDecodeFailsNothing) {
+  bring_up();
+  const Chunks chunks = encode_new(60);
+  const std::set<int> lost{1, 2};
+  driver_->hang();
+  Chunks decoded;
+  EXPECT_EQ(code_->decode(lost, without(chunks, lost), &decoded, chunk), 0);
+  expect_right(decoded, lost);
+  for (const int shard : lost) std::memset(decoded[shard].c_str(), 0x55, chunk);
+  driver_->finish_hung();
+  for (const int shard : lost) EXPECT_TRUE(flat(decoded[shard]) == oracle::Bytes(chunk, 0x55));
+  bring_up();
+}
+
+TEST_F(CephWithPreload, DeviceThatFailsFailsNothing) {
+  bring_up();
+  make_data(70);
+  driver_->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, true);
+  expect_right(encode(), every_shard);
+  bring_up();
+}
+
+}  // namespace
+}  // namespace ec::test

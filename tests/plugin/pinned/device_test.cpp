@@ -1,0 +1,276 @@
+// The preload and the device room together, the device emulated: the arena is page-locked when the device
+// comes up, known by its range while it is, and jobs on blocks of it run in place.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "kernels/cuda/device/memory.hpp"
+#include "kernels/residence.hpp"
+#include "plugin/codec/codec.hpp"
+#include "plugin/codec/stats/counters.hpp"
+#include "tests/common/oracle.hpp"
+#include "tests/common/random_bytes.hpp"
+#include "tests/kernels/cuda/emulated.hpp"
+#include "tests/plugin/pinned/preload.hpp"
+
+namespace ec::test {
+namespace {
+
+using kernels::Residence;
+using kernels::residence_by_driver;
+using kernels::residence_of;
+using kernels::Source;
+using kernels::Status;
+using kernels::Target;
+
+constexpr unsigned k = 4;
+constexpr unsigned m = 2;
+constexpr std::size_t chunk = 64 * KiB;
+
+struct Free {
+  void operator()(void* p) const { std::free(p); }
+};
+using Block = std::unique_ptr<std::uint8_t, Free>;
+
+Block block(std::size_t bytes = chunk) {
+  void* p = nullptr;
+  return Block(posix_memalign(&p, 4096, bytes) == 0 ? static_cast<std::uint8_t*>(p) : nullptr);
+}
+
+class PinnedFromBirth : public EmulatedDevice {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(preload_start(), nullptr) << "this program is run under LD_PRELOAD";
+    EmulatedDevice::SetUp();
+    use(small_arena());
+  }
+  static kernels::cuda::Options small_arena() {
+    auto o = options();
+    o.pinned_bytes = 8 * MiB;
+    return o;
+  }
+
+  /// Encodes a stripe of new blocks by `auto`, with residences as they are found; whether the bytes are
+  /// right.
+  bool encode(std::uint64_t seed) const { return encode(seed, codec_); }
+  static bool encode(std::uint64_t seed, const codec::Codec& codec) {
+    const auto data = Random(seed).chunks(k, chunk);
+    std::vector<Block> blocks;
+    std::vector<Source> sources;
+    std::vector<Target> targets;
+    for (unsigned c = 0; c < k + m; ++c) {
+      blocks.push_back(block());
+      auto* p = blocks.back().get();
+      if (c < k) std::memcpy(p, data[c].data(), chunk);
+      if (c < k)
+        sources.push_back({p, residence_of(p, chunk)});
+      else
+        targets.push_back({p, residence_of(p, chunk)});
+    }
+    if (codec.encode(sources, targets, chunk) != Status::ok) return false;
+    const auto right = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), data);
+    for (unsigned r = 0; r < m; ++r)
+      if (std::memcmp(targets[r].data, right[r].data(), chunk) != 0) return false;
+    return true;
+  }
+  static std::uint64_t on_device() { return codec::counts_of("cuda").calls; }
+
+  codec::Codec codec_{gf::Technique::reed_sol_van, k, m,
+                      codec::Router(codec::BackendChoice::automatic, chunk)};
+};
+
+TEST_F(PinnedFromBirth, DeviceOpensTheArenaAndItsBlocksArePinned) {
+  const Block early = block();
+  ASSERT_TRUE(bring_up()) << log_;
+  EXPECT_NE(log_.find("ec_cuda: libec_cuda_pinned.so: 8 MiB are page-locked\n"), std::string::npos) << log_;
+  const Block b = block();
+  const Block small(static_cast<std::uint8_t*>(std::malloc(100)));
+  EXPECT_EQ(residence_of(b.get(), chunk), Residence::pinned);
+  EXPECT_EQ(residence_of(b.get() + 1000, chunk - 1000), Residence::pinned);
+  EXPECT_EQ(residence_of(b.get(), 8 * MiB + 1), Residence::pageable) << "longer than the arena";
+  EXPECT_EQ(residence_of(early.get(), chunk), Residence::pageable);
+  EXPECT_EQ(residence_of(small.get(), 100), Residence::pageable);
+  EXPECT_EQ(residence_by_driver(b.get(), chunk), Residence::pinned);
+}
+
+TEST_F(PinnedFromBirth, FirstJobBringsTheDeviceAndLaterOnesRunInPlace) {
+  const auto before = on_device();
+  ASSERT_TRUE(encode(1)) << "on the CPU; only says that pinned chunks would have gone elsewhere";
+  EXPECT_EQ(on_device(), before);
+  ASSERT_TRUE(bring_up()) << log_;  // waits for what the job has begun
+  EXPECT_EQ(driver_->calls("cuInit"), 1u);
+  const auto launches = driver_->calls("cuLaunchKernel");
+  const auto staging = driver_->calls("cuMemHostAlloc");
+  for (std::uint64_t seed = 2; seed < 12; ++seed) ASSERT_TRUE(encode(seed));
+  EXPECT_EQ(on_device(), before + 10);
+  EXPECT_GE(driver_->calls("cuLaunchKernel"), launches + 10);
+  EXPECT_EQ(driver_->calls("cuMemHostAlloc"), staging) << "nothing was staged";
+}
+
+/// The same where a calibrated table has costs for pageable chunks on the device, and they are dear.
+TEST_F(PinnedFromBirth, AJobThatIsComparedBringsTheDeviceToo) {
+  codec::CostTable table = codec::default_costs();
+  table.pinned = {};
+  table.pageable = codec::Rates{1e6, 0, 0, 0, 0};
+  for (auto& each : table.cpu) each.rates = {1000, 0, 0, 0, 0};
+  const codec::Codec compared(gf::Technique::reed_sol_van, k, m,
+                              codec::Router(codec::BackendChoice::automatic, std::nullopt, table));
+  const auto up = [] { return kernels::cuda::Devices::instance().current() != nullptr; };
+  ASSERT_FALSE(up());
+  ASSERT_TRUE(encode(1, compared));
+  for (int i = 0; i < 5000 && !up(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(up());
+}
+
+TEST_F(PinnedFromBirth, TheCountersShowTheArena) {
+  ASSERT_TRUE(bring_up()) << log_;
+  const auto& seen = codec::counters().page().arena;
+  const std::vector<Block> held = [] {
+    std::vector<Block> all;
+    for (int i = 0; i < 3; ++i) all.push_back(block());
+    return all;
+  }();
+  // The first job of a thread is timed; one look a second.
+  for (int i = 0; i < 3 && seen.used_bytes != 3 * chunk; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    std::vector<std::uint8_t> memory(6 * chunk);
+    std::thread([&] {
+      const std::vector<Source> sources(k, Source{memory.data(), Residence::pageable});
+      const std::vector<Target> targets{{memory.data() + 4 * chunk, Residence::pageable},
+                                        {memory.data() + 5 * chunk, Residence::pageable}};
+      EXPECT_EQ(codec::Codec(gf::Technique::cauchy, k, m, codec::Router(codec::BackendChoice::cpu, 0))
+                    .encode(sources, targets, chunk),
+                Status::ok);
+    }).join();
+  }
+  EXPECT_EQ(seen.arena_bytes, 8 * MiB);
+  EXPECT_EQ(seen.used_bytes, 3 * chunk);
+  EXPECT_EQ(seen.allocated - seen.released, 3u);
+}
+
+TEST_F(PinnedFromBirth, SmallJobsAndOtherChoicesWakeNobody) {
+  const Block b = block();
+  const Source source{b.get(), Residence::pageable};
+  const std::vector<Source> sources(k, source);
+  const Block t1 = block(), t2 = block();
+  const std::vector<Target> targets{{t1.get(), Residence::pageable}, {t2.get(), Residence::pageable}};
+  EXPECT_EQ(codec_.encode(sources, targets, chunk / k - 1), Status::ok) << "below the threshold";
+  using enum codec::BackendChoice;
+  for (const auto choice : {cpu, x86, isal, reference}) {
+    const codec::Codec codec(gf::Technique::reed_sol_van, k, m, codec::Router(choice, 0));
+    EXPECT_EQ(codec.encode(sources, targets, chunk), Status::ok);
+  }
+  EXPECT_EQ(residence_of(b.get(), chunk), Residence::pageable);
+  EXPECT_EQ(residence_by_driver(b.get(), chunk), Residence::pageable) << "asking brings nothing up either";
+  EXPECT_EQ(driver_->all_calls(), 0u);
+}
+
+TEST_F(PinnedFromBirth, DriverIsAskedForMemoryOfOthers) {
+  ASSERT_TRUE(bring_up()) << log_;
+  const auto pinned = kernels::cuda::Buffer::allocate(chunk, Residence::pinned);
+  const auto device = kernels::cuda::Buffer::allocate(chunk, Residence::device);
+  std::vector<std::uint8_t> heap(chunk);
+  EXPECT_EQ(residence_of(pinned.data(), chunk), Residence::pageable) << "in no known range";
+  EXPECT_EQ(residence_by_driver(pinned.data(), chunk), Residence::pinned);
+  EXPECT_EQ(residence_by_driver(pinned.data() + 5, chunk - 5), Residence::pinned);
+  EXPECT_EQ(residence_by_driver(pinned.data() + 5, chunk), Residence::pageable) << "beyond its end";
+  EXPECT_EQ(residence_by_driver(device.data(), chunk), Residence::device);
+  EXPECT_EQ(residence_by_driver(heap.data(), chunk), Residence::pageable);
+  driver_->fail("cuPointerGetAttributes", 1, CUDA_ERROR_INVALID_VALUE, false);
+  EXPECT_EQ(residence_by_driver(pinned.data(), chunk), Residence::pageable);
+}
+
+TEST_F(PinnedFromBirth, ArenaComesAndGoesWithTheDevice) {
+  ASSERT_TRUE(bring_up());
+  const Block b = block();
+  for (int round = 0; round < 5; ++round) {
+    use(small_arena());  // drops the device
+    EXPECT_EQ(residence_of(b.get(), chunk), Residence::pageable);
+    EXPECT_EQ(driver_->calls("cuMemHostUnregister"), driver_->calls("cuMemHostRegister_v2"));
+    ASSERT_TRUE(encode(static_cast<std::uint64_t>(round)));
+    ASSERT_TRUE(bring_up());
+    EXPECT_EQ(residence_of(b.get(), chunk), Residence::pinned);
+    EXPECT_NE(driver_->calls("cuMemHostUnregister"), driver_->calls("cuMemHostRegister_v2"));
+  }
+}
+
+TEST_F(PinnedFromBirth, RefusedLockingIsSaidAndLeavesOrdinaryMemory) {
+  for (const char* function : {"cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2"}) {
+    use(small_arena());
+    driver_->reset();
+    log_.clear();
+    driver_->fail(function, 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+    ASSERT_TRUE(bring_up()) << "the device itself is well";
+    EXPECT_NE(log_.find("ec_cuda: libec_cuda_pinned.so: 8 MiB could not be page-locked: EMULATED_ERROR_2\n"),
+              std::string::npos)
+        << log_;
+    EXPECT_EQ(preload_statistics().arena_bytes, 0u);
+    EXPECT_EQ(residence_of(block().get(), chunk), Residence::pageable);
+    ASSERT_TRUE(encode(1));
+  }
+  use(small_arena());
+  ASSERT_TRUE(bring_up());
+  EXPECT_EQ(residence_of(block().get(), chunk), Residence::pinned) << "the next device may";
+}
+
+TEST_F(PinnedFromBirth, HungDeviceKeepsTheArenaLockedForTheNext) {
+  ASSERT_TRUE(bring_up());
+  const Block source = block();
+  const std::vector<Source> sources(k, {source.get(), Residence::pinned});
+  Block first = block();
+  Block second = block();
+  const std::vector<Target> targets{{first.get(), Residence::pinned}, {second.get(), Residence::pinned}};
+  const auto locked = driver_->calls("cuMemHostRegister_v2");
+  driver_->hang();
+  EXPECT_EQ(codec_.encode(sources, targets, chunk), Status::hung);
+  (void)first.release();  // a late write may still come
+  (void)second.release();
+  driver_->finish_hung();
+  ASSERT_TRUE(bring_up()) << log_;
+  EXPECT_EQ(driver_->calls("cuMemHostRegister_v2"), locked);
+  EXPECT_EQ(driver_->calls("cuMemHostUnregister"), 0u);
+  const auto before = on_device();
+  EXPECT_TRUE(encode(3));
+  EXPECT_EQ(on_device(), before + 1);
+}
+
+TEST_F(PinnedFromBirth, ThreadsCodeWhileTheDeviceComesAndFails) {
+  std::atomic<bool> right{true};
+  std::vector<std::thread> threads;
+  const auto before = on_device();
+  for (std::uint64_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = 0; i < 40; ++i)
+        if (!encode(1000 * t + i)) right = false;
+    });
+  for (int i = 0; i < 10; ++i) {
+    bring_up();
+    driver_->fail("cuLaunchKernel", 3, CUDA_ERROR_LAUNCH_FAILED, true);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_TRUE(right);
+  EXPECT_GT(on_device(), before);
+  EXPECT_EQ(preload_statistics().used_bytes, 0u);
+}
+
+TEST_F(PinnedFromBirth, ChildOfForkTakesNothingForPinned) {
+  ASSERT_TRUE(bring_up());
+  const pid_t child = fork();
+  if (child == 0) {
+    const Block b = block();
+    _exit(residence_of(b.get(), chunk) == Residence::pageable && encode(1) && on_device() == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace ec::test

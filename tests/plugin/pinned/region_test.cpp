@@ -1,0 +1,137 @@
+// Blocks of the arena's region against a model: none overlaps another, none leaves the range, and all of it
+// is one free extent again when everything has come back.
+#include "plugin/pinned/region.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "tests/common/random_bytes.hpp"
+
+namespace ec::test {
+namespace {
+
+using pinned::Region;
+
+constexpr std::size_t page = Region::page_bytes;
+
+/// Never touched: the range is addresses only.
+struct Range {
+  explicit Range(std::size_t pages) : bytes(pages * page), books(Region::book_bytes(bytes)) {}
+  void* start() const { return reinterpret_cast<void*>(std::uintptr_t{0x7000'0000'0000}); }
+  void* at(std::size_t index) const { return static_cast<char*>(start()) + index * page; }
+
+  std::size_t bytes;
+  std::vector<std::uint8_t> books;
+  Region region{start(), bytes, books.data()};
+};
+
+TEST(Region, BlocksAreWholePagesFromTheBottomUp) {
+  Range r(8);
+  EXPECT_EQ(r.region.allocate(8, 1), r.at(0));
+  EXPECT_EQ(r.region.allocate(64, page), r.at(1));
+  EXPECT_EQ(r.region.allocate(page, page + 1), r.at(2));
+  EXPECT_EQ(r.region.size_of(r.at(0)), page);
+  EXPECT_EQ(r.region.size_of(r.at(2)), 2 * page);
+  EXPECT_EQ(r.region.size_of(r.at(3)), 0u) << "inside a block";
+  EXPECT_EQ(r.region.size_of(static_cast<char*>(r.at(2)) + 1), 0u);
+  EXPECT_EQ(r.region.allocate(8, 4 * page), r.at(4));
+  EXPECT_EQ(r.region.allocate(8, 1), nullptr) << "full";
+}
+
+TEST(Region, RefusesWhatCannotFit) {
+  Range r(8);
+  EXPECT_EQ(r.region.allocate(8, 0), nullptr);
+  EXPECT_EQ(r.region.allocate(8, 8 * page + 1), nullptr);
+  EXPECT_EQ(r.region.allocate(8, SIZE_MAX), nullptr);
+  EXPECT_EQ(r.region.allocate(std::size_t{1} << 62, page), nullptr);
+  EXPECT_EQ(r.region.allocate(8, 8 * page), r.at(0)) << "and nothing was lost";
+}
+
+TEST(Region, TakesTheShortestExtentThatFits) {
+  Range r(16);
+  for (const std::size_t pages : {4, 1, 2, 1}) ASSERT_NE(r.region.allocate(8, pages * page), nullptr);
+  r.region.release(r.at(0));
+  r.region.release(r.at(5));
+  EXPECT_EQ(r.region.allocate(8, 2 * page), r.at(5));
+  EXPECT_EQ(r.region.allocate(8, page), r.at(0));
+}
+
+TEST(Region, JoinsNeighboursInEveryOrder) {
+  const std::vector<std::vector<std::size_t>> orders{{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  for (const auto& order : orders) {
+    Range r(9);
+    for (int i = 0; i < 3; ++i) ASSERT_NE(r.region.allocate(8, 3 * page), nullptr);
+    for (const std::size_t block : order) EXPECT_EQ(r.region.release(r.at(3 * block)), 3 * page);
+    EXPECT_EQ(r.region.allocate(8, 9 * page), r.at(0));
+  }
+}
+
+TEST(Region, KnowsWhatIsNoBlock) {
+  Range r(8);
+  ASSERT_EQ(r.region.allocate(8, 2 * page), r.at(0));
+  EXPECT_EQ(r.region.release(r.at(1)), 0u) << "inside";
+  EXPECT_EQ(r.region.release(r.at(2)), 0u) << "free";
+  EXPECT_EQ(r.region.release(r.at(8)), 0u) << "behind the range";
+  EXPECT_EQ(r.region.release(static_cast<char*>(r.start()) - page), 0u) << "before the range";
+  EXPECT_EQ(r.region.release(r.at(0)), 2 * page);
+  EXPECT_EQ(r.region.release(r.at(0)), 0u) << "twice";
+}
+
+TEST(Region, ShrinkGivesTheTailBack) {
+  Range r(8);
+  ASSERT_EQ(r.region.allocate(8, 5 * page), r.at(0));
+  EXPECT_EQ(r.region.shrink(r.at(0), 5 * page), 0u);
+  EXPECT_EQ(r.region.shrink(r.at(0), page + 1), 3 * page);
+  EXPECT_EQ(r.region.size_of(r.at(0)), 2 * page);
+  EXPECT_EQ(r.region.allocate(8, 6 * page), r.at(2));
+}
+
+TEST(Region, RandomBlocksNeverOverlapAndAllComeBack) {
+  constexpr unsigned pages = 1000;
+  Range r(pages);
+  Random random(7);
+  std::map<std::uintptr_t, std::size_t> model;  // start, bytes
+  unsigned made = 0;
+  for (int step = 0; step < 200'000; ++step) {
+    const unsigned dice = random.below(10);
+    if (dice < 5) {
+      const std::size_t bytes = 1 + random.below(40 * 4096);
+      const std::size_t alignment = std::size_t{8} << random.below(14);
+      const auto p = reinterpret_cast<std::uintptr_t>(r.region.allocate(alignment, bytes));
+      if (p == 0) continue;
+      ++made;
+      const std::size_t held = (bytes + page - 1) / page * page;
+      ASSERT_EQ(p % alignment, 0u);
+      ASSERT_EQ(r.region.size_of(reinterpret_cast<void*>(p)), held);
+      ASSERT_GE(p, reinterpret_cast<std::uintptr_t>(r.start()));
+      ASSERT_LE(p + held, reinterpret_cast<std::uintptr_t>(r.at(pages)));
+      const auto behind = model.lower_bound(p);
+      ASSERT_TRUE(behind == model.end() || p + held <= behind->first);
+      ASSERT_TRUE(behind == model.begin() || std::prev(behind)->first + std::prev(behind)->second <= p);
+      model[p] = held;
+    } else if (!model.empty()) {
+      auto at = model.lower_bound(reinterpret_cast<std::uintptr_t>(r.at(random.below(pages))));
+      if (at == model.end()) at = model.begin();
+      auto* p = reinterpret_cast<void*>(at->first);
+      if (dice == 9 && at->second > page) {
+        const std::size_t kept = 1 + random.below(static_cast<unsigned>(at->second));
+        const std::size_t held = (kept + page - 1) / page * page;
+        ASSERT_EQ(r.region.shrink(p, kept), at->second - held);
+        at->second = held;
+      } else {
+        ASSERT_EQ(r.region.release(p), at->second);
+        model.erase(at);
+      }
+    }
+  }
+  EXPECT_GT(made, 10'000u);
+  for (const auto& [start, bytes] : model) ASSERT_EQ(r.region.release(reinterpret_cast<void*>(start)), bytes);
+  EXPECT_EQ(r.region.allocate(8, pages * page), r.at(0)) << "one extent again";
+}
+
+}  // namespace
+}  // namespace ec::test

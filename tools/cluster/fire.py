@@ -1,0 +1,136 @@
+"""What befalls the cluster while its clients work: OSDs killed, started with other settings, purged; deep scrubs.
+
+An attack takes a group of OSDs of which no PG holds more than its m, and begins when all PGs are clean, so that k good
+shards of everything exist at any time: whatever is lost then was lost by a fault.
+"""
+
+import concurrent.futures
+import itertools
+import random
+import threading
+import time
+
+from cluster.daemons import NO_OSD, Failure
+
+
+class Fire:
+    def __init__(self, cluster, specs, osds, moods, counters_env, seed, tally, say):
+        self.cluster, self.specs, self.osds, self.moods = cluster, {s.name: s for s in specs}, osds, moods
+        self.counters_env = counters_env
+        self.random = random.Random(f"{seed}/fire")
+        self.tally, self.say = tally, say
+        self.next_moods = itertools.chain.from_iterable(iter(self._shuffled_moods, None))
+        self.lock = threading.Lock()  # of the moods, which are handed out to several threads when all OSDs start
+        self.down = set()
+
+    def _shuffled_moods(self):
+        return self.random.sample(self.moods, len(self.moods))
+
+    # --- one OSD
+
+    def kill(self, osd):
+        self.cluster.tool("kill-osd", osd)
+        self.down.add(osd)
+        self.tally.add("kills")
+
+    def start(self, osd, verb="start-osd"):
+        with self.lock:
+            mood = next(self.next_moods)
+        log = {"EC_FAULTS_LOG": str(self.cluster.fault_log(osd))} if mood.faults else {}
+        self.cluster.tool(verb, osd, env={**self.counters_env, **mood.env, **log})
+        self.down.discard(osd)
+        self.tally.add("starts")
+        self.tally.add(f"mood: {mood.name}")
+        self.tally.add("starts with faults", int(mood.faults))
+
+    def purge(self, osd):
+        """Lose it for good, and rebuild it from the others."""
+        self.start(osd, verb="rebuild-osd")
+        self.tally.add("purges")
+
+    def pause(self, longest_s):
+        time.sleep(self.random.random() * longest_s)
+
+    def dress(self):
+        """Start every OSD anew, with settings of its own. Nothing is written yet, so all may be away at once."""
+        for osd in range(self.osds):
+            self.cluster.tool("kill-osd", osd)
+        with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+            list(pool.map(self.start, range(self.osds)))
+        self.cluster.wait_clean()
+
+    # --- attacks
+
+    def group(self):
+        """OSDs to attack together: as many as allowed, or fewer."""
+        acting = self.cluster.acting()
+        order = self.random.sample(range(self.osds), self.osds)
+        group = set()
+        for osd in order[: self.random.randint(1, max(s.m for s in self.specs.values()))]:
+            if self.harmless(group | {osd}, acting):
+                group.add(osd)
+        return group
+
+    def harmless(self, group, acting):
+        """Whether every PG can do without the group."""
+        return all(len(group & set(osds)) + osds.count(NO_OSD) <= self.specs[pool].m
+                   for pool, pgs in acting.items() for osds in pgs)
+
+    def attack(self):
+        self.check_alive()
+        self.cluster.wait_clean()
+        group = self.group()
+        if self.random.random() < 0.3:  # a scrub that is cut off by what follows
+            self.cluster.ask_deep_scrub()
+            self.tally.add("scrubs cut off")
+        plans = {osd: self._plan(osd) for osd in sorted(group)}
+        self.say(f"attack on OSDs {sorted(group)}: " +
+                 "; ".join(f"{osd} {' '.join(name for name, _ in plan)}" for osd, plan in plans.items()))
+        while plans:
+            osd = self.random.choice(sorted(plans))
+            _, step = plans[osd].pop(0)
+            step()
+            self.pause(4)
+            plans = {osd: plan for osd, plan in plans.items() if plan}
+        self.check_alive()
+
+    def _plan(self, osd):
+        if self.random.random() < 0.2:
+            return [("purge", lambda: self.purge(osd))]
+        step = [("kill", lambda: self.kill(osd)), ("start", lambda: self.start(osd))]
+        return step * self.random.choice([1, 1, 2, 3])
+
+    def deep_scrub(self):
+        self.cluster.wait_clean()
+        self.say("deep scrub")
+        self.tally.add("PGs deep-scrubbed", self.cluster.wait_deep_scrub(self.cluster.ask_deep_scrub()))
+        self.tally.add("deep scrubs")
+
+    def check_alive(self):
+        expected = {f"osd.{osd}" for osd in self.down}
+        if dead := set(self.cluster.dead()) - expected:
+            raise Failure(f"ended by themselves: {sorted(dead)}")
+
+    def burn(self, until):
+        """Attacks, and every few a deep scrub, until that time (monotonic)."""
+        while time.monotonic() < until:
+            for _ in range(self.random.randint(2, 4)):
+                if time.monotonic() < until:
+                    self.attack()
+            self.deep_scrub()
+
+    # --- the end of it
+
+    def everything_up(self):
+        for osd in sorted(self.down):
+            self.start(osd)
+        self.cluster.wait_clean()
+
+    def loss_rounds(self):
+        """(OSDs to take away, pools that do without them) that between them take each OSD away alone, and then pairs
+        from the pools that bear it."""
+        every = list(self.specs)
+        yield from (({osd}, every) for osd in range(self.osds))
+        wide = [name for name, spec in self.specs.items() if spec.m >= 2]
+        if wide:
+            yield from (({osd, osd + 1}, wide) for osd in range(0, self.osds - 1, 2))

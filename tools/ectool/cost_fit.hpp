@@ -1,0 +1,27 @@
+// From measured calls to the rates of a cost table. Pure functions.
+#pragma once
+
+#include <span>
+
+#include "plugin/codec/routing/cost_model.hpp"
+
+namespace ec::tools {
+
+struct Sample {
+  codec::Work work;
+  double us = 0;
+};
+
+/// Rates for bytes moved (read and written cost the same) and for the arithmetic: least squares of the
+/// relative errors over what remains of each sample after `start`'s call_us and stripe_us, none negative. At
+/// least two samples, in which products and moved bytes differ in their ratio.
+codec::Rates fit_memory(codec::Rates start, std::span<const Sample> samples);
+
+/// Rates of a link that carries both ways at once, from a call that mostly reads and one that mostly writes.
+codec::Rates fit_link(codec::Rates start, const Sample& reads, const Sample& writes);
+
+/// parallel_calls of calls that take alone_us by themselves, and crowded_us with `others` beside them; at
+/// least 1.
+double fit_parallel_calls(double alone_us, double crowded_us, unsigned others);
+
+}  // namespace ec::tools

@@ -1,0 +1,250 @@
+#include "tools/ectool/ectool_calibrate.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "kernels/backends.hpp"
+#include "plugin/codec/routing/router.hpp"
+#include "tools/ectool/cost_fit.hpp"
+#include "tools/ectool/ectool_device.hpp"
+
+namespace ec::tools {
+namespace {
+
+using codec::CostTable;
+using codec::Rates;
+using codec::Work;
+using kernels::Job;
+using kernels::Residence;
+using kernels::Status;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kib = 1024, mib = kib * kib;
+
+double us_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+/// Runs jobs; returns what transform_all returns.
+using Coder = std::function<Status(std::span<const Job>)>;
+
+void check(Status status) {
+  if (status != Status::ok) throw std::runtime_error(fmt::format("a job was answered {}", name(status)));
+}
+
+/// Any matrix of that shape without zeros: what it means does not matter here.
+gf::Matrix matrix(unsigned targets, unsigned sources) {
+  gf::Matrix m(targets, sources);
+  for (unsigned r = 0; r < targets; ++r)
+    for (unsigned c = 0; c < sources; ++c) m(r, c) = static_cast<std::uint8_t>(2 + (r * 31 + c * 7) % 253);
+  return m;
+}
+
+/// Stripes of one shape in memory of one residence, ready to be coded over and over.
+class Stripes {
+ public:
+  Stripes(const Work& work, Residence residence)
+      : work_(work),
+        program_(matrix(work.targets, work.sources)),
+        chunks_((work.sources + work.targets) * work.stripes, work.chunk_bytes, residence) {
+    for (std::size_t s = 0, chunk = 0; s < work.stripes; ++s) {
+      for (unsigned i = 0; i < work.sources; ++i) sources_.push_back(chunks_.source(chunk++));
+      for (unsigned i = 0; i < work.targets; ++i) targets_.push_back(chunks_.target(chunk++));
+    }
+    for (std::size_t s = 0; s < work.stripes; ++s)
+      jobs_.push_back({&program_, std::span(sources_).subspan(s * work.sources, work.sources),
+                       std::span(targets_).subspan(s * work.targets, work.targets), work.chunk_bytes});
+  }
+  Stripes(const Stripes&) = delete;
+  Stripes& operator=(const Stripes&) = delete;
+
+  std::span<const Job> jobs() const { return jobs_; }
+
+  /// The last target of the last stripe.
+  std::vector<std::uint8_t> last_target() const {
+    return chunks_.read((work_.sources + work_.targets) * work_.stripes - 1);
+  }
+
+ private:
+  Work work_;
+  kernels::Program program_;
+  Chunks chunks_;
+  std::vector<kernels::Source> sources_;
+  std::vector<kernels::Target> targets_;
+  std::vector<Job> jobs_;
+};
+
+/// Median of calls that take `jobs_in_a_call` of the jobs in turn, after a round that is not counted: 3 at
+/// least, then until 60 ms are over or there are 200.
+double median_us(const Coder& code, std::span<const Job> jobs, std::size_t jobs_in_a_call) {
+  check(code(jobs));
+  std::vector<double> times;
+  const auto begin = Clock::now();
+  for (std::size_t at = 0; times.size() < 3 || (times.size() < 200 && us_since(begin) < 60e3);
+       at = (at + jobs_in_a_call) % jobs.size()) {
+    const auto one = Clock::now();
+    check(code(jobs.subspan(at, jobs_in_a_call)));
+    times.push_back(us_since(one));
+  }
+  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+  return times[times.size() / 2];
+}
+
+/// Times the same bytes that were compared with those of `judge` on pageable memory: `work`, on one of
+/// `turns` places after the other.
+Sample measure(const Coder& code, const Coder& judge, const Work& work, Residence residence,
+               std::size_t turns = 1) {
+  Work all = work;
+  all.stripes *= turns;
+  const Stripes stripes(all, residence), expected(all, Residence::pageable);
+  check(judge(expected.jobs()));
+  check(code(stripes.jobs()));
+  if (stripes.last_target() != expected.last_target())
+    throw std::runtime_error(fmt::format("wrong bytes at {} sources, {} targets of {} bytes, {}",
+                                         work.sources, work.targets, work.chunk_bytes, name(residence)));
+  return {work, median_us(code, stripes.jobs(), work.stripes)};
+}
+
+Coder coder_of(kernels::Backend& backend) {
+  return [&backend](std::span<const Job> jobs) { return backend.transform_all(jobs); };
+}
+
+struct Shape {
+  unsigned sources, targets;
+};
+/// Narrow to wide: what is moved and what is computed differ in their ratio.
+constexpr Shape shapes[] = {{4, 2}, {8, 3}, {32, 8}};
+
+/// A work of that shape which moves about so many bytes.
+Work moving(Shape shape, std::size_t bytes) {
+  return {shape.sources, shape.targets, bytes / (shape.sources + shape.targets) / 64 * 64};
+}
+
+/// A daemon has other stripes in hand too, so a call does not find its own in the cache where the one before
+/// left it: calls take turns on so many stripes, within so many bytes, but on two at least.
+constexpr std::size_t stripes_in_hand = 8, most_bytes_in_hand = 256 * mib;
+
+std::size_t turns(std::size_t moved) {
+  return std::clamp<std::size_t>(most_bytes_in_hand / moved, 2, stripes_in_hand);
+}
+
+void measure_cpu(CostTable& costs, const Coder& cpu, const Coder& judge) {
+  constexpr std::array moved{192 * kib, 768 * kib, 3 * mib, 24 * mib, 160 * mib};
+  static_assert(moved.size() == std::tuple_size_v<decltype(costs.cpu)>);
+  // A back end for the CPU starts each stripe anew.
+  const double stripe_us = measure(cpu, judge, {8, 3, 64}, Residence::pageable).us;
+  for (std::size_t i = 0; i < costs.cpu.size(); ++i) {
+    std::vector<Sample> samples;
+    for (const Shape& shape : shapes)
+      samples.push_back(measure(cpu, judge, moving(shape, moved[i]), Residence::pageable, turns(moved[i])));
+    costs.cpu[i].rates = fit_memory({.stripe_us = stripe_us}, samples);
+  }
+}
+
+Rates starts_of(const Coder& device, const Coder& judge, Residence residence) {
+  constexpr unsigned many = 64;
+  const double one = measure(device, judge, {8, 3, 4096}, residence).us;
+  const double all = measure(device, judge, {8, 3, 4096, many}, residence).us;
+  // What the bytes of a stripe cost is counted here too, which at 4 KiB is little.
+  const double stripe = std::clamp((all - one) / (many - 1), 0.0, one);
+  return {.call_us = one - stripe, .stripe_us = stripe};
+}
+
+Rates measure_memory(const Coder& device, const Coder& judge, Residence residence) {
+  std::vector<Sample> samples;
+  for (const Shape& shape : shapes)
+    samples.push_back(measure(device, judge, moving(shape, 32 * mib), residence));
+  return fit_memory(starts_of(device, judge, residence), samples);
+}
+
+Rates measure_link(const Coder& device, const Coder& judge) {
+  return fit_link(starts_of(device, judge, Residence::pinned),
+                  measure(device, judge, moving({8, 1}, 36 * mib), Residence::pinned),
+                  measure(device, judge, moving({1, 8}, 36 * mib), Residence::pinned));
+}
+
+/// Small calls by themselves and from several threads at once.
+double measure_parallel_calls(const Coder& device) {
+  constexpr unsigned threads = 4, calls = 100;
+  std::vector<std::unique_ptr<const Stripes>> stripes;
+  for (unsigned t = 0; t < threads; ++t)
+    stripes.push_back(std::make_unique<const Stripes>(Work{8, 3, 4096}, Residence::pinned));
+  const double alone_us = median_us(device, stripes[0]->jobs(), 1);
+  std::vector<double> mean_us(threads);
+  std::vector<Status> worst(threads, Status::ok);
+  std::barrier start(threads);
+  std::vector<std::thread> running;
+  for (unsigned t = 0; t < threads; ++t)
+    running.emplace_back([&, t] {
+      start.arrive_and_wait();
+      const auto begin = Clock::now();
+      for (unsigned i = 0; i < calls && worst[t] == Status::ok; ++i) worst[t] = device(stripes[t]->jobs());
+      mean_us[t] = us_since(begin) / calls;
+    });
+  for (auto& thread : running) thread.join();
+  for (const Status status : worst) check(status);
+  return fit_parallel_calls(alone_us, *std::ranges::max_element(mean_us), threads - 1);
+}
+
+}  // namespace
+
+codec::Calibration measure_costs(const codec::NodeSettings& node,
+                                 const std::function<void(const std::string&)>& say) {
+  codec::Calibration c{codec::this_machine().cpu, {}, {}, codec::default_costs()};
+  c.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+
+  const codec::Router router(codec::BackendChoice::cpu, std::nullopt);
+  const Coder cpu = [&](std::span<const Job> jobs) { return router.transform_all(jobs); };
+  say(fmt::format("CPU: {}", c.cpu));
+  // Another's code, except where the CPU's best is ISA-L itself.
+  measure_cpu(c.costs, cpu, coder_of(*kernels::find_backend("isal")));
+
+  std::string why;
+  const std::string device = device_name(node, &why);
+  if (device.empty()) {
+    say(fmt::format("GPU: none ({}); its costs are the built-in ones", why));
+    return c;
+  }
+  say(fmt::format("GPU: {}", device));
+  const Coder gpu = coder_of(*kernels::find_backend("cuda"));
+  c.gpu = device;
+  c.costs.pageable = measure_memory(gpu, cpu, Residence::pageable);
+  c.costs.pinned = measure_link(gpu, cpu);
+  c.costs.device = measure_memory(gpu, cpu, Residence::device);
+  c.costs.parallel_calls = measure_parallel_calls(gpu);
+  return c;
+}
+
+std::string describe(const CostTable& costs) {
+  std::string text = fmt::format("{:<8} {:<26} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "", "us:", "a call",
+                                 "a stripe", "MB read", "written", "product");
+  const auto row = [&](const char* who, const std::string& on, const Rates& r) {
+    text += fmt::format("{:<8} {:<26} {:>9.2f} {:>9.2f} {:>9.3f} {:>9.3f} {:>9.3f}\n", who, on, r.call_us,
+                        r.stripe_us, r.read_us_per_mb, r.written_us_per_mb, r.product_us_per_mb);
+  };
+  for (std::size_t i = 0; i < costs.cpu.size(); ++i)
+    row("cpu",
+        i + 1 < costs.cpu.size() ? fmt::format("to {} bytes moved", costs.cpu[i].up_to_bytes)
+                                 : "more bytes moved",
+        costs.cpu[i].rates);
+  if (costs.pageable)
+    row("device", "pageable chunks", *costs.pageable);
+  else
+    text += "device   pageable chunks            never: they stay with the CPU\n";
+  row("device", "pinned chunks", costs.pinned);
+  row("device", "chunks in its memory", costs.device);
+  text += fmt::format("device   calls started in the time of one: {:.1f}\n", costs.parallel_calls);
+  return text;
+}
+
+}  // namespace ec::tools

@@ -1,0 +1,54 @@
+#include "tools/ectool/ectool_device.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#ifdef EC_WITH_CUDA
+#include "kernels/cuda/backend.hpp"
+#include "plugin/codec/settings/device_options.hpp"
+#endif
+
+namespace ec::tools {
+
+using kernels::Residence;
+
+std::string device_name([[maybe_unused]] const codec::NodeSettings& node, std::string* why) {
+#ifdef EC_WITH_CUDA
+  kernels::cuda::configure(codec::device_options(node));
+  const auto device = kernels::cuda::bring_up(why);
+  return device ? device->name : std::string();
+#else
+  *why = "this build has no GPU back end";
+  return {};
+#endif
+}
+
+Chunks::Chunks(std::size_t count, std::size_t bytes, Residence residence)
+    : bytes_(bytes), stride_(bytes + 256), residence_(residence), host_(count * stride_) {
+  for (std::size_t i = 0; i < host_.size(); ++i)
+    host_[i] = static_cast<std::uint8_t>((i * std::uint64_t{0x9e3779b97f4a7c15}) >> 56);
+  base_ = host_.data();
+  if (residence == Residence::pageable) return;
+  bool placed = false;
+#ifdef EC_WITH_CUDA
+  buffer_ = kernels::cuda::Buffer::allocate(host_.size(), residence);
+  placed = buffer_ && buffer_.upload(0, host_.data(), host_.size());
+  base_ = buffer_.data();
+#endif
+  if (!placed)
+    throw std::runtime_error(fmt::format("no {} bytes of {} memory", host_.size(), kernels::name(residence)));
+}
+
+std::vector<std::uint8_t> Chunks::read(std::size_t i) const {
+  std::vector<std::uint8_t> bytes(bytes_);
+#ifdef EC_WITH_CUDA
+  if (residence_ != Residence::pageable) {
+    if (!buffer_.download(i * stride_, bytes.data(), bytes_)) throw std::runtime_error("the device failed");
+    return bytes;
+  }
+#endif
+  bytes.assign(address(i), address(i) + bytes_);
+  return bytes;
+}
+
+}  // namespace ec::tools
