@@ -48,27 +48,23 @@ class Client:
 
     # --- talking to the cluster
 
-    def _read(self, key):
-        """The whole object, or None. Raises TimeoutError."""
-        pool, name = key
-        shadow = self.shadows[key]
-        try:
-            got = self.io[pool].read(name, shadow.longest + 1, after_writes=not shadow.settled)
-            if len(got) > shadow.longest:  # seldom: so large a buffer takes longer than the read
-                got = self.io[pool].read(name, READ_AT_MOST)
-            self.tally.add("bytes read", len(got))
-            return got
-        except FileNotFoundError:
-            return None
-
     def _lost(self, key, what):
         self.tally.mismatch(f"client {self.number} {key[0]}/{key[1]}: {what}")
 
-    def check(self, key, kind="read"):
-        """Read the object and compare it; True once that was answered."""
+    def _read(self, key, length, offset=0):
+        """None where there is no object. Raises TimeoutError."""
+        try:
+            got = self.io[key[0]].read(key[1], length, offset, after_writes=not self.shadows[key].settled)
+        except FileNotFoundError:
+            return None
+        self.tally.add("bytes read", len(got))
+        return got
+
+    def _observe(self, key, kind, observe):
+        """True once observe(), which reads and compares, had an answer."""
         self.tally.add(kind)
         try:
-            self.shadows[key].observe(self._read(key))
+            observe()
         except TimeoutError:
             self.tally.add("timed out")
             return False
@@ -78,21 +74,24 @@ class Client:
             self._lost(key, f"cannot be read: {e}")
         return True
 
+    def check(self, key, kind="read"):
+        """Read the object and compare it; True once that was answered."""
+
+        def observe():
+            longest = self.shadows[key].longest
+            got = self._read(key, longest + 1)
+            if got and len(got) > longest:  # seldom: so large a buffer takes longer than the read
+                got = self._read(key, READ_AT_MOST)
+            self.shadows[key].observe(got)
+
+        return self._observe(key, kind, observe)
+
     def _check_range(self, key):
         size = len(self.shadows[key].content)
         offset = self.random.randrange(size + 1)
         length = self.random.randrange(1, size - offset + 2)
-        self.tally.add("read range")
-        try:
-            got = self.io[key[0]].read(key[1], length, offset)
-            self.tally.add("bytes read", len(got))
-            self.shadows[key].observe_range(got, offset, length)
-        except TimeoutError:
-            self.tally.add("timed out")
-        except model.Mismatch as difference:
-            self._lost(key, difference)
-        except OSError as e:
-            self._lost(key, f"cannot be read: {e}")
+        self._observe(key, "read range",
+                      lambda: self.shadows[key].observe_range(self._read(key, length, offset), offset, length))
 
     def _change(self, key, kind, operation):
         shadow = self.shadows[key]
@@ -100,7 +99,7 @@ class Client:
         try:
             operation.send(self.io[key[0]], key[1])
             shadow.done(operation)
-            self.tally.add("bytes written", len(getattr(operation, "data", b"")))
+            self.tally.add("bytes written", operation.bytes_written)
         except TimeoutError:
             self.tally.add("timed out")
             shadow.unknown(operation)
@@ -134,7 +133,7 @@ class Client:
         size = self._size()
         if not pool.overwrites and self.random.random() < 0.5:  # only such objects can be appended to
             size = max(1, size // pool.stripe_width) * pool.stripe_width
-        self._change(key, "create", model.WriteFull(self.random.randbytes(size)))
+        self._change(key, "create", model.Operation("write_full", self.random.randbytes(size)))
 
     def step(self):
         """One operation."""
@@ -166,18 +165,18 @@ class Client:
 
     def _operation(self, kind, size, pool):
         if kind == "delete":
-            return model.Remove()
+            return model.Operation("remove")
         if kind == "truncate":
-            return model.Truncate(self.random.randrange(size + 1))
+            return model.Operation("truncate", self.random.randrange(size + 1))
         data = self.random.randbytes(self._size())
         if kind == "replace":
-            return model.WriteFull(data)
+            return model.Operation("write_full", data)
         if kind == "append":
             if not pool.overwrites:
                 data = data[: len(data) // pool.stripe_width * pool.stripe_width] or data
-            return model.Append(data)
+            return model.Operation("append", data)
         offset = self.random.randrange(size + 1) if self.random.random() < 0.9 else size + self._size() // 8
-        return model.Write(offset, data)
+        return model.Operation("write", data, offset)
 
     # --- the whole of it
 
@@ -188,16 +187,13 @@ class Client:
 
     def verify(self, kind, pools):
         """Compare every object of these pools; one that cannot be read within many tries is lost."""
-        for key in list(self.shadows):
-            if key[0] in pools and not self._check_until_answered(key, kind):
+        for key in [key for key in self.shadows if key[0] in pools]:
+            for _ in range(READ_TRIES):
+                if self.check(key, kind):
+                    break
+                self.rados.latest_map()  # an impatient client gives up before it asks for one of its own accord
+            else:
                 self._lost(key, f"no answer to {READ_TRIES} reads")
-
-    def _check_until_answered(self, key, kind):
-        for _ in range(READ_TRIES):
-            if self.check(key, kind):
-                return True
-            self.rados.latest_map()  # an impatient client gives up before it asks for one of its own accord
-        return False
 
     def expected_names(self, pool):
         """Objects that exist, once everything is settled."""

@@ -1,220 +1,363 @@
-"""A cluster of tools/ceph-cluster, for a program that drives it: its verbs, its pools, the state of its PGs.
+"""A Ceph cluster in one directory, on loopback: its daemons, and what a person or a program does with them.
 
-No manager is needed: PGs are asked for their state through the OSDs that lead them.
+Everything the cluster owns lies in the directory, its state included, so that any later call of any program can take over.
 """
 
-import collections
-import dataclasses
+import concurrent.futures
 import json
 import os
 import pathlib
-import re
+import random
+import shutil
+import signal
+import socket
 import subprocess
 import time
+import uuid
 
-from cluster.librados import Rados
+from cluster import librados, logs
 
-TOOL = pathlib.Path(__file__).resolve().parents[1] / "ceph-cluster"
-NO_OSD = 0x7FFFFFFF  # CRUSH_ITEM_NONE in an acting set
-TOOL_TIMEOUT_S = 300
-# A scrub must come when it is asked for, however busy the machine; and what it finds must stay.
-OSD_OPTIONS = {"osd_scrub_auto_repair": "false", "osd_scrub_load_threshold": "1000000",
-               "osd_scrub_during_recovery": "true"}
+PROGRAMS = ["ceph-mon", "ceph-osd", "ceph-mgr"]  # each in the package of its name
+TERM_GRACE_S = 5  # from SIGTERM to SIGKILL
+MKFS_TIMEOUT_S = 60
+UP_TIMEOUT_S = 90  # daemons until they are in the maps
+MAX_SOCKET_PATH = 107  # sun_path less its NUL
+
+CONF = """\
+# Written by ceph-cluster; this directory belongs to it.
+[global]
+fsid = {fsid}
+mon host = [v2:127.0.0.1:{base_port}]
+ms bind msgr1 = false
+ms bind port min = {first_port}
+ms bind port max = {last_port}
+auth cluster required = none
+auth service required = none
+auth client required = none
+auth allow insecure global id reclaim = false
+keyring = {dir}/keyring
+run dir = {dir}/run
+admin socket = {dir}/run/$name.asok
+crash dir = {dir}/crash
+log file = {dir}/log/$name.log
+log max recent = 500
+erasure code dir = {dir}/erasure-code
+osd crush chooseleaf type = 0
+osd pool default size = {size}
+osd pool default pg autoscale mode = off
+[client]
+log file =
+admin socket =
+[mon]
+mon data = {dir}/mon.$id
+mon cluster log file = {dir}/log/cluster.log
+mon allow pool delete = true
+mon data avail warn = 2
+mon data avail crit = 1
+mon max pg per osd = 1000
+# All OSDs share one host, so an OSD counts as a reporter of its own.
+mon osd reporter subtree level = osd
+mon osd min down reporters = 1
+mon osd down out interval = 86400
+[mgr]
+public addr = 127.0.0.1
+mgr data = {dir}/mgr.$id
+mgr initial modules =
+mgr stats period = 1
+[osd]
+public addr = 127.0.0.1
+cluster addr = 127.0.0.1
+osd data = {dir}/osd.$id
+osd objectstore = {store}
+osd crush initial weight = 1
+osd heartbeat grace = 8
+osd heartbeat interval = 2
+osd recovery sleep = 0
+osd recovery sleep hdd = 0
+osd recovery sleep hybrid = 0
+osd max backfills = 8
+osd scrub sleep = 0
+osd scrub backoff ratio = 0
+osd max scrubs = 8
+# A scrub comes when it is asked for, however busy the machine; and what it finds stays.
+osd scrub auto repair = false
+osd scrub load threshold = 1000000
+osd scrub during recovery = true
+bluestore block size = 12884901888
+bluestore cache autotune = false
+bluestore cache size = 67108864
+memstore device bytes = 4294967296
+"""
 
 
 class Failure(Exception):
-    """The cluster does not do what it must, in words."""
+    """The cluster does not do what it must; the text is for the person at the terminal."""
 
 
-@dataclasses.dataclass(frozen=True)
-class PoolSpec:
-    name: str
-    k: int
-    m: int
-    technique: str
-    stripe_unit: int
-    overwrites: bool
+def ports_free(first, count):
+    for port in range(first, first + count):
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+    return True
 
-    @property
-    def stripe_width(self):
-        return self.k * self.stripe_unit
+
+def choose_base_port(count):
+    """A run of `count` free ports, below the range that Linux hands to clients."""
+    for _ in range(100):
+        base = random.randrange(10000, 32000 - count)
+        if ports_free(base, count):
+            return base
+    raise Failure(f"no {count} free ports in a row between 10000 and 32000; give --base-port")
+
+
+def wait_until(what, late, timeout_s, pause_s=0.3):
+    """Until late(), a list of words, is empty."""
+    deadline = time.monotonic() + timeout_s
+    while words := late():
+        if time.monotonic() > deadline:
+            raise Failure(f"{what}: not within {timeout_s} s: {', '.join(words)}")
+        time.sleep(pause_s)
+
+
+def ended(pid):
+    """Whether every thread of the process is gone, and with them its files, locks and ports."""
+    proc = pathlib.Path(f"/proc/{pid}")
+    try:
+        state = (proc / "stat").read_text().rpartition(")")[2].split()[0]
+        return state in "ZX" and len(list((proc / "task").iterdir())) <= 1
+    except OSError:
+        return True
+
+
+def stock_plugins():
+    """Where this machine's Ceph has its plugins; not a directory where Ceph was carried to rather than installed."""
+    return pathlib.Path(subprocess.run(["ceph-osd", "-c", "/dev/null", "--show-config-value", "erasure_code_dir"], text=True,
+                                       check=True, stdin=subprocess.DEVNULL, capture_output=True).stdout.strip())
 
 
 class Cluster:
+    """Its calls raise Failure, or OSError. start_osd() may be called from many threads, each with OSDs of its own."""
+
     def __init__(self, directory):
-        self.dir = pathlib.Path(directory)
+        self.dir = pathlib.Path(os.path.abspath(directory))
         self.conf = self.dir / "ceph.conf"
-        self.rados = None
-        self.pools = {}  # name -> (id, pg_num)
+        self.facts_file = self.dir / "cluster.json"
+        self.env = {k: v for k, v in os.environ.items() if k not in ("CEPH_ARGS", "CEPH_KEYRING")}
+        self.env["CEPH_CONF"] = str(self.conf)
+        self.connection = None
 
-    # --- its verbs
+    # --- facts and names
 
-    def tool(self, verb, *args, env=None):
-        """A verb of ceph-cluster; `env` is what the daemons that it starts get on top of our environment."""
-        done = subprocess.run([TOOL, verb, "--dir", self.dir, *map(str, args)], stdin=subprocess.DEVNULL, text=True,
-                              errors="replace", capture_output=True, env={**os.environ, **(env or {})},
-                              timeout=TOOL_TIMEOUT_S)
-        if done.returncode != 0:
-            raise Failure(f"ceph-cluster {verb} {' '.join(map(str, args))}: {done.stderr}")
-        return done.stdout
+    def exists(self):
+        return self.facts_file.is_file()
 
-    def up(self, osds, plugin_dir, osd_env=(), store="bluestore"):
-        self.tool("up", "--keep", "--no-mgr", "--osds", osds, "--store", store,
-                  *(["--plugin-dir", plugin_dir] if plugin_dir else []),
-                  *(word for setting in osd_env for word in ("--osd-env", setting)))
-        self.rados = Rados(self.conf)
-        for name, value in OSD_OPTIONS.items():
-            self.rados.mon("config set", who="osd", name=name, value=value)
+    def facts(self):
+        if not self.exists():
+            raise Failure(f"--dir {self.dir}: no cluster of this tool is there; start one with `up`")
+        return json.loads(self.facts_file.read_text())
 
-    def down(self, keep=False):
-        if self.rados:
-            self.rados.close()
-            self.rados = None
-        if self.dir.exists():
-            self.tool("down", *(["--keep"] if keep else []))
+    def require_osd(self, osd):
+        count = self.facts()["osds"]
+        if osd >= count:
+            raise Failure(f"OSD {osd}: this cluster has 0 to {count - 1}")
 
-    def _status(self):
-        return subprocess.run([TOOL, "status", "--dir", self.dir], stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, errors="replace", timeout=TOOL_TIMEOUT_S).stdout
+    def daemons(self):
+        facts = self.facts()
+        return ["mon.a"] + (["mgr.x"] if facts["mgr"] else []) + [f"osd.{n}" for n in range(facts["osds"])]
 
-    def dead(self):
-        """Daemons that do not run."""
-        return re.findall(r"^(\S+): not running$", self._status(), re.MULTILINE)
+    def pid_file(self, name):
+        return self.dir / "run" / f"{name}.pid"
 
-    # --- pools
+    # --- processes
 
-    def make_pool(self, spec, plugin, pg_num):
-        self.rados.mon("osd erasure-code-profile set", name=spec.name, profile=[
-            f"plugin={plugin}", f"k={spec.k}", f"m={spec.m}", f"technique={spec.technique}",
-            f"stripe_unit={spec.stripe_unit}", "crush-failure-domain=osd"])
-        self.rados.mon("osd pool create", pool=spec.name, pg_num=pg_num, pgp_num=pg_num, pool_type="erasure",
-                       erasure_code_profile=spec.name)
-        self.rados.mon("osd pool set", pool=spec.name, var="min_size", val=str(spec.k))
-        if spec.overwrites:
-            self.rados.mon("osd pool set", pool=spec.name, var="allow_ec_overwrites", val="true")
-        made = next(p for p in self.rados.mon_json("osd dump")["pools"] if p["pool_name"] == spec.name)
-        if made["stripe_width"] != spec.stripe_width:
-            raise Failure(f"pool {spec.name}: stripe width {made['stripe_width']}, not {spec.stripe_width}")
-        self.pools[spec.name] = (made["pool"], pg_num)
-
-    def pg_ids(self, pools=None):
-        return [f"{number:x}.{pg:x}" for name, (number, pg_num) in self.pools.items()
-                if pools is None or name in pools for pg in range(pg_num)]
-
-    def query(self, pgid):
-        """What the PG's leader says, or None while it has none."""
+    def pid(self, name):
+        """Of the daemon `name`, or None if it does not run. A pid that was handed to another program does not count."""
         try:
-            return json.loads(self.rados.pg(pgid, "query"))
+            pid = int(self.pid_file(name).read_text())
+            argv = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError):
             return None
+        program = f"ceph-{name.split('.')[0]}".encode()
+        ours = os.path.basename(argv[0]) == program and os.fsencode(self.conf) in argv
+        return pid if ours else None
 
-    def _wait(self, what, late_pgs, timeout_s, pause_s=0.3):
-        deadline = time.monotonic() + timeout_s
-        while True:
-            self.rados.latest_map()
-            if not (late := late_pgs()):
-                return
-            if time.monotonic() > deadline:
-                raise Failure(f"{what}: not in {timeout_s} s: {', '.join(late)}")
-            time.sleep(pause_s)
+    def osd_pids(self):
+        """Of the OSDs that run."""
+        return [pid for name in self.daemons() if name.startswith("osd.") and (pid := self.pid(name))]
 
-    def wait_pgs(self, what, ready, timeout_s=300, pools=None):
-        """Wait until `ready(answer)` for every PG, by answers newer than the last change of any OSD."""
+    def dead(self):
+        """Names of the daemons that do not run."""
+        return {name for name in self.daemons() if self.pid(name) is None}
+
+    def spawn(self, name, *extra, env=None):
+        """Start the daemon's program, which must not fork (-f); its pid file exists before the program runs."""
+        kind, ident = name.split(".")
+        command = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.pid_file(name)),
+                   f"ceph-{kind}", "-f", "-i", ident, "-c", str(self.conf), *extra]
+        env = {**self.env, **(env or {}), **(self.facts()["osd_env"] if kind == "osd" else {})}
+        with open(self.dir / "log" / f"{name}.err", "ab") as err:
+            return subprocess.Popen(command, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=err, stderr=err,
+                                    start_new_session=True)
+
+    def mkfs(self, name, *extra):
+        code = self.spawn(name, "--mkfs", *extra).wait(timeout=MKFS_TIMEOUT_S)
+        if code != 0:
+            raise Failure(f"{name}: mkfs ended with {code}\n{logs.tail(self.dir, name)}")
+
+    def start(self, name, env=None):
+        process = self.spawn(name, env=env)
+        time.sleep(0.2)
+        if process.poll() is not None:
+            raise Failure(f"{name} ended at once with {process.returncode}\n{logs.tail(self.dir, name)}")
+
+    def stop(self, names, first_signal=signal.SIGTERM):
+        """End the daemons; SIGKILL for those that outlive the grace."""
+        left = {}
+        for number, grace_s in ((first_signal, TERM_GRACE_S), (signal.SIGKILL, 2 * TERM_GRACE_S)):
+            for name in names:
+                if pid := self.pid(name):
+                    left[name] = pid
+                    try:
+                        os.killpg(pid, number)  # spawn() made each daemon the leader of its group
+                    except ProcessLookupError:
+                        pass
+            deadline = time.monotonic() + grace_s
+            while (left := {n: p for n, p in left.items() if not ended(p)}) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        if left:
+            raise Failure(f"still running after SIGKILL: {left}")
+        for name in names:
+            self.pid_file(name).unlink(missing_ok=True)
+
+    # --- talking to the cluster
+
+    @property
+    def rados(self):
+        """A connection of ours, made on first use."""
+        if self.connection is None:
+            self.connection = librados.Rados(self.conf)
+        return self.connection
+
+    def disconnect(self):
+        if self.connection:
+            self.connection.close()
+        self.connection = None
+
+    def mon(self, prefix, **arguments):
+        """The monitor's reply to a command, as in `ceph COMMAND`, but by its names of arguments."""
+        try:
+            return self.rados.mon(prefix, **arguments)
+        except OSError as e:
+            log = "" if self.pid("mon.a") else f"\nmon.a is not running\n{logs.tail(self.dir, 'mon.a')}"
+            raise Failure(f"{e.filename}: {e.strerror}{log}") from None
+
+    def mon_json(self, prefix, **arguments):
+        return json.loads(self.mon(prefix, **arguments, format="json"))
+
+    # --- the verbs
+
+    def up(self, osds, plugin_dir=None, osd_env=None, *, store="bluestore", mgr=False, base_port=None, keep=False):
+        """Make a cluster and start it, and wait until its OSDs are up. `keep`: leave the directory if that fails."""
+        needed = [p for p in PROGRAMS if mgr or p != "ceph-mgr"]
+        if missing := [p for p in needed if not shutil.which(p)]:
+            raise Failure(f"not installed: {', '.join(missing)} (apt-get install {' '.join(missing)})")
+        librados.library()
+        ports = 2 + 8 * (osds + 1)
+        if base_port and not ports_free(base_port, ports):
+            raise Failure(f"--base-port {base_port}: {ports} ports from there must be free, some are taken")
+        base_port = base_port or choose_base_port(ports)
+        facts = {"osds": osds, "store": store, "mgr": mgr, "osd_env": dict(osd_env or {}), "base_port": base_port}
+        self.make_directory(facts, plugin_dir, base_port + ports - 1)
+        try:
+            self.start_all(facts)
+        except BaseException:
+            self.down(keep=keep)
+            raise
+
+    def make_directory(self, facts, plugin_dir, last_port):
+        if len(os.fsencode(self.dir / "run" / "osd.99.asok")) > MAX_SOCKET_PATH:
+            raise Failure(f"--dir {self.dir}: too long, a socket's path in it may have {MAX_SOCKET_PATH} bytes")
+        if self.exists():
+            raise Failure(f"--dir {self.dir}: already holds a cluster; end it with `down` first")
+        self.dir.mkdir(parents=True, exist_ok=True)
+        if any(self.dir.iterdir()):
+            raise Failure(f"--dir {self.dir}: not empty and not made by this tool")
+        with open(self.facts_file, "x") as out:  # "x": of two calls at once one loses here
+            json.dump(facts, out)
+        for sub in ("run", "log", "crash", "erasure-code", "mon.a", "mgr.x"):
+            (self.dir / sub).mkdir()
+        self.conf.write_text(CONF.format(
+            dir=self.dir, fsid=uuid.uuid4(), base_port=facts["base_port"], first_port=facts["base_port"] + 1,
+            last_port=last_port, size=min(3, facts["osds"]), store=facts["store"]))
+        sources = [source for source in (stock_plugins(), plugin_dir) if source and source.is_dir()]
+        for path in {p.name: p for source in sources for p in source.iterdir()}.values():
+            (self.dir / "erasure-code" / path.name).symlink_to(path.resolve())
+
+    def start_all(self, facts):
+        self.mkfs("mon.a")
+        self.start("mon.a")
+        self.mon("mon dump")  # connects, before threads would
+        if facts["mgr"]:
+            self.mon("config set", who="mgr", name="mgr/devicehealth/enable_monitoring", value="false", force=True)
+            self.start("mgr.x")
+        with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:
+            list(pool.map(self.make_osd, range(facts["osds"])))
+        self.start_osds(set(range(facts["osds"])))
+        if facts["mgr"]:
+            wait_until("mgr active", lambda: [] if self.mon_json("mgr dump")["available"] else ["mgr.x"], UP_TIMEOUT_S)
+
+    def make_osd(self, osd):
+        identity = str(uuid.uuid4())
+        self.mon("osd new", uuid=identity, id=osd)
+        (self.dir / f"osd.{osd}").mkdir()
+        self.mkfs(f"osd.{osd}", "--osd-uuid", identity)
+
+    def start_osds(self, osds, env=None):
+        """Start the OSDs and wait until a map newer than this call has them up."""
+        before = self.mon_json("osd dump")["epoch"]
+        for osd in osds:
+            self.start(f"osd.{osd}", env)
 
         def late():
-            osds = self.rados.mon_json("osd dump")["osds"]
-            since = max(max(o["up_from"], o["down_at"]) for o in osds)
-            found = []
-            for pgid in self.pg_ids(pools):
-                answer = self.query(pgid)
-                if answer is None:
-                    found.append(f"{pgid} does not answer")
-                elif answer["epoch"] < since or not ready(answer):
-                    found.append(f"{pgid} {answer['state']} {answer['acting']}")
-            return found
+            for osd in osds:
+                if self.pid(f"osd.{osd}") is None:
+                    raise Failure(f"osd.{osd} died\n{logs.tail(self.dir, f'osd.{osd}')}")
+            up = {o["osd"] for o in self.mon_json("osd dump")["osds"] if o["up"] and o["up_from"] > before}
+            return [f"osd.{osd}" for osd in osds - up]
 
-        self._wait(what, late, timeout_s)
+        wait_until("OSDs up", late, UP_TIMEOUT_S)
 
-    def wait_clean(self, timeout_s=300):
-        """Until each PG has all of its shards on living OSDs, recovered."""
+    def down(self, keep=False):
+        """End every daemon, and remove the directory unless it is to be kept. Nothing where there is no cluster."""
+        self.disconnect()
+        if self.exists():
+            names = self.daemons()
+            self.stop(names[1:])
+            self.stop(names[:1])  # the monitor last: the others take leave of it
+            if not keep:
+                shutil.rmtree(self.dir)
 
-        def clean(answer):
-            states = set(answer["state"].split("+"))
-            return ({"active", "clean"} <= states and not states & {"remapped", "degraded", "recovering"}
-                    and answer["acting"] == answer["up"] and NO_OSD not in answer["acting"])
+    def kill_osd(self, osd):
+        self.require_osd(osd)
+        self.stop([f"osd.{osd}"], signal.SIGKILL)
 
-        self.wait_pgs("PGs active+clean", clean, timeout_s)
+    def start_osd(self, osd, env=None):
+        """`env`: what the OSD gets on top of our own environment."""
+        self.require_osd(osd)
+        if pid := self.pid(f"osd.{osd}"):
+            raise Failure(f"osd.{osd} runs already, pid {pid}")
+        self.start_osds({osd}, env)
 
-    def wait_without(self, lost, pools, timeout_s=120):
-        """Until each PG of the pools serves without the lost OSDs."""
-        self.wait_pgs(f"PGs active without OSDs {sorted(lost)}",
-                      lambda answer: "active" in answer["state"].split("+") and not lost & set(answer["acting"]),
-                      timeout_s, pools)
-
-    def acting(self):
-        """OSDs of each PG, by pool name."""
-        return {name: [self.query(pgid)["acting"] for pgid in self.pg_ids([name])] for name in self.pools}
-
-    def ask_deep_scrub(self):
-        """Stamps of the PGs before the scrub that is now due, for wait_deep_scrub."""
-        stamps = {}
-        for pgid in self.pg_ids():
-            # Before it is asked: a small PG may be done before the next question.
-            stamps[pgid] = self.query(pgid)["info"]["history"]["last_deep_scrub_stamp"]
-            self.rados.pg(pgid, "deep_scrub")
-            self.rados.pg(pgid, "scrub")  # the one makes the next scrub deep, the other makes it due
-        return stamps
-
-    def wait_deep_scrub(self, stamps, timeout_s=300):
-        """Wait until all are scrubbed. Raises Failure for what a scrub found. Returns how many PGs."""
-        def late():
-            found = []
-            for pgid, before in stamps.items():
-                answer = self.query(pgid)
-                if answer is None or answer["info"]["history"]["last_deep_scrub_stamp"] == before:
-                    found.append(f"{pgid} {answer and answer['state']}")
-            return found
-
-        self._wait("deep scrub of every PG", late, timeout_s)
-        self.check_scrubs()
-        return len(stamps)
-
-    def check_scrubs(self):
-        for pgid in self.pg_ids():
-            if (answer := self.query(pgid)) is None:
-                continue
-            sums = answer["info"]["stats"]["stat_sum"]
-            errors = {name: sums[name] for name in sums if "scrub_errors" in name and sums[name] != 0}
-            if errors or "inconsistent" in answer["state"]:
-                raise Failure(f"PG {pgid} {answer['state']}: {errors}")
-
-    # --- logs
-
-    def fault_log(self, osd):
-        """Where the OSD's fault driver says what it did."""
-        return self.dir / "log" / f"osd.{osd}.faults"
-
-    def faults(self):
-        """How often the fault drivers did what, as `FUNCTION WHAT`."""
-        count = collections.Counter()
-        for path in (self.dir / "log").glob("osd.*.faults"):
-            for line in path.read_text().splitlines():
-                _, function, _, what = line.split(" ", 3)
-                count[f"{function} {what}"] += 1
-        return count
-
-    def log_text(self):
-        """What the OSDs wrote to stderr, over all their lives."""
-        return "".join(path.read_text(errors="replace") for path in (self.dir / "log").glob("osd.*.err"))
-
-    def complaints(self):
-        """Errors in the cluster's own log: damage that a scrub or a read found. That there is no manager is none."""
-        log = self.dir / "log" / "cluster.log"
-        return [line for line in (log.read_text(errors="replace").splitlines() if log.is_file() else [])
-                if "[ERR]" in line and "MGR_DOWN" not in line]
-
-    def crashes(self):
-        """Lines of daemons that ended themselves."""
-        return [f"{path.stem}: {line.strip()[:300]}" for path in sorted((self.dir / "log").glob("*.err"))
-                for line in path.read_text(errors="replace").splitlines()
-                if "Caught signal" in line or "FAILED ceph_assert" in line or "ceph_abort" in line]
+    def rebuild_osd(self, osd, env=None):
+        """Purge the OSD from the cluster and bring it back empty under the same id."""
+        self.kill_osd(osd)
+        self.mon("osd down", ids=[str(osd)])
+        # What `osd purge` comes down to when the manager, which may not run here, has been asked whether it is safe.
+        self.mon("osd purge-actual", id=osd, yes_i_really_mean_it=True)
+        shutil.rmtree(self.dir / f"osd.{osd}", ignore_errors=True)
+        self.make_osd(osd)
+        self.start_osd(osd, env)

@@ -10,13 +10,14 @@ import random
 import threading
 import time
 
-from cluster.daemons import NO_OSD, Failure
+from cluster import logs
+from cluster.daemons import Failure
+from cluster.pools import NO_OSD
 
 
 class Fire:
-    def __init__(self, cluster, specs, osds, moods, counters_env, seed, tally, say):
-        self.cluster, self.specs, self.osds, self.moods = cluster, {s.name: s for s in specs}, osds, moods
-        self.counters_env = counters_env
+    def __init__(self, pools, osds, moods, stats, seed, tally, say):
+        self.cluster, self.pools, self.osds, self.moods, self.stats = pools.cluster, pools, osds, moods, stats
         self.random = random.Random(f"{seed}/fire")
         self.tally, self.say = tally, say
         self.next_moods = itertools.chain.from_iterable(iter(self._shuffled_moods, None))
@@ -29,15 +30,16 @@ class Fire:
     # --- one OSD
 
     def kill(self, osd):
-        self.cluster.tool("kill-osd", osd)
+        self.stats.read()
+        self.cluster.kill_osd(osd)
         self.down.add(osd)
         self.tally.add("kills")
 
-    def start(self, osd, verb="start-osd"):
+    def start(self, osd, bring_up=None):
         with self.lock:
             mood = next(self.next_moods)
-        log = {"EC_FAULTS_LOG": str(self.cluster.fault_log(osd))} if mood.faults else {}
-        self.cluster.tool(verb, osd, env={**self.counters_env, **mood.env, **log})
+        log = {"EC_FAULTS_LOG": str(logs.fault_log(self.cluster.dir, osd))} if mood.faults else {}
+        (bring_up or self.cluster.start_osd)(osd, {**mood.env, **log})
         self.down.discard(osd)
         self.tally.add("starts")
         self.tally.add(f"mood: {mood.name}")
@@ -45,7 +47,8 @@ class Fire:
 
     def purge(self, osd):
         """Lose it for good, and rebuild it from the others."""
-        self.start(osd, verb="rebuild-osd")
+        self.stats.read()
+        self.start(osd, self.cluster.rebuild_osd)
         self.tally.add("purges")
 
     def pause(self, longest_s):
@@ -54,34 +57,34 @@ class Fire:
     def dress(self):
         """Start every OSD anew, with settings of its own. Nothing is written yet, so all may be away at once."""
         for osd in range(self.osds):
-            self.cluster.tool("kill-osd", osd)
+            self.cluster.kill_osd(osd)
         with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
             list(pool.map(self.start, range(self.osds)))
-        self.cluster.wait_clean()
+        self.pools.wait_clean()
 
     # --- attacks
 
     def group(self):
         """OSDs to attack together: as many as allowed, or fewer."""
-        acting = self.cluster.acting()
+        acting = self.pools.acting()
         order = self.random.sample(range(self.osds), self.osds)
         group = set()
-        for osd in order[: self.random.randint(1, max(s.m for s in self.specs.values()))]:
+        for osd in order[: self.random.randint(1, max(s.m for s in self.pools.specs.values()))]:
             if self.harmless(group | {osd}, acting):
                 group.add(osd)
         return group
 
     def harmless(self, group, acting):
         """Whether every PG can do without the group."""
-        return all(len(group & set(osds)) + osds.count(NO_OSD) <= self.specs[pool].m
+        return all(len(group & set(osds)) + osds.count(NO_OSD) <= self.pools.specs[pool].m
                    for pool, pgs in acting.items() for osds in pgs)
 
     def attack(self):
         self.check_alive()
-        self.cluster.wait_clean()
+        self.pools.wait_clean()
         group = self.group()
         if self.random.random() < 0.3:  # a scrub that is cut off by what follows
-            self.cluster.ask_deep_scrub()
+            self.pools.ask_deep_scrub()
             self.tally.add("scrubs cut off")
         plans = {osd: self._plan(osd) for osd in sorted(group)}
         self.say(f"attack on OSDs {sorted(group)}: " +
@@ -101,14 +104,13 @@ class Fire:
         return step * self.random.choice([1, 1, 2, 3])
 
     def deep_scrub(self):
-        self.cluster.wait_clean()
+        self.pools.wait_clean()
         self.say("deep scrub")
-        self.tally.add("PGs deep-scrubbed", self.cluster.wait_deep_scrub(self.cluster.ask_deep_scrub()))
+        self.tally.add("PGs deep-scrubbed", self.pools.wait_deep_scrub(self.pools.ask_deep_scrub()))
         self.tally.add("deep scrubs")
 
     def check_alive(self):
-        expected = {f"osd.{osd}" for osd in self.down}
-        if dead := set(self.cluster.dead()) - expected:
+        if dead := self.cluster.dead() - {f"osd.{osd}" for osd in self.down}:
             raise Failure(f"ended by themselves: {sorted(dead)}")
 
     def burn(self, until):
@@ -124,13 +126,12 @@ class Fire:
     def everything_up(self):
         for osd in sorted(self.down):
             self.start(osd)
-        self.cluster.wait_clean()
+        self.pools.wait_clean()
 
     def loss_rounds(self):
         """(OSDs to take away, pools that do without them) that between them take each OSD away alone, and then pairs
         from the pools that bear it."""
-        every = list(self.specs)
+        every = list(self.pools.specs)
         yield from (({osd}, every) for osd in range(self.osds))
-        wide = [name for name, spec in self.specs.items() if spec.m >= 2]
-        if wide:
+        if wide := [name for name, spec in self.pools.specs.items() if spec.m >= 2]:
             yield from (({osd, osd + 1}, wide) for osd in range(0, self.osds - 1, 2))

@@ -7,46 +7,49 @@ place, or will, is then unknown. A handle may be used from many threads; a call 
 
 import ctypes
 import errno
+import functools
 import json
 import os
 
-_size_t, _void_p, _char_p = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
-_library = None
+_size_t, _u64, _void_p, _char_p = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p
 ORDER_READS_WRITES = 4  # LIBRADOS_OPERATION_ORDER_READS_WRITES
+ARGUMENTS = {
+    "rados_shutdown": [_void_p],
+    "rados_buffer_free": [_void_p],
+    "rados_ioctx_create": [_void_p, _char_p, _void_p],
+    "rados_ioctx_destroy": [_void_p],
+    "rados_write": [_void_p, _char_p, _char_p, _size_t, _u64],
+    "rados_write_full": [_void_p, _char_p, _char_p, _size_t],
+    "rados_append": [_void_p, _char_p, _char_p, _size_t],
+    "rados_trunc": [_void_p, _char_p, _u64],
+    "rados_remove": [_void_p, _char_p],
+    "rados_create_read_op": [],
+    "rados_release_read_op": [_void_p],
+    "rados_read_op_read": [_void_p, _u64, _size_t, _void_p, _void_p, _void_p],
+    "rados_read_op_operate": [_void_p, _void_p, _char_p, ctypes.c_int],
+    "rados_nobjects_list_open": [_void_p, _void_p],
+    "rados_nobjects_list_next": [_void_p] * 4,
+    "rados_nobjects_list_close": [_void_p],
+}
 
 
+@functools.lru_cache
 def library():
     """librados, loaded on first use. Raises OSError where it is not installed."""
-    global _library
-    if _library is None:
-        rados = ctypes.CDLL("librados.so.2")
-        for name in ("rados_nobjects_list_close", "rados_ioctx_destroy", "rados_shutdown", "rados_buffer_free"):
-            getattr(rados, name).restype = None
-        rados.rados_shutdown.argtypes = rados.rados_ioctx_destroy.argtypes = [_void_p]
-        rados.rados_buffer_free.argtypes = [_void_p]
-        rados.rados_write.argtypes = [_void_p, _char_p, _char_p, _size_t, ctypes.c_uint64]
-        rados.rados_write_full.argtypes = rados.rados_append.argtypes = [_void_p, _char_p, _char_p, _size_t]
-        rados.rados_create_read_op.argtypes, rados.rados_create_read_op.restype = [], _void_p
-        rados.rados_release_read_op.argtypes = [_void_p]
-        rados.rados_read_op_read.argtypes = [_void_p, ctypes.c_uint64, _size_t, _void_p, _void_p, _void_p]
-        rados.rados_read_op_operate.argtypes = [_void_p, _void_p, _char_p, ctypes.c_int]
-        rados.rados_trunc.argtypes = [_void_p, _char_p, ctypes.c_uint64]
-        rados.rados_remove.argtypes = [_void_p, _char_p]
-        rados.rados_stat.argtypes = [_void_p, _char_p, _void_p, _void_p]
-        rados.rados_nobjects_list_open.argtypes = [_void_p, _void_p]
-        rados.rados_nobjects_list_next.argtypes = [_void_p] * 4
-        rados.rados_nobjects_list_close.argtypes = [_void_p]
-        rados.rados_ioctx_create.argtypes = [_void_p, _char_p, _void_p]
-        _library = rados
-    return _library
+    rados = ctypes.CDLL("librados.so.2")
+    for name, types in ARGUMENTS.items():
+        getattr(rados, name).argtypes = types
+    for name in ("rados_nobjects_list_close", "rados_ioctx_destroy", "rados_shutdown", "rados_buffer_free"):
+        getattr(rados, name).restype = None
+    rados.rados_create_read_op.restype = _void_p
+    return rados
 
 
-def checked(answer, what):
-    if answer >= 0:
-        return answer
-    if answer == -errno.ETIMEDOUT:
-        raise TimeoutError(errno.ETIMEDOUT, f"{what}: no answer in time")
-    raise OSError(-answer, f"{what}: {os.strerror(-answer)}")
+def checked(answer, what, reason=""):
+    """An OSError has the reason as its strerror, and as its filename what was asked."""
+    if answer < 0:
+        raise OSError(-answer, reason or os.strerror(-answer), what)
+    return answer
 
 
 class Rados:
@@ -56,7 +59,7 @@ class Rados:
         self._rados = library()
         self._handle = _void_p()
         checked(self._rados.rados_create2(ctypes.byref(self._handle), b"ceph", b"client.admin",
-                                          ctypes.c_uint64(0)), "rados_create2")
+                                          _u64(0)), "rados_create2")
         checked(self._rados.rados_conf_read_file(self._handle, os.fsencode(conf)), f"{conf}")
         defaults = {"client_mount_timeout": 20, "rados_mon_op_timeout": 30, "rados_osd_op_timeout": 30}
         for name, value in {**defaults, **options}.items():
@@ -83,15 +86,12 @@ class Rados:
         for buffer in (out, status):
             if buffer:
                 self._rados.rados_buffer_free(buffer)
-        checked(answer, f"{text}: {reason}" if reason else text)
+        checked(answer, text, reason)
         return reply
 
     def mon(self, prefix, **arguments):
         """Reply of the monitor."""
         return self._command(self._rados.rados_mon_command, [], prefix, arguments)
-
-    def mon_json(self, prefix, **arguments):
-        return json.loads(self.mon(prefix, **arguments, format="json"))
 
     def latest_map(self):
         """Learn which OSDs lead now: a command for a PG goes where the map says that we had last."""
@@ -129,12 +129,6 @@ class Pool:
 
     def remove(self, name):
         checked(self._rados.rados_remove(self._io, name.encode()), f"remove {name}")
-
-    def size(self, name):
-        size, changed = ctypes.c_uint64(), ctypes.c_uint64()  # the latter is a time_t
-        checked(self._rados.rados_stat(self._io, name.encode(), ctypes.byref(size), ctypes.byref(changed)),
-                f"stat {name}")
-        return size.value
 
     def read(self, name, length, offset=0, after_writes=False):
         """At most `length` bytes from `offset` on; fewer where the object ends. after_writes: not answered before what

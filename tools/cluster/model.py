@@ -7,61 +7,36 @@ unknown, because no answer came in time, the object may hold either, until a rea
 import dataclasses
 
 
-class Write:
-    """Bytes from an offset on; a gap before them is zeros."""
-
-    def __init__(self, offset, data):
-        self.offset, self.data = offset, data
-
-    def apply(self, content):
-        content = content or b""
-        return content[: self.offset].ljust(self.offset, b"\0") + self.data + content[self.offset + len(self.data) :]
-
-    def send(self, pool, name):
-        pool.write(name, self.data, self.offset)
+def _write(content, data, offset):
+    """A gap before the bytes is zeros."""
+    content = content or b""
+    return content[:offset].ljust(offset, b"\0") + data + content[offset + len(data) :]
 
 
-class Append:
-    def __init__(self, data):
-        self.data = data
-
-    def apply(self, content):
-        return (content or b"") + self.data
-
-    def send(self, pool, name):
-        pool.append(name, self.data)
+EFFECTS = {  # of a pool's call with its arguments on a content
+    "write_full": lambda _content, data: data,
+    "write": _write,
+    "append": lambda content, data: (content or b"") + data,
+    "truncate": lambda content, size: content[:size],
+    "remove": lambda _content: None,
+}
 
 
-class WriteFull:
-    """The whole object."""
+class Operation:
+    """A call of a pool that changes an object; its name is one of EFFECTS."""
 
-    def __init__(self, data):
-        self.data = data
-
-    def apply(self, _content):
-        return self.data
-
-    def send(self, pool, name):
-        pool.write_full(name, self.data)
-
-
-class Truncate:
-    def __init__(self, size):
-        self.size = size
+    def __init__(self, call, *arguments):
+        self.call, self.arguments = call, arguments
 
     def apply(self, content):
-        return content[: self.size]
+        return EFFECTS[self.call](content, *self.arguments)
 
     def send(self, pool, name):
-        pool.truncate(name, self.size)
+        getattr(pool, self.call)(name, *self.arguments)
 
-
-class Remove:
-    def apply(self, _content):
-        return None
-
-    def send(self, pool, name):
-        pool.remove(name)
+    @property
+    def bytes_written(self):
+        return sum(len(argument) for argument in self.arguments if isinstance(argument, bytes))
 
 
 class Mismatch(Exception):

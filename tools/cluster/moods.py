@@ -3,7 +3,6 @@
 import dataclasses
 import os
 
-
 # Plans of tests/drivers/fault (its language: plan.hpp): errors that end a context and others, memory that is not there, a
 # device that is lost, kernels that hang for good or write late, everything slow, a compiler that fails.
 FAULT_PLANS = [
@@ -25,29 +24,19 @@ class Mood:
     faults: bool = False  # whether the device is made to fail
 
 
-def prepended(name, value):
-    """The variable's value with `value` before what our environment has."""
-    return {name: f"{value}:{os.environ[name]}" if os.environ.get(name) else value}
-
-
-def knows(plugin_file, variable):
-    """Whether that build of the plugin knows the variable; it refuses to load with one that it does not."""
-    return variable.encode() + b"\0" in plugin_file.read_bytes()
-
-
 def device_env(*directories):
     """For a device in the libraries of these directories, the first in front; the machine's own if there are none."""
-    env = {}
-    if directories := [str(directory) for directory in directories if directory]:
-        # An emulated device is slow, and the machine busy: only a fault that was made may end a wait.
-        env = {**prepended("LD_LIBRARY_PATH", ":".join(directories)), "EC_CUDA_DEADLINE_MS": "60000"}
-    return env
+    found = [str(directory) for directory in directories if directory]
+    if not found:
+        return {}
+    # An emulated device is slow, and the machine busy: only a fault that was made may end a wait.
+    return {"LD_LIBRARY_PATH": ":".join(found + list(filter(None, [os.environ.get("LD_LIBRARY_PATH")]))),
+            "EC_CUDA_DEADLINE_MS": "60000"}
 
 
-def moods(plugin_file, options):
+def moods(options):
     """All that this machine can have. Of the options: `driver`, directory of a libcuda.so.1 to take; `gpu`, there is a
     real one; `preload`, the library; `fault_driver`, directory of tests/drivers/fault; `faults`, plans for it."""
-    validate = knows(plugin_file, "EC_CUDA_VALIDATE")
     has_device = options.driver or options.gpu
     device = device_env(options.driver)
     absent = {"CUDA_VISIBLE_DEVICES": ""} if options.gpu else {}
@@ -58,24 +47,23 @@ def moods(plugin_file, options):
     if options.preload:
         found.append(Mood("preload", pinned))
     if has_device:
-        found += [Mood("gpu", {**device, "EC_CUDA_BACKEND": "gpu", "EC_CUDA_STAGING_BYTES": "64M"}),
+        found += [Mood("gpu", {**device, "EC_CUDA_BACKEND": "gpu", "EC_CUDA_STAGING_BYTES": "16M"}),
                   Mood("auto, threshold 64K", {**device, "EC_CUDA_THRESHOLD": "64K"})]
         if options.preload:
             found.append(Mood("preload, threshold 4K", {**device, **pinned, "EC_CUDA_THRESHOLD": "4K"}))
-    if validate:
-        by_name = {mood.name: mood for mood in found}
-        found += [Mood(f"{name}, validate {value}", {**by_name[name].env, "EC_CUDA_VALIDATE": value})
-                  for name, value in (("auto", "off"), ("x86", "always"), ("gpu", "sample:10")) if name in by_name]
-    return found + fault_moods(options, validate)
+    by_name = {mood.name: mood for mood in found}
+    found += [Mood(f"{name}, validate {value}", {**by_name[name].env, "EC_CUDA_VALIDATE": value})
+              for name, value in (("auto", "off"), ("x86", "always"), ("gpu", "sample:10")) if name in by_name]
+    return found + fault_moods(options)
 
 
-def fault_moods(options, validate):
+def fault_moods(options):
     if not options.fault_driver:
         return []
     env = {**device_env(options.fault_driver, options.driver), "EC_CUDA_BACKEND": "gpu",
            "EC_CUDA_DEADLINE_MS": "1000", "EC_CUDA_RETRY_S": "1"}
     found = [Mood(f"faults {plan}", {**env, "EC_FAULTS": plan}, faults=True) for plan in options.faults or FAULT_PLANS]
-    if validate and not options.faults:
+    if not options.faults:
         found.append(Mood(f"faults {WRONG_BYTES}, validate always",
                           {**env, "EC_FAULTS": WRONG_BYTES, "EC_CUDA_VALIDATE": "always"}, faults=True))
     return found

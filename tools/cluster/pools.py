@@ -1,0 +1,121 @@
+"""Erasure-coded pools of a cluster, and the state of their PGs.
+
+No manager is needed: PGs are asked for their state through the OSDs that lead them.
+"""
+
+import dataclasses
+import json
+
+from cluster.daemons import Failure, wait_until
+
+NO_OSD = 0x7FFFFFFF  # CRUSH_ITEM_NONE in an acting set
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolSpec:
+    name: str
+    k: int
+    m: int
+    technique: str
+    stripe_unit: int
+    overwrites: bool
+
+    @property
+    def stripe_width(self):
+        return self.k * self.stripe_unit
+
+
+class Pools:
+    """The pools of one caller, who alone changes them."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.specs, self.numbers = {}, {}  # by name: PoolSpec, (id, pg_num)
+
+    def make(self, spec, plugin, pg_num):
+        mon = self.cluster.mon
+        mon("osd erasure-code-profile set", name=spec.name, profile=[
+            f"plugin={plugin}", f"k={spec.k}", f"m={spec.m}", f"technique={spec.technique}",
+            f"stripe_unit={spec.stripe_unit}", "crush-failure-domain=osd"])
+        mon("osd pool create", pool=spec.name, pg_num=pg_num, pgp_num=pg_num, pool_type="erasure",
+            erasure_code_profile=spec.name)
+        mon("osd pool set", pool=spec.name, var="min_size", val=str(spec.k))
+        if spec.overwrites:
+            mon("osd pool set", pool=spec.name, var="allow_ec_overwrites", val="true")
+        made = next(p for p in self.cluster.mon_json("osd dump")["pools"] if p["pool_name"] == spec.name)
+        if made["stripe_width"] != spec.stripe_width:
+            raise Failure(f"pool {spec.name}: stripe width {made['stripe_width']}, not {spec.stripe_width}")
+        self.specs[spec.name], self.numbers[spec.name] = spec, (made["pool"], pg_num)
+
+    def pg_ids(self, pools=None):
+        return [f"{number:x}.{pg:x}" for name, (number, pg_num) in self.numbers.items()
+                if pools is None or name in pools for pg in range(pg_num)]
+
+    def query(self, pgid):
+        """What the PG's leader says, or None while it has none."""
+        try:
+            return json.loads(self.cluster.rados.pg(pgid, "query"))
+        except (OSError, ValueError):
+            return None
+
+    def acting(self):
+        """OSDs of each PG, by pool name."""
+        return {name: [self.query(pgid)["acting"] for pgid in self.pg_ids([name])] for name in self.numbers}
+
+    def wait(self, what, ready, timeout_s=300, pools=None):
+        """Until ready(pgid, answer) for every PG, by answers newer than the last change of any OSD."""
+
+        def late():
+            self.cluster.rados.latest_map()
+            osds = self.cluster.mon_json("osd dump")["osds"]
+            since = max(max(o["up_from"], o["down_at"]) for o in osds)
+            answers = {pgid: self.query(pgid) for pgid in self.pg_ids(pools)}
+            return [f"{pgid} {answer['state']} {answer['acting']}" if answer else f"{pgid} does not answer"
+                    for pgid, answer in answers.items()
+                    if answer is None or answer["epoch"] < since or not ready(pgid, answer)]
+
+        wait_until(what, late, timeout_s)
+
+    def wait_clean(self):
+        """Until each PG has all of its shards on living OSDs, recovered."""
+
+        def clean(_pgid, answer):
+            states = set(answer["state"].split("+"))
+            return ({"active", "clean"} <= states and not states & {"remapped", "degraded", "recovering"}
+                    and answer["acting"] == answer["up"] and NO_OSD not in answer["acting"])
+
+        self.wait("PGs active+clean", clean)
+
+    def wait_without(self, lost, pools=None):
+        """Until each PG of the pools serves without the lost OSDs."""
+        self.wait(f"PGs active without OSDs {sorted(lost)}",
+                  lambda _pgid, answer: "active" in answer["state"].split("+") and not lost & set(answer["acting"]),
+                  120, pools)
+
+    # --- scrubs
+
+    def ask_deep_scrub(self):
+        """Stamps of the PGs before the scrub that is now due, for wait_deep_scrub."""
+        stamps = {}
+        for pgid in self.pg_ids():
+            # Before it is asked: a small PG may be done before the next question.
+            stamps[pgid] = self.query(pgid)["info"]["history"]["last_deep_scrub_stamp"]
+            self.cluster.rados.pg(pgid, "deep_scrub")
+            self.cluster.rados.pg(pgid, "scrub")  # the one makes the next scrub deep, the other makes it due
+        return stamps
+
+    def wait_deep_scrub(self, stamps):
+        """Until all are scrubbed. Raises Failure for what a scrub found. Returns how many PGs."""
+        self.wait("deep scrub of every PG",
+                  lambda pgid, answer: answer["info"]["history"]["last_deep_scrub_stamp"] != stamps[pgid])
+        self.check_scrubs()
+        return len(stamps)
+
+    def check_scrubs(self):
+        for pgid in self.pg_ids():
+            if (answer := self.query(pgid)) is None:
+                continue
+            sums = answer["info"]["stats"]["stat_sum"]
+            errors = {name: sums[name] for name in sums if "scrub_errors" in name and sums[name] != 0}
+            if errors or "inconsistent" in answer["state"]:
+                raise Failure(f"PG {pgid} {answer['state']}: {errors}")
