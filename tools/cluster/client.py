@@ -167,7 +167,7 @@ class Client:
         if kind == "delete":
             return model.Operation("remove")
         if kind == "truncate":
-            return model.Operation("truncate", self.random.randrange(size + 1))
+            return model.Operation("trunc", self.random.randrange(size + 1))
         data = self.random.randbytes(self._size())
         if kind == "replace":
             return model.Operation("write_full", data)

@@ -4,6 +4,7 @@ Everything the cluster owns lies in the directory, its state included, so that a
 """
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -27,10 +28,8 @@ CONF = """\
 # Written by ceph-cluster; this directory belongs to it.
 [global]
 fsid = {fsid}
-mon host = [v2:127.0.0.1:{base_port}]
+mon host = [v2:127.0.0.1:{port}]
 ms bind msgr1 = false
-ms bind port min = {first_port}
-ms bind port max = {last_port}
 auth cluster required = none
 auth service required = none
 auth client required = none
@@ -94,24 +93,14 @@ class Failure(Exception):
     """The cluster does not do what it must; the text is for the person at the terminal."""
 
 
-def ports_free(first, count):
-    for port in range(first, first + count):
-        with socket.socket() as s:
+def free_port(wanted=None):
+    """One for the monitor, below the range that Linux hands to clients; the other daemons find theirs themselves."""
+    for port in [wanted] if wanted else random.sample(range(10000, 32000), 100):
+        with socket.socket() as s, contextlib.suppress(OSError):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                s.bind(("127.0.0.1", port))
-            except OSError:
-                return False
-    return True
-
-
-def choose_base_port(count):
-    """A run of `count` free ports, below the range that Linux hands to clients."""
-    for _ in range(100):
-        base = random.randrange(10000, 32000 - count)
-        if ports_free(base, count):
-            return base
-    raise Failure(f"no {count} free ports in a row between 10000 and 32000; give --base-port")
+            s.bind(("127.0.0.1", port))
+            return port
+    raise Failure(f"--base-port {wanted}: taken" if wanted else "no free port found; give --base-port")
 
 
 def wait_until(what, late, timeout_s, pause_s=0.3):
@@ -206,13 +195,13 @@ class Cluster:
     def mkfs(self, name, *extra):
         code = self.spawn(name, "--mkfs", *extra).wait(timeout=MKFS_TIMEOUT_S)
         if code != 0:
-            raise Failure(f"{name}: mkfs ended with {code}\n{logs.tail(self.dir, name)}")
+            raise Failure(f"{name}: mkfs ended with {code}\n{logs.tails(self.dir, name)}")
 
     def start(self, name, env=None):
         process = self.spawn(name, env=env)
         time.sleep(0.2)
         if process.poll() is not None:
-            raise Failure(f"{name} ended at once with {process.returncode}\n{logs.tail(self.dir, name)}")
+            raise Failure(f"{name} ended at once with {process.returncode}\n{logs.tails(self.dir, name)}")
 
     def stop(self, names, first_signal=signal.SIGTERM):
         """End the daemons; SIGKILL for those that outlive the grace."""
@@ -221,10 +210,8 @@ class Cluster:
             for name in names:
                 if pid := self.pid(name):
                     left[name] = pid
-                    try:
+                    with contextlib.suppress(ProcessLookupError):
                         os.killpg(pid, number)  # spawn() made each daemon the leader of its group
-                    except ProcessLookupError:
-                        pass
             deadline = time.monotonic() + grace_s
             while (left := {n: p for n, p in left.items() if not ended(p)}) and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -252,7 +239,7 @@ class Cluster:
         try:
             return self.rados.mon(prefix, **arguments)
         except OSError as e:
-            log = "" if self.pid("mon.a") else f"\nmon.a is not running\n{logs.tail(self.dir, 'mon.a')}"
+            log = "" if self.pid("mon.a") else f"\nmon.a is not running\n{logs.tails(self.dir, 'mon.a')}"
             raise Failure(f"{e.filename}: {e.strerror}{log}") from None
 
     def mon_json(self, prefix, **arguments):
@@ -266,19 +253,15 @@ class Cluster:
         if missing := [p for p in needed if not shutil.which(p)]:
             raise Failure(f"not installed: {', '.join(missing)} (apt-get install {' '.join(missing)})")
         librados.library()
-        ports = 2 + 8 * (osds + 1)
-        if base_port and not ports_free(base_port, ports):
-            raise Failure(f"--base-port {base_port}: {ports} ports from there must be free, some are taken")
-        base_port = base_port or choose_base_port(ports)
-        facts = {"osds": osds, "store": store, "mgr": mgr, "osd_env": dict(osd_env or {}), "base_port": base_port}
-        self.make_directory(facts, plugin_dir, base_port + ports - 1)
+        facts = {"osds": osds, "store": store, "mgr": mgr, "osd_env": dict(osd_env or {}), "port": free_port(base_port)}
+        self.make_directory(facts, plugin_dir)
         try:
             self.start_all(facts)
         except BaseException:
             self.down(keep=keep)
             raise
 
-    def make_directory(self, facts, plugin_dir, last_port):
+    def make_directory(self, facts, plugin_dir):
         if len(os.fsencode(self.dir / "run" / "osd.99.asok")) > MAX_SOCKET_PATH:
             raise Failure(f"--dir {self.dir}: too long, a socket's path in it may have {MAX_SOCKET_PATH} bytes")
         if self.exists():
@@ -290,9 +273,8 @@ class Cluster:
             json.dump(facts, out)
         for sub in ("run", "log", "crash", "erasure-code", "mon.a", "mgr.x"):
             (self.dir / sub).mkdir()
-        self.conf.write_text(CONF.format(
-            dir=self.dir, fsid=uuid.uuid4(), base_port=facts["base_port"], first_port=facts["base_port"] + 1,
-            last_port=last_port, size=min(3, facts["osds"]), store=facts["store"]))
+        self.conf.write_text(CONF.format(dir=self.dir, fsid=uuid.uuid4(), port=facts["port"], size=min(3, facts["osds"]),
+                                         store=facts["store"]))
         sources = [source for source in (stock_plugins(), plugin_dir) if source and source.is_dir()]
         for path in {p.name: p for source in sources for p in source.iterdir()}.values():
             (self.dir / "erasure-code" / path.name).symlink_to(path.resolve())
@@ -325,7 +307,7 @@ class Cluster:
         def late():
             for osd in osds:
                 if self.pid(f"osd.{osd}") is None:
-                    raise Failure(f"osd.{osd} died\n{logs.tail(self.dir, f'osd.{osd}')}")
+                    raise Failure(f"osd.{osd} died\n{logs.tails(self.dir, f'osd.{osd}')}")
             up = {o["osd"] for o in self.mon_json("osd dump")["osds"] if o["up"] and o["up_from"] > before}
             return [f"osd.{osd}" for osd in osds - up]
 

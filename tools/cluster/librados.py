@@ -115,20 +115,10 @@ class Pool:
     def close(self):
         self._rados.rados_ioctx_destroy(self._io)
 
-    def write_full(self, name, data):
-        checked(self._rados.rados_write_full(self._io, name.encode(), bytes(data), len(data)), f"write_full {name}")
-
-    def write(self, name, data, offset):
-        checked(self._rados.rados_write(self._io, name.encode(), bytes(data), len(data), offset), f"write {name}")
-
-    def append(self, name, data):
-        checked(self._rados.rados_append(self._io, name.encode(), bytes(data), len(data)), f"append {name}")
-
-    def truncate(self, name, size):
-        checked(self._rados.rados_trunc(self._io, name.encode(), size), f"truncate {name}")
-
-    def remove(self, name):
-        checked(self._rados.rados_remove(self._io, name.encode()), f"remove {name}")
+    def change(self, call, name, *arguments):
+        """A call of librados that changes the object `name`: write_full or append DATA, write DATA, OFFSET, trunc SIZE, remove."""
+        words = [word for a in arguments for word in ((a, len(a)) if isinstance(a, bytes) else (a,))]
+        checked(getattr(self._rados, f"rados_{call}")(self._io, name.encode(), *words), f"{call} {name}")
 
     def read(self, name, length, offset=0, after_writes=False):
         """At most `length` bytes from `offset` on; fewer where the object ends. after_writes: not answered before what

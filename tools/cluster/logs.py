@@ -7,16 +7,10 @@ def _lines(path):
     return path.read_text(errors="replace").splitlines() if path.is_file() else []
 
 
-def tail(directory, daemon, lines=15):
-    """The last lines of one daemon, as text."""
-    paths = [directory / "log" / f"{daemon}.{end}" for end in ("err", "log")]
-    return "\n".join(line for path in paths if path.is_file() for line in [f"--- {path}", *_lines(path)[-lines:]])
-
-
-def show(directory, lines=12):
-    """Print the last lines of all."""
-    for path in sorted((directory / "log").glob("*")):
-        print("\n".join([f"--- {path.name}", *(line[:300] for line in _lines(path)[-lines:])]))
+def tails(directory, daemon="*", lines=12):
+    """The last lines of one daemon, or of all."""
+    return "\n".join(line[:300] for path in sorted((directory / "log").glob(f"{daemon}.[el]*"))
+                     for line in [f"--- {path.name}", *_lines(path)[-lines:]])
 
 
 def of_osds(directory):
@@ -35,12 +29,10 @@ def faults(directory):
     return collections.Counter(f"{function} {what}" for _, function, _, what in done)
 
 
-def complaints(directory):
-    """Errors in the cluster's own log: damage that a scrub or a read found. That there is no manager is none."""
-    return [line for line in _lines(directory / "log" / "cluster.log") if "[ERR]" in line and "MGR_DOWN" not in line]
-
-
-def crashes(directory):
-    """Lines of daemons that ended themselves."""
-    return [f"{path.stem}: {line.strip()[:300]}" for path in sorted((directory / "log").glob("*.err"))
-            for line in _lines(path) if "Caught signal" in line or "FAILED ceph_assert" in line or "ceph_abort" in line]
+def damage(directory):
+    """Errors in the cluster's own log, which a scrub or a read found, and lines of daemons that ended themselves. That there
+    is no manager is no error."""
+    found = [line for line in _lines(directory / "log" / "cluster.log") if "[ERR]" in line and "MGR_DOWN" not in line]
+    return found + [f"{path.stem}: {line.strip()[:300]}" for path in sorted((directory / "log").glob("*.err"))
+                    for line in _lines(path)
+                    if any(text in line for text in ("Caught signal", "FAILED ceph_assert", "ceph_abort"))]

@@ -13,17 +13,17 @@ def _write(content, data, offset):
     return content[:offset].ljust(offset, b"\0") + data + content[offset + len(data) :]
 
 
-EFFECTS = {  # of a pool's call with its arguments on a content
+EFFECTS = {  # of a pool's change() on a content
     "write_full": lambda _content, data: data,
     "write": _write,
     "append": lambda content, data: (content or b"") + data,
-    "truncate": lambda content, size: content[:size],
+    "trunc": lambda content, size: content[:size],
     "remove": lambda _content: None,
 }
 
 
 class Operation:
-    """A call of a pool that changes an object; its name is one of EFFECTS."""
+    """A change of an object: one of EFFECTS, and its arguments."""
 
     def __init__(self, call, *arguments):
         self.call, self.arguments = call, arguments
@@ -32,7 +32,7 @@ class Operation:
         return EFFECTS[self.call](content, *self.arguments)
 
     def send(self, pool, name):
-        getattr(pool, self.call)(name, *self.arguments)
+        pool.change(self.call, name, *self.arguments)
 
     @property
     def bytes_written(self):

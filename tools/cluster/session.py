@@ -44,7 +44,7 @@ def scratch_cluster(prefix, deadline_s=0, parent=None, keep=False):
     try:
         yield cluster
     except BaseException:
-        logs.show(cluster.dir)
+        print(logs.tails(cluster.dir))
         raise
     finally:
         signal.alarm(0)

@@ -27,22 +27,10 @@ class Stats:
             processes = json.loads(done.stdout)["processes"] if done.returncode == 0 else []
             self.seen |= {process["pid"]: process for process in processes if process["pid"] in ours}
 
-    def by_backend(self, what):
-        """Sums of the number `what` of each row (jobs, source_bytes), by `BACKEND OPERATION`; nothing of what is 0."""
+    def by_backend(self, numbers):
+        """Sums over all processes of what numbers(row) gives, a dict, by `BACKEND KEY`; nothing of what is 0."""
         found = collections.Counter()
         for process in self.seen.values():
             for row in process["rows"]:
-                found[f"{row['backend']} {row['operation']}"] += row[what]
+                found.update({f"{row['backend']} {key}": number for key, number in numbers(row).items()})
         return dict(sorted((+found).items()))
-
-    def fallbacks(self):
-        """By `BACKEND CAUSE`."""
-        found = collections.Counter()
-        for process in self.seen.values():
-            for row in process["rows"]:
-                for cause, count in row["fallbacks"].items():
-                    found[f"{row['backend']} {cause}"] += count
-        return dict(sorted((+found).items()))
-
-    def latches(self):
-        return sum(process["device"]["latches"] for process in self.seen.values())

@@ -5,7 +5,6 @@ shards of everything exist at any time: whatever is lost then was lost by a faul
 """
 
 import concurrent.futures
-import itertools
 import random
 import threading
 import time
@@ -15,17 +14,14 @@ from cluster.daemons import Failure
 from cluster.pools import NO_OSD
 
 
-class Fire:
+class Attacks:
     def __init__(self, pools, osds, moods, stats, seed, tally, say):
         self.cluster, self.pools, self.osds, self.moods, self.stats = pools.cluster, pools, osds, moods, stats
-        self.random = random.Random(f"{seed}/fire")
+        self.random = random.Random(f"{seed}/attacks")
         self.tally, self.say = tally, say
-        self.next_moods = itertools.chain.from_iterable(iter(self._shuffled_moods, None))
+        self.next_moods = []
         self.lock = threading.Lock()  # of the moods, which are handed out to several threads when all OSDs start
         self.down = set()
-
-    def _shuffled_moods(self):
-        return self.random.sample(self.moods, len(self.moods))
 
     # --- one OSD
 
@@ -37,7 +33,8 @@ class Fire:
 
     def start(self, osd, bring_up=None):
         with self.lock:
-            mood = next(self.next_moods)
+            self.next_moods = self.next_moods or self.random.sample(self.moods, len(self.moods))
+            mood = self.next_moods.pop()
         log = {"EC_FAULTS_LOG": str(logs.fault_log(self.cluster.dir, osd))} if mood.faults else {}
         (bring_up or self.cluster.start_osd)(osd, {**mood.env, **log})
         self.down.discard(osd)
@@ -51,10 +48,7 @@ class Fire:
         self.start(osd, self.cluster.rebuild_osd)
         self.tally.add("purges")
 
-    def pause(self, longest_s):
-        time.sleep(self.random.random() * longest_s)
-
-    def dress(self):
+    def restart_all(self):
         """Start every OSD anew, with settings of its own. Nothing is written yet, so all may be away at once."""
         for osd in range(self.osds):
             self.cluster.kill_osd(osd)
@@ -86,22 +80,16 @@ class Fire:
         if self.random.random() < 0.3:  # a scrub that is cut off by what follows
             self.pools.ask_deep_scrub()
             self.tally.add("scrubs cut off")
-        plans = {osd: self._plan(osd) for osd in sorted(group)}
+        plans = {osd: ["purge"] if self.random.random() < 0.2 else ["kill", "start"] * self.random.choice([1, 1, 2, 3])
+                 for osd in sorted(group)}
         self.say(f"attack on OSDs {sorted(group)}: " +
-                 "; ".join(f"{osd} {' '.join(name for name, _ in plan)}" for osd, plan in plans.items()))
+                 "; ".join(f"{osd} {' '.join(plan)}" for osd, plan in plans.items()))
         while plans:
             osd = self.random.choice(sorted(plans))
-            _, step = plans[osd].pop(0)
-            step()
-            self.pause(4)
+            getattr(self, plans[osd].pop(0))(osd)
+            time.sleep(4 * self.random.random())
             plans = {osd: plan for osd, plan in plans.items() if plan}
         self.check_alive()
-
-    def _plan(self, osd):
-        if self.random.random() < 0.2:
-            return [("purge", lambda: self.purge(osd))]
-        step = [("kill", lambda: self.kill(osd)), ("start", lambda: self.start(osd))]
-        return step * self.random.choice([1, 1, 2, 3])
 
     def deep_scrub(self):
         self.pools.wait_clean()
@@ -113,7 +101,7 @@ class Fire:
         if dead := self.cluster.dead() - {f"osd.{osd}" for osd in self.down}:
             raise Failure(f"ended by themselves: {sorted(dead)}")
 
-    def burn(self, until):
+    def run(self, until):
         """Attacks, and every few a deep scrub, until that time (monotonic)."""
         while time.monotonic() < until:
             for _ in range(self.random.randint(2, 4)):
