@@ -32,10 +32,13 @@ unsigned most_threads(std::span<const HostCase> cases) {
   return most;
 }
 
-std::size_t calls_for(double seconds, const HostSample& sample, std::size_t calls) {
-  const double factor = std::clamp(1.2 * seconds / std::max(sample.seconds, 1e-9), 1.5, 10.0);
-  return static_cast<std::size_t>(static_cast<double>(calls) * factor) + 1;
-}
+using Clock = std::chrono::steady_clock;
+
+/// What a thread did in a sample.
+struct ThreadCalls {
+  std::size_t calls = 0;
+  double per_second = 0;
+};
 
 }  // namespace
 
@@ -43,15 +46,16 @@ struct HostBench::Entry {
   HostEntrant who;
   std::unique_ptr<HostCoder> coder;
   bool verified = false;
-  std::size_t calls = 1;  ///< of each thread in a sample
-  std::vector<double> call_seconds{};
-  std::vector<double> cpu_seconds{};  ///< of a call
+  std::vector<CallTimes> calls{};  ///< of each thread, since they were last cleared
+  std::vector<HostRound> rounds{};
 };
 
 HostBench::HostBench(const HostOptions& options,
                      std::span<const std::shared_ptr<kernels::cuda::Device>> devices)
     : options_(options),
-      links_(make_link_rooms(devices, options.link_bytes)),
+      step_(options.member),
+      devices_(devices.begin(), devices.end()),
+      links_(step_.leads() ? make_link_rooms(devices, options.link_bytes) : LinkRooms{}),
       crew_(most_threads(options.cases)) {}
 
 HostCase HostBench::fitting(HostCase c) {
@@ -105,9 +109,8 @@ void HostBench::generate_kernel(const HostCase& c, const kernels::Program& progr
   codes_.push_back(codec::Code::get(c.technique, c.k, c.m));
   const auto* generated = GeneratedProgram::of(program);
   if (generated == nullptr || !kernels::cuda::worth_generating(program.matrix())) return;
-  for (const auto& link : links_)
-    generated->function(link->shared_device(), kernels::cuda::ProgramForm::transform, 0,
-                        GeneratedProgram::Wish::now);
+  for (const auto& device : devices_)
+    generated->function(device, kernels::cuda::ProgramForm::transform, 0, GeneratedProgram::Wish::now);
 }
 
 Ceiling& HostBench::ceiling_of_mix(const HostCase& c) {
@@ -145,67 +148,77 @@ bool HostBench::verify(const HostCase& c, const HostStripes& stripes, const Entr
   return stripes.right(entry.who.threads, turns);
 }
 
-HostSample HostBench::sample(const HostStripes& stripes, const Entry& entry, std::size_t calls) {
+/// Each thread makes calls for that time, so that no thread works while another one is done.
+HostRound HostBench::sample(const HostStripes& stripes, Entry& entry, double seconds,
+                            std::size_t fewest_calls) {
   const unsigned threads = entry.who.threads;
-  const std::size_t first = next_;
+  const std::chrono::duration<double> enough(seconds);
+  std::vector<ThreadCalls> did(threads);
+  entry.calls.resize(threads);
+  step_.wait();
   const auto sample = crew_.run(threads, [&](unsigned t) {
-    for (std::size_t i = 0; i < calls; ++i) entry.coder->run(stripes, stripes.at_turn(t, first + i));
+    CallTimes& times = entry.calls[t];
+    std::size_t calls = 0;
+    const auto begun = Clock::now();
+    auto last = begun;
+    while (calls < fewest_calls || last - begun < enough) {
+      entry.coder->run(stripes, stripes.at_turn(t, next_ + calls++));
+      // One reading of the clock a call: the end of one is the beginning of the next.
+      const auto now = Clock::now();
+      times.add(static_cast<std::uint64_t>(std::chrono::nanoseconds(now - last).count()));
+      last = now;
+    }
+    did[t] = {calls, static_cast<double>(calls) / std::chrono::duration<double>(last - begun).count()};
   });
-  next_ += calls;
-  return sample;
+  HostRound round;
+  std::size_t calls = 0;
+  std::size_t most = 0;
+  for (const ThreadCalls& thread : did) {
+    round.calls_per_second += thread.per_second;
+    calls += thread.calls;
+    most = std::max(most, thread.calls);
+  }
+  round.cpu_seconds = sample.cpu_seconds / static_cast<double>(calls);
+  next_ += most;
+  return round;
 }
 
-/// Finds how many calls make a sample, which warms everything up.
+/// Warms everything up.
 void HostBench::settle(const HostStripes& stripes, Entry& entry) {
-  HostSample taken = sample(stripes, entry, entry.calls);
-  while (taken.seconds < options_.sample_seconds) {
-    entry.calls = calls_for(options_.sample_seconds, taken, entry.calls);
-    taken = sample(stripes, entry, entry.calls);
-  }
-  if (entry.who.backend != "auto" || options_.learn_seconds == 0) return;
-  double seconds = 0;
-  for (std::size_t calls = 0; seconds < options_.learn_seconds || calls < fewest_lessons;
-       calls += entry.calls)
-    seconds += sample(stripes, entry, entry.calls).seconds;
+  sample(stripes, entry, 2 * options_.sample_seconds);
+  if (entry.who.backend == "auto" && options_.learn_seconds > 0)
+    sample(stripes, entry, options_.learn_seconds, fewest_lessons);
 }
 
 void HostBench::run_rounds(const HostStripes& stripes, std::vector<Entry*> entries, Ceiling* ceiling) {
-  using Clock = std::chrono::steady_clock;
+  for (Entry* entry : entries) entry->calls.clear();
   const auto begun = Clock::now();
   for (unsigned round = 0; round < options_.rounds; ++round) {
     const std::chrono::duration<double> taken = Clock::now() - begun;
-    if (round >= fewest_rounds && taken.count() > options_.case_seconds) return;
+    if (step_.agree(round >= fewest_rounds && taken.count() > options_.case_seconds)) return;
     if (ceiling != nullptr) ceiling->sample();
     // Each finds the caches as another one left them every time.
     std::shuffle(entries.begin(), entries.end(), std::mt19937(round));
-    for (Entry* at : entries) {
-      Entry& entry = *at;
-      const auto s = sample(stripes, entry, entry.calls);
-      const auto calls = static_cast<double>(entry.calls);
-      entry.call_seconds.push_back(s.seconds / calls);
-      entry.cpu_seconds.push_back(s.cpu_seconds / (calls * entry.who.threads));
-    }
+    for (Entry* entry : entries) entry->rounds.push_back(sample(stripes, *entry, options_.sample_seconds));
   }
 }
 
-HostRow HostBench::row_of(const HostCase& c, const Entry& entry, const Ceiling& ceiling) const {
+HostRow HostBench::row_of(const HostCase& c, const Entry& entry, const Ceiling* ceiling) const {
   HostRow row{.op = c.op,
               .k = c.k,
               .m = c.m,
               .chunk_bytes = c.chunk_bytes,
               .residence = std::string(kernels::name(c.residence)),
               .threads = entry.who.threads,
-              .gpus = static_cast<unsigned>(links_.size()),
+              .gpus = static_cast<unsigned>(devices_.size()),
               .backend = entry.who.backend,
-              .verified = entry.verified};
+              .verified = entry.verified,
+              .judges_router = c.judges_router,
+              .rounds = entry.rounds};
   if (!entry.verified) return row;
-  const double gb = 1e-9 * static_cast<double>(c.source_bytes());
-  const double seconds = median(entry.call_seconds);
-  row.source_gbps = gb * entry.who.threads / seconds;
-  row.ceiling_gbps = ceiling.source_gbps();
-  row.call_us = 1e6 * seconds;
-  row.cpu_s_per_gb = median(entry.cpu_seconds) / gb;
-  row.noise = noise_percent(entry.call_seconds);
+  for (const CallTimes& thread : entry.calls) row.calls.add(thread);
+  if (ceiling != nullptr) row.ceiling_gbps = ceiling->source_gbps();
+  fill_figures(row);
   return row;
 }
 
@@ -229,10 +242,12 @@ std::vector<HostRow> HostBench::measure(const HostCase& asked) {
     entry.verified = stripes.right(entry.who.threads, turns_to_check(c, stripes));
     if (entry.verified) sound.push_back(&entry);
   }
+  if (options_.member.shared_fd >= 0 && sound.size() < entries.size())
+    throw std::runtime_error(fmt::format("wrong bytes while {} {}+{} was measured", c.op, c.k, c.m));
   std::unique_ptr<Ceiling> own;
-  if (c.fresh_ceiling)
+  if (c.fresh_ceiling && step_.leads())
     own = std::make_unique<Ceiling>(links_, c.residence == Residence::device, c.k, c.targets());
-  const Ceiling& ceiling = own ? *own : ceiling_of_mix(c);
+  const Ceiling* ceiling = own ? own.get() : step_.leads() ? &ceiling_of_mix(c) : nullptr;
   std::vector<std::vector<std::uint64_t>> before;
   for (const Entry& entry : entries) before.push_back(entry.coder->calls());
   if (!sound.empty()) run_rounds(stripes, sound, own.get());

@@ -14,6 +14,7 @@
 #include "bench/host/host_options.hpp"
 #include "bench/host/host_report.hpp"
 #include "bench/host/host_stripes.hpp"
+#include "bench/host/processes.hpp"
 
 namespace ec::bench {
 
@@ -44,13 +45,16 @@ class HostBench {
 
   static std::size_t turns_to_check(const HostCase& c, const HostStripes& stripes);
   bool verify(const HostCase& c, const HostStripes& stripes, const Entry& entry);
-  HostSample sample(const HostStripes& stripes, const Entry& entry, std::size_t calls);
+  HostRound sample(const HostStripes& stripes, Entry& entry, double seconds, std::size_t fewest_calls = 1);
   void settle(const HostStripes& stripes, Entry& entry);
-  HostRow row_of(const HostCase& c, const Entry& entry, const Ceiling& ceiling) const;
+  /// ceiling: null in members that measure none.
+  HostRow row_of(const HostCase& c, const Entry& entry, const Ceiling* ceiling) const;
   void run_rounds(const HostStripes& stripes, std::vector<Entry*> entries, Ceiling* ceiling);
 
   const HostOptions& options_;
-  LinkRooms links_;
+  Step step_;
+  std::vector<std::shared_ptr<kernels::cuda::Device>> devices_;
+  LinkRooms links_;  ///< of the leader
   Crew crew_;
   std::map<kernels::Residence, std::unique_ptr<Arena>> arenas_;
   std::tuple<unsigned, unsigned, std::size_t> twin_shape_{};
@@ -58,7 +62,7 @@ class HostBench {
   std::map<std::tuple<bool, unsigned, unsigned>, std::unique_ptr<Ceiling>> mixes_;
   /// Programs, with the kernels generated for them, for cases to come.
   std::vector<std::shared_ptr<codec::Code>> codes_;
-  std::size_t next_ = 0;  ///< where in the pool the next sample begins
+  std::size_t next_ = 0;  ///< turn at which in the pool the next sample begins
   std::vector<std::string> left_out_;
   nlohmann::json ceilings_ = nlohmann::json::array();
 };

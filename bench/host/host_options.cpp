@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <cstdio>
 #include <sstream>
 #include <thread>
 #include <tuple>
@@ -159,6 +160,15 @@ std::size_t default_largest_bytes() {
   return std::min(std::size_t{24} << 30, memory / 5);
 }
 
+/// INDEX:SHARED:REPORT, which no person types.
+Membership parse_member(const std::string& text) {
+  Membership member;
+  if (!text.empty() &&
+      std::sscanf(text.c_str(), "%u:%d:%d", &member.index, &member.shared_fd, &member.report_fd) != 3)
+    throw UsageError(fmt::format("--member {}: is for ec_bench itself", text));
+  return member;
+}
+
 po::options_description describe() {
   po::options_description known("ec_bench host [options]; lists are separated by commas", 110, 80);
   const auto text = [](const std::string& fallback) {
@@ -174,7 +184,11 @@ po::options_description describe() {
   add("chunks", "", "bytes of a chunk in place of the sections' own, suffixes K, M, G");
   add("threads", "", "threads in place of the sections' own, each making synchronous calls");
   add("rounds", "11", "samples of each entrant, taken in turn");
-  add("sample-ms", "4", "shortest time of a sample");
+  add("sample-ms", "", "shortest time of a sample; default 4, with --processes 100");
+  add("processes", "1",
+      "that measure the same on the same GPU at once, each with so many threads; GB/s are their sum, p50 and "
+      "p99 those "
+      "of all calls");
   add("learn-ms", "400",
       fmt::format("that auto, which learns what calls take, codes each case before it is timed, at least {} "
                   "calls a thread; 0: not at all",
@@ -185,7 +199,7 @@ po::options_description describe() {
   add("link-bytes", "512M", "of a transfer that measures the link");
   add("largest-bytes", "",
       "of a case's stripes; what needs more is left out and named; default 24G, a fifth of "
-      "the memory at most");
+      "the memory at most, shared by the processes");
   known.add_options()("json", text(""), "write the report to this file too")("help", "this text");
   return known;
 }
@@ -196,9 +210,11 @@ unsigned all_cores() { return std::max(1u, std::thread::hardware_concurrency());
 
 HostOptions parse_host_options(const std::vector<std::string>& arguments) {
   const auto known = describe();
+  po::options_description all;
+  all.add(known).add_options()("member", po::value<std::string>()->default_value(""));
   po::variables_map given;
   try {
-    po::store(po::command_line_parser(arguments).options(known).positional({}).run(), given);
+    po::store(po::command_line_parser(arguments).options(all).positional({}).run(), given);
   } catch (const po::error& e) {
     throw UsageError(fmt::format("{}; see ec_bench host --help", e.what()));
   }
@@ -229,14 +245,19 @@ HostOptions parse_host_options(const std::vector<std::string>& arguments) {
   // Neighbours share their data, and the memory that holds it.
   std::ranges::stable_sort(o.cases, {}, order);
   o.rounds = static_cast<unsigned>(parse_whole("rounds", text("rounds"), 1, 10'000));
-  o.sample_seconds = 1e-3 * static_cast<double>(parse_whole("sample-ms", text("sample-ms"), 0, 60'000));
+  o.processes = static_cast<unsigned>(parse_whole("processes", text("processes"), 1, 256));
+  o.member = parse_member(text("member"));
+  const std::string sample_ms = !text("sample-ms").empty() ? text("sample-ms")
+                                : o.processes > 1          ? "100"
+                                                           : "4";
+  o.sample_seconds = 1e-3 * static_cast<double>(parse_whole("sample-ms", sample_ms, 0, 60'000));
   o.learn_seconds = 1e-3 * static_cast<double>(parse_whole("learn-ms", text("learn-ms"), 0, 600'000));
   o.case_seconds = 1e-3 * static_cast<double>(parse_whole("case-ms", text("case-ms"), 0, 600'000));
   o.turns = parse_whole("turns", text("turns"), 1, 4096);
   o.link_bytes =
       parse_whole("link-bytes", text("link-bytes"), std::size_t{1} << 20, std::size_t{8} << 30, true);
   o.largest_bytes = text("largest-bytes").empty()
-                        ? default_largest_bytes()
+                        ? default_largest_bytes() / o.processes
                         : parse_whole("largest-bytes", text("largest-bytes"), 1, std::size_t{1} << 44, true);
   o.json_file = text("json");
   return o;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/host/processes.hpp"
 #include "gf/generator.hpp"
 #include "kernels/region.hpp"
 
@@ -52,6 +53,8 @@ struct HostOptions {
   std::size_t link_bytes = 0;     ///< of a transfer that measures the link
   std::size_t largest_bytes = 0;  ///< of a case's stripes; entrants that need more are left out
   std::string json_file;
+  unsigned processes = 1;  ///< that measure the same at once
+  Membership member;       ///< what this one is of them; a member reports to the process that started it
 };
 
 /// Throws UsageError. Cases that several sections want are there once, with the entrants of all.

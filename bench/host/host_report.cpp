@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <stdexcept>
 #include <tuple>
 
 #include "bench/common/stats.hpp"
@@ -11,12 +13,12 @@
 namespace ec::bench {
 namespace {
 
-constexpr const char* columns = "{:<8} {:>3} {:>2} {:>9} {:<8} {:>7} {:<7} {:<9} ";
-constexpr const char* figures = "{:>8} {:>8} {:>7} {:>10} {:>8} {:>8} {:>7}";
+constexpr const char* columns = "{:<8} {:>3} {:>2} {:>9} {:<8} {:>5} {:>7} {:<7} {:<9} ";
+constexpr const char* figures = "{:>8} {:>8} {:>7} {:>10} {:>10} {:>10} {:>8} {:>8} {:>7}";
 
 /// Whatever rows may differ in, except for the back end.
 auto point(const HostRow& r) {
-  return std::tuple(r.op, r.k, r.m, r.chunk_bytes, r.residence, r.threads, r.gpus);
+  return std::tuple(r.op, r.k, r.m, r.chunk_bytes, r.residence, r.processes, r.threads, r.gpus);
 }
 
 struct Contest {
@@ -39,19 +41,20 @@ double HostRow::chosen_share() const {
 }
 
 std::string host_table_head() {
-  return fmt::format(fmt::runtime(columns), "op", "k", "m", "chunk B", "memory", "threads", "backend",
-                     "chosen") +
-         fmt::format(fmt::runtime(figures), "source", "ceiling", "ratio", "us/call", "cpu s/GB", "isal cpu",
-                     "noise %");
+  return fmt::format(fmt::runtime(columns), "op", "k", "m", "chunk B", "memory", "procs", "threads",
+                     "backend", "chosen") +
+         fmt::format(fmt::runtime(figures), "source", "ceiling", "ratio", "us/call", "p50 us", "p99 us",
+                     "cpu s/GB", "isal cpu", "noise %");
 }
 
 std::string host_table_row(const HostRow& r) {
-  const auto left = fmt::format(fmt::runtime(columns), r.op, r.k, r.m, r.chunk_bytes, r.residence, r.threads,
-                                r.backend, r.chosen());
+  const auto left = fmt::format(fmt::runtime(columns), r.op, r.k, r.m, r.chunk_bytes, r.residence,
+                                r.processes, r.threads, r.backend, r.chosen());
   if (!r.verified) return left + "WRONG BYTES";
   return left + fmt::format(fmt::runtime(figures), fmt::format("{:.2f}", r.source_gbps),
                             fmt::format("{:.2f}", r.ceiling_gbps), fmt::format("{:.3f}", r.ratio_ceiling()),
-                            fmt::format("{:.1f}", r.call_us), fmt::format("{:.4f}", r.cpu_s_per_gb),
+                            fmt::format("{:.1f}", r.call_us), fmt::format("{:.1f}", r.p50_us),
+                            fmt::format("{:.1f}", r.p99_us), fmt::format("{:.4f}", r.cpu_s_per_gb),
                             r.isal_cpu_s_per_gb ? fmt::format("{:.4f}", *r.isal_cpu_s_per_gb) : "-",
                             fmt::format("{:.1f}", r.noise));
 }
@@ -62,6 +65,7 @@ nlohmann::json to_json(const HostRow& r) {
                      {"m", r.m},
                      {"chunk_bytes", r.chunk_bytes},
                      {"residence", r.residence},
+                     {"processes", r.processes},
                      {"threads", r.threads},
                      {"gpus", r.gpus},
                      {"backend", r.backend},
@@ -71,12 +75,90 @@ nlohmann::json to_json(const HostRow& r) {
                      {"ceiling_gbps", r.ceiling_gbps},
                      {"ratio_ceiling", r.ratio_ceiling()},
                      {"call_us", r.call_us},
+                     {"p50_us", r.p50_us},
+                     {"p99_us", r.p99_us},
                      {"cpu_s_per_gb", r.cpu_s_per_gb},
                      {"isal_cpu_s_per_gb", nullptr},
                      {"verified", r.verified},
                      {"noise", r.noise}};
   if (r.isal_cpu_s_per_gb) row["isal_cpu_s_per_gb"] = *r.isal_cpu_s_per_gb;
   return row;
+}
+
+void fill_figures(HostRow& row) {
+  const double gb = 1e-9 * static_cast<double>(row.k * row.chunk_bytes);
+  std::vector<double> call_us;
+  std::vector<double> cpu;
+  for (const HostRound& round : row.rounds) {
+    call_us.push_back(1e6 * row.processes * row.threads / round.calls_per_second);
+    cpu.push_back(round.cpu_seconds / gb);
+  }
+  row.call_us = median(call_us);
+  row.noise = noise_percent(call_us);
+  row.source_gbps = 1e6 * gb * row.processes * row.threads / row.call_us;
+  row.cpu_s_per_gb = median(cpu);
+  row.p50_us = row.calls.quantile_us(0.5);
+  row.p99_us = row.calls.quantile_us(0.99);
+}
+
+HostRow merge_rows(std::span<const HostRow> members) {
+  HostRow all = members.front();
+  all.processes = static_cast<unsigned>(members.size());
+  for (const HostRow& row : members.subspan(1)) {
+    if (point(row) != point(members.front()) || row.backend != all.backend ||
+        row.rounds.size() != all.rounds.size())
+      throw std::runtime_error("the processes did not measure the same");
+    all.verified = all.verified && row.verified;
+    all.calls.add(row.calls);
+    for (std::size_t i = 0; i < row.rounds.size(); ++i) {
+      HostRound& sum = all.rounds[i];
+      const HostRound& one = row.rounds[i];
+      const double both = sum.calls_per_second + one.calls_per_second;
+      sum.cpu_seconds =
+          (sum.cpu_seconds * sum.calls_per_second + one.cpu_seconds * one.calls_per_second) / both;
+      sum.calls_per_second = both;
+    }
+    for (const RanCalls& ran : row.ran) {
+      const auto same = std::ranges::find(all.ran, ran.backend, &RanCalls::backend);
+      if (same == all.ran.end())
+        all.ran.push_back(ran);
+      else
+        same->calls += ran.calls;
+    }
+  }
+  std::ranges::stable_sort(all.ran, std::greater{}, &RanCalls::calls);
+  if (all.verified) fill_figures(all);
+  return all;
+}
+
+nlohmann::json raw_json(const HostRow& r) {
+  nlohmann::json raw = to_json(r);
+  raw["judges_router"] = r.judges_router;
+  raw["calls"] = r.calls.to_json();
+  raw["rounds"] = nlohmann::json::array();
+  for (const HostRound& round : r.rounds)
+    raw["rounds"].push_back({round.calls_per_second, round.cpu_seconds});
+  raw["ran"] = nlohmann::json::array();
+  for (const RanCalls& ran : r.ran) raw["ran"].push_back({ran.backend, ran.calls});
+  return raw;
+}
+
+HostRow row_of_raw(const nlohmann::json& raw) {
+  HostRow r{.op = raw.at("op"),
+            .k = raw.at("k"),
+            .m = raw.at("m"),
+            .chunk_bytes = raw.at("chunk_bytes"),
+            .residence = raw.at("residence"),
+            .threads = raw.at("threads"),
+            .gpus = raw.at("gpus"),
+            .backend = raw.at("backend"),
+            .ceiling_gbps = raw.at("ceiling_gbps"),
+            .verified = raw.at("verified"),
+            .judges_router = raw.at("judges_router"),
+            .calls = CallTimes::from_json(raw.at("calls"))};
+  for (const auto& round : raw.at("rounds")) r.rounds.push_back({round.at(0), round.at(1)});
+  for (const auto& ran : raw.at("ran")) r.ran.push_back({ran.at(0), ran.at(1)});
+  return r;
 }
 
 void set_isal_cpu(std::vector<HostRow>& rows) {

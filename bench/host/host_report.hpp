@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "bench/host/call_times.hpp"
 
 namespace ec::bench {
 
@@ -16,6 +19,12 @@ struct RanCalls {
   std::uint64_t calls = 0;
 };
 
+/// What all threads of an entrant did in one round.
+struct HostRound {
+  double calls_per_second = 0;
+  double cpu_seconds = 0;  ///< of a call
+};
+
 /// What one entrant did in one case. Figures are medians over the rounds; 0 if not verified.
 struct HostRow {
   std::string op;
@@ -23,17 +32,23 @@ struct HostRow {
   unsigned m = 0;
   std::size_t chunk_bytes = 0;
   std::string residence;
-  unsigned threads = 1;
+  unsigned processes = 1;
+  unsigned threads = 1;         ///< of each process
   unsigned gpus = 1;            ///< that calls may be given to
   std::string backend;          ///< forced, or auto
   std::vector<RanCalls> ran{};  ///< those with the most calls first
   double source_gbps = 0;
   double ceiling_gbps = 0;  ///< source GB/s of the link; of a device copy for chunks on the device
-  double call_us = 0;
+  double call_us = 0;       ///< mean of a round's calls
+  double p50_us = 0;        ///< of all calls of all rounds
+  double p99_us = 0;
   double cpu_s_per_gb = 0;                    ///< of the host, for each GB of source
   std::optional<double> isal_cpu_s_per_gb{};  ///< of ISA-L in the same case and as many threads
   bool verified = false;
-  double noise = 0;  ///< of the calls' times, percent
+  double noise = 0;            ///< of call_us, percent
+  bool judges_router = false;  ///< see HostCase
+  std::vector<HostRound> rounds{};
+  CallTimes calls{};
 
   double ratio_ceiling() const { return ceiling_gbps > 0 ? source_gbps / ceiling_gbps : 0; }
   /// "cuda", "cuda+x86".
@@ -41,6 +56,15 @@ struct HostRow {
   /// Of the calls, what the first of them had; 0 if there were none.
   double chosen_share() const;
 };
+
+/// Sets the figures by rounds and calls, at least one of each.
+void fill_figures(HostRow& row);
+/// The row of an entrant in many processes, by the rows of each; the ceiling is that of the first.
+HostRow merge_rows(std::span<const HostRow> members);
+/// A row on the way from one process to another, with its rounds and calls.
+nlohmann::json raw_json(const HostRow& row);
+/// Throws nlohmann::json::exception.
+HostRow row_of_raw(const nlohmann::json& json);
 
 std::string host_table_head();
 std::string host_table_row(const HostRow& row);

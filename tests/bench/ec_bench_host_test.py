@@ -10,19 +10,20 @@ import tempfile
 
 from running import check, run
 
-KEYS = {"op", "k", "m", "chunk_bytes", "residence", "threads", "gpus", "backend", "chosen", "source_gbps",
-        "ceiling_gbps", "ratio_ceiling", "call_us", "cpu_s_per_gb", "isal_cpu_s_per_gb", "verified", "noise", "chosen_share"}
+KEYS = {"op", "k", "m", "chunk_bytes", "residence", "processes", "threads", "gpus", "backend", "chosen", "source_gbps",
+        "ceiling_gbps", "ratio_ceiling", "call_us", "p50_us", "p99_us", "cpu_s_per_gb", "isal_cpu_s_per_gb", "verified", "noise", "chosen_share"}
 SMALL = ["host", "--shapes", "4+2", "--rounds", "3", "--sample-ms", "0", "--case-ms", "0", "--learn-ms", "1",
          "--link-bytes", "1M"]
 
 
-def check_rows(rows, gpus=1):
+def check_rows(rows, gpus=1, processes=1):
     for row in rows:
         check(set(row) == KEYS, f"row keys {sorted(row)}")
-        check(row["verified"] is True and row["gpus"] == gpus, f"{row}")
+        check(row["verified"] is True and row["gpus"] == gpus and row["processes"] == processes, f"{row}")
+        check(row["p50_us"] <= row["p99_us"], f"quantiles: {row}")
         check(all(row[figure] > 0 for figure in ("source_gbps", "ceiling_gbps", "ratio_ceiling", "call_us",
-                                                 "cpu_s_per_gb")), f"a figure is missing: {row}")
-        gbps = 1e-3 * row["threads"] * row["k"] * row["chunk_bytes"] / row["call_us"]
+                                                 "p50_us", "p99_us", "cpu_s_per_gb")), f"a figure is missing: {row}")
+        gbps = 1e-3 * processes * row["threads"] * row["k"] * row["chunk_bytes"] / row["call_us"]
         check(abs(gbps / row["source_gbps"] - 1) < 1e-6, f"GB/s are not those of the calls: {row}")
         check((row["isal_cpu_s_per_gb"] is None) == (row["residence"] == "device"), f"ISA-L's CPU time: {row}")
         if row["backend"] == "isal":
@@ -53,6 +54,7 @@ def check_report(bench, plot, faults, folder):
     svg = os.path.join(folder, "host-chunk-size.svg")
     check(status == 0 and os.path.getsize(svg) > 1000, f"plot: {status} {text}")
     check_crossing(plot, report, folder)
+    check_processes(bench, faults, folder)
     if "emulated" in report["header"]["gpu"]:
         check_two_devices(bench, faults, file)
 
@@ -86,6 +88,27 @@ def check_two_devices(bench, faults, file):
             check(len(json.load(f)["rows"]) == rows, f"what was measured before launch {nth}")
     ratio = copies["0,1"] / copies["0"]
     check(1.6 < ratio < 2.1, f"two links carry {ratio} times what one does")
+
+
+def check_processes(bench, faults, folder):
+    """Many processes measure the same; one that fails ends them all."""
+    file = os.path.join(folder, "processes.json")
+    asked = ["host", "--rounds", "3", "--case-ms", "0", "--learn-ms", "1", "--link-bytes", "1M", "--shapes", "8+3", "--sections", "pinned", "--ops", "encode", "--chunks", "4K,64K", "--threads", "2",
+             "--backends", "cuda,auto,x86", "--processes", "3", "--json", file]
+    status, out, text = run(bench, *asked, "--sample-ms", "20")
+    check(status == 0, f"processes: {status} {text}")
+    with open(file, encoding="utf-8") as f:
+        report = json.load(f)
+    check(len(report["rows"]) == 6, f"{len(report['rows'])} rows of processes")
+    for row in report["rows"]:
+        check(row["isal_cpu_s_per_gb"] is None, "ISA-L did not take part")
+    check_rows([{**row, "isal_cpu_s_per_gb": 1} for row in report["rows"]], processes=3)
+    check(len(report["ceilings"]) == 2 and len(out.splitlines()) == len(report["header"]) + 2 + 6, f"processes: {out}")
+    command = report["header"]["command"]
+    check("--processes 3" in command and "--member" not in command, command)
+    status, _, text = run(bench, *asked, "--sample-ms", "0", EC_CUDA_RETRY_S="0", EC_FAULTS="cuLaunchKernel:nth=30:CUDA_ERROR_NOT_INITIALIZED",
+                          LD_LIBRARY_PATH=f"{faults}:{os.environ['LD_LIBRARY_PATH']}")
+    check(status == 1 and "a device failed while encode 8+3" in text and "a process of 3" in text, f"a member that fails: {text}")
 
 
 def check_crossing(plot, report, folder):
@@ -123,7 +146,7 @@ def main():
     status, out, text = run(bench, *SMALL, "--sections", "device", "--chunks", "4K", EC_CUDA_DEVICES="63")
     check(status == 1 and "device" in text and "63" in text and out == "", f"no device: {status} {text}")
     for option, value in (("--sections", "none"), ("--backends", "gpu"), ("--chunks", "100"), ("--ops", "update"),
-                          ("--threads", "0"), ("--turns", "0"), ("--learn-ms", "-1")):
+                          ("--threads", "0"), ("--turns", "0"), ("--learn-ms", "-1"), ("--processes", "0")):
         status, _, text = run(bench, "host", option, value)
         check(status == 2 and f"{option} {value}" in text, f"{option} {value}: {status} {text}")
 

@@ -68,6 +68,51 @@ TEST(BenchHostRouter, WrongBytesWinNothing) {
   EXPECT_FALSE(router_worth({row("auto", 1)}));
 }
 
+TEST(BenchHostReport, QuantilesAreThoseOfAllCalls) {
+  CallTimes one;
+  CallTimes other;
+  EXPECT_EQ(one.quantile_us(0.5), 0);
+  for (std::uint64_t ns = 1; ns <= 1000; ++ns) (ns % 2 == 0 ? one : other).add(ns * 1000);
+  one.add(CallTimes::from_json(other.to_json()));
+  EXPECT_EQ(one.calls(), 1000u);
+  for (const double q : {0.0, 0.01, 0.5, 0.99, 1.0}) {
+    const double exact = 1 + 999 * q;
+    EXPECT_NEAR(one.quantile_us(q), exact, 0.004 * exact + 1) << q;
+  }
+  // Every class begins where the one before it ends.
+  for (std::uint64_t ns = 1; ns < std::uint64_t{1} << 40; ns += 1 + ns / 3) {
+    CallTimes single;
+    single.add(ns);
+    EXPECT_NEAR(1e3 * single.quantile_us(0.5), static_cast<double>(ns), 0.004 * static_cast<double>(ns))
+        << ns;
+  }
+}
+
+TEST(BenchHostReport, ProcessesAreOneRow) {
+  HostRow first = row("auto", 0);
+  first.ran = {{"cuda", 3}, {"x86", 1}};
+  first.ceiling_gbps = 50;
+  first.rounds = {{100, 0.5}, {300, 0.5}, {200, 0.5}};
+  HostRow second = row("auto", 0);
+  second.ran = {{"x86", 4}};
+  second.rounds = {{100, 0.1}, {100, 0.5}, {200, 0.3}};
+  first.calls.add(1000);
+  second.calls.add(9000);
+  // On the way from one process to another nothing is lost.
+  const std::vector<HostRow> members{row_of_raw(raw_json(first)), row_of_raw(raw_json(second))};
+  const HostRow all = merge_rows(members);
+  EXPECT_EQ(all.processes, 2u);
+  EXPECT_EQ(all.chosen(), "x86+cuda");
+  EXPECT_EQ(all.chosen_share(), 5. / 8);
+  EXPECT_DOUBLE_EQ(all.source_gbps, 400 * 4 * 4096e-9);  // of 200, 400, 400 calls a second
+  EXPECT_DOUBLE_EQ(all.call_us, 2e6 / 400);
+  EXPECT_DOUBLE_EQ(all.cpu_s_per_gb, 0.4 / (4 * 4096e-9));  // of 0.3, 0.5, 0.4 a call
+  EXPECT_NEAR(all.p50_us, 1, 0.01);
+  EXPECT_EQ(all.ceiling_gbps, 50);
+  EXPECT_TRUE(all.verified);
+  EXPECT_THROW(merge_rows(std::vector{first, row("cuda", 1)}), std::runtime_error);
+}
+
 TEST(BenchHostReport, IsalsCpuIsThatOfAsManyThreads) {
   std::vector<HostRow> rows{row("cuda", 1), row("cuda", 1, 4096, 8), row("isal", 5),
                             row("isal", 7, 4096, 16)};
