@@ -254,7 +254,7 @@ def check_replay(ectool, directory, there):
         check((status, said, err) == (2, {}, f"ectool: replay: {path}: {why}\n"), f"{why}: {status} {err}")
     for arguments, why in (([], "replay takes one file, a reproducer"), (["a", "b"], "replay takes one file, a reproducer"),
                            ([directory], f"replay: {directory}: it is not a regular file"),
-                           (["/none"], "replay: /none: it cannot be read: No such file or directory"),
+                           (["/none"], "replay: /none: it cannot be opened: No such file or directory"),
                            (["a", "--show"], "--show and --output go with calibrate only")):
         status, out, err = ectool("replay", *arguments)
         check((status, out, err) == (2, "", f"ectool: {why}\n"), f"{arguments}: {status} {err}")

@@ -1,22 +1,18 @@
 #include "plugin/codec/checking/reproducer.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "plugin/codec/routing/machine.hpp"
-#include "support/file.hpp"
+#include "support/files.hpp"
 
 namespace ec::codec {
 namespace {
@@ -171,62 +167,6 @@ Reproducer read(const json& file) {
   return r;
 }
 
-// --- Writing.
-
-Refused failed(const char* what, int error) {
-  return {fmt::format("it cannot be {}: {}", what, std::strerror(error))};
-}
-
-/// The directory, open, if it is one of ours.
-int open_trusted(const std::string& directory) {
-  constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  int fd = open(directory.c_str(), flags);
-  if (fd < 0 && errno == ENOENT && mkdir(directory.c_str(), 0700) == 0) fd = open(directory.c_str(), flags);
-  if (fd < 0) throw failed("opened as a directory", errno);
-  struct stat st {};
-  std::string why;
-  if (fstat(fd, &st) != 0)
-    why = fmt::format("it cannot be examined: {}", std::strerror(errno));
-  else if (st.st_uid != 0 && st.st_uid != geteuid())
-    why = fmt::format("it belongs to user {}, and only root's or one's own is trusted", st.st_uid);
-  else if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    why = "others may write to it (chmod go-w mends that)";
-  if (why.empty()) return fd;
-  close(fd);
-  throw Refused{why};
-}
-
-unsigned reproducers_in(int directory) {
-  // A descriptor of its own: closedir() closes it.
-  const int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd < 0 ? nullptr : fdopendir(fd), closedir);
-  if (!stream) {
-    const int error = errno;
-    if (fd >= 0) close(fd);
-    throw failed("listed", error);
-  }
-  unsigned count = 0;
-  while (const dirent* entry = readdir(stream.get()))
-    count += std::string_view(entry->d_name).starts_with(prefix);
-  return count;
-}
-
-/// The name of the file that was made.
-std::string write_into(int directory, const Reproducer& reproducer) {
-  if (reproducers_in(directory) >= most_reproducers)
-    throw Refused{fmt::format("it holds {} of them already, which is all that are kept", most_reproducers)};
-  const std::string name = fmt::format("{}{}-{:%Y%m%dT%H%M%S}-{}.json", prefix, reproducer.backend,
-                                       fmt::gmtime(std::time(nullptr)), getpid());
-  const File file(
-      openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (file.fd() < 0) throw failed("written to", errno);
-  int error = write_all(file.fd(), to_json(reproducer));
-  if (error == 0 && fsync(file.fd()) != 0) error = errno;
-  if (error == 0) return name;
-  unlinkat(directory, name.c_str(), 0);
-  throw failed("written to", error);
-}
-
 }  // namespace
 
 Reproducer make_reproducer(std::string_view backend, std::string_view judge, bool accumulate,
@@ -292,34 +232,34 @@ std::optional<Reproducer> parse_reproducer(std::string_view text, std::string* w
 }
 
 std::string write_reproducer(const std::string& directory, const Reproducer& reproducer, std::string* why) {
-  try {
-    const File opened(open_trusted(directory));
-    return directory + "/" + write_into(opened.fd(), reproducer);
-  } catch (const Refused& r) {
-    *why = fmt::format("{}: {}", directory, r.why);
-    return {};
+  mkdir(directory.c_str(), 0700);
+  support::Descriptor opened;
+  std::vector<std::string> names;
+  const std::string name = fmt::format("{}{}-{:%Y%m%dT%H%M%S}-{}.json", prefix, reproducer.backend,
+                                       fmt::gmtime(std::time(nullptr)), getpid());
+  int error = support::open_directory(directory, support::Trust::root_or_self, &opened, why);
+  if (error == 0) {
+    error = support::list_directory(opened.get(), &names);
+    const auto of_ours = [](const std::string& each) { return each.starts_with(prefix); };
+    if (error == 0 && std::ranges::count_if(names, of_ours) >= most_reproducers) {
+      *why = fmt::format("{}: it holds {} of them already, which is all that are kept", directory,
+                         most_reproducers);
+      return {};
+    }
+    if (error == 0)
+      error = support::write_new_file(opened.get(), name, to_json(reproducer), 0600, support::Sync::yes);
+    if (error != 0) *why = fmt::format("it cannot be written to: {}", std::strerror(-error));
   }
+  if (error == 0) return directory + "/" + name;
+  *why = fmt::format("{}: {}", directory, *why);
+  return {};
 }
 
 std::optional<Reproducer> read_reproducer(const std::string& path, std::string* why) {
-  // Not blocking, or a FIFO would be waited for.
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat st {};
   std::string text;
-  int error = 0;
-  if (file.fd() < 0 || fstat(file.fd(), &st) != 0)
-    error = errno;
-  else if (!S_ISREG(st.st_mode))
-    *why = "it is not a regular file";
-  else
-    error = read_up_to(largest_reproducer + 1, file.fd(), &text);
-  if (error != 0)
-    *why = failed("read", error).why;
-  else if (text.size() > largest_reproducer)
-    *why = fmt::format("it is larger than {} bytes", largest_reproducer);
-  else if (S_ISREG(st.st_mode))
-    return parse_reproducer(text, why);
-  return std::nullopt;
+  if (support::read_file(AT_FDCWD, path, support::Trust::anyone, largest_reproducer, &text, why) != 0)
+    return std::nullopt;
+  return parse_reproducer(text, why);
 }
 
 }  // namespace ec::codec

@@ -1,9 +1,6 @@
 #include "plugin/codec/routing/calibration.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plugin/codec/settings/setup_error.hpp"
-#include "support/file.hpp"
+#include "support/files.hpp"
 
 namespace ec::codec {
 namespace {
@@ -108,24 +105,6 @@ Calibration read(const json& file, const Machine& here) {
   return c;
 }
 
-Refused failed(const char* what, int error) {
-  return {fmt::format("it cannot be {}: {}", what, std::strerror(error))};
-}
-
-std::string contents(int fd) {
-  struct stat st {};
-  if (fstat(fd, &st) != 0) throw failed("examined", errno);
-  if (!S_ISREG(st.st_mode)) throw Refused{"it is not a regular file"};
-  if (st.st_uid != 0 && st.st_uid != geteuid())
-    throw Refused{fmt::format("it belongs to user {}, and only root's or one's own is trusted", st.st_uid)};
-  if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    throw Refused{"others may write to it (chmod go-w mends that)"};
-  std::string text;
-  if (const int error = read_up_to(largest_file + 1, fd, &text); error != 0) throw failed("read", error);
-  if (text.size() > largest_file) throw Refused{fmt::format("it is larger than {} bytes", largest_file)};
-  return text;
-}
-
 /// The costs, or why not; *is_there says whether there was anything to refuse.
 Costs read_costs(const std::string& path, const Machine& here, bool* is_there) try {
   *is_there = true;
@@ -134,21 +113,15 @@ Costs read_costs(const std::string& path, const Machine& here, bool* is_there) t
     costs.refused = fmt::format("ec_cuda: {} is not used, costs are the built-in ones: {}", path, why);
     return costs;
   };
-  // Not blocking, or a FIFO would stop a daemon.
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file.fd() < 0) {
-    *is_there = errno != ENOENT && errno != ENOTDIR;
-    return refuse(failed("opened", errno).why);
-  }
-  try {
-    std::string why;
-    const auto calibration = parse_calibration(contents(file.fd()), here, &why);
-    if (!calibration) return refuse(why);
-    costs.table = calibration->costs;
-    costs.path = path;
-  } catch (const Refused& r) {
-    return refuse(r.why);
-  }
+  std::string text, why;
+  const int error =
+      support::read_file(AT_FDCWD, path, support::Trust::root_or_self, largest_file, &text, &why);
+  *is_there = error != -ENOENT && error != -ENOTDIR;
+  if (error != 0) return refuse(why);
+  const auto calibration = parse_calibration(text, here, &why);
+  if (!calibration) return refuse(why);
+  costs.table = calibration->costs;
+  costs.path = path;
   return costs;
 } catch (const std::bad_alloc&) {
   return {};
@@ -224,16 +197,8 @@ void write_calibration(const std::string& path, const Calibration& calibration) 
     std::filesystem::create_directories(directory, error);
     if (error) throw fail("made a directory for", error.value());
   }
-  std::string temporary = path + ".XXXXXX";
-  const File file(mkostemp(temporary.data(), O_CLOEXEC));
-  if (file.fd() < 0) throw fail("written", errno);
-  int failure = write_all(file.fd(), to_json(calibration));
-  if (failure == 0 &&
-      (fchmod(file.fd(), 0644) != 0 || fsync(file.fd()) != 0 || rename(temporary.c_str(), path.c_str()) != 0))
-    failure = errno;
-  if (failure == 0) return;
-  unlink(temporary.c_str());
-  throw fail("written", failure);
+  const int failure = support::replace_file(AT_FDCWD, path, to_json(calibration), 0644, support::Sync::yes);
+  if (failure != 0) throw fail("written", -failure);
 }
 
 }  // namespace ec::codec

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "support/file.hpp"
+#include "support/files.hpp"
 
 namespace ec::codec {
 namespace {
@@ -35,8 +35,8 @@ CpuLoad::CpuLoad(unsigned cores, std::string path) : cores_(std::max(cores, 1u))
 
 void CpuLoad::read(double weight) noexcept {
   char text[128];
-  const File file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-  const ssize_t length = file.fd() < 0 ? -1 : ::read(file.fd(), text, sizeof text);
+  const support::Descriptor file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  const ssize_t length = file.get() < 0 ? -1 : ::read(file.get(), text, sizeof text);
   const auto runnable =
       length < 0 ? std::nullopt : runnable_threads({text, static_cast<std::size_t>(length)});
   const double before = runnable_.load(std::memory_order_relaxed);

@@ -211,7 +211,7 @@ TEST_F(ReproducerFiles, GoIntoNoDirectoryOfOthers) {
 }
 
 TEST_F(ReproducerFiles, ThatAreNoneAreRefused) {
-  EXPECT_EQ(why_not_read(root_ / "none"), "it cannot be read: No such file or directory");
+  EXPECT_EQ(why_not_read(root_ / "none"), "it cannot be opened: No such file or directory");
   EXPECT_EQ(why_not_read(root_), "it is not a regular file");
   ASSERT_EQ(mkfifo((root_ / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(why_not_read(root_ / "fifo"), "it is not a regular file");

@@ -1,0 +1,145 @@
+// Small files: see files.hpp.
+#include "support/files.hpp"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+namespace ec::support {
+namespace {
+
+int fail(int error, std::string* why, const char* what) {
+  if (why != nullptr) *why = fmt::format("it cannot be {}: {}", what, std::strerror(error));
+  return -error;
+}
+
+int refuse(int error, std::string* why, std::string sentence) {
+  if (why != nullptr) *why = std::move(sentence);
+  return -error;
+}
+
+int check(const struct stat& found, Trust trust, std::string* why) {
+  if (trust == Trust::anyone) return 0;
+  if (found.st_uid != geteuid() && (found.st_uid != 0 || trust == Trust::self))
+    return refuse(
+        EPERM, why,
+        fmt::format("it belongs to user {}, and only root's or one's own is trusted", found.st_uid));
+  if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return refuse(EPERM, why, "others may write to it (chmod go-w mends that)");
+  return 0;
+}
+
+int write_all(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t n = write(fd, content.data(), content.size());
+    if (n >= 0)
+      content.remove_prefix(static_cast<std::size_t>(n));
+    else if (errno != EINTR)
+      return -errno;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int open_file(int directory, const std::string& path, Trust trust, Descriptor* file, std::string* why) {
+  // O_PATH finds the file and does not open it. What it found is looked at, and that same file is opened.
+  const int follow = trust == Trust::self ? O_NOFOLLOW : 0;
+  const Descriptor found(openat(directory, path.c_str(), O_PATH | O_CLOEXEC | follow));
+  struct stat st {};
+  if (!found || fstat(found.get(), &st) != 0) return fail(errno, why, "opened");
+  if (!S_ISREG(st.st_mode)) return refuse(EINVAL, why, "it is not a regular file");
+  if (const int error = check(st, trust, why); error != 0) return error;
+  *file = Descriptor(open(fmt::format("/proc/self/fd/{}", found.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  return *file ? 0 : fail(errno, why, "opened");
+}
+
+int read_file(int directory, const std::string& path, Trust trust, std::size_t most, std::string* content,
+              std::string* why) {
+  Descriptor file;
+  if (const int error = open_file(directory, path, trust, &file, why); error != 0) return error;
+  if (const int error = read_up_to(file.get(), most + 1, content); error != 0)
+    return fail(-error, why, "read");
+  if (content->size() > most) return refuse(EFBIG, why, fmt::format("it is larger than {} bytes", most));
+  return 0;
+}
+
+int read_up_to(int fd, std::size_t most, std::string* content) {
+  // A file says how long it is, which may be wrong, and then this is slow and no more.
+  struct stat st {};
+  const bool says = fstat(fd, &st) == 0 && st.st_size > 0;
+  std::size_t room = std::min(most, says ? static_cast<std::size_t>(st.st_size) + 1 : std::size_t{4096});
+  std::size_t got = 0;
+  while (got < most) {
+    if (got == room) room = std::min(most, 2 * room);
+    content->resize(room);
+    const ssize_t n = read(fd, content->data() + got, room - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return -errno;
+    if (n == 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  content->resize(got);
+  return 0;
+}
+
+int open_directory(const std::string& path, Trust trust, Descriptor* directory, std::string* why) {
+  *directory = Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat st {};
+  if (!*directory || fstat(directory->get(), &st) != 0) return fail(errno, why, "opened as a directory");
+  return check(st, trust, why);
+}
+
+int list_directory(int directory, std::vector<std::string>* names) {
+  // A descriptor of its own: closedir() closes it.
+  const int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd < 0 ? nullptr : fdopendir(fd), closedir);
+  if (!stream) {
+    const int error = errno;
+    if (fd >= 0) close(fd);
+    return -error;
+  }
+  while (const dirent* entry = readdir(stream.get()))
+    if (const std::string_view name = entry->d_name; name != "." && name != "..") names->emplace_back(name);
+  return 0;
+}
+
+bool may_be_so_long(std::size_t bytes) noexcept {
+  struct rlimit limit {};
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
+int write_new_file(int directory, const std::string& path, std::string_view content, mode_t mode, Sync sync) {
+  if (!may_be_so_long(content.size())) return -EFBIG;
+  constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const Descriptor file(openat(directory, path.c_str(), flags, mode));
+  if (!file) return -errno;
+  int error = write_all(file.get(), content);
+  if (error == 0 && (fchmod(file.get(), mode) != 0 || (sync == Sync::yes && fsync(file.get()) != 0)))
+    error = -errno;
+  if (error != 0) unlinkat(directory, path.c_str(), 0);
+  return error;
+}
+
+int replace_file(int directory, const std::string& path, std::string_view content, mode_t mode, Sync sync) {
+  // The time too: a process of another PID namespace may share the directory.
+  static std::atomic<unsigned> count{0};
+  const std::string beside =
+      fmt::format("{}.{}.{}-{}.tmp", path, getpid(),
+                  std::chrono::system_clock::now().time_since_epoch().count(), count.fetch_add(1));
+  if (const int error = write_new_file(directory, beside, content, mode, sync); error != 0) return error;
+  if (renameat(directory, beside.c_str(), directory, path.c_str()) == 0) return 0;
+  const int error = -errno;
+  unlinkat(directory, beside.c_str(), 0);
+  return error;
+}
+
+}  // namespace ec::support

@@ -1,0 +1,81 @@
+// Small files that a process reads and writes by itself: whole or not at all, and only where nobody else can
+// put them.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ec::support {
+
+/// Owns a descriptor, which may be none (negative).
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) noexcept : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+// Functions that return int return 0 or -errno, and throw std::bad_alloc alone. A path is taken from
+// `directory`, an open one or AT_FDCWD. why: gets one sentence about what failed; may be null.
+
+/// Whom a file or directory is taken from. Nobody else may be able to write to it.
+enum class Trust : unsigned char {
+  anyone,        ///< whoever made it, and whoever may change it
+  root_or_self,  ///< root or the effective user
+  self           ///< the effective user; and the last part of the path is no symbolic link
+};
+
+/// A new descriptor of the file behind `path`, which is opened only if it is a regular one: to open a FIFO or
+/// a device can do something or take for ever. -EINVAL: it is not a regular file. -EPERM: it is not to be
+/// trusted.
+int open_file(int directory, const std::string& path, Trust trust, Descriptor* file, std::string* why);
+
+/// The same with all that is in it. -EFBIG: that is more than `most` bytes.
+int read_file(int directory, const std::string& path, Trust trust, std::size_t most, std::string* content,
+              std::string* why);
+
+/// Reads to the end, but no more than `most` bytes: the file may grow meanwhile.
+int read_up_to(int fd, std::size_t most, std::string* content);
+
+/// Opens a directory, not a link to one, and checks what it has opened: what a name stands for may change,
+/// what is open may not. -EPERM: it is not to be trusted.
+int open_directory(const std::string& path, Trust trust, Descriptor* directory, std::string* why);
+
+/// The names in an open directory, without . and ..
+int list_directory(int directory, std::vector<std::string>* names);
+
+enum class Sync : bool { no, yes };
+
+/// Whether RLIMIT_FSIZE lets this process make a file of so many bytes. To try what it does not let ends the
+/// process by SIGXFSZ, unless that is caught.
+bool may_be_so_long(std::size_t bytes) noexcept;
+
+/// Makes a file of this mode, whatever the umask is, with this content. -EEXIST: something of that name is
+/// there. -EFBIG: more than the process may write. On any error nothing is left. Sync::yes: the content is on
+/// the disk when this returns.
+int write_new_file(int directory, const std::string& path, std::string_view content, mode_t mode, Sync sync);
+
+/// Puts such a file in the place of what is there: it is written as "<path>.<PID>.<numbers>.tmp" and renamed,
+/// so that readers find the old one or the new one, whole. On an error the old one is there. A process that
+/// is killed may leave the temporary file.
+int replace_file(int directory, const std::string& path, std::string_view content, mode_t mode, Sync sync);
+
+}  // namespace ec::support
