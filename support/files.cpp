@@ -37,6 +37,27 @@ int check(const struct stat& found, Trust trust, std::string* why) {
   return 0;
 }
 
+/// To the end. What the file says about its length may be wrong, or have changed.
+int read_all(int fd, std::size_t most, std::string* content) {
+  struct stat st {};
+  if (fstat(fd, &st) != 0) return -errno;
+  const auto size = static_cast<std::size_t>(st.st_size);
+  if (size > most) return -EFBIG;
+  content->resize(std::min(most, std::max<std::size_t>(size, 4096)) + 1);
+  for (std::size_t got = 0;;) {
+    const ssize_t n = read(fd, content->data() + got, content->size() - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return -errno;
+    got += static_cast<std::size_t>(n);
+    if (got > most) return -EFBIG;
+    if (n == 0) {
+      content->resize(got);
+      return 0;
+    }
+    if (got == content->size()) content->resize(std::min(2 * got, most + 1));
+  }
+}
+
 int write_all(int fd, std::string_view content) {
   while (!content.empty()) {
     const ssize_t n = write(fd, content.data(), content.size());
@@ -66,29 +87,9 @@ int read_file(int directory, const std::string& path, Trust trust, std::size_t m
               std::string* why) {
   Descriptor file;
   if (const int error = open_file(directory, path, trust, &file, why); error != 0) return error;
-  if (const int error = read_up_to(file.get(), most + 1, content); error != 0)
-    return fail(-error, why, "read");
-  if (content->size() > most) return refuse(EFBIG, why, fmt::format("it is larger than {} bytes", most));
-  return 0;
-}
-
-int read_up_to(int fd, std::size_t most, std::string* content) {
-  // A file says how long it is, which may be wrong, and then this is slow and no more.
-  struct stat st {};
-  const bool says = fstat(fd, &st) == 0 && st.st_size > 0;
-  std::size_t room = std::min(most, says ? static_cast<std::size_t>(st.st_size) + 1 : std::size_t{4096});
-  std::size_t got = 0;
-  while (got < most) {
-    if (got == room) room = std::min(most, 2 * room);
-    content->resize(room);
-    const ssize_t n = read(fd, content->data() + got, room - got);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return -errno;
-    if (n == 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  content->resize(got);
-  return 0;
+  const int error = read_all(file.get(), most, content);
+  if (error == -EFBIG) return refuse(EFBIG, why, fmt::format("it is larger than {} bytes", most));
+  return error == 0 ? 0 : fail(-error, why, "read");
 }
 
 int open_directory(const std::string& path, Trust trust, Descriptor* directory, std::string* why) {

@@ -52,9 +52,6 @@ int open_file(int directory, const std::string& path, Trust trust, Descriptor* f
 int read_file(int directory, const std::string& path, Trust trust, std::size_t most, std::string* content,
               std::string* why);
 
-/// Reads to the end, but no more than `most` bytes: the file may grow meanwhile.
-int read_up_to(int fd, std::size_t most, std::string* content);
-
 /// Opens a directory, not a link to one, and checks what it has opened: what a name stands for may change,
 /// what is open may not. -EPERM: it is not to be trusted.
 int open_directory(const std::string& path, Trust trust, Descriptor* directory, std::string* why);

@@ -1,22 +1,23 @@
+// The cache of compiled programs on disk: see program_files.hpp.
 #include "kernels/cuda/generate/program_files.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <boost/uuid/name_generator_sha1.hpp>
 #include <boost/uuid/uuid_io.hpp>
-#include <cerrno>
 #include <cstdlib>
 #include <ctime>
-#include <memory>
+#include <utility>
+
+#include "support/files.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
+
+using support::Descriptor;
 
 constexpr std::string_view magic = "ec-cuda program 1\n";
 constexpr std::string_view program_suffix = ".cubin", temporary_suffix = ".tmp";
@@ -29,33 +30,11 @@ std::string digest(std::string_view bytes) {
       boost::uuids::name_generator_sha1(boost::uuids::ns::oid())(bytes.data(), bytes.size()));
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
-bool ours(const struct stat& s, mode_t type) {
-  return (s.st_mode & S_IFMT) == type && s.st_uid == ::geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-/// The directory, checked as opened: what its name stands for may change, what is open may not.
-int open_directory(const std::string& path) {
-  if (path.empty()) return -1;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  struct stat s {};
-  if (fd < 0 || (::fstat(fd, &s) == 0 && ours(s, S_IFDIR))) return fd;
-  ::close(fd);
-  return -1;
+Descriptor open_ours(const std::string& path) {
+  Descriptor directory;
+  const bool ours =
+      !path.empty() && support::open_directory(path, support::Trust::self, &directory, nullptr) == 0;
+  return ours ? std::move(directory) : Descriptor();
 }
 
 void make_directory(const std::string& path) {
@@ -68,27 +47,6 @@ std::size_t header_size(std::string_view key) {
   return magic.size() + 8 + 1 + 12 + 1 + key.size() + 1 + digest_size + 1;
 }
 
-bool read_all(int fd, char* to, std::size_t count) {
-  while (count > 0) {
-    const ssize_t n = ::read(fd, to, count);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    to += n;
-    count -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
-
 struct File {
   std::string name;
   std::uint64_t bytes;
@@ -96,30 +54,25 @@ struct File {
 };
 
 bool older(const File& a, const File& b) {
-  return a.used.tv_sec != b.used.tv_sec ? a.used.tv_sec < b.used.tv_sec : a.used.tv_nsec < b.used.tv_nsec;
+  return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
 }
 
 /// The programs in the directory. Temporary files that nobody can be writing any more are removed on the way.
 std::vector<File> programs_in(int directory) {
+  std::vector<std::string> names;
   std::vector<File> files;
-  const int fd = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
-  if (!entries) {
-    if (fd >= 0) ::close(fd);
-    return files;
-  }
-  while (const dirent* entry = ::readdir(entries.get())) {
-    const std::string_view name = entry->d_name;
+  support::list_directory(directory, &names);
+  for (std::string& name : names) {
     const bool program = name.size() == digest_size + program_suffix.size() && name.ends_with(program_suffix);
     const bool temporary = name.size() > digest_size && name.ends_with(temporary_suffix);
     struct stat s {};
-    if ((!program && !temporary) || ::fstatat(directory, entry->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0 ||
+    if ((!program && !temporary) || ::fstatat(directory, name.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(s.st_mode))
       continue;
     if (program)
-      files.push_back({std::string(name), static_cast<std::uint64_t>(s.st_size), s.st_mtim});
+      files.push_back({std::move(name), static_cast<std::uint64_t>(s.st_size), s.st_mtim});
     else if (std::time(nullptr) - s.st_mtime > abandoned_after)
-      ::unlinkat(directory, entry->d_name, 0);
+      ::unlinkat(directory, name.c_str(), 0);
   }
   return files;
 }
@@ -152,42 +105,28 @@ std::string ProgramFiles::file_name(std::string_view key) {
 }
 
 std::vector<char> ProgramFiles::read(std::string_view key) const {
-  const Descriptor directory(open_directory(directory_));
-  if (!directory) return {};
-  // O_NONBLOCK: a FIFO in the file's place must not keep us waiting.
-  const Descriptor file(::openat(directory.get(), file_name(key).c_str(),
-                                 O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat s {};
-  if (!file || ::fstat(file.get(), &s) != 0 || !ours(s, S_IFREG)) return {};
-  if (s.st_size <= 0 || static_cast<std::uint64_t>(s.st_size) > limits_.file_bytes) return {};
-  std::string bytes(static_cast<std::size_t>(s.st_size), '\0');
-  if (!read_all(file.get(), bytes.data(), bytes.size())) return {};
+  const Descriptor directory = open_ours(directory_);
+  const std::string name = file_name(key);
+  std::string bytes;
+  if (!directory || support::read_file(directory.get(), name, support::Trust::self, limits_.file_bytes,
+                                       &bytes, nullptr) != 0)
+    return {};
   std::vector<char> body = program_body(bytes, key);
-  if (!body.empty()) ::futimens(file.get(), nullptr);  // used now; where that fails, age counts from writing
+  // Used now. Where that fails, age counts from writing.
+  if (!body.empty()) ::utimensat(directory.get(), name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   return body;
 }
 
 bool ProgramFiles::write(std::string_view key, const std::vector<char>& cubin) const {
   const std::string_view body(cubin.data(), cubin.size());
-  const std::string head = program_header(key, body);
-  if (directory_.empty() || head.size() + body.size() > limits_.file_bytes) return false;
+  std::string content = program_header(key, body);
+  if (directory_.empty() || content.size() + body.size() > limits_.file_bytes) return false;
+  content += body;
   make_directory(directory_);
-  const Descriptor directory(open_directory(directory_));
-  if (!directory) return false;
-  static std::atomic<unsigned> count{0};
-  const std::string name = file_name(key);
-  const std::string temporary = fmt::format("{}.{}.{}{}", name, ::getpid(), count++, temporary_suffix);
-  bool written = false;
-  {
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    const Descriptor file(::openat(directory.get(), temporary.c_str(), flags, 0600));
-    if (!file) return false;
-    written = write_all(file.get(), head) && write_all(file.get(), body);
-  }
-  if (!written || ::renameat(directory.get(), temporary.c_str(), directory.get(), name.c_str()) != 0) {
-    ::unlinkat(directory.get(), temporary.c_str(), 0);
+  const Descriptor directory = open_ours(directory_);
+  if (!directory ||
+      support::replace_file(directory.get(), file_name(key), content, 0600, support::Sync::no) != 0)
     return false;
-  }
   remove_oldest(directory.get());
   return true;
 }
