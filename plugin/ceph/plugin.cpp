@@ -10,7 +10,6 @@
 #include "plugin/ceph/host.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
-#include "plugin/codec/stats/metrics.hpp"
 #ifdef EC_WITH_CUDA
 #include "plugin/codec/settings/device_options.hpp"
 #endif
@@ -60,7 +59,6 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
     const auto& node = ec::codec::node_settings();
     if (!node.costs.refused.empty()) std::fprintf(stderr, "%s\n", node.costs.refused.c_str());
     ec::ceph::configure_device(node);
-    ec::codec::want_metrics({node.metrics, node.metrics_interval, ec::ceph::log_line});
     return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name, new ec::ceph::Plugin);
   } catch (const ec::codec::SetupError& e) {
     // There is no stream at this door; a daemon's stderr reaches its journal.

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "plugin/codec/settings/settings.hpp"
-#include "plugin/codec/stats/metrics.hpp"
 #include "plugin/library/refusal.hpp"
 #include "plugin/library/regions.hpp"
 #include "plugin/library/stripes.hpp"
@@ -138,7 +137,6 @@ Result<std::shared_ptr<const Engine>> Engine::create(unsigned k, unsigned m, int
     const gf::Technique matrix = technique_of(technique);
     const codec::NodeSettings& node = codec::node_settings();
     configure_device(node);
-    codec::want_metrics({node.metrics, node.metrics_interval, nullptr});
     const codec::Router router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,
                                node.costs.table, kernels::backends(), codec::counters(),
                                codec::validator(nullptr));

@@ -32,8 +32,7 @@ struct Range {
 };
 
 constexpr std::uint64_t tebibyte = std::uint64_t{1} << 40;
-constexpr std::array<Range, 9> ranges{{
-    {"EC_CUDA_METRICS_INTERVAL_S", 1, 3600, false},
+constexpr std::array<Range, 8> ranges{{
     {"EC_CUDA_THRESHOLD", 0, tebibyte, true},
     {"EC_CUDA_DEADLINE_MS", 1, 600'000, false},
     {"EC_CUDA_RETRY_S", 0, 86'400, false},
@@ -109,7 +108,6 @@ void check_taken(const codec::NodeSettings& s, const Variables& variables) {
     expect(find(variables, v.name) != &v || allowed(v), "{}={} is refused", v.name, v.value);
   if (const Variable* v = find(variables, "EC_CUDA_DEVICES"))
     expect(s.devices == ordinals(v->value), "{}={} is taken as it is", v->name, v->value);
-  same("EC_CUDA_METRICS_INTERVAL_S", static_cast<std::uint64_t>(s.metrics_interval.count()));
   same("EC_CUDA_THRESHOLD", s.threshold_bytes.value_or(~std::uint64_t{0}));
   same("EC_CUDA_DEADLINE_MS", static_cast<std::uint64_t>(s.deadline.count()));
   same("EC_CUDA_RETRY_S", static_cast<std::uint64_t>(s.retry_after.count()));

@@ -158,8 +158,6 @@ const VariableRow variable_rows[] = {
     {"EC_CUDA_VALIDATE", "sometimes",
      "off, always, or sample:N with N from 1 to 1000000000, for one call in N"},
     {"EC_CUDA_REPRODUCERS", "x", "an absolute path or none"},
-    {"EC_CUDA_METRICS", "x.prom", "an absolute path that ends in .prom; {pid} in it becomes the PID"},
-    {"EC_CUDA_METRICS_INTERVAL_S", "0", "a whole number from 1 to 3600"},
 };
 
 TEST(BadVariable, IsRefusedByNameAndValue) {

@@ -15,7 +15,6 @@
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/routing/experience.hpp"
 #include "plugin/codec/settings/settings.hpp"
-#include "plugin/codec/stats/metrics.hpp"
 
 namespace {
 
@@ -64,7 +63,6 @@ int main(int argc, char** argv) {
   const auto choice = ec::codec::parse_backend_choice(argc == 2 ? argv[1] : "");
   if (!choice) return 2;
   const auto& node = ec::codec::node_settings();
-  ec::codec::want_metrics({node.metrics, node.metrics_interval, nullptr});
   const Coder coder(*choice);
   std::string operation;
   while (std::cin >> operation) {

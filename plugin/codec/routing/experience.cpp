@@ -69,7 +69,8 @@ void Experience::took(Road road, const CallKind& kind, double predicted_us, doub
 }
 
 Experience& experience() noexcept {
-  static Experience of_this_process(counters().page().learned);
+  static Learned learned;
+  static Experience of_this_process(learned);
   [[maybe_unused]] static const int registered =
       pthread_atfork(nullptr, nullptr, [] { of_this_process.forget_under_way(); });
   return of_this_process;

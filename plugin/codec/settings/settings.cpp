@@ -25,11 +25,11 @@ constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automa
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 
-constexpr std::array<std::string_view, 15> known_variables{
-    "EC_CUDA_BACKEND",          "EC_CUDA_DEVICES",       "EC_CUDA_THRESHOLD",         "EC_CUDA_DEADLINE_MS",
-    "EC_CUDA_RETRY_S",          "EC_CUDA_STAGING_BYTES", "EC_CUDA_STAGING_THREADS",   "EC_CUDA_PINNED_BYTES",
-    "EC_CUDA_PINNED_THRESHOLD", "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION",       "EC_CUDA_VALIDATE",
-    "EC_CUDA_REPRODUCERS",      "EC_CUDA_METRICS",       "EC_CUDA_METRICS_INTERVAL_S"};
+constexpr std::array<std::string_view, 13> known_variables{
+    "EC_CUDA_BACKEND",          "EC_CUDA_DEVICES",       "EC_CUDA_THRESHOLD",       "EC_CUDA_DEADLINE_MS",
+    "EC_CUDA_RETRY_S",          "EC_CUDA_STAGING_BYTES", "EC_CUDA_STAGING_THREADS", "EC_CUDA_PINNED_BYTES",
+    "EC_CUDA_PINNED_THRESHOLD", "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION",     "EC_CUDA_VALIDATE",
+    "EC_CUDA_REPRODUCERS"};
 
 Validation parse_validation(std::string_view text) {
   constexpr std::string_view sample = "sample:";
@@ -49,19 +49,6 @@ Validation parse_validation(std::string_view text) {
                     "call in N",
                     text, rarest));
   return {.every = static_cast<unsigned>(every), .whole = false};
-}
-
-std::string parse_metrics_path(std::string_view text) {
-  constexpr std::string_view end = ".prom";
-  const bool has_name =
-      text.size() > end.size() && text.ends_with(end) && text[text.size() - end.size() - 1] != '/';
-  if (!text.starts_with('/') || !has_name)
-    throw SetupError(
-        EINVAL,
-        fmt::format("EC_CUDA_METRICS={} must be an absolute path that ends in .prom; {{pid}} in it becomes "
-                    "the PID",
-                    text));
-  return std::string(text);
 }
 
 std::vector<int> parse_devices(std::string_view text) {
@@ -161,9 +148,6 @@ NodeSettings parse_node_settings(const Environment& environment) {
   if (const char* text = environment("EC_CUDA_VALIDATE")) s.validation = parse_validation(text);
   s.reproducers = path_or_none("EC_CUDA_REPRODUCERS");
   if (s.reproducers == "none") s.reproducers.clear();
-  if (const char* text = environment("EC_CUDA_METRICS")) s.metrics = parse_metrics_path(text);
-  s.metrics_interval = std::chrono::seconds(
-      number("EC_CUDA_METRICS_INTERVAL_S", static_cast<std::uint64_t>(s.metrics_interval.count()), 1, 3600));
   return s;
 }
 

@@ -62,11 +62,6 @@ struct NodeSettings {
   /// EC_CUDA_PINNED_REPORT: whether libec_cuda_pinned.so writes a line on its arena at exit and on SIGUSR2, 0
   /// or 1.
   bool pinned_report = false;
-  /// EC_CUDA_METRICS: absolute path, ending in .prom, of a file for Prometheus; "{pid}" in it becomes the
-  /// PID. Empty: none.
-  std::string metrics;
-  /// EC_CUDA_METRICS_INTERVAL_S: seconds from one writing of it to the next, 1..3600.
-  std::chrono::seconds metrics_interval{15};
   /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: see calibration_paths().
   std::string calibration;
   /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).

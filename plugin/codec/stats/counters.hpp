@@ -1,10 +1,12 @@
 // What the process has done, for operators and for tests that must see which back end ran.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <memory>
+#include <string_view>
 
 #include "plugin/codec/stats/stats_page.hpp"
 
@@ -17,11 +19,13 @@ struct BackendCounts {
 };
 
 /// Monotonic counts by back end and operation, and what the device has in hand; relaxed atomics, so a reader
-/// may see a job in one field and not yet in another. Thread safe. Holds its page and nothing else, so that
-/// the one of the process can lie in shared memory.
+/// may see a job in one field and not yet in another. Thread safe.
 class Counters {
  public:
   using Clock = std::chrono::steady_clock;
+
+  /// On a page of its own.
+  Counters() : own_(std::make_unique<StatsPage>()), page_(own_.get()) {}
 
   /// never: a job that is only enqueued.
   enum class Timed : unsigned char { sampled, never };
@@ -35,7 +39,7 @@ class Counters {
       ThisThread* thread = &this_thread();
       // Otherwise the compiler takes the look-up of thread-local storage for a constant and does it twice.
       asm("" : "+r"(thread));
-      row_ = &counters.page_.shards[thread->shard].rows[0][static_cast<std::size_t>(operation)];
+      row_ = &counters.page().shards[thread->shard].rows[0][static_cast<std::size_t>(operation)];
       if (timed == Timed::never) return;
       if (source_bytes >= timed_from_bytes) {
         timed_ = true;
@@ -72,29 +76,32 @@ class Counters {
   };
 
   void happened(Event event, std::uint64_t times = 1) noexcept {
-    kernels::add(page_.shards[this_thread().shard].events[static_cast<std::size_t>(event)], times);
+    kernels::add(page().shards[this_thread().shard].events[static_cast<std::size_t>(event)], times);
   }
 
-  /// Calls that are under way on the device, and one more of them while the mark lives.
-  unsigned on_device() const noexcept { return static_cast<unsigned>(kernels::read(page_.jobs_on_device)); }
+  /// Calls that are under way on the device, and one more of them while the mark lives. The router goes by
+  /// it, so it is not read from the page.
+  unsigned on_device() const noexcept { return on_device_.load(std::memory_order_relaxed); }
   class OnDevice {
    public:
-    explicit OnDevice(Counters& counts) noexcept : count_(counts.page_.jobs_on_device) {
-      kernels::add(count_, 1);
-    }
-    ~OnDevice() { kernels::add(count_, -std::uint64_t{1}); }
+    explicit OnDevice(Counters& counts) noexcept : counts_(counts) { add(1); }
+    ~OnDevice() { add(-1); }
     OnDevice(const OnDevice&) = delete;
     OnDevice& operator=(const OnDevice&) = delete;
 
    private:
-    std::uint64_t& count_;
+    void add(int n) noexcept {
+      counts_.on_device_.fetch_add(static_cast<unsigned>(n), std::memory_order_relaxed);
+      kernels::add(counts_.page().jobs_on_device, static_cast<std::uint64_t>(n));
+    }
+    Counters& counts_;
   };
 
   /// All operations of one back end together.
   BackendCounts read(std::size_t backend) const noexcept;
 
-  StatsPage& page() noexcept { return page_; }
-  const StatsPage& page() const noexcept { return page_; }
+  StatsPage& page() noexcept { return *page_.load(std::memory_order_relaxed); }
+  const StatsPage& page() const noexcept { return *page_.load(std::memory_order_relaxed); }
 
   /// Threads share a shard when there are more of them.
   static constexpr unsigned shards = shard_count;
@@ -112,10 +119,19 @@ class Counters {
   /// 0, 1, .., shards - 1 in turn.
   static unsigned next_shard() noexcept;
 
-  StatsPage page_;
+  friend Counters& counters() noexcept;
+  struct OfProcess;
+  /// Without a page.
+  explicit constexpr Counters(std::nullptr_t) noexcept : page_(nullptr) {}
+  void publish() noexcept;
+
+  std::unique_ptr<StatsPage> own_;
+  std::atomic<StatsPage*> page_;
+  alignas(64) std::atomic<unsigned> on_device_{0};
 };
 
-/// The counts of this process; other processes may read them (stats_region.hpp).
+/// The counts of this process; other processes may read them (stats_region.hpp). A child of fork() counts
+/// from zero. Takes no lock, and allocates nothing.
 Counters& counters() noexcept;
 
 /// The counts of the back end of that name; zeros if this build has none.

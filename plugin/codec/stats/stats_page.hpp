@@ -1,5 +1,6 @@
 // What a process has counted, as one block of plain numbers: it lies in shared memory (stats_region.hpp),
-// where other programs read it while the process runs.
+// where other programs read it while the process runs. Nothing that the process does depends on what stands
+// there.
 #pragma once
 
 #include <array>
@@ -10,7 +11,6 @@
 #include "ec_cuda_pinned.h"
 #include "kernels/backend.hpp"
 #include "kernels/tallies.hpp"
-#include "plugin/codec/routing/learned.hpp"
 
 namespace ec::codec {
 
@@ -22,8 +22,7 @@ constexpr std::string_view name(Operation o) {
   return names[static_cast<std::size_t>(o)];
 }
 
-/// Things that happen, by the times they did. A new one goes to the end, and gets its words in
-/// metrics_text.cpp.
+/// Things that happen, by the times they did.
 enum class Event : unsigned char {
   plan_found,      ///< a decode plan that was known
   plan_solved,     ///< .. that had to be made
@@ -81,7 +80,7 @@ struct Checks {
 };
 
 /// Changes with every change of what follows or what it is made of.
-inline constexpr std::uint32_t stats_layout = 2;
+inline constexpr std::uint32_t stats_layout = 3;
 inline constexpr std::array<char, 8> stats_magic{'e', 'c', '_', 's', 't', 'a', 't', 's'};
 
 struct StatsPage {
@@ -95,9 +94,8 @@ struct StatsPage {
       backends{};  ///< names, in the order of the rows; empty: none
   std::array<Shard, shard_count> shards;
   alignas(64) std::array<Checks, max_backends> checks{};
-  alignas(64) std::uint64_t jobs_on_device = 0;  ///< under way there now
+  alignas(64) std::uint64_t jobs_on_device = 0;  ///< a copy: under way there now
   alignas(64) kernels::DeviceTallies device;
-  Learned learned{};             ///< what calls took against the cost table
   ec_cuda_pinned_stats arena{};  ///< as of the last job that was timed, at most one look a second
 };
 

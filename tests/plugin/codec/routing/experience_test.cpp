@@ -116,18 +116,6 @@ TEST(Experience, EachKindIsTheMostOfItsPlace) {
   }
 }
 
-/// So that other programs see it, and a child of fork() begins anew.
-TEST(Experience, OfTheProcessLiesBesideItsCounters) {
-  constexpr CallKind kind{1, 200, 9};
-  auto& kept = codec::counters().page().learned.kinds[Learned::place_of(kind)];
-  for (int i = 0; i < 10; ++i) codec::experience().took(Road::device_pageable, kind, 10, 15);
-  const auto& road = kept.by_road[static_cast<std::size_t>(Road::device_pageable)];
-  EXPECT_GT(road.correction, 0.3);
-  EXPECT_GT(road.seen, 0);
-  kept = {};
-  EXPECT_EQ(codec::experience().factor(Road::device_pageable, kind), 1);
-}
-
 TEST(Experience, CallsAreUnderWayInTheirScopes) {
   Experience e;
   {

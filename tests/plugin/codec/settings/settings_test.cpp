@@ -52,8 +52,6 @@ TEST(Settings, DefaultsWithoutAnyVariable) {
   EXPECT_FALSE(s.pinned_report);
   EXPECT_EQ(s.validation, (Validation{.every = 1000, .whole = false}));
   EXPECT_EQ(s.reproducers, "");
-  EXPECT_EQ(s.metrics, "");
-  EXPECT_EQ(s.metrics_interval, std::chrono::seconds(15));
 }
 
 TEST(Settings, DevicesAreAListOfOrdinals) {
@@ -63,18 +61,6 @@ TEST(Settings, DevicesAreAListOfOrdinals) {
     EXPECT_EQ(refusal("EC_CUDA_DEVICES", wrong),
               "EC_CUDA_DEVICES=" + wrong +
                   " must be ordinals of GPUs from 0 to 63, separated by commas, at most 16 and no two alike");
-}
-
-TEST(Settings, MetricsAreAPathAndAnInterval) {
-  EXPECT_EQ(parse({{"EC_CUDA_METRICS", "/a/b.{pid}.prom"}}).metrics, "/a/b.{pid}.prom");
-  for (const std::string wrong : {"", "a.prom", "/a/b", "/a/.prom", "/a/b.prom/", "/a/b.prom "})
-    EXPECT_EQ(refusal("EC_CUDA_METRICS", wrong),
-              "EC_CUDA_METRICS=" + wrong +
-                  " must be an absolute path that ends in .prom; {pid} in it becomes the PID");
-  EXPECT_EQ(parse({{"EC_CUDA_METRICS_INTERVAL_S", "3600"}}).metrics_interval, std::chrono::hours(1));
-  for (const std::string wrong : {"", "0", "3601", "15s", "-1"})
-    EXPECT_EQ(refusal("EC_CUDA_METRICS_INTERVAL_S", wrong),
-              "EC_CUDA_METRICS_INTERVAL_S=" + wrong + " must be a whole number from 1 to 3600");
 }
 
 TEST(Settings, BackendTakesEachName) {
@@ -229,7 +215,7 @@ TEST(SettingsDeathTest, AnUnknownVariableIsRefusedAtEveryCall) {
       "EC_CUDA_DEADLINE_MS, EC_CUDA_RETRY_S, EC_CUDA_STAGING_BYTES, EC_CUDA_STAGING_THREADS, "
       "EC_CUDA_PINNED_BYTES, "
       "EC_CUDA_PINNED_THRESHOLD, EC_CUDA_PINNED_REPORT, EC_CUDA_CALIBRATION, EC_CUDA_VALIDATE, "
-      "EC_CUDA_REPRODUCERS, EC_CUDA_METRICS, EC_CUDA_METRICS_INTERVAL_S\n";
+      "EC_CUDA_REPRODUCERS\n";
   EXPECT_EXIT(run(), testing::ExitedWithCode(7), line + line);
 }
 

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +17,8 @@
 
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/stats_region.hpp"
+#include "support/files.hpp"
+#include "tests/common/folder.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
 #include "tests/plugin/codec/stripe.hpp"
 
@@ -146,6 +150,14 @@ TEST(Counters, PlansAreFoundOrSolved) {
   EXPECT_EQ(sum(page, Event::plan_found), found + 4);
 }
 
+TEST(Counters, WhatTheRouterAsksIsNotReadFromThePage) {
+  Counters counts;
+  const Counters::OnDevice mark(counts);
+  EXPECT_EQ(counts.page().jobs_on_device, 1u);
+  counts.page().jobs_on_device = 1000;
+  EXPECT_EQ(counts.on_device(), 1u);
+}
+
 /// The file of this process's region; -1 if there is none.
 int region_file() {
   const auto wanted = std::string("/memfd:") + codec::stats_region_name + " (deleted)";
@@ -156,71 +168,122 @@ int region_file() {
   return -1;
 }
 
-TEST(StatsRegion, HoldsTheCountersOfThisProcess) {
-  const auto before = codec::counts_of("reference");
+bool encode() {
   Stripe stripe("cauchy", 3, 2, 100, 1);
   const codec::Codec codec(gf::Technique::cauchy, 3, 2, codec::Router(codec::BackendChoice::reference, 0));
-  ASSERT_EQ(codec.encode(stripe.data(), stripe.coding(), 100), Status::ok);
+  return codec.encode(stripe.data(), stripe.coding(), 100) == Status::ok;
+}
+
+/// How a child of fork() ends that does this.
+template <class Body>
+int in_child(Body&& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body() ? 0 : 1);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+bool counts_anew() {
+  const auto calls = [] { return codec::counts_of("reference").calls; };
+  return calls() == 0 && codec::counters().on_device() == 0 && codec::counters().page().pid == getpid() &&
+         encode() && calls() == 1;
+}
+
+TEST(StatsRegion, HoldsTheCountersOfThisProcess) {
+  const std::size_t reference = kernels::backends().size() - 1;
+  const auto before = sum(codec::counters().page(), reference, Operation::encode).calls;
+  ASSERT_TRUE(encode());
   const int file = region_file();
   ASSERT_GE(file, 0);
   EXPECT_EQ(lseek(file, 0, SEEK_END), static_cast<off_t>(sizeof(codec::StatsPage)));
-  constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-  EXPECT_EQ(fcntl(file, F_GET_SEALS), seals);
+  EXPECT_EQ(fcntl(file, F_GET_SEALS) & codec::stats_seals, codec::stats_seals);
   const auto page = std::make_unique<codec::StatsPage>();
   ASSERT_EQ(pread(file, page.get(), sizeof *page, 0), static_cast<ssize_t>(sizeof *page));
   EXPECT_EQ(page->magic, codec::stats_magic);
   EXPECT_EQ(page->layout, codec::stats_layout);
   EXPECT_EQ(page->pid, getpid());
-  for (std::size_t i = 0; i < kernels::backends().size(); ++i) {
+  for (std::size_t i = 0; i < kernels::backends().size(); ++i)
     EXPECT_EQ(page->backends[i].data(), kernels::backends()[i]->name());
-    if (kernels::backends()[i]->name() == "reference") {
-      EXPECT_EQ(sum(*page, i, Operation::encode).calls, before.calls + 1);
-    }
-  }
+  EXPECT_EQ(sum(*page, reference, Operation::encode).calls, before + 1);
+}
+
+TEST(StatsRegion, NobodyElseCanWriteIt) {
+  ASSERT_TRUE(encode());
+  const auto path = "/proc/self/fd/" + std::to_string(region_file());
+  const support::Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) GTEST_SKIP() << "not even opened";
+  EXPECT_LT(pwrite(file.get(), "x", 1, 0), 0);
+  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0), MAP_FAILED);
 }
 
 TEST(StatsRegion, AChildOfForkCountsForItself) {
-  const auto count = [] {
-    Stripe stripe("cauchy", 3, 2, 100, 1);
-    const codec::Codec codec(gf::Technique::cauchy, 3, 2, codec::Router(codec::BackendChoice::reference, 0));
-    return codec.encode(stripe.data(), stripe.coding(), 100) == Status::ok;
-  };
-  ASSERT_TRUE(count());
+  ASSERT_TRUE(encode());
   const auto before = codec::counts_of("reference");
-  const pid_t child = fork();
-  if (child == 0) {
-    const bool fresh = codec::counts_of("reference").calls == 0 && codec::counters().page().pid == getpid();
-    _exit(fresh && count() && codec::counts_of("reference").calls == 1 && region_file() >= 0 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  const Counters::OnDevice mark(codec::counters());
+  EXPECT_EQ(in_child([] { return counts_anew() && region_file() > 2; }), 0);
   EXPECT_EQ(codec::counts_of("reference").calls, before.calls);
+}
+
+TEST(StatsRegion, AChildTouchesNoFileOfTheProgram) {
+  const Folder folder;
+  ASSERT_TRUE(encode());
+  EXPECT_EQ(in_child([&] {
+              const int number = region_file();
+              const support::Descriptor file(open((folder / "file").c_str(), O_RDWR | O_CREAT, 0600));
+              if (dup2(file.get(), number) != number) return false;
+              return in_child([&] {
+                       struct stat of_file {
+                       }, there{};
+                       return counts_anew() && fstat(file.get(), &of_file) == 0 &&
+                              fstat(number, &there) == 0 && there.st_ino == of_file.st_ino &&
+                              there.st_size == 0;
+                     }) == 0;
+            }),
+            0);
+}
+
+TEST(StatsRegion, TakesNoStandardStream) {
+  ASSERT_TRUE(encode());
+  EXPECT_EQ(in_child([&] {
+              for (int fd = 0; fd <= 2; ++fd) close(fd);
+              return in_child([] { return counts_anew() && region_file() > 2; }) == 0;
+            }),
+            0);
+}
+
+TEST(StatsRegion, WhereThereCanBeNoFileThereIsMemory) {
+  ASSERT_TRUE(encode());
+  EXPECT_EQ(in_child([] {
+              const struct rlimit none { 1000, 1000 };
+              if (setrlimit(RLIMIT_FSIZE, &none) != 0) return false;
+              return in_child([] {
+                       return counts_anew() && region_file() < 0 &&
+                              in_child([] { return counts_anew(); }) == 0;
+                     }) == 0;
+            }),
+            0);
 }
 
 TEST(StatsRegion, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
   finish(codec::counters(), 100, 100);  // what is set up once: a child could inherit it half done
   std::atomic<bool> done{false};
-  std::vector<std::thread> crew;
+  std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t)
-    crew.emplace_back([&] {
+    threads.emplace_back([&] {
       while (!done) finish(codec::counters(), 100);
     });
   for (int i = 0; i < 20; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
+    const int status = in_child([] {
       // Without an allocation: AddressSanitizer's allocator may be locked by a thread that the child has not.
       const auto& page = codec::counters().page();
       const bool fresh = sum(page, 0, Operation::encode).calls == 0 && page.pid == getpid();
       finish(codec::counters(), 100, 3);
-      _exit(fresh && sum(page, 0, Operation::encode).calls == 3 ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+      return fresh && sum(page, 0, Operation::encode).calls == 3;
+    });
     EXPECT_EQ(status, 0);
   }
   done = true;
-  for (auto& thread : crew) thread.join();
   EXPECT_EQ(codec::counters().page().pid, getpid());
 }
 
