@@ -50,7 +50,6 @@ bool is_over(CUresult answer) {
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_MPS_CLIENT_TERMINATED:
-    case CUDA_ERROR_UNKNOWN:
       return true;
     default:
       return false;

@@ -183,9 +183,14 @@ TEST_F(Faults, ErrorOfTheQuestionIsNoEndOfTheKernel) {
   const std::vector<Source> sources(k, Source{buffer.data(), Residence::pinned});
   const std::vector<Target> targets{{buffer.data() + 4096, Residence::pinned},
                                     {buffer.data() + 8192, Residence::pinned}};
-  ASSERT_EQ(driver_->plan("launch:every=1:hang;cuStreamQuery:every=1:400"), nullptr);
-  EXPECT_EQ(codec_.encode(sources, targets, 4096), Status::hung);
-  EXPECT_NE(log_.find("no answer within 50 ms, only EMULATED_ERROR_400"), std::string::npos) << log_;
+  // CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_UNKNOWN
+  for (const std::string error : {"400", "999"}) {
+    driver_->reset();
+    ASSERT_TRUE(bring_up()) << log_;
+    ASSERT_EQ(driver_->plan(("launch:every=1:hang;cuStreamQuery:every=1:" + error).c_str()), nullptr);
+    EXPECT_EQ(codec_.encode(sources, targets, 4096), Status::hung) << error;
+    EXPECT_NE(log_.find("no answer within 50 ms, only EMULATED_ERROR_" + error), std::string::npos) << log_;
+  }
 }
 
 /// A back end that adds, by itself: what the next one goes on with must be as it was.
