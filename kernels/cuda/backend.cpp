@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/kernels/tile_args.hpp"
-#include "kernels/cuda/submit/copy_job.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
 #include "kernels/cuda/submit/stream_job.hpp"
 #include "kernels/cuda/submit/stripes.hpp"
@@ -56,12 +55,7 @@ class Cuda final : public Backend {
 
   Status run(const Job& job, Verb verb) noexcept {
     if (supports(job) && !worth_a_launch(job)) return Status::ok;
-    return run({&job, 1}, [&](const auto& device) {
-      if (verb == Verb::transform && copies_pay(*device, job))
-        if (Outcome outcome = run_by_copies(device, job, kind_); outcome.status != Status::busy)
-          return outcome;
-      return run_job(device, job, verb, kind_);
-    });
+    return run({&job, 1}, [&](const auto& device) { return run_job(device, job, verb, kind_); });
   }
 
   /// A job that only a device can do waits until it is up.

@@ -20,8 +20,6 @@ struct Options {
   std::chrono::seconds retry_after{60};
   /// Bound on pinned memory for staging, in bytes.
   std::size_t staging_bytes = std::size_t{256} << 20;
-  /// Threads of this process that help to copy between staging and the caller's memory; 0: none.
-  unsigned staging_threads = 2;
   /// Size of the arena for buffers that are page-locked from birth, and the size from which an allocation
   /// comes out of it, in bytes; both only where the process runs with libec_cuda_pinned.so.
   std::size_t pinned_bytes = std::size_t{1} << 30;
@@ -29,11 +27,6 @@ struct Options {
   /// Source bytes after which a matrix gets code of its own; until then, and where that is not worth while,
   /// the kernels for any matrix serve.
   std::uint64_t generate_after_bytes = std::uint64_t{256} << 20;
-  /// Source bytes from which a pinned job goes by copies. H200, 10+4, copies against in place: 20 MiB 44.4
-  /// and 44.8 GB/s, 40 MiB 47.9 and 46.5, 80 MiB 49.5 and 47.1, 640 MiB 52.7 and 48.4.
-  std::size_t copies_from_bytes = std::size_t{32} << 20;
-  /// Device memory for one slice of such a job, in bytes; at least 4 KiB for each of its chunks.
-  std::size_t copy_slot_bytes = std::size_t{16} << 20;
   /// Called with one line when the device comes up, is latched off, or cannot be brought up (once in a row);
   /// from any thread. Null: silence.
   void (*log)(const char* line) = nullptr;

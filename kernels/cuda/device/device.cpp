@@ -148,8 +148,6 @@ CUresult Device::function(const unsigned char* image, const char* name, CUfuncti
 std::string Device::make_lanes() {
   pool_ = std::make_unique<PinnedPool>(*driver_, options_.staging_bytes,
                                        [this] { return link_clock_.jobs() == 0 && !abandoned_; });
-  copy_rooms_ = std::make_unique<CopyRooms>(*driver_, options_.copy_slot_bytes);
-  copy_helpers_ = CopyHelpers::of_process(options_.staging_threads);
   for (unsigned i = 0; i < lane_count; ++i) {
     CUstream stream = nullptr;
     // In order with the default stream, on which a program's plain copies into device memory may still be
@@ -180,7 +178,6 @@ Device::~Device() {
   if (abandoned_) {
     if (arena_) arena_->abandon();
     pool_.release();
-    copy_rooms_.release();
     driver_.release();
     return;
   }
@@ -196,7 +193,6 @@ Device::~Device() {
     }
     arena_.reset();
     pool_.reset();
-    copy_rooms_.reset();
     for (const auto& [image, module] : modules_) driver_->module_unload(module);
     for (CUmodule module : loaded_) driver_->module_unload(module);
   }

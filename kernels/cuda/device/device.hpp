@@ -23,8 +23,6 @@
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
 #include "kernels/cuda/options.hpp"
-#include "kernels/cuda/submit/copy_helpers.hpp"
-#include "kernels/cuda/submit/copy_rooms.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -114,8 +112,6 @@ class Device {
   /// For table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   PinnedPool& pool() { return *pool_; }
-  CopyRooms& copy_rooms() { return *copy_rooms_; }
-  CopyHelpers& copy_helpers() { return *copy_helpers_; }
   LinkClock& link_clock() { return link_clock_; }
   const LinkClock& link_clock() const { return link_clock_; }
   /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
@@ -156,8 +152,6 @@ class Device {
   std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
   std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
   std::unique_ptr<PinnedPool> pool_;
-  std::unique_ptr<CopyRooms> copy_rooms_;
-  std::shared_ptr<CopyHelpers> copy_helpers_;
   LinkClock link_clock_;
   std::unique_ptr<LockedArena> arena_;
   std::mutex lanes_mutex_;

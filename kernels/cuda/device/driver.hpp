@@ -34,7 +34,6 @@ namespace ec::kernels::cuda {
   X(stream_synchronize, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)                  \
   X(stream_get_ctx, cuStreamGetCtx, PFN_cuStreamGetCtx_v9020)                                \
   X(stream_is_capturing, cuStreamIsCapturing, PFN_cuStreamIsCapturing_v10000)                \
-  X(stream_wait_event, cuStreamWaitEvent, PFN_cuStreamWaitEvent_v3020)                       \
   X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                                    \
   X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)                              \
   X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                                    \
@@ -58,8 +57,7 @@ namespace ec::kernels::cuda {
   X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
 
 // The same for functions that older drivers have not; null there.
-#define EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X) \
-  X(memcpy_batch_async, cuMemcpyBatchAsync_v2, PFN_cuMemcpyBatchAsync_v13000)
+#define EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X)
 
 /// The functions of an open driver; immutable, lives as long as the process.
 struct Driver {

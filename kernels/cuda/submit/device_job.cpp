@@ -71,7 +71,7 @@ class DeviceJob {
         verb_(verb),
         kind_(kind),
         launcher_(launcher),
-        chunks_(job, verb, device->copy_helpers()) {}
+        chunks_(job, verb) {}
 
   Outcome run();
 

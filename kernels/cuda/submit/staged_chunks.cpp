@@ -1,13 +1,12 @@
 #include "kernels/cuda/submit/staged_chunks.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace ec::kernels::cuda {
 
-StagedChunks::StagedChunks(const Job& job, Verb verb, CopyHelpers& helpers)
-    : job_(job), verb_(verb), helpers_(helpers), sources_(job.sources.size()), targets_(job.targets.size()) {
-  copies_.reserve(sources_.size() + targets_.size());
-}
+StagedChunks::StagedChunks(const Job& job, Verb verb)
+    : job_(job), verb_(verb), sources_(job.sources.size()), targets_(job.targets.size()) {}
 
 std::size_t StagedChunks::count() const {
   const auto staged = [this](const auto& chunk) { return is_staged(chunk); };
@@ -35,21 +34,19 @@ void StagedChunks::look_at(const Slice& slice) noexcept {
 
 void StagedChunks::copy_in(const Slice& slice) noexcept {
   look_at(slice);
-  copies_.clear();
   for (std::size_t i = 0; i < sources_.size(); ++i)
     if (is_staged(job_.sources[i]))
-      copies_.push_back({const_cast<std::uint8_t*>(sources_[i]), job_.sources[i].data + slice.offset});
+      std::memcpy(const_cast<std::uint8_t*>(sources_[i]), job_.sources[i].data + slice.offset, slice.bytes);
   for (std::size_t i = 0; verb_ == Verb::accumulate && i < targets_.size(); ++i)
-    if (is_staged(job_.targets[i])) copies_.push_back({targets_[i], job_.targets[i].data + slice.offset});
-  helpers_.copy(copies_, slice.bytes);
+    if (is_staged(job_.targets[i]))
+      std::memcpy(targets_[i], job_.targets[i].data + slice.offset, slice.bytes);
 }
 
 void StagedChunks::copy_out(const Slice& slice) noexcept {
   look_at(slice);
-  copies_.clear();
   for (std::size_t i = 0; i < targets_.size(); ++i)
-    if (is_staged(job_.targets[i])) copies_.push_back({job_.targets[i].data + slice.offset, targets_[i]});
-  helpers_.copy(copies_, slice.bytes);
+    if (is_staged(job_.targets[i]))
+      std::memcpy(job_.targets[i].data + slice.offset, targets_[i], slice.bytes);
 }
 
 }  // namespace ec::kernels::cuda

@@ -8,7 +8,6 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/cuda/kernels/stripe_launch.hpp"
-#include "kernels/cuda/submit/copy_helpers.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -20,11 +19,11 @@ struct Slice {
   std::size_t stride = 0;           ///< and how far from there that of the next one, in bytes
 };
 
-/// A view of a job, which must outlive it, as must the helpers. Staged are pageable chunks, and targets of
+/// A view of a job, which must outlive it. Staged are pageable chunks, and targets of
 /// accumulate in any host memory. For one thread.
 class StagedChunks {
  public:
-  StagedChunks(const Job& job, Verb verb, CopyHelpers& helpers);
+  StagedChunks(const Job& job, Verb verb);
 
   /// How many are staged.
   std::size_t count() const;
@@ -50,8 +49,6 @@ class StagedChunks {
 
   const Job& job_;
   const Verb verb_;
-  CopyHelpers& helpers_;
-  std::vector<Copy> copies_;
   std::vector<const std::uint8_t*> sources_;
   std::vector<std::uint8_t*> targets_;
 };

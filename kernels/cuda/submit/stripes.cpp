@@ -34,10 +34,6 @@ bool on_device(const Job& job) {
   return of_every_chunk(job, [](const auto& chunk) { return chunk.residence == Residence::device; });
 }
 
-bool all_pinned(const Job& job) {
-  return of_every_chunk(job, [](const auto& chunk) { return chunk.residence == Residence::pinned; });
-}
-
 std::size_t busier_direction(const Job& job) {
   const auto over_link = [](const auto& chunk) { return chunk.residence != Residence::device; };
   return static_cast<std::size_t>(

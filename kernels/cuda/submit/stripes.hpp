@@ -16,10 +16,9 @@ namespace ec::kernels::cuda {
 /// Whether the jobs can be one: more than one, of one program and one length, and none with a pageable chunk.
 bool are_stripes(std::span<const Job> jobs);
 
-/// Whether no chunk of the job is pageable; whether all are in device memory; whether all are pinned.
+/// Whether no chunk of the job is pageable; whether all are in device memory.
 bool in_place(const Job& job);
 bool on_device(const Job& job);
-bool all_pinned(const Job& job);
 
 /// Chunks that go over the link to the host, in the direction that has more.
 std::size_t busier_direction(const Job& job);

@@ -13,7 +13,6 @@ inline kernels::cuda::Options device_options(const NodeSettings& node) {
   options.deadline = node.deadline;
   options.retry_after = node.retry_after;
   options.staging_bytes = node.staging_bytes;
-  options.staging_threads = node.staging_threads;
   options.pinned_bytes = node.pinned_bytes;
   options.pinned_threshold = node.pinned_threshold;
   return options;

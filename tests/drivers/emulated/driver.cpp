@@ -232,10 +232,6 @@ EXPORTED CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) {
-  ENTER();
-  return CUDA_SUCCESS;
-}
 // Work is done when it is launched, so an event is the time at which it was recorded.
 using Event = std::chrono::steady_clock::time_point;
 EXPORTED CUresult cuEventCreate(CUevent* event, unsigned) {
@@ -355,16 +351,6 @@ EXPORTED CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::si
 EXPORTED CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
   ENTER();
   std::memcpy(to, view(reinterpret_cast<void*>(from)), bytes);
-  return CUDA_SUCCESS;
-}
-#undef cuMemcpyBatchAsync
-EXPORTED CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes,
-                                        std::size_t count, CUmemcpyAttributes*, std::size_t*, std::size_t,
-                                        CUstream stream) {
-  ENTER();
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  for (std::size_t i = 0; i < count; ++i)
-    std::memmove(view(reinterpret_cast<void*>(to[i])), view(reinterpret_cast<void*>(from[i])), sizes[i]);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {

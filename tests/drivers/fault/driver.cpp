@@ -207,43 +207,6 @@ CUresult done(Tag<site::memcpy_dtod_async>, const Effect& e, CUdeviceptr to, CUd
   return spoiled(e, state().next.memcpy_dtod_async(to, from, bytes, stream), to);
 }
 
-CUresult done(Tag<site::memcpy_batch_async>, const Effect& e, CUdeviceptr* to, CUdeviceptr* from,
-              std::size_t* sizes, std::size_t count, CUmemcpyAttributes* attributes, std::size_t* indices,
-              std::size_t attribute_count, CUstream stream) {
-  State& s = state();
-  if (s.next.memcpy_batch_async == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-  if (s.launches.holds(stream)) {
-    s.launches.hold(stream, current_context, Launches::Clock::time_point::min(),
-                    [to = std::vector(to, to + count), from = std::vector(from, from + count),
-                     sizes = std::vector(sizes, sizes + count), attributes = *attributes, stream]() mutable {
-                      std::size_t first = 0;
-                      state().next.memcpy_batch_async(to.data(), from.data(), sizes.data(), to.size(),
-                                                      &attributes, &first, 1, stream);
-                    });
-    return CUDA_SUCCESS;
-  }
-  const CUresult result =
-      s.next.memcpy_batch_async(to, from, sizes, count, attributes, indices, attribute_count, stream);
-  if (e.wrong && result == CUDA_SUCCESS) s.next.stream_synchronize(stream);
-  return spoiled(e, result, to[0]);
-}
-
-// An event behind work that is kept back has not happened, and who waits for it is kept back too.
-CUresult done(Tag<site::event_record>, const Effect&, CUevent event, CUstream stream) {
-  Launches& launches = state().launches;
-  if (!launches.holds(stream)) return state().next.event_record(event, stream);
-  launches.hold_event(stream, current_context, event);
-  return CUDA_SUCCESS;
-}
-CUresult done(Tag<site::stream_wait_event>, const Effect&, CUstream stream, CUevent event, unsigned flags) {
-  Launches& launches = state().launches;
-  const auto due = launches.due(event);
-  if (!due && !launches.holds(stream)) return state().next.stream_wait_event(stream, event, flags);
-  launches.hold(stream, current_context, due.value_or(Launches::Clock::time_point::min()),
-                [=] { state().next.stream_wait_event(stream, event, flags); });
-  return CUDA_SUCCESS;
-}
-
 CUresult done(Tag<site::mem_free_async>, const Effect&, CUdeviceptr address, CUstream stream) {
   Launches& launches = state().launches;
   if (!launches.holds(stream)) return state().next.mem_free_async(address, stream);

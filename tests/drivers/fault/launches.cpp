@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "kernels/cuda/generate/emit.hpp"
@@ -61,28 +62,13 @@ std::vector<std::byte> Launches::parameter(CUfunction function, void** parameter
   return {first, first + bytes};
 }
 
-void Launches::hold_locked(CUstream stream, CUcontext context, Clock::time_point due, CUevent event,
-                           std::function<void()> work) {
+void Launches::hold(CUstream stream, CUcontext context, Clock::time_point due, std::function<void()> work) {
+  std::lock_guard lock(mutex_);
   // In the order of the stream: what is behind others is due when the last of them is.
   for (const Held& h : held_)
     if (h.stream == stream) due = std::max(due, h.due);
-  held_.push_back({stream, context, due, event, std::move(work)});
+  held_.push_back({stream, context, due, std::move(work)});
   any_held_ = true;
-}
-
-void Launches::hold_event(CUstream stream, CUcontext context, CUevent event) {
-  std::lock_guard lock(mutex_);
-  hold_locked(stream, context, Clock::time_point::min(), event,
-              [this, event, stream] { driver_->event_record(event, stream); });
-}
-
-std::optional<Launches::Clock::time_point> Launches::due(CUevent event) {
-  if (!any_held_) return std::nullopt;
-  std::lock_guard lock(mutex_);
-  std::optional<Clock::time_point> due;
-  for (const Held& h : held_)
-    if (h.event == event) due = h.due;
-  return due;
 }
 
 void Launches::start(Launch& l) const {

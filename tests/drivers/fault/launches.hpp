@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,14 +41,7 @@ class Launches {
 
   /// Keeps work of `stream` back until `due`: a launch, or what comes after one that is kept back. context:
   /// the caller's.
-  void hold(CUstream stream, CUcontext context, Clock::time_point due, std::function<void()> work) {
-    std::lock_guard lock(mutex_);
-    hold_locked(stream, context, due, nullptr, std::move(work));
-  }
-  /// Keeps back that `event` is recorded, behind other work of `stream` that is.
-  void hold_event(CUstream stream, CUcontext context, CUevent event);
-  /// When an event that is kept back will have been recorded; nothing if it is not.
-  std::optional<Clock::time_point> due(CUevent event);
+  void hold(CUstream stream, CUcontext context, Clock::time_point due, std::function<void()> work);
   /// Hands the launch to the driver.
   void start(Launch& launch) const;
   /// Whether work of this stream is kept back.
@@ -69,11 +61,8 @@ class Launches {
     CUstream stream;
     CUcontext context;
     Clock::time_point due;
-    CUevent event;  ///< that it records, if it does
     std::function<void()> work;
   };
-  void hold_locked(CUstream stream, CUcontext context, Clock::time_point due, CUevent event,
-                   std::function<void()> work);
   CUdeviceptr last_target(const Launch& launch);
 
   const kernels::cuda::Driver* driver_ = nullptr;

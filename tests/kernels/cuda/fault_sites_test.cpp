@@ -20,8 +20,9 @@ using faults::nvrtc_sites;
 
 /// Functions that only programs that measure call (bench, ectool): events to take the time, copies and fills
 /// to compare with.
-const std::set<std::string_view> of_measurements{"cuEventSynchronize", "cuEventElapsedTime",
-                                                 "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async"};
+const std::set<std::string_view> of_measurements{
+    "cuEventCreate",      "cuEventDestroy_v2",    "cuEventRecord",  "cuEventSynchronize",
+    "cuEventElapsedTime", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async"};
 /// What is only asked where a process has several devices (devices_test.cpp).
 const std::set<std::string_view> of_several_devices{"cuStreamGetCtx"};
 /// Those of the arena, where the program runs without the preload.
@@ -50,8 +51,6 @@ class FaultSites : public EmulatedDevice {
     o.pinned_bytes = std::size_t{8} << 20;
     o.pinned_threshold = 4096;
     o.staging_bytes = Workload::staging_bytes;
-    o.copies_from_bytes = Workload::copies_from_bytes;
-    o.copy_slot_bytes = Workload::copy_slot_bytes;
     return o;
   }
 

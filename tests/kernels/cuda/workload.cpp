@@ -118,7 +118,7 @@ const Seen& Workload::run() {
            {"generated kernel, pinned", generated, Verb::transform, pinned},
            {"generated kernel, added", generated, Verb::accumulate, pageable},
            {"best kernel, pinned, added", automatic, Verb::accumulate, pinned},
-           {"best kernel, by copies", automatic, Verb::transform, pinned, 1, false, long_chunk_bytes},
+           {"best kernel, pinned", automatic, Verb::transform, pinned},
            {"best kernel, on the device", automatic, Verb::transform, device},
            {"best kernel, on the device, added", automatic, Verb::accumulate, device},
            {"generated kernel, stripes on the device", generated, Verb::transform, device, 3},

@@ -65,10 +65,6 @@ class Workload {
   static constexpr unsigned k = 4, m = 2;
   /// For the fast kernels, and a rest for the tile kernel.
   static constexpr std::size_t chunk_bytes = 4096 + 48;
-  /// Of one job, in more slices than a room has slots; it is to go by copies, and no other.
-  static constexpr std::size_t long_chunk_bytes = 80'000 + 48;
-  static constexpr std::size_t copies_from_bytes = k * long_chunk_bytes;
-  static constexpr std::size_t copy_slot_bytes = 256 * 1024;
   /// Of one job in pageable memory, in more slices than it has slots in so much staging memory.
   static constexpr std::size_t sliced_chunk_bytes = 4 * 4096 + 48;
   static constexpr std::size_t staging_bytes = 256 * 1024;
