@@ -7,6 +7,7 @@
 #include "kernels/reference/reference.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/device/locked_arena.hpp"
 #include "kernels/cuda/device/memory.hpp"
 #endif
 #ifdef EC_WITH_X86
@@ -48,6 +49,14 @@ Backend* find_backend(std::string_view name) noexcept {
     for (Backend* b : list)
       if (b->name() == name) return b;
   return nullptr;
+}
+
+bool can_be_pinned() noexcept {
+#ifdef EC_WITH_CUDA
+  return cuda::has_preload();
+#else
+  return false;
+#endif
 }
 
 void want_pinned() noexcept {

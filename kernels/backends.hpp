@@ -20,9 +20,11 @@ std::span<Backend* const> variants() noexcept;
 /// The back end or variant of that name, or null if this build has none.
 Backend* find_backend(std::string_view name) noexcept;
 
-/// Said by a caller that has the CPU code what the device would code if its chunks were pinned. Where this
-/// process can have its buffers born pinned (libec_cuda_pinned.so), starts bringing the device up for that,
-/// as a job would, and returns at once. Otherwise nothing.
+/// Whether this process can have its buffers born pinned: it runs with libec_cuda_pinned.so.
+bool can_be_pinned() noexcept;
+
+/// Said by a caller that has the CPU code what the device would code if its chunks were pinned. Where that
+/// can be, starts bringing the device up for it, as a job would, and returns at once. Otherwise nothing.
 void want_pinned() noexcept;
 
 /// Devices that the work of this process is spread over, at least 1; a load. Thread safe.

@@ -1,4 +1,7 @@
+// The codes of the process, and calls of one of them.
 #include "plugin/codec/codec.hpp"
+
+#include <pthread.h>
 
 #include <boost/container/static_vector.hpp>
 #include <cerrno>
@@ -19,6 +22,17 @@ using kernels::Target;
 /// As many signatures as Ceph's isa plugin keeps for one matrix type.
 constexpr std::size_t cached_plans = 2516;
 
+using KnownCodes = std::map<std::tuple<gf::Technique, unsigned, unsigned>, std::weak_ptr<Code>>;
+
+/// Never destroyed: hosts may make codecs while static objects go.
+struct Codes {
+  std::mutex mutex;
+  KnownCodes* known = nullptr;
+};
+constinit Codes codes;
+/// A thread of the parent may have had the mutex, or that of a code's cache, so a child begins with no codes.
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] { new (&codes) Codes; });
+
 }  // namespace
 
 Plan::Plan(gf::DecodePlan plan)
@@ -26,10 +40,9 @@ Plan::Plan(gf::DecodePlan plan)
 
 std::shared_ptr<Code> Code::get(gf::Technique technique, unsigned k, unsigned m) {
   if (const auto error = gf::shape_error(technique, k, m); !error.empty()) throw SetupError(EINVAL, error);
-  static std::mutex mutex;
-  static std::map<std::tuple<gf::Technique, unsigned, unsigned>, std::weak_ptr<Code>> codes;
-  std::lock_guard lock(mutex);
-  std::weak_ptr<Code>& place = codes[{technique, k, m}];
+  const std::lock_guard lock(codes.mutex);
+  if (codes.known == nullptr) codes.known = new KnownCodes;
+  std::weak_ptr<Code>& place = (*codes.known)[{technique, k, m}];
   auto code = place.lock();
   if (!code) place = code = std::make_shared<Code>(technique, k, m);
   return code;

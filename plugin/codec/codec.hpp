@@ -27,7 +27,9 @@ struct Plan {
 /// code share one, so a daemon with a codec for each placement group solves each signature once.
 class Code {
  public:
-  /// The shared instance. Throws SetupError(EINVAL) for a shape that gf::shape_error refuses.
+  /// The shared instance. Throws SetupError(EINVAL) for a shape that gf::shape_error refuses, and
+  /// std::bad_alloc. Usable while static objects are destroyed, and in a child of fork(), which shares none
+  /// with its parent.
   static std::shared_ptr<Code> get(gf::Technique technique, unsigned k, unsigned m);
 
   Code(gf::Technique technique, unsigned k, unsigned m);

@@ -102,22 +102,10 @@ def check_words(ectool, child):
     check(str(child.pid) in ectool.right("--json"), "all as JSON")
 
 
-def check_learned(ectool, child):
-    check(ectool.process(child.pid)["learned"] == [] and "predicted" not in ectool.right(child.pid), "nothing learned yet")
-    check(child.tell("learn", 100, 150) == "ok", "learn")
-    kind, = ectool.process(child.pid)["learned"]
-    factor = kind.pop("device_pinned")
-    check(1.49 < factor < 1.51 and kind == {"moved_bytes_at_most": 1 << 20, "targets_at_most": 4, "others_at_most": 3,
-                                            "cpu": None, "device_pageable": None}, f"{factor} {kind}")
-    table = ectool.right(child.pid)
-    check(re.search(r"^ +to 1048576 +to 4 +to 3 +- +1.50 +-$", table, re.MULTILINE), table)
-
-
 def check_fork(ectool, child):
     grandchild = int(child.tell("fork"))
     rows = ectool.process(grandchild)["rows"]
     check([(row["operation"], row["jobs"]) for row in rows] == [("encode", 7)], rows)
-    check(ectool.process(grandchild)["learned"] == [], "a child begins anew")
     check({row["operation"]: row["jobs"] for row in ectool.process(child.pid)["rows"]}["encode"] == 1003, "the parent")
 
 
@@ -193,7 +181,6 @@ def main():
     with Child(options.child) as child:
         check_known_work(ectool, child)
         check_words(ectool, child)
-        check_learned(ectool, child)
         check_fork(ectool, child)
         check_refusals(ectool, child)
     check(ectool.wrong(child.pid) == (1, f"ectool: there is no process {child.pid}\n"), "nothing is left of it")

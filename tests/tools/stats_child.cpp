@@ -1,7 +1,6 @@
 // stats_child BACKEND: codes what it is told, for a test that reads what was counted. Each line of its input
 // is one of
 //   encode TIMES BYTES   or decode, update: chunks of BYTES bytes, 4+2; decode: one lost
-//   learn TIMES US       what the GPU took where 100 us were predicted
 //   fork                 a child that encodes 7 times and stays
 // and is answered with "ok", or the PID of the child. It reads the node's settings, as a plugin does.
 #include <sys/prctl.h>
@@ -13,14 +12,12 @@
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/routing/experience.hpp"
 #include "plugin/codec/settings/settings.hpp"
 
 namespace {
 
 constexpr unsigned k = 4;
 constexpr unsigned m = 2;
-constexpr ec::codec::CallKind learned_kind{.moved_bytes = 1 << 20, .targets = 3, .others = 1};
 
 class Coder {
  public:
@@ -62,7 +59,7 @@ pid_t child_that_stays(const Coder& coder) {
 int main(int argc, char** argv) {
   const auto choice = ec::codec::parse_backend_choice(argc == 2 ? argv[1] : "");
   if (!choice) return 2;
-  const auto& node = ec::codec::node_settings();
+  ec::codec::node_settings();
   const Coder coder(*choice);
   std::string operation;
   while (std::cin >> operation) {
@@ -76,11 +73,7 @@ int main(int argc, char** argv) {
     std::size_t bytes = 0;
     std::cin >> times >> bytes;
     for (unsigned i = 0; i < times; ++i)
-      if (operation == "learn")
-        ec::codec::experience().took(ec::codec::Road::device_pinned, learned_kind, 100,
-                                     static_cast<double>(bytes));
-      else if (!coder.code(operation, bytes))
-        return 1;
+      if (!coder.code(operation, bytes)) return 1;
     std::cout << "ok" << std::endl;
   }
 }

@@ -24,8 +24,8 @@ using codec::SetupError;
 using codec::Work;
 using kernels::Residence;
 
-constexpr std::array<std::string_view, 11> names{
-    "k", "m", "bytes", "residence", "op", "erasures", "stripes", "jobs", "calls", "load", "backend"};
+constexpr std::array<std::string_view, 9> names{"k",        "m",       "bytes", "residence", "op",
+                                                "erasures", "stripes", "jobs",  "backend"};
 
 SetupError wrong(const std::string& text) { return SetupError(EINVAL, text); }
 
@@ -68,7 +68,7 @@ class Pairs {
 /// The call in question.
 struct Question {
   std::string op;
-  unsigned k, m, erasures, jobs, calls, load;
+  unsigned k, m, erasures, jobs;
   Residence residence;
   BackendChoice choice;
   Work work;
@@ -86,8 +86,6 @@ Question parse(const Pairs& pairs, const NodeSettings& node) {
   q.m = static_cast<unsigned>(pairs.number("m", 1, 255 - q.k));
   q.residence = residence_of(pairs.text_or("residence", "pageable"));
   q.jobs = pairs.number_or("jobs", 0, 0, 1000);
-  q.calls = pairs.number_or("calls", q.jobs, q.jobs, 1000);
-  q.load = pairs.number_or("load", 100, 0, 10'000);
   q.op = pairs.text_or("op", "encode");
   if (q.op != "encode" && q.op != "decode" && q.op != "update")
     throw wrong(fmt::format("op={} must be one of encode, decode, update", q.op));
@@ -130,12 +128,9 @@ std::string because(const Decision& decision, const Question& q, const NodeSetti
       return node.threshold_bytes ? "chunks are pageable, and EC_CUDA_THRESHOLD is for pinned ones"
                                   : "chunks are pageable, and there are no costs for those on the device";
     case Decision::Reason::predicted_faster:
-      return fmt::format("{:.1f} us are predicted, and {:.1f} us for the other{}",
-                         decision.device ? decision.device_us : decision.cpu_us,
-                         decision.device ? decision.cpu_us : decision.device_us,
-                         decision.device || decision.device_us >= decision.cpu_us ? ""
-                         : q.calls == 0 ? ", for which several cores would copy"
-                                        : ", for which several cores would copy that other calls want");
+      return fmt::format("{:.1f} us are predicted, and {:.1f} us for the other",
+                         std::min(decision.device_us, decision.cpu_us),
+                         std::max(decision.device_us, decision.cpu_us));
   }
   return {};
 }
@@ -147,25 +142,18 @@ std::string candidate(const std::string& who, const std::string& what) {
 std::string us(double value) { return fmt::format("{:10.1f} us", value); }
 
 std::string describe(const Question& q) {
-  return fmt::format("{} {}+{}{}, chunks of {} bytes, {}, {} in a call, {} other call{} on the device{}{}\n",
+  return fmt::format("{} {}+{}{}, chunks of {} bytes, {}, {} in a call, {} other call{} on the device\n",
                      q.op, q.k, q.m, q.op == "decode" ? fmt::format(", {} lost", q.erasures) : "",
                      q.work.chunk_bytes, kernels::name(q.residence),
                      q.work.stripes == 1 ? "one stripe" : fmt::format("{} stripes", q.work.stripes), q.jobs,
-                     q.jobs == 1 ? "" : "s",
-                     q.calls > q.jobs ? fmt::format(" and {} elsewhere", q.calls - q.jobs) : "",
-                     q.load > 100 ? fmt::format(", cores loaded to {} %", q.load) : "");
+                     q.jobs == 1 ? "" : "s");
 }
-
-double stretch(const Question& q) { return std::clamp(q.load / 100.0, 1.0, codec::CpuLoad::most); }
 
 std::string candidates(const Question& q, const CostTable& costs, const std::string& cpu) {
   const auto device = codec::device_us(costs, q.work, q.residence, q.jobs);
   const bool cpu_can = q.residence != Residence::device;
-  return "predicted:\n" +
-         candidate("cuda", device ? us(codec::device_stretch(q.residence, stretch(q)) * *device)
-                                  : "no costs for pageable chunks") +
-         candidate("cpu (" + cpu + ")",
-                   cpu_can ? us(stretch(q) * codec::cpu_us(costs, q.work)) : "cannot address them");
+  return "predicted:\n" + candidate("cuda", device ? us(*device) : "no costs for pageable chunks") +
+         candidate("cpu (" + cpu + ")", cpu_can ? us(codec::cpu_us(costs, q.work)) : "cannot address them");
 }
 
 }  // namespace
@@ -179,15 +167,13 @@ const char* const explain_help =
     "  erasures         with op=decode: chunks to make, 1 to m [1]\n"
     "  stripes          in one call [1]\n"
     "  jobs             other calls on the device meanwhile [0]\n"
-    "  calls            other calls meanwhile that the device could take, there or not [jobs]\n"
-    "  load             threads that want a core, in percent of the cores [100]\n"
     "  backend          auto, cpu, gpu, x86, isal, reference [EC_CUDA_BACKEND or auto]\n";
 
 std::string explain(const std::vector<std::string>& pairs, const NodeSettings& node) {
   const Question q = parse(Pairs(pairs), node);
   const Router router(q.choice, node.threshold_bytes, node.costs.table);
   const std::string cpu = cpu_backend(router, q.work);
-  const Decision decision = router.decide(q.work, {q.residence, q.residence}, q.jobs, stretch(q), q.calls);
+  const Decision decision = router.decide(q.work, {q.residence, q.residence}, q.jobs);
   std::string why;
   const std::string device = device_name(node, &why);
 

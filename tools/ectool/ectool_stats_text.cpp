@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tools/ectool/ectool_stats.hpp"
@@ -39,31 +38,6 @@ void each_row(const StatsPage& page, Body&& body) {
       for (const auto n : row.fallbacks) used += n;
       if (used != 0) body(page.backends[b].data(), name(operation), row);
     }
-}
-
-constexpr std::array<const char*, codec::roads> road_names{"cpu", "device_pinned", "device_pageable"};
-
-/// body(the largest kind, its roads) for every kind of call that something was learned of.
-template <class Body>
-void each_learned(const StatsPage& page, Body&& body) {
-  for (std::size_t i = 0; i < page.learned.kinds.size(); ++i) {
-    const auto& by_road = page.learned.kinds[i].by_road;
-    if (std::ranges::any_of(by_road, [](const auto& road) { return road.seen != 0; }))
-      body(codec::Learned::most_at(i), by_road);
-  }
-}
-
-template <class T>
-bool bounded(T most) {
-  return most != std::numeric_limits<T>::max();
-}
-template <class T>
-std::string to_bound(T most) {
-  return bounded(most) ? fmt::format("to {}", most) : "more";
-}
-template <class T>
-ordered_json json_bound(T most) {
-  return bounded(most) ? ordered_json(most) : ordered_json(nullptr);
 }
 
 double us(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; }
@@ -131,22 +105,12 @@ ordered_json json_of(const ProcessStats& process) {
                         {"checked", c.checked},
                         {"mismatches", c.mismatches},
                         {"unchecked", c.unchecked}});
-  ordered_json learned = ordered_json::array();
-  each_learned(page, [&](const codec::CallKind& most, const auto& by_road) {
-    learned.push_back({{"moved_bytes_at_most", json_bound(most.moved_bytes)},
-                       {"targets_at_most", json_bound(most.targets)},
-                       {"others_at_most", json_bound(most.others)}});
-    for (std::size_t r = 0; r < codec::roads; ++r)
-      learned.back()[road_names[r]] =
-          by_road[r].seen == 0 ? ordered_json(nullptr) : ordered_json(1 + by_road[r].correction);
-  });
   return {
       {"pid", process.pid},
       {"program", process.program},
       {"version", page.version.data()},
       {"since", page.since},
       {"rows", rows},
-      {"learned", learned},
       {"validation", checks},
       {"decode_plans", {{"found", sum(page, Event::plan_found)}, {"solved", sum(page, Event::plan_solved)}}},
       {"device",
@@ -167,23 +131,6 @@ ordered_json json_of(const ProcessStats& process) {
         {"handed_out", a.allocated},
         {"given_back", a.released},
         {"refused", a.refused}}}};
-}
-
-/// Empty if nothing was learned.
-std::string learned_table(const StatsPage& page) {
-  std::string rows;
-  each_learned(page, [&](const codec::CallKind& most, const auto& by_road) {
-    rows += fmt::format("{:>14} {:>8} {:>7}", to_bound(most.moved_bytes), to_bound(most.targets),
-                        most.others == 0 ? "none" : to_bound(most.others));
-    for (const auto& road : by_road)
-      rows += fmt::format(" {:>15}", road.seen == 0 ? "-" : fmt::format("{:.2f}", 1 + road.correction));
-    rows += '\n';
-  });
-  if (rows.empty()) return rows;
-  return fmt::format(
-             "\n{:>14} {:>8} {:>7} {:>15} {:>15} {:>15}   what calls took lately over what is predicted\n",
-             "bytes moved", "targets", "others", road_names[0], road_names[1], road_names[2]) +
-         rows + '\n';
 }
 
 }  // namespace
@@ -231,7 +178,6 @@ std::string table_of(const ProcessStats& process) {
                        jobs_of(durations), mean_us(durations), at_most(durations, 0.5),
                        at_most(durations, 0.99));
   });
-  out += learned_table(page);
   for (std::size_t b = 0; b < codec::max_backends; ++b)
     if (const auto& c = page.checks[b]; c.checked + c.mismatches + c.unchecked != 0)
       fmt::format_to(add, "validation of {}: {} jobs checked, {} of them wrong, {} could not be checked\n",

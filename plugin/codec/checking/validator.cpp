@@ -18,6 +18,7 @@ namespace {
 using kernels::Backend;
 using kernels::Job;
 using kernels::Status;
+using kernels::Verb;
 
 /// Names of coefficients in a log line.
 constexpr std::size_t most_coefficients = 64;
@@ -44,15 +45,9 @@ std::string describe(const Call& call, const Job& job) {
 }  // namespace
 
 Status perform(Backend& backend, const Call& call) noexcept {
-  switch (call.verb) {
-    case Verb::transform:
-      return backend.transform(call.jobs.front());
-    case Verb::accumulate:
-      return backend.accumulate(call.jobs.front());
-    case Verb::transform_all:
-      break;
-  }
-  return backend.transform_all(call.jobs);
+  if (call.jobs.size() != 1) return backend.transform_all(call.jobs);
+  const Job& job = call.jobs.front();
+  return call.verb == Verb::accumulate ? backend.accumulate(job) : backend.transform(job);
 }
 
 Validator::Validator(const Validation& how, std::string reproducers, Log log,

@@ -17,11 +17,9 @@
 
 namespace ec::codec {
 
-enum class Verb : unsigned char { transform, accumulate, transform_all };
-
-/// One call of a back end. One job, but for transform_all.
+/// One call of a back end. More than one job means transform_all.
 struct Call {
-  Verb verb = Verb::transform;
+  kernels::Verb verb = kernels::Verb::transform;
   std::span<const kernels::Job> jobs;
 };
 

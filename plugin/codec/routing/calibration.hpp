@@ -40,6 +40,8 @@ struct Costs {
   CostTable table = default_costs();
   std::string path;     ///< of the file they are from; empty if they are built in
   std::string refused;  ///< one line if a file is there and is not used; else empty
+
+  friend bool operator==(const Costs&, const Costs&) = default;
 };
 
 /// Costs from the file at `path`. A file that is missing, larger than 64 KiB, not a regular file, not owned

@@ -34,10 +34,4 @@ double cpu_us(const CostTable& costs, const Work& work) noexcept;
 std::optional<double> device_us(const CostTable& costs, const Work& work, kernels::Residence nearest_host,
                                 unsigned jobs_in_hand = 0) noexcept;
 
-/// By how much longer the device takes where work on a core takes cpu_stretch times as long: cores copy
-/// pageable chunks.
-constexpr double device_stretch(kernels::Residence nearest_host, double cpu_stretch) noexcept {
-  return nearest_host == kernels::Residence::pageable ? cpu_stretch : 1;
-}
-
 }  // namespace ec::codec

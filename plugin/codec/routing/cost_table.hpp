@@ -28,7 +28,7 @@ struct CpuClass {
   bool operator==(const CpuClass&) const = default;
 };
 
-/// Where the classes of the built-in table end, and what a process learns is kept apart.
+/// Where the classes of the built-in table end.
 inline constexpr std::array<std::uint64_t, 4> class_bounds{std::uint64_t{256} << 10, std::uint64_t{1} << 20,
                                                            std::uint64_t{4} << 20, std::uint64_t{64} << 20};
 

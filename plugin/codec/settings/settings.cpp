@@ -1,3 +1,4 @@
+// The table of EC_CUDA_ variables, and what is made of their texts.
 #include "plugin/codec/settings/settings.hpp"
 
 #include <fmt/format.h>
@@ -5,9 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <memory>
+#include <type_traits>
 
 #include "plugin/codec/settings/setup_error.hpp"
 
@@ -25,13 +29,15 @@ constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automa
                                                   {"isal", BackendChoice::isal},
                                                   {"reference", BackendChoice::reference}}};
 
-constexpr std::array<std::string_view, 13> known_variables{
-    "EC_CUDA_BACKEND",          "EC_CUDA_DEVICES",       "EC_CUDA_THRESHOLD",       "EC_CUDA_DEADLINE_MS",
-    "EC_CUDA_RETRY_S",          "EC_CUDA_STAGING_BYTES", "EC_CUDA_STAGING_THREADS", "EC_CUDA_PINNED_BYTES",
-    "EC_CUDA_PINNED_THRESHOLD", "EC_CUDA_PINNED_REPORT", "EC_CUDA_CALIBRATION",     "EC_CUDA_VALIDATE",
-    "EC_CUDA_REPRODUCERS"};
+/// EINVAL, with a sentence that names the variable, its value and what is allowed.
+template <class... Args>
+SetupError must_be(std::string_view name, std::string_view text, fmt::format_string<Args...> allowed,
+                   Args&&... args) {
+  return SetupError(
+      EINVAL, fmt::format("{}={} must be {}", name, text, fmt::format(allowed, std::forward<Args>(args)...)));
+}
 
-Validation parse_validation(std::string_view text) {
+Validation parse_validation(std::string_view name, std::string_view text) {
   constexpr std::string_view sample = "sample:";
   constexpr std::uint64_t rarest = 1'000'000'000;
   if (text == "off") return {.every = 0, .whole = false};
@@ -43,22 +49,17 @@ Validation parse_validation(std::string_view text) {
     if (error != std::errc{} || rest != end || every > rarest) every = 0;
   }
   if (every == 0)
-    throw SetupError(
-        EINVAL,
-        fmt::format("EC_CUDA_VALIDATE={} must be off, always, or sample:N with N from 1 to {}, for one "
-                    "call in N",
-                    text, rarest));
+    throw must_be(name, text, "off, always, or sample:N with N from 1 to {}, for one call in N", rarest);
   return {.every = static_cast<unsigned>(every), .whole = false};
 }
 
-std::vector<int> parse_devices(std::string_view text) {
+std::vector<int> parse_devices(std::string_view name, std::string_view text) {
   constexpr std::size_t most = 16;
   constexpr int highest = 63;
   const auto refuse = [&] {
-    return SetupError(EINVAL,
-                      fmt::format("EC_CUDA_DEVICES={} must be ordinals of GPUs from 0 to {}, separated "
-                                  "by commas, at most {} and no two alike",
-                                  text, highest, most));
+    return must_be(name, text,
+                   "ordinals of GPUs from 0 to {}, separated by commas, at most {} and no two alike", highest,
+                   most);
   };
   std::vector<int> devices;
   for (const char *at = text.data(), *end = at + text.size();; ++at) {
@@ -73,15 +74,86 @@ std::vector<int> parse_devices(std::string_view text) {
   }
 }
 
+std::string parse_path(std::string_view name, std::string_view text) {
+  if (text != "none" && !text.starts_with('/')) throw must_be(name, text, "an absolute path or none");
+  return std::string(text);
+}
+
+BackendChoice parse_choice(std::string_view name, std::string_view text) {
+  const auto choice = parse_backend_choice(text);
+  if (!choice) throw must_be(name, text, "one of {}", backend_choice_names);
+  return *choice;
+}
+
+/// EC_CUDA_REPRODUCERS: empty for none.
+std::string parse_directory(std::string_view name, std::string_view text) {
+  return text == "none" ? std::string() : parse_path(name, text);
+}
+
+using Take = void(NodeSettings&, std::string_view name, std::string_view text);
+
+/// `parse` makes the member of the text.
+template <auto member, auto parse>
+void parsed(NodeSettings& s, std::string_view name, std::string_view text) {
+  s.*member = parse(name, text);
+}
+
+/// The member is a whole number, or made of one.
+template <auto member, std::uint64_t lowest, std::uint64_t highest, bool is_size = false>
+void number(NodeSettings& s, std::string_view name, std::string_view text) {
+  using Member = std::remove_reference_t<decltype(s.*member)>;
+  s.*member = Member(parse_number(name, text, lowest, highest, is_size));
+}
+
+struct Setting {
+  std::string_view name;
+  Take* take;
+};
+constexpr std::uint64_t KiB = std::uint64_t{1} << 10, MiB = KiB << 10, TiB = MiB << 20;
+using Node = NodeSettings;
+constexpr Setting settings_table[] = {
+    {"EC_CUDA_BACKEND", parsed<&Node::backend, parse_choice>},
+    {"EC_CUDA_DEVICES", parsed<&Node::devices, parse_devices>},
+    {"EC_CUDA_THRESHOLD", number<&Node::threshold_bytes, 0, TiB, true>},
+    {"EC_CUDA_CALIBRATION", parsed<&Node::calibration, parse_path>},
+    {"EC_CUDA_DEADLINE_MS", number<&Node::deadline, 1, 600'000>},
+    {"EC_CUDA_RETRY_S", number<&Node::retry_after, 0, 86'400>},
+    {"EC_CUDA_STAGING_BYTES", number<&Node::staging_bytes, MiB, TiB, true>},
+    {"EC_CUDA_VALIDATE", parsed<&Node::validation, parse_validation>},
+    {"EC_CUDA_REPRODUCERS", parsed<&Node::reproducers, parse_directory>},
+    {"EC_CUDA_PINNED_BYTES", number<&Node::pinned_bytes, 2 * MiB, TiB, true>},
+    {"EC_CUDA_PINNED_THRESHOLD", number<&Node::pinned_threshold, 4 * KiB, TiB, true>},
+    {"EC_CUDA_PINNED_REPORT", number<&Node::pinned_report, 0, 1>},
+};
+
+constexpr auto known_names = [] {
+  std::array<std::string_view, std::size(settings_table)> names;
+  std::ranges::transform(settings_table, names.begin(), &Setting::name);
+  return names;
+}();
+
+/// Reads no variable where the process runs with more rights than who started it.
+const char* environment(const char* variable) { return ::secure_getenv(variable); }
+
+NodeSettings read_node_settings() {
+  if (const auto unknown = unknown_settings(environ); !unknown.empty())
+    throw SetupError(EINVAL,
+                     fmt::format("unknown variable {}; known are {}", unknown, fmt::join(known_names, ", ")));
+  NodeSettings s = parse_node_settings(environment);
+  if (s.calibration.empty())
+    s.costs = find_costs(calibration_paths(environment), this_machine());
+  else if (s.calibration != "none")
+    s.costs = costs_from(s.calibration, this_machine());
+  return s;
+}
+
 }  // namespace
 
 std::uint64_t parse_number(std::string_view name, std::string_view text, std::uint64_t lowest,
                            std::uint64_t highest, bool takes_suffix) {
   const auto refuse = [&] {
-    return SetupError(
-        EINVAL,
-        fmt::format("{}={} must be a whole number from {} to {}{}", name, text, lowest, highest,
-                    takes_suffix ? " bytes; the suffixes K, M and G multiply by powers of 1024" : ""));
+    return must_be(name, text, "a whole number from {} to {}{}", lowest, highest,
+                   takes_suffix ? " bytes; the suffixes K, M and G multiply by powers of 1024" : "");
   };
   std::uint64_t value = 0;
   const char* end = text.data() + text.size();
@@ -98,70 +170,30 @@ std::uint64_t parse_number(std::string_view name, std::string_view text, std::ui
 }
 
 std::optional<BackendChoice> parse_backend_choice(std::string_view text) {
-  for (const auto& entry : choice_table)
-    if (entry.text == text) return entry.choice;
-  return std::nullopt;
+  const auto at = std::ranges::find(choice_table, text, &ChoiceName::text);
+  return at == choice_table.end() ? std::nullopt : std::optional(at->choice);
 }
 
 std::string_view name(BackendChoice choice) {
-  for (const auto& entry : choice_table)
-    if (entry.choice == choice) return entry.text;
-  return "?";
+  const auto at = std::ranges::find(choice_table, choice, &ChoiceName::choice);
+  return at == choice_table.end() ? "?" : at->text;
 }
 
 NodeSettings parse_node_settings(const Environment& environment) {
   NodeSettings s;
-  if (const char* text = environment("EC_CUDA_BACKEND")) {
-    s.backend = parse_backend_choice(text);
-    if (!s.backend)
-      throw SetupError(EINVAL,
-                       fmt::format("EC_CUDA_BACKEND={} must be one of {}", text, backend_choice_names));
-  }
-  const auto number = [&](const char* variable, std::uint64_t fallback, std::uint64_t lowest,
-                          std::uint64_t highest, bool takes_suffix = false) {
-    const char* text = environment(variable);
-    return text == nullptr ? fallback : parse_number(variable, text, lowest, highest, takes_suffix);
-  };
-  if (const char* text = environment("EC_CUDA_DEVICES")) s.devices = parse_devices(text);
-  if (environment("EC_CUDA_THRESHOLD") != nullptr)
-    s.threshold_bytes = number("EC_CUDA_THRESHOLD", 0, 0, std::uint64_t{1} << 40, true);
-  s.deadline = std::chrono::milliseconds(
-      number("EC_CUDA_DEADLINE_MS", static_cast<std::uint64_t>(s.deadline.count()), 1, 600'000));
-  s.retry_after = std::chrono::seconds(
-      number("EC_CUDA_RETRY_S", static_cast<std::uint64_t>(s.retry_after.count()), 0, 86'400));
-  s.staging_bytes =
-      number("EC_CUDA_STAGING_BYTES", s.staging_bytes, std::uint64_t{1} << 20, std::uint64_t{1} << 40, true);
-  s.staging_threads = static_cast<unsigned>(number("EC_CUDA_STAGING_THREADS", s.staging_threads, 0, 64));
-  s.pinned_bytes =
-      number("EC_CUDA_PINNED_BYTES", s.pinned_bytes, std::uint64_t{2} << 20, std::uint64_t{1} << 40, true);
-  s.pinned_threshold =
-      number("EC_CUDA_PINNED_THRESHOLD", s.pinned_threshold, 4096, std::uint64_t{1} << 40, true);
-  s.pinned_report = number("EC_CUDA_PINNED_REPORT", 0, 0, 1) != 0;
-  const auto path_or_none = [&](const char* variable) -> std::string {
-    const char* text = environment(variable);
-    const std::string_view path = text == nullptr ? "" : text;
-    if (text != nullptr && path != "none" && !path.starts_with('/'))
-      throw SetupError(EINVAL, fmt::format("{}={} must be an absolute path or none", variable, path));
-    return std::string(path);
-  };
-  s.calibration = path_or_none("EC_CUDA_CALIBRATION");
-  if (const char* text = environment("EC_CUDA_VALIDATE")) s.validation = parse_validation(text);
-  s.reproducers = path_or_none("EC_CUDA_REPRODUCERS");
-  if (s.reproducers == "none") s.reproducers.clear();
+  for (const Setting& setting : settings_table)
+    if (const char* text = environment(setting.name.data())) setting.take(s, setting.name, text);
   return s;
 }
 
-std::span<const std::string_view> known_settings() noexcept { return known_variables; }
+std::span<const std::string_view> known_settings() noexcept { return known_names; }
 
 std::string unknown_settings(const char* const* environ_block) {
   std::string unknown;
   for (; environ_block != nullptr && *environ_block != nullptr; ++environ_block) {
     const std::string_view entry(*environ_block);
     const std::string_view variable = entry.substr(0, entry.find('='));
-    if (!variable.starts_with("EC_CUDA_")) continue;
-    bool known = false;
-    for (auto v : known_variables) known = known || v == variable;
-    if (known) continue;
+    if (!variable.starts_with("EC_CUDA_") || std::ranges::count(known_names, variable) != 0) continue;
     if (!unknown.empty()) unknown += ", ";
     unknown += variable;
   }
@@ -169,21 +201,14 @@ std::string unknown_settings(const char* const* environ_block) {
 }
 
 const NodeSettings& node_settings() {
-  static const NodeSettings settings = [] {
-    if (const auto unknown = unknown_settings(environ); !unknown.empty()) {
-      std::string known;
-      for (auto v : known_variables) known += fmt::format("{}{}", known.empty() ? "" : ", ", v);
-      throw SetupError(EINVAL, fmt::format("unknown variable {}; known are {}", unknown, known));
-    }
-    const auto environment = [](const char* variable) -> const char* { return std::getenv(variable); };
-    NodeSettings s = parse_node_settings(environment);
-    if (s.calibration.empty())
-      s.costs = find_costs(calibration_paths(environment), this_machine());
-    else if (s.calibration != "none")
-      s.costs = costs_from(s.calibration, this_machine());
-    return s;
-  }();
-  return settings;
+  // Never destroyed, as threads may code while static objects go; and without a lock, which a child of fork()
+  // might find taken for ever. Threads that come at once read the same, and one of them keeps it.
+  static constinit std::atomic<const NodeSettings*> kept{nullptr};
+  const NodeSettings* settings = kept.load(std::memory_order_acquire);
+  if (settings != nullptr) return *settings;
+  auto made = std::make_unique<const NodeSettings>(read_node_settings());
+  if (kept.compare_exchange_strong(settings, made.get(), std::memory_order_acq_rel)) return *made.release();
+  return *settings;
 }
 
 }  // namespace ec::codec

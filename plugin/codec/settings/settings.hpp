@@ -50,11 +50,8 @@ struct NodeSettings {
   std::chrono::milliseconds deadline{2000};
   /// EC_CUDA_RETRY_S: seconds after a fault until the device is tried again, 0..86400.
   std::chrono::seconds retry_after{60};
-  /// EC_CUDA_STAGING_BYTES: bound on pinned memory for staging, 1 MiB..1 TiB.
-  std::size_t staging_bytes = std::size_t{256} << 20;
-  /// EC_CUDA_STAGING_THREADS: threads of the process that help callers to copy between staging and their
-  /// memory, 0..64.
-  unsigned staging_threads = 2;
+  /// EC_CUDA_STAGING_BYTES: pinned memory for staging, 1 MiB..1 TiB.
+  std::size_t staging_bytes = std::size_t{64} << 20;
   /// EC_CUDA_PINNED_BYTES: size of the arena of libec_cuda_pinned.so, 2 MiB..1 TiB.
   std::size_t pinned_bytes = std::size_t{1} << 30;
   /// EC_CUDA_PINNED_THRESHOLD: bytes from which an allocation comes out of it, 4 KiB..1 TiB.
@@ -71,22 +68,26 @@ struct NodeSettings {
   std::string reproducers;
   /// What predictions are made of. parse_node_settings leaves the built-in costs.
   Costs costs;
+
+  friend bool operator==(const NodeSettings&, const NodeSettings&) = default;
 };
 
 /// Throws SetupError(EINVAL) for a value that is malformed or out of range; reads no file. Sizes take the
 /// suffixes K, M, G (powers of 1024). Unknown variables that start with EC_CUDA_ are for unknown_settings().
 NodeSettings parse_node_settings(const Environment& environment);
 
-/// The names of all variables, in no order.
+/// The names of all variables, in the order of README's table.
 std::span<const std::string_view> known_settings() noexcept;
 
 /// The names in `environ_block` (as ::environ) that start with EC_CUDA_ and that this version does not know,
 /// comma separated; empty if there are none.
 std::string unknown_settings(const char* const* environ_block);
 
-/// The settings of this process, read from its environment and the calibration file once. Throws SetupError
-/// as above, and for an unknown EC_CUDA_ variable, at every call until the process is started with a valid
-/// environment. A calibration that is not used is no error: `costs.refused` is for the log.
+/// The settings of this process, read from its environment and the calibration file once; a setuid program's
+/// environment is not read. Throws SetupError as above, and for an unknown EC_CUDA_ variable, at every call
+/// until the process is started with a valid environment; std::bad_alloc, and then the next call reads anew.
+/// Thread safe, in a child of fork() and while static objects are destroyed too. A calibration that is not
+/// used is no error: `costs.refused` is for the log.
 const NodeSettings& node_settings();
 
 }  // namespace ec::codec

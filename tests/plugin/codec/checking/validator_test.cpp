@@ -286,7 +286,7 @@ TEST(Validate, OtherAnswersPassThrough) {
     FakeBackend fake("cuda", answer);
     const std::array<kernels::Backend*, 2> list{&fake, &kernels::reference_backend()};
     Validator validator(always);
-    const auto got = validator.run(list, 0, {codec::Verb::transform, {&stripes.job(), 1}});
+    const auto got = validator.run(list, 0, {kernels::Verb::transform, {&stripes.job(), 1}});
     EXPECT_EQ(got.status, answer);
     EXPECT_FALSE(got.doubted);
     EXPECT_EQ(validator.read(0).checked, 0u);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string_view>
 
 #include "kernels/reference/reference.hpp"
@@ -20,6 +21,7 @@ class FakeBackend final : public kernels::Backend {
   }
   kernels::Status transform(const kernels::Job& job) noexcept override {
     ++calls_;
+    if (meanwhile) meanwhile();
     if (answer_ == kernels::Status::ok) return kernels::reference_backend().transform(job);
     if (answer_ == kernels::Status::fault || answer_ == kernels::Status::hung)
       for (const auto& target : job.targets)
@@ -28,9 +30,14 @@ class FakeBackend final : public kernels::Backend {
   }
   kernels::Status accumulate(const kernels::Job& job) noexcept override {
     ++calls_;
+    if (meanwhile) meanwhile();
     return answer_ == kernels::Status::ok ? kernels::reference_backend().accumulate(job) : answer_;
   }
   unsigned calls() const { return calls_; }
+  void answer(kernels::Status status) { answer_ = status; }
+
+  /// Called while it has a job.
+  std::function<void()> meanwhile;
 
  private:
   std::string_view name_;

@@ -1,27 +1,35 @@
-// Who gets a job, and who finishes it when a back end does not.
+// Who gets a job, by policy, by predicted cost and with work in hand; and who finishes it when a back end
+// does not.
 #include "plugin/codec/routing/router.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "tests/common/oracle.hpp"
+#include "tests/plugin/codec/checking/one_byte.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
 
 namespace ec::test {
 namespace {
 
 using codec::BackendChoice;
+using codec::CostTable;
 using codec::Counters;
+using codec::ResidenceRange;
 using codec::Router;
+using codec::Work;
 using kernels::Residence;
 using kernels::Status;
+using Reason = codec::Decision::Reason;
 
 constexpr std::array every_choice{BackendChoice::automatic, BackendChoice::cpu,  BackendChoice::gpu,
                                   BackendChoice::x86,       BackendChoice::isal, BackendChoice::reference};
+constexpr ResidenceRange all_pinned{Residence::pinned, Residence::pinned};
 
 /// A job of two sources and one target: d0 + 2 d1. Not device memory, whatever its residence says.
 struct SmallJob {
@@ -104,102 +112,229 @@ TEST(RouterPolicy, TheDeviceByChoiceResidenceAndSize) {
         << " to " << kernels::name(row.target);
 }
 
-/// Three fakes in the order of a real build, and counters of their own.
+// --- By predicted cost.
+
+/// Calls visit(work) over shapes, chunks from 1 byte to 256 MiB, and a few counts of stripes.
+template <class Visit>
+void over_the_grid(Visit&& visit) {
+  for (const auto& [k, m] : {std::pair{4u, 2u}, {8u, 3u}, {10u, 4u}, {32u, 8u}, {1u, 3u}})
+    for (std::uint64_t bytes = 1; bytes <= 256u << 20; bytes *= 2)
+      for (std::uint64_t stripes : {1u, 16u, 4096u})
+        for (bool accumulate : {false, true}) visit(Work{k, m, bytes, stripes, accumulate});
+}
+
+TEST(RouterCosts, ForcedChoicesAndDeviceMemoryDoNotDependOnCosts) {
+  // Tables that would send everything one way or the other.
+  CostTable dear = codec::default_costs(), cheap = dear;
+  dear.pinned = dear.device = {1e9, 0, 1e9, 1e9, 0};
+  cheap.pinned = cheap.device = {};
+  cheap.pageable = codec::Rates{};
+  for (const auto choice : every_choice)
+    for (const CostTable* table : {&dear, &cheap})
+      for (const auto threshold : {std::optional<std::size_t>(), std::optional<std::size_t>(1 << 20)}) {
+        const Router router(choice, threshold, *table);
+        over_the_grid([&](const Work& work) {
+          for (const auto host : {Residence::pageable, Residence::pinned, Residence::device}) {
+            const auto decision = router.decide(work, {host, Residence::device}, 1000);
+            EXPECT_TRUE(decision.device);
+            EXPECT_EQ(decision.reason, Reason::on_device);
+          }
+          if (choice == BackendChoice::automatic) return;
+          for (const auto host : {Residence::pageable, Residence::pinned}) {
+            const auto decision = router.decide(work, {host, Residence::pinned}, 1000);
+            EXPECT_EQ(decision.device, choice == BackendChoice::gpu);
+            EXPECT_EQ(decision.reason, Reason::forced);
+          }
+        });
+      }
+}
+
+TEST(RouterCosts, PinnedChunksGoToWhoIsPredictedFasterAndLessTheLongerTheQueue) {
+  const Router router(BackendChoice::automatic, std::nullopt);
+  over_the_grid([&](const Work& work) {
+    bool taken = true;
+    for (unsigned jobs = 0; jobs < 40; ++jobs) {
+      const auto decision = router.decide(work, all_pinned, jobs);
+      EXPECT_EQ(decision.reason, Reason::predicted_faster);
+      EXPECT_EQ(decision.device_us, *device_us(codec::default_costs(), work, Residence::pinned, jobs));
+      EXPECT_EQ(decision.cpu_us, cpu_us(codec::default_costs(), work));
+      EXPECT_EQ(decision.device, decision.device_us < decision.cpu_us);
+      EXPECT_LE(decision.device, taken);
+      taken = decision.device;
+    }
+  });
+  EXPECT_TRUE(router.decide({8, 3, 1 << 20}, all_pinned, 0).device);
+  EXPECT_FALSE(router.decide({8, 3, 1 << 20}, all_pinned, 16).device);
+}
+
+TEST(RouterCosts, OnceTheDeviceTakesASizeItTakesEveryLargerOne) {
+  const Router router(BackendChoice::automatic, std::nullopt);
+  for (const auto& [k, m] : {std::pair{4u, 2u}, {8u, 3u}, {10u, 4u}, {32u, 8u}}) {
+    bool taken = false;
+    for (std::uint64_t bytes = 64; bytes <= 256u << 20; bytes += bytes / 16 + 1) {
+      const bool device = router.decide({k, m, bytes}, all_pinned, 0).device;
+      EXPECT_GE(device, taken) << k << "+" << m << ", " << bytes;
+      taken = device;
+    }
+    EXPECT_FALSE(router.decide({k, m, 4096}, all_pinned, 0).device) << k << "+" << m;
+    EXPECT_TRUE(router.decide({k, m, 1 << 20}, all_pinned, 0).device) << k << "+" << m;
+  }
+}
+
+TEST(RouterCosts, PageableChunksStayUnlessTheTableHasCostsForThem) {
+  constexpr ResidenceRange pageable{Residence::pageable, Residence::pinned};
+  const Router builtin(BackendChoice::automatic, std::nullopt);
+  over_the_grid([&](const Work& work) {
+    const auto decision = builtin.decide(work, pageable, 0);
+    EXPECT_FALSE(decision.device);
+    EXPECT_EQ(decision.reason, Reason::pageable_stays);
+  });
+  CostTable table = codec::default_costs();
+  table.pageable = codec::Rates{100, 0, 1, 1, 0};
+  const Router router(BackendChoice::automatic, std::nullopt, table);
+  EXPECT_FALSE(router.decide({32, 8, 4096}, pageable, 0).device);
+  EXPECT_TRUE(router.decide({32, 8, 1 << 20}, pageable, 0).device);
+  EXPECT_EQ(router.decide({32, 8, 1 << 20}, pageable, 0).reason, Reason::predicted_faster);
+  // A threshold is for pinned chunks.
+  EXPECT_FALSE(Router(BackendChoice::automatic, 0, table).decide({32, 8, 1 << 20}, pageable, 0).device);
+}
+
+TEST(RouterCosts, AThresholdReplacesTheComparison) {
+  CostTable dear = codec::default_costs();
+  dear.pinned = {1e9, 0, 1e9, 1e9, 0};
+  const Router router(BackendChoice::automatic, 8 << 20, dear);
+  EXPECT_FALSE(router.decide({8, 3, (1 << 20) - 1}, all_pinned, 0).device);
+  EXPECT_TRUE(router.decide({8, 3, 1 << 20}, all_pinned, 1000).device);
+  EXPECT_TRUE(router.decide({8, 3, 1 << 10, 1 << 10}, all_pinned, 0).device);
+  EXPECT_EQ(router.decide({8, 3, 1}, all_pinned, 0).reason, Reason::threshold);
+}
+
+// --- Whole calls.
+
+/// Three fakes in the order of a real build, counters and a load of their own.
 struct Fakes {
   Fakes(Status device, Status second, Status last)
       : cuda("cuda", device),
         isal("isal", second),
         reference("reference", last),
         list{&cuda, &isal, &reference} {}
-  Router router(BackendChoice choice = BackendChoice::gpu) {
-    return Router(choice, 0, codec::default_costs(), list, counts);
+  /// threshold: nothing for what `table` predicts.
+  Router router(BackendChoice choice = BackendChoice::gpu, std::optional<std::size_t> threshold = 0) {
+    return Router(choice, threshold, table, list, counts, codec::no_validation(), load);
+  }
+  void predict(codec::Rates device, codec::Rates cpu) {
+    table.pinned = device;
+    for (auto& each : table.cpu) each.rates = cpu;
   }
 
   FakeBackend cuda, isal, reference;
   std::array<kernels::Backend*, 3> list;
   Counters counts;
+  codec::DeviceLoad load;
+  CostTable table = codec::default_costs();
 };
 
-void expect_counts(const Counters& counts, std::size_t row, std::uint64_t calls, std::uint64_t source_bytes,
-                   std::uint64_t fallbacks) {
-  const auto read = counts.read(row);
-  EXPECT_EQ(read.calls, calls) << "row " << row;
-  EXPECT_EQ(read.source_bytes, source_bytes) << "row " << row;
-  EXPECT_EQ(read.fallbacks, fallbacks) << "row " << row;
+TEST(RouterCalls, AreInFlightWhileTheDeviceHasThemAndNoLonger) {
+  for (const Status answer : {Status::ok, Status::busy, Status::fault, Status::unsupported, Status::hung}) {
+    Fakes fakes(answer, Status::ok, Status::ok);
+    const OneByte one;
+    unsigned seen = 0;
+    fakes.cuda.meanwhile = [&] {
+      seen += fakes.load.in_flight();
+      EXPECT_EQ(fakes.counts.on_device(), 1u);
+    };
+    EXPECT_EQ(fakes.router().transform(one.job), answer == Status::hung ? Status::hung : Status::ok);
+    static_cast<void>(fakes.router().accumulate(one.job));
+    static_cast<void>(fakes.router().transform_all({&one.job, 1}));
+    // What is not offered to the device is not its work.
+    EXPECT_EQ(fakes.router(BackendChoice::cpu).transform(one.job), Status::ok);
+    EXPECT_EQ(seen, 3u) << name(answer);
+    EXPECT_EQ(fakes.load.in_flight() + fakes.counts.on_device(), 0u) << name(answer);
+  }
 }
 
-TEST(RouterFallback, TheFirstThatFinishesIsTheLastAsked) {
+/// The device is busy with calls of other threads: 20 us against 25, then 30.
+TEST(RouterCalls, WorkInHandSendsTheNextCallToTheCpu) {
+  for (const unsigned others : {1u, 2u}) {
+    Fakes fakes(Status::ok, Status::ok, Status::ok);
+    fakes.predict({10, 0, 0, 0, 0}, {25, 0, 0, 0, 0});
+    fakes.table.parallel_calls = 1;
+    std::vector<std::unique_ptr<codec::DeviceLoad::InFlight>> in_flight;
+    while (in_flight.size() < others)
+      in_flight.push_back(std::make_unique<codec::DeviceLoad::InFlight>(fakes.load));
+    const OneByte one;
+    EXPECT_EQ(fakes.router(BackendChoice::automatic, std::nullopt).transform(one.job), Status::ok);
+    EXPECT_EQ(fakes.cuda.calls(), others == 1 ? 1u : 0u);
+  }
+}
+
+/// Stripes and verb reach the model.
+TEST(RouterCalls, ManyStripesAndAccumulateArePredictedAsSuch) {
   Fakes fakes(Status::ok, Status::ok, Status::ok);
-  SmallJob small(Residence::pageable, Residence::pageable);
-  EXPECT_EQ(fakes.router().transform(small.job), Status::ok);
-  EXPECT_EQ(small.out, small.expected());
-  EXPECT_EQ(fakes.isal.calls(), 0u);
-  expect_counts(fakes.counts, 0, 1, 200, 0);
-  expect_counts(fakes.counts, 1, 0, 0, 0);
+  const auto router = [&] { return fakes.router(BackendChoice::automatic, std::nullopt); };
+  fakes.predict({10, 0, 0, 0, 0}, {0, 1, 0, 0, 0});
+  const OneByte one;
+  const std::vector<kernels::Job> jobs(11, one.job);
+  EXPECT_EQ(router().transform_all(std::span(jobs).first(10)), Status::ok);
+  EXPECT_EQ(fakes.cuda.calls(), 0u);
+  EXPECT_EQ(router().transform_all(jobs), Status::ok);
+  EXPECT_EQ(fakes.cuda.calls(), 11u);
+
+  // One byte read and one written come to 2 us; a target that is read too to 3.
+  fakes.predict({2.5, 0, 0, 0, 0}, {0, 0, 1e6, 1e6, 0});
+  new (&fakes.load) codec::DeviceLoad;
+  EXPECT_EQ(router().transform(jobs[0]), Status::ok);
+  EXPECT_EQ(fakes.cuda.calls(), 11u);
+  EXPECT_EQ(router().accumulate(jobs[0]), Status::ok);
+  EXPECT_EQ(fakes.cuda.calls(), 12u);
 }
 
-TEST(RouterFallback, AfterBusyAndFaultTheNextOneFinishesTheJob) {
-  for (const auto trouble : {Status::busy, Status::fault}) {
-    Fakes fakes(trouble, Status::ok, Status::ok);
-    SmallJob small(Residence::pageable, Residence::pageable);
-    EXPECT_EQ(fakes.router().transform(small.job), Status::ok);
-    EXPECT_EQ(small.out, small.expected()) << name(trouble);
-    expect_counts(fakes.counts, 0, 0, 0, 1);
-    expect_counts(fakes.counts, 1, 1, 200, 0);
-    EXPECT_EQ(fakes.reference.calls(), 0u);
-  }
-}
-
-TEST(RouterFallback, AccumulateIsRedoneOnUntouchedTargets) {
-  for (const auto trouble : {Status::busy, Status::fault}) {
-    Fakes fakes(trouble, trouble, Status::ok);
-    SmallJob small(Residence::pageable, Residence::pageable);
-    auto expected = small.expected();
-    for (auto& byte : expected) byte ^= 0x11;
-    EXPECT_EQ(fakes.router().accumulate(small.job), Status::ok);
-    EXPECT_EQ(small.out, expected);
-    expect_counts(fakes.counts, 0, 0, 0, 1);
-    expect_counts(fakes.counts, 1, 0, 0, 1);
-    expect_counts(fakes.counts, 2, 1, 200, 0);
-  }
-}
-
-TEST(RouterFallback, UnsupportedIsPassedOnUncounted) {
-  Fakes fakes(Status::unsupported, Status::unsupported, Status::ok);
-  SmallJob small(Residence::pageable, Residence::pageable);
-  EXPECT_EQ(fakes.router().transform(small.job), Status::ok);
-  EXPECT_EQ(small.out, small.expected());
-  expect_counts(fakes.counts, 0, 0, 0, 0);
-  expect_counts(fakes.counts, 1, 0, 0, 0);
-  expect_counts(fakes.counts, 2, 1, 200, 0);
-}
-
-TEST(RouterFallback, AfterHungNobodyElseWrites) {
-  Fakes fakes(Status::hung, Status::ok, Status::ok);
-  SmallJob small(Residence::pinned, Residence::pinned);
-  EXPECT_EQ(fakes.router().transform(small.job), Status::hung);
-  EXPECT_EQ(fakes.router().accumulate(small.job), Status::hung);
-  EXPECT_EQ(fakes.isal.calls(), 0u);
-  EXPECT_EQ(fakes.reference.calls(), 0u);
-  expect_counts(fakes.counts, 0, 0, 0, 2);
-}
-
-TEST(RouterFallback, WhenNobodyCanTheLastTroubleIsTheAnswer) {
-  SmallJob small(Residence::pageable, Residence::pageable);
-  for (const auto trouble : {Status::busy, Status::fault}) {
-    Fakes fakes(trouble, Status::unsupported, Status::unsupported);
-    EXPECT_EQ(fakes.router().transform(small.job), trouble);
-  }
-  Fakes none(Status::unsupported, Status::unsupported, Status::unsupported);
-  EXPECT_EQ(none.router().transform(small.job), Status::unsupported);
+/// What the three back ends answer, how many of them are asked, what the caller is told, and what is counted.
+TEST(RouterFallback, TheFirstThatCanMakesTheBytesAndTheLastTroubleIsTheAnswer) {
+  using enum Status;
+  const struct {
+    std::array<Status, 3> answers;
+    std::size_t asked;
+    Status result;
+  } rows[] = {{{ok, ok, ok}, 1, ok},
+              {{busy, ok, ok}, 2, ok},
+              {{fault, ok, ok}, 2, ok},
+              {{busy, busy, ok}, 3, ok},
+              {{fault, fault, ok}, 3, ok},
+              {{unsupported, unsupported, ok}, 3, ok},
+              {{hung, ok, ok}, 1, hung},  // it may still write
+              {{busy, unsupported, unsupported}, 3, busy},
+              {{fault, unsupported, unsupported}, 3, fault},
+              {{unsupported, unsupported, unsupported}, 3, unsupported}};
+  for (const auto& row : rows)
+    for (const bool accumulates : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "row " << &row - rows << (accumulates ? ", accumulate" : ""));
+      Fakes fakes(row.answers[0], row.answers[1], row.answers[2]);
+      SmallJob small(Residence::pinned, Residence::pinned);
+      auto expected = small.expected();
+      if (accumulates)
+        for (auto& byte : expected) byte ^= 0x11;
+      const Router router = fakes.router();
+      EXPECT_EQ(accumulates ? router.accumulate(small.job) : router.transform(small.job), row.result);
+      if (row.result == ok) {
+        EXPECT_EQ(small.out, expected);
+      }
+      for (std::size_t i = 0; i < 3; ++i) {
+        const bool asked = i < row.asked, finished = asked && row.answers[i] == ok;
+        const auto counted = fakes.counts.read(i);
+        EXPECT_EQ(static_cast<FakeBackend*>(fakes.list[i])->calls(), asked ? 1u : 0u) << i;
+        EXPECT_EQ(counted.calls, finished ? 1u : 0u) << i;
+        EXPECT_EQ(counted.source_bytes, finished ? 200u : 0u) << i;
+        EXPECT_EQ(counted.fallbacks, asked && !finished && row.answers[i] != unsupported ? 1u : 0u) << i;
+      }
+    }
 }
 
 TEST(RouterFallback, AChoiceNeverReachesABackEndAboveIt) {
   SmallJob small(Residence::pinned, Residence::pinned);
   Fakes fakes(Status::ok, Status::ok, Status::ok);
-  EXPECT_EQ(fakes.router(BackendChoice::cpu).transform(small.job), Status::ok);
-  EXPECT_EQ(fakes.router(BackendChoice::isal).transform(small.job), Status::ok);
-  EXPECT_EQ(fakes.router(BackendChoice::reference).transform(small.job), Status::ok);
+  for (const auto choice : {BackendChoice::cpu, BackendChoice::isal, BackendChoice::reference})
+    EXPECT_EQ(fakes.router(choice).transform(small.job), Status::ok);
   EXPECT_EQ(fakes.cuda.calls(), 0u);
   EXPECT_EQ(fakes.isal.calls(), 2u);
   EXPECT_EQ(fakes.reference.calls(), 1u);

@@ -1,0 +1,55 @@
+// What calls on the device took against the predictions, and when a call is sent there to see whether that
+// still holds.
+#include "plugin/codec/routing/device_load.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ec::codec {
+namespace {
+
+constinit DeviceLoad of_process;
+// The threads that had the calls in flight are the parent's.
+[[maybe_unused]] const int registered =
+    pthread_atfork(nullptr, nullptr, [] { of_process.forget_in_flight(); });
+
+std::int64_t ns(DeviceLoad::Clock::time_point time) noexcept {
+  return std::chrono::nanoseconds(time.time_since_epoch()).count();
+}
+
+/// For a call that took, or is expected to take, so much longer than the CPU.
+std::int64_t quiet_ns(double lost_us) noexcept {
+  return static_cast<std::int64_t>(1e3 * DeviceLoad::quiet * std::max(lost_us, 0.0));
+}
+
+}  // namespace
+
+bool DeviceLoad::claim_probe(const Call& call) noexcept {
+  if ((calls_.fetch_add(1, std::memory_order_relaxed) + 1) % calls_a_probe != 0) return false;
+  const std::int64_t now_ns = ns(now());
+  std::int64_t due = next_probe_ns_.load(std::memory_order_relaxed);
+  // Until this one tells what it took, the next is as far away as the factor says.
+  const double lost_us = factor(call.kind) * call.device_us - call.cpu_us;
+  return now_ns >= due &&
+         next_probe_ns_.compare_exchange_strong(due, now_ns + quiet_ns(lost_us), std::memory_order_relaxed);
+}
+
+void DeviceLoad::took(const Call& call, Clock::time_point begun) noexcept {
+  if (!(call.device_us > 0)) return;
+  const Clock::time_point end = now();
+  const double us = std::chrono::duration<double, std::micro>(end - begun).count();
+  Factor& factor = factors_[static_cast<std::size_t>(call.kind)];
+  const double before = factor.load(std::memory_order_relaxed);
+  const double news = std::clamp(us / call.device_us / before, 1 / most_news, most_news);
+  factor.store(std::clamp(before * std::sqrt(news), lowest, highest), std::memory_order_relaxed);
+
+  const std::int64_t due = ns(end) + quiet_ns(us - call.cpu_us);
+  if (call.probe || due > next_probe_ns_.load(std::memory_order_relaxed))
+    next_probe_ns_.store(due, std::memory_order_relaxed);
+}
+
+DeviceLoad& device_load() noexcept { return of_process; }
+
+}  // namespace ec::codec

@@ -1,0 +1,88 @@
+// How busy the device is, as far as this process can see: its own calls there, and how much longer they took
+// than predicted. Processes that share a GPU see each other in nothing else.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace ec::codec {
+
+/// Thread safe, no locks: a race loses an observation. Lies in memory of this process alone, since it decides
+/// who codes. A child of fork() begins with no calls in flight.
+class DeviceLoad {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Now = Clock::time_point (*)();
+
+  /// Calls that the table may get wrong by different factors: up to class_bounds[1] bytes moved the start
+  /// counts most, above it the link; pageable chunks are copied by cores.
+  enum class Kind : unsigned char { small, large, pageable };
+  static constexpr std::size_t kinds = 3;
+
+  /// A call that the device and the CPU were compared for.
+  struct Call {
+    Kind kind = Kind::small;
+    bool probe = false;
+    double device_us = 0;  ///< predicted, with this process's own calls in flight
+    double cpu_us = 0;     ///< predicted
+  };
+
+  /// No factor leaves lowest .. highest.
+  static constexpr double lowest = 0.25, highest = 64;
+  /// A call counts as at most so many times longer or shorter than the factor says: a thread that was
+  /// interrupted is no busy device. The factor goes half of the way to it, so one call doubles or halves it
+  /// at most.
+  static constexpr double most_news = 4;
+  /// Of the calls that the CPU gets for the factor alone, one in so many may go to the device, so that the
+  /// factor can fall again. Odd: callers often do things in turns of two, four or eight.
+  static constexpr unsigned calls_a_probe = 257;
+  /// After a call that took t longer than the CPU, no probe comes before so many times t have passed.
+  static constexpr int quiet = 128;
+
+  /// now: for tests.
+  constexpr explicit DeviceLoad(Now now = &Clock::now) noexcept : now_(now) {}
+
+  class InFlight {
+   public:
+    explicit InFlight(DeviceLoad& load) noexcept : count_(load.in_flight_) {
+      count_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~InFlight() { count_.fetch_sub(1, std::memory_order_relaxed); }
+    InFlight(const InFlight&) = delete;
+    InFlight& operator=(const InFlight&) = delete;
+
+   private:
+    std::atomic<unsigned>& count_;
+  };
+  unsigned in_flight() const noexcept { return in_flight_.load(std::memory_order_relaxed); }
+  void forget_in_flight() noexcept { in_flight_.store(0, std::memory_order_relaxed); }
+
+  /// What calls of that kind took lately over what was predicted; 1 before the first.
+  double factor(Kind kind) const noexcept {
+    return factors_[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
+  }
+
+  /// Whether this call, which the CPU would get for the factor alone, is to go to the device. Reads the clock
+  /// for one call in calls_a_probe.
+  bool claim_probe(const Call& call) noexcept;
+
+  Clock::time_point now() const noexcept { return now_(); }
+  /// The device has finished a call that began at `begun`.
+  void took(const Call& call, Clock::time_point begun) noexcept;
+
+ private:
+  using Factor = std::atomic<double>;
+  // All on one line of the cache: whoever compares reads most of it, and each call on the device writes it.
+  alignas(64) std::array<Factor, kinds> factors_{Factor(1), Factor(1), Factor(1)};
+  std::atomic<std::int64_t> next_probe_ns_{0};
+  std::atomic<unsigned> calls_{0};  ///< that could have been probes
+  std::atomic<unsigned> in_flight_{0};
+  Now now_;
+};
+
+/// Of this process.
+DeviceLoad& device_load() noexcept;
+
+}  // namespace ec::codec
