@@ -32,9 +32,8 @@ enum class Verb : unsigned char { transform, accumulate };
 /// unsupported: the back end does not do this job; nothing was touched.
 /// busy: it would have, but has no room now; nothing was touched.
 /// fault: it failed. The sources are intact, and nothing will write the targets any more. transform: the
-/// targets
-///   hold anything. accumulate: targets in host memory are as before the call, so that another back end can
-///   take it over; those in device memory, which no other could, hold anything.
+///   targets hold anything. accumulate: if the whole job is host-addressable, its targets are as before the
+///   call, so that another back end can take it over; if any chunk lies on a device, they hold anything.
 /// hung: like fault, but a write to targets that lie in pinned or device memory may still come.
 enum class [[nodiscard]] Status : unsigned char{ok, unsupported, busy, fault, hung};
 

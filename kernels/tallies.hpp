@@ -18,9 +18,9 @@ struct DeviceTallies {
   std::uint64_t programs_found = 0;     ///< generated programs that were in the cache, in memory or on disk
   std::uint64_t programs_compiled = 0;  ///< .. that the compiler made
   std::uint64_t programs_failed = 0;    ///< .. that it refused
-  std::uint64_t staging_bytes = 0;      ///< pinned memory for staging, free, lent and given up
-  std::uint64_t given_up_bytes = 0;     ///< of it: what a device that stopped answering may still write
-  std::uint64_t device_bytes = 0;       ///< device memory for tables of addresses and for copies
+  std::uint64_t staging_bytes = 0;      ///< pinned memory for staging, in use and given up
+  std::uint64_t given_up_bytes = 0;  ///< of it: that of devices which stopped answering and may still write
+  std::uint64_t device_bytes = 0;    ///< device memory for tables of addresses
 };
 
 /// Relaxed, any thread. A tally may lie in memory that is const to who reads it.

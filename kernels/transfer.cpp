@@ -1,3 +1,4 @@
+// Bytes of the host are copied here, those of a device by whoever has devices.
 #include "kernels/transfer.hpp"
 
 #include <algorithm>
@@ -9,15 +10,12 @@
 namespace ec::kernels {
 namespace {
 
-enum class Direction { fetch, store };
-
 Status copy(std::span<const Transfer> pieces, Direction direction) noexcept {
   const auto on_device = [](const Transfer& piece) { return piece.residence == Residence::device; };
   if (std::ranges::any_of(pieces, on_device)) {
 #ifdef EC_WITH_CUDA
-    const Status status =
-        direction == Direction::fetch ? cuda::fetch_from_device(pieces) : cuda::store_on_device(pieces);
-    if (status != Status::ok) return status;
+    if (const Status status = cuda::transfer_on_device(pieces, direction); status != Status::ok)
+      return status;
 #else
     return Status::fault;
 #endif

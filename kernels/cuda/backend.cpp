@@ -1,3 +1,4 @@
+// The back end at the seam: which device a job goes to, and what becomes of one that fails.
 #include "kernels/cuda/backend.hpp"
 
 #include <algorithm>
@@ -6,8 +7,7 @@
 #include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/kernels/tile_args.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
-#include "kernels/cuda/submit/stream_job.hpp"
-#include "kernels/cuda/submit/stripes.hpp"
+#include "kernels/cuda/submit/job_residence.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -27,7 +27,7 @@ class Cuda final : public Backend {
   Status accumulate(const Job& job) noexcept override { return run(job, Verb::accumulate); }
 
   Status transform_all(std::span<const Job> jobs) noexcept override {
-    if (!are_stripes(jobs) || !worth_a_launch(jobs.front())) return Backend::transform_all(jobs);
+    if (!are_batch(jobs) || !worth_a_launch(jobs.front())) return Backend::transform_all(jobs);
     return run(jobs, [&](const auto& device) { return run_batch(device, jobs, kind_); });
   }
 

@@ -18,8 +18,9 @@ struct Options {
   std::chrono::milliseconds deadline{2000};
   /// After a fault, the device is not tried again for this long.
   std::chrono::seconds retry_after{60};
-  /// Bound on pinned memory for staging, in bytes.
-  std::size_t staging_bytes = std::size_t{256} << 20;
+  /// Pinned memory for staging, in bytes: allocated when the device comes up, in one piece that its lanes
+  /// share evenly.
+  std::size_t staging_bytes = std::size_t{64} << 20;
   /// Size of the arena for buffers that are page-locked from birth, and the size from which an allocation
   /// comes out of it, in bytes; both only where the process runs with libec_cuda_pinned.so.
   std::size_t pinned_bytes = std::size_t{1} << 30;

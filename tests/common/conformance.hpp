@@ -12,7 +12,7 @@
 
 namespace ec::test {
 
-enum class Verb { transform, accumulate };
+using kernels::Verb;
 
 /// One job, or one for each stripe. Misalignments are 0..255 and count in turn for each chunk; an empty list
 /// means none.

@@ -36,8 +36,10 @@ CUresult launch_rows(Device& device, const Rung& rung, const gf::Matrix& matrix,
 class RungBackend final : public Backend {
  public:
   explicit RungBackend(const Rung& rung)
-      : rung_(rung), launcher_([&rung](Device& device, const gf::Matrix& matrix, auto... rest) {
-          return launch(device, rung, matrix, rest...);
+      : rung_(rung),
+        launcher_([&rung](Device& device, const gf::Matrix& matrix, auto sources, auto targets,
+                          std::size_t bytes, Verb verb, CUstream stream) {
+          return launch(device, rung, matrix, sources, targets, bytes, verb == Verb::accumulate, stream);
         }) {}
 
   std::string_view name() const noexcept override { return rung_.name; }

@@ -25,25 +25,9 @@ Device::Lane::~Lane() {
   device_->free_lanes_.push_back(kept_);
 }
 
-CUresult Device::Lane::table(CUdeviceptr* table) {
-  if (kept_.table == 0) {
-    if (const auto r = device_->driver_->mem_alloc(&kept_.table, table_bytes); r != CUDA_SUCCESS) {
-      kept_.table = 0;
-      return r;
-    }
-    add(device_tallies().device_bytes, table_bytes);
-  }
-  *table = kept_.table;
-  return CUDA_SUCCESS;
-}
-
-std::optional<Device::Lane> Device::borrow_lane() { return borrow_lane_beside(0); }
-
-std::optional<Device::Lane> Device::borrow_second_lane() { return borrow_lane_beside(lane_count / 2); }
-
-std::optional<Device::Lane> Device::borrow_lane_beside(unsigned left_free) {
+std::optional<Device::Lane> Device::borrow_lane() {
   std::lock_guard lock(lanes_mutex_);
-  if (free_lanes_.size() <= left_free) return std::nullopt;
+  if (free_lanes_.empty()) return std::nullopt;
   const Lane::Kept kept = free_lanes_.back();
   free_lanes_.pop_back();
   return Lane(this, kept);
@@ -145,18 +129,49 @@ CUresult Device::function(const unsigned char* image, const char* name, CUfuncti
   return r;
 }
 
+/// All memory that jobs need is allocated here: an allocation in a job could wait for another that hangs.
 std::string Device::make_lanes() {
-  pool_ = std::make_unique<PinnedPool>(*driver_, options_.staging_bytes,
-                                       [this] { return link_clock_.jobs() == 0 && !abandoned_; });
+  constexpr std::size_t page_bytes = 4096;
+  const std::size_t slab_bytes = options_.staging_bytes / lane_count / page_bytes * page_bytes;
+  const std::size_t staging_bytes = lane_count * slab_bytes;
+  void* staging = nullptr;
+  if (const auto r = driver_->mem_host_alloc(&staging, staging_bytes,
+                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+      r != CUDA_SUCCESS)
+    return failed("cuMemHostAlloc", r);
+  staging_ = {static_cast<std::uint8_t*>(staging), staging_bytes};
+  add(device_tallies().staging_bytes, staging_bytes);
+  CUdeviceptr tables = 0;
+  if (const auto r = driver_->mem_alloc(&tables, lane_count * Lane::table_bytes); r != CUDA_SUCCESS)
+    return failed("cuMemAlloc", r);
+  tables_ = tables;
+  add(device_tallies().device_bytes, lane_count * Lane::table_bytes);
   for (unsigned i = 0; i < lane_count; ++i) {
     CUstream stream = nullptr;
     // In order with the default stream, on which a program's plain copies into device memory may still be
     // under way when they return.
     if (const auto r = driver_->stream_create(&stream, CU_STREAM_DEFAULT); r != CUDA_SUCCESS)
       return failed("cuStreamCreate", r);
-    free_lanes_.push_back({stream, 0});
+    free_lanes_.push_back(
+        {stream, tables_ + i * Lane::table_bytes, staging_.subspan(i * slab_bytes, slab_bytes)});
   }
   return {};
+}
+
+void Device::free_lanes() {
+  for (const Lane::Kept& lane : free_lanes_) driver_->stream_destroy(lane.stream);
+  if (tables_ != 0) {
+    driver_->mem_free(tables_);
+    add(device_tallies().device_bytes, -std::uint64_t{lane_count * Lane::table_bytes});
+  }
+  if (!staging_.empty()) {
+    driver_->mem_free_host(staging_.data());
+    add(device_tallies().staging_bytes, -std::uint64_t{staging_.size()});
+  }
+}
+
+void Device::abandon() {
+  if (!abandoned_.exchange(true)) add(device_tallies().given_up_bytes, staging_.size());
 }
 
 bool Device::owns(CUstream stream) const {
@@ -177,7 +192,6 @@ std::string Device::lock_preload_arena() {
 Device::~Device() {
   if (abandoned_) {
     if (arena_) arena_->abandon();
-    pool_.release();
     driver_.release();
     return;
   }
@@ -185,14 +199,8 @@ Device::~Device() {
   {
     // After a fault every call here may fail; there is nothing better to do than to go on.
     Scope scope(*this);
-    for (const auto& [stream, table] : free_lanes_) {
-      driver_->stream_destroy(stream);
-      if (table == 0) continue;
-      driver_->mem_free(table);
-      add(device_tallies().device_bytes, -std::uint64_t{Lane::table_bytes});
-    }
+    free_lanes();
     arena_.reset();
-    pool_.reset();
     for (const auto& [image, module] : modules_) driver_->module_unload(module);
     for (CUmodule module : loaded_) driver_->module_unload(module);
   }

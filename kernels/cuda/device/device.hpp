@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,7 +20,6 @@
 #include "kernels/cuda/device/driver.hpp"
 #include "kernels/cuda/device/link_clock.hpp"
 #include "kernels/cuda/device/locked_arena.hpp"
-#include "kernels/cuda/device/pinned_pool.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
 #include "kernels/cuda/options.hpp"
@@ -66,8 +66,8 @@ class Device {
     CUresult result_;
   };
 
-  /// A stream borrowed for a job or a slice of one, and a piece of device memory for a table of addresses. If
-  /// it is abandoned it is never used or destroyed again.
+  /// A stream borrowed for a job, and memory that goes with it. If it is abandoned, none of it is ever used
+  /// or freed again.
   class Lane {
    public:
     static constexpr std::size_t table_bytes = std::size_t{1} << 20;
@@ -80,8 +80,10 @@ class Device {
     }
     ~Lane();
     CUstream stream() const { return kept_.stream; }
-    /// table_bytes of device memory, allocated when first asked for. The device's context must be current.
-    CUresult table(CUdeviceptr* table);
+    /// table_bytes of device memory, for addresses.
+    CUdeviceptr table() const { return kept_.table; }
+    /// Pinned memory for staging, in whole pages: its part of Options::staging_bytes.
+    std::span<std::uint8_t> slab() const { return kept_.slab; }
     void abandon() { kept_ = {}; }
 
    private:
@@ -90,6 +92,7 @@ class Device {
     struct Kept {
       CUstream stream = nullptr;
       CUdeviceptr table = 0;
+      std::span<std::uint8_t> slab;
     };
     Lane(Device* device, const Kept& kept) : device_(device), kept_(kept) {}
 
@@ -98,8 +101,6 @@ class Device {
   };
   /// Nothing if every lane is in use.
   std::optional<Lane> borrow_lane();
-  /// One more for a job that has a lane and can do without: nothing if half of them are in use.
-  std::optional<Lane> borrow_second_lane();
 
   const Driver& driver() const { return *driver_; }
   const Options& options() const { return options_; }
@@ -111,7 +112,6 @@ class Device {
   CUfunction bit_kernel(unsigned i, bool half) const { return bit_kernels_[i][half ? 1 : 0]; }
   /// For table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
-  PinnedPool& pool() { return *pool_; }
   LinkClock& link_clock() { return link_clock_; }
   const LinkClock& link_clock() const { return link_clock_; }
   /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
@@ -126,7 +126,7 @@ class Device {
   bool owns(CUstream stream) const;
 
   /// The device stopped answering: nothing of it is ever freed, because freeing could wait for it.
-  void abandon() { abandoned_ = true; }
+  void abandon();
 
  private:
   Device(std::unique_ptr<const Driver> driver, const Options& options)
@@ -136,7 +136,7 @@ class Device {
   std::string load_module(const unsigned char* image, CUmodule* module);
   std::string load_function(CUmodule module, const std::string& name, CUfunction* function) const;
   std::string make_lanes();
-  std::optional<Lane> borrow_lane_beside(unsigned left_free);
+  void free_lanes();
   std::string failed(const char* what, CUresult result) const;
 
   std::unique_ptr<const Driver> driver_;
@@ -151,9 +151,10 @@ class Device {
   std::mutex modules_mutex_;
   std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
   std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
-  std::unique_ptr<PinnedPool> pool_;
   LinkClock link_clock_;
   std::unique_ptr<LockedArena> arena_;
+  std::span<std::uint8_t> staging_;  // pinned, of all lanes
+  CUdeviceptr tables_ = 0;           // of all lanes
   std::mutex lanes_mutex_;
   std::vector<Lane::Kept> free_lanes_;
   std::atomic<bool> abandoned_{false};

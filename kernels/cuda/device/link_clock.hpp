@@ -1,4 +1,5 @@
-// How long jobs over the link to the host take, learned from those that had it for themselves.
+// The time that a job over the link to the host is expected to take, learned from jobs that had it for
+// themselves.
 #pragma once
 
 #include <algorithm>
@@ -13,32 +14,32 @@ class LinkClock {
  public:
   using Duration = std::chrono::duration<double>;
 
-  /// A job on its way over the link, from before its launch to the end of its life.
-  class Flight {
+  /// Counts a job as under way on the link while it lives, from before the launch.
+  class InFlight {
    public:
     /// bytes: in the busier direction of the link.
-    Flight(LinkClock& clock, std::size_t bytes) : clock_(clock), bytes_(bytes) {
+    InFlight(LinkClock& clock, std::size_t bytes) : clock_(clock), bytes_(bytes) {
       const std::size_t jobs = clock_.jobs_.fetch_add(1, std::memory_order_relaxed) + 1;
       const std::size_t all = clock_.bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
       alone_ = jobs == 1;
       // Jobs share the link evenly, so each of the others costs it as much as its own, or all they have.
       load_ = std::min(bytes * jobs, all);
     }
-    ~Flight() {
+    ~InFlight() {
       clock_.jobs_.fetch_sub(1, std::memory_order_relaxed);
       clock_.bytes_.fetch_sub(bytes_, std::memory_order_relaxed);
     }
-    Flight(const Flight&) = delete;
-    Flight& operator=(const Flight&) = delete;
+    InFlight(const InFlight&) = delete;
+    InFlight& operator=(const InFlight&) = delete;
 
     /// What it is expected to take from its launch, with what was under way then.
     Duration expected() const {
       return start_up +
              Duration(static_cast<double>(load_) * clock_.seconds_a_byte_.load(std::memory_order_relaxed));
     }
-    /// What it took. overslept: it was done when it was first looked at, some time before that.
-    void landed(Duration took, bool overslept) {
-      if (alone_ && clock_.jobs_.load(std::memory_order_relaxed) == 1) clock_.learn(bytes_, took, overslept);
+    /// Says what it took. overslept: it was done when it was first looked at, some time before that.
+    void took(Duration time, bool overslept) {
+      if (alone_ && clock_.jobs_.load(std::memory_order_relaxed) == 1) clock_.learn(bytes_, time, overslept);
     }
 
    private:

@@ -9,20 +9,19 @@
 
 namespace ec::kernels::cuda {
 
-/// `reason` is set for fault and hung, and says what the driver said. gave_up: the device did not answer in
-/// time; what it was given to work on must never be used again.
+/// `reason` is set for fault and hung, and says what the driver said.
 struct Outcome {
   Status status = Status::ok;
   std::string reason;
-  bool gave_up = false;
 };
 
-/// A call of the driver failed: which, and with what, unless there is no memory to say so. Never throws: work
-/// that was launched before may still be waited for.
-inline Outcome fault(const Driver& driver, const char* call, CUresult result) noexcept try {
-  return {Status::fault, std::string(call) + ": " + driver.error_name(result), false};
+/// ok if a call of the driver succeeded. Else a fault: which call, and with what, unless there is no memory
+/// to say so. Never throws: work that was launched before may still be waited for.
+inline Outcome outcome_of(const Driver& driver, const char* call, CUresult result) noexcept try {
+  if (result == CUDA_SUCCESS) return {};
+  return {Status::fault, std::string(call) + ": " + driver.error_name(result)};
 } catch (const std::bad_alloc&) {
-  return {Status::fault, {}, false};
+  return {Status::fault, {}};
 }
 
 }  // namespace ec::kernels::cuda

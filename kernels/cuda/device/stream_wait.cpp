@@ -1,3 +1,4 @@
+// Polls a stream with sleeps between, and tells an end of the work from an error that leaves it open.
 #include "kernels/cuda/device/stream_wait.hpp"
 
 #include <fmt/format.h>
@@ -119,32 +120,30 @@ std::string no_answer(const Driver& driver, Clock::duration allowed, CUresult an
 
 }  // namespace
 
-Outcome wait_for(Device& device, Device::Lane& lane, LinkClock::Flight& flight, const Work& work) {
+Outcome wait_for(Device& device, Device::Lane& lane, LinkClock::InFlight& in_flight,
+                 const Submission& submission, Clock::duration under_way) {
   const Driver& driver = device.driver();
   const auto start = Clock::now();
-  const auto allowed =
-      device.options().deadline + std::chrono::milliseconds(work.bytes / bytes_per_millisecond);
-  const auto patience = work.overdue ? Clock::duration::zero() : Clock::duration(allowed);
+  const Clock::duration allowed =
+      device.options().deadline + std::chrono::milliseconds(submission.moved_bytes / bytes_per_millisecond);
+  const auto expected = std::chrono::duration_cast<Clock::duration>(in_flight.expected()) - under_way;
   CUresult answer = CUDA_ERROR_NOT_READY;
-  const auto expected =
-      std::max(std::chrono::duration_cast<Clock::duration>(flight.expected()) - work.under_way,
-               Clock::duration::zero());
   unsigned questions = 0;
-  const bool answered = poll(start, std::min<Clock::duration>(expected, patience), patience, [&] {
+  const bool answered = poll(start, std::clamp(expected, Clock::duration::zero(), allowed), allowed, [&] {
     ++questions;
     answer = driver.stream_query(lane.stream());
     return is_over(answer);
   });
   if (answer == CUDA_SUCCESS) {
     // When work ended that nobody waited for is not known.
-    if (work.under_way == Clock::duration::zero()) flight.landed(Clock::now() - start, questions == 1);
+    if (under_way == Clock::duration::zero()) in_flight.took(Clock::now() - start, questions == 1);
     return {};
   }
-  if (answered) return fault(driver, "the kernel failed", answer);
-  // Whatever the kernel may still touch is given up: the stream, the device, and by the caller its memory.
+  if (answered) return outcome_of(driver, "the kernel failed", answer);
+  // Whatever the kernel may still touch is given up: the stream, its memory, the device.
   lane.abandon();
   device.abandon();
-  return {work.writes_in_place ? Status::hung : Status::fault, no_answer(driver, allowed, answer), true};
+  return {submission.writes_in_place ? Status::hung : Status::fault, no_answer(driver, allowed, answer)};
 }
 
 }  // namespace ec::kernels::cuda

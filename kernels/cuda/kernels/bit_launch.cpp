@@ -1,3 +1,4 @@
+// How the tensor-core kernels are launched.
 #include "kernels/cuda/kernels/bit_launch.hpp"
 
 #include <algorithm>
@@ -45,8 +46,8 @@ std::size_t bit_kernel_reach(const Device& device, const ChunkViews& chunks) {
   return chunks.bytes / tile * tile;
 }
 
-CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
-                     bool accumulate, CUstream stream) {
+CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
+                     CUstream stream) {
   const unsigned index = shape_for(chunks.sources.size());
   const BitShape& shape = bit_shapes[index];
   const auto rows = static_cast<unsigned>(chunks.targets.size());
@@ -54,7 +55,7 @@ CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const Chunk
   BitArgs args;
   args.tiles = chunks.bytes / shape.tile_bytes();
   args.sources = static_cast<std::uint32_t>(chunks.sources.size());
-  args.accumulate = accumulate;
+  args.accumulate = verb == Verb::accumulate;
   constexpr unsigned warps = bit_kernel_threads / 32;
   for (unsigned first = 0; first < rows; first += most) {
     args.targets = std::min(most, rows - first);

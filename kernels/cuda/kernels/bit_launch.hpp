@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "gf/matrix.hpp"
+#include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
 #include "kernels/cuda/kernels/chunk_views.hpp"
 
@@ -16,7 +17,7 @@ std::size_t bit_kernel_reach(const Device& device, const ChunkViews& chunks);
 
 /// Codes the first bit_kernel_reach() bytes on `stream`, the device's context being current. As many launches
 /// as the targets need; on a failure the earlier ones are under way.
-CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
-                     bool accumulate, CUstream stream);
+CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
+                     CUstream stream);
 
 }  // namespace ec::kernels::cuda

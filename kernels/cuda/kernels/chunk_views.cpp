@@ -1,3 +1,4 @@
+// What all launches share.
 #include "kernels/cuda/kernels/chunk_views.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Chooses among the kernels, and has the tile kernels code what another leaves.
 #include "kernels/cuda/kernels/stripe_launch.hpp"
 
 #include <new>
@@ -9,22 +10,6 @@
 
 namespace ec::kernels::cuda {
 namespace {
-
-/// The kernel generated for this matrix, if it is there and takes these chunks.
-CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& program,
-                         const ChunkViews& chunks, Verb verb, const KernelChoice& choice) {
-  const bool forced = choice.kind == KernelKind::generated;
-  if (!forced && choice.kind != KernelKind::automatic) return nullptr;
-  if (!forced && !worth_generating(program.matrix())) return nullptr;
-  if (generated_kernel_reach(chunks) == 0) return nullptr;
-  const GeneratedProgram* generated = GeneratedProgram::of(program);
-  if (generated == nullptr) return nullptr;
-  return generated->function(
-      device, verb == Verb::accumulate ? ProgramForm::accumulate : ProgramForm::transform,
-      chunks.bytes * chunks.sources.size(),
-      forced && choice.generated != GeneratedProgram::Wish::never ? GeneratedProgram::Wish::now
-                                                                  : choice.generated);
-}
 
 /// Whether the tensor cores take these chunks over the link to the host. Arithmetic costs nothing there, and
 /// the kernel wins that is short and asks for few bytes at a time (H200, one call, us, generated kernels
@@ -41,31 +26,47 @@ bool tensor_cores_win_over_link(const Device& device, const ChunkViews& chunks) 
 /// codes.
 CUresult launch_best(const std::shared_ptr<Device>& device, const Program& program, const ChunkViews& chunks,
                      Verb verb, const KernelChoice& choice, CUstream stream, std::size_t* done) {
-  const bool accumulate = verb == Verb::accumulate;
   const bool automatic = choice.kind == KernelKind::automatic;
   const gf::Matrix& matrix = program.matrix();
   const bool tensor_cores = automatic && tensor_cores_win_over_link(*device, chunks);
-  if (const CUfunction function =
-          tensor_cores ? nullptr : generated_for(device, program, chunks, verb, choice)) {
-    *done = generated_kernel_reach(chunks);
-    return launch_generated(*device, function, chunks, stream);
+  *done = 0;
+  if (!tensor_cores && generated_kernel_reach(chunks) != 0) {
+    const auto form = verb == Verb::accumulate ? ProgramForm::accumulate : ProgramForm::transform;
+    const CUfunction function =
+        generated_for(device, program, form, chunks.bytes * chunks.sources.size(), choice);
+    if (function != nullptr) {
+      *done = generated_kernel_reach(chunks);
+      return launch_generated(*device, function, chunks, stream);
+    }
   }
   if (choice.kind == KernelKind::table || (automatic && !tensor_cores && table_kernel_pays(matrix))) {
-    *done = table_kernel_reach(chunks, accumulate);
+    *done = table_kernel_reach(chunks, verb);
     if (*done != 0)
-      return launch_tables(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.link_jobs},
-                           accumulate, stream);
+      return launch_tables(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.link_jobs}, verb,
+                           stream);
   }
   if (choice.kind == KernelKind::bits || automatic) {
     *done = bit_kernel_reach(*device, chunks);
     if (*done != 0)
-      return launch_bits(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.link_jobs},
-                         accumulate, stream);
+      return launch_bits(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.link_jobs}, verb,
+                         stream);
   }
   return CUDA_SUCCESS;
 }
 
 }  // namespace
+
+CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& program, ProgramForm form,
+                         std::uint64_t source_bytes, const KernelChoice& choice) {
+  const bool forced = choice.kind == KernelKind::generated;
+  if (!forced && (choice.kind != KernelKind::automatic || !worth_generating(program.matrix())))
+    return nullptr;
+  const GeneratedProgram* generated = GeneratedProgram::of(program);
+  if (generated == nullptr) return nullptr;
+  using Wish = GeneratedProgram::Wish;
+  const bool now = forced && choice.generated != Wish::never;
+  return generated->function(device, form, source_bytes, now ? Wish::now : choice.generated);
+}
 
 CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& program,
                        const ChunkViews& chunks, Verb verb, const KernelChoice& choice, CUstream stream) try {
@@ -78,7 +79,7 @@ CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& pro
   for (auto& s : sources) s += done;
   for (auto& t : targets) t += done;
   return launch_tiles(*device, program.matrix(), {sources, targets, chunks.bytes - done, chunks.link_jobs},
-                      verb == Verb::accumulate, stream);
+                      verb, stream);
 } catch (const std::bad_alloc&) {
   // An error like the driver's, which has whoever called wait for what was launched before.
   return CUDA_ERROR_OUT_OF_MEMORY;

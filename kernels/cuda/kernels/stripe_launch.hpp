@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
 #include "kernels/cuda/kernels/chunk_views.hpp"
@@ -11,8 +12,6 @@
 
 namespace ec::kernels::cuda {
 
-enum class Verb { transform, accumulate };
-
 /// How the kernel of a stripe is chosen.
 struct KernelChoice {
   KernelKind kind = KernelKind::automatic;
@@ -20,6 +19,11 @@ struct KernelChoice {
   /// `now`.
   GeneratedProgram::Wish generated = GeneratedProgram::Wish::later;
 };
+
+/// The kernel generated for this form of the program, if it is the choice and is there; source_bytes are to
+/// be coded by it.
+CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& program, ProgramForm form,
+                         std::uint64_t source_bytes, const KernelChoice& choice);
 
 /// Enqueues target = M . source, or target += M . source, for chunks of any alignment and length that the
 /// device can address; the device's context is current. The best kernel of `choice` codes what it can, the

@@ -1,3 +1,4 @@
+// How the table kernels are launched, and when they pay.
 #include "kernels/cuda/kernels/table_launch.hpp"
 
 #include <algorithm>
@@ -45,11 +46,11 @@ unsigned kernel_for(const Pass& pass) {
 }
 
 CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
-                     const Pass& pass, bool accumulate, CUstream stream) {
+                     const Pass& pass, Verb verb, CUstream stream) {
   TableArgs args;
   args.bytes = chunks.bytes;
   args.sources = static_cast<std::uint32_t>(chunks.sources.size());
-  args.accumulate = accumulate;
+  args.accumulate = verb == Verb::accumulate;
   std::uint8_t* blob = args.blob;
   std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
   blob += chunks.sources.size_bytes();
@@ -86,17 +87,17 @@ bool table_kernel_pays(const gf::Matrix& matrix) {
   return matrix.cols() <= 4;
 }
 
-std::size_t table_kernel_reach(const ChunkViews& chunks, bool accumulate) {
+std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb) {
   if (chunks.bytes < table_tile || chunks.alignment() < load_alignment ||
       blob_needed(chunks.sources.size(), 1, 1) > TableArgs::blob_bytes)
     return 0;
   // Tiles that overlap would be added twice.
-  const std::size_t unit = accumulate ? table_tile : load_alignment;
+  const std::size_t unit = verb == Verb::accumulate ? table_tile : load_alignment;
   return chunks.bytes / unit * unit;
 }
 
-CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
-                       bool accumulate, CUstream stream) {
+CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
+                       CUstream stream) {
   const std::size_t sources = chunks.sources.size();
   std::vector<unsigned> rows;
   const unsigned ones = row_of_ones(matrix);
@@ -107,7 +108,7 @@ CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const Chu
   for (bool with_ones = ones < matrix.rows(); !left.empty(); with_ones = false) {
     std::size_t count = std::min<std::size_t>(left.size(), most_table_rows);
     while (blob_needed(sources, count, count - with_ones) > TableArgs::blob_bytes) --count;
-    const auto r = launch_pass(device, matrix, chunks, {left.first(count), with_ones}, accumulate, stream);
+    const auto r = launch_pass(device, matrix, chunks, {left.first(count), with_ones}, verb, stream);
     if (r != CUDA_SUCCESS) return r;
     left = left.subspan(count);
   }

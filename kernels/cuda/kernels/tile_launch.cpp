@@ -1,3 +1,4 @@
+// How the tile kernels are launched.
 #include "kernels/cuda/kernels/tile_launch.hpp"
 
 #include <algorithm>
@@ -10,12 +11,12 @@ namespace ec::kernels::cuda {
 namespace {
 
 CUresult launch_rows(const Device& device, const gf::Matrix& matrix, unsigned first_row,
-                     const ChunkViews& chunks, bool accumulate, CUstream stream) {
+                     const ChunkViews& chunks, Verb verb, CUstream stream) {
   TileArgs args;
   args.bytes = chunks.bytes;
   args.sources = static_cast<std::uint32_t>(chunks.sources.size());
   args.targets = static_cast<std::uint32_t>(chunks.targets.size());
-  args.accumulate = accumulate;
+  args.accumulate = verb == Verb::accumulate;
   fill_blob(args.blob, chunks, matrix, first_row);
   const TileShape s = choose_tile(chunks.bytes, args.sources, args.targets, chunks.alignment(),
                                   device.info().multiprocessors);
@@ -28,8 +29,8 @@ CUresult launch_rows(const Device& device, const gf::Matrix& matrix, unsigned fi
 
 }  // namespace
 
-CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
-                      bool accumulate, CUstream stream) {
+CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
+                      CUstream stream) {
   const auto rows = static_cast<unsigned>(chunks.targets.size());
   unsigned most = rows;
   while (TileArgs::blob_needed(chunks.sources.size(), most) > TileArgs::blob_bytes) --most;
@@ -37,7 +38,7 @@ CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const Chun
     const unsigned count = std::min(most, rows - first);
     const auto r =
         launch_rows(device, matrix, first,
-                    {chunks.sources, chunks.targets.subspan(first, count), chunks.bytes}, accumulate, stream);
+                    {chunks.sources, chunks.targets.subspan(first, count), chunks.bytes}, verb, stream);
     if (r != CUDA_SUCCESS) return r;
   }
   return CUDA_SUCCESS;

@@ -1,3 +1,4 @@
+// How tiles are chosen.
 #include "kernels/cuda/kernels/tile_shape.hpp"
 
 #include <algorithm>

@@ -50,7 +50,7 @@ struct NodeSettings {
   std::chrono::milliseconds deadline{2000};
   /// EC_CUDA_RETRY_S: seconds after a fault until the device is tried again, 0..86400.
   std::chrono::seconds retry_after{60};
-  /// EC_CUDA_STAGING_BYTES: pinned memory for staging, 1 MiB..1 TiB.
+  /// EC_CUDA_STAGING_BYTES: pinned memory for staging, in one piece for all lanes of a device, 1 MiB..1 TiB.
   std::size_t staging_bytes = std::size_t{64} << 20;
   /// EC_CUDA_PINNED_BYTES: size of the arena of libec_cuda_pinned.so, 2 MiB..1 TiB.
   std::size_t pinned_bytes = std::size_t{1} << 30;

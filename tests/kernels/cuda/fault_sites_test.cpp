@@ -278,8 +278,8 @@ TEST_P(HungKernels, WriteNothingThatIsInUse) {
   EXPECT_GT(hung, 0u);
 }
 
-/// Staging memory, lane and table of a job that hung stay out of use although the device is still at hand, as
-/// it is for jobs that came in meanwhile.
+/// The lane of a job that hung stays out of use, with its slab and table, although the device is still at
+/// hand, as it is for jobs that came in meanwhile.
 TEST_P(HungKernels, KeepWhatTheyUse) {
   using namespace kernels;
   for (const bool batch : {false, true}) {
@@ -297,15 +297,9 @@ TEST_P(HungKernels, KeepWhatTheyUse) {
     const Job jobs[] = {{&program, {sources, 1}, {targets, 1}, 4096},
                         {&program, {sources + 1, 1}, {targets + 1, 1}, 4096}};
     driver_->hang();
-    const auto outcome =
-        batch ? cuda::run_batch(device, jobs, cuda::KernelKind::generated)
-              : cuda::run_job(device, jobs[0], kernels::cuda::Verb::transform, cuda::KernelKind::tile);
-    ASSERT_TRUE(outcome.gave_up) << outcome.reason;
-    auto& pool = device->pool();
-    const std::size_t held = pool.bytes_held();
-    EXPECT_GT(held, 0u);
-    const auto block = pool.allocate(1);
-    EXPECT_GT(pool.bytes_held(), held) << "the staging memory is lent again" << (batch ? ", batch" : "");
+    const auto outcome = batch ? cuda::run_batch(device, jobs, cuda::KernelKind::generated)
+                               : cuda::run_job(device, jobs[0], Verb::transform, cuda::KernelKind::tile);
+    ASSERT_NE(outcome.reason.find("no answer within"), std::string::npos) << outcome.reason;
     std::vector<cuda::Device::Lane> lanes;
     while (auto lane = device->borrow_lane()) lanes.push_back(std::move(*lane));
     EXPECT_EQ(lanes.size(), 15u);

@@ -65,9 +65,9 @@ class Workload {
   static constexpr unsigned k = 4, m = 2;
   /// For the fast kernels, and a rest for the tile kernel.
   static constexpr std::size_t chunk_bytes = 4096 + 48;
-  /// Of one job in pageable memory, in more slices than it has slots in so much staging memory.
+  /// Of one job in pageable memory, in several slices of a lane's part of so much staging memory.
   static constexpr std::size_t sliced_chunk_bytes = 4 * 4096 + 48;
-  static constexpr std::size_t staging_bytes = 256 * 1024;
+  static constexpr std::size_t staging_bytes = 1024 * 1024;
 
   /// seed: of data, and of matrices that no earlier seed has compiled.
   explicit Workload(std::uint64_t seed) : seed_(seed) {}

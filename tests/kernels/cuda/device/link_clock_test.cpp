@@ -15,14 +15,14 @@ using Duration = LinkClock::Duration;
 constexpr std::size_t bytes = 8 << 20;
 
 Duration expected(LinkClock& clock, std::size_t of = bytes) {
-  return LinkClock::Flight(clock, of).expected();
+  return LinkClock::InFlight(clock, of).expected();
 }
 
 /// A job that takes `took`, as stream_wait.cpp sees it.
 void run(LinkClock& clock, Duration took, std::size_t of = bytes) {
-  LinkClock::Flight flight(clock, of);
-  const Duration first_look = flight.expected() * 0.9;
-  flight.landed(std::max(took, first_look), took <= first_look);
+  LinkClock::InFlight in_flight(clock, of);
+  const Duration first_look = in_flight.expected() * 0.9;
+  in_flight.took(std::max(took, first_look), took <= first_look);
 }
 
 TEST(LinkClock, LearnsASlowLinkAndForgetsIt) {
@@ -46,7 +46,7 @@ TEST(LinkClock, JobsInFlightShareTheLink) {
   LinkClock clock;
   const Duration start_up = expected(clock, 0);
   const Duration alone = expected(clock) - start_up;
-  const LinkClock::Flight one(clock, bytes), two(clock, bytes), three(clock, bytes);
+  const LinkClock::InFlight one(clock, bytes), two(clock, bytes), three(clock, bytes);
   EXPECT_EQ(clock.jobs(), 3u);
   EXPECT_EQ(clock.bytes(), 3 * bytes);
   EXPECT_NEAR((expected(clock) - start_up) / alone, 4, 1e-9) << "equal jobs";
@@ -58,10 +58,10 @@ TEST(LinkClock, JobsInACrowdTeachNothing) {
   LinkClock clock;
   const Duration before = expected(clock);
   {
-    LinkClock::Flight first(clock, bytes);
+    LinkClock::InFlight first(clock, bytes);
     run(clock, Duration(1e-6));
-    std::optional<LinkClock::Flight> late(std::in_place, clock, bytes);
-    first.landed(Duration(1), false);
+    std::optional<LinkClock::InFlight> late(std::in_place, clock, bytes);
+    first.took(Duration(1), false);
   }
   EXPECT_EQ(clock.jobs(), 0u);
   EXPECT_EQ(clock.bytes(), 0u);

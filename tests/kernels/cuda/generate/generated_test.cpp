@@ -23,6 +23,10 @@ using kernels::cuda::KernelKind;
 class Generated : public testing::Test {
  protected:
   void SetUp() override {
+    // The sums of 32+8 below must fit a lane's part.
+    auto options = kernels::cuda::current_options();
+    options.staging_bytes = std::size_t{256} << 20;
+    kernels::cuda::configure(options);
     std::string why;
     const auto info = kernels::cuda::bring_up(&why);
     if (!info || info->name == "emulated device") GTEST_SKIP() << "no device " << why;
