@@ -1,5 +1,7 @@
 // Ceph's calls on one stripe: any want sets and any chunks, shards that do not exist and chunks of unequal
 // length among them. What can be answered is right, what cannot is refused with the error that says why.
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <map>
 #include <memory>
@@ -87,10 +89,6 @@ bool all_exist(const std::set<int>& shards, const Code& code) {
   return shards.empty() || (*shards.begin() >= 0 && *shards.rbegin() < static_cast<int>(code.k + code.m));
 }
 
-bool within(const std::set<int>& part, const std::set<int>& whole) {
-  return std::ranges::includes(whole, part);
-}
-
 struct Case {
   const Code& code;
   std::string object;
@@ -102,53 +100,51 @@ void check_encode(Input& input, const Case& c) {
   Chunks encoded;
   const int answer = c.code.ours.encode(want, in_pieces(input, c.object), &encoded);
   expect(answer == 0, "0 from encode, not {}", answer);
-  for (const auto& [shard, list] : encoded) expect(want.contains(shard), "shard {} was not wanted", shard);
-  for (const int shard : want)
-    if (const auto right = c.right.find(shard); right != c.right.end())
-      expect(encoded.contains(shard) && flat(encoded.at(shard)) == right->second, "encoded shard {}", shard);
+  for (const auto& [shard, list] : encoded) {
+    expect(want.contains(shard), "shard {} was not wanted", shard);
+    expect(flat(list) == c.right.at(shard), "encoded shard {}", shard);
+  }
+  for (const auto& [shard, text] : c.right)
+    expect(encoded.contains(shard) == want.contains(shard), "shard {} was wanted", shard);
 }
 
-/// The chunks of the stripe that are in `there`, in pieces; one may be of another length.
-Chunks survivors(Input& input, const Case& c, const std::set<int>& there, bool* equal) {
+struct Survivors {
+  std::set<int> there;
   Chunks chunks;
-  *equal = true;
-  const int odd = input.ConsumeIntegralInRange(0, 15) == 0 && there.size() > 1
-                      ? *std::next(there.begin(),
-                                   input.ConsumeIntegralInRange<int>(0, static_cast<int>(there.size()) - 1))
-                      : -100;
-  for (const int shard : there) {
+  bool equal = true;  ///< of one length
+};
+
+/// Some chunks of the stripe, in pieces; one may be of another length.
+Survivors draw_survivors(Input& input, const Case& c, std::set<int> there) {
+  Survivors s{std::move(there), {}};
+  const bool odd = input.ConsumeIntegralInRange(0, 15) == 0 && s.there.size() > 1;
+  const int at = odd ? input.ConsumeIntegralInRange<int>(0, static_cast<int>(s.there.size()) - 1) : -1;
+  for (const int shard : s.there) {
     const auto right = c.right.find(shard);
     std::string text =
         right == c.right.end() ? std::string(c.right.begin()->second.size(), 'x') : right->second;
-    if (shard == odd) {
-      text += 'x';
-      *equal = false;
-    }
-    chunks[shard] = in_pieces(input, text);
+    if (odd && shard == *std::next(s.there.begin(), at)) text += 'x';
+    s.chunks[shard] = in_pieces(input, text);
   }
-  return chunks;
+  s.equal = !odd;
+  return s;
 }
 
 void check_decode(Input& input, const Case& c) {
   const auto want = draw_shards(input, c.code);
-  const auto there = draw_shards(input, c.code);
-  bool equal = false;
-  const Chunks chunks = survivors(input, c, there, &equal);
-  const bool direct = within(want, there);
+  const auto [there, chunks, equal] = draw_survivors(input, c, draw_shards(input, c.code));
+  const bool direct = std::ranges::includes(there, want);
   Chunks decoded;
   const int answer = c.code.ours.decode(want, chunks, &decoded, 0);
-  if (!all_exist(want, c.code)) return expect(answer == -EINVAL, "-EINVAL for a shard, not {}", answer);
-  if (direct) {
-    expect(answer == 0, "0 where all are there, not {}", answer);
-  } else if (there.empty()) {
-    return expect(answer == -EIO, "-EIO for nothing, not {}", answer);
-  } else if (!all_exist(there, c.code) || !equal) {
-    return expect(answer == -EINVAL, "-EINVAL for chunks that cannot be, not {}", answer);
-  } else if (there.size() < c.code.k) {
-    return expect(answer == -EIO, "-EIO for too few, not {}", answer);
-  } else {
-    expect(answer == 0, "0 from decode, not {}", answer);
-  }
+  int right = 0;
+  if (!all_exist(want, c.code))
+    right = -EINVAL;
+  else if (!direct && !there.empty() && (!all_exist(there, c.code) || !equal))
+    right = -EINVAL;
+  else if (!direct && there.size() < c.code.k)
+    right = -EIO;
+  expect(answer == right, "{} from decode, not {}", right, answer);
+  if (answer != 0) return;
   for (const int shard : want)
     expect(
         decoded.contains(shard) &&
@@ -157,10 +153,8 @@ void check_decode(Input& input, const Case& c) {
 }
 
 void check_decode_chunks(Input& input, const Case& c) {
-  const auto there = draw_shards(input, c.code);
+  const auto [there, chunks, equal] = draw_survivors(input, c, draw_shards(input, c.code));
   if (!all_exist(there, c.code)) return;
-  bool equal = false;
-  const Chunks chunks = survivors(input, c, there, &equal);
   Chunks all;
   for (const auto& [shard, text] : c.right)
     all[shard] = in_pieces(input, there.contains(shard) ? text : std::string(text.size(), '?'));
@@ -172,17 +166,13 @@ void check_decode_chunks(Input& input, const Case& c) {
 }
 
 void check_concat(Input& input, const Case& c) {
-  const auto there = draw_shards(input, c.code);
+  const auto [there, chunks, equal] = draw_survivors(input, c, draw_shards(input, c.code));
   if (!all_exist(there, c.code)) return;
-  bool equal = false;
-  const Chunks chunks = survivors(input, c, there, &equal);
   bufferlist out;
   const int answer = c.code.ours.decode_concat(chunks, &out);
-  bool direct = true;
-  for (unsigned d = 0; d < c.code.k; ++d) direct = direct && there.contains(c.code.shards[d]);
   if (!equal) return;
-  if (!direct && there.size() < c.code.k) return expect(answer == -EIO, "-EIO for too few, not {}", answer);
-  expect(answer == 0, "0 from decode_concat, not {}", answer);
+  expect(answer == (there.size() < c.code.k ? -EIO : 0), "{} from decode_concat", answer);
+  if (answer != 0) return;
   std::string object;
   for (unsigned d = 0; d < c.code.k; ++d) object += c.right.at(c.code.shards[d]);
   expect(flat(out) == object, "the object, padded");
@@ -218,12 +208,13 @@ void check_minimum(Input& input, const Case& c) {
   const int second = c.code.ours.minimum_to_decode_with_cost(want, costs, &cheapest);
   expect(first == second, "{} and {} alike", first, second);
   if (!all_exist(want, c.code) || !all_exist(there, c.code)) return expect(first == -EINVAL, "-EINVAL");
-  const bool direct = within(want, there);
+  const bool direct = std::ranges::includes(there, want);
   expect(first == (direct || there.size() >= c.code.k ? 0 : -EIO), "{} for what to read", first);
   if (first != 0) return;
   std::set<int> read;
   for (const auto& [shard, parts] : minimum) read.insert(shard);
-  expect(within(read, there) && within(cheapest, there), "shards that are there");
+  expect(std::ranges::includes(there, read) && std::ranges::includes(there, cheapest),
+         "shards that are there");
   expect(direct ? read == want : read.size() == c.code.k, "no more than needed");
 }
 
@@ -234,28 +225,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace ec::fuzz;
   Input input(data, size);
   const Code& code = draw_code(input);
-  const auto verb = input.ConsumeIntegralInRange(0, 5);
+  const auto verb = input.ConsumeIntegralInRange<std::size_t>(0, 5);
   const auto bytes = input.ConsumeIntegralInRange<std::size_t>(0, input.ConsumeBool() ? 300 : 2000);
   Case c{code, content(bytes, input.ConsumeIntegral<std::uint8_t>()), {}};
   if (verb != 0) c.right = stripe(code, c.object);
-  switch (verb) {
-    case 0:
-      check_minimum(input, c);
-      break;
-    case 1:
-      check_encode(input, c);
-      break;
-    case 2:
-      check_decode(input, c);
-      break;
-    case 3:
-      check_decode_chunks(input, c);
-      break;
-    case 4:
-      check_concat(input, c);
-      break;
-    default:
-      check_encode_chunks(input, c);
-  }
+  constexpr std::array checks{check_minimum,       check_encode, check_decode,
+                              check_decode_chunks, check_concat, check_encode_chunks};
+  checks[verb](input, c);
   return 0;
 }
