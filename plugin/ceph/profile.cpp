@@ -70,22 +70,36 @@ std::vector<int> parse_mapping(const ErasureCodeProfile& profile, unsigned k, un
   return mapping;
 }
 
-/// Ceph keeps k x stripe_unit in 32 bits and does not check: a stripe_unit of 4G with k=4 becomes a stripe of
-/// 0. A text that is no size is left to the host, which parses it.
-void refuse_wide_stripe(const ErasureCodeProfile& profile, unsigned k) {
+/// The monitor reads a stripe_unit with signs, other suffixes and more, and keeps 32 bits of it, as it does
+/// of k x stripe_unit: +4G becomes 0, and an OSD divides by it. So only what both of us read alike is taken.
+void check_stripe_unit(const ErasureCodeProfile& profile, unsigned k) {
   const auto at = profile.find("stripe_unit");
   if (at == profile.end()) return;
+  const std::string& text = at->second;
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  constexpr std::array<std::string_view, 7> suffixes{"", "K", "M", "G", "T", "P", "E"};
+  std::string_view suffix = std::string_view(text).substr(digits);
+  if (suffix == "B") suffix = "";
+  if (suffix.size() == 2 && suffix[1] == 'i') suffix.remove_suffix(1);
+  const auto power = static_cast<unsigned>(std::ranges::find(suffixes, suffix) - suffixes.begin());
   std::uint64_t bytes = 0;
-  const char* end = at->second.data() + at->second.size();
-  const auto [rest, error] = std::from_chars(at->second.data(), end, bytes);
-  constexpr std::string_view suffixes = "BKMGTPE";
-  const std::size_t suffix = rest == end ? 0 : suffixes.find(*rest);
-  if (error == std::errc::invalid_argument || suffix == std::string_view::npos) return;
-  constexpr std::uint64_t highest = UINT32_MAX;
-  if (error == std::errc::result_out_of_range ||
-      bytes > (highest >> std::min<std::size_t>(10 * suffix, 63)) || (bytes << 10 * suffix) > highest / k)
-    throw SetupError(EINVAL, fmt::format("stripe_unit={} with k={}: k x stripe_unit must be less than 4 GiB",
-                                         at->second, k));
+  const auto error = std::from_chars(text.data(), text.data() + digits, bytes).ec;
+  if (digits == 0 || power == suffixes.size() || (error == std::errc{} && bytes == 0))
+    throw SetupError(EINVAL, fmt::format("stripe_unit={} must be a whole number of bytes, at least 1; the "
+                                         "suffixes K, M and G multiply by powers of 1024",
+                                         text));
+  if (error != std::errc{} || bytes > (UINT32_MAX / k) >> std::min(10 * power, 31u))
+    throw SetupError(
+        EINVAL, fmt::format("stripe_unit={} with k={}: k x stripe_unit must be less than 4 GiB", text, k));
+}
+
+/// Ceph 19 makes its rules by these; ours have one chunk in each of any number of failure domains.
+void refuse_other_rules(const ErasureCodeProfile& profile) {
+  for (const char* key : {"crush-num-failure-domains", "crush-osds-per-failure-domain"})
+    if (const auto at = profile.find(key); at != profile.end() && !at->second.empty() && at->second != "0")
+      throw SetupError(EINVAL, fmt::format("{}={} must be 0; for another rule make one with ceph osd crush "
+                                           "rule and name it with the pool",
+                                           key, at->second));
 }
 
 }  // namespace
@@ -114,7 +128,8 @@ PoolProfile parse_profile(ErasureCodeProfile& profile) {
   parsed.backend = *known_backend;
 
   parsed.mapping = parse_mapping(profile, parsed.k, parsed.m);
-  refuse_wide_stripe(profile, parsed.k);
+  check_stripe_unit(profile, parsed.k);
+  refuse_other_rules(profile);
   parsed.crush_root = value_of(profile, "crush-root", "default");
   parsed.crush_failure_domain = value_of(profile, "crush-failure-domain", "host");
   parsed.crush_device_class = value_of(profile, "crush-device-class", "");

@@ -14,12 +14,18 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "plugin/ceph/profile.hpp"
 #include "plugin/codec/settings/settings.hpp"
+#include "plugin/codec/settings/setup_error.hpp"
 #include "tools/host/plugin_host.hpp"
+
+/// Ceph's own, from libceph-common.
+long long strict_iecstrtoll(std::string_view text, std::string* error);
 
 namespace ec::test {
 namespace {
@@ -31,69 +37,88 @@ using Chunks = std::map<int, bufferlist>;
 
 // --- Keys of the profile.
 
+struct ValueRow {
+  const char* key;
+  std::vector<const char*> values;
+  int error;
+  const char* allowed;
+};
+
+/// Values that are wrong whatever the others are.
+const ValueRow value_rows[] = {
+    {"k",
+     {"8x", "-4", "+8", " 8", "8 ", "0x8", "8K", "4294967296"},
+     EINVAL,
+     "a whole number, at least 2, with k+m at most 255"},
+    {"m",
+     {"3x", "-1", "+3", " 2", "2\t", "3.0", "4294967298"},
+     EINVAL,
+     "a whole number, at least 1, with k+m at most 255"},
+    {"technique", {"liberation", "Cauchy"}, ENOENT, "one of reed_sol_van, cauchy"},
+    {"backend", {"fast"}, ENOENT, "one of auto, cpu, gpu, x86, isal, reference"},
+    {"stripe_unit",
+     {"0",  "0K",  "00",  "+4G",  "+4294967296", "+4096", "-1", "-4G",    "--4K", " 4096", "4096 ",
+      "4k", "4Kx", "4KK", "4KiB", "4Bi",         "4i",    "K",  "0x1000", "4.5K", "1e6",   ""},
+     EINVAL,
+     "a whole number of bytes, at least 1; the suffixes K, M and G multiply by powers of 1024"},
+    {"crush-num-failure-domains",
+     {"2", "x"},
+     EINVAL,
+     "0; for another rule make one with ceph osd crush rule and name it with the pool"},
+    {"crush-osds-per-failure-domain",
+     {"2", "+1"},
+     EINVAL,
+     "0; for another rule make one with ceph osd crush rule and name it with the pool"},
+};
+
 struct ProfileRow {
   const char* key;  ///< "" for a key that nobody knows
   Profile profile;
   int error;
-  const char* text;
+  std::string text;
 };
 
-const ProfileRow profile_rows[] = {
-    {"k", {{"k", "8x"}}, EINVAL, "k=8x must be a whole number, at least 2, with k+m at most 255"},
-    {"k", {{"k", "-4"}}, EINVAL, "k=-4 must be a whole number, at least 2, with k+m at most 255"},
-    {"k",
-     {{"k", "4294967296"}},
-     EINVAL,
-     "k=4294967296 must be a whole number, at least 2, with k+m at most 255"},
-    {"k", {{"k", "1"}}, EINVAL, "k=1 must be at least 2"},
-    {"k", {{"k", "4294967295"}}, EINVAL, "k=4294967295 and m=3: k+m must be at most 255"},
-    {"m", {{"m", " 2"}}, EINVAL, "m= 2 must be a whole number, at least 1, with k+m at most 255"},
-    {"m", {{"m", "0"}}, EINVAL, "m=0 must be at least 1"},
-    {"m", {{"k", "254"}, {"m", "2"}}, EINVAL, "k=254 and m=2: k+m must be at most 255"},
-    {"technique",
-     {{"technique", "liberation"}},
-     ENOENT,
-     "technique=liberation must be one of reed_sol_van, cauchy"},
-    {"technique",
-     {{"k", "22"}, {"m", "4"}},
-     EINVAL,
-     "k=22 and m=4: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed are "
-     "m <= 3, "
-     "or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; technique=cauchy has no "
-     "such "
-     "limit"},
-    {"backend",
-     {{"backend", "fast"}},
-     ENOENT,
-     "backend=fast must be one of auto, cpu, gpu, x86, isal, reference"},
-    {"mapping",
-     {{"k", "2"}, {"m", "1"}, {"mapping", "DD"}},
-     EINVAL,
-     "mapping=DD has 2 positions, 2 of them D; k=2 and m=1 need 3 positions with 2 D"},
-    {"mapping",
-     {{"k", "2"}, {"m", "1"}, {"mapping", "d_D"}},
-     EINVAL,
-     "mapping=d_D has 3 positions, 1 of them D; k=2 and m=1 need 3 positions with 2 D"},
-    {"stripe_unit",
-     {{"k", "4"}, {"stripe_unit", "1G"}},
-     EINVAL,
-     "stripe_unit=1G with k=4: k x stripe_unit must be less than 4 GiB"},
-    {"stripe_unit",
-     {{"stripe_unit", "99999999999999999999"}},
-     EINVAL,
-     "stripe_unit=99999999999999999999 with k=7: k x stripe_unit must be less than 4 GiB"},
-    {"",
-     {{"K", "4"}},
-     EINVAL,
-     "unknown key K=4; plugin=cuda knows k, m, technique, backend, mapping, crush-root, "
-     "crush-failure-domain, "
-     "crush-device-class, and Ceph's own stripe_unit and crush-*"},
-};
+std::vector<ProfileRow> profile_rows() {
+  std::vector<ProfileRow> rows{
+      {"k", {{"k", "1"}}, EINVAL, "k=1 must be at least 2"},
+      {"k", {{"k", "4294967295"}}, EINVAL, "k=4294967295 and m=3: k+m must be at most 255"},
+      {"m", {{"m", "0"}}, EINVAL, "m=0 must be at least 1"},
+      {"m", {{"k", "254"}, {"m", "2"}}, EINVAL, "k=254 and m=2: k+m must be at most 255"},
+      {"technique",
+       {{"k", "22"}, {"m", "4"}},
+       EINVAL,
+       "k=22 and m=4: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed "
+       "are m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
+       "technique=cauchy has no such limit"},
+      {"mapping",
+       {{"k", "2"}, {"m", "1"}, {"mapping", "DD"}},
+       EINVAL,
+       "mapping=DD has 2 positions, 2 of them D; k=2 and m=1 need 3 positions with 2 D"},
+      {"mapping",
+       {{"k", "2"}, {"m", "1"}, {"mapping", "d_D"}},
+       EINVAL,
+       "mapping=d_D has 3 positions, 1 of them D; k=2 and m=1 need 3 positions with 2 D"},
+      {"",
+       {{"K", "4"}},
+       EINVAL,
+       "unknown key K=4; plugin=cuda knows k, m, technique, backend, mapping, crush-root, "
+       "crush-failure-domain, crush-device-class, and Ceph's own stripe_unit and crush-*"},
+  };
+  for (const char* wide : {"1G", "1Gi", "1073741824", "4G", "18446744073709551616", "16E", "9P"})
+    rows.push_back({"stripe_unit",
+                    {{"k", "4"}, {"stripe_unit", wide}},
+                    EINVAL,
+                    fmt::format("stripe_unit={} with k=4: k x stripe_unit must be less than 4 GiB", wide)});
+  for (const auto& [key, values, error, allowed] : value_rows)
+    for (const char* value : values)
+      rows.push_back({key, {{key, value}}, error, fmt::format("{}={} must be {}", key, value, allowed)});
+  return rows;
+}
 /// Names of the cluster's own: it refuses one that it does not have when a rule is made of them.
 const std::set<std::string_view> cluster_names{"crush-root", "crush-failure-domain", "crush-device-class"};
 
 TEST(BadProfile, IsRefusedByKeyAndValue) {
-  for (const auto& row : profile_rows) {
+  for (const auto& row : profile_rows()) {
     Profile profile = row.profile;
     std::ostringstream why;
     EXPECT_EQ(host::PluginHost::instance().make("cuda", EC_PLUGIN_DIR, profile, &why).error, -row.error)
@@ -106,8 +131,45 @@ TEST(BadProfile, IsRefusedByKeyAndValue) {
 
 TEST(BadProfile, EveryKeyHasARow) {
   std::set<std::string_view> rows = cluster_names;
-  for (const auto& row : profile_rows) rows.insert(row.key);
+  for (const auto& row : profile_rows()) rows.insert(row.key);
   for (const auto key : ceph::known_profile_keys()) EXPECT_TRUE(rows.contains(key)) << key << " has no row";
+}
+
+/// What Ceph 16's monitor makes of a stripe_unit, by its own function.
+std::optional<long long> read_by_ceph(const std::string& text) {
+  std::string error;
+  const long long number = strict_iecstrtoll(text, &error);
+  return error.empty() ? std::optional(number) : std::nullopt;
+}
+
+/// Every text of up to four of these characters: those that are taken are numbers to Ceph, and fit where it
+/// keeps them.
+TEST(BadProfile, NoStripeUnitIsTakenThatCephReadsOtherwise) {
+  constexpr std::string_view characters = "0149+-. \tBKMGTEikmx";
+  unsigned taken = 0;
+  const auto check = [&](const std::string& text) {
+    Profile profile{{"k", "3"}, {"m", "2"}, {"stripe_unit", text}};
+    try {
+      ceph::parse_profile(profile);
+    } catch (const codec::SetupError&) {
+      return;
+    }
+    ++taken;
+    const auto bytes = read_by_ceph(text);
+    ASSERT_TRUE(bytes) << text;
+    EXPECT_TRUE(*bytes >= 1 && *bytes <= UINT32_MAX / 3) << text << " is " << *bytes;
+  };
+  const std::function<void(std::string)> grow = [&](const std::string& text) {
+    check(text);
+    if (text.size() < 4)
+      for (const char c : characters) grow(text + c);
+  };
+  grow("");
+  EXPECT_GT(taken, 500u);
+  for (const char* text : {"1", "08", "4096", "4096B", "4K", "4Ki", "1M", "1Gi", "1431655765"}) {
+    Profile profile{{"k", "3"}, {"m", "2"}, {"stripe_unit", text}};
+    EXPECT_NO_THROW(ceph::parse_profile(profile)) << text;
+  }
 }
 
 // --- Variables of the node, calibration files and command lines, by the programs themselves.
