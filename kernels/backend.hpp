@@ -45,7 +45,7 @@ constexpr std::string_view name(Status s) {
 /// One per process and kind; every call may come from any thread at any time, and none throws.
 class Backend {
  public:
-  Backend() = default;
+  constexpr Backend() = default;
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;

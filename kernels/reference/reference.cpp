@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "gf/gf256.hpp"
+#include "support/never_destroyed.hpp"
 
 namespace ec::kernels {
 namespace {
@@ -37,8 +38,8 @@ class Reference final : public Backend {
 }  // namespace
 
 Backend& reference_backend() noexcept {
-  static Reference backend;
-  return backend;
+  static constinit NeverDestroyed<Reference> backend;
+  return backend.value;
 }
 
 }  // namespace ec::kernels
