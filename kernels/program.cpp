@@ -4,9 +4,10 @@
 
 namespace ec::kernels {
 
-Program::Program(gf::Matrix matrix)
+Program::Program(gf::Matrix matrix, bool compiled)
     : matrix_(std::move(matrix)),
-      is_xor_(std::ranges::all_of(matrix_.cells(), [](auto c) { return c == 1; })) {}
+      is_xor_(std::ranges::all_of(matrix_.cells(), [](auto c) { return c == 1; })),
+      compiled_(compiled) {}
 
 Program::~Program() {
   for (auto& place : expansions_) delete place.load(std::memory_order_acquire);

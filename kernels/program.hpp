@@ -24,7 +24,8 @@ enum class ExpansionSlot : unsigned { isal, cuda, x86_affine, x86_shuffle, count
 /// long as the program, so a cached program costs a back end nothing to set up again.
 class Program {
  public:
-  explicit Program(gf::Matrix matrix);
+  /// compiled: whether code may be compiled for it. Not for one that is gone before its work is done.
+  explicit Program(gf::Matrix matrix, bool compiled = true);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -34,6 +35,7 @@ class Program {
   unsigned sources() const { return matrix_.cols(); }
   /// Whether every coefficient is one: the transform is a plain XOR into each target.
   bool is_xor() const { return is_xor_; }
+  bool may_be_compiled() const { return compiled_; }
 
   /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>, null on failure) if it
   /// is not there yet. Thread safe and lock free: threads that race each make one, and one of them is kept.
@@ -52,6 +54,7 @@ class Program {
  private:
   gf::Matrix matrix_;
   bool is_xor_;
+  bool compiled_;
   mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)>
       expansions_{};
 };

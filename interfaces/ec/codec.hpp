@@ -2,7 +2,9 @@
 //
 // k data chunks and the m coding chunks made from them form a stripe; all are equally long. Any k of the k +
 // m give back the rest. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding). The bytes are those of
-// Ceph's isa plugin and of Intel ISA-L for the same k, m and technique.
+// Ceph's isa plugin for the same k, m and technique; so one coding chunk (m = 1) is the XOR of the data with
+// either technique. Otherwise they are those of Intel ISA-L's matrices gf_gen_rs_matrix (reed_sol_van) and
+// gf_gen_cauchy1_matrix (cauchy).
 //
 //   auto codec = ec::Codec::create(8, 3);
 //   if (!codec) return complain(codec.error().text());
@@ -148,9 +150,12 @@ class Codec {
   /// errors of the device show, when the stream has come that far. `stream` is one of the device (null: its
   /// default stream), with the CUDA runtime or the driver; it may be captured into a graph, which then takes
   /// a launch for each stripe. All chunks are pinned or in device memory. They, and a copy of this codec,
-  /// live until the work is done; the arrays of views need not. The GPU alone can do this: what goes wrong is
-  /// for the caller to repeat. Errors: as above, without busy and device_hung; after device_fault part of the
-  /// work may be enqueued. A first call may load kernels: make one of the same kind before capturing.
+  /// live until the work is done, or until the graph is destroyed; the arrays of views need not. A codec and
+  /// its copies keep what they make for the first 256 losses that they decode on streams; what was compiled
+  /// for them serves these alone, and others are coded by kernels for any matrix. The GPU alone can do this:
+  /// what goes wrong is for the caller to repeat. Errors: as above, without busy and device_hung; after
+  /// device_fault part of the work may be enqueued. A first call may load kernels: make one of the same kind
+  /// before capturing.
   ECCODER_EXPORT Error encode_async(std::span<const Source> data, std::span<const Target> coding,
                                     CUstream_st* stream) const noexcept;
   ECCODER_EXPORT Error decode_async(std::span<const unsigned> available, std::span<const Source> sources,

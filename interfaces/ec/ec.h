@@ -3,7 +3,9 @@
  *
  * k data chunks and the m coding chunks made from them form a stripe; all are equally long. Any k of the k +
  * m give back the rest. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding). The bytes are those of
- * Ceph's isa plugin and of Intel ISA-L for the same k, m and technique.
+ * Ceph's isa plugin for the same k, m and technique; so one coding chunk (m = 1) is the XOR of the data with
+ * either technique. Otherwise they are those of Intel ISA-L's matrices gf_gen_rs_matrix (reed_sol_van) and
+ * gf_gen_cauchy1_matrix (cauchy).
  *
  * Calls return 0 or a negative errno:
  *   -EINVAL     a wrong argument, or a wrong EC_CUDA_ variable; nothing was written
@@ -95,7 +97,9 @@ ECCODER_EXPORT int ec_update(const ec_codec* codec, size_t stripes, unsigned chu
 /* ec_encode and ec_decode on a CUDA stream (a CUstream or cudaStream_t of the device; null: its default
  * stream): they enqueue the work and return; the targets hold the result, and errors of the device show, when
  * the stream has come that far. The stream may be captured into a graph, which then takes a launch for each
- * stripe. All chunks are pinned or in device memory; they and the codec live until the work is done. The GPU
+ * stripe. All chunks are pinned or in device memory; they and the codec live until the work is done, or until
+ * the graph is destroyed. A codec keeps what it makes for the first 256 losses that it decodes on streams;
+ * what was compiled for them serves these alone, and others are coded by kernels for any matrix. The GPU
  * alone can do this: what goes wrong is for the caller to repeat. -EINVAL, -ENOMEM, -ENODATA, -ENODEV; after
  * -EIO part of the work may be enqueued. A first call may load kernels: make one of the same kind before
  * capturing. */

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -23,11 +24,14 @@ using kernels::Source;
 using kernels::Status;
 using kernels::Target;
 
-/// Once in a process. Only notes what is wanted, and says nothing on stderr: a library is silent.
+/// Only notes what is wanted, and says nothing on stderr: a library is silent. Threads that race note the
+/// same; nobody waits, since a child of fork() could for ever.
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
-  static std::once_flag once;
-  std::call_once(once, [&] { kernels::cuda::configure(codec::device_options(node)); });
+  static constinit std::atomic<bool> done{false};
+  if (done.load(std::memory_order_acquire)) return;
+  kernels::cuda::configure(codec::device_options(node));
+  done.store(true, std::memory_order_release);
 #endif
 }
 
@@ -144,9 +148,10 @@ Result<std::shared_ptr<const Engine>> Engine::create(unsigned k, unsigned m, int
   });
 }
 
-void Engine::keep(const std::shared_ptr<const codec::Plan>& plan) const {
+bool Engine::keep(const std::shared_ptr<const codec::Plan>& plan) const {
   const std::lock_guard lock(kept_mutex_);
-  kept_.insert(plan);
+  if (kept_.size() < most_kept) kept_.insert(plan);
+  return kept_.contains(plan);
 }
 
 Error Engine::encode(std::span<const Source> data, std::span<const Target> coding, std::size_t bytes,
@@ -177,7 +182,10 @@ Error Engine::decode(std::span<const unsigned> available, std::span<const Source
                     fmt::format("available has {} chunks; k={} are needed", available.size(), k()));
     const auto plan = codec_.plan({set_of(available), set_of(wanted)});
     if (!plan) throw std::bad_alloc();
-    if (!completion.waits) keep(plan);
+    const kernels::Program* program = &plan->program;
+    // One that no code is compiled for: what it enqueues needs nothing of it afterwards.
+    std::optional<kernels::Program> passing;
+    if (!completion.waits && !keep(plan)) program = &passing.emplace(program->matrix(), false);
     const Stripes stripes{"sources", sources, available.size(), "targets", targets, wanted.size(), bytes};
     // What the plan reads and makes, in its order, stripe after stripe.
     Regions<Source> read;
@@ -194,7 +202,7 @@ Error Engine::decode(std::span<const unsigned> available, std::span<const Source
         codec_.router(), codec::Operation::decode, stripes, completion, [&](std::size_t stripe) {
           if (stripe == 0) gather();
           const std::size_t from = plan->sources.size(), to = plan->targets.size();
-          return kernels::Job{&plan->program, std::span<const Source>(read).subspan(stripe * from, from),
+          return kernels::Job{program, std::span<const Source>(read).subspan(stripe * from, from),
                               std::span<const Target>(made).subspan(stripe * to, to), bytes};
         });
   });

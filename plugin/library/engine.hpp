@@ -44,8 +44,10 @@ class Engine {
       : technique_(technique), codec_(technique, k, m, router) {}
 
  private:
-  /// Keeps the plan as long as the engine: work on a stream may use its program when the call is long over.
-  void keep(const std::shared_ptr<const codec::Plan>& plan) const;
+  /// Work on a stream may use what was compiled for a plan when the call is long over. So plans are kept as
+  /// long as the engine, the first `most_kept` of them; false for one more.
+  bool keep(const std::shared_ptr<const codec::Plan>& plan) const;
+  static constexpr std::size_t most_kept = 256;
 
   gf::Technique technique_;
   codec::Codec codec_;

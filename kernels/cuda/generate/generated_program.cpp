@@ -18,6 +18,7 @@ constexpr std::size_t alignment = 16;
 bool worth_generating(const gf::Matrix& matrix) { return worth_generating(matrix.cols(), matrix.rows()); }
 
 const GeneratedProgram* GeneratedProgram::of(const Program& program) {
+  if (!program.may_be_compiled()) return nullptr;
   return static_cast<const GeneratedProgram*>(
       program.expansion(ExpansionSlot::cuda, [&]() -> std::unique_ptr<GeneratedProgram> {
         try {

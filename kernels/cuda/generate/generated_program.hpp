@@ -25,7 +25,7 @@ bool worth_generating(const gf::Matrix& matrix);
 /// What a kernels::Program keeps for the device. Thread safe.
 class GeneratedProgram final : public Expansion {
  public:
-  /// The one of `program`; null when memory is out.
+  /// The one of `program`; null when memory is out, and for a program that may not be compiled.
   static const GeneratedProgram* of(const Program& program);
 
   explicit GeneratedProgram(const gf::Matrix& matrix) : matrix_(matrix) {}

@@ -119,6 +119,17 @@ TEST(Sources, MayBeTheSameMemory) {
   EXPECT_EQ(parity, ones);
 }
 
+/// As Ceph's isa plugin has it, and unlike the last row of ISA-L's Cauchy matrix.
+TEST(OneCodingChunk, IsTheXorWithEitherTechnique) {
+  const std::vector<std::uint8_t> data[] = {{1, 2, 4}, {16, 32, 64}, {255, 0, 7}};
+  for (const auto technique : {Technique::reed_sol_van, Technique::cauchy}) {
+    std::vector<std::uint8_t> parity(3);
+    ASSERT_FALSE(
+        made(3, 1, technique).encode(std::vector<Source>(data, data + 3), std::vector<Target>{parity}));
+    EXPECT_EQ(parity, (std::vector<std::uint8_t>{238, 34, 67}));
+  }
+}
+
 TEST(Nothing, ToDoIsNoError) {
   const auto codec = made(2, 1);
   EXPECT_FALSE(codec.encode({}, {}));

@@ -1,6 +1,9 @@
 // Chunks in pinned and device memory through the C++ door. Where there is no GPU the tests are skipped; the
 // test `library.emulated_device` runs them on the emulated one.
 #include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
 
 #include <cstdio>
 #include <cstdlib>
@@ -118,6 +121,35 @@ TEST(OnAStream, EncodesAndDecodesBatches) {
     ASSERT_FALSE(error) << error.text();
     EXPECT_EQ(placed.content(), stripes.intact);
   }
+}
+
+/// More losses than the codec keeps anything for, or its cache of plans holds, cost no more memory.
+TEST(OnAStream, DecodesAnyNumberOfLossesInBoundedMemory) {
+  Arena* arena = arena_of(kernels::Residence::device);
+  if (arena == nullptr) GTEST_SKIP() << "no device memory here";
+  const auto codec = made(12, 6, Technique::cauchy);
+  StripeSet stripes(Technique::cauchy, 12, 6, 1, 64, 23);
+  unsigned done = 0;
+  // Every loss of six: 18564 of them.
+  std::vector<bool> is_lost(18, false);
+  std::fill_n(is_lost.begin(), 6, true);
+  const auto decode_until = [&](unsigned count) {
+    for (; done < count; ++done, std::prev_permutation(is_lost.begin(), is_lost.end())) {
+      std::vector<unsigned> available, lost;
+      for (unsigned c = 0; c < 18; ++c) (is_lost[c] ? lost : available).push_back(c);
+      stripes.chunks = stripes.intact;
+      stripes.scramble(lost);
+      const Placed placed(stripes, *arena);
+      const auto error =
+          codec.decode_async(available, placed.sources(available), lost, placed.targets(lost), nullptr);
+      ASSERT_FALSE(error) << error.text();
+      ASSERT_EQ(placed.content(), stripes.intact) << done;
+    }
+  };
+  decode_until(4000);
+  const auto before = mallinfo2().uordblks;
+  decode_until(8000);
+  EXPECT_LT(mallinfo2().uordblks, before + (1 << 20));
 }
 
 TEST(OnAStream, PageableChunksAreRefused) {

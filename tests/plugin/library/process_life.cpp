@@ -1,0 +1,152 @@
+// Codecs in the corners of a process's life, through the C door. Each argument is a process of its own:
+//   at_exit    a static object creates and uses codecs in its destructor
+//   forked     children of fork() create codecs, while the parent's threads were creating them
+//   no_memory  allocations fail: every one from the n-th on, for each n, in the first call of a process
+// Exit status: 0 if every call answered as ec.h says.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "ec/ec.h"
+
+namespace {
+
+/// How many more allocations succeed; negative: all of them.
+std::atomic<long> left{-1};
+
+bool may_allocate() {
+  for (long n = left.load(); n >= 0;) {
+    if (n == 0) return false;
+    if (left.compare_exchange_weak(n, n - 1)) return true;
+  }
+  return true;
+}
+
+[[noreturn]] void fail(const char* what) {
+  std::fprintf(stderr, "process_life: %s: %s\n", what, ec_error_text());
+  std::_Exit(1);
+}
+
+/// Creates a codec of this shape and has it make the XOR of its data.
+void create_and_encode(unsigned k) {
+  ec_codec* codec = nullptr;
+  if (ec_codec_create(k, 1, EC_CAUCHY, &codec) != 0) fail("create");
+  std::vector<unsigned char> data(k * 64, 7), coding(64);
+  std::vector<ec_source> sources;
+  for (unsigned i = 0; i < k; ++i) sources.push_back({&data[i * 64], EC_PAGEABLE});
+  const ec_target target{coding.data(), EC_PAGEABLE};
+  if (ec_encode(codec, 1, sources.data(), &target, 64) != 0) fail("encode");
+  for (const unsigned char byte : coding)
+    if (byte != (k % 2 == 1 ? 7 : 0)) fail("wrong byte");
+  ec_codec_destroy(codec);
+}
+
+struct AtExit {
+  bool wanted = false;
+  ~AtExit() {
+    if (!wanted) return;
+    for (unsigned k = 2; k < 60; ++k) create_and_encode(k);
+    std::fputs("used at exit\n", stderr);
+  }
+} at_exit;
+
+/// The exit status of a child that does `work`, or 128 and the signal that ended it; one that hangs is ended.
+template <class Work>
+int in_child(Work&& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    work();
+    std::_Exit(0);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) fail("fork");
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void try_forks() {
+  // The first calls of the library are under way in threads while their process forks.
+  for (int i = 0; i < 100; ++i)
+    if (in_child([] {
+          std::vector<std::jthread> threads;
+          std::atomic<bool> stop{false};
+          for (unsigned t = 0; t < 3; ++t)
+            threads.emplace_back([&stop, t] {
+              for (unsigned k = 2 + t; !stop; k = k % 100 + 2) create_and_encode(k);
+            });
+          for (int n = 0; n < 8; ++n)
+            if (const int status = in_child([] { create_and_encode(5); }); status != 0) {
+              std::fprintf(stderr, "process_life: a child ended with %d\n", status);
+              std::_Exit(1);
+            }
+          stop = true;
+        }) != 0)
+      std::_Exit(1);
+}
+
+void try_without_memory() {
+  for (long n = 0;; ++n) {
+    const int status = in_child([n] {
+      ec_codec* codec = nullptr;
+      left = n;
+      const int first = ec_codec_create(4, 2, EC_CAUCHY, &codec);
+      const int second = first == 0 ? 0 : ec_codec_create(4, 2, EC_CAUCHY, &codec);
+      const bool ran_out = left == 0;
+      left = -1;
+      if (first != 0 && (first != -ENOMEM || second != -ENOMEM || codec != nullptr)) fail("without memory");
+      if (first != 0) create_and_encode(4);
+      ec_codec_destroy(codec);
+      std::_Exit(ran_out ? 0 : 77);
+    });
+    if (status == 77 && n > 5) break;  // all that it needs
+    if (status != 0) {
+      std::fprintf(stderr, "process_life: with %ld allocations it ended with %d\n", n, status);
+      std::_Exit(1);
+    }
+  }
+}
+
+}  // namespace
+
+// The library's allocations come from here too, operator new among them.
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* p, std::size_t bytes);
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+
+void* malloc(std::size_t bytes) noexcept { return may_allocate() ? __libc_malloc(bytes) : nullptr; }
+void* calloc(std::size_t count, std::size_t bytes) noexcept {
+  return may_allocate() ? __libc_calloc(count, bytes) : nullptr;
+}
+void* realloc(void* p, std::size_t bytes) noexcept {
+  return may_allocate() ? __libc_realloc(p, bytes) : nullptr;
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
+  return may_allocate() ? __libc_memalign(alignment, bytes) : nullptr;
+}
+}
+
+int main(int argc, char** argv) {
+  const char* what = argc == 2 ? argv[1] : "";
+  if (std::strcmp(what, "at_exit") == 0) {
+    at_exit.wanted = true;
+    create_and_encode(2);
+  } else if (std::strcmp(what, "forked") == 0) {
+    try_forks();
+  } else if (std::strcmp(what, "no_memory") == 0) {
+    try_without_memory();
+  } else {
+    std::fprintf(stderr, "usage: process_life at_exit|forked|no_memory\n");
+    return 2;
+  }
+  return 0;
+}
