@@ -15,7 +15,12 @@ if(NOT EC_WITH_CUDA STREQUAL "OFF")
     message(FATAL_ERROR "EC_WITH_CUDA=ON, but nvcc or cuda.h was not found (on PATH, in CUDA_PATH, /usr/local/cuda)")
   endif()
 endif()
-message(STATUS "GPU back end: ${EC_CUDA_FOUND}")
+if(EC_CUDA_FOUND)
+  list(JOIN EC_CUDA_ARCHS ", " chips)
+  message(STATUS "GPU back end: ON, with machine code for compute capability ${chips}")
+else()
+  message(STATUS "GPU back end: OFF")
+endif()
 
 # ec_add_fatbin(TARGET SOURCE): compiles SOURCE (.cu) to a fat binary and links it into TARGET as the bytes
 # between ec_fatbin_<name> and ec_fatbin_<name>_end.

@@ -70,7 +70,7 @@ void report(const char* when) {
 }
 
 bool reports_wanted() {
-  const char* text = std::getenv("EC_CUDA_PINNED_REPORT");
+  const char* text = secure_getenv("EC_CUDA_PINNED_REPORT");
   return text != nullptr && std::strcmp(text, "1") == 0;
 }
 

@@ -1,0 +1,17 @@
+// fmt, compiled once for the whole project: its headers alone would be compiled anew in every file that makes
+// a sentence, which takes longer than the rest of most files. What we ship must not need libfmt.
+#include <fmt/format-inl.h>
+
+FMT_BEGIN_NAMESPACE
+namespace detail {
+
+// What the headers leave to the library that has them.
+#if FMT_VERSION < 110000
+template void vformat_to<char>(buffer<char>&, basic_string_view<char>, basic_format_args<format_context>,
+                               locale_ref);
+#endif
+template auto thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
+template auto decimal_point_impl<char>(locale_ref) -> char;
+
+}  // namespace detail
+FMT_END_NAMESPACE
