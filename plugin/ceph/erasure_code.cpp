@@ -146,7 +146,8 @@ int ErasureCode::encode(const std::set<int>& want_to_encode, const bufferlist& i
     if (widest > std::numeric_limits<unsigned>::max()) return -EINVAL;
     const unsigned bytes = get_chunk_size(in.length());
     if (bytes == 0) {
-      for (int shard : want_to_encode) (*encoded)[shard].clear();
+      for (int shard : want_to_encode)
+        if (is_shard(shard)) (*encoded)[shard].clear();
       return 0;
     }
 
