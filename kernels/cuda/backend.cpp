@@ -28,20 +28,18 @@ class Cuda final : public Backend {
 
   Status transform_all(std::span<const Job> jobs) noexcept override {
     if (!are_batch(jobs) || !worth_a_launch(jobs.front())) return Backend::transform_all(jobs);
-    return run(jobs, [&](const auto& device) { return run_batch(device, jobs, kind_); });
+    if (!supports(jobs.front())) return Status::unsupported;
+    return run([&] { return device_for(jobs); }, jobs.front(),
+               [&](const auto& device) { return run_batch(device, jobs, kind_); });
   }
 
   Status enqueue(std::span<const Job> jobs, void* stream) noexcept override {
     if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job) && in_place(job); }))
       return Status::unsupported;
     if (jobs.empty()) return Status::ok;
-    try {
-      const auto of = static_cast<CUstream>(stream);
-      return run_on(device_with(of, jobs), jobs.front(),
-                    [&](const auto& device) { return cuda::enqueue(device, jobs, kind_, of); });
-    } catch (const std::bad_alloc&) {
-      return Status::busy;
-    }
+    const auto of = static_cast<CUstream>(stream);
+    return run([&] { return device_with(of, jobs); }, jobs.front(),
+               [&](const auto& device) { return cuda::enqueue(device, jobs, kind_, of); });
   }
 
  private:
@@ -54,8 +52,13 @@ class Cuda final : public Backend {
   static bool worth_a_launch(const Job& job) { return job.bytes != 0 && !job.targets.empty(); }
 
   Status run(const Job& job, Verb verb) noexcept {
-    if (supports(job) && !worth_a_launch(job)) return Status::ok;
-    return run({&job, 1}, [&](const auto& device) { return run_job(device, job, verb, kind_); });
+    if (!supports(job)) return Status::unsupported;
+    if (!worth_a_launch(job)) return Status::ok;
+    return run(
+        [&] {
+          return device_for({&job, 1});
+        },
+        job, [&](const auto& device) { return run_job(device, job, verb, kind_); });
   }
 
   /// A job that only a device can do waits until it is up.
@@ -66,23 +69,17 @@ class Cuda final : public Backend {
     return Claim(Devices::instance().holder_of(jobs, &why));
   }
 
-  /// `work` with the device for these jobs, if there is one and it takes jobs like the first.
-  template <class Work>
-  Status run(std::span<const Job> jobs, Work&& work) noexcept try {
-    if (!supports(jobs.front())) return Status::unsupported;
-    return run_on(device_for(jobs), jobs.front(), work);
-  } catch (const std::bad_alloc&) {
-    return Status::busy;
-  }
-
-  template <class Work>
-  static Status run_on(const Claim& claim, const Job& job, Work&& work) {
+  /// `submit` on the device that `choose` finds for jobs like this one.
+  static Status run(auto&& choose, const Job& job, auto&& submit) noexcept try {
+    const Claim claim = choose();
     const std::shared_ptr<Device>& device = claim;
     if (!device) return host_addressable(job) ? Status::busy : Status::fault;
-    const Outcome outcome = work(device);
+    const Outcome outcome = submit(device);
     if (outcome.status == Status::fault || outcome.status == Status::hung)
       Devices::instance().latch(device, outcome.reason);
     return outcome.status;
+  } catch (const std::bad_alloc&) {
+    return Status::busy;
   }
 
   const KernelKind kind_;

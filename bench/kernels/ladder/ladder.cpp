@@ -1,14 +1,9 @@
 #include "bench/kernels/ladder/ladder.hpp"
 
 #include <algorithm>
-#include <memory>
-#include <new>
-#include <vector>
 
-#include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/kernels/bit_launch.hpp"
 #include "kernels/cuda/kernels/tile_args.hpp"
-#include "kernels/cuda/submit/device_job.hpp"
 
 namespace ec::kernels::cuda::ladder {
 namespace {
@@ -33,40 +28,6 @@ CUresult launch_rows(Device& device, const Rung& rung, const gf::Matrix& matrix,
                                        static_cast<unsigned>(s.shared_bytes), stream, parameters, nullptr);
 }
 
-class RungBackend final : public Backend {
- public:
-  explicit RungBackend(const Rung& rung)
-      : rung_(rung),
-        launcher_([&rung](Device& device, const gf::Matrix& matrix, auto sources, auto targets,
-                          std::size_t bytes, Verb verb, CUstream stream) {
-          return launch(device, rung, matrix, sources, targets, bytes, verb == Verb::accumulate, stream);
-        }) {}
-
-  std::string_view name() const noexcept override { return rung_.name; }
-  bool supports(const Job& job) const noexcept override {
-    return TileArgs::blob_needed(job.sources.size(), 1) <= TileArgs::blob_bytes;
-  }
-  Status transform(const Job& job) noexcept override { return run(job, Verb::transform); }
-  Status accumulate(const Job& job) noexcept override { return run(job, Verb::accumulate); }
-
- private:
-  Status run(const Job& job, Verb verb) noexcept try {
-    if (!supports(job)) return Status::unsupported;
-    if (job.bytes == 0 || job.targets.empty()) return Status::ok;
-    const std::shared_ptr<Device> device = Devices::instance().acquire(0);
-    if (!device) return host_addressable(job) ? Status::busy : Status::fault;
-    const auto outcome = run_job(device, job, verb, KernelKind::tile, &launcher_);
-    if (outcome.status == Status::fault || outcome.status == Status::hung)
-      Devices::instance().latch(device, outcome.reason);
-    return outcome.status;
-  } catch (const std::bad_alloc&) {
-    return Status::busy;
-  }
-
-  const Rung& rung_;
-  const Launcher launcher_;
-};
-
 }  // namespace
 
 CUresult launch(Device& device, const Rung& rung, const gf::Matrix& matrix,
@@ -83,20 +44,6 @@ CUresult launch(Device& device, const Rung& rung, const gf::Matrix& matrix,
       return r;
   }
   return CUDA_SUCCESS;
-}
-
-std::span<Backend* const> backends() noexcept {
-  static const auto owned = [] {
-    std::vector<std::unique_ptr<Backend>> list;
-    for (const Rung& rung : rungs()) list.push_back(std::make_unique<RungBackend>(rung));
-    return list;
-  }();
-  static const auto list = [] {
-    std::vector<Backend*> pointers;
-    for (const auto& backend : owned) pointers.push_back(backend.get());
-    return pointers;
-  }();
-  return list;
 }
 
 }  // namespace ec::kernels::cuda::ladder

@@ -117,8 +117,7 @@ class StagedChunks {
 
 }  // namespace
 
-Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
-                const Launcher* launcher) {
+Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind) {
   Runner runner(*device);
   if (!runner.ok()) return runner.outcome();
   StagedChunks chunks(job, verb, runner.lane().slab());
@@ -133,13 +132,9 @@ Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb
   const auto enqueue = [&](std::size_t bytes) {
     return [&, bytes](CUstream stream) {
       const std::size_t link_jobs = on_device(job) ? 0 : device->link_clock().jobs();
-      const auto r =
-          launcher == nullptr
-              ? launch_stripe(device, *job.program, {chunks.sources(), chunks.targets(), bytes, link_jobs},
-                              verb, {kind}, stream)
-              : (*launcher)(*device, job.program->matrix(), chunks.sources(), chunks.targets(), bytes, verb,
-                            stream);
-      return outcome_of(device->driver(), "cuLaunchKernel", r);
+      const ChunkViews views{chunks.sources(), chunks.targets(), bytes, link_jobs};
+      return outcome_of(device->driver(), "cuLaunchKernel",
+                        launch_stripe(device, *job.program, views, verb, {kind}, stream));
     };
   };
 

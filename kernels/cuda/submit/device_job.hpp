@@ -3,7 +3,6 @@
 
 #include <cuda.h>
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,20 +14,12 @@
 
 namespace ec::kernels::cuda {
 
-/// Enqueues target = M . source, or target += M . source, on a stream. Chunks as the device sees them; the
-/// device's context is current.
-using Launcher = std::function<CUresult(
-    Device& device, const gf::Matrix& matrix, std::span<const std::uint8_t* const> sources,
-    std::span<std::uint8_t* const> targets, std::size_t bytes, Verb verb, CUstream stream)>;
-
 /// Runs `job` to its end. The kernel reads and writes pinned and device chunks in place; pageable ones are
 /// copied through the slab of a lane: all at once where they fit, else in slices, each in one half while the
 /// device is at the other. If a job of accumulate is host-addressable as a whole, its targets, pinned ones
 /// too, are copied to the slab and back at the end, so that a fault leaves them as they were. busy if they do
 /// not fit, or if no lane is free.
-/// launcher: what codes the job in place of the kernels of `kind`; may be null.
-Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
-                const Launcher* launcher = nullptr);
+Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind);
 
 /// Whether the jobs can be one for run_batch(): more than one, of one program and one length, and none with a
 /// pageable chunk.
