@@ -278,34 +278,22 @@ TEST_P(HungKernels, WriteNothingThatIsInUse) {
   EXPECT_GT(hung, 0u);
 }
 
-/// The lane of a job that hung stays out of use, with its slab and table, although the device is still at
+/// The lane of a batch that hung stays out of use, with its slab and table, although the device is still at
 /// hand, as it is for jobs that came in meanwhile.
 TEST_P(HungKernels, KeepWhatTheyUse) {
-  using namespace kernels;
-  for (const bool batch : {false, true}) {
-    driver_->reset();
-    use(life());
-    ASSERT_TRUE(bring_up());
-    const auto device = cuda::Devices::instance().current();
-    const cuda::Device::Scope scope(*device);
-    const Residence residence = batch ? Residence::pinned : Residence::pageable;
-    const Slab slab(residence, 4, 4096);
-    ASSERT_TRUE(slab);
-    const Program program(to_matrix(random_matrix(1, 1, seed_ += 1000)));
-    const Source sources[] = {{slab.chunk(0), residence}, {slab.chunk(1), residence}};
-    const Target targets[] = {{slab.chunk(2), residence}, {slab.chunk(3), residence}};
-    const Job jobs[] = {{&program, {sources, 1}, {targets, 1}, 4096},
-                        {&program, {sources + 1, 1}, {targets + 1, 1}, 4096}};
-    driver_->hang();
-    const auto outcome = batch ? cuda::run_batch(device, jobs, cuda::KernelKind::generated)
-                               : cuda::run_job(device, jobs[0], Verb::transform, cuda::KernelKind::tile);
-    ASSERT_NE(outcome.reason.find("no answer within"), std::string::npos) << outcome.reason;
-    std::vector<cuda::Device::Lane> lanes;
-    while (auto lane = device->borrow_lane()) lanes.push_back(std::move(*lane));
-    EXPECT_EQ(lanes.size(), 15u);
-    driver_->finish_hung();
-    driver_->reset();
-  }
+  ASSERT_TRUE(bring_up());
+  const auto device = kernels::cuda::Devices::instance().current();
+  PlacedStripes stripes({4096, kernels::Residence::pinned, kernels::Residence::pinned, Verb::transform, 2},
+                        seed_ += 1000);
+  ASSERT_TRUE(stripes);
+  driver_->hang();
+  const auto outcome = kernels::cuda::run_batch(device, stripes.jobs(), kernels::cuda::KernelKind::generated);
+  EXPECT_EQ(outcome.status, kernels::Status::hung);
+  std::vector<kernels::cuda::Device::Lane> lanes;
+  while (auto lane = device->borrow_lane()) lanes.push_back(std::move(*lane));
+  EXPECT_EQ(lanes.size(), kernels::cuda::Device::lane_count - 1);
+  driver_->finish_hung();
+  stripes.abandon();
 }
 
 INSTANTIATE_TEST_SUITE_P(Last, HungKernels, testing::Values("hang"));

@@ -8,9 +8,9 @@
 #include "kernels/transfer.hpp"
 #include "plugin/codec/checking/validator.hpp"
 #include "plugin/codec/routing/router.hpp"
-#include "tests/common/conformance.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
+#include "tests/kernels/cuda/placed_stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -19,8 +19,6 @@ using kernels::Residence;
 using kernels::Status;
 using kernels::Transfer;
 using kernels::cuda::Buffer;
-
-constexpr unsigned k = 3, m = 2;
 
 class OnDevice : public EmulatedDevice {
  protected:
@@ -81,55 +79,28 @@ TEST_F(Transfers, OfAFailingDeviceAreFaultsAndLatchItOff) {
   EXPECT_EQ(fetch(), Status::fault) << "no device is up, and none is brought up";
 }
 
-/// A job on chunks of one residence, watched by a validator of its own.
+/// Stripes of one residence, watched by a validator of their own.
 class LyingDevice : public OnDevice {
  protected:
-  void lay_out(Residence residence, std::size_t bytes) {
-    data_ = Random(1).chunks(k, bytes);
-    before_ = Random(2).chunks(m, bytes);
-    const auto place = [&](oracle::Bytes& content) {
-      if (residence == Residence::pageable) return content.data();
-      buffers_.push_back(Buffer::allocate(bytes, residence));
-      EXPECT_TRUE(buffers_.back().upload(0, content.data(), bytes));
-      return buffers_.back().data();
-    };
-    host_ = before_;
-    for (auto& chunk : data_) sources_.push_back({place(chunk), residence});
-    for (auto& chunk : host_) targets_.push_back({place(chunk), residence});
-    job_ = {&program_, sources_, targets_, bytes};
+  static PlacedStripes::Shape all_in(Residence residence, std::size_t bytes, Verb verb = Verb::transform) {
+    return {bytes, residence, residence, verb};
   }
-  std::vector<oracle::Bytes> result() const {
-    auto all = before_;
-    std::vector<Transfer> pieces;
-    for (unsigned i = 0; i < m; ++i)
-      pieces.push_back({targets_[i].data, targets_[i].residence, all[i].data(), all[i].size()});
-    EXPECT_EQ(kernels::fetch(pieces), Status::ok);
-    return all;
-  }
-  std::vector<oracle::Bytes> product() const { return oracle::apply(matrix_, data_); }
   codec::Router router() {
     return codec::Router(codec::BackendChoice::gpu, 0, codec::default_costs(), kernels::backends(), counts_,
                          validator_);
   }
 
   void expect_righted(Residence residence) {
-    lay_out(residence, 10'000);
+    const PlacedStripes stripe(all_in(residence, 10'000), 1);
     driver_->corrupt();
-    EXPECT_EQ(router().transform(job_), Status::ok);
-    EXPECT_EQ(result(), product());
+    EXPECT_EQ(router().transform(stripe.jobs()[0]), Status::ok);
+    EXPECT_EQ(stripe.right(), true);
     EXPECT_EQ(counts_.read(0).calls, 0u);
     EXPECT_EQ(counts_.read(0).fallbacks, 1u);
     EXPECT_EQ(validator_.read(0).mismatches, 1u);
     EXPECT_EQ(validator_.off(), 1u);
   }
 
-  const oracle::Rows matrix_ = random_matrix(m, k, 3);
-  const kernels::Program program_{to_matrix(matrix_)};
-  std::vector<oracle::Bytes> data_, before_, host_;
-  std::vector<Buffer> buffers_;
-  std::vector<kernels::Source> sources_;
-  std::vector<kernels::Target> targets_;
-  kernels::Job job_;
   codec::Counters counts_;
   codec::Validator validator_{{.every = 1, .whole = true}};
 };
@@ -138,30 +109,31 @@ TEST_F(LyingDevice, IsRightedByTheCpuInPageableMemory) { expect_righted(Residenc
 TEST_F(LyingDevice, IsRightedByTheCpuInPinnedMemory) { expect_righted(Residence::pinned); }
 
 TEST_F(LyingDevice, InItsOwnMemoryIsAFaultOfTheCall) {
-  lay_out(Residence::device, 10'000);
-  EXPECT_EQ(router().transform(job_), Status::ok);
+  const PlacedStripes stripe(all_in(Residence::device, 10'000), 1);
+  const auto jobs = stripe.jobs();
+  EXPECT_EQ(router().transform(jobs[0]), Status::ok);
   EXPECT_EQ(validator_.read(0).checked, 1u);
   driver_->corrupt();
-  EXPECT_EQ(router().transform(job_), Status::fault);
+  EXPECT_EQ(router().transform(jobs[0]), Status::fault);
   EXPECT_EQ(validator_.off(), 1u);
   const auto calls = driver_->calls("cuLaunchKernel");
-  EXPECT_EQ(router().transform(job_), Status::fault) << "it is not asked again";
-  EXPECT_EQ(router().enqueue({&job_, 1}, nullptr), Status::fault);
+  EXPECT_EQ(router().transform(jobs[0]), Status::fault) << "it is not asked again";
+  EXPECT_EQ(router().enqueue(jobs, nullptr), Status::fault);
   EXPECT_EQ(driver_->calls("cuLaunchKernel"), calls);
 }
 
 TEST_F(LyingDevice, LeavesTheTargetsOfAnUpdateAsTheyWere) {
-  lay_out(Residence::device, 300'000);
+  const PlacedStripes stripe(all_in(Residence::device, 300'000, Verb::accumulate), 1);
   driver_->corrupt();
-  EXPECT_EQ(router().accumulate(job_), Status::fault);
-  EXPECT_EQ(result(), before_);
+  EXPECT_EQ(router().accumulate(stripe.jobs()[0]), Status::fault);
+  EXPECT_EQ(stripe.as_before(), true);
   EXPECT_EQ(validator_.read(0).mismatches, 1u);
 }
 
 TEST_F(LyingDevice, ThatFailsWhileItIsCheckedIsAFault) {
-  lay_out(Residence::device, 1000);
+  const PlacedStripes stripe(all_in(Residence::device, 1000), 1);
   driver_->fail("cuMemcpyDtoHAsync_v2", 1, CUDA_ERROR_LAUNCH_FAILED, true);
-  EXPECT_EQ(router().transform(job_), Status::fault);
+  EXPECT_EQ(router().transform(stripe.jobs()[0]), Status::fault);
   EXPECT_EQ(validator_.off(), 0u) << "it said so itself";
   EXPECT_EQ(validator_.read(0).mismatches, 0u);
 }
@@ -186,16 +158,13 @@ class BusyUntilTheJob final : public kernels::Backend {
 };
 
 TEST_F(LyingDevice, WithoutALaneForACopyIsNotChecked) {
-  lay_out(Residence::device, 300'000);
+  const PlacedStripes stripe(all_in(Residence::device, 300'000, Verb::accumulate), 1);
   BusyUntilTheJob busy;
   kernels::Backend* const list[] = {&busy, kernels::backends().back()};
   const codec::Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts_, validator_);
-  auto sum = product();
-  for (unsigned i = 0; i < m; ++i)
-    for (std::size_t b = 0; b < sum[i].size(); ++b) sum[i][b] ^= before_[i][b];
-  EXPECT_EQ(router.accumulate(job_), Status::ok);
+  EXPECT_EQ(router.accumulate(stripe.jobs()[0]), Status::ok);
   EXPECT_EQ(validator_.read(0).unchecked, 1u);
-  EXPECT_EQ(result(), sum);
+  EXPECT_EQ(stripe.right(), true);
 }
 
 }  // namespace

@@ -8,40 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/device/memory.hpp"
 #include "kernels/cuda/kernels/kernel_kind.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/counters.hpp"
-#include "tests/common/conformance.hpp"
+#include "tests/kernels/cuda/placed_stripes.hpp"
 
 namespace ec::test {
-
-/// Chunks of equal length in one piece of memory.
-class Slab {
- public:
-  Slab(kernels::Residence residence, std::size_t chunks, std::size_t bytes);
-  ~Slab();
-  Slab(const Slab&) = delete;
-  Slab& operator=(const Slab&) = delete;
-
-  /// Whether there is memory: a device that is not there has none, and then there is none of its kinds.
-  explicit operator bool() const { return base_ != nullptr; }
-  std::uint8_t* chunk(std::size_t i) const { return base_ + i * stride_; }
-  kernels::Residence residence() const { return residence_; }
-  /// False if the program's own copy failed, of which only device memory has one.
-  bool put(std::size_t i, const oracle::Bytes& content) const;
-  bool get(std::size_t i, oracle::Bytes* content) const;
-  /// Never given back: a device that stopped answering may still write it.
-  void abandon() { abandoned_ = true; }
-
- private:
-  kernels::Residence residence_;
-  std::size_t bytes_, stride_;
-  std::uint8_t* base_ = nullptr;
-  void* block_ = nullptr;         // of the arena of the preload, or ordinary
-  kernels::cuda::Buffer buffer_;  // otherwise
-  bool abandoned_ = false;
-};
 
 /// What a run saw. A job is one of host memory (pageable, pinned) unless it is said to be the device's.
 struct Seen {
@@ -62,7 +34,6 @@ struct Seen {
 
 class Workload {
  public:
-  static constexpr unsigned k = 4, m = 2;
   /// For the fast kernels, and a rest for the tile kernel.
   static constexpr std::size_t chunk_bytes = 4096 + 48;
   /// Of one job in pageable memory, in several slices of a lane's part of so much staging memory.
@@ -72,8 +43,8 @@ class Workload {
   /// seed: of data, and of matrices that no earlier seed has compiled.
   explicit Workload(std::uint64_t seed) : seed_(seed) {}
 
-  /// Encode, decode and update through a codec; every kind of kernel on pageable, pinned and device memory;
-  /// many stripes at once; work on a stream. The device is to be up, or coming.
+  /// Every kind of kernel on pageable, pinned and device memory; many stripes at once; work on a stream. The
+  /// device is to be up, or coming.
   const Seen& run();
 
   /// Looks at the memory of the jobs that were right once more: how many results have changed since.
@@ -83,29 +54,21 @@ class Workload {
   struct Job {
     const char* name;
     kernels::cuda::KernelKind kind;
-    Verb verb;
     kernels::Residence residence;
+    Verb verb = Verb::transform;
     std::size_t stripes = 1;
     bool on_stream = false;
     std::size_t bytes = chunk_bytes;
   };
-  struct Result {
-    const Slab* slab;
-    std::size_t chunk;
-    oracle::Bytes expected;
-  };
-  void codec_jobs();
   void job(const Job& job);
-  kernels::Status start(const Job& job, const codec::Router& router, std::span<const kernels::Job> jobs);
-  void judge(const Job& job, kernels::Status status, std::vector<Result> results);
-  void bad(const char* name, kernels::Status status);
-  bool right(const std::vector<Result>& results, bool* readable) const;
+  static kernels::Status start(const Job& job, const codec::Router& router,
+                               std::span<const kernels::Job> jobs);
+  void judge(const Job& job, kernels::Status status, const PlacedStripes& stripes);
 
   std::uint64_t seed_;
   Seen seen_;
-  std::deque<Slab> slabs_;
-  std::deque<kernels::Program> programs_;
-  std::vector<Result> results_;
+  std::deque<PlacedStripes> stripes_;
+  std::vector<const PlacedStripes*> right_;
 };
 
 }  // namespace ec::test

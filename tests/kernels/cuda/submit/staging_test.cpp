@@ -1,7 +1,6 @@
 // Staging: what is copied through the slab of a lane, in slices where it must; what becomes of memory and
 // targets when a slice goes wrong; and that jobs allocate nothing in the driver.
 #include <chrono>
-#include <cstring>
 #include <set>
 #include <vector>
 
@@ -10,8 +9,8 @@
 #include "kernels/tallies.hpp"
 #include "kernels/transfer.hpp"
 #include "tests/common/conformance.hpp"
-#include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
+#include "tests/kernels/cuda/placed_stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -23,81 +22,17 @@ using kernels::cuda::Device;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kib = 1024;
-constexpr unsigned k = 4, m = 2;
+constexpr unsigned m = PlacedStripes::m;
 /// Of the options of the fixture: a lane has this much.
 constexpr std::size_t slab_bytes = 64 * kib;
 /// Of 4+2 in five slices: half a slab holds six chunks of a page.
 constexpr std::size_t page = 4 * kib;
 constexpr std::size_t five_slices = 5 * page - 777;
 
-/// A stripe of 4+2 with an oracle's answer: sources pageable, targets of any residence.
-class Stripe {
- public:
-  Stripe(std::size_t bytes, Verb verb, Residence residence = Residence::pageable)
-      : bytes_(bytes),
-        verb_(verb),
-        program_(to_matrix(rows_)),
-        data_(Random(bytes).chunks(k, bytes)),
-        before_(Random(bytes + 1).bytes(m * bytes)),
-        heap_(before_) {
-    if (residence != Residence::pageable) memory_ = Buffer::allocate(m * bytes, residence);
-    expected_ = before_;
-    const auto coded = oracle::apply(rows_, data_);
-    for (std::size_t i = 0; i < m * bytes; ++i) {
-      const std::uint8_t byte = coded[i / bytes][i % bytes];
-      expected_[i] = verb == Verb::accumulate ? expected_[i] ^ byte : byte;
-    }
-    for (const auto& chunk : data_) sources_.push_back({chunk.data(), Residence::pageable});
-    std::uint8_t* first = memory_ ? memory_.data() : heap_.data();
-    for (unsigned r = 0; r < m; ++r) targets_.push_back({first + r * bytes, residence});
-    set_targets(before_);
-  }
-
-  kernels::cuda::Outcome run() const {
-    const auto device = kernels::cuda::Devices::instance().current();
-    return kernels::cuda::run_job(device, {&program_, sources_, targets_, bytes_}, verb_,
-                                  kernels::cuda::KernelKind::automatic);
-  }
-
-  /// Of every target the first bytes, or all.
-  bool is_right(std::size_t bytes) { return holds(expected_, bytes); }
-  bool is_right() { return is_right(bytes_); }
-  bool is_as_before() { return holds(before_, bytes_); }
-  void start_over() { set_targets(before_); }
-  void fill_targets(std::uint8_t value) {
-    before_.assign(m * bytes_, value);
-    set_targets(before_);
-  }
-  /// A late kernel may still write what is not pageable.
-  void abandon() { new Buffer(std::move(memory_)); }
-
- private:
-  void set_targets(const oracle::Bytes& content) {
-    heap_ = content;
-    if (memory_) {
-      EXPECT_TRUE(memory_.upload(0, content.data(), content.size()));
-    }
-  }
-  bool holds(const oracle::Bytes& content, std::size_t bytes) {
-    if (memory_) {
-      EXPECT_TRUE(memory_.download(0, heap_.data(), heap_.size()));
-    }
-    bool same = true;
-    for (unsigned r = 0; r < m; ++r)
-      same = same && std::memcmp(heap_.data() + r * bytes_, content.data() + r * bytes_, bytes) == 0;
-    return same;
-  }
-
-  const std::size_t bytes_;
-  const Verb verb_;
-  const oracle::Rows rows_ = random_matrix(m, k, 5);
-  const kernels::Program program_;
-  const std::vector<oracle::Bytes> data_;
-  oracle::Bytes before_, heap_, expected_;
-  Buffer memory_;
-  std::vector<kernels::Source> sources_;
-  std::vector<kernels::Target> targets_;
-};
+/// Sources pageable, targets of any residence.
+PlacedStripes::Shape staged(std::size_t bytes, Verb verb, Residence targets = Residence::pageable) {
+  return {bytes, Residence::pageable, targets, verb};
+}
 
 class Staging : public EmulatedDevice {
  protected:
@@ -116,6 +51,12 @@ class Staging : public EmulatedDevice {
     ASSERT_TRUE(bring_up()) << log_;
     driver_->reset();
   }
+
+  static kernels::cuda::Outcome run(const PlacedStripes& stripe) {
+    return kernels::cuda::run_job(device(), stripe.jobs()[0], stripe.shape().verb,
+                                  kernels::cuda::KernelKind::automatic);
+  }
+  static Status run(const PlacedStripes::Shape& shape) { return run(PlacedStripes(shape, 5)).status; }
 
   struct Held {
     std::size_t pinned, staging, given_up;
@@ -167,17 +108,18 @@ TEST_F(Staging, CoversChunksOfAnyLengthAndResidence) {
 }
 
 TEST_F(Staging, SumsMustFitTheSlabAndAreLeftAloneOtherwise) {
-  constexpr std::size_t longest = slab_bytes / m - 1024;
+  constexpr std::size_t most = slab_bytes / m;
   for (const Residence targets : {Residence::pageable, Residence::pinned}) {
-    Stripe fits(longest, Verb::accumulate, targets), longer(slab_bytes / m + 1, Verb::accumulate, targets);
-    EXPECT_EQ(fits.run().status, Status::ok);
-    EXPECT_TRUE(fits.is_right());
-    EXPECT_EQ(longer.run().status, Status::busy);
-    EXPECT_TRUE(longer.is_as_before());
+    const PlacedStripes fits(staged(most - 1024, Verb::accumulate, targets), 1);
+    const PlacedStripes longer(staged(most + 1, Verb::accumulate, targets), 2);
+    EXPECT_EQ(run(fits).status, Status::ok);
+    EXPECT_EQ(fits.right(), true);
+    EXPECT_EQ(run(longer).status, Status::busy);
+    EXPECT_EQ(longer.as_before(), true);
   }
-  Stripe on_device(5 * slab_bytes, Verb::accumulate, Residence::device);
-  EXPECT_EQ(on_device.run().status, Status::ok);
-  EXPECT_TRUE(on_device.is_right());
+  const PlacedStripes on_device(staged(5 * slab_bytes, Verb::accumulate, Residence::device), 3);
+  EXPECT_EQ(run(on_device).status, Status::ok);
+  EXPECT_EQ(on_device.right(), true);
 }
 
 /// An allocation in a job could wait for another that hangs.
@@ -185,24 +127,19 @@ TEST_F(Staging, IsAllocatedWhenTheDeviceComesUpAndNeverInAJob) {
   const Held up = held();
   EXPECT_EQ(up.pinned - before_.pinned, options().staging_bytes);
   EXPECT_EQ(up.staging - before_.staging, options().staging_bytes);
-  EXPECT_EQ(Stripe(five_slices, Verb::transform).run().status, Status::ok);
-  EXPECT_EQ(Stripe(1000, Verb::accumulate).run().status, Status::ok);
-  auto buffer = Buffer::allocate(4 * page, Residence::device);
-  driver_->reset();
-  const kernels::Program program(to_matrix({{2, 3}}));
-  const auto at = [&](std::size_t i) { return buffer.data() + i * page; };
-  const kernels::Source sources[] = {{at(0), Residence::device}, {at(1), Residence::device}};
-  const kernels::Target targets[] = {{at(2), Residence::device}, {at(3), Residence::device}};
-  const kernels::Job jobs[] = {{&program, sources, {targets, 1}, page},
-                               {&program, sources, {targets + 1, 1}, page}};
-  EXPECT_EQ(kernels::cuda::backend().transform_all(jobs), Status::ok);
-  std::vector<std::uint8_t> host(page);
-  const kernels::Transfer piece{at(2), Residence::device, host.data(), page};
-  EXPECT_EQ(kernels::fetch({&piece, 1}), Status::ok);
-  for (const char* function : {"cuMemHostAlloc", "cuMemAlloc_v2", "cuMemFreeHost", "cuMemFree_v2"})
-    EXPECT_EQ(driver_->calls(function), 0u) << function;
-  EXPECT_EQ(held(), up);
-  buffer = Buffer();
+  {
+    const PlacedStripes batch({page, Residence::device, Residence::device, Verb::transform, 3}, 1);
+    driver_->reset();
+    EXPECT_EQ(run(staged(five_slices, Verb::transform)), Status::ok);
+    EXPECT_EQ(run(staged(five_slices, Verb::accumulate)), Status::ok);
+    EXPECT_EQ(kernels::cuda::backend().transform_all(batch.jobs()), Status::ok);
+    std::vector<std::uint8_t> host(page);
+    const kernels::Transfer piece{batch.jobs()[0].targets[0].data, Residence::device, host.data(), page};
+    EXPECT_EQ(kernels::fetch({&piece, 1}), Status::ok);
+    for (const char* function : {"cuMemHostAlloc", "cuMemAlloc_v2", "cuMemFreeHost", "cuMemFree_v2"})
+      EXPECT_EQ(driver_->calls(function), 0u) << function;
+    EXPECT_EQ(held(), up);
+  }
   use(options());  // drops the device
   EXPECT_EQ(held(), before_);
 }
@@ -220,40 +157,11 @@ TEST_F(Staging, LanesHaveSlabsOfTheirOwn) {
   for (const std::uint8_t* start : starts)
     EXPECT_TRUE(starts.upper_bound(start) == starts.end() ||
                 *starts.upper_bound(start) - start >= static_cast<std::ptrdiff_t>(slab_bytes));
-  Stripe stripe(1000, Verb::transform);
-  EXPECT_EQ(stripe.run().status, Status::busy) << "all lanes are in use";
+  EXPECT_EQ(run(staged(1000, Verb::transform)), Status::busy) << "all lanes are in use";
   std::vector<std::uint8_t> host(1);
   const auto buffer = Buffer::allocate(1, Residence::device);
   const kernels::Transfer piece{buffer.data(), Residence::device, host.data(), 1};
   EXPECT_EQ(kernels::fetch({&piece, 1}), Status::busy);
-}
-
-TEST_F(Staging, AFaultInAnySliceLosesNothing) {
-  unsigned visited = 0;
-  for (const Verb verb : {Verb::transform, Verb::accumulate}) {
-    const bool sum = verb == Verb::accumulate;
-    Stripe stripe(five_slices, verb);
-    for (const char* function : {"cuLaunchKernel", "cuStreamQuery", "cuCtxPushCurrent_v2"})
-      for (const CUresult error : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_LAUNCH_FAILED})
-        for (unsigned nth = 1;; ++nth) {
-          const std::string when = std::string(function) + " " + std::to_string(nth);
-          up();
-          driver_->fail(function, nth, error, error == CUDA_ERROR_LAUNCH_FAILED);
-          stripe.start_over();
-          const auto outcome = stripe.run();
-          const bool reached = driver_->calls(function) >= nth;
-          driver_->reset();
-          EXPECT_TRUE(outcome.status == Status::ok ? stripe.is_right() : !sum || stripe.is_as_before())
-              << when;
-          EXPECT_EQ(all_lanes().size(), Device::lane_count) << when;
-          if (!reached) {
-            EXPECT_EQ(outcome.status, Status::ok) << when;
-            break;
-          }
-          ++visited;
-        }
-  }
-  EXPECT_GT(visited, 40u);
 }
 
 /// A code of several launches is answered when all of them are over.
@@ -262,7 +170,7 @@ TEST_F(Staging, AFaultIsAnsweredWhenWhatWasLaunchedBeforeIsOver) {
   // A rule does not count the calls that one before it decides: this is the second.
   ASSERT_EQ(driver_->plan("launch:nth=1:hang=60ms;launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY"), nullptr);
   const auto start = Clock::now();
-  const auto outcome = Stripe(5000, Verb::transform).run();
+  const auto outcome = run(PlacedStripes(staged(5000, Verb::transform), 5));
   EXPECT_EQ(outcome.status, Status::fault);
   EXPECT_EQ(outcome.reason.find("no answer"), std::string::npos) << outcome.reason;
   EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(60));
@@ -297,21 +205,20 @@ INSTANTIATE_TEST_SUITE_P(
 /// is told that it may.
 TEST_P(HungSlice, KeepsItsMemory) {
   const Hang& hang = GetParam();
-  const auto on = device();
   ASSERT_EQ(driver_->plan(("launch:nth=" + std::to_string(hang.nth) + ":hang").c_str()), nullptr);
-  Stripe stripe(five_slices, hang.verb, hang.targets);
-  const auto outcome = stripe.run();
+  PlacedStripes stripe(staged(five_slices, hang.verb, hang.targets), 5);
+  const auto outcome = run(stripe);
   EXPECT_EQ(outcome.status, hang.status);
   EXPECT_NE(outcome.reason.find("no answer within"), std::string::npos) << outcome.reason;
   EXPECT_EQ(launches(), hang.launches);
   EXPECT_EQ(all_lanes().size(), Device::lane_count - 1);
   EXPECT_EQ(held().given_up - before_.given_up, options().staging_bytes);
   if (hang.status == Status::fault) {
-    EXPECT_TRUE(stripe.is_right(hang.right));
-    EXPECT_TRUE(hang.verb == Verb::transform || stripe.is_as_before());
+    EXPECT_EQ(stripe.right(hang.right), true);
+    EXPECT_TRUE(hang.verb == Verb::transform || stripe.as_before() == true);
     stripe.fill_targets(0x55);
     driver_->finish_hung();
-    EXPECT_TRUE(stripe.is_as_before());
+    EXPECT_EQ(stripe.as_before(), true);
   }
   driver_->finish_hung();
   stripe.abandon();

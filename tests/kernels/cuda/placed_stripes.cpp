@@ -1,0 +1,100 @@
+// Where stripes of the device's tests lie, and whether they are right.
+#include "tests/kernels/cuda/placed_stripes.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "kernels/residence.hpp"
+#include "tests/common/random_bytes.hpp"
+
+namespace ec::test {
+
+using kernels::Residence;
+
+PlacedMemory::PlacedMemory(Residence residence, std::size_t bytes) : bytes_(bytes) {
+  if (residence != Residence::device && posix_memalign(&block_, 4096, bytes) == 0) {
+    data_ = static_cast<std::uint8_t*>(block_);
+    if (residence == Residence::pageable || kernels::residence_of(data_, bytes) == residence) return;
+    std::free(std::exchange(block_, nullptr));  // no preload, or its arena is not open
+  }
+  buffer_ = kernels::cuda::Buffer::allocate(bytes, residence);
+  data_ = buffer_.data();
+}
+
+PlacedMemory::~PlacedMemory() {
+  if (abandoned_)
+    new kernels::cuda::Buffer(std::move(buffer_));
+  else
+    std::free(block_);
+}
+
+bool PlacedMemory::put(const oracle::Bytes& content) const {
+  if (block_ == nullptr) return buffer_.upload(0, content.data(), bytes_);
+  std::memcpy(data_, content.data(), bytes_);
+  return true;
+}
+
+bool PlacedMemory::get(oracle::Bytes* content) const {
+  content->resize(bytes_);
+  if (block_ == nullptr) return buffer_.download(0, content->data(), bytes_);
+  std::memcpy(content->data(), data_, bytes_);
+  return true;
+}
+
+PlacedStripes::PlacedStripes(const Shape& shape, std::uint64_t seed)
+    : shape_(shape),
+      rows_(random_matrix(m, k, seed)),
+      program_(to_matrix(rows_)),
+      source_memory_(shape.sources, shape.count * k * stride()),
+      target_memory_(shape.targets, shape.count * m * stride()),
+      before_(Random(seed + 1).bytes(shape.count * m * stride())) {
+  if (source_memory_.data() == nullptr || target_memory_.data() == nullptr) return;
+  for (std::size_t i = 0; i < shape.count * k; ++i)
+    sources_.push_back({source_memory_.data() + i * stride(), shape.sources});
+  for (std::size_t i = 0; i < shape.count * m; ++i)
+    targets_.push_back({target_memory_.data() + i * stride(), shape.targets});
+  for (std::size_t s = 0; s < shape.count; ++s)
+    jobs_.push_back({&program_, std::span(sources_).subspan(s * k, k), std::span(targets_).subspan(s * m, m),
+                     shape.bytes});
+  placed_ = refill(seed) && target_memory_.put(before_);
+}
+
+bool PlacedStripes::refill(std::uint64_t seed) {
+  const auto chunks = Random(seed).chunks(shape_.count * k, shape_.bytes);
+  oracle::Bytes all(shape_.count * k * stride());
+  for (std::size_t i = 0; i < chunks.size(); ++i)
+    std::memcpy(all.data() + i * stride(), chunks[i].data(), shape_.bytes);
+  expected_ = before_;
+  for (std::size_t s = 0; s < shape_.count; ++s) {
+    const auto first = chunks.begin() + static_cast<std::ptrdiff_t>(s * k);
+    const auto coded = oracle::apply(rows_, {first, first + k});
+    for (std::size_t r = 0; r < m; ++r)
+      for (std::size_t i = 0; i < shape_.bytes; ++i) {
+        std::uint8_t& byte = expected_[(s * m + r) * stride() + i];
+        byte = shape_.verb == Verb::accumulate ? byte ^ coded[r][i] : coded[r][i];
+      }
+  }
+  return source_memory_.put(all);
+}
+
+std::optional<bool> PlacedStripes::hold(const oracle::Bytes& content, std::size_t bytes) const {
+  oracle::Bytes now;
+  if (!target_memory_.get(&now)) return std::nullopt;
+  bool same = true;
+  for (std::size_t at = 0; at < now.size(); at += stride())
+    same = same && std::memcmp(now.data() + at, content.data() + at, bytes) == 0;
+  return same;
+}
+
+void PlacedStripes::fill_targets(std::uint8_t value) {
+  before_.assign(before_.size(), value);
+  (void)target_memory_.put(before_);
+}
+
+void PlacedStripes::abandon() {
+  source_memory_.abandon();
+  target_memory_.abandon();
+}
+
+}  // namespace ec::test

@@ -1,0 +1,84 @@
+// Stripes in memory of any kind, with an oracle's answer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/device/memory.hpp"
+#include "tests/common/conformance.hpp"
+
+namespace ec::test {
+
+/// Pageable memory, pinned memory (of the preload's arena, where it is open), or the device's.
+class PlacedMemory {
+ public:
+  PlacedMemory(kernels::Residence residence, std::size_t bytes);
+  ~PlacedMemory();
+  PlacedMemory(const PlacedMemory&) = delete;
+  PlacedMemory& operator=(const PlacedMemory&) = delete;
+
+  /// Null where there is none: a device that is not there has none.
+  std::uint8_t* data() const { return data_; }
+  /// False if the program's own copy failed, of which only device memory has one.
+  bool put(const oracle::Bytes& content) const;
+  bool get(oracle::Bytes* content) const;
+  /// Never given back: a device that stopped answering may still write it.
+  void abandon() { abandoned_ = true; }
+
+ private:
+  std::size_t bytes_;
+  std::uint8_t* data_ = nullptr;
+  void* block_ = nullptr;         // of ordinary memory or of the preload
+  kernels::cuda::Buffer buffer_;  // otherwise
+  bool abandoned_ = false;
+};
+
+/// `count` stripes of k+m chunks of `bytes`, random by `seed` as is the matrix: sources in one piece of
+/// memory, targets in another, with random bytes before.
+class PlacedStripes {
+ public:
+  static constexpr unsigned k = 4, m = 2;
+  struct Shape {
+    std::size_t bytes = 0;
+    kernels::Residence sources = kernels::Residence::pageable;
+    kernels::Residence targets = kernels::Residence::pageable;
+    Verb verb = Verb::transform;
+    std::size_t count = 1;
+  };
+  PlacedStripes(const Shape& shape, std::uint64_t seed);
+
+  /// Whether there is memory, and the content is in it.
+  explicit operator bool() const { return placed_; }
+  const Shape& shape() const { return shape_; }
+  std::span<const kernels::Job> jobs() const { return jobs_; }
+  const kernels::Program& program() const { return program_; }
+
+  /// Whether the targets hold what they should, or of each the first bytes; nothing if they cannot be read.
+  std::optional<bool> right() const { return hold(expected_, shape_.bytes); }
+  std::optional<bool> right(std::size_t bytes) const { return hold(expected_, bytes); }
+  std::optional<bool> as_before() const { return hold(before_, shape_.bytes); }
+  /// Other content for the targets.
+  void fill_targets(std::uint8_t value);
+  /// Other content for the sources, whose answer is right() from now on; transform only.
+  bool refill(std::uint64_t seed);
+  void abandon();
+
+ private:
+  std::size_t stride() const { return (shape_.bytes + 15) / 16 * 16; }
+  std::optional<bool> hold(const oracle::Bytes& content, std::size_t bytes) const;
+
+  const Shape shape_;
+  const oracle::Rows rows_;
+  const kernels::Program program_;
+  PlacedMemory source_memory_, target_memory_;
+  oracle::Bytes before_, expected_;  // of all targets
+  std::vector<kernels::Source> sources_;
+  std::vector<kernels::Target> targets_;
+  std::vector<kernels::Job> jobs_;
+  bool placed_ = false;
+};
+
+}  // namespace ec::test
