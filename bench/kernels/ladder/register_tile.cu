@@ -16,6 +16,7 @@
 // for 8 of them. Chunks that are not aligned to 16 bytes are fetched byte by byte: right, and slow.
 #include "bench/kernels/ladder/shapes.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
+#include "kernels/cuda/kernels/permute.cuh"
 #include "kernels/cuda/kernels/tile_args.hpp"
 
 namespace {
@@ -25,20 +26,7 @@ using namespace ec::kernels::cuda::ladder;
 
 using Quad = Pack<16>;
 
-/// Four bytes out of the eight of (low, high). Selectors have their fourth bit clear.
-__device__ __forceinline__ std::uint32_t permute(std::uint32_t low, std::uint32_t high,
-                                                 std::uint32_t selector) {
-  std::uint32_t d;
-  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(low), "r"(high), "r"(selector));
-  return d;
-}
-
 __device__ __forceinline__ std::uint32_t doubled(std::uint32_t c) { return (c << 1) ^ ((c >> 7) * 0x11du); }
-
-/// Products 0, c, 2c, 3c where `one` is c and `two` is 2c, as bytes of a word.
-__device__ __forceinline__ std::uint32_t four_products(std::uint32_t one, std::uint32_t two) {
-  return one << 8 | two << 16 | (one ^ two) << 24;
-}
 
 /// Of the bits 0-2 (x, y), 3-5 (z, w) and 6-7 (high).
 __device__ __forceinline__ void make_tables(std::uint32_t c, uint4& low, std::uint32_t& high) {
@@ -104,11 +92,6 @@ __device__ __forceinline__ void add_products(Quad (&sum)[Rows], const Quad& x, c
       sum[r].lane[w] ^= permute(t.x, t.y, selector[0][w]) ^ permute(t.z, t.w, selector[1][w]) ^
                         permute(u, u, selector[2][w]);
   }
-}
-
-__device__ __forceinline__ Quad sorted(const Quad& q) {
-  return {{permute(q.lane[0], q.lane[1], 0x6420), permute(q.lane[0], q.lane[1], 0x7531),
-           permute(q.lane[2], q.lane[3], 0x6420), permute(q.lane[2], q.lane[3], 0x7531)}};
 }
 
 template <unsigned Rows>

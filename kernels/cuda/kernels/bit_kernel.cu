@@ -16,19 +16,16 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernels/bit_args.hpp"
+#include "kernels/cuda/kernels/permute.cuh"
 
 namespace {
 
 using ec::kernels::cuda::BitArgs;
+using ec::kernels::cuda::pick;
 using ec::kernels::cuda::sources_per_group;
 using ec::kernels::cuda::targets_per_group;
 
 constexpr unsigned threads = ec::kernels::cuda::bit_kernel_threads;
-
-/// (mask & x) | (~mask & y)
-__device__ std::uint32_t pick(std::uint32_t mask, std::uint32_t x, std::uint32_t y) {
-  return (mask & x) | (~mask & y);
-}
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 __device__ void mma256(std::uint32_t (&c)[4], uint2 a, uint2 b, std::uint32_t x, std::uint32_t y) {

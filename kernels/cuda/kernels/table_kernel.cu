@@ -12,36 +12,24 @@
 // into tiles, the last tile starts early: what two warps write there is the same.
 #include <cstdint>
 
+#include "kernels/cuda/kernels/permute.cuh"
 #include "kernels/cuda/kernels/table_args.hpp"
 
 namespace {
 
 using namespace ec::kernels::cuda;
 
-struct Quad {
-  std::uint32_t lane[4];
-};
+using Quad = Pack<16>;
 /// A lane's part of a tile: 16 bytes of its lower half and 16 of its upper half.
 struct Part {
   Quad half[2];
 };
 
-__device__ __forceinline__ std::uint32_t permute(std::uint32_t low, std::uint32_t high,
-                                                 std::uint32_t selector) {
-  std::uint32_t d;
-  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(low), "r"(high), "r"(selector));
-  return d;
-}
 __device__ __forceinline__ std::uint32_t add3(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   std::uint32_t d;
   asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
   return d;
 }
-/// (mask & x) | (~mask & y)
-__device__ __forceinline__ std::uint32_t pick(std::uint32_t mask, std::uint32_t x, std::uint32_t y) {
-  return (mask & x) | (~mask & y);
-}
-
 __device__ __forceinline__ Part fetch(const std::uint8_t* from) {
   const uint4 a = __ldcs(reinterpret_cast<const uint4*>(from));
   const uint4 b = __ldcs(reinterpret_cast<const uint4*>(from + table_tile / 2));
@@ -62,11 +50,6 @@ struct Products {
   uint4 low;
   std::uint32_t high;
 };
-
-/// Products 0, a, b, a + b as bytes of a word.
-__device__ __forceinline__ std::uint32_t four_products(std::uint32_t a, std::uint32_t b) {
-  return a << 8 | b << 16 | (a ^ b) << 24;
-}
 
 __device__ __forceinline__ Products products_of(std::uint32_t c) {
   std::uint32_t p[8];
@@ -132,11 +115,6 @@ __device__ __forceinline__ Selectors selectors_of(const Quad& x) {
 __device__ __forceinline__ std::uint32_t look_up(const Products& t, const Selectors& s, unsigned word) {
   return add3(permute(t.low.x, t.low.y, s.part[0][word]), permute(t.low.z, t.low.w, s.part[1][word]),
               permute(t.high, t.high, s.part[2][word]));
-}
-
-__device__ __forceinline__ Quad sorted(const Quad& q) {
-  return {{permute(q.lane[0], q.lane[1], 0x6420), permute(q.lane[0], q.lane[1], 0x7531),
-           permute(q.lane[2], q.lane[3], 0x6420), permute(q.lane[2], q.lane[3], 0x7531)}};
 }
 
 template <int Rows, bool Ones>
