@@ -1,3 +1,4 @@
+// The list of back ends of this build.
 #include "kernels/backends.hpp"
 
 #include <array>
@@ -27,6 +28,11 @@ std::span<Backend* const> backends() noexcept {
       &isal_backend(), &reference_backend()});
   return list;
 }
+
+namespace {
+/// Made when we are loaded, so that no child of fork() finds another thread at it.
+[[maybe_unused]] const auto at_load = backends();
+}  // namespace
 
 std::span<Backend* const> variants() noexcept {
   static const auto list = [] {

@@ -1,3 +1,4 @@
+// What is known of a matrix before any back end has it.
 #include "kernels/program.hpp"
 
 #include <algorithm>

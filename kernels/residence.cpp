@@ -1,3 +1,4 @@
+// The known ranges, without a lock.
 #include "kernels/residence.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Jobs by ISA-L's functions, which are looked up in its own library.
 #include "kernels/isal/isal.hpp"
 
 #include <dlfcn.h>

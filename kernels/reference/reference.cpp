@@ -1,3 +1,4 @@
+// Jobs byte by byte.
 #include "kernels/reference/reference.hpp"
 
 #include <cstring>

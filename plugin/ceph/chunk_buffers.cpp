@@ -1,3 +1,4 @@
+// Cuts, gathers and walks the pieces of bufferlists.
 #include "plugin/ceph/chunk_buffers.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Calls of the host: which chunks of which shards, in what order, and into whose buffers.
 #include "plugin/ceph/erasure_code.hpp"
 
 #include <algorithm>
@@ -34,6 +35,12 @@ std::span<T> span_of(PerChunk<T>& v) {
 constexpr unsigned chunk_granularity = 32;
 
 std::uint8_t* writable_bytes(bufferlist& l) { return reinterpret_cast<std::uint8_t*>(l.c_str()); }
+
+int number_of(int shard) { return shard; }
+template <class Value>
+int number_of(const std::pair<const int, Value>& entry) {
+  return entry.first;
+}
 
 int to_errno(Status status) {
   switch (status) {
@@ -93,6 +100,16 @@ int ErasureCode::create_rule(const std::string& name, CrushWrapper& crush, std::
   return at_the_door([&] { return add_crush_rule(name, crush, profile_, ss); });
 }
 
+template <class Shards>
+std::optional<gf::ChunkSet> ErasureCode::chunks_of(const Shards& shards) const {
+  gf::ChunkSet chunks;
+  for (const auto& entry : shards) {
+    if (!is_shard(number_of(entry))) return std::nullopt;
+    chunks.insert(chunk_of(number_of(entry)));
+  }
+  return chunks;
+}
+
 unsigned ErasureCode::get_chunk_size(unsigned stripe_width) const {
   const std::uint64_t chunk = (std::uint64_t{stripe_width} + profile_.k - 1) / profile_.k;
   return static_cast<unsigned>((chunk + chunk_granularity - 1) / chunk_granularity * chunk_granularity);
@@ -101,17 +118,9 @@ unsigned ErasureCode::get_chunk_size(unsigned stripe_width) const {
 int ErasureCode::minimum_to_decode(const std::set<int>& want_to_read, const std::set<int>& available,
                                    std::map<int, std::vector<std::pair<int, int>>>* minimum) {
   return at_the_door([&] {
-    gf::ChunkSet wanted;
-    gf::ChunkSet there;
-    for (int shard : want_to_read) {
-      if (!is_shard(shard)) return -EINVAL;
-      wanted.insert(chunk_of(shard));
-    }
-    for (int shard : available) {
-      if (!is_shard(shard)) return -EINVAL;
-      there.insert(chunk_of(shard));
-    }
-    const auto read = smallest_read(profile_.k, wanted, there);
+    const auto wanted = chunks_of(want_to_read), there = chunks_of(available);
+    if (!wanted || !there) return -EINVAL;
+    const auto read = smallest_read(profile_.k, *wanted, *there);
     if (!read) return -EIO;
     for (unsigned c : *read) (*minimum)[shard_of(c)] = {{0, get_sub_chunk_count()}};
     return 0;
@@ -121,17 +130,11 @@ int ErasureCode::minimum_to_decode(const std::set<int>& want_to_read, const std:
 int ErasureCode::minimum_to_decode_with_cost(const std::set<int>& want_to_read,
                                              const std::map<int, int>& available, std::set<int>* minimum) {
   return at_the_door([&] {
-    gf::ChunkSet wanted;
+    const auto wanted = chunks_of(want_to_read);
+    if (!wanted || !chunks_of(available)) return -EINVAL;
     std::map<unsigned, int> costs;
-    for (int shard : want_to_read) {
-      if (!is_shard(shard)) return -EINVAL;
-      wanted.insert(chunk_of(shard));
-    }
-    for (const auto& [shard, cost] : available) {
-      if (!is_shard(shard)) return -EINVAL;
-      costs[chunk_of(shard)] = cost;
-    }
-    const auto read = cheapest_read(profile_.k, wanted, costs);
+    for (const auto& [shard, cost] : available) costs[chunk_of(shard)] = cost;
+    const auto read = cheapest_read(profile_.k, *wanted, costs);
     if (!read) return -EIO;
     for (unsigned c : *read) minimum->insert(shard_of(c));
     return 0;
@@ -235,14 +238,15 @@ Status ErasureCode::apply(const codec::Plan& plan, std::span<const bufferlist* c
 
 int ErasureCode::reconstruct(const gf::ChunkSet& wanted, const std::map<int, bufferlist>& chunks,
                              Reconstruction& result) const {
-  gf::ErasureSignature signature{.available = {}, .wanted = wanted};
-  for (const auto& [shard, list] : chunks) {
-    if (!is_shard(shard) || list.length() != chunks.begin()->second.length()) return -EINVAL;
-    signature.available.insert(chunk_of(shard));
-  }
-  const auto plan = codec_->plan(signature);
-  if (!plan) return signature.available.count() < profile_.k ? -EIO : -ENOMEM;
-  if (chunks.begin()->second.length() == 0) return 0;
+  if (wanted.empty()) return 0;
+  if (chunks.empty()) return -EIO;
+  const auto available = chunks_of(chunks);
+  const unsigned bytes = chunks.begin()->second.length();
+  if (!available || !std::ranges::all_of(chunks, [&](const auto& c) { return c.second.length() == bytes; }))
+    return -EINVAL;
+  const auto plan = codec_->plan({*available, wanted});
+  if (!plan) return available->count() < profile_.k ? -EIO : -ENOMEM;
+  if (bytes == 0) return 0;
 
   PerChunk<const bufferlist*> lists;
   for (auto c : plan->sources) lists.push_back(&chunks.at(shard_of(c)));
@@ -263,10 +267,7 @@ int ErasureCode::decode(const std::set<int>& want_to_read, const std::map<int, b
       if (!chunks.contains(shard)) lost.insert(chunk_of(shard));
     }
     Reconstruction result;
-    if (!lost.empty()) {
-      if (chunks.empty()) return -EIO;
-      if (const int error = reconstruct(lost, chunks, result)) return error;
-    }
+    if (const int error = reconstruct(lost, chunks, result)) return error;
     for (int shard : want_to_read) {
       bufferlist& out = place(*decoded, shard);
       if (const auto there = chunks.find(shard); there != chunks.end())
@@ -281,17 +282,17 @@ int ErasureCode::decode(const std::set<int>& want_to_read, const std::map<int, b
 int ErasureCode::decode_chunks(const std::set<int>&, const std::map<int, bufferlist>& chunks,
                                std::map<int, bufferlist>* decoded) {
   return at_the_door([&] {
+    if (chunks.empty()) return -EIO;
     gf::ChunkSet lost;
     Reconstruction result;
     for (unsigned c = 0; c < get_chunk_count(); ++c) {
       if (chunks.contains(shard_of(c))) continue;
       lost.insert(c);
       const auto out = decoded->find(shard_of(c));
-      if (chunks.empty() || out == decoded->end() || out->second.length() != chunks.begin()->second.length())
-        return chunks.empty() ? -EIO : -EINVAL;
+      if (out == decoded->end() || out->second.length() != chunks.begin()->second.length()) return -EINVAL;
       if (out->second.length() != 0) result.places[c] = writable_bytes(out->second);
     }
-    return lost.empty() ? 0 : reconstruct(lost, chunks, result);
+    return reconstruct(lost, chunks, result);
   });
 }
 
@@ -305,10 +306,7 @@ int ErasureCode::decode_concat(const std::map<int, bufferlist>& chunks, bufferli
       if (at == chunks.end()) lost.insert(c);
     }
     Reconstruction result;
-    if (!lost.empty()) {
-      if (chunks.empty()) return -EIO;
-      if (const int error = reconstruct(lost, chunks, result)) return error;
-    }
+    if (const int error = reconstruct(lost, chunks, result)) return error;
     for (unsigned c = 0; c < profile_.k; ++c) {
       if (data[c] != nullptr)
         decoded->append(*data[c]);

@@ -1,6 +1,8 @@
 // Ceph's classic interface over a Codec: bufferlists in, bufferlists out.
 #pragma once
 
+#include <optional>
+
 #include "ceph/classic.h"
 #include "plugin/ceph/chunk_buffers.hpp"
 #include "plugin/ceph/profile.hpp"
@@ -61,13 +63,17 @@ class ErasureCode final : public ::ceph::ErasureCodeInterface {
   unsigned chunk_of(int shard) const { return chunk_of_shard_[static_cast<std::size_t>(shard)]; }
   bool is_shard(int shard) const { return shard >= 0 && shard < static_cast<int>(get_chunk_count()); }
 
+  /// The chunks that these shards keep: a set of shards, or the keys of a map. Nothing if one is no shard of
+  /// ours.
+  template <class Shards>
+  std::optional<gf::ChunkSet> chunks_of(const Shards& shards) const;
+
   struct Reconstruction;
   /// Makes the targets of `plan` out of `lists`, which are in the order of its sources and not empty.
   /// Statuses are those of Codec::apply; hung only for Writes::in_place.
   kernels::Status apply(const codec::Plan& plan, std::span<const bufferlist* const> lists, Writes writes,
                         Reconstruction& result) const;
-  /// Makes the chunks `wanted` that `chunks` lack, into out[chunk] where that is not null, otherwise into new
-  /// buffers.
+  /// Makes the chunks `wanted`, which `chunks` lack. 0, also where none is wanted; -EIO, -EINVAL, -ENOMEM.
   int reconstruct(const gf::ChunkSet& wanted, const std::map<int, bufferlist>& chunks,
                   Reconstruction& result) const;
 

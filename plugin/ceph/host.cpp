@@ -1,3 +1,4 @@
+// Symbols of Ceph's daemons, by their mangled names.
 #include "plugin/ceph/host.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// Reads the keys of a profile, and what Ceph would read of them otherwise.
 #include "plugin/ceph/profile.hpp"
 
 #include <fmt/format.h>
@@ -20,6 +21,11 @@ using codec::SetupError;
 constexpr std::array<std::string_view, 8> our_keys{
     "k", "m", "technique", "backend", "mapping", "crush-root", "crush-failure-domain", "crush-device-class"};
 
+template <class... Values>
+[[noreturn]] void refuse(int code, fmt::format_string<Values...> sentence, Values&&... values) {
+  throw SetupError(code, fmt::format(sentence, std::forward<Values>(values)...));
+}
+
 bool is_hosts_key(std::string_view key) {
   return key == "plugin" || key == "directory" || key == "stripe_unit" || key.starts_with("crush-") ||
          key.starts_with("ruleset-");
@@ -38,18 +44,16 @@ unsigned parse_count(ErasureCodeProfile& profile, const char* key, const char* f
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc{} || rest != end)
-    throw SetupError(EINVAL, fmt::format("{}={} must be a whole number, at least {}, with k+m at most {}",
-                                         key, text, std::string_view(key) == "k" ? 2 : 1, gf::max_chunks));
+    refuse(EINVAL, "{}={} must be a whole number, at least {}, with k+m at most {}", key, text,
+           std::string_view(key) == "k" ? 2 : 1, gf::max_chunks);
   return value;
 }
 
 void refuse_unknown_keys(const ErasureCodeProfile& profile) {
   for (const auto& [key, value] : profile)
     if (!is_hosts_key(key) && std::ranges::find(our_keys, key) == our_keys.end())
-      throw SetupError(
-          EINVAL,
-          fmt::format("unknown key {}={}; plugin=cuda knows {}, and Ceph's own stripe_unit and crush-*", key,
-                      value, fmt::join(our_keys, ", ")));
+      refuse(EINVAL, "unknown key {}={}; plugin=cuda knows {}, and Ceph's own stripe_unit and crush-*", key,
+             value, fmt::join(our_keys, ", "));
 }
 
 /// "DD_D_" style: D for a shard that holds data, anything else for coding; chunks fill them in order.
@@ -59,10 +63,8 @@ std::vector<int> parse_mapping(const ErasureCodeProfile& profile, unsigned k, un
   const std::string& text = at->second;
   const auto data = static_cast<unsigned>(std::ranges::count(text, 'D'));
   if (text.size() != k + m || data != k)
-    throw SetupError(
-        EINVAL,
-        fmt::format("mapping={} has {} positions, {} of them D; k={} and m={} need {} positions with {} D",
-                    text, text.size(), data, k, m, k + m, k));
+    refuse(EINVAL, "mapping={} has {} positions, {} of them D; k={} and m={} need {} positions with {} D",
+           text, text.size(), data, k, m, k + m, k);
   std::vector<int> mapping;
   for (const bool want_data : {true, false})
     for (std::size_t position = 0; position < text.size(); ++position)
@@ -85,21 +87,22 @@ void check_stripe_unit(const ErasureCodeProfile& profile, unsigned k) {
   std::uint64_t bytes = 0;
   const auto error = std::from_chars(text.data(), text.data() + digits, bytes).ec;
   if (digits == 0 || power == suffixes.size() || (error == std::errc{} && bytes == 0))
-    throw SetupError(EINVAL, fmt::format("stripe_unit={} must be a whole number of bytes, at least 1; the "
-                                         "suffixes K, M and G multiply by powers of 1024",
-                                         text));
+    refuse(EINVAL,
+           "stripe_unit={} must be a whole number of bytes, at least 1; the "
+           "suffixes K, M and G multiply by powers of 1024",
+           text);
   if (error != std::errc{} || bytes > (UINT32_MAX / k) >> std::min(10 * power, 31u))
-    throw SetupError(
-        EINVAL, fmt::format("stripe_unit={} with k={}: k x stripe_unit must be less than 4 GiB", text, k));
+    refuse(EINVAL, "stripe_unit={} with k={}: k x stripe_unit must be less than 4 GiB", text, k);
 }
 
 /// Ceph 19 makes its rules by these; ours have one chunk in each of any number of failure domains.
 void refuse_other_rules(const ErasureCodeProfile& profile) {
   for (const char* key : {"crush-num-failure-domains", "crush-osds-per-failure-domain"})
     if (const auto at = profile.find(key); at != profile.end() && !at->second.empty() && at->second != "0")
-      throw SetupError(EINVAL, fmt::format("{}={} must be 0; for another rule make one with ceph osd crush "
-                                           "rule and name it with the pool",
-                                           key, at->second));
+      refuse(EINVAL,
+             "{}={} must be 0; for another rule make one with ceph osd crush "
+             "rule and name it with the pool",
+             key, at->second);
 }
 
 }  // namespace
@@ -114,17 +117,14 @@ PoolProfile parse_profile(ErasureCodeProfile& profile) {
 
   const std::string& technique = value_of(profile, "technique", "reed_sol_van");
   const auto known_technique = gf::parse_technique(technique);
-  if (!known_technique)
-    throw SetupError(ENOENT, fmt::format("technique={} must be one of {}", technique, gf::technique_names));
+  if (!known_technique) refuse(ENOENT, "technique={} must be one of {}", technique, gf::technique_names);
   parsed.technique = *known_technique;
   if (const auto error = gf::shape_error(parsed.technique, parsed.k, parsed.m); !error.empty())
     throw SetupError(EINVAL, error);
 
   const std::string& backend = value_of(profile, "backend", "auto");
   const auto known_backend = codec::parse_backend_choice(backend);
-  if (!known_backend)
-    throw SetupError(ENOENT,
-                     fmt::format("backend={} must be one of {}", backend, codec::backend_choice_names));
+  if (!known_backend) refuse(ENOENT, "backend={} must be one of {}", backend, codec::backend_choice_names);
   parsed.backend = *known_backend;
 
   parsed.mapping = parse_mapping(profile, parsed.k, parsed.m);

@@ -1,3 +1,4 @@
+// Chooses the chunks to read: any k suffice.
 #include "plugin/ceph/read_set.hpp"
 
 #include <algorithm>

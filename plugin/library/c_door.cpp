@@ -1,8 +1,6 @@
 // The C door: pointers and counts in, 0 or -errno out, the reason kept for the thread.
 #include "ec/ec.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -13,7 +11,6 @@
 #include "plugin/library/refusal.hpp"
 #include "plugin/library/regions.hpp"
 #include "plugin/library/stripes.hpp"
-#include "plugin/library/version.hpp"
 
 struct ec_codec {
   std::shared_ptr<const ec::library::Engine> engine;
@@ -24,7 +21,7 @@ namespace {
 using ec::Errc;
 using ec::Error;
 using ec::library::guarded;
-using ec::library::Refusal;
+using ec::library::refuse;
 
 /// Fixed, so that saying what went wrong needs no memory.
 constinit thread_local std::array<char, 512> last_error{};
@@ -39,7 +36,7 @@ int answer(const Error& error) noexcept {
 }
 
 void need(const void* pointer, const char* name) {
-  if (pointer == nullptr) throw Refusal(Errc::invalid_argument, fmt::format("{} is null", name));
+  if (pointer == nullptr) refuse("{} is null", name);
 }
 
 /// What does not fit the rooms' type must not become another residence on the way there.
@@ -55,7 +52,7 @@ ec::library::Regions<Region> regions(const char* name, const Chunk* chunks, std:
   if (each == 0 || stripes == 0) return all;
   need(chunks, name);
   if (stripes > std::numeric_limits<std::size_t>::max() / sizeof(Chunk) / each)
-    throw Refusal(Errc::invalid_argument, fmt::format("stripes={} are more than memory can hold", stripes));
+    refuse("stripes={} are more than memory can hold", stripes);
   all.reserve(stripes * each);
   for (std::size_t i = 0; i < stripes * each; ++i)
     all.push_back({static_cast<Byte*>(chunks[i].data), residence_of(chunks[i].residence, name, i)});
@@ -71,8 +68,7 @@ auto targets_of(const char* name, const ec_target* chunks, std::size_t stripes, 
 
 std::span<const unsigned> numbers(const char* name, const unsigned* chunks, std::size_t count,
                                   std::size_t most) {
-  if (count > most)
-    throw Refusal(Errc::invalid_argument, fmt::format("{}_count={}; there are {} chunks", name, count, most));
+  if (count > most) refuse("{}_count={}; there are {} chunks", name, count, most);
   if (count != 0) need(chunks, name);
   return {chunks, count};
 }
@@ -164,6 +160,6 @@ int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_so
 
 const char* ec_error_text(void) { return last_error.data(); }
 
-const char* ec_version(void) { return ec::library::version; }
+const char* ec_version(void) { return ec::version(); }
 
 }  // extern "C"

@@ -1,33 +1,22 @@
 // The C++ door: spans in, spans of the rooms below out.
 #include "ec/codec.hpp"
 
-#include <fmt/format.h>
-
 #include "plugin/library/engine.hpp"
 #include "plugin/library/refusal.hpp"
 #include "plugin/library/regions.hpp"
-#include "plugin/library/version.hpp"
 
 namespace ec {
 namespace {
 
 using library::Regions;
 
-kernels::Residence residence_of(Residence residence) { return static_cast<kernels::Residence>(residence); }
-
-Regions<kernels::Source> regions(std::span<const Source> chunks) {
-  Regions<kernels::Source> all;
+template <class Region, class Chunk>
+Regions<Region> regions(std::span<const Chunk> chunks) {
+  Regions<Region> all;
   all.reserve(chunks.size());
-  for (const Source& c : chunks)
-    all.push_back({reinterpret_cast<const std::uint8_t*>(c.bytes.data()), residence_of(c.residence)});
-  return all;
-}
-
-Regions<kernels::Target> regions(std::span<const Target> chunks) {
-  Regions<kernels::Target> all;
-  all.reserve(chunks.size());
-  for (const Target& c : chunks)
-    all.push_back({reinterpret_cast<std::uint8_t*>(c.bytes.data()), residence_of(c.residence)});
+  for (const Chunk& c : chunks)
+    all.push_back({reinterpret_cast<decltype(Region::data)>(c.bytes.data()),
+                   static_cast<kernels::Residence>(c.residence)});
   return all;
 }
 
@@ -43,10 +32,8 @@ class Length {
         bytes_ = bytes;
       }
       if (bytes != bytes_)
-        throw library::Refusal(
-            Errc::invalid_argument,
-            fmt::format("{}[{}] has {} bytes and {}[0] has {}; all chunks of a call must be equally long",
-                        name, i, bytes, name_, bytes_));
+        library::refuse("{}[{}] has {} bytes and {}[0] has {}; all chunks of a call must be equally long",
+                        name, i, bytes, name_, bytes_);
     }
   }
   std::size_t bytes() const { return bytes_; }
@@ -56,12 +43,31 @@ class Length {
   std::size_t bytes_ = 0;
 };
 
-std::size_t common_length(std::string_view source_name, std::span<const Source> sources,
-                          std::string_view target_name, std::span<const Target> targets) {
-  Length length;
-  length.take(source_name, sources);
-  length.take(target_name, targets);
-  return length.bytes();
+/// A call of the engine's with the chunks as it takes them: call(sources, targets, length).
+template <class Call>
+Error with_regions(std::string_view source_name, std::span<const Source> sources,
+                   std::string_view target_name, std::span<const Target> targets, Call&& call) noexcept {
+  return library::guarded([&] {
+    Length length;
+    length.take(source_name, sources);
+    length.take(target_name, targets);
+    return call(regions<kernels::Source>(sources), regions<kernels::Target>(targets), length.bytes());
+  });
+}
+
+Error encode_by(const library::Engine& engine, std::span<const Source> data, std::span<const Target> coding,
+                library::Completion completion) noexcept {
+  return with_regions("data", data, "coding", coding, [&](auto&& from, auto&& to, std::size_t bytes) {
+    return engine.encode(from, to, bytes, completion);
+  });
+}
+
+Error decode_by(const library::Engine& engine, std::span<const unsigned> available,
+                std::span<const Source> sources, std::span<const unsigned> wanted,
+                std::span<const Target> targets, library::Completion completion) noexcept {
+  return with_regions("sources", sources, "targets", targets, [&](auto&& from, auto&& to, std::size_t bytes) {
+    return engine.decode(available, from, wanted, to, bytes, completion);
+  });
 }
 
 }  // namespace
@@ -79,46 +85,32 @@ Technique Codec::technique() const noexcept {
 }
 
 Error Codec::encode(std::span<const Source> data, std::span<const Target> coding) const noexcept {
-  return library::guarded([&] {
-    const std::size_t bytes = common_length("data", data, "coding", coding);
-    return engine_->encode(regions(data), regions(coding), bytes);
-  });
-}
-
-Error Codec::decode(std::span<const unsigned> available, std::span<const Source> sources,
-                    std::span<const unsigned> wanted, std::span<const Target> targets) const noexcept {
-  return library::guarded([&] {
-    const std::size_t bytes = common_length("sources", sources, "targets", targets);
-    return engine_->decode(available, regions(sources), wanted, regions(targets), bytes);
-  });
+  return encode_by(*engine_, data, coding, {});
 }
 
 Error Codec::encode_async(std::span<const Source> data, std::span<const Target> coding,
                           CUstream_st* stream) const noexcept {
-  return library::guarded([&] {
-    const std::size_t bytes = common_length("data", data, "coding", coding);
-    return engine_->encode(regions(data), regions(coding), bytes, {.waits = false, .stream = stream});
-  });
+  return encode_by(*engine_, data, coding, {.waits = false, .stream = stream});
+}
+
+Error Codec::decode(std::span<const unsigned> available, std::span<const Source> sources,
+                    std::span<const unsigned> wanted, std::span<const Target> targets) const noexcept {
+  return decode_by(*engine_, available, sources, wanted, targets, {});
 }
 
 Error Codec::decode_async(std::span<const unsigned> available, std::span<const Source> sources,
                           std::span<const unsigned> wanted, std::span<const Target> targets,
                           CUstream_st* stream) const noexcept {
-  return library::guarded([&] {
-    const std::size_t bytes = common_length("sources", sources, "targets", targets);
-    return engine_->decode(available, regions(sources), wanted, regions(targets), bytes,
-                           {.waits = false, .stream = stream});
-  });
+  return decode_by(*engine_, available, sources, wanted, targets, {.waits = false, .stream = stream});
 }
 
 Error Codec::update(unsigned chunk, std::span<const Source> delta,
                     std::span<const Target> coding) const noexcept {
-  return library::guarded([&] {
-    const std::size_t bytes = common_length("delta", delta, "coding", coding);
-    return engine_->update(chunk, regions(delta), regions(coding), bytes);
+  return with_regions("delta", delta, "coding", coding, [&](auto&& from, auto&& to, std::size_t bytes) {
+    return engine_->update(chunk, from, to, bytes);
   });
 }
 
-const char* version() noexcept { return library::version; }
+const char* version() noexcept { return ECCODER_VERSION; }
 
 }  // namespace ec

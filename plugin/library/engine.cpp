@@ -1,6 +1,5 @@
+// Checks a call and hands its stripes to the router; makes sentences of the answers.
 #include "plugin/library/engine.hpp"
-
-#include <fmt/format.h>
 
 #include <array>
 #include <atomic>
@@ -107,11 +106,8 @@ Positions positions(std::string_view name, std::span<const unsigned> chunks, uns
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const unsigned chunk = chunks[i];
     if (chunk >= chunk_count)
-      throw Refusal(Errc::invalid_argument,
-                    fmt::format("{}[{}]={}; chunks are numbered 0 to {}", name, i, chunk, chunk_count - 1));
-    if (at[chunk])
-      throw Refusal(Errc::invalid_argument,
-                    fmt::format("{}[{}]={} repeats {}[{}]", name, i, chunk, name, *at[chunk]));
+      refuse("{}[{}]={}; chunks are numbered 0 to {}", name, i, chunk, chunk_count - 1);
+    if (at[chunk]) refuse("{}[{}]={} repeats {}[{}]", name, i, chunk, name, *at[chunk]);
     at[chunk] = static_cast<std::uint8_t>(i);
   }
   return at;
@@ -124,8 +120,7 @@ gf::Technique technique_of(int technique) {
     case static_cast<int>(Technique::cauchy):
       return gf::Technique::cauchy;
   }
-  throw Refusal(Errc::invalid_argument,
-                fmt::format("technique={}; allowed are 0 (reed_sol_van), 1 (cauchy)", technique));
+  refuse("technique={}; allowed are 0 (reed_sol_van), 1 (cauchy)", technique);
 }
 
 gf::ChunkSet set_of(std::span<const unsigned> chunks) {
@@ -174,12 +169,10 @@ Error Engine::decode(std::span<const unsigned> available, std::span<const Source
     const Positions target_at = positions("wanted", wanted, k() + m());
     for (std::size_t i = 0; i < wanted.size(); ++i)
       if (source_at[wanted[i]])
-        throw Refusal(Errc::invalid_argument,
-                      fmt::format("wanted[{}]={} is available[{}]; only chunks that are not can be wanted", i,
-                                  wanted[i], *source_at[wanted[i]]));
+        refuse("wanted[{}]={} is available[{}]; only chunks that are not can be wanted", i, wanted[i],
+               *source_at[wanted[i]]);
     if (available.size() < k())
-      throw Refusal(Errc::too_few_chunks,
-                    fmt::format("available has {} chunks; k={} are needed", available.size(), k()));
+      refuse(Errc::too_few_chunks, "available has {} chunks; k={} are needed", available.size(), k());
     const auto plan = codec_.plan({set_of(available), set_of(wanted)});
     if (!plan) throw std::bad_alloc();
     const kernels::Program* program = &plan->program;
@@ -211,9 +204,7 @@ Error Engine::decode(std::span<const unsigned> available, std::span<const Source
 Error Engine::update(unsigned chunk, std::span<const Source> delta, std::span<const Target> coding,
                      std::size_t bytes) const noexcept {
   return guarded([&] {
-    if (chunk >= k())
-      throw Refusal(Errc::invalid_argument,
-                    fmt::format("chunk={} must be a data chunk, 0 to {}", chunk, k() - 1));
+    if (chunk >= k()) refuse("chunk={} must be a data chunk, 0 to {}", chunk, k() - 1);
     const Stripes stripes{"delta", delta, 1, "coding", coding, m(), bytes};
     if (const Error error = admit(stripes, {}); error || is_nothing(stripes)) return error;
     for (std::size_t stripe = 0; stripe < stripes.count(); ++stripe) {

@@ -1,3 +1,4 @@
+// The category of the library's errors.
 #include "ec/error.hpp"
 
 #include <cstddef>

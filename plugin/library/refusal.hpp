@@ -1,8 +1,9 @@
 // How a check inside the library says no. Never crosses a public door: guarded() makes an Error of it.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <exception>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -11,15 +12,20 @@
 
 namespace ec::library {
 
-class Refusal : public std::exception {
- public:
-  Refusal(Errc code, std::string text) : error_(code, std::move(text)) {}
-  const Error& error() const noexcept { return error_; }
-  const char* what() const noexcept override { return error_.text().c_str(); }
-
- private:
-  Error error_;
+struct Refusal : std::exception {
+  explicit Refusal(Error why) : error(std::move(why)) {}
+  Error error;
 };
+
+/// Throws the Refusal with this code, or invalid_argument, and the sentence that fmt makes of the rest.
+template <class... Values>
+[[noreturn]] void refuse(Errc code, fmt::format_string<Values...> sentence, Values&&... values) {
+  throw Refusal(Error(code, fmt::format(sentence, std::forward<Values>(values)...)));
+}
+template <class... Values>
+[[noreturn]] void refuse(fmt::format_string<Values...> sentence, Values&&... values) {
+  refuse(Errc::invalid_argument, sentence, std::forward<Values>(values)...);
+}
 
 /// Runs `work`, which returns an Error or what can be made from one, and turns what it throws into an Error.
 template <class Work>
@@ -28,7 +34,7 @@ auto guarded(Work&& work) noexcept -> decltype(work()) {
     try {
       return work();
     } catch (const Refusal& refusal) {
-      return refusal.error();
+      return refusal.error;
     } catch (const codec::SetupError& error) {
       return Error(Errc::invalid_argument, error.what());
     }

@@ -1,6 +1,5 @@
+// The checks of the chunks of a call.
 #include "plugin/library/stripes.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <boost/container/static_vector.hpp>
@@ -22,8 +21,7 @@ void check_chunks(std::string_view name, std::span<const Chunk> chunks, std::siz
     if (chunks[i].residence > Residence::device)
       refuse_residence(name, i, static_cast<int>(chunks[i].residence));
     if (chunks[i].data == nullptr && bytes != 0)
-      throw Refusal(Errc::invalid_argument,
-                    fmt::format("{}[{}] is null and should hold a chunk of {} bytes", name, i, bytes));
+      refuse("{}[{}] is null and should hold a chunk of {} bytes", name, i, bytes);
   }
 }
 
@@ -31,9 +29,7 @@ template <class Chunk>
 void check_not_pageable(std::string_view name, std::span<const Chunk> chunks) {
   for (std::size_t i = 0; i < chunks.size(); ++i)
     if (chunks[i].residence == Residence::pageable)
-      throw Refusal(
-          Errc::invalid_argument,
-          fmt::format("{}[{}] is pageable; work on a stream takes pinned and device memory", name, i));
+      refuse("{}[{}] is pageable; work on a stream takes pinned and device memory", name, i);
 }
 
 /// Where a chunk of a stripe begins. Sources come first in the numbering, then targets.
@@ -62,9 +58,8 @@ void check_overlaps(const Stripes& stripes, std::size_t stripe) {
     if (!is_target(low) && !is_target(high)) continue;
     if (static_cast<std::size_t>(high.begin - low.begin) >= stripes.bytes) continue;
     const bool low_first = is_target(low) && (!is_target(high) || low.number < high.number);
-    throw Refusal(Errc::invalid_argument,
-                  fmt::format("{} overlaps {}; a target must overlap no other chunk of its stripe",
-                              name(low_first ? low : high), name(low_first ? high : low)));
+    refuse("{} overlaps {}; a target must overlap no other chunk of its stripe", name(low_first ? low : high),
+           name(low_first ? high : low));
   }
 }
 
@@ -72,19 +67,15 @@ void check_overlaps(const Stripes& stripes, std::size_t stripe) {
 
 void check(const Stripes& stripes) {
   if (stripes.sources.size() % stripes.sources_each != 0)
-    throw Refusal(Errc::invalid_argument,
-                  fmt::format("{} has {} chunks; whole stripes have {} each", stripes.source_name,
-                              stripes.sources.size(), stripes.sources_each));
+    refuse("{} has {} chunks; whole stripes have {} each", stripes.source_name, stripes.sources.size(),
+           stripes.sources_each);
   const std::size_t wanted = stripes.count() * stripes.targets_each;
   if (stripes.targets.size() != wanted)
-    throw Refusal(Errc::invalid_argument,
-                  fmt::format("{} has {} chunks; {} stripe{} with {} each need {}", stripes.target_name,
-                              stripes.targets.size(), stripes.count(), stripes.count() == 1 ? "" : "s",
-                              stripes.targets_each, wanted));
+    refuse("{} has {} chunks; {} stripe{} with {} each need {}", stripes.target_name, stripes.targets.size(),
+           stripes.count(), stripes.count() == 1 ? "" : "s", stripes.targets_each, wanted);
   if (constexpr auto most = std::numeric_limits<std::ptrdiff_t>::max();
       stripes.bytes > static_cast<std::size_t>(most))
-    throw Refusal(Errc::invalid_argument,
-                  fmt::format("chunks of {} bytes; they must have at most {}", stripes.bytes, most));
+    refuse("chunks of {} bytes; they must have at most {}", stripes.bytes, most);
   check_chunks(stripes.source_name, stripes.sources, stripes.bytes);
   check_chunks(stripes.target_name, stripes.targets, stripes.bytes);
   if (stripes.bytes == 0) return;
@@ -97,9 +88,7 @@ void check_none_is_pageable(const Stripes& stripes) {
 }
 
 void refuse_residence(std::string_view name, std::size_t i, int residence) {
-  throw Refusal(Errc::invalid_argument,
-                fmt::format("{}[{}] has residence {}; allowed are 0 (pageable), 1 (pinned), 2 (device)", name,
-                            i, residence));
+  refuse("{}[{}] has residence {}; allowed are 0 (pageable), 1 (pinned), 2 (device)", name, i, residence);
 }
 
 bool any_on_device(const Stripes& stripes) noexcept {

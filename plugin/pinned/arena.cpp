@@ -1,3 +1,4 @@
+// Opens the arena, and keeps its children out of it.
 #include "plugin/pinned/arena.hpp"
 
 #include <sys/mman.h>

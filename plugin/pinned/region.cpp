@@ -1,3 +1,4 @@
+// The books of the arena: free extents in a tree, blocks by their first page.
 #include "plugin/pinned/region.hpp"
 
 #include <new>

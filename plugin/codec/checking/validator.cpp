@@ -214,13 +214,14 @@ Validator& no_validation() noexcept {
 }
 
 Validator& validator(Validator::Log log) {
-  static Validator* instance = [&] {
-    auto* made = new Validator(node_settings().validation, node_settings().reproducers, log,
-                               &counters().page().checks);
-    of_process.store(made, std::memory_order_release);
-    return made;
-  }();
-  return *instance;
+  // Without a lock, which a child of fork() might find taken for ever. One of threads that come at once is
+  // kept.
+  Validator* kept = of_process.load(std::memory_order_acquire);
+  if (kept != nullptr) return *kept;
+  auto made = std::make_unique<Validator>(node_settings().validation, node_settings().reproducers, log,
+                                          &counters().page().checks);
+  if (of_process.compare_exchange_strong(kept, made.get(), std::memory_order_acq_rel)) return *made.release();
+  return *kept;
 }
 
 Validator& current_validator() noexcept {
