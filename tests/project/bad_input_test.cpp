@@ -273,8 +273,8 @@ TEST_F(BadCalibration, IsNotUsedAndSaysWhy) {
   const std::pair<std::string, const char*> texts[] = {
       {"", "it is not JSON"},
       {"{}", "it has no format"},
-      {R"({"format":1})", "it is of format 1, and this version reads format 2"},
-      {R"({"format":2,"cpu":"a Z80"})", "it was measured on another CPU than this machine's"},
+      {R"({"format":1})", "it is of format 1, and this version reads format 3"},
+      {R"({"format":3,"cpu":"a Z80"})", "it was measured on another CPU than this machine's"},
       {std::string(65'537, ' '), "it is larger than 65536 bytes"},
   };
   for (const auto& [text, why] : texts) {

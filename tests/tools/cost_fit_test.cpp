@@ -56,13 +56,5 @@ TEST(FitLink, TakesEachWayFromTheCallThatFillsIt) {
   expect_near(found, {10, 0, 20, 25, 0});
 }
 
-TEST(FitParallelCalls, IsHowManyStartInTheTimeOfOne) {
-  EXPECT_DOUBLE_EQ(tools::fit_parallel_calls(16, 16 + 3 * 4.0, 3), 4);
-  EXPECT_DOUBLE_EQ(tools::fit_parallel_calls(16, 64, 3), 1);
-  EXPECT_DOUBLE_EQ(tools::fit_parallel_calls(16, 640, 3), 1);
-  EXPECT_DOUBLE_EQ(tools::fit_parallel_calls(16, 16, 3), 64);
-  EXPECT_DOUBLE_EQ(tools::fit_parallel_calls(16, 1, 3), 64);
-}
-
 }  // namespace
 }  // namespace ec::test

@@ -149,7 +149,7 @@ def check_other_layouts(ectool):
         os.write(file, content)
         return file
 
-    def header(magic=b"ec_stats", layout=2, size=0, version=b"9.9\x1b[31m"):
+    def header(magic=b"ec_stats", layout=3, size=0, version=b"9.9\x1b[31m"):
         return struct.pack("8sIIqQ16s", magic, layout, size, os.getpid(), 0, version)
 
     for content, what in ((header(layout=99), r" has the counters of ec-cuda 9\.9\?\[31m \(layout 99, 0 bytes\), and this "

@@ -1,12 +1,10 @@
+// Least squares of relative errors.
 #include "tools/ectool/cost_fit.hpp"
 
 #include <algorithm>
 
 namespace ec::tools {
 namespace {
-
-/// Above what any device starts at once; keeps a measurement that saw no delay finite.
-constexpr double most_parallel_calls = 64;
 
 double beyond(const codec::Rates& start, const Sample& s) {
   return std::max(0.0, s.us - start.call_us - start.stripe_us * static_cast<double>(s.work.stripes));
@@ -39,11 +37,6 @@ codec::Rates fit_link(codec::Rates start, const Sample& reads, const Sample& wri
   start.read_us_per_mb = beyond(start, reads) / reads.work.read_mb();
   start.written_us_per_mb = beyond(start, writes) / writes.work.written_mb();
   return start;
-}
-
-double fit_parallel_calls(double alone_us, double crowded_us, unsigned others) {
-  const double delay = crowded_us - alone_us;
-  return std::clamp(delay > 0 ? others * alone_us / delay : most_parallel_calls, 1.0, most_parallel_calls);
 }
 
 }  // namespace ec::tools

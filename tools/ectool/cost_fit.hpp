@@ -20,8 +20,4 @@ codec::Rates fit_memory(codec::Rates start, std::span<const Sample> samples);
 /// Rates of a link that carries both ways at once, from a call that mostly reads and one that mostly writes.
 codec::Rates fit_link(codec::Rates start, const Sample& reads, const Sample& writes);
 
-/// parallel_calls of calls that take alone_us by themselves, and crowded_us with `others` beside them; at
-/// least 1.
-double fit_parallel_calls(double alone_us, double crowded_us, unsigned others);
-
 }  // namespace ec::tools

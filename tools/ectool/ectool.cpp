@@ -28,7 +28,8 @@ struct UsageError : std::runtime_error {
 /// The file that this user's processes look for first, or for root the one that all do.
 std::string default_output(const NodeSettings& node) {
   if (!node.calibration.empty() && node.calibration != "none") return node.calibration;
-  const auto paths = ec::codec::calibration_paths([](const char* variable) { return std::getenv(variable); });
+  const auto paths =
+      ec::codec::calibration_paths([](const char* variable) { return ::secure_getenv(variable); });
   return geteuid() == 0 ? paths.back() : paths.front();
 }
 

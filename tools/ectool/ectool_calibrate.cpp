@@ -1,3 +1,4 @@
+// Times jobs of a few shapes and sizes, and has cost_fit make rates of that.
 #include "tools/ectool/ectool_calibrate.hpp"
 
 #include <fmt/chrono.h>
@@ -5,12 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <barrier>
 #include <chrono>
 #include <ctime>
-#include <memory>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include "kernels/backends.hpp"
@@ -147,7 +145,7 @@ void measure_cpu(CostTable& costs, const Coder& cpu, const Coder& judge) {
     std::vector<Sample> samples;
     for (const Shape& shape : shapes)
       samples.push_back(measure(cpu, judge, moving(shape, moved[i]), Residence::pageable, turns(moved[i])));
-    costs.cpu[i].rates = fit_memory({.stripe_us = stripe_us}, samples);
+    costs.cpu[i] = fit_memory({.stripe_us = stripe_us}, samples);
   }
 }
 
@@ -160,40 +158,17 @@ Rates starts_of(const Coder& device, const Coder& judge, Residence residence) {
   return {.call_us = one - stripe, .stripe_us = stripe};
 }
 
-Rates measure_memory(const Coder& device, const Coder& judge, Residence residence) {
+Rates measure_pageable(const Coder& device, const Coder& judge) {
   std::vector<Sample> samples;
   for (const Shape& shape : shapes)
-    samples.push_back(measure(device, judge, moving(shape, 32 * mib), residence));
-  return fit_memory(starts_of(device, judge, residence), samples);
+    samples.push_back(measure(device, judge, moving(shape, 32 * mib), Residence::pageable));
+  return fit_memory(starts_of(device, judge, Residence::pageable), samples);
 }
 
 Rates measure_link(const Coder& device, const Coder& judge) {
   return fit_link(starts_of(device, judge, Residence::pinned),
                   measure(device, judge, moving({8, 1}, 36 * mib), Residence::pinned),
                   measure(device, judge, moving({1, 8}, 36 * mib), Residence::pinned));
-}
-
-/// Small calls by themselves and from several threads at once.
-double measure_parallel_calls(const Coder& device) {
-  constexpr unsigned threads = 4, calls = 100;
-  std::vector<std::unique_ptr<const Stripes>> stripes;
-  for (unsigned t = 0; t < threads; ++t)
-    stripes.push_back(std::make_unique<const Stripes>(Work{8, 3, 4096}, Residence::pinned));
-  const double alone_us = median_us(device, stripes[0]->jobs(), 1);
-  std::vector<double> mean_us(threads);
-  std::vector<Status> worst(threads, Status::ok);
-  std::barrier start(threads);
-  std::vector<std::thread> running;
-  for (unsigned t = 0; t < threads; ++t)
-    running.emplace_back([&, t] {
-      start.arrive_and_wait();
-      const auto begin = Clock::now();
-      for (unsigned i = 0; i < calls && worst[t] == Status::ok; ++i) worst[t] = device(stripes[t]->jobs());
-      mean_us[t] = us_since(begin) / calls;
-    });
-  for (auto& thread : running) thread.join();
-  for (const Status status : worst) check(status);
-  return fit_parallel_calls(alone_us, *std::ranges::max_element(mean_us), threads - 1);
 }
 
 }  // namespace
@@ -218,10 +193,8 @@ codec::Calibration measure_costs(const codec::NodeSettings& node,
   say(fmt::format("GPU: {}", device));
   const Coder gpu = coder_of(*kernels::find_backend("cuda"));
   c.gpu = device;
-  c.costs.pageable = measure_memory(gpu, cpu, Residence::pageable);
+  c.costs.pageable = measure_pageable(gpu, cpu);
   c.costs.pinned = measure_link(gpu, cpu);
-  c.costs.device = measure_memory(gpu, cpu, Residence::device);
-  c.costs.parallel_calls = measure_parallel_calls(gpu);
   return c;
 }
 
@@ -234,16 +207,14 @@ std::string describe(const CostTable& costs) {
   };
   for (std::size_t i = 0; i < costs.cpu.size(); ++i)
     row("cpu",
-        i + 1 < costs.cpu.size() ? fmt::format("to {} bytes moved", costs.cpu[i].up_to_bytes)
-                                 : "more bytes moved",
-        costs.cpu[i].rates);
+        i < codec::class_bounds.size() ? fmt::format("to {} bytes moved", codec::class_bounds[i])
+                                       : "more bytes moved",
+        costs.cpu[i]);
   if (costs.pageable)
     row("device", "pageable chunks", *costs.pageable);
   else
     text += "device   pageable chunks            never: they stay with the CPU\n";
   row("device", "pinned chunks", costs.pinned);
-  row("device", "chunks in its memory", costs.device);
-  text += fmt::format("device   calls started in the time of one: {:.1f}\n", costs.parallel_calls);
   return text;
 }
 

@@ -1,3 +1,4 @@
+// Brings the device up, and makes memory on it.
 #include "tools/ectool/ectool_device.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The question out of name=value, and the answer in words.
 #include "tools/ectool/ectool_explain.hpp"
 
 #include <fmt/format.h>
@@ -110,7 +111,7 @@ std::string cpu_backend(const Router& router, const Work& work) {
   const std::vector<kernels::Target> targets(work.targets);
   const kernels::Job job{nullptr, sources, targets, work.chunk_bytes};
   for (const kernels::Backend* backend : kernels::backends())
-    if (backend->name() != "cuda" && router.admits(*backend, job) && backend->supports(job))
+    if (backend->name() != "cuda" && router.may_code(backend->name()) && backend->supports(job))
       return std::string(backend->name());
   return "none";
 }
@@ -135,10 +136,6 @@ std::string because(const Decision& decision, const Question& q, const NodeSetti
   return {};
 }
 
-std::string candidate(const std::string& who, const std::string& what) {
-  return fmt::format("  {:<16} {}\n", who, what);
-}
-
 std::string us(double value) { return fmt::format("{:10.1f} us", value); }
 
 std::string describe(const Question& q) {
@@ -150,10 +147,14 @@ std::string describe(const Question& q) {
 }
 
 std::string candidates(const Question& q, const CostTable& costs, const std::string& cpu) {
-  const auto device = codec::device_us(costs, q.work, q.residence, q.jobs);
-  const bool cpu_can = q.residence != Residence::device;
-  return "predicted:\n" + candidate("cuda", device ? us(*device) : "no costs for pageable chunks") +
-         candidate("cpu (" + cpu + ")", cpu_can ? us(codec::cpu_us(costs, q.work)) : "cannot address them");
+  std::string on_device = "the only one that can address them", on_cpu = "cannot address them";
+  if (q.residence != Residence::device) {
+    const auto predicted = codec::device_us(costs, q.work, q.residence, q.jobs);
+    on_device = predicted ? us(*predicted) : "no costs for pageable chunks";
+    on_cpu = us(codec::cpu_us(costs, q.work));
+  }
+  return fmt::format("predicted:\n  {:<16} {}\n  {:<16} {}\n", "cuda", on_device, "cpu (" + cpu + ")",
+                     on_cpu);
 }
 
 }  // namespace

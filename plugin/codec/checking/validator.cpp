@@ -44,12 +44,6 @@ std::string describe(const Call& call, const Job& job) {
 
 }  // namespace
 
-Status perform(Backend& backend, const Call& call) noexcept {
-  if (call.jobs.size() != 1) return backend.transform_all(call.jobs);
-  const Job& job = call.jobs.front();
-  return call.verb == Verb::accumulate ? backend.accumulate(job) : backend.transform(job);
-}
-
 Validator::Validator(const Validation& how, std::string reproducers, Log log,
                      std::array<Checks, max_backends>* counts)
     : how_(how),

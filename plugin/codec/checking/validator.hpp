@@ -115,7 +115,11 @@ class Validator {
 };
 
 /// Has the back end do the call.
-kernels::Status perform(kernels::Backend& backend, const Call& call) noexcept;
+inline kernels::Status perform(kernels::Backend& backend, const Call& call) noexcept {
+  if (call.jobs.size() != 1) return backend.transform_all(call.jobs);
+  const kernels::Job& job = call.jobs.front();
+  return call.verb == kernels::Verb::accumulate ? backend.accumulate(job) : backend.transform(job);
+}
 
 /// Watches nothing.
 Validator& no_validation() noexcept;

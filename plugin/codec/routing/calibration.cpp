@@ -1,3 +1,4 @@
+// The calibration file: JSON out of a cost table and back, and the files it is trusted from.
 #include "plugin/codec/routing/calibration.hpp"
 
 #include <fmt/format.h>
@@ -7,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "plugin/codec/settings/setup_error.hpp"
@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 /// Counts up when the form of the file changes, or our kernels so much that old figures mislead.
-constexpr int format = 2;
+constexpr int format = 3;
 constexpr std::size_t largest_file = 64 * 1024;
 /// Above any cost that makes sense, and far below what could overflow a sum.
 constexpr double highest_us = 1e9;
@@ -29,12 +29,20 @@ struct Refused {
   std::string why;
 };
 
+struct RateField {
+  const char* key;
+  double Rates::*member;
+};
+constexpr RateField rate_fields[] = {{"call_us", &Rates::call_us},
+                                     {"stripe_us", &Rates::stripe_us},
+                                     {"read_us_per_mb", &Rates::read_us_per_mb},
+                                     {"written_us_per_mb", &Rates::written_us_per_mb},
+                                     {"product_us_per_mb", &Rates::product_us_per_mb}};
+
 json to_json(const Rates& r) {
-  return {{"call_us", r.call_us},
-          {"stripe_us", r.stripe_us},
-          {"read_us_per_mb", r.read_us_per_mb},
-          {"written_us_per_mb", r.written_us_per_mb},
-          {"product_us_per_mb", r.product_us_per_mb}};
+  json object;
+  for (const auto& [key, member] : rate_fields) object[key] = r.*member;
+  return object;
 }
 
 const json& member(const json& object, const char* key) {
@@ -59,27 +67,9 @@ std::string text(const json& object, const char* key) {
 }
 
 Rates rates(const json& object) {
-  const auto cost = [&](const char* key) { return number(object, key, 0, highest_us); };
-  return {cost("call_us"), cost("stripe_us"), cost("read_us_per_mb"), cost("written_us_per_mb"),
-          cost("product_us_per_mb")};
-}
-
-void read_cpu(const json& classes, CostTable& costs) {
-  if (!classes.is_array() || classes.size() != costs.cpu.size())
-    throw Refused{fmt::format("cpu_costs must be a list of {} classes", costs.cpu.size())};
-  std::uint64_t below = 0;
-  for (std::size_t i = 0; i < costs.cpu.size(); ++i) {
-    const bool last = i + 1 == costs.cpu.size();
-    std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
-    if (!last) {
-      const json& value = member(classes[i], "up_to_bytes");
-      limit = value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
-      if (limit <= below || limit > std::uint64_t{1} << 50)
-        throw Refused{"up_to_bytes must be whole numbers that rise, up to 2^50"};
-    }
-    below = limit;
-    costs.cpu[i] = {limit, rates(classes[i])};
-  }
+  Rates r;
+  for (const auto& [key, field] : rate_fields) r.*field = number(object, key, 0, highest_us);
+  return r;
 }
 
 Calibration read(const json& file, const Machine& here) {
@@ -90,7 +80,10 @@ Calibration read(const json& file, const Machine& here) {
   if (c.cpu != here.cpu) throw Refused{"it was measured on another CPU than this machine's"};
   c.date = text(file, "date");
   c.costs = default_costs();
-  read_cpu(member(file, "cpu_costs"), c.costs);
+  const json& classes = member(file, "cpu_costs");
+  if (!classes.is_array() || classes.size() != c.costs.cpu.size())
+    throw Refused{fmt::format("cpu_costs must be a list of {} classes", c.costs.cpu.size())};
+  std::ranges::transform(classes, c.costs.cpu.begin(), rates);
   const json& device = member(file, "device");
   if (device.is_null()) return c;
   c.gpu = text(device, "gpu");
@@ -100,49 +93,32 @@ Calibration read(const json& file, const Machine& here) {
   const json& staged = member(device, "pageable");
   c.costs.pageable = staged.is_null() ? std::nullopt : std::optional(rates(staged));
   c.costs.pinned = rates(member(device, "pinned"));
-  c.costs.device = rates(member(device, "device"));
-  c.costs.parallel_calls = number(device, "parallel_calls", 1, 1024);
   return c;
 }
 
-/// The costs, or why not; *is_there says whether there was anything to refuse.
-Costs read_costs(const std::string& path, const Machine& here, bool* is_there) try {
-  *is_there = true;
-  Costs costs;
-  const auto refuse = [&](const std::string& why) {
-    costs.refused = fmt::format("ec_cuda: {} is not used, costs are the built-in ones: {}", path, why);
-    return costs;
-  };
+/// 0, or a negative errno with costs.refused.
+int read_costs(const std::string& path, const Machine& here, Costs* costs) {
   std::string text, why;
-  const int error =
-      support::read_file(AT_FDCWD, path, support::Trust::root_or_self, largest_file, &text, &why);
-  *is_there = error != -ENOENT && error != -ENOTDIR;
-  if (error != 0) return refuse(why);
-  const auto calibration = parse_calibration(text, here, &why);
-  if (!calibration) return refuse(why);
-  costs.table = calibration->costs;
-  costs.path = path;
-  return costs;
-} catch (const std::bad_alloc&) {
-  return {};
+  const int error = support::read_file(AT_FDCWD, path, support::Trust::root_or_self, largest_file, &text, &why);
+  const auto calibration = error == 0 ? parse_calibration(text, here, &why) : std::nullopt;
+  if (calibration) {
+    *costs = {calibration->costs, path, {}};
+    return 0;
+  }
+  costs->refused = fmt::format("ec_cuda: {} is not used, costs are the built-in ones: {}", path, why);
+  return error == 0 ? -EINVAL : error;
 }
 
 }  // namespace
 
 std::string to_json(const Calibration& c) {
   json cpu = json::array();
-  for (const CpuClass& each : c.costs.cpu) {
-    cpu.push_back(to_json(each.rates));
-    if (each.up_to_bytes != std::numeric_limits<std::uint64_t>::max())
-      cpu.back()["up_to_bytes"] = each.up_to_bytes;
-  }
+  for (const Rates& each : c.costs.cpu) cpu.push_back(to_json(each));
   json file{{"format", format}, {"cpu", c.cpu}, {"date", c.date}, {"cpu_costs", cpu}, {"device", nullptr}};
   if (!c.gpu.empty())
     file["device"] = {{"gpu", c.gpu},
                       {"pageable", c.costs.pageable ? to_json(*c.costs.pageable) : json(nullptr)},
-                      {"pinned", to_json(c.costs.pinned)},
-                      {"device", to_json(c.costs.device)},
-                      {"parallel_calls", c.costs.parallel_calls}};
+                      {"pinned", to_json(c.costs.pinned)}};
   return file.dump(2, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
@@ -174,15 +150,16 @@ std::vector<std::string> calibration_paths(const Environment& environment) {
 }
 
 Costs costs_from(const std::string& path, const Machine& here) {
-  bool is_there = false;
-  return read_costs(path, here, &is_there);
+  Costs costs;
+  read_costs(path, here, &costs);
+  return costs;
 }
 
 Costs find_costs(const std::vector<std::string>& paths, const Machine& here) {
   for (const auto& path : paths) {
-    bool is_there = false;
-    Costs costs = read_costs(path, here, &is_there);
-    if (is_there) return costs;
+    Costs costs;
+    const int error = read_costs(path, here, &costs);
+    if (error != -ENOENT && error != -ENOTDIR) return costs;
   }
   return {};
 }

@@ -1,3 +1,4 @@
+// Predictions out of a cost table.
 #include "plugin/codec/routing/cost_model.hpp"
 
 #include <algorithm>
@@ -24,22 +25,21 @@ double cpu_us(const CostTable& costs, const Work& work) noexcept {
   const double moved = 1e6 * (work.read_mb() + work.written_mb());
   // Never less than a smaller class says, or a call would become cheaper by growing into the next.
   double us = 0;
-  for (const CpuClass& each : costs.cpu) {
-    us = std::max(us, start_us(each.rates, work) + bytes_us(each.rates, work, false));
-    if (moved <= static_cast<double>(each.up_to_bytes)) break;
+  for (std::size_t i = 0; i < costs.cpu.size(); ++i) {
+    us = std::max(us, start_us(costs.cpu[i], work) + bytes_us(costs.cpu[i], work, false));
+    if (i == class_bounds.size() || moved <= static_cast<double>(class_bounds[i])) break;
   }
   return us;
 }
 
 std::optional<double> device_us(const CostTable& costs, const Work& work, Residence nearest_host,
                                 unsigned jobs_in_hand) noexcept {
-  if (nearest_host == Residence::pageable && !costs.pageable) return std::nullopt;
-  const Rates& rates = nearest_host == Residence::pageable ? *costs.pageable
-                       : nearest_host == Residence::pinned ? costs.pinned
-                                                           : costs.device;
+  const bool pageable = nearest_host == Residence::pageable;
+  if (pageable && !costs.pageable) return std::nullopt;
+  const Rates& rates = pageable ? *costs.pageable : costs.pinned;
   const double start = start_us(rates, work);
-  const double bytes = bytes_us(rates, work, nearest_host == Residence::pinned);
-  return start + bytes + jobs_in_hand * (bytes + start / costs.parallel_calls);
+  const double bytes = bytes_us(rates, work, !pageable);
+  return start + bytes + jobs_in_hand * (bytes + start / parallel_starts);
 }
 
 }  // namespace ec::codec

@@ -26,11 +26,12 @@ struct Work {
 /// One core, with the best back end for the CPU.
 double cpu_us(const CostTable& costs, const Work& work) noexcept;
 
-/// The device with `jobs_in_hand` other calls under way. They share the link and the device's memory evenly,
-/// so each one costs the new call its own time over again; what a call costs to start overlaps with
-/// costs.parallel_calls others.
-/// nearest_host: pageable if any chunk is, else pinned if any is, else device. Nothing: chunks of that
-/// residence are not for the device.
+/// Other calls whose start the device overlaps with that of one: an estimate.
+inline constexpr double parallel_starts = 4;
+
+/// The device, over the link, with `jobs_in_hand` other calls under way. They share the link evenly, so each
+/// one costs the new call its own time over again, but for the start. nearest_host: pageable if any chunk is,
+/// else pinned. Nothing: pageable chunks are not for the device.
 std::optional<double> device_us(const CostTable& costs, const Work& work, kernels::Residence nearest_host,
                                 unsigned jobs_in_hand = 0) noexcept;
 

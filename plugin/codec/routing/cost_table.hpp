@@ -19,30 +19,19 @@ struct Rates {
   bool operator==(const Rates&) const = default;
 };
 
-/// The CPU on calls that move (read and write) up to so many bytes: from a core's own cache to memory. Larger
-/// calls cost at least what these rates come to.
-struct CpuClass {
-  std::uint64_t up_to_bytes = 0;
-  Rates rates;
-
-  bool operator==(const CpuClass&) const = default;
-};
-
-/// Where the classes of the built-in table end.
+/// Bytes that a call moves (reads and writes) on the CPU, from a core's own cache to memory: each class ends
+/// with its bound, the last one has none.
 inline constexpr std::array<std::uint64_t, 4> class_bounds{std::uint64_t{256} << 10, std::uint64_t{1} << 20,
                                                            std::uint64_t{4} << 20, std::uint64_t{64} << 20};
 
 struct CostTable {
-  /// By rising up_to_bytes; the last one has no limit. Pinned memory is ordinary memory to a core.
-  std::array<CpuClass, class_bounds.size() + 1> cpu;
+  /// By class. A call costs at least what the rates of smaller classes come to. Pinned memory is ordinary
+  /// memory to a core.
+  std::array<Rates, class_bounds.size() + 1> cpu;
   /// The device on pageable chunks, which it copies through pinned memory. Nothing: they stay with the CPU.
   std::optional<Rates> pageable;
   /// The device on pinned chunks: reads and writes share the call, as the link carries both ways at once.
   Rates pinned;
-  /// The device on chunks in its own memory.
-  Rates device;
-  /// As many calls as the device starts in the time of one call_us.
-  double parallel_calls = 1;
 
   bool operator==(const CostTable&) const = default;
 };

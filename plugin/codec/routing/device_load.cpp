@@ -26,7 +26,7 @@ std::int64_t quiet_ns(double lost_us) noexcept {
 
 }  // namespace
 
-bool DeviceLoad::claim_probe(const Call& call) noexcept {
+bool DeviceLoad::claim_probe(const Prediction& call) noexcept {
   if ((calls_.fetch_add(1, std::memory_order_relaxed) + 1) % calls_a_probe != 0) return false;
   const std::int64_t now_ns = ns(now());
   std::int64_t due = next_probe_ns_.load(std::memory_order_relaxed);
@@ -36,7 +36,7 @@ bool DeviceLoad::claim_probe(const Call& call) noexcept {
          next_probe_ns_.compare_exchange_strong(due, now_ns + quiet_ns(lost_us), std::memory_order_relaxed);
 }
 
-void DeviceLoad::took(const Call& call, Clock::time_point begun) noexcept {
+void DeviceLoad::took(const Prediction& call, Clock::time_point begun) noexcept {
   if (!(call.device_us > 0)) return;
   const Clock::time_point end = now();
   const double us = std::chrono::duration<double, std::micro>(end - begun).count();

@@ -21,12 +21,12 @@ class DeviceLoad {
   enum class Kind : unsigned char { small, large, pageable };
   static constexpr std::size_t kinds = 3;
 
-  /// A call that the device and the CPU were compared for.
-  struct Call {
+  /// For a call that the device and the CPU were compared for.
+  struct Prediction {
     Kind kind = Kind::small;
     bool probe = false;
-    double device_us = 0;  ///< predicted, with this process's own calls in flight
-    double cpu_us = 0;     ///< predicted
+    double device_us = 0;  ///< with this process's own calls in flight
+    double cpu_us = 0;
   };
 
   /// No factor leaves lowest .. highest.
@@ -66,11 +66,11 @@ class DeviceLoad {
 
   /// Whether this call, which the CPU would get for the factor alone, is to go to the device. Reads the clock
   /// for one call in calls_a_probe.
-  bool claim_probe(const Call& call) noexcept;
+  bool claim_probe(const Prediction& call) noexcept;
 
   Clock::time_point now() const noexcept { return now_(); }
   /// The device has finished a call that began at `begun`.
-  void took(const Call& call, Clock::time_point begun) noexcept;
+  void took(const Prediction& call, Clock::time_point begun) noexcept;
 
  private:
   using Factor = std::atomic<double>;

@@ -1,3 +1,4 @@
+// The machine, read from /proc.
 #include "plugin/codec/routing/machine.hpp"
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// Decisions, and the way of a call down the list of back ends.
 #include "plugin/codec/routing/router.hpp"
 
 #include <bit>
@@ -18,10 +19,12 @@ std::uint64_t source_bytes(std::span<const Job> jobs) {
 }
 
 ResidenceRange residences(const Job& job) {
-  ResidenceRange range;
-  for (const auto& s : job.sources) range.add(s.residence);
-  for (const auto& t : job.targets) range.add(t.residence);
-  return range;
+  // A bit for each residence: every call comes by here.
+  unsigned seen = 0;
+  for (const auto& s : job.sources) seen |= 1u << static_cast<unsigned>(s.residence);
+  for (const auto& t : job.targets) seen |= 1u << static_cast<unsigned>(t.residence);
+  if (seen == 0) return {};
+  return {static_cast<Residence>(std::countr_zero(seen)), static_cast<Residence>(std::bit_width(seen) - 1)};
 }
 
 /// Routed by the first job and by how many there are.
@@ -37,10 +40,14 @@ DeviceLoad::Kind kind_of(const Work& work, ResidenceRange lie) {
   return moved <= static_cast<double>(class_bounds[1]) ? DeviceLoad::Kind::small : DeviceLoad::Kind::large;
 }
 
-double least_start_us(const CostTable& costs) {
-  double start = costs.pinned.call_us + costs.pinned.stripe_us;
-  if (costs.pageable) start = std::min(start, costs.pageable->call_us + costs.pageable->stripe_us);
-  return DeviceLoad::lowest * start;
+/// See Router::brief_bytes_. Each byte is multiplied once for each target at most.
+std::uint64_t brief_bytes(const CostTable& costs) {
+  const Rates& cpu = costs.cpu.front();
+  const double start_us = std::min(costs.pinned.call_us, costs.pageable.value_or(costs.pinned).call_us);
+  const double spare_us = DeviceLoad::lowest * start_us - cpu.call_us - cpu.stripe_us;
+  const double us_a_byte = 1e-6 * (cpu.read_us_per_mb + cpu.written_us_per_mb + cpu.product_us_per_mb);
+  if (!(spare_us > 0) || !(us_a_byte > 0)) return 0;
+  return static_cast<std::uint64_t>(std::min(spare_us / us_a_byte, static_cast<double>(class_bounds[0])));
 }
 
 }  // namespace
@@ -55,7 +62,7 @@ Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
       validator_(&validator),
       load_(&load),
       can_be_pinned_(kernels::can_be_pinned()),
-      start_us_(least_start_us(costs)) {
+      brief_bytes_(brief_bytes(costs)) {
   for (std::size_t i = 0; i < backends.size(); ++i) {
     const std::string_view name = backends[i]->name();
     admitted_ |= unsigned{may_code(name)} << i;
@@ -70,49 +77,59 @@ bool Router::may_code(std::string_view backend) const noexcept {
   return true;
 }
 
-std::optional<Decision> Router::settled(std::uint64_t source_bytes, ResidenceRange lie) const noexcept {
+Decision::Reason Router::reason_for(ResidenceRange lie) const noexcept {
   using enum Decision::Reason;
-  if (lie.nearest_device == Residence::device) return Decision{true, on_device};
-  if (choice_ != BackendChoice::automatic) return Decision{choice_ == BackendChoice::gpu, forced};
+  if (lie.nearest_device == Residence::device) return on_device;
+  if (choice_ != BackendChoice::automatic) return forced;
   if (lie.nearest_host == Residence::pageable && (threshold_bytes_ || !costs_->pageable))
-    return Decision{false, pageable_stays};
-  if (threshold_bytes_) return Decision{source_bytes >= *threshold_bytes_, threshold};
-  return std::nullopt;
+    return pageable_stays;
+  return threshold_bytes_ ? threshold : predicted_faster;
+}
+
+bool Router::by_rule(Decision::Reason reason, std::uint64_t source_bytes) const noexcept {
+  using enum Decision::Reason;
+  return reason == on_device || (reason == forced && choice_ == BackendChoice::gpu) ||
+         (reason == threshold && source_bytes >= *threshold_bytes_);
+}
+
+bool Router::is_brief(const Job& job) const noexcept {
+  const std::size_t targets = job.targets.size();
+  return job.bytes * (job.sources.size() + 2 * targets) * targets < brief_bytes_;
 }
 
 Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device) const noexcept {
-  if (const auto decision = settled(work.sources * work.chunk_bytes * work.stripes, lie)) return *decision;
+  const Decision::Reason reason = reason_for(lie);
+  if (reason != Decision::Reason::predicted_faster)
+    return {by_rule(reason, work.sources * work.chunk_bytes * work.stripes), reason};
   const double device = *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
   const double cpu = cpu_us(*costs_, work);
-  return {device < cpu, Decision::Reason::predicted_faster, device, cpu};
+  return {device < cpu, reason, device, cpu};
 }
 
-bool Router::admits(const Backend& backend, const Job& job) const noexcept {
-  if (backend.name() != "cuda") return may_code(backend.name());
-  return decide(work_of({Verb::transform, {&job, 1}}), residences(job), queue()).device;
-}
-
-Router::Offer Router::offer(const Call& call) const noexcept {
+bool Router::is_for_device(const Call& call, std::uint64_t source_bytes,
+                           std::optional<DeviceLoad::Prediction>* compared) const noexcept {
   // Whose answer does not depend on where the chunks lie is not asked to look.
-  if (choice_ == BackendChoice::gpu) return {.device = true};
+  if (choice_ == BackendChoice::gpu) return true;
   const ResidenceRange lie = residences(call.jobs.front());
-  const auto decision = settled(source_bytes(call.jobs), lie);
-  const Offer offer = decision ? Offer{.device = decision->device} : compare(work_of(call), lie);
-  if (can_be_pinned_ && !offer.device && lie.nearest_host == Residence::pageable)
+  const Decision::Reason reason = reason_for(lie);
+  bool device = false;
+  if (reason != Decision::Reason::predicted_faster)
+    device = by_rule(reason, source_bytes);
+  else if (call.jobs.size() != 1 || !is_brief(call.jobs.front()))
+    device = compare(work_of(call), lie, compared);
+  if (can_be_pinned_ && !device && lie.nearest_host == Residence::pageable)
     say_pinned_is_wanted(work_of(call));
-  return offer;
+  return device;
 }
 
-Router::Offer Router::compare(const Work& work, ResidenceRange lie) const noexcept {
-  Offer offer{.compared = true};
-  offer.call.cpu_us = cpu_us(*costs_, work);
-  if (offer.call.cpu_us <= start_us_) return offer;
-  offer.call.device_us = *device_us(*costs_, work, lie.nearest_host, queue());
-  offer.call.kind = kind_of(work, lie);
-  offer.device = load_->factor(offer.call.kind) * offer.call.device_us < offer.call.cpu_us;
-  if (!offer.device && offer.call.device_us < offer.call.cpu_us)
-    offer.device = offer.call.probe = load_->claim_probe(offer.call);
-  return offer;
+bool Router::compare(const Work& work, ResidenceRange lie,
+                     std::optional<DeviceLoad::Prediction>* compared) const noexcept {
+  DeviceLoad::Prediction& call = compared->emplace();
+  call.kind = kind_of(work, lie);
+  call.device_us = *device_us(*costs_, work, lie.nearest_host, queue());
+  call.cpu_us = cpu_us(*costs_, work);
+  if (load_->factor(call.kind) * call.device_us < call.cpu_us) return true;
+  return call.probe = call.device_us < call.cpu_us && load_->claim_probe(call);
 }
 
 void Router::say_pinned_is_wanted(const Work& work) const noexcept {
@@ -120,31 +137,31 @@ void Router::say_pinned_is_wanted(const Work& work) const noexcept {
   if (choice_ == BackendChoice::automatic && decide(work, pinned, 0).device) kernels::want_pinned();
 }
 
-Validator::Answer Router::attempt(std::size_t i, const Call& call, const Offer& offer) const noexcept {
-  const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due();
-  const auto ask = [&]() -> Validator::Answer {
-    if (checked) [[unlikely]]
-      return validator_->run(backends_, i, call);
-    return {perform(*backends_[i], call)};
-  };
-  if ((device_ >> i & 1u) == 0) return ask();
+Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked) const noexcept {
+  if (checked) [[unlikely]]
+    return validator_->run(backends_, i, call);
+  return {perform(*backends_[i], call)};
+}
+
+Validator::Answer Router::ask_device(std::size_t i, const Call& call, bool checked,
+                                     const std::optional<DeviceLoad::Prediction>& compared) const noexcept {
   const DeviceLoad::InFlight in_flight(*load_);
   const Counters::OnDevice shown(*counts_);
   const auto begun = load_->now();
-  const Validator::Answer answer = ask();
+  const Validator::Answer answer = ask(i, call, checked);
   // What a check takes is not the device's time.
-  if (offer.compared && !checked && answer.status == Status::ok) load_->took(offer.call, begun);
+  if (compared && !checked && answer.status == Status::ok) load_->took(*compared, begun);
   return answer;
 }
 
 Status Router::run(const Call& call, Operation operation) const noexcept {
-  Counters::Job count(*counts_, operation, source_bytes(call.jobs));
+  const std::uint64_t bytes = source_bytes(call.jobs);
+  Counters::Job count(*counts_, operation, bytes);
   Status last = Status::unsupported;
   unsigned left = admitted_ & ~validator_->off();
-  Offer offered;
+  std::optional<DeviceLoad::Prediction> compared;
   if ((left & device_) != 0) {
-    offered = offer(call);
-    if (!offered.device) left &= ~device_;
+    if (!is_for_device(call, bytes, &compared)) left &= ~device_;
   } else if (device_ != 0) {
     last = Status::fault;  // it gave wrong bytes
   }
@@ -152,7 +169,9 @@ Status Router::run(const Call& call, Operation operation) const noexcept {
     const auto i = static_cast<std::size_t>(std::countr_zero(left));
     left &= left - 1;
     count.begins();
-    const auto [status, doubted] = attempt(i, call, offered);
+    const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due();
+    const auto [status, doubted] =
+        (device_ >> i & 1u) != 0 ? ask_device(i, call, checked, compared) : ask(i, call, checked);
     if (status == Status::ok) {
       count.finished(i);
       return status;

@@ -20,11 +20,6 @@ namespace ec::codec {
 struct ResidenceRange {
   kernels::Residence nearest_host = kernels::Residence::device;
   kernels::Residence nearest_device = kernels::Residence::pageable;
-
-  void add(kernels::Residence r) {
-    nearest_host = std::min(nearest_host, r);
-    nearest_device = std::max(nearest_device, r);
-  }
 };
 
 /// Whether a call is offered to the device, and why.
@@ -53,20 +48,20 @@ class Router {
          std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters(),
          Validator& validator = no_validation(), DeviceLoad& load = device_load());
 
-  /// Whether this router's policy gives the job to `backend` (the back end itself may still decline).
+  /// Whether the choice lets a back end of that name code at all; it may still decline. `choice` means:
   ///   auto       the device if any chunk lies there, or if no chunk is pageable and the device is predicted
-  ///              to finish before the CPU, with what it has in hand now; or, where a threshold is set, if no
-  ///              chunk is pageable and the sources have that many bytes in all; then the CPU back ends in
-  ///              order. Pageable chunks are compared too if the table has costs for them on the device. A
-  ///              job that only its pageable chunks keep from the device is said to kernels::want_pinned().
+  ///              to finish before the CPU, with what it has in hand now and with what calls there took
+  ///              lately (DeviceLoad); or, where a threshold is set, if no chunk is pageable and the sources
+  ///              have that many bytes in all; then the CPU back ends in order. Pageable chunks are compared
+  ///              too if the table has costs for them on the device. A job that only its pageable chunks keep
+  ///              from the device is said to kernels::want_pinned().
   ///   gpu        the device first, whatever the residence; then as cpu
   ///   cpu        every CPU back end in order; the device never
   ///   x86        x86, or what follows it where the CPU lacks the instructions
   ///   isal       isal, then reference
   ///   reference  reference only
-  /// Device memory is never given to a CPU back end. Calls themselves count with the DeviceLoad too: with
-  /// what calls on the device took lately, and now and then one goes there to see.
-  bool admits(const kernels::Backend& backend, const kernels::Job& job) const noexcept;
+  /// Device memory is given to the device whatever the choice, and never to a CPU back end.
+  bool may_code(std::string_view backend) const noexcept;
 
   /// Goes down the ordered list until a back end finishes the job, past those that the validator has found
   /// wrong. Where it finds the bytes of this call wrong, a judge makes all of them anew. Returns ok, or the
@@ -91,25 +86,24 @@ class Router {
   BackendChoice choice() const noexcept { return choice_; }
 
  private:
-  /// Whether a call goes to the device as things are now.
-  struct Offer {
-    bool device = false;
-    bool compared = false;  ///< with the CPU; then the device's time is learned from
-    DeviceLoad::Call call{};
-  };
-
-  /// False for back ends that the choice rules out by their name.
-  bool may_code(std::string_view backend) const noexcept;
-  /// The decision where no cost is looked at.
-  std::optional<Decision> settled(std::uint64_t source_bytes, ResidenceRange lie) const noexcept;
+  /// What decides on chunks that lie so.
+  Decision::Reason reason_for(ResidenceRange lie) const noexcept;
+  /// The decision by any reason but a prediction.
+  bool by_rule(Decision::Reason reason, std::uint64_t source_bytes) const noexcept;
+  bool is_brief(const kernels::Job& job) const noexcept;
   /// Calls in flight on the device that gets the next one, as far as they are evenly spread.
   unsigned queue() const noexcept { return load_->in_flight() / kernels::device_count(); }
-  Offer offer(const Call& call) const noexcept;
-  Offer compare(const Work& work, ResidenceRange lie) const noexcept;
+  /// Whether a call goes to the device as things are now. If the device and the CPU were compared for it,
+  /// *compared is filled: its time on the device is learned from.
+  bool is_for_device(const Call& call, std::uint64_t source_bytes,
+                     std::optional<DeviceLoad::Prediction>* compared) const noexcept;
+  bool compare(const Work& work, ResidenceRange lie,
+               std::optional<DeviceLoad::Prediction>* compared) const noexcept;
   /// Where the device is wanted for what only pageable chunks keep from it.
   void say_pinned_is_wanted(const Work& work) const noexcept;
-  /// Has backends_[i] do the call, and checks or times it.
-  Validator::Answer attempt(std::size_t i, const Call& call, const Offer& offer) const noexcept;
+  Validator::Answer ask(std::size_t i, const Call& call, bool checked) const noexcept;
+  Validator::Answer ask_device(std::size_t i, const Call& call, bool checked,
+                               const std::optional<DeviceLoad::Prediction>& compared) const noexcept;
   kernels::Status run(const Call& call, Operation operation) const noexcept;
 
   BackendChoice choice_;
@@ -124,7 +118,9 @@ class Router {
   Validator* validator_;
   DeviceLoad* load_;
   bool can_be_pinned_;  ///< the process has the preload
-  double start_us_;     ///< the least that a call on the device takes, whatever is learned
+  /// A call of fewer bytes times targets has ended on the CPU before the device has begun, whatever is
+  /// learned. The question would make such calls of a microsecond longer by a thirtieth of one.
+  std::uint64_t brief_bytes_;
 };
 
 }  // namespace ec::codec

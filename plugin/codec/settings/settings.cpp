@@ -18,16 +18,8 @@
 namespace ec::codec {
 namespace {
 
-struct ChoiceName {
-  std::string_view text;
-  BackendChoice choice;
-};
-constexpr std::array<ChoiceName, 6> choice_table{{{"auto", BackendChoice::automatic},
-                                                  {"cpu", BackendChoice::cpu},
-                                                  {"gpu", BackendChoice::gpu},
-                                                  {"x86", BackendChoice::x86},
-                                                  {"isal", BackendChoice::isal},
-                                                  {"reference", BackendChoice::reference}}};
+/// In the order of BackendChoice.
+constexpr std::array<std::string_view, 6> choice_names{"auto", "cpu", "gpu", "x86", "isal", "reference"};
 
 /// EINVAL, with a sentence that names the variable, its value and what is allowed.
 template <class... Args>
@@ -170,14 +162,11 @@ std::uint64_t parse_number(std::string_view name, std::string_view text, std::ui
 }
 
 std::optional<BackendChoice> parse_backend_choice(std::string_view text) {
-  const auto at = std::ranges::find(choice_table, text, &ChoiceName::text);
-  return at == choice_table.end() ? std::nullopt : std::optional(at->choice);
+  const auto at = std::ranges::find(choice_names, text) - choice_names.begin();
+  return at == std::ssize(choice_names) ? std::nullopt : std::optional(static_cast<BackendChoice>(at));
 }
 
-std::string_view name(BackendChoice choice) {
-  const auto at = std::ranges::find(choice_table, choice, &ChoiceName::choice);
-  return at == choice_table.end() ? "?" : at->text;
-}
+std::string_view name(BackendChoice choice) { return choice_names[static_cast<std::size_t>(choice)]; }
 
 NodeSettings parse_node_settings(const Environment& environment) {
   NodeSettings s;

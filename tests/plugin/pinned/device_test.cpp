@@ -118,7 +118,7 @@ TEST_F(PinnedFromBirth, AJobThatIsComparedBringsTheDeviceToo) {
   codec::CostTable table = codec::default_costs();
   table.pinned = {};
   table.pageable = codec::Rates{1e6, 0, 0, 0, 0};
-  for (auto& each : table.cpu) each.rates = {1000, 0, 0, 0, 0};
+  table.cpu.fill({1000, 0, 0, 0, 0});
   const codec::Codec compared(gf::Technique::reed_sol_van, k, m,
                               codec::Router(codec::BackendChoice::automatic, std::nullopt, table));
   const auto up = [] { return kernels::cuda::Devices::instance().current() != nullptr; };

@@ -45,13 +45,13 @@ struct FakeTime : testing::Test {
 };
 using DeviceLoadTest = FakeTime;
 
-void finish(DeviceLoad& load, const DeviceLoad::Call& call, double us) {
+void finish(DeviceLoad& load, const DeviceLoad::Prediction& call, double us) {
   const auto begun = load.now();
   pass_us(us);
   load.took(call, begun);
 }
 
-constexpr DeviceLoad::Call hundred{.device_us = 100, .cpu_us = 1e9};
+constexpr DeviceLoad::Prediction hundred{.device_us = 100, .cpu_us = 1e9};
 
 TEST_F(DeviceLoadTest, FollowsWhatCallsTakeWithinBounds) {
   for (const auto& [us, factor] :
@@ -97,7 +97,7 @@ TEST_F(DeviceLoadTest, CallsAreInFlightInTheirScopesAndNotInAChildOfFork) {
 }
 
 /// Calls until one is a probe.
-unsigned calls_until_a_probe(DeviceLoad& load, const DeviceLoad::Call& call, double us_a_call) {
+unsigned calls_until_a_probe(DeviceLoad& load, const DeviceLoad::Prediction& call, double us_a_call) {
   for (unsigned calls = 1; calls < 10'000'000; ++calls) {
     if (load.claim_probe(call)) return calls;
     pass_us(us_a_call);
@@ -106,7 +106,7 @@ unsigned calls_until_a_probe(DeviceLoad& load, const DeviceLoad::Call& call, dou
 }
 
 TEST_F(DeviceLoadTest, AProbeComesOnceInSoManyCallsAndOnlyAfterAQuietTime) {
-  constexpr DeviceLoad::Call probe{.probe = true, .device_us = 100, .cpu_us = 200};
+  constexpr DeviceLoad::Prediction probe{.probe = true, .device_us = 100, .cpu_us = 200};
   EXPECT_EQ(calls_until_a_probe(load, probe, 1), DeviceLoad::calls_a_probe);
   EXPECT_LE(looks, 1u);
   finish(load, probe, 50);  // no loss: the next one waits for its turn alone
@@ -149,7 +149,7 @@ struct RouterOnABusyDevice : FakeTime {
     device_us = device;
     cpu_us = cpu;
     table.pinned = {device, 0, 0, 0, 0};
-    for (auto& each : table.cpu) each.rates = {cpu, 0, 0, 0, 0};
+    table.cpu.fill({cpu, 0, 0, 0, 0});
   }
   /// Of `calls` calls, those that the device got.
   unsigned on_device(unsigned calls) {
@@ -217,7 +217,7 @@ TEST_F(RouterOnABusyDevice, ADeviceFasterThanTheTableSaysGetsMore) {
   predict(100, 110);
   device_us = 50;
   on_device(20);
-  for (auto& each : table.cpu) each.rates = {60, 0, 0, 0, 0};
+  table.cpu.fill({60, 0, 0, 0, 0});
   EXPECT_EQ(on_device(10), 10u);
 }
 
