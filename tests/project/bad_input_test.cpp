@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -237,6 +238,24 @@ TEST(BadVariable, EveryVariableHasARow) {
   std::set<std::string_view> rows;
   for (const auto& row : variable_rows) rows.insert(row.name);
   for (const auto name : codec::known_settings()) EXPECT_TRUE(rows.contains(name)) << name << " has no row";
+}
+
+/// Who starts a setuid program must not steer it.
+TEST(BadVariable, IsNotReadByASetuidProgram) {
+  struct statvfs mount {};
+  ASSERT_EQ(statvfs("/tmp", &mount), 0);
+  if (geteuid() != 0 || (mount.f_flag & ST_NOSUID) != 0) GTEST_SKIP() << "no setuid program can be made here";
+  char name[] = "/tmp/bad-input-test.XXXXXX";
+  const fs::path directory = mkdtemp(name);
+  const auto copy = (directory / "ectool").string();
+  fs::copy(EC_PROGRAM_DIR "/ectool", copy);
+  ASSERT_EQ(chown(copy.c_str(), 65534, 65534) + chown(name, 65534, 65534) + chmod(copy.c_str(), 04755), 0);
+  for (const char* variable : {"EC_CUDA_RETRY_S=x", "EC_CUDA_DEVICE=0"}) {
+    const Answer answer = run(fmt::format("{} {} calibrate --show", variable, copy));
+    EXPECT_EQ(answer.status, 0) << answer.text;
+    EXPECT_EQ(answer.text.substr(0, 16), "costs: built in\n");
+  }
+  fs::remove_all(directory);
 }
 
 TEST(BadVariable, KeepsADaemonFromLoadingThePlugin) {

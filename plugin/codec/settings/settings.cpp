@@ -2,6 +2,7 @@
 #include "plugin/codec/settings/settings.hpp"
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -128,7 +129,8 @@ constexpr auto known_names = [] {
 const char* environment(const char* variable) { return ::secure_getenv(variable); }
 
 NodeSettings read_node_settings() {
-  if (const auto unknown = unknown_settings(environ); !unknown.empty())
+  const bool is_setuid = getauxval(AT_SECURE) != 0;
+  if (const auto unknown = unknown_settings(is_setuid ? nullptr : environ); !unknown.empty())
     throw SetupError(EINVAL,
                      fmt::format("unknown variable {}; known are {}", unknown, fmt::join(known_names, ", ")));
   NodeSettings s = parse_node_settings(environment);
