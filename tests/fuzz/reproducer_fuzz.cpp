@@ -1,30 +1,56 @@
-// Texts of reproducers: refused with a reason, or consistent, and the same when written and read again.
+// Files of reproducers: refused with a reason, or consistent, and the same when written and read again.
 #include "plugin/codec/checking/reproducer.hpp"
 
 #include <string>
 
 #include "tests/fuzz/fuzz.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+namespace {
+
+void check(const std::string& file) {
   using namespace ec::fuzz;
   namespace codec = ec::codec;
   std::string why;
-  const auto parsed = codec::parse_reproducer({reinterpret_cast<const char*>(data), size}, &why);
+  const auto parsed = codec::parse_reproducer(file, &why);
   expect(parsed.has_value() == why.empty(), "a reason or a reproducer");
   expect(why.find('\n') == std::string::npos, "a reason of one line");
-  if (!parsed) return 0;
-  const auto& [offset, bytes] = parsed->block;
-  expect(bytes <= codec::longest_block(parsed->targets.size()), "a block of {} bytes is refused", bytes);
-  expect(offset <= parsed->chunk_bytes && bytes <= parsed->chunk_bytes - offset, "a block inside its chunk");
-  expect(parsed->sources.size() == parsed->matrix.cols() && parsed->targets.size() == parsed->matrix.rows(),
-         "chunks of the matrix");
-  for (const auto& source : parsed->sources)
-    expect(source.bytes.size() == bytes, "sources as long as the block");
-  for (const auto& target : parsed->targets)
-    expect(target.got.bytes.size() == bytes && target.expected.size() == bytes &&
-               target.before.size() == (parsed->accumulate ? bytes : 0),
-           "targets as long as the block");
-  expect(codec::parse_reproducer(codec::to_json(*parsed), &why) == parsed, "what is written is read: {}",
-         why);
+  if (!parsed) return;
+  const auto& h = parsed->head;
+  expect(h.block_bytes <= codec::longest_block(h.targets), "a block of {} bytes is refused", h.block_bytes);
+  expect(h.block_offset <= h.chunk_bytes && h.block_bytes <= h.chunk_bytes - h.block_offset,
+         "a block inside its chunk");
+  expect(parsed->places.size() == h.sources + h.targets && parsed->matrix.size() == h.sources * h.targets,
+         "a matrix of the chunks");
+  const std::size_t targets = std::size_t{h.targets} * h.block_bytes;
+  expect(parsed->sources.size() == std::size_t{h.sources} * h.block_bytes && parsed->got.size() == targets &&
+             parsed->expected.size() == targets && parsed->before.size() == (h.verb == 1 ? targets : 0),
+         "chunks as long as the block");
+  expect(codec::parse_reproducer(to_file(*parsed), &why) == parsed, "what is written is read: {}", why);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ec::fuzz::Input input(data, size);
+  if (input.ConsumeBool()) {
+    check(input.ConsumeRemainingBytesAsString());
+    return 0;
+  }
+  // A head of any numbers, with as many bytes behind it as it asks for, or nearly.
+  ec::codec::Reproducer r;
+  r.head.verb = input.ConsumeIntegralInRange(0, 2);
+  r.head.sources = input.ConsumeIntegralInRange(0, 256);
+  r.head.targets = input.ConsumeIntegralInRange(0, 256);
+  r.head.block_bytes = input.ConsumeIntegralInRange(0, 5000);
+  r.head.chunk_bytes = input.ConsumeIntegralInRange<std::uint64_t>(0, std::uint64_t{1} << 33);
+  r.head.block_offset = input.ConsumeIntegralInRange<std::uint64_t>(0, r.head.chunk_bytes);
+  r.head.stripes = input.ConsumeIntegral<std::uint64_t>();
+  const std::size_t bytes =
+      4 * (r.head.sources + r.head.targets) + r.head.sources * r.head.targets +
+      std::size_t{r.head.block_bytes} * (r.head.sources + (r.head.verb == 1 ? 3 : 2) * r.head.targets) +
+      input.ConsumeIntegralInRange<std::size_t>(0, 1);
+  std::string file = to_file(r) + input.ConsumeRemainingBytesAsString();
+  file.resize(sizeof r.head + bytes);
+  check(file);
   return 0;
 }

@@ -3,9 +3,12 @@
 ectool_stats_test.py ECTOOL STATS_CHILD
 """
 import argparse
+import ctypes
+import fcntl
 import json
 import os
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -22,10 +25,10 @@ def check(condition, what):
 class Child:
     """A process that codes what it is told."""
 
-    def __init__(self, program, backend="isal", **variables):
+    def __init__(self, program, *arguments, **options):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("EC_CUDA_")}
-        self.process = subprocess.Popen([program, backend], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env={**environment, **variables})
+        self.process = subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=environment, **options)
         self.pid = self.process.pid
 
     def __enter__(self):
@@ -96,7 +99,7 @@ def check_words(ectool, child):
     table = ectool.right(child.pid)
     check(table.startswith(f"process {child.pid} (stats_child), ec-cuda "), table)
     check(re.search(r"^isal +encode +1003 +0.017 +0 +0 +0 +0$", table, re.MULTILINE), table)
-    check("decode plans: 9 found, 1 solved\n" in table and "GPU: none; 0 jobs in hand" in table, table)
+    check("decode_plans: 9 found, 1 solved\n" in table and "GPU: none\n" in table, table)
     listed = ectool.right()
     check(re.search(rf"^ *{child.pid} stats_child +\S+ +1020 +0.018 +0  none$", listed, re.MULTILINE), listed)
     check(str(child.pid) in ectool.right("--json"), "all as JSON")
@@ -115,9 +118,10 @@ def check_refusals(ectool, child):
         if wrong != "-1":  # an option to the command line
             check(ectool.wrong(wrong) == (2, f"ectool: stats: PID={wrong} {number}\n"), ectool.wrong(wrong))
     check(ectool.wrong("1", "2") == (2, "ectool: stats takes one PID or none, and no 2\n"), "two")
-    check(ectool.wrong("1", "--show") == (2, "ectool: --show and --output go with calibrate only\n"), "--show")
+    check(ectool.wrong("1", "--show") == (2, "ectool: --show goes with calibrate only\n"), "--show")
     check(subprocess.run([ectool.program, "explain", "--json"], capture_output=True, text=True,
-                         check=False).stderr == "ectool: --json goes with stats only\n", "--json")
+                         check=False).stderr == "ectool: --json and --prometheus go with stats only\n", "--json")
+    check(ectool.wrong("--json", "--prometheus") == (2, "ectool: --json and --prometheus are two forms of the same\n"), "both")
     ended = subprocess.Popen(["true"])
     ended.wait()
     check(ectool.wrong(ended.pid) == (1, f"ectool: there is no process {ended.pid}\n"), "ended")
@@ -142,34 +146,127 @@ def check_refusals(ectool, child):
         check(status == 1 and err.endswith("is not this user's: its counters are for its own user and for root\n"), err)
 
 
-def check_other_layouts(ectool):
-    """This process has a region that another version, or nobody, would have made."""
-    def region(content):
-        file = os.memfd_create("ec_cuda_stats")
-        os.write(file, content)
-        return file
+def check_prometheus(ectool, child):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "ec_cuda.prom")
+        for _ in range(2):  # a new file, and in the place of one
+            check(ectool.right("--prometheus", "--output", path) == "", "into the file only")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        check(os.listdir(folder) == ["ec_cuda.prom"] and os.stat(path).st_mode & 0o777 == 0o644, "whole and readable")
+        check(ectool.wrong("--prometheus", "--output", folder) == (1, f"ectool: {folder} cannot be written: Is a directory\n"),
+              "a directory")
+    for sample in ('jobs_total{process="stats_child",pid="%d",backend="isal",operation="encode"} 1003',
+                   'job_duration_seconds_count{process="stats_child",pid="%d",backend="isal",operation="encode",size="large"} 3',
+                   'decode_plans_total{process="stats_child",pid="%d",result="found"} 9'):
+        check(f"ec_cuda_{sample % child.pid}\n" in text, f"{sample} {text}")
 
+
+def check_names(program, ectool):
+    """Of a Ceph daemon by its arguments; and whatever a process calls itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        for called, arguments, name in (
+                ("ceph-osd", ["-f", "--cluster", "ceph", "--id", "3"], "osd.3"), ("ceph-mon", ["-i", "a"], "mon.a"),
+                ("ceph-osd", ["--name=osd.4"], "osd.4"), ("ceph-osd", ["-n", "osd.5"], "osd.5"),
+                ("ceph-osd", ["--id"], "ceph-osd"), ("ceph-osd", ["-i", "\x1b[31m\n"], "osd.?[31m?"),
+                ("ceph-osd", ["-i", "\udcff\"\\"], 'osd.?"\\'), ("x\udcff\x1b[31m", ["-i", "3"], "x??[31m")):
+            path = os.path.join(folder, called)
+            if not os.path.lexists(path):
+                os.symlink(os.path.abspath(program), path)
+            with Child(path, *arguments) as child:
+                child.tell("encode", 1, 64)
+                check(ectool.process(child.pid)["name"] == name, f"{arguments} {ectool.process(child.pid)['name']}")
+                quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+                check(f'ec_cuda_info{{process="{quoted}",pid="{child.pid}",' in ectool.right("--prometheus"), quoted)
+
+
+def check_no_room(program, ectool):
+    """A process that may write no file of the size, or has closed its standard streams, codes and counts all the same."""
+    limited = Child(program, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+    with limited as child:
+        check(child.tell("encode", 10, 64) == "ok", "it codes")
+        status, err = ectool.wrong(child.pid)
+        check(status == 1 and err.endswith(" has no counters: it has made no codec of ec-cuda yet\n"), err)
+    with Child(program, preexec_fn=lambda: os.close(2)) as child:
+        check(child.tell("encode", 10, 64) == "ok" and not os.path.exists(f"/proc/{child.pid}/fd/2"), "no standard error")
+        check([row["jobs"] for row in ectool.process(child.pid)["rows"]] == [10], "and it counts")
+
+
+SHRINK_GROW_SEAL, ADD_SEALS = 0x1 | 0x2 | 0x4, 1033
+
+
+def region(content, seals=SHRINK_GROW_SEAL, name="ec_cuda_stats"):
+    """A region of this process, that another version, or nobody of ours, would have made."""
+    file = os.memfd_create(name, os.MFD_ALLOW_SEALING)
+    os.write(file, content)
+    fcntl.fcntl(file, ADD_SEALS, seals)
+    return file
+
+
+def check_other_regions(ectool, program):
     def header(magic=b"ec_stats", layout=3, size=0, version=b"9.9\x1b[31m"):
         return struct.pack("8sIIqQ16s", magic, layout, size, os.getpid(), 0, version)
 
-    for content, what in ((header(layout=99), r" has the counters of ec-cuda 9\.9\?\[31m \(layout 99, 0 bytes\), and this "
-                                              r"is the ectool of \S+ \(layout \d+, \d+ bytes\): use the one that came "
-                                              "with the plugin"),
-                          (header(size=17), r" has the counters of ec-cuda 9\.9.* 17 bytes.*"),
-                          (header(magic=b"ec_stat?"), ": its counters are not in a form that this ectool knows"),
-                          (b"ec_stats", ": its counters are not in a form that this ectool knows"),
-                          (b"", ": its counters are not in a form that this ectool knows")):
-        file = region(content)
+    def answer(content, **options):
+        file = region(content, **options)
         status, err = ectool.wrong(os.getpid())
-        check(status == 1 and re.fullmatch(rf"ectool: process {os.getpid()} \(\S+\){what}\n", err), err)
-        check(ectool(os.getpid())[0] == 1 and ectool()[0] == 0, "the list leaves it out")
+        check(status == 1 and ectool()[0] == 0, "the list leaves it out")
         os.close(file)
-    size = int(re.search(r"and this .*layout \d+, (\d+) bytes",
-                         (lambda file: (ectool.wrong(os.getpid())[1], os.close(file)))(region(header(layout=99)))[0])
-               .group(1))
-    file = region(header(size=size))
-    check(ectool.wrong(os.getpid())[1].endswith(": its counters are cut short\n"), "cut short")
-    os.close(file)
+        return re.sub(rf"^ectool: process {os.getpid()} \(\S+\)|\n$", "", err)
+
+    with Child(program) as child:
+        child.tell("encode", 1, 64)
+        with open(next(f"/proc/{child.pid}/fd/{fd}" for fd in os.listdir(f"/proc/{child.pid}/fd")
+                       if "ec_cuda_stats" in os.readlink(f"/proc/{child.pid}/fd/{fd}")), "rb") as file:
+            page = file.read()
+    unknown = ": its counters are not in a form that this ectool knows"
+    other = answer(header(layout=99))
+    check(re.fullmatch(r": they are of ec-cuda 9\.9\?\[31m \(layout 99, 0 bytes\), and this is the ectool of \S+ \(layout \d+, "
+                       rf"{len(page)} bytes\): use the one that came with the plugin", other), other)
+    check("17 bytes), and this is" in answer(header(size=17)), "another size")
+    for content in (header(magic=b"ec_stat?"), b"ec_stats", b"", header(size=len(page))):
+        check(answer(content) == unknown, content)
+    check(answer(page, seals=0) == unknown, "who made it could make it shorter while it is read")
+    # The same names twice would be the same series twice, for which the collector refuses the whole file.
+    names = struct.calcsize("8sIIqQ16s")
+    check(answer(page[:names] + 2 * page[names:names + 16] + page[names + 32:]) == unknown, "names")
+    # One page in many descriptors is one page; and of many pages a few are enough.
+    file = region(page)
+    copies = [os.dup(file) for _ in range(100)]
+    check(len(json.loads(ectool.right(os.getpid(), "--json"))["processes"]) == 1, "copies of a descriptor")
+    copies += [region(page) for _ in range(100)]
+    check(len(json.loads(ectool.right(os.getpid(), "--json"))["processes"]) == 8, "many pages")
+    for each in [file, *copies]:
+        os.close(each)
+    if os.geteuid() == 0:
+        file = region(page)
+        os.fchown(file, 12345, 12345)
+        check(ectool.wrong(os.getpid())[1].endswith(unknown + "\n"), "of a user who has nothing to do with the process")
+        os.close(file)
+
+
+def check_nothing_is_opened(ectool):
+    """What has the name of a region and is no regular file is not opened, which could do something or take for ever."""
+    path = "/memfd:ec_cuda_stats (deleted)"
+    if os.geteuid() != 0 or os.path.lexists(path):
+        print("only root makes a file of that name: what is opened is not tested")
+        return
+    libc, in_open = ctypes.CDLL(None), 0x20
+    os.mkfifo(path)
+    try:
+        held = os.open(path, os.O_PATH)
+        watch = libc.inotify_init1(os.O_NONBLOCK)
+        check(libc.inotify_add_watch(watch, path.encode(), in_open) > 0, "inotify")
+        status, err = ectool.wrong(os.getpid(), timeout=20)
+        check(status == 1 and err.endswith(": its counters cannot be read: it is not a regular file\n"), err)
+        try:
+            check(not os.read(watch, 4096), "it was opened")
+        except BlockingIOError:
+            pass
+        os.close(watch)
+        os.close(held)
+    finally:
+        os.unlink(path)
 
 
 def main():
@@ -181,10 +278,14 @@ def main():
     with Child(options.child) as child:
         check_known_work(ectool, child)
         check_words(ectool, child)
+        check_prometheus(ectool, child)
         check_fork(ectool, child)
         check_refusals(ectool, child)
     check(ectool.wrong(child.pid) == (1, f"ectool: there is no process {child.pid}\n"), "nothing is left of it")
-    check_other_layouts(ectool)
+    check_names(options.child, ectool)
+    check_no_room(options.child, ectool)
+    check_other_regions(ectool, options.child)
+    check_nothing_is_opened(ectool)
 
 
 if __name__ == "__main__":

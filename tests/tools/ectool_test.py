@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+from reproducer import RESIDENCES, reproducer
+
 RATES = {"call_us", "stripe_us", "read_us_per_mb", "written_us_per_mb", "product_us_per_mb"}
 CALL = ["k=8", "m=3", "bytes=1M"]
 
@@ -49,7 +51,7 @@ def check_bad_input(ectool):
         (["calibrate", "k=8"], "calibrate takes no k=8"),
         (["calibrate", "--show", "--output", "x"], "--show measures nothing, so there is nothing for --output"),
         (["calibrate", "--output"], "the required argument for option '--output' is missing"),
-        (["explain", "--show"], "--show and --output go with calibrate only"),
+        (["explain", "--show"], "--show goes with calibrate only"),
         (["explain"], "explain: k= is missing"),
         (["explain", "k=8", "m=3"], "explain: bytes= is missing"),
         (["explain", "k"], "explain: k is not name=value; known are k, m, bytes, residence, op, erasures, stripes, jobs, "
@@ -169,80 +171,53 @@ def check_pageable_costs(ectool, path, calibration):
         check(said.startswith("cuda; ") == runs, f"{part}: {said}")
 
 
-def gf_multiply(a, b):
-    product = 0
-    while b:
-        product ^= a if b & 1 else 0
-        a = a << 1 ^ (0x11d if a & 0x80 else 0)
-        b >>= 1
-    return product
-
-
-def reproducer(residence, accumulate=False):
-    """A block of a 2x3 job that a back end got wrong in one bit."""
-    matrix, length = [[1, 1, 1], [1, 2, 0xa7]], 100
-    sources = [bytes((i * 7 + c * 31) % 256 for i in range(length)) for c in range(3)]
-    before = [bytes((i * 5 + r) % 256 if accumulate else 0 for i in range(length)) for r in range(2)]
-    targets = []
-    for r, row in enumerate(matrix):
-        right = bytearray(before[r])
-        for cell, source in zip(row, sources):
-            for i, byte in enumerate(source):
-                right[i] ^= gf_multiply(cell, byte)
-        got = bytearray(right)
-        got[17] ^= r
-        targets.append({"residence": residence, "misalignment": 3, "got": got.hex(), "expected": right.hex()})
-        if accumulate:
-            targets[-1]["before"] = before[r].hex()
-    return {"format": 1, "backend": "x86", "judge": "isal", "date": "2026-11-21T00:00:00Z", "cpu": "Some CPU",
-            "verb": "accumulate" if accumulate else "transform", "matrix": [bytes(row).hex() for row in matrix],
-            "chunk_bytes": 5000, "stripes": 1, "block": {"offset": 4900, "bytes": length},
-            "sources": [{"residence": residence, "misalignment": 4095, "bytes": s.hex()} for s in sources],
-            "targets": targets}
-
-
 def check_replay(ectool, directory, there):
-    path = os.path.join(directory, "mismatch.json")
+    path = os.path.join(directory, "mismatch.bin")
 
     def replay(content):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(content if isinstance(content, str) else json.dumps(content))
+        with open(path, "wb") as file:
+            file.write(content)
         status, out, err = ectool("replay", path)
         return status, dict(line.split(None, 1) for line in out.splitlines()), err
 
-    for residence in ("pageable", "pinned", "device"):
+    for residence in RESIDENCES:
         for accumulate in (False, True):
             status, said, err = replay(reproducer(residence, accumulate))
             check((status, err) == (0, ""), f"{residence}: {status} {said} {err}")
-            check(said["recorded"].startswith("x86: block WRONG: byte 17 of target 1 is 0x"), said["recorded"])
-            check(said["recorded"].endswith("; isal: block right"), said["recorded"])
+            check(said["recorded"].startswith("x86: WRONG: byte 4917 of target 1 is 0x"), said["recorded"])
+            check(said["recorded"].endswith("; isal: right"), said["recorded"])
             for backend in ("isal", "reference"):
-                check(said[backend] == "block right, call right", f"{backend} {said[backend]}")
+                check(said[backend] == "right", f"{backend} {said[backend]}")
             if there:
-                check(said["cuda"] == "block right, call right", said["cuda"])
+                check(said["cuda"] == "right", said["cuda"])
             elif "cuda" in said:
                 check(said["cuda"].startswith("no GPU ("), said["cuda"])
+    # A machine that is wrong at the reference only, where the judge was; names of whoever wrote the file.
+    status, said, _ = replay(reproducer(wrong_judge=True, backend=b"\x1b[31m\xff"))
+    check(status == 1 and said["recorded"].startswith("?[31m?: WRONG"), f"{status} {said}")
+    check("isal: WRONG: byte 4900 of target 0 is 0x" in said["recorded"], f"{status} {said}")
+    # Of chunks that are too long the part with the block in it.
+    for offset in (0, 1 << 31, (1 << 32) - 100):
+        status, said, err = replay(reproducer(chunk_bytes=1 << 32, block_offset=offset))
+        check(status == 0 and said["reference"] == "right", f"{status} {said} {err}")
+        check(f"WRONG: byte {offset + 17} of" in said["recorded"], said)
 
-    wrong = reproducer("pageable")
-    wrong["targets"][0]["expected"] = "00" + wrong["targets"][0]["expected"][2:]
-    status, said, _ = replay(wrong)
-    check(status == 1 and "isal: block WRONG: byte 0 of target 0 is 0x00" in said["recorded"], f"{status} {said}")
-
-    large = reproducer("pageable")
-    large["chunk_bytes"], large["block"]["offset"] = 1 << 32, (1 << 32) - 100
-    status, said, err = replay(large)
-    check(status == 0 and said["reference"] == "block right", f"{status} {said} {err}")
-
-    for content, why in (("", "it is not JSON"), ("[" * 100000, "it is not JSON"), ("[]", "it must be an object"),
-                         (" " * (4 << 20) + " ", "it is larger than 4194304 bytes"), ("{}", "format is missing"),
-                         ({**large, "chunk_bytes": 1 << 40},
-                          "chunk_bytes must be a whole number from 1 to 4294967296")):
+    good = reproducer()
+    wrong_file = "it is no reproducer of this version"
+    for content, why in ((b"", wrong_file), (b"{}", wrong_file), (b"ec_dump2" + good[8:], wrong_file),
+                         (good[:100], "it is cut short"), (good[:-1], f"it has {len(good) - 1} bytes, and must have {len(good)}"),
+                         (b" " * ((2 << 20) + 1), "it is larger than 2097152 bytes"),
+                         (reproducer(chunk_bytes=1 << 40), "chunk_bytes must be a whole number from 1 to 4294967296")):
         status, said, err = replay(content)
         check((status, said, err) == (2, {}, f"ectool: replay: {path}: {why}\n"), f"{why}: {status} {err}")
+    fifo = os.path.join(directory, "fifo")
+    os.mkfifo(fifo)
     for arguments, why in (([], "replay takes one file, a reproducer"), (["a", "b"], "replay takes one file, a reproducer"),
                            ([directory], f"replay: {directory}: it is not a regular file"),
+                           ([fifo], f"replay: {fifo}: it is not a regular file"),
+                           (["/dev/zero"], "replay: /dev/zero: it is not a regular file"),
                            (["/none"], "replay: /none: it cannot be opened: No such file or directory"),
-                           (["a", "--show"], "--show and --output go with calibrate only")):
+                           (["a", "--show"], "--show goes with calibrate only")):
         status, out, err = ectool("replay", *arguments)
         check((status, out, err) == (2, "", f"ectool: {why}\n"), f"{arguments}: {status} {err}")
 

@@ -1,8 +1,8 @@
-// stats_child BACKEND: codes what it is told, for a test that reads what was counted. Each line of its input
+// stats_child: codes by isal what it is told, for a test that reads what was counted. Each line of its input
 // is one of
 //   encode TIMES BYTES   or decode, update: chunks of BYTES bytes, 4+2; decode: one lost
 //   fork                 a child that encodes 7 times and stays
-// and is answered with "ok", or the PID of the child. It reads the node's settings, as a plugin does.
+// and is answered with "ok", or the PID of the child.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/settings/settings.hpp"
 
 namespace {
 
@@ -21,9 +20,6 @@ constexpr unsigned m = 2;
 
 class Coder {
  public:
-  explicit Coder(ec::codec::BackendChoice choice)
-      : codec_(ec::gf::Technique::reed_sol_van, k, m, ec::codec::Router(choice, 0)) {}
-
   bool code(const std::string& operation, std::size_t bytes) const {
     std::vector<std::uint8_t> memory((k + m) * bytes, 0x5a);
     std::vector<ec::kernels::Source> chunks;
@@ -42,7 +38,8 @@ class Coder {
   }
 
  private:
-  ec::codec::Codec codec_;
+  ec::codec::Codec codec_{ec::gf::Technique::reed_sol_van, k, m,
+                          ec::codec::Router(ec::codec::BackendChoice::isal, 0)};
 };
 
 pid_t child_that_stays(const Coder& coder) {
@@ -56,11 +53,8 @@ pid_t child_that_stays(const Coder& coder) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const auto choice = ec::codec::parse_backend_choice(argc == 2 ? argv[1] : "");
-  if (!choice) return 2;
-  ec::codec::node_settings();
-  const Coder coder(*choice);
+int main() {
+  const Coder coder;
   std::string operation;
   while (std::cin >> operation) {
     if (operation == "fork") {

@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <boost/program_options.hpp>
-#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <stdexcept>
 
 #include "plugin/codec/settings/setup_error.hpp"
+#include "support/files.hpp"
 #include "tools/ectool/ectool_calibrate.hpp"
 #include "tools/ectool/ectool_explain.hpp"
 #include "tools/ectool/ectool_replay.hpp"
@@ -29,7 +30,7 @@ struct UsageError : std::runtime_error {
 std::string default_output(const NodeSettings& node) {
   if (!node.calibration.empty() && node.calibration != "none") return node.calibration;
   const auto paths =
-      ec::codec::calibration_paths([](const char* variable) { return ::secure_getenv(variable); });
+      ec::codec::calibration_paths([](const char* variable) { return secure_getenv(variable); });
   return geteuid() == 0 ? paths.back() : paths.front();
 }
 
@@ -58,7 +59,19 @@ int replay(const std::vector<std::string>& files) {
   return right ? 0 : 1;
 }
 
-void stats(const std::vector<std::string>& pids, bool as_json) {
+enum class Form { people, json, prometheus };
+
+std::string in_form(Form form, const std::vector<ec::tools::ProcessStats>& processes, bool one) {
+  if (form == Form::json) return ec::tools::json_of(processes);
+  if (form == Form::prometheus) return ec::tools::prometheus_of(processes);
+  if (!one) return ec::tools::list_of(processes);
+  std::string text;
+  for (const auto& process : processes) text += ec::tools::table_of(process);
+  return text;
+}
+
+/// output: the file to write; empty for standard output.
+void stats(const std::vector<std::string>& pids, Form form, const std::string& output) {
   if (pids.size() > 1) throw UsageError(fmt::format("stats takes one PID or none, and no {}", pids[1]));
   pid_t pid = 0;
   if (!pids.empty()) try {
@@ -67,24 +80,28 @@ void stats(const std::vector<std::string>& pids, bool as_json) {
       throw UsageError(fmt::format("stats: {}", e.what()));
     }
   const auto processes = pids.empty() ? ec::tools::all_stats() : ec::tools::stats_of(pid);
-  if (as_json)
-    std::cout << ec::tools::json_of(processes);
-  else if (pids.empty())
-    std::cout << ec::tools::list_of(processes);
-  else
-    for (const auto& process : processes) std::cout << ec::tools::table_of(process);
+  const std::string text = in_form(form, processes, !pids.empty());
+  if (output.empty()) {
+    std::cout << text;
+    return;
+  }
+  using namespace ec::support;
+  if (const int error = replace_file(AT_FDCWD, output, text, 0644, Sync::no); error != 0)
+    throw std::runtime_error(fmt::format("{} cannot be written: {}", output, std::strerror(-error)));
 }
 
 int run(int argc, char** argv) {
   options::options_description description(
       "ectool calibrate [--show] [--output FILE] | explain NAME=VALUE... | replay FILE | stats [PID] "
-      "[--json]");
+      "[--json | --prometheus] [--output FILE]");
   auto add = description.add_options();
   add("help", "this text");
   add("show", "calibrate: measure nothing, print the costs that are in use and where they are from");
   add("output", options::value<std::string>(),
-      "calibrate: the file to write; default is where it is looked for");
+      "calibrate: the file to write; default is where it is looked for. stats: a file that is replaced as a "
+      "whole");
   add("json", "stats: everything about each process as JSON; without it and a PID, a line for each process");
+  add("prometheus", "stats: the same in Prometheus' text format, for node_exporter's textfile collector");
   options::options_description all;
   all.add(description)
       .add_options()("command", options::value<std::string>(), "")(
@@ -106,13 +123,17 @@ int run(int argc, char** argv) {
   const auto& command = given["command"].as<std::string>();
   const auto& pairs = given["pairs"].as<std::vector<std::string>>();
   const bool to_show = given.contains("show"), to_write = given.contains("output"),
-             as_json = given.contains("json");
-  if (as_json && command != "stats") throw UsageError("--json goes with stats only");
-  if (command != "calibrate" && (to_show || to_write))
-    throw UsageError("--show and --output go with calibrate only");
+             as_json = given.contains("json"), as_prometheus = given.contains("prometheus");
+  if ((as_json || as_prometheus) && command != "stats")
+    throw UsageError("--json and --prometheus go with stats only");
+  if (as_json && as_prometheus) throw UsageError("--json and --prometheus are two forms of the same");
+  if (to_show && command != "calibrate") throw UsageError("--show goes with calibrate only");
+  if (to_write && command != "calibrate" && command != "stats")
+    throw UsageError("--output goes with calibrate and stats only");
+  const auto output = to_write ? given["output"].as<std::string>() : std::string();
   if (command == "replay") return replay(pairs);
   if (command == "stats") {
-    stats(pairs, as_json);
+    stats(pairs, as_json ? Form::json : as_prometheus ? Form::prometheus : Form::people, output);
     return 0;
   }
   if (command == "explain") {
@@ -131,7 +152,7 @@ int run(int argc, char** argv) {
   if (to_show)
     show(node);
   else
-    calibrate(node, to_write ? given["output"].as<std::string>() : default_output(node));
+    calibrate(node, to_write ? output : default_output(node));
   return 0;
 }
 

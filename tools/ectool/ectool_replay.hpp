@@ -9,9 +9,9 @@
 
 namespace ec::tools {
 
-/// Runs the block, and the whole call around it with other bytes in place of those that were not kept, with
-/// every back end and variant; brings the device up for its own. Says a line for each, by itself first what
-/// was recorded. Whether all results that could be had are right.
+/// Runs the call, with other bytes in place of those that were not kept, by every back end and variant; only
+/// the block where whole chunks would be too long. Brings the device up for its own. Says a line for each,
+/// and before them what was recorded. Whether all results that could be had are right. Throws std::bad_alloc.
 bool replay(const codec::Reproducer& reproducer, const codec::NodeSettings& node,
             const std::function<void(const std::string&)>& say);
 

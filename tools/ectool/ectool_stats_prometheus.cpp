@@ -1,199 +1,178 @@
-#include "plugin/codec/stats/metrics_text.hpp"
-
+// The stats of processes in the words of Prometheus.
 #include <fmt/format.h>
 
 #include <iterator>
+#include <string_view>
 
-namespace ec::codec {
+#include "tools/ectool/ectool_stats.hpp"
+#include "tools/ectool/ectool_stats_numbers.hpp"
+
+namespace ec::tools {
 namespace {
 
-constexpr std::array every_operation{Operation::encode, Operation::decode, Operation::update};
 constexpr std::string_view device_backend = "cuda";
 
-/// As a value of a label.
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
+/// name="value", of a value that is printable.
+std::string label(std::string_view name, std::string_view value) {
+  std::string out = fmt::format("{}=\"", name);
+  for (const char c : value) {
     if (c == '\\' || c == '"') out += '\\';
-    out += c == '\n' ? ' ' : c;
+    out += c;
   }
   return out + '"';
 }
 
+/// No two of them alike.
+std::string labels_of(const ProcessStats& p) {
+  const std::string labels =
+      fmt::format("{},{}", label("process", p.name), label("pid", std::to_string(p.pid)));
+  return p.copy == 0 ? labels : fmt::format("{},{}", labels, label("copy", std::to_string(p.copy)));
+}
+
+bool has_device(const ProcessStats& p) {
+  for (const auto& row : p.rows)
+    if (row.backend == device_backend) return true;
+  return false;
+}
+
+/// The text so far, one metric after the other: all lines of one must be neighbours.
 class Text {
  public:
-  Text(const StatsPage& page, std::string_view process)
-      : page_(page), process_("process=" + quoted(process)) {}
+  explicit Text(const std::vector<ProcessStats>& processes) : processes_(processes) {}
 
-  std::string all() {
-    metric("info", "gauge", "What wrote this: 1.");
-    line("info", fmt::format("version=\"{}\"", page_.version.data()), 1);
-    metric("start_time_seconds", "gauge", "When the process began to count, in seconds since 1970.");
-    line("start_time_seconds", "", page_.since);
-    jobs();
-    durations();
-    checks();
-    events();
-    if (has_device()) device();
-    if (kernels::read(page_.arena.arena_bytes) != 0) arena();
-    return std::move(out_);
-  }
-
- private:
-  void metric(std::string_view name, std::string_view type, std::string_view help) {
+  /// body(process) writes the lines of a process.
+  template <class Body>
+  void metric(std::string_view name, std::string_view type, std::string_view help, Body&& body) {
+    name_ = name;
     fmt::format_to(std::back_inserter(out_), "# HELP ec_cuda_{0} {1}\n# TYPE ec_cuda_{0} {2}\n", name, help,
                    type);
+    each(body);
   }
-  template <class Value>
-  void line(std::string_view name, std::string_view labels, Value value) {
-    fmt::format_to(std::back_inserter(out_), "ec_cuda_{}{{{}{}{}}} {}\n", name, process_,
-                   labels.empty() ? "" : ",", labels, value);
-  }
-  void single(std::string_view name, std::string_view type, std::string_view help,
-              const std::uint64_t& tally) {
-    metric(name, type, help);
-    line(name, "", kernels::read(tally));
-  }
-
-  bool has_device() const {
-    for (const auto& name : page_.backends)
-      if (name.data() == device_backend) return true;
-    return false;
-  }
-
-  /// body(name of the back end, labels, row) for each that this build has.
   template <class Body>
-  void each_row(Body&& body) const {
-    for (std::size_t b = 0; b < max_backends && page_.backends[b][0] != '\0'; ++b)
-      for (const Operation operation : every_operation) {
-        const std::string_view backend = page_.backends[b].data();
-        body(backend, fmt::format("backend=\"{}\",operation=\"{}\"", backend, name(operation)),
-             sum(page_, b, operation));
-      }
-  }
-
-  void jobs() {
-    metric("jobs_total", "counter", "Jobs that a back end finished. Reads with nothing lost are none.");
-    each_row([&](auto, const auto& labels, const Row& row) {
-      if (row.calls != 0) line("jobs_total", labels, row.calls);
-    });
-    metric("source_bytes_total", "counter", "Bytes that those jobs read.");
-    each_row([&](auto, const auto& labels, const Row& row) {
-      if (row.calls != 0) line("source_bytes_total", labels, row.source_bytes);
-    });
-    metric("fallbacks_total", "counter",
-           "Jobs that a back end was given and did not finish, so that the next one did: unsupported (not "
-           "for it), "
-           "busy (no room, or no device yet or any more), fault, hung (no answer in time).");
-    each_row([&](auto backend, const auto& labels, const Row& row) {
-      for (std::size_t cause = 0; cause < causes; ++cause)
-        if (row.fallbacks[cause] != 0 || backend == device_backend)
-          line("fallbacks_total", fmt::format("{},cause=\"{}\"", labels, cause_name(cause)),
-               row.fallbacks[cause]);
-    });
-  }
-
-  void durations() {
-    metric(
-        "job_duration_seconds", "histogram",
-        fmt::format(
-            "Time of finished jobs that were timed. size=large: all that read {} bytes or more. size=small: "
-            "of the others one in {} of each thread.",
-            timed_from_bytes, small_jobs_a_timed_one));
-    each_row([&](auto, const auto& labels, const Row& row) {
-      histogram(labels + ",size=\"small\"", row.small);
-      histogram(labels + ",size=\"large\"", row.large);
-    });
-  }
-  void histogram(const std::string& labels, const Durations& durations) {
-    std::uint64_t all = 0;
-    for (const auto n : durations.jobs) all += n;
-    if (all == 0) return;
-    std::uint64_t below = 0;
-    for (std::size_t i = 0; i + 1 < Durations::buckets; ++i) {
-      below += durations.jobs[i];
-      const auto bound = static_cast<double>(Durations::bound(i)) * 1e-9;
-      line("job_duration_seconds_bucket", fmt::format("{},le=\"{:.7g}\"", labels, bound), below);
-    }
-    line("job_duration_seconds_bucket", labels + ",le=\"+Inf\"", all);
-    line("job_duration_seconds_sum", labels, static_cast<double>(durations.nanoseconds) * 1e-9);
-    line("job_duration_seconds_count", labels, all);
-  }
-
-  /// Whoever validates counts in page.checks.
-  void checks() {
-    metric("validations_total", "counter",
-           "Jobs that were due to be compared with the CPU: checked, of these mismatch (wrong, and put "
-           "right), or "
-           "unchecked (no memory for it).");
-    for (std::size_t b = 0; b < max_backends; ++b) {
-      const auto checked = kernels::read(page_.checks[b].checked);
-      const auto mismatches = kernels::read(page_.checks[b].mismatches);
-      const auto unchecked = kernels::read(page_.checks[b].unchecked);
-      if (checked + mismatches + unchecked == 0) continue;
-      const auto labels = fmt::format("backend=\"{}\",result=", page_.backends[b].data());
-      line("validations_total", labels + "\"checked\"", checked);
-      line("validations_total", labels + "\"mismatch\"", mismatches);
-      line("validations_total", labels + "\"unchecked\"", unchecked);
+  void each(Body&& body) {
+    for (const ProcessStats& p : processes_) {
+      process_ = labels_of(p);
+      body(p);
     }
   }
-
-  void events() {
-    metric("decode_plans_total", "counter", "Decode plans asked for: found (in the cache) or solved.");
-    line("decode_plans_total", "result=\"found\"", sum(page_, Event::plan_found));
-    line("decode_plans_total", "result=\"solved\"", sum(page_, Event::plan_solved));
+  /// more: labels beside those of the process; suffix: of the metric's name.
+  template <class Value>
+  void line(std::string_view more, Value value, std::string_view suffix = "") {
+    fmt::format_to(std::back_inserter(out_), "ec_cuda_{}{}{{{}{}{}}} {}\n", name_, suffix, process_,
+                   more.empty() ? "" : ",", more, value);
   }
+  std::string take() { return std::move(out_); }
 
-  void device() {
-    const kernels::DeviceTallies& d = page_.device;
-    const auto in_state = [&](kernels::DeviceState s) {
-      return std::uint64_t{kernels::read(d.state) == static_cast<std::uint64_t>(s)};
-    };
-    single("device_up", "gauge", "1 while the GPU is in use.", in_state(kernels::DeviceState::up));
-    single("device_latched", "gauge", "1 while the GPU is out of service after a fault.",
-           in_state(kernels::DeviceState::latched));
-    metric("device_starts_total", "counter", "Times the GPU was to be brought up: up (it did) or failed.");
-    line("device_starts_total", "result=\"up\"", kernels::read(d.starts));
-    line("device_starts_total", "result=\"failed\"", kernels::read(d.failed_starts));
-    single("device_latches_total", "counter", "Times a fault took the GPU out of service.", d.latches);
-    single("jobs_on_device", "gauge", "Jobs offered to the GPU and not yet answered.", page_.jobs_on_device);
-    single("staging_bytes", "gauge", "Pinned memory for staging, bounded by EC_CUDA_STAGING_BYTES.",
-           d.staging_bytes);
-    single("given_up_bytes", "gauge",
-           "Memory that a GPU which stopped answering may still write, so that nobody uses it again.",
-           kernels::read(d.given_up_bytes) + sum(page_, Event::bytes_given_up));
-    single("device_bytes", "gauge",
-           "GPU memory for tables of addresses and for copies. The driver's context and code are not in it.",
-           d.device_bytes);
-    metric(
-        "programs_total", "counter",
-        "Programs generated for a matrix: found (in the cache in memory or on disk), compiled, or failed.");
-    line("programs_total", "result=\"found\"", kernels::read(d.programs_found));
-    line("programs_total", "result=\"compiled\"", kernels::read(d.programs_compiled));
-    line("programs_total", "result=\"failed\"", kernels::read(d.programs_failed));
-  }
-
-  void arena() {
-    const ec_cuda_pinned_stats& a = page_.arena;
-    single("arena_bytes", "gauge", "Size of the arena of libec_cuda_pinned.so.", a.arena_bytes);
-    single("arena_used_bytes", "gauge", "Of it, handed out now.", a.used_bytes);
-    single("arena_peak_bytes", "gauge", "Of it, the most that ever was handed out.", a.peak_bytes);
-    metric("arena_blocks_total", "counter",
-           "Blocks asked of the arena: handed_out, given_back, or refused (no room).");
-    line("arena_blocks_total", "result=\"handed_out\"", kernels::read(a.allocated));
-    line("arena_blocks_total", "result=\"given_back\"", kernels::read(a.released));
-    line("arena_blocks_total", "result=\"refused\"", kernels::read(a.refused));
-  }
-
-  const StatsPage& page_;
-  const std::string process_;
-  std::string out_;
+ private:
+  const std::vector<ProcessStats>& processes_;
+  std::string out_, process_;
+  std::string_view name_;
 };
+
+std::string labels_of(const ProcessStats::Row& row) {
+  return fmt::format("{},operation=\"{}\"", label("backend", row.backend), name(row.operation));
+}
+
+void histogram(Text& text, const std::string& labels, const codec::Durations& durations) {
+  std::uint64_t all = 0;
+  for (const auto n : durations.jobs) all += n;
+  if (all == 0) return;
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i + 1 < codec::Durations::buckets; ++i) {
+    below += durations.jobs[i];
+    const auto bound = static_cast<double>(codec::Durations::bound(i)) * 1e-9;
+    text.line(fmt::format("{},le=\"{:.7g}\"", labels, bound), below, "_bucket");
+  }
+  text.line(labels + ",le=\"+Inf\"", all, "_bucket");
+  text.line(labels, static_cast<double>(durations.nanoseconds) * 1e-9, "_sum");
+  text.line(labels, all, "_count");
+}
+
+void rows(Text& text) {
+  const auto each_row = [&](auto&& body) {
+    return [&text, body](const ProcessStats& p) {
+      for (const auto& row : p.rows) body(row, labels_of(row));
+    };
+  };
+  text.metric("jobs_total", "counter", "Jobs that a back end finished. Reads with nothing lost are none.",
+              each_row([&](const auto& row, const auto& labels) {
+                if (row.counts.calls != 0) text.line(labels, row.counts.calls);
+              }));
+  text.metric("source_bytes_total", "counter", "Bytes that those jobs read.",
+              each_row([&](const auto& row, const auto& labels) {
+                if (row.counts.calls != 0) text.line(labels, row.counts.source_bytes);
+              }));
+  text.metric("fallbacks_total", "counter",
+              "Jobs that a back end was given and did not finish, so that the next one did: unsupported (not "
+              "for it), "
+              "busy (no room, or no device yet or any more), fault, hung (no answer in time).",
+              each_row([&](const auto& row, const auto& labels) {
+                for (std::size_t c = 0; c < codec::causes; ++c)
+                  if (row.counts.fallbacks[c] != 0 || row.backend == device_backend)
+                    text.line(fmt::format("{},cause=\"{}\"", labels, codec::cause_name(c)),
+                              row.counts.fallbacks[c]);
+              }));
+  text.metric(
+      "job_duration_seconds", "histogram",
+      fmt::format(
+          "Time of finished jobs that were timed. size=large: all that read {} bytes or more. size=small: of "
+          "the others one in {} of each thread.",
+          codec::timed_from_bytes, codec::small_jobs_a_timed_one),
+      each_row([&](const auto& row, const auto& labels) {
+        histogram(text, labels + ",size=\"small\"", row.counts.small);
+        histogram(text, labels + ",size=\"large\"", row.counts.large);
+      }));
+}
+
+void checks(Text& text) {
+  text.metric(
+      "validations_total", "counter",
+      "Jobs that were due to be compared with the CPU: checked, of these mismatch (wrong, and put right), or "
+      "unchecked (no memory for it).",
+      [&](const ProcessStats& p) {
+        for (const auto& [backend, c] : p.checks)
+          for (const auto& [result, n] :
+               {std::pair{"checked", c.checked}, {"mismatch", c.mismatches}, {"unchecked", c.unchecked}})
+            text.line(fmt::format("{},result=\"{}\"", label("backend", backend), result), n);
+      });
+}
+
+void state(Text& text, const char* name, const char* help, kernels::DeviceState state) {
+  text.metric(name, "gauge", help, [&](const ProcessStats& p) {
+    if (has_device(p)) text.line("", int{p.device.state == static_cast<std::uint64_t>(state)});
+  });
+}
+
+void numbers(Text& text) {
+  for (const StatsNumber& n : stats_numbers) {
+    const std::string_view group = n.group;
+    const auto line = [&](const ProcessStats& p) {
+      const bool there =
+          group == "decode_plans" || (group == "arena" ? p.arena.arena_bytes != 0 : has_device(p));
+      if (there) text.line(n.result == nullptr ? "" : label("result", n.result), n.value(p));
+    };
+    if (*n.type != '\0')
+      text.metric(n.metric, n.type, n.help, line);
+    else
+      text.each(line);
+  }
+}
 
 }  // namespace
 
-std::string metrics_text(const StatsPage& page, std::string_view process) {
-  return Text(page, process).all();
+std::string prometheus_of(const std::vector<ProcessStats>& processes) {
+  Text text(processes);
+  text.metric("info", "gauge", "What counts there: 1.",
+              [&](const ProcessStats& p) { text.line(label("version", p.version), 1); });
+  text.metric("start_time_seconds", "gauge", "When the process began to count, in seconds since 1970.",
+              [&](const ProcessStats& p) { text.line("", p.since); });
+  rows(text);
+  checks(text);
+  state(text, "device_up", "1 while the GPU is in use.", kernels::DeviceState::up);
+  state(text, "device_latched", "1 while the GPU is out of service after a fault.",
+        kernels::DeviceState::latched);
+  numbers(text);
+  return text.take();
 }
 
-}  // namespace ec::codec
+}  // namespace ec::tools

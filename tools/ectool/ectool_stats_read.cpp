@@ -1,19 +1,23 @@
+// Finds and reads the stats of other processes. It runs as root beside processes of anybody's: see
+// ectool_stats.hpp.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
 #include <stdexcept>
 
 #include "plugin/codec/stats/stats_region.hpp"
+#include "support/files.hpp"
+#include "support/printable.hpp"
 #include "tools/ectool/ectool_stats.hpp"
 
 namespace ec::tools {
@@ -21,42 +25,50 @@ namespace {
 
 using codec::StatsPage;
 
-class File {
- public:
-  explicit File(const std::filesystem::path& path)
-      : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~File() {
-    if (file_ >= 0) close(file_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+/// A daemon has a copy of the plugin or two. Each costs this program some 12 KiB.
+constexpr std::size_t most_copies = 8;
+constexpr std::size_t longest_name = 64;
+constexpr std::uint64_t last_date = 253'402'300'799;  // of the year 9999
+constexpr const char* unknown_form = "its counters are not in a form that this ectool knows";
 
-  explicit operator bool() const { return file_ >= 0; }
-  bool is_regular() const {
-    struct stat s {};
-    return fstat(file_, &s) == 0 && S_ISREG(s.st_mode);
-  }
-  /// Whether there were that many.
-  bool read(void* to, std::size_t bytes) const {
-    return pread(file_, to, bytes, 0) == static_cast<ssize_t>(bytes);
-  }
-
- private:
-  int file_;
-};
-
-std::string program_of(pid_t pid) {
-  std::string name;
-  std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
-  return name;
+/// Empty if it cannot be read or is very long.
+std::string proc_file(pid_t pid, const char* name) {
+  std::string text;
+  const auto path = fmt::format("/proc/{}/{}", pid, name);
+  const bool read =
+      support::read_file(AT_FDCWD, path, support::Trust::anyone, 128 << 10, &text, nullptr) == 0;
+  return read ? text : std::string();
 }
 
-/// Whoever made the page may have put anything there.
-template <std::size_t n>
-void make_printable(std::array<char, n>& text) {
-  text.back() = '\0';
-  for (char& c : text)
-    if (c != '\0' && std::isprint(static_cast<unsigned char>(c)) == 0) c = '?';
+std::string printable(std::string text) {
+  text.resize(std::min(text.size(), longest_name));
+  support::make_printable(text);
+  return text;
+}
+
+std::string program_of(pid_t pid) {
+  const std::string comm = proc_file(pid, "comm");
+  return printable(comm.substr(0, comm.find('\n')));
+}
+
+/// osd.3 of ceph-osd -i 3; else the program.
+std::string name_of(pid_t pid, const std::string& program) {
+  constexpr std::string_view daemons = "ceph-";
+  if (!program.starts_with(daemons)) return program;
+  const std::string type = program.substr(daemons.size());
+  std::istringstream arguments(proc_file(pid, "cmdline"));
+  for (std::string argument, value; std::getline(arguments, argument, '\0');) {
+    const auto equals = argument.find('=');
+    const std::string key = argument.substr(0, equals);
+    const bool is_id = key == "-i" || key == "--id", is_name = key == "-n" || key == "--name";
+    if (!is_id && !is_name) continue;
+    if (equals != std::string::npos)
+      value = argument.substr(equals + 1);
+    else if (!std::getline(arguments, value, '\0'))
+      break;
+    return printable(is_id ? type + "." + value : value);
+  }
+  return program;
 }
 
 std::runtime_error about(pid_t pid, const std::string& what) {
@@ -65,36 +77,92 @@ std::runtime_error about(pid_t pid, const std::string& what) {
       fmt::format("process {}{}{}", pid, program.empty() ? "" : " (" + program + ")", what));
 }
 
-/// Throws what stats_of() throws.
-ProcessStats read(pid_t pid, const std::filesystem::path& place) {
-  const File file(place);
-  if (!file) throw about(pid, fmt::format(": its counters cannot be read: {}", std::strerror(errno)));
-  ProcessStats stats{.pid = pid, .program = program_of(pid), .page = {}};
-  StatsPage& page = stats.page;
-  if (!file.is_regular() || !file.read(&page, offsetof(StatsPage, backends)) ||
-      page.magic != codec::stats_magic)
-    throw about(pid, ": its counters are not in a form that this ectool knows");
-  make_printable(page.version);
-  if (page.layout != codec::stats_layout || page.bytes != sizeof page)
-    throw about(
-        pid, fmt::format(
-                 " has the counters of ec-cuda {} (layout {}, {} bytes), and this is the ectool of {} "
-                 "(layout {}, {} bytes): use the one that came with the plugin",
-                 page.version.data(), page.layout, page.bytes, EC_VERSION, codec::stats_layout, sizeof page));
-  if (!file.read(&page, sizeof page)) throw about(pid, ": its counters are cut short");
-  make_printable(page.version);
-  for (auto& name : page.backends) make_printable(name);
+/// Whether it can be of that process: it or its parent made the file, as one of the users that it has, or as
+/// root before it became one.
+bool may_own(pid_t pid, uid_t owner) {
+  const std::string status = proc_file(pid, "status");
+  constexpr std::string_view key = "\nUid:";
+  const auto line = status.find(key);
+  if (owner == 0 || line == std::string::npos) return owner == 0;
+  std::istringstream users(status.substr(line + key.size()));
+  for (uid_t user = 0; users >> user;)
+    if (user == owner) return true;
+  return false;
+}
+
+/// Whether such a file is one of ours, and not merely called as ours are. Nobody can make it shorter.
+bool is_region(const support::Descriptor& file, const struct stat& st, pid_t pid) {
+  return (fcntl(file.get(), F_GET_SEALS) & codec::stats_seals) == codec::stats_seals &&
+         may_own(pid, st.st_uid) && st.st_size >= static_cast<off_t>(offsetof(StatsPage, backends));
+}
+
+void read_bytes(const support::Descriptor& file, void* to, std::size_t bytes) {
+  if (pread(file.get(), to, bytes, 0) != static_cast<ssize_t>(bytes)) throw std::runtime_error(unknown_form);
+}
+
+/// Throws std::runtime_error that says what is wrong with the file.
+ProcessStats read(const support::Descriptor& file, const struct stat& st, pid_t pid) {
+  const auto page = std::make_unique<StatsPage>();
+  if (!is_region(file, st, pid)) throw std::runtime_error(unknown_form);
+  read_bytes(file, page.get(), offsetof(StatsPage, backends));
+  if (page->magic != codec::stats_magic) throw std::runtime_error(unknown_form);
+  support::make_printable(page->version);
+  if (page->layout != codec::stats_layout || page->bytes != sizeof *page)
+    throw std::runtime_error(fmt::format(
+        "they are of ec-cuda {} (layout {}, {} bytes), and this is the ectool of {} (layout {}, {} bytes): "
+        "use the one "
+        "that came with the plugin",
+        page->version.data(), page->layout, page->bytes, EC_VERSION, codec::stats_layout, sizeof *page));
+  read_bytes(file, page.get(), sizeof *page);
+  ProcessStats stats = stats_from(*page);
+  stats.pid = pid;
+  stats.program = program_of(pid);
+  stats.name = name_of(pid, stats.program);
   return stats;
 }
 
-bool is_region(const std::filesystem::directory_entry& file) {
+/// By its name alone, without opening it.
+bool is_called_region(const std::filesystem::directory_entry& file) {
   std::error_code error;
   const auto target = std::filesystem::read_symlink(file.path(), error).native();
-  // " (deleted)" follows.
-  return !error && target.starts_with(fmt::format("/memfd:{} ", codec::stats_region_name));
+  return !error && target == fmt::format("/memfd:{} (deleted)", codec::stats_region_name);
 }
 
 }  // namespace
+
+bool ProcessStats::Row::used() const {
+  std::uint64_t jobs = counts.calls;
+  for (const auto n : counts.fallbacks) jobs |= n;
+  return jobs != 0;
+}
+
+ProcessStats stats_from(const StatsPage& page) {
+  ProcessStats stats;
+  const auto text = [](auto chars) {
+    support::make_printable(chars);
+    return std::string(chars.data());
+  };
+  std::set<std::string> names;
+  for (std::size_t b = 0; b < codec::max_backends; ++b) {
+    const std::string backend = text(page.backends[b]);
+    if (backend.empty()) break;
+    if (!names.insert(backend).second) throw std::runtime_error(unknown_form);
+    for (const auto operation :
+         {codec::Operation::encode, codec::Operation::decode, codec::Operation::update})
+      stats.rows.push_back({backend, operation, sum(page, b, operation)});
+    if (const auto& c = page.checks[b]; (c.checked | c.mismatches | c.unchecked) != 0)
+      stats.checks.push_back({backend, c});
+  }
+  stats.version = text(page.version);
+  stats.since = std::min(page.since, last_date);
+  stats.plans_found = sum(page, codec::Event::plan_found);
+  stats.plans_solved = sum(page, codec::Event::plan_solved);
+  stats.jobs_on_device = page.jobs_on_device;
+  stats.given_up_bytes = page.device.given_up_bytes + sum(page, codec::Event::bytes_given_up);
+  stats.device = page.device;
+  stats.arena = page.arena;
+  return stats;
+}
 
 std::vector<ProcessStats> stats_of(pid_t pid) {
   const std::filesystem::path folder = fmt::format("/proc/{}", pid);
@@ -106,8 +174,25 @@ std::vector<ProcessStats> stats_of(pid_t pid) {
     throw about(pid, " is not this user's: its counters are for its own user and for root");
   if (error) throw about(pid, fmt::format(" cannot be looked into: {}", error.message()));
   std::vector<ProcessStats> found;
-  for (; !error && files != std::filesystem::directory_iterator(); files.increment(error))
-    if (is_region(*files)) found.push_back(read(pid, files->path()));
+  std::set<std::pair<dev_t, ino_t>> seen;
+  for (; !error && files != std::filesystem::directory_iterator() && found.size() < most_copies;
+       files.increment(error)) {
+    if (!is_called_region(*files)) continue;
+    // The same descriptor may be another file by now; what is open stays what it is.
+    support::Descriptor file;
+    struct stat st {};
+    std::string why;
+    if (support::open_file(AT_FDCWD, files->path(), support::Trust::anyone, &file, &why) != 0 ||
+        fstat(file.get(), &st) != 0)
+      throw about(pid, fmt::format(": its counters cannot be read: {}", why));
+    if (!seen.emplace(st.st_dev, st.st_ino).second) continue;
+    try {
+      found.push_back(read(file, st, pid));
+    } catch (const std::runtime_error& e) {
+      throw about(pid, fmt::format(": {}", e.what()));
+    }
+    found.back().copy = static_cast<unsigned>(found.size() - 1);
+  }
   if (found.empty()) throw about(pid, " has no counters: it has made no codec of ec-cuda yet");
   return found;
 }
@@ -124,7 +209,7 @@ std::vector<ProcessStats> all_stats() {
       // Another user's, ended meanwhile, or nothing to do with us.
     }
   }
-  std::ranges::sort(all, {}, &ProcessStats::pid);
+  std::ranges::sort(all, {}, [](const ProcessStats& p) { return std::pair(p.pid, p.copy); });
   return all;
 }
 

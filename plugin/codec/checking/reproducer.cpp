@@ -1,3 +1,4 @@
+// The file of a mismatch: see reproducer.hpp.
 #include "plugin/codec/checking/reproducer.hpp"
 
 #include <fmt/chrono.h>
@@ -8,258 +9,183 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
-#include <nlohmann/json.hpp>
-#include <span>
 
 #include "plugin/codec/routing/machine.hpp"
 #include "support/files.hpp"
+#include "support/printable.hpp"
 
 namespace ec::codec {
 namespace {
 
-using kernels::Residence;
-using nlohmann::json;
-using Bytes = std::vector<std::uint8_t>;
+static_assert(sizeof(Reproducer::Head) == 152 && sizeof(Reproducer::Place) == 4, "no padding");
 
-constexpr int format = 1;
 constexpr unsigned page = 4096;
 /// A chunk of Ceph's is shorter than 4 GiB.
 constexpr std::uint64_t longest_chunk = std::uint64_t{1} << 32;
+/// The year 9999.
+constexpr std::uint64_t last_date = 253'402'300'799;
 constexpr std::string_view prefix = "mismatch-";
 
-/// Why a text is no reproducer, or none could be written. Stays within this file.
-struct Refused {
-  std::string why;
+template <std::size_t n>
+void set_text(std::array<char, n>& to, std::string_view from) {
+  std::copy_n(from.begin(), std::min(from.size(), n - 1), to.begin());
+}
+
+/// body(bytes) for each of the parts, head and all. R: const or not.
+template <class R, class Body>
+void each_part(R& r, Body&& body) {
+  const auto part = [&](auto& list) { body(list.data(), list.size() * sizeof list[0]); };
+  body(&r.head, sizeof r.head);
+  part(r.places);
+  for (auto* bytes : {&r.matrix, &r.sources, &r.before, &r.got, &r.expected}) part(*bytes);
+}
+
+/// As the head wants them.
+void size_parts(Reproducer& r) {
+  const std::size_t bytes = r.head.block_bytes, targets = r.head.targets * bytes;
+  r.places.resize(r.head.sources + r.head.targets);
+  r.matrix.resize(std::size_t{r.head.sources} * r.head.targets);
+  r.sources.resize(r.head.sources * bytes);
+  r.before.resize(r.verb() == kernels::Verb::accumulate ? targets : 0);
+  r.got.resize(targets);
+  r.expected.resize(targets);
+}
+
+std::size_t file_size(const Reproducer& r) {
+  std::size_t sum = 0;
+  each_part(r, [&](const void*, std::size_t bytes) { sum += bytes; });
+  return sum;
+}
+
+struct Bound {
+  const char* name;
+  std::uint64_t value, lowest, highest;
 };
 
-unsigned misalignment(const void* chunk) {
-  return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(chunk) % page);
+/// The first that is not within its bounds, in words; or nothing. Each relies on those before it.
+std::string out_of_bounds(std::initializer_list<Bound> bounds) {
+  for (const auto& [name, value, lowest, highest] : bounds)
+    if (value < lowest || value > highest)
+      return fmt::format("{} must be a whole number from {} to {}", name, lowest, highest);
+  return {};
 }
 
-std::string hex(std::span<const std::uint8_t> bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const std::uint8_t b : bytes) {
-    text += digits[b >> 4];
-    text += digits[b & 15];
-  }
-  return text;
-}
-
-json to_json(const Reproducer::Piece& piece, const char* name_of_bytes) {
-  return {{"residence", kernels::name(piece.residence)},
-          {"misalignment", piece.misalignment},
-          {name_of_bytes, hex(piece.bytes)}};
-}
-
-// --- Reading. Every function takes the whole name of what it reads, for the refusal.
-
-const json& member(const json& object, const char* key, const std::string& where) {
-  if (!object.is_object()) throw Refused{fmt::format("{} must be an object", where.empty() ? "it" : where)};
-  const auto at = object.find(key);
-  if (at == object.end())
-    throw Refused{fmt::format("{}{} is missing", where.empty() ? "" : where + ".", key)};
-  return *at;
-}
-
-std::uint64_t number(const json& value, const std::string& where, std::uint64_t lowest,
-                     std::uint64_t highest) {
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() < lowest ||
-      value.get<std::uint64_t>() > highest)
-    throw Refused{fmt::format("{} must be a whole number from {} to {}", where, lowest, highest)};
-  return value.get<std::uint64_t>();
-}
-
-std::string text(const json& value, const std::string& where) {
-  constexpr std::size_t longest = 256;
-  if (!value.is_string() || value.get_ref<const std::string&>().size() > longest)
-    throw Refused{fmt::format("{} must be a string of at most {} characters", where, longest)};
-  return value.get<std::string>();
-}
-
-Bytes bytes(const json& value, const std::string& where, std::size_t count) {
-  const auto refuse = [&] {
-    return Refused{fmt::format("{} must be {} hexadecimal digits", where, 2 * count)};
-  };
-  if (!value.is_string()) throw refuse();
-  const auto& digits = value.get_ref<const std::string&>();
-  if (digits.size() != 2 * count) throw refuse();
-  const auto digit = [&](char c) -> unsigned {
-    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
-    if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a') + 10;
-    throw refuse();
-  };
-  Bytes result(count);
-  for (std::size_t i = 0; i < count; ++i)
-    result[i] = static_cast<std::uint8_t>(16 * digit(digits[2 * i]) + digit(digits[2 * i + 1]));
-  return result;
-}
-
-const json& list(const json& object, const char* key, std::size_t lowest, std::size_t highest) {
-  const json& value = member(object, key, "");
-  if (!value.is_array() || value.size() < lowest || value.size() > highest)
-    throw Refused{lowest == highest ? fmt::format("{} must be a list of {}", key, lowest)
-                                    : fmt::format("{} must be a list of {} to {}", key, lowest, highest)};
-  return value;
-}
-
-gf::Matrix read_matrix(const json& file) {
-  const json& rows = list(file, "matrix", 1, gf::max_chunks);
-  const std::size_t digits = rows[0].is_string() ? rows[0].get_ref<const std::string&>().size() : 0;
-  if (digits < 2 || digits % 2 != 0 || digits > 2 * gf::max_chunks)
-    throw Refused{fmt::format("matrix[0] must be 2 to {} hexadecimal digits", 2 * gf::max_chunks)};
-  gf::Matrix matrix(static_cast<unsigned>(rows.size()), static_cast<unsigned>(digits / 2));
-  for (unsigned r = 0; r < matrix.rows(); ++r) {
-    const Bytes row = bytes(rows[r], fmt::format("matrix[{}]", r), matrix.cols());
-    for (unsigned c = 0; c < matrix.cols(); ++c) matrix(r, c) = row[c];
-  }
-  return matrix;
-}
-
-Reproducer::Piece read_piece(const json& object, const std::string& where, const char* name_of_bytes,
-                             std::size_t count) {
-  Reproducer::Piece piece;
-  const json& residence = member(object, "residence", where);
-  const auto residences = {Residence::pageable, Residence::pinned, Residence::device};
-  const auto* found = std::ranges::find_if(
-      residences, [&](Residence r) { return residence.is_string() && residence == kernels::name(r); });
-  if (found == residences.end())
-    throw Refused{fmt::format("{}.residence must be one of pageable, pinned, device", where)};
-  piece.residence = *found;
-  piece.misalignment = static_cast<unsigned>(
-      number(member(object, "misalignment", where), where + ".misalignment", 0, page - 1));
-  piece.bytes = bytes(member(object, name_of_bytes, where), where + "." + name_of_bytes, count);
-  return piece;
-}
-
-Reproducer read(const json& file) {
-  if (const auto found = number(member(file, "format", ""), "format", 0, 1'000'000); found != format)
-    throw Refused{fmt::format("it is of format {}, and this version reads format {}", found, format)};
-  Reproducer r;
-  r.backend = text(member(file, "backend", ""), "backend");
-  r.judge = text(member(file, "judge", ""), "judge");
-  r.date = text(member(file, "date", ""), "date");
-  r.cpu = text(member(file, "cpu", ""), "cpu");
-  const std::string verb = text(member(file, "verb", ""), "verb");
-  if (verb != "transform" && verb != "accumulate") throw Refused{"verb must be one of transform, accumulate"};
-  r.accumulate = verb == "accumulate";
-  r.matrix = read_matrix(file);
-  r.chunk_bytes = number(member(file, "chunk_bytes", ""), "chunk_bytes", 1, longest_chunk);
-  r.stripes = number(member(file, "stripes", ""), "stripes", 1, longest_chunk);
-  const json& block = member(file, "block", "");
-  r.block.bytes = number(member(block, "bytes", "block"), "block.bytes", 1,
-                         std::min<std::uint64_t>(r.chunk_bytes, longest_block(r.matrix.rows())));
-  r.block.offset = number(member(block, "offset", "block"), "block.offset", 0, r.chunk_bytes - r.block.bytes);
-  const json& sources = list(file, "sources", r.matrix.cols(), r.matrix.cols());
-  for (std::size_t i = 0; i < sources.size(); ++i)
-    r.sources.push_back(read_piece(sources[i], fmt::format("sources[{}]", i), "bytes", r.block.bytes));
-  const json& targets = list(file, "targets", r.matrix.rows(), r.matrix.rows());
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const std::string where = fmt::format("targets[{}]", i);
-    Reproducer::Result target;
-    target.got = read_piece(targets[i], where, "got", r.block.bytes);
-    target.expected = bytes(member(targets[i], "expected", where), where + ".expected", r.block.bytes);
-    if (r.accumulate)
-      target.before = bytes(member(targets[i], "before", where), where + ".before", r.block.bytes);
-    r.targets.push_back(std::move(target));
-  }
-  return r;
+std::string wrong_in(const Reproducer::Head& h) {
+  return out_of_bounds(
+      {{"verb", h.verb, 0, 1},
+       {"sources", h.sources, 1, gf::max_chunks},
+       {"targets", h.targets, 1, gf::max_chunks},
+       {"chunk_bytes", h.chunk_bytes, 1, longest_chunk},
+       {"stripes", h.stripes, 1, longest_chunk},
+       {"block_bytes", h.block_bytes, 1, std::min<std::uint64_t>(h.chunk_bytes, longest_block(h.targets))},
+       {"block_offset", h.block_offset, 0, h.chunk_bytes - h.block_bytes},
+       {"date", h.date, 0, last_date}});
 }
 
 }  // namespace
 
-Reproducer make_reproducer(std::string_view backend, std::string_view judge, bool accumulate,
-                           std::size_t stripes, const BlockViews& views, const SavedTargets* before,
-                           const std::uint8_t* got, const std::uint8_t* expected) {
+Reproducer make_reproducer(std::string_view backend, std::string_view judge, std::size_t stripes,
+                           const BlockViews& views, const SavedTargets* before, const std::uint8_t* got,
+                           const std::uint8_t* expected) {
   const kernels::Job& job = views.job();
-  const auto [offset, count] = views.block();
-  Reproducer r{std::string(backend),
-               std::string(judge),
-               {},
-               this_machine().cpu,
-               accumulate,
-               job.program->matrix(),
-               job.bytes,
-               stripes,
-               {offset, count},
-               {},
-               {}};
-  r.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  const auto copy = [count = count](const std::uint8_t* from) { return Bytes(from, from + count); };
+  const auto [offset, bytes] = views.block();
+  Reproducer r;
+  r.head.verb =
+      static_cast<std::uint32_t>(before == nullptr ? kernels::Verb::transform : kernels::Verb::accumulate);
+  r.head.sources = static_cast<std::uint32_t>(job.sources.size());
+  r.head.targets = static_cast<std::uint32_t>(job.targets.size());
+  r.head.block_bytes = static_cast<std::uint32_t>(bytes);
+  r.head.block_offset = offset;
+  r.head.chunk_bytes = job.bytes;
+  r.head.stripes = stripes;
+  r.head.date = static_cast<std::uint64_t>(std::time(nullptr));
+  set_text(r.head.backend, backend);
+  set_text(r.head.judge, judge);
+  set_text(r.head.cpu, this_machine().cpu);
+  size_parts(r);
+  std::ranges::copy(job.program->matrix().cells(), r.matrix.begin());
+  auto place = r.places.begin();
+  const auto set_place = [&](kernels::Residence residence, const void* chunk) {
+    *place++ = {static_cast<std::uint16_t>(residence),
+                static_cast<std::uint16_t>(reinterpret_cast<std::uintptr_t>(chunk) % page)};
+  };
+  for (const auto& source : job.sources) set_place(source.residence, source.data);
+  for (const auto& target : job.targets) set_place(target.residence, target.data);
   for (std::size_t i = 0; i < job.sources.size(); ++i)
-    r.sources.push_back({job.sources[i].residence, misalignment(job.sources[i].data), copy(views.source(i))});
+    std::memcpy(r.sources.data() + i * bytes, views.source(i), bytes);
   for (std::size_t i = 0; i < job.targets.size(); ++i) {
-    const auto& target = job.targets[i];
-    r.targets.push_back({{target.residence, misalignment(target.data),
-                          copy(got != nullptr ? got + i * count : views.target(i))},
-                         copy(expected + i * count),
-                         {}});
-    if (before != nullptr) r.targets.back().before = copy(before->bytes.data() + i * job.bytes + offset);
+    if (before != nullptr)
+      std::memcpy(r.before.data() + i * bytes, before->bytes.data() + i * job.bytes + offset, bytes);
+    std::memcpy(r.got.data() + i * bytes, got != nullptr ? got + i * bytes : views.target(i), bytes);
+    std::memcpy(r.expected.data() + i * bytes, expected + i * bytes, bytes);
   }
   return r;
 }
 
-std::string to_json(const Reproducer& r) {
-  json matrix = json::array(), sources = json::array(), targets = json::array();
-  for (unsigned row = 0; row < r.matrix.rows(); ++row) matrix.push_back(hex(r.matrix.row(row)));
-  for (const auto& source : r.sources) sources.push_back(to_json(source, "bytes"));
-  for (const auto& target : r.targets) {
-    targets.push_back(to_json(target.got, "got"));
-    targets.back()["expected"] = hex(target.expected);
-    if (r.accumulate) targets.back()["before"] = hex(target.before);
-  }
-  const json file{{"format", format},     {"backend", r.backend},
-                  {"judge", r.judge},     {"date", r.date},
-                  {"cpu", r.cpu},         {"verb", r.accumulate ? "accumulate" : "transform"},
-                  {"matrix", matrix},     {"chunk_bytes", r.chunk_bytes},
-                  {"stripes", r.stripes}, {"block", {{"offset", r.block.offset}, {"bytes", r.block.bytes}}},
-                  {"sources", sources},   {"targets", targets}};
-  return file.dump(1, ' ', true, json::error_handler_t::replace) + "\n";
+std::string to_file(const Reproducer& r) {
+  std::string file;
+  each_part(r,
+            [&](const void* part, std::size_t bytes) { file.append(static_cast<const char*>(part), bytes); });
+  return file;
 }
 
-std::optional<Reproducer> parse_reproducer(std::string_view text, std::string* why) {
-  try {
-    const json file = json::parse(text, nullptr, false);
-    if (file.is_discarded()) throw Refused{"it is not JSON"};
-    return read(file);
-  } catch (const Refused& r) {
-    *why = r.why;
-  } catch (const json::exception&) {
-    *why = "it is not JSON of the right form";
-  }
-  return std::nullopt;
+std::optional<Reproducer> parse_reproducer(std::string_view file, std::string* why) {
+  Reproducer r;
+  const auto refuse = [&](std::string sentence) {
+    *why = std::move(sentence);
+    return std::nullopt;
+  };
+  if (!file.starts_with(std::string_view(r.head.magic.data(), r.head.magic.size())))
+    return refuse("it is no reproducer of this version");
+  if (file.size() < sizeof r.head) return refuse("it is cut short");
+  std::memcpy(&r.head, file.data(), sizeof r.head);
+  if (std::string wrong = wrong_in(r.head); !wrong.empty()) return refuse(std::move(wrong));
+  size_parts(r);
+  if (const std::size_t bytes = file_size(r); file.size() != bytes)
+    return refuse(fmt::format("it has {} bytes, and must have {}", file.size(), bytes));
+  each_part(r, [&](void* part, std::size_t bytes) {
+    if (bytes != 0) std::memcpy(part, file.data(), bytes);
+    file.remove_prefix(bytes);
+  });
+  for (const auto& place : r.places)
+    if (std::string wrong = out_of_bounds(
+            {{"residence", place.residence, 0, 2}, {"misalignment", place.misalignment, 0, page - 1}});
+        !wrong.empty())
+      return refuse(std::move(wrong));
+  support::make_printable(r.head.backend);
+  support::make_printable(r.head.judge);
+  support::make_printable(r.head.cpu);
+  return r;
 }
 
 std::string write_reproducer(const std::string& directory, const Reproducer& reproducer, std::string* why) {
+  const auto refuse = [&](const std::string& sentence) {
+    *why = fmt::format("{}: {}", directory, sentence);
+    return std::string();
+  };
   mkdir(directory.c_str(), 0700);
   support::Descriptor opened;
+  std::string untrusted;
+  if (support::open_directory(directory, support::Trust::root_or_self, &opened, &untrusted) != 0)
+    return refuse(untrusted);
   std::vector<std::string> names;
-  const std::string name = fmt::format("{}{}-{:%Y%m%dT%H%M%S}-{}.json", prefix, reproducer.backend,
-                                       fmt::gmtime(std::time(nullptr)), getpid());
-  int error = support::open_directory(directory, support::Trust::root_or_self, &opened, why);
-  if (error == 0) {
-    error = support::list_directory(opened.get(), &names);
-    const auto of_ours = [](const std::string& each) { return each.starts_with(prefix); };
-    if (error == 0 && std::ranges::count_if(names, of_ours) >= most_reproducers) {
-      *why = fmt::format("{}: it holds {} of them already, which is all that are kept", directory,
-                         most_reproducers);
-      return {};
-    }
-    if (error == 0)
-      error = support::write_new_file(opened.get(), name, to_json(reproducer), 0600, support::Sync::yes);
-    if (error != 0) *why = fmt::format("it cannot be written to: {}", std::strerror(-error));
-  }
-  if (error == 0) return directory + "/" + name;
-  *why = fmt::format("{}: {}", directory, *why);
-  return {};
+  int error = support::list_directory(opened.get(), &names);
+  if (std::ranges::count_if(names, [](const auto& name) { return name.starts_with(prefix); }) >=
+      most_reproducers)
+    return refuse(fmt::format("it holds {} of them already, which is all that are kept", most_reproducers));
+  const std::string name = fmt::format("{}{}-{:%Y%m%dT%H%M%S}-{}.bin", prefix, reproducer.head.backend.data(),
+                                       fmt::gmtime(static_cast<std::time_t>(reproducer.head.date)), getpid());
+  if (error == 0)
+    error = support::write_new_file(opened.get(), name, to_file(reproducer), 0600, support::Sync::yes);
+  if (error != 0) return refuse(fmt::format("it cannot be written to: {}", std::strerror(-error)));
+  return directory + "/" + name;
 }
 
 std::optional<Reproducer> read_reproducer(const std::string& path, std::string* why) {
-  std::string text;
-  if (support::read_file(AT_FDCWD, path, support::Trust::anyone, largest_reproducer, &text, why) != 0)
+  std::string file;
+  if (support::read_file(AT_FDCWD, path, support::Trust::anyone, largest_reproducer, &file, why) != 0)
     return std::nullopt;
-  return parse_reproducer(text, why);
+  return parse_reproducer(file, why);
 }
 
 }  // namespace ec::codec

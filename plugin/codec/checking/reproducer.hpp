@@ -1,67 +1,77 @@
 // The file in which a mismatch is kept, and `ectool replay` finds it again.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "gf/matrix.hpp"
 #include "plugin/codec/checking/block_check.hpp"
 
 namespace ec::codec {
 
-/// A block of a call that a back end got wrong, with what it takes to run it again.
+/// A block of a call that a back end got wrong, with what it takes to run it again: the head, and then the
+/// members in their order, as they lie in memory. Little-endian, as all machines are that we run on.
 struct Reproducer {
-  /// A chunk of the block: its bytes, and where the whole chunk began above a multiple of 4096.
-  struct Piece {
-    kernels::Residence residence = kernels::Residence::pageable;
-    unsigned misalignment = 0;
-    std::vector<std::uint8_t> bytes;
-
-    bool operator==(const Piece&) const = default;
+  struct Head {
+    std::array<char, 8> magic{'e', 'c', '_', 'd', 'u', 'm', 'p', '1'};
+    std::uint32_t verb = 0;  ///< a kernels::Verb
+    std::uint32_t sources = 0;
+    std::uint32_t targets = 0;
+    std::uint32_t block_bytes = 0;
+    std::uint64_t block_offset = 0;
+    std::uint64_t chunk_bytes = 0;
+    std::uint64_t stripes = 0;       ///< in the call
+    std::uint64_t date = 0;          ///< seconds since 1970
+    std::array<char, 16> backend{};  ///< that was found wrong
+    std::array<char, 16> judge{};    ///< whose bytes are the expected ones
+    std::array<char, 64> cpu{};      ///< for people
+    bool operator==(const Head&) const = default;
   };
-  /// `bytes` of its piece are what the back end gave.
-  struct Result {
-    Piece got;
-    std::vector<std::uint8_t> expected;
-    std::vector<std::uint8_t> before;  ///< of an accumulate; else empty
-
-    bool operator==(const Result&) const = default;
+  /// Where a whole chunk was.
+  struct Place {
+    std::uint16_t residence = 0;     ///< a kernels::Residence
+    std::uint16_t misalignment = 0;  ///< its begin above a multiple of 4096
+    bool operator==(const Place&) const = default;
   };
+  using Bytes = std::vector<std::uint8_t>;
 
-  std::string backend;  ///< that was found wrong
-  std::string judge;    ///< whose bytes are the expected ones
-  std::string date;     ///< for people
-  std::string cpu;      ///< the same
-  bool accumulate = false;
-  gf::Matrix matrix;
-  std::uint64_t chunk_bytes = 0;
-  std::uint64_t stripes = 1;  ///< in the call
-  Block block;
-  std::vector<Piece> sources;
-  std::vector<Result> targets;
+  Head head;
+  std::vector<Place> places;  ///< of sources, then targets
+  Bytes matrix;               ///< row by row
+  Bytes sources;              ///< here and below: one block after the other
+  Bytes before;               ///< of the targets of an accumulate; else empty
+  Bytes got;
+  Bytes expected;
 
+  kernels::Verb verb() const { return static_cast<kernels::Verb>(head.verb); }
+  /// Block i of sources, before, got or expected.
+  std::span<const std::uint8_t> block(const Bytes& of, std::size_t i) const {
+    return std::span(of).subspan(i * head.block_bytes, head.block_bytes);
+  }
   bool operator==(const Reproducer&) const = default;
 };
 
-/// got, expected: one target after the other; got null: what the views show.
-Reproducer make_reproducer(std::string_view backend, std::string_view judge, bool accumulate,
-                           std::size_t stripes, const BlockViews& views, const SavedTargets* before,
-                           const std::uint8_t* got, const std::uint8_t* expected);
+/// got, expected: one target after the other; got null: what the views show. before: not null for an
+/// accumulate.
+Reproducer make_reproducer(std::string_view backend, std::string_view judge, std::size_t stripes,
+                           const BlockViews& views, const SavedTargets* before, const std::uint8_t* got,
+                           const std::uint8_t* expected);
 
-/// Longer than any that is written: 255 sources of 4 KiB and three times the targets of a block, in
-/// hexadecimal.
-inline constexpr std::size_t largest_reproducer = std::size_t{4} << 20;
+/// Longer than any that is written: a matrix of 255 x 255, 255 sources of 4 KiB and three times the targets
+/// of a block.
+inline constexpr std::size_t largest_reproducer = std::size_t{2} << 20;
 
-/// The file's text; ends in a newline.
-std::string to_json(const Reproducer& reproducer);
+/// The file's content.
+std::string to_file(const Reproducer& reproducer);
 
-/// Nothing if `text` is not such a file, with the reason in *why. Any text is safe to give: a reproducer that
-/// is returned is consistent and its block is within the bounds of block_check.hpp.
-std::optional<Reproducer> parse_reproducer(std::string_view text, std::string* why);
+/// Nothing if `file` is no such content, with the reason in *why. Any bytes are safe to give: what is
+/// returned is consistent, its block is within the bounds of block_check.hpp, and its names are printable.
+std::optional<Reproducer> parse_reproducer(std::string_view file, std::string* why);
 
 /// Files that a directory may hold before no more are written.
 inline constexpr unsigned most_reproducers = 16;

@@ -1,3 +1,4 @@
+// The comparison of what back ends made: see validator.hpp.
 #include "plugin/codec/checking/validator.hpp"
 
 #include <fmt/format.h>
@@ -32,14 +33,6 @@ std::string matrix_text(const gf::Matrix& matrix) {
   for (unsigned r = 0; r < matrix.rows(); ++r)
     text += fmt::format("{}{:02x}", r == 0 ? "" : " / ", fmt::join(matrix.row(r), " "));
   return text;
-}
-
-std::string describe(const Call& call, const Job& job) {
-  return fmt::format("{} {}x{}, {} of chunks of {} bytes, matrix {}",
-                     call.verb == Verb::accumulate ? "accumulate" : "transform", job.program->targets(),
-                     job.program->sources(),
-                     call.jobs.size() == 1 ? "one stripe" : fmt::format("{} stripes", call.jobs.size()),
-                     job.bytes, matrix_text(job.program->matrix()));
 }
 
 }  // namespace
@@ -79,41 +72,28 @@ Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t
   const Job& job = call.jobs[call.jobs.size() == 1 ? 0 : draw(call.jobs.size())];
   const bool comparable = job.bytes != 0 && !job.targets.empty() && job.targets.size() <= gf::max_chunks &&
                           job.sources.size() <= gf::max_chunks;
-  SavedTargets before;
-  const bool accumulates = call.verb == Verb::accumulate;
-  const bool saved = comparable && (!accumulates || before.save(job) == Status::ok);
+  SavedTargets saved;
+  const SavedTargets* const before = call.verb == Verb::accumulate ? &saved : nullptr;
+  const bool can_judge = comparable && (before == nullptr || saved.save(job) == Status::ok);
   const Status status = perform(*backends[coder], call);
   if (status != Status::ok || !comparable) return {status};
-  Finding found = Finding::unknown;
-  if (saved) {
-    const bool all_jobs = how_.whole && call.jobs.size() > 1;
-    for (const Job& each : all_jobs ? call.jobs : std::span(&job, 1)) {
-      found = check({backends, coder, &call, &each, accumulates ? &before : nullptr});
-      if (found != Finding::right) break;
-    }
-  }
+  Finding found = can_judge ? Finding::right : Finding::unknown;
+  for (const Job& each : how_.whole ? call.jobs : std::span(&job, 1))
+    if (found == Finding::right) found = check({backends, coder, call.jobs.size(), each, before});
   Checks& checks = counts_[coder];
   kernels::add(found == Finding::unknown ? checks.unchecked : checks.checked, 1);
-  switch (found) {
-    case Finding::right:
-    case Finding::unknown:
-      return {Status::ok};
-    case Finding::device_failed:
-      if (accumulates) static_cast<void>(before.restore(job));
-      return {Status::fault};
-    case Finding::wrong:
-      break;
-  }
-  const Status restored = accumulates ? before.restore(job) : Status::ok;
+  if (found == Finding::right || found == Finding::unknown) return {Status::ok};
+  const Status restored = before != nullptr ? saved.restore(job) : Status::ok;
+  if (found == Finding::device_failed) return {Status::fault};
   return {restored == Status::hung ? Status::hung : Status::fault, true};
 }
 
-Validator::Finding Validator::check(const Trial& trial) noexcept {
-  const std::size_t bytes = trial.job->bytes;
-  const std::size_t longest = std::min(bytes, longest_block(trial.job->targets.size()));
+Validator::Finding Validator::check(const Comparison& of) noexcept {
+  const std::size_t bytes = of.job.bytes;
+  const std::size_t longest = std::min(bytes, longest_block(of.job.targets.size()));
   if (how_.whole) {
     for (std::size_t offset = 0; offset < bytes; offset += longest)
-      if (const Finding found = check_block(trial, {offset, std::min(longest, bytes - offset)});
+      if (const Finding found = check_block(of, {offset, std::min(longest, bytes - offset)});
           found != Finding::right)
         return found;
     return Finding::right;
@@ -122,67 +102,68 @@ Validator::Finding Validator::check(const Trial& trial) noexcept {
   // block begins anywhere, that the seams of other blocks are within one.
   const std::size_t last = bytes - longest;
   const std::uint64_t place = last == 0 ? 0 : draw(4);
-  return check_block(trial, {place == 0 ? 0 : place == 1 ? last : draw(last + 1), longest});
+  return check_block(of, {place == 0 ? 0 : place == 1 ? last : draw(last + 1), longest});
 }
 
-std::size_t Validator::judge_for(const Trial& trial, const BlockViews& views) const noexcept {
+std::size_t Validator::judge_for(const Comparison& of, const BlockViews& views) const noexcept {
   std::size_t i = 0;
-  for (; i + 1 < trial.backends.size(); ++i) {
-    const Backend& backend = *trial.backends[i];
-    if (i != trial.coder && is_judge(backend.name()) && (off() >> i & 1u) == 0 && views.can_make(backend))
-      break;
+  for (; i + 1 < of.backends.size(); ++i) {
+    const Backend& backend = *of.backends[i];
+    if (i != of.coder && is_judge(backend.name()) && (off() >> i & 1u) == 0 && views.can_make(backend)) break;
   }
   return i;
 }
 
-Validator::Finding Validator::check_block(const Trial& trial, Block block) noexcept {
-  BlockViews views(*trial.job, block);
+Validator::Finding Validator::check_block(const Comparison& of, Block block) noexcept {
+  BlockViews views(of.job, block);
   if (const Status status = views.fetch(); status != Status::ok)
     return status == Status::busy ? Finding::unknown : Finding::device_failed;
-  const std::size_t floor = trial.backends.size() - 1;
-  const std::size_t judge = judge_for(trial, views);
+  const std::size_t floor = of.backends.size() - 1;
+  const std::size_t judge = judge_for(of, views);
   // Not on the stack, which may be a fiber's.
-  const std::size_t bytes = trial.job->targets.size() * block.bytes;
+  const std::size_t bytes = of.job.targets.size() * block.bytes;
   const std::unique_ptr<std::uint8_t[]> made(new (std::nothrow) std::uint8_t[2 * bytes]);
   if (!made) return Finding::unknown;
   std::uint8_t* const expected = made.get();
-  if (views.make(*trial.backends[judge], trial.before, expected) != Status::ok) return Finding::unknown;
+  if (views.make(*of.backends[judge], of.before, expected) != Status::ok) return Finding::unknown;
   if (!first_difference(views, nullptr, expected)) return Finding::right;
 
   // Two differ, so a third is heard.
-  if (judge != floor && trial.coder != floor) {
+  if (judge != floor && of.coder != floor) {
     std::uint8_t* const truth = expected + bytes;
-    if (views.make(*trial.backends[floor], trial.before, truth) == Status::ok) {
-      if (first_difference(views, expected, truth)) condemn(trial, judge, floor, views, expected, truth);
+    if (views.make(*of.backends[floor], of.before, truth) == Status::ok) {
+      if (first_difference(views, expected, truth)) found_wrong(of, judge, floor, views, expected, truth);
       if (!first_difference(views, nullptr, truth)) return Finding::right;
-      condemn(trial, trial.coder, floor, views, nullptr, truth);
+      found_wrong(of, of.coder, floor, views, nullptr, truth);
       return Finding::wrong;
     }
   }
-  condemn(trial, trial.coder, judge, views, nullptr, expected);
+  found_wrong(of, of.coder, judge, views, nullptr, expected);
   return Finding::wrong;
 }
 
-void Validator::condemn(const Trial& trial, std::size_t backend, std::size_t accuser, const BlockViews& views,
-                        const std::uint8_t* got, const std::uint8_t* expected) noexcept try {
+void Validator::found_wrong(const Comparison& of, std::size_t backend, std::size_t judge,
+                            const BlockViews& views, const std::uint8_t* got,
+                            const std::uint8_t* expected) noexcept try {
   kernels::add(counts_[backend].mismatches, 1);
   const unsigned bit = 1u << backend;
   if ((off_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
 
-  const std::string_view name = trial.backends[backend]->name(), judge = trial.backends[accuser]->name();
+  const std::string_view name = of.backends[backend]->name(), judged_by = of.backends[judge]->name();
   std::string file, why = "EC_CUDA_REPRODUCERS names no directory";
   if (!reproducers_.empty())
-    file = write_reproducer(reproducers_,
-                            make_reproducer(name, judge, trial.call->verb == Verb::accumulate,
-                                            trial.call->jobs.size(), views, trial.before, got, expected),
-                            &why);
+    file = write_reproducer(
+        reproducers_, make_reproducer(name, judged_by, of.stripes, views, of.before, got, expected), &why);
   if (log_ == nullptr) return;
   const auto first = first_difference(views, got, expected);
+  const gf::Matrix& matrix = of.job.program->matrix();
   log_(fmt::format(
            "ec_cuda: {} gave wrong bytes and is not used again by this process: byte {} of target {} is "
-           "{:#04x}, {} says {:#04x}: {}; {}",
-           name, views.block().offset + first->at, first->target, first->got, judge, first->expected,
-           describe(*trial.call, views.job()),
+           "{:#04x}, {} says {:#04x}: {} {}x{}, {} of chunks of {} bytes, matrix {}; {}",
+           name, views.block().offset + first->at, first->target, first->got, judged_by, first->expected,
+           of.before != nullptr ? "accumulate" : "transform", matrix.rows(), matrix.cols(),
+           of.stripes == 1 ? "one stripe" : fmt::format("{} stripes", of.stripes), of.job.bytes,
+           matrix_text(matrix),
            file.empty() ? fmt::format("no reproducer: {}", why) : fmt::format("ectool replay {}", file))
            .c_str());
 } catch (const std::exception&) {
