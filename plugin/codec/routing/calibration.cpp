@@ -99,7 +99,8 @@ Calibration read(const json& file, const Machine& here) {
 /// 0, or a negative errno with costs.refused.
 int read_costs(const std::string& path, const Machine& here, Costs* costs) {
   std::string text, why;
-  const int error = support::read_file(AT_FDCWD, path, support::Trust::root_or_self, largest_file, &text, &why);
+  const int error =
+      support::read_file(AT_FDCWD, path, support::Trust::root_or_self, largest_file, &text, &why);
   const auto calibration = error == 0 ? parse_calibration(text, here, &why) : std::nullopt;
   if (calibration) {
     *costs = {calibration->costs, path, {}};
