@@ -12,6 +12,7 @@ template void vformat_to<char>(buffer<char>&, basic_string_view<char>, basic_for
 #endif
 template auto thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
 template auto decimal_point_impl<char>(locale_ref) -> char;
+template std::locale locale_ref::get<std::locale>() const;  // for fmt/chrono.h
 
 }  // namespace detail
 FMT_END_NAMESPACE

@@ -17,7 +17,7 @@
 
 namespace ec::codec {
 
-/// One call of a back end. More than one job means transform_all.
+/// One call of a back end. More than one job: transform_all.
 struct Call {
   kernels::Verb verb = kernels::Verb::transform;
   std::span<const kernels::Job> jobs;
@@ -77,22 +77,22 @@ class Validator {
 
  private:
   enum class Finding : unsigned char { right, wrong, unknown, device_failed };
-  /// What is being compared.
-  struct Trial {
+  /// What is being compared. before: of an accumulate; else null.
+  struct Comparison {
     std::span<kernels::Backend* const> backends;
     std::size_t coder;
-    const Call* call;
-    const kernels::Job* job;
+    std::size_t stripes;
+    const kernels::Job& job;
     const SavedTargets* before;
   };
 
   static bool is_judge(std::string_view backend) { return backend == "isal" || backend == "reference"; }
   bool start_gap() noexcept;
-  Finding check(const Trial& trial) noexcept;
-  Finding check_block(const Trial& trial, Block block) noexcept;
-  std::size_t judge_for(const Trial& trial, const BlockViews& views) const noexcept;
-  void condemn(const Trial& trial, std::size_t backend, std::size_t accuser, const BlockViews& views,
-               const std::uint8_t* got, const std::uint8_t* expected) noexcept;
+  Finding check(const Comparison& of) noexcept;
+  Finding check_block(const Comparison& of, Block block) noexcept;
+  std::size_t judge_for(const Comparison& of, const BlockViews& views) const noexcept;
+  void found_wrong(const Comparison& of, std::size_t backend, std::size_t judge, const BlockViews& views,
+                   const std::uint8_t* got, const std::uint8_t* expected) noexcept;
 
   struct Pace {
     std::uint32_t of;  ///< id_ of the validator whose calls are counted

@@ -2,8 +2,6 @@
 // still holds.
 #include "plugin/codec/routing/device_load.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -11,9 +9,6 @@ namespace ec::codec {
 namespace {
 
 constinit DeviceLoad of_process;
-// The threads that had the calls in flight are the parent's.
-[[maybe_unused]] const int registered =
-    pthread_atfork(nullptr, nullptr, [] { of_process.forget_in_flight(); });
 
 std::int64_t ns(DeviceLoad::Clock::time_point time) noexcept {
   return std::chrono::nanoseconds(time.time_since_epoch()).count();

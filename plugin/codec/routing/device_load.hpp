@@ -1,5 +1,5 @@
-// How busy the device is, as far as this process can see: its own calls there, and how much longer they took
-// than predicted. Processes that share a GPU see each other in nothing else.
+// How busy others keep the device, as far as this process can see: by how much longer its own calls there
+// took than predicted. Processes that share a GPU see each other in nothing else.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 namespace ec::codec {
 
 /// Thread safe, no locks: a race loses an observation. Lies in memory of this process alone, since it decides
-/// who codes. A child of fork() begins with no calls in flight.
+/// who codes.
 class DeviceLoad {
  public:
   using Clock = std::chrono::steady_clock;
@@ -44,21 +44,6 @@ class DeviceLoad {
   /// now: for tests.
   constexpr explicit DeviceLoad(Now now = &Clock::now) noexcept : now_(now) {}
 
-  class InFlight {
-   public:
-    explicit InFlight(DeviceLoad& load) noexcept : count_(load.in_flight_) {
-      count_.fetch_add(1, std::memory_order_relaxed);
-    }
-    ~InFlight() { count_.fetch_sub(1, std::memory_order_relaxed); }
-    InFlight(const InFlight&) = delete;
-    InFlight& operator=(const InFlight&) = delete;
-
-   private:
-    std::atomic<unsigned>& count_;
-  };
-  unsigned in_flight() const noexcept { return in_flight_.load(std::memory_order_relaxed); }
-  void forget_in_flight() noexcept { in_flight_.store(0, std::memory_order_relaxed); }
-
   /// What calls of that kind took lately over what was predicted; 1 before the first.
   double factor(Kind kind) const noexcept {
     return factors_[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
@@ -78,7 +63,6 @@ class DeviceLoad {
   alignas(64) std::array<Factor, kinds> factors_{Factor(1), Factor(1), Factor(1)};
   std::atomic<std::int64_t> next_probe_ns_{0};
   std::atomic<unsigned> calls_{0};  ///< that could have been probes
-  std::atomic<unsigned> in_flight_{0};
   Now now_;
 };
 

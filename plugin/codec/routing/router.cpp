@@ -145,8 +145,7 @@ Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked) con
 
 Validator::Answer Router::ask_device(std::size_t i, const Call& call, bool checked,
                                      const std::optional<DeviceLoad::Prediction>& compared) const noexcept {
-  const DeviceLoad::InFlight in_flight(*load_);
-  const Counters::OnDevice shown(*counts_);
+  const Counters::OnDevice in_flight(*counts_);
   const auto begun = load_->now();
   const Validator::Answer answer = ask(i, call, checked);
   // What a check takes is not the device's time.

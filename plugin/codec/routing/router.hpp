@@ -42,7 +42,7 @@ class Router {
  public:
   /// threshold_bytes, costs: see NodeSettings.
   /// backends: best first, the floor last, at most max_backends; counts gets a row for each of them, in that
-  /// order. load: of the device. All of them must outlive the router.
+  /// order. All of them must outlive the router.
   Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
          const CostTable& costs = default_costs(),
          std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters(),
@@ -92,7 +92,7 @@ class Router {
   bool by_rule(Decision::Reason reason, std::uint64_t source_bytes) const noexcept;
   bool is_brief(const kernels::Job& job) const noexcept;
   /// Calls in flight on the device that gets the next one, as far as they are evenly spread.
-  unsigned queue() const noexcept { return load_->in_flight() / kernels::device_count(); }
+  unsigned queue() const noexcept { return counts_->on_device() / kernels::device_count(); }
   /// Whether a call goes to the device as things are now. If the device and the CPU were compared for it,
   /// *compared is filled: its time on the device is learned from.
   bool is_for_device(const Call& call, std::uint64_t source_bytes,

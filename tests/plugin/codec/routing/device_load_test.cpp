@@ -2,8 +2,6 @@
 #include "plugin/codec/routing/device_load.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -80,20 +78,6 @@ TEST_F(DeviceLoadTest, KeepsKindsApartAndIgnoresWhatIsNoPrediction) {
   EXPECT_EQ(load.factor(Kind::small), 1);
   EXPECT_GT(load.factor(Kind::large), 1.4);
   EXPECT_EQ(load.factor(Kind::pageable), 1);
-}
-
-TEST_F(DeviceLoadTest, CallsAreInFlightInTheirScopesAndNotInAChildOfFork) {
-  const DeviceLoad::InFlight one(codec::device_load());
-  {
-    const DeviceLoad::InFlight two(codec::device_load());
-    EXPECT_EQ(codec::device_load().in_flight(), 2u);
-  }
-  EXPECT_EQ(codec::device_load().in_flight(), 1u);
-  const pid_t child = fork();
-  if (child == 0) _exit(static_cast<int>(codec::device_load().in_flight()));
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
 }
 
 /// Calls until one is a probe.

@@ -230,17 +230,14 @@ TEST(RouterCalls, AreInFlightWhileTheDeviceHasThemAndNoLonger) {
     Fakes fakes(answer, Status::ok, Status::ok);
     const OneByte one;
     unsigned seen = 0;
-    fakes.cuda.meanwhile = [&] {
-      seen += fakes.load.in_flight();
-      EXPECT_EQ(fakes.counts.on_device(), 1u);
-    };
+    fakes.cuda.meanwhile = [&] { seen += fakes.counts.on_device(); };
     EXPECT_EQ(fakes.router().transform(one.job), answer == Status::hung ? Status::hung : Status::ok);
     static_cast<void>(fakes.router().accumulate(one.job));
     static_cast<void>(fakes.router().transform_all({&one.job, 1}));
     // What is not offered to the device is not its work.
     EXPECT_EQ(fakes.router(BackendChoice::cpu).transform(one.job), Status::ok);
     EXPECT_EQ(seen, 3u) << name(answer);
-    EXPECT_EQ(fakes.load.in_flight() + fakes.counts.on_device(), 0u) << name(answer);
+    EXPECT_EQ(fakes.counts.on_device(), 0u) << name(answer);
   }
 }
 
@@ -249,9 +246,8 @@ TEST(RouterCalls, WorkInHandSendsTheNextCallToTheCpu) {
   for (const unsigned others : {1u, 2u}) {
     Fakes fakes(Status::ok, Status::ok, Status::ok);
     fakes.predict({0, 0, 1e7, 0, 0}, {25, 0, 0, 0, 0});  // 10 us for the byte
-    std::vector<std::unique_ptr<codec::DeviceLoad::InFlight>> in_flight;
-    while (in_flight.size() < others)
-      in_flight.push_back(std::make_unique<codec::DeviceLoad::InFlight>(fakes.load));
+    std::vector<std::unique_ptr<Counters::OnDevice>> in_flight;
+    while (in_flight.size() < others) in_flight.push_back(std::make_unique<Counters::OnDevice>(fakes.counts));
     const OneByte one;
     EXPECT_EQ(fakes.router(BackendChoice::automatic, std::nullopt).transform(one.job), Status::ok);
     EXPECT_EQ(fakes.cuda.calls(), others == 1 ? 1u : 0u);
