@@ -164,6 +164,17 @@ TEST_F(Staging, LanesHaveSlabsOfTheirOwn) {
   EXPECT_EQ(kernels::fetch({&piece, 1}), Status::busy);
 }
 
+/// Kernels that run late find what was copied in for them, and not the slice after it.
+TEST_F(Staging, TheNextSliceIsCopiedInBesideTheOneUnderWay) {
+  for (const Verb verb : {Verb::transform, Verb::accumulate}) {
+    ASSERT_EQ(driver_->plan("launch:every=1:hang=2ms"), nullptr);
+    const PlacedStripes stripe(staged(five_slices, verb), 5);
+    EXPECT_EQ(run(stripe).status, Status::ok);
+    EXPECT_EQ(stripe.right(), true);
+    EXPECT_GT(launches(), 4u);
+  }
+}
+
 /// A code of several launches is answered when all of them are over.
 TEST_F(Staging, AFaultIsAnsweredWhenWhatWasLaunchedBeforeIsOver) {
   up(std::chrono::milliseconds(5000));
