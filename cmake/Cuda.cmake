@@ -22,12 +22,31 @@ else()
   message(STATUS "GPU back end: OFF")
 endif()
 
+# ec_embed(TARGET NAME FILE): links the bytes of FILE into TARGET, between NAME and NAME_end.
+function(ec_embed target name file)
+  set(assembly ${CMAKE_CURRENT_BINARY_DIR}/${name}.s)
+  file(GENERATE OUTPUT ${assembly} CONTENT
+".section .rodata
+.balign 64
+.global ${name}
+.hidden ${name}
+${name}:
+.incbin \"${file}\"
+.global ${name}_end
+.hidden ${name}_end
+${name}_end:
+.byte 0
+.section .note.GNU-stack,\"\",@progbits
+")
+  set_source_files_properties(${assembly} PROPERTIES LANGUAGE ASM GENERATED ON OBJECT_DEPENDS ${file})
+  target_sources(${target} PRIVATE ${assembly})
+endfunction()
+
 # ec_add_fatbin(TARGET SOURCE): compiles SOURCE (.cu) to a fat binary and links it into TARGET as the bytes
 # between ec_fatbin_<name> and ec_fatbin_<name>_end.
 function(ec_add_fatbin target source)
   cmake_path(GET source STEM name)
   set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
-  set(assembly ${CMAKE_CURRENT_BINARY_DIR}/${name}_fatbin.s)
   set(codes "")
   foreach(arch ${EC_CUDA_ARCHS})
     list(APPEND codes -gencode arch=compute_${arch},code=sm_${arch})
@@ -43,19 +62,5 @@ function(ec_add_fatbin target source)
     DEPFILE ${fatbin}.d
     COMMENT "nvcc ${source}"
     VERBATIM)
-  file(CONFIGURE OUTPUT ${assembly} CONTENT
-".section .rodata
-.balign 64
-.global ec_fatbin_@name@
-.hidden ec_fatbin_@name@
-ec_fatbin_@name@:
-.incbin \"@fatbin@\"
-.global ec_fatbin_@name@_end
-.hidden ec_fatbin_@name@_end
-ec_fatbin_@name@_end:
-.byte 0
-.section .note.GNU-stack,\"\",@progbits
-" @ONLY)
-  set_source_files_properties(${assembly} PROPERTIES LANGUAGE ASM OBJECT_DEPENDS ${fatbin})
-  target_sources(${target} PRIVATE ${assembly})
+  ec_embed(${target} ec_fatbin_${name} ${fatbin})
 endfunction()

@@ -8,8 +8,8 @@
 #include "kernels/reference/reference.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
+#include "kernels/cuda/device/driver_residence.hpp"
 #include "kernels/cuda/device/locked_arena.hpp"
-#include "kernels/cuda/device/memory.hpp"
 #endif
 #ifdef EC_WITH_X86
 #include "kernels/x86/backend.hpp"
@@ -67,7 +67,7 @@ bool can_be_pinned() noexcept {
 
 void want_pinned() noexcept {
 #ifdef EC_WITH_CUDA
-  cuda::rise_for_preload();
+  cuda::bring_up_for_preload();
 #endif
 }
 

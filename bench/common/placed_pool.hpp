@@ -7,7 +7,7 @@
 #include "bench/common/pool.hpp"
 #include "kernels/region.hpp"
 #ifdef EC_WITH_CUDA
-#include "kernels/cuda/device/memory.hpp"
+#include "tools/device/buffer.hpp"
 #endif
 
 namespace ec::bench {

@@ -15,8 +15,8 @@
 
 #include "bench/kernels/kernel_contestant.hpp"
 #include "kernels/cuda/device/device.hpp"
-#include "kernels/cuda/device/memory.hpp"
 #include "kernels/region.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::bench {
 

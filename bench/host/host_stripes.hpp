@@ -11,7 +11,7 @@
 
 #include "bench/host/host_options.hpp"
 #include "kernels/backend.hpp"
-#include "kernels/cuda/device/memory.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::bench {
 

@@ -5,6 +5,7 @@
 
 #include "bench/kernels/kernel_contestant.hpp"
 #include "bench/kernels/ladder/ladder.hpp"
+#include "bench/kernels/ladder/loaded_kernel.hpp"
 #include "bench/kernels/xor_args.hpp"
 
 extern "C" const unsigned char ec_fatbin_xor_kernel[];
@@ -58,8 +59,9 @@ class XorContestant final : public KernelContestant {
   if (batch.sources() == k) entry = "ec_xor_" #k;
     EC_XOR_SOURCES(EC_CHOOSE)
 #undef EC_CHOOSE
-    require(device_->driver(), device_->function(ec_fatbin_xor_kernel, entry.c_str(), &function_),
-            "cuModuleGetFunction");
+    require(device_->driver(),
+            ladder::loaded_kernel(*device_, ec_fatbin_xor_kernel, entry.c_str(), &function_),
+            "cuModuleLoadData");
   }
   void launch(const StripeBatch& batch, CUstream stream) override {
     XorArgs args{batch.chunk_bytes, batch.stripes, batch.device_chunks, batch.sources(), batch.targets(), {}};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/kernels/kernel_contestant.hpp"
-#include "kernels/cuda/device/memory.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::bench {
 

@@ -5,7 +5,6 @@
 #include "bench/kernels/kernel_contestant.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
 #include "kernels/cuda/generate/nvrtc.hpp"
-#include "kernels/cuda/generate/tuning.hpp"
 #include "kernels/cuda/kernels/bit_launch.hpp"
 #include "kernels/cuda/kernels/table_launch.hpp"
 
@@ -87,34 +86,30 @@ class GeneratedContestant final : public KernelContestant {
   }
   void prepare(const StripeBatch& batch) override {
     unload();
-    auto options = kernels::cuda::pick_options(batch.sources(), batch.targets(), device_->chip());
-    options.emit.batch = batch.stripes > 1;
-    const auto& matrix = batch.program->matrix();
+    using kernels::cuda::ProgramForm;
+    const auto form = batch.stripes > 1 ? ProgramForm::batch : ProgramForm::transform;
     const auto compiled = kernels::cuda::compile(
-        kernels::cuda::emit(matrix, kernels::cuda::make_schedule(matrix, options.schedule), options.emit),
-        device_->chip());
+        kernels::cuda::emit(batch.program->matrix(), form, device_->chip()), device_->chip());
     if (!compiled) throw std::runtime_error("NVRTC: " + compiled.log);
-    require(device_->driver(), device_->driver().module_load_data(&module_, compiled.cubin.data()),
-            "cuModuleLoadData");
     require(device_->driver(),
-            device_->driver().module_get_function(&function_, module_, kernels::cuda::entry_point),
-            "cuModuleGetFunction");
+            device_->load(compiled.cubin.data(), kernels::cuda::entry_point, &module_, &function_),
+            "cuModuleLoadData");
   }
   void launch(const StripeBatch& batch, CUstream stream) override {
     const auto sources = sources_of(batch);
-    const auto r = batch.stripes > 1
-                       ? kernels::cuda::launch_generated_batch(
-                             *device_, function_, batch.program->matrix(), batch.device_chunks,
-                             {{}, {}, batch.chunk_bytes}, batch.stripes, stream)
-                       : kernels::cuda::launch_generated(
-                             *device_, function_,
-                             {sources, batch.chunks.subspan(batch.sources()), batch.chunk_bytes}, stream);
+    const auto r =
+        batch.stripes > 1
+            ? kernels::cuda::launch_generated_batch(*device_, function_, batch.device_chunks,
+                                                    {{}, {}, batch.chunk_bytes}, batch.stripes, stream)
+            : kernels::cuda::launch_generated(
+                  *device_, function_, {sources, batch.chunks.subspan(batch.sources()), batch.chunk_bytes},
+                  stream);
     require(device_->driver(), r, "cuLaunchKernel");
   }
 
  private:
   void unload() {
-    if (module_ != nullptr) device_->driver().module_unload(module_);
+    if (module_ != nullptr) device_->unload(module_);
     module_ = nullptr;
   }
 

@@ -1,37 +1,27 @@
+// What the device room is told.
 #include "kernels/cuda/options.hpp"
 
 #include <atomic>
-#include <mutex>
 
 namespace ec::kernels::cuda {
 namespace {
 
-struct Shared {
-  std::mutex mutex;
+struct Said {
   Options options;
+  const Said* before = nullptr;  // kept, since it may still be read
 };
 
-/// By itself, because every call that is predicted reads it.
-constinit std::atomic<std::size_t> devices{1};
-
-Shared& shared() {
-  static Shared instance;
-  return instance;
-}
+/// No lock: a child of fork() would have to wait for whoever held it.
+std::atomic<const Said*> last{new Said};
 
 }  // namespace
 
 void configure(const Options& options) {
-  std::lock_guard lock(shared().mutex);
-  shared().options = options;
-  devices = options.devices.size();
+  auto* said = new Said{options, last.load(std::memory_order_relaxed)};
+  while (!last.compare_exchange_weak(said->before, said, std::memory_order_release)) {
+  }
 }
 
-Options current_options() {
-  std::lock_guard lock(shared().mutex);
-  return shared().options;
-}
-
-std::size_t device_count() { return devices.load(std::memory_order_relaxed); }
+const Options& current_options() noexcept { return last.load(std::memory_order_acquire)->options; }
 
 }  // namespace ec::kernels::cuda

@@ -1,10 +1,14 @@
 // What the device room is told before it is first used.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ec::kernels::cuda {
@@ -34,9 +38,18 @@ struct Options {
 };
 
 /// Sets the options of this process. Takes effect when the device is next brought up; touches no device.
+/// Thread safe, also in a child of fork(). Throws std::bad_alloc.
 void configure(const Options& options);
-Options current_options();
-/// Of current_options().devices; cheap.
-std::size_t device_count();
+/// What was set last. It stays where it is for the life of the process. Thread safe.
+const Options& current_options() noexcept;
+inline std::size_t device_count() noexcept { return current_options().devices.size(); }
+
+/// Says one line through options.log. Without memory for the line nothing is said.
+template <class... Args>
+void log(const Options& options, fmt::format_string<Args...> format, Args&&... args) noexcept try {
+  if (options.log != nullptr)
+    options.log(("ec_cuda: " + fmt::format(format, std::forward<Args>(args)...)).c_str());
+} catch (const std::bad_alloc&) {
+}
 
 }  // namespace ec::kernels::cuda

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include "kernels/cuda/device/memory.hpp"
 #include "tests/common/arena.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {

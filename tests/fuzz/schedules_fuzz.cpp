@@ -1,18 +1,16 @@
 // Any matrix becomes a schedule of XORs that, carried out, is the matrix.
 #include <vector>
 
-#include "kernels/cuda/generate/interpreter.hpp"
 #include "kernels/cuda/generate/schedule.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "tests/kernels/cuda/generate/interpreter.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ec::fuzz;
   using namespace ec::kernels::cuda;
   namespace oracle = ec::test::oracle;
   Input input(data, size);
-  const ScheduleOptions options{input.ConsumeBool() ? Strategy::covering : Strategy::nibble_sums,
-                                input.ConsumeBool() ? 1u : 2u};
   const bool accumulate = input.ConsumeBool();
   const auto sources = input.ConsumeIntegralInRange(1u, 3u);
   const auto targets = input.ConsumeIntegralInRange(1u, 3u);
@@ -43,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (accumulate)
     for (unsigned t = 0; t < targets; ++t)
       for (std::size_t i = 0; i < bytes; ++i) expected[t][i] ^= to[t][i];
-  const Schedule schedule = make_schedule(matrix, options);
+  const Schedule schedule = make_schedule(matrix);
   interpret(schedule, reads, writes, bytes, accumulate);
   expect(to == expected, "the matrix of {}x{} on {} bytes", targets, sources, bytes);
   expect(cost(schedule).live_registers < accumulator_base, "registers that can be named");

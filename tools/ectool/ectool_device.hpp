@@ -8,7 +8,7 @@
 #include "kernels/backend.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #ifdef EC_WITH_CUDA
-#include "kernels/cuda/device/memory.hpp"
+#include "tools/device/buffer.hpp"
 #endif
 
 namespace ec::tools {

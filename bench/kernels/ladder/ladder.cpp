@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bench/kernels/ladder/loaded_kernel.hpp"
 #include "kernels/cuda/kernels/bit_launch.hpp"
 #include "kernels/cuda/kernels/tile_args.hpp"
 
@@ -22,7 +23,7 @@ CUresult launch_rows(Device& device, const Rung& rung, const gf::Matrix& matrix,
       rung.choose({bytes, args.sources, args.targets, chunks.alignment(), device.info().multiprocessors});
   args.tile_depth = s.depth;
   CUfunction function = nullptr;
-  if (const auto r = device.function(rung.image, s.function, &function); r != CUDA_SUCCESS) return r;
+  if (const auto r = loaded_kernel(device, rung.image, s.function, &function); r != CUDA_SUCCESS) return r;
   void* parameters[] = {&args};
   return device.driver().launch_kernel(function, s.grid_x, s.grid_y, 1, s.block_x, s.block_y, 1,
                                        static_cast<unsigned>(s.shared_bytes), stream, parameters, nullptr);

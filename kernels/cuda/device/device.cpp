@@ -1,3 +1,4 @@
+// One GPU that is up.
 #include "kernels/cuda/device/device.hpp"
 
 #include <fmt/format.h>
@@ -38,9 +39,10 @@ std::string Device::failed(const char* what, CUresult result) const {
 }
 
 std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal, std::string* why) {
-  auto driver = Driver::open(options.driver_library, why);
-  if (!driver) return nullptr;
-  std::shared_ptr<Device> device(new Device(std::move(driver), options));
+  const Driver* driver = Driver::open(options.driver_library, why);
+  if (driver == nullptr) return nullptr;
+  driver->stay_out_of_captures();
+  std::shared_ptr<Device> device(new Device(driver, options));
   *why = device->open_context(ordinal);
   if (!why->empty()) return nullptr;
   Scope scope(*device);
@@ -83,9 +85,10 @@ std::string Device::open_context(int ordinal) {
 
 std::string Device::load_kernels() {
   CUmodule tiles = nullptr, bits = nullptr, tables = nullptr;
-  std::string why = load_module(ec_fatbin_tile_kernel, &tiles);
-  if (why.empty()) why = load_module(ec_fatbin_bit_kernel, &bits);
-  if (why.empty()) why = load_module(ec_fatbin_table_kernel, &tables);
+  CUresult result = load_module(ec_fatbin_tile_kernel, &tiles);
+  if (result == CUDA_SUCCESS) result = load_module(ec_fatbin_bit_kernel, &bits);
+  if (result == CUDA_SUCCESS) result = load_module(ec_fatbin_table_kernel, &tables);
+  std::string why = result == CUDA_SUCCESS ? std::string() : failed("cuModuleLoadData", result);
   for (unsigned i = 0; i < tile_words.size() && why.empty(); ++i)
     why = load_function(tiles, fmt::format("ec_tile_w{}", 8 * tile_words[i]), &tile_kernels_[i]);
   for (unsigned i = 0; i < bit_kernels_.size() && why.empty(); ++i) {
@@ -99,11 +102,12 @@ std::string Device::load_kernels() {
   return why;
 }
 
-std::string Device::load_module(const unsigned char* image, CUmodule* module) {
-  if (const auto r = driver_->module_load_data(module, image); r != CUDA_SUCCESS)
-    return failed("cuModuleLoadData", r);
-  loaded_.push_back(*module);
-  return {};
+CUresult Device::load_module(const void* image, CUmodule* module) {
+  std::lock_guard lock(modules_mutex_);
+  modules_.reserve(modules_.size() + 1);
+  const CUresult result = driver_->module_load_data(module, image);
+  if (result == CUDA_SUCCESS) modules_.push_back(*module);
+  return result;
 }
 
 std::string Device::load_function(CUmodule module, const std::string& name, CUfunction* function) const {
@@ -111,22 +115,19 @@ std::string Device::load_function(CUmodule module, const std::string& name, CUfu
   return r == CUDA_SUCCESS ? std::string() : failed("cuModuleGetFunction", r);
 }
 
-CUresult Device::function(const unsigned char* image, const char* name, CUfunction* function) {
+CUresult Device::load(const void* image, const char* name, CUmodule* module, CUfunction* function) {
+  if (abandoned_) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  const Scope scope(*this);
+  if (scope.result() != CUDA_SUCCESS) return scope.result();
+  const CUresult result = load_module(image, module);
+  return result == CUDA_SUCCESS ? driver_->module_get_function(function, *module, name) : result;
+}
+
+void Device::unload(CUmodule module) {
+  if (abandoned_) return;
+  const Scope scope(*this);
   std::lock_guard lock(modules_mutex_);
-  const auto key = std::make_pair(image, std::string(name));
-  if (const auto at = functions_.find(key); at != functions_.end()) {
-    *function = at->second;
-    return CUDA_SUCCESS;
-  }
-  auto module = modules_.find(image);
-  if (module == modules_.end()) {
-    CUmodule loaded = nullptr;
-    if (const auto r = driver_->module_load_data(&loaded, image); r != CUDA_SUCCESS) return r;
-    module = modules_.emplace(image, loaded).first;
-  }
-  const auto r = driver_->module_get_function(function, module->second, name);
-  if (r == CUDA_SUCCESS) functions_[key] = *function;
-  return r;
+  if (std::erase(modules_, module) != 0) driver_->module_unload(module);
 }
 
 /// All memory that jobs need is allocated here: an allocation in a job could wait for another that hangs.
@@ -185,14 +186,13 @@ std::string Device::lock_preload_arena() {
   Scope scope(*this);
   if (scope.result() != CUDA_SUCCESS) return failed("cuCtxPushCurrent", scope.result());
   std::string outcome;
-  arena_ = LockedArena::of_preload(*driver_, options_, &outcome);
+  arena_ = LockedArena::of_preload(*driver_, ordinal_, options_, &outcome);
   return outcome;
 }
 
 Device::~Device() {
   if (abandoned_) {
     if (arena_) arena_->abandon();
-    driver_.release();
     return;
   }
   if (context_ == nullptr) return;
@@ -201,8 +201,7 @@ Device::~Device() {
     Scope scope(*this);
     free_lanes();
     arena_.reset();
-    for (const auto& [image, module] : modules_) driver_->module_unload(module);
-    for (CUmodule module : loaded_) driver_->module_unload(module);
+    for (CUmodule module : modules_) driver_->module_unload(module);
   }
   driver_->primary_ctx_release(ordinal_);
 }

@@ -1,19 +1,14 @@
-// One GPU that is up: context, kernels, streams, pinned memory; and the place that brings it up and latches
-// it off.
+// One GPU that is up: context, kernels, streams, pinned memory.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -114,9 +109,11 @@ class Device {
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   LinkClock& link_clock() { return link_clock_; }
   const LinkClock& link_clock() const { return link_clock_; }
-  /// A kernel that is loaded when it is first asked for: `name` out of the module `image` (a fat binary,
-  /// which must outlive the device). The device's context must be current.
-  CUresult function(const unsigned char* image, const char* name, CUfunction* function);
+
+  /// Loads a module (a fat binary or machine code, which is copied) and finds a kernel in it. It is unloaded
+  /// by unload() or with the device. May wait for what the device is at. Throws std::bad_alloc.
+  CUresult load(const void* image, const char* name, CUmodule* module, CUfunction* function);
+  void unload(CUmodule module);
 
   /// Page-locks the arena of libec_cuda_pinned.so, if this process runs with it, and has it opened. One line
   /// about what became of it; empty where there is no such arena. Called once.
@@ -129,28 +126,25 @@ class Device {
   void abandon();
 
  private:
-  Device(std::unique_ptr<const Driver> driver, const Options& options)
-      : driver_(std::move(driver)), options_(options) {}
+  Device(const Driver* driver, const Options& options) : driver_(driver), options_(options) {}
   std::string open_context(int ordinal);
   std::string load_kernels();
-  std::string load_module(const unsigned char* image, CUmodule* module);
+  CUresult load_module(const void* image, CUmodule* module);
   std::string load_function(CUmodule module, const std::string& name, CUfunction* function) const;
   std::string make_lanes();
   void free_lanes();
   std::string failed(const char* what, CUresult result) const;
 
-  std::unique_ptr<const Driver> driver_;
+  const Driver* driver_;
   Options options_;
   DeviceInfo info_;
   CUdevice ordinal_ = 0;
   CUcontext context_ = nullptr;
-  std::vector<CUmodule> loaded_;  // with the device
   std::array<CUfunction, tile_words.size()> tile_kernels_{};
   std::array<std::array<CUfunction, 2>, std::size(bit_shapes)> bit_kernels_{};
   std::array<CUfunction, std::size(table_kernels)> table_kernels_{};
   std::mutex modules_mutex_;
-  std::map<const unsigned char*, CUmodule> modules_;  // loaded on demand
-  std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
+  std::vector<CUmodule> modules_;
   LinkClock link_clock_;
   std::unique_ptr<LockedArena> arena_;
   std::span<std::uint8_t> staging_;  // pinned, of all lanes
@@ -158,50 +152,6 @@ class Device {
   std::mutex lanes_mutex_;
   std::vector<Lane::Kept> free_lanes_;
   std::atomic<bool> abandoned_{false};
-};
-
-/// One device of this process: absent, coming up, up, or latched off after a fault. Thread safe.
-class DeviceSlot {
- public:
-  DeviceSlot();
-
-  /// Which of Options::devices it is for; before anything else.
-  void set_index(std::size_t index) { index_ = index; }
-
-  /// The device if it is up, else null at once: the first call, and one after retry_after has passed since a
-  /// fault, starts bringing it up in a thread of its own. Always null in a child of fork().
-  std::shared_ptr<Device> acquire();
-
-  /// The device if it is up, else null; starts nothing.
-  std::shared_ptr<Device> current();
-
-  /// As acquire(), but waits for the device to come up or fail to; *why says why it failed.
-  std::shared_ptr<Device> acquire_waiting(std::string* why);
-
-  /// Takes `device` out of service after a fault, until retry_after has passed. Later calls for it do
-  /// nothing.
-  void latch(const std::shared_ptr<Device>& device, const std::string& reason);
-
-  /// Forgets the device and any latch, so that the next acquire() brings it up anew; for tests and for use
-  /// after configure(). The caller sees to it that no job is in flight.
-  void reset();
-
-  /// Waits for the thread that brings the device up, at the end of the process.
-  void join_riser();
-
- private:
-  void rise();
-  void start_rising_locked();
-  std::string last_reason();
-
-  std::size_t index_ = 0;
-  std::mutex mutex_;
-  std::condition_variable risen_;
-  std::shared_ptr<Device> device_;
-  bool rising_ = false;
-  std::string reason_;  // of the last failure
-  std::chrono::steady_clock::time_point retry_at_{};
-  std::thread riser_;
 };
 
 }  // namespace ec::kernels::cuda

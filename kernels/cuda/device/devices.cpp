@@ -1,6 +1,8 @@
+// The devices of this process, and which of them a job goes to.
 #include "kernels/cuda/device/devices.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -10,6 +12,10 @@
 
 namespace ec::kernels::cuda {
 namespace {
+
+/// CUDA contexts do not survive fork(), and threads that the child has not may hold locks. So a child has no
+/// devices.
+std::atomic<bool> forked{false};
 
 int numa_node_of_this_thread() {
   unsigned cpu = 0, node = 0;
@@ -44,6 +50,7 @@ void visit_device_chunks(std::span<const Job> jobs, Visit&& visit) {
 
 Devices::Devices() {
   for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].set_index(i);
+  pthread_atfork(nullptr, nullptr, [] { forked = true; });
 }
 
 Devices& Devices::instance() {
@@ -52,16 +59,22 @@ Devices& Devices::instance() {
   static Devices* devices = new Devices;
   static struct Joiner {
     ~Joiner() {
-      for (DeviceSlot& slot : devices->slots_) slot.join_riser();
+      if (forked) return;
+      for (DeviceSlot& slot : devices->slots_) slot.stop();
     }
   } joiner;
   return *devices;
 }
 
-std::span<DeviceSlot> Devices::slots() { return std::span(slots_).first(std::min(device_count(), most)); }
+std::span<DeviceSlot> Devices::slots() {
+  return std::span(slots_).first(forked ? 0 : std::min(device_count(), most));
+}
+
+bool Devices::in_forked_child() noexcept { return forked; }
 
 Claim Devices::acquire(std::size_t bytes) {
   const auto in_use = slots();
+  if (in_use.empty()) return Claim();
   if (in_use.size() == 1) return Claim(in_use[0].acquire());
   const int here = numa_node_of_this_thread();
   std::shared_ptr<Device> best;
@@ -84,6 +97,7 @@ Claim Devices::acquire(std::size_t bytes) {
 
 std::shared_ptr<Device> Devices::acquire_waiting(std::string* why) {
   if (auto device = acquire(0).device()) return device;
+  if (forked) *why = "this process is a child of fork()";
   for (DeviceSlot& slot : slots()) {
     std::string reason;
     if (auto device = slot.acquire_waiting(&reason)) return device;

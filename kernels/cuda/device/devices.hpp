@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "kernels/backend.hpp"
-#include "kernels/cuda/device/device.hpp"
+#include "kernels/cuda/device/device_slot.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -40,12 +40,16 @@ class Claim {
   std::size_t bytes_ = 0;
 };
 
-/// One slot for each of Options::devices. Thread safe.
+/// One slot for each of Options::devices. Thread safe. In a child of fork() there are no devices, and no call
+/// waits for anything.
 class Devices {
  public:
   static constexpr std::size_t most = 16;
 
   static Devices& instance();
+
+  /// Whether this is a child of fork() whose parent had devices, or tried to: it has none, then.
+  static bool in_forked_child() noexcept;
 
   /// For work on so many bytes in host memory: of the devices that are up the one with the fewest bytes under
   /// way, and of those the one nearest to the calling thread, by NUMA node; null at once if none is up. Those

@@ -1,29 +1,42 @@
+// The CUDA driver, opened at run time.
 #include "kernels/cuda/device/driver.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <map>
+#include <mutex>
+
 namespace ec::kernels::cuda {
 
-std::unique_ptr<const Driver> Driver::open(const std::string& library, std::string* why) {
+const Driver* Driver::open(const std::string& library, std::string* why) {
+  static std::mutex mutex;
+  static auto* const opened = new std::map<std::string, Driver>;
+  std::lock_guard lock(mutex);
+  if (const auto at = opened->find(library); at != opened->end()) return &at->second;
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     *why = fmt::format("no CUDA driver: {}", dlerror());
     return nullptr;
   }
-  auto driver = std::make_unique<Driver>();
-#define EC_RESOLVE(name, symbol, type)                                                \
-  driver->name = reinterpret_cast<type>(dlsym(handle, #symbol));                      \
-  if (driver->name == nullptr) {                                                      \
+  Driver driver;
+#define EC_LOOK_UP(name, symbol, type) driver.name = reinterpret_cast<type>(dlsym(handle, #symbol));
+  EC_CUDA_DRIVER_FUNCTIONS(EC_LOOK_UP)
+  EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(EC_LOOK_UP)
+#undef EC_LOOK_UP
+#define EC_NEED(name, symbol, type)                                                   \
+  if (driver.name == nullptr) {                                                       \
     *why = fmt::format("the CUDA driver {} is too old: it has no " #symbol, library); \
     return nullptr;                                                                   \
   }
-  EC_CUDA_DRIVER_FUNCTIONS(EC_RESOLVE)
-#undef EC_RESOLVE
-#define EC_LOOK_UP(name, symbol, type) driver->name = reinterpret_cast<type>(dlsym(handle, #symbol));
-  EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(EC_LOOK_UP)
-#undef EC_LOOK_UP
-  return driver;
+  EC_CUDA_DRIVER_FUNCTIONS(EC_NEED)
+#undef EC_NEED
+  return &opened->emplace(library, driver).first->second;
+}
+
+void Driver::stay_out_of_captures() const {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (thread_exchange_capture_mode != nullptr) thread_exchange_capture_mode(&mode);
 }
 
 std::string Driver::error_name(CUresult result) const {

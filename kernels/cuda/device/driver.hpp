@@ -5,7 +5,6 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
-#include <memory>
 #include <string>
 
 namespace ec::kernels::cuda {
@@ -31,14 +30,8 @@ namespace ec::kernels::cuda {
   X(stream_create, cuStreamCreate, PFN_cuStreamCreate_v2000)                                 \
   X(stream_destroy, cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000)                           \
   X(stream_query, cuStreamQuery, PFN_cuStreamQuery_v2000)                                    \
-  X(stream_synchronize, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)                  \
   X(stream_get_ctx, cuStreamGetCtx, PFN_cuStreamGetCtx_v9020)                                \
   X(stream_is_capturing, cuStreamIsCapturing, PFN_cuStreamIsCapturing_v10000)                \
-  X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                                    \
-  X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)                              \
-  X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                                    \
-  X(event_synchronize, cuEventSynchronize, PFN_cuEventSynchronize_v2000)                     \
-  X(event_elapsed_time, cuEventElapsedTime, PFN_cuEventElapsedTime_v2000)                    \
   X(mem_alloc, cuMemAlloc_v2, PFN_cuMemAlloc_v3020)                                          \
   X(mem_free, cuMemFree_v2, PFN_cuMemFree_v3020)                                             \
   X(mem_alloc_async, cuMemAllocAsync, PFN_cuMemAllocAsync_v11020)                            \
@@ -49,15 +42,24 @@ namespace ec::kernels::cuda {
   X(mem_host_unregister, cuMemHostUnregister, PFN_cuMemHostUnregister_v4000)                 \
   X(device_pointer, cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020)       \
   X(pointer_get_attributes, cuPointerGetAttributes, PFN_cuPointerGetAttributes_v7000)        \
-  X(memcpy_htod, cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                                    \
-  X(memcpy_dtoh, cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)                                    \
   X(memcpy_htod_async, cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                    \
-  X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                    \
-  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)                    \
-  X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
+  X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)
 
-// The same for functions that older drivers have not; null there.
-#define EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X)
+// The same for functions that no job needs, null where the driver has them not: of newer drivers, and those
+// of Buffer and of measurements.
+#define EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X)                                \
+  X(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode,        \
+    PFN_cuThreadExchangeStreamCaptureMode_v10010)                           \
+  X(stream_synchronize, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000) \
+  X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                   \
+  X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)             \
+  X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                   \
+  X(event_synchronize, cuEventSynchronize, PFN_cuEventSynchronize_v2000)    \
+  X(event_elapsed_time, cuEventElapsedTime, PFN_cuEventElapsedTime_v2000)   \
+  X(memcpy_htod, cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                   \
+  X(memcpy_dtoh, cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)                   \
+  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)   \
+  X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
 
 /// The functions of an open driver; immutable, lives as long as the process.
 struct Driver {
@@ -66,9 +68,13 @@ struct Driver {
   EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(EC_DECLARE)
 #undef EC_DECLARE
 
-  /// Opens `library`. Null on failure, with the reason in *why. The library is never closed again: the driver
-  /// keeps threads of its own.
-  static std::unique_ptr<const Driver> open(const std::string& library, std::string* why);
+  /// The functions of `library`, which is opened the first time and never closed: the driver keeps threads of
+  /// its own. Null on failure, with the reason in *why. Thread safe.
+  static const Driver* open(const std::string& library, std::string* why);
+
+  /// For a thread of our own: what it calls from now on does not end the capture of a stream that another
+  /// thread is at.
+  void stay_out_of_captures() const;
 
   /// The enumerator's name ("CUDA_ERROR_LAUNCH_FAILED"), or its number.
   std::string error_name(CUresult result) const;

@@ -1,3 +1,4 @@
+// The arena of libec_cuda_pinned.so while devices are up.
 #include "kernels/cuda/device/locked_arena.hpp"
 
 #include <dlfcn.h>
@@ -16,10 +17,13 @@ auto* find_start() {
   return reinterpret_cast<ec_cuda_pinned_start_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_start"));
 }
 
-/// A process has one arena. Devices that have it locked, those that were abandoned included.
+/// A process has one arena. Devices that have it locked, those that were abandoned included, and the context
+/// in which it is registered.
 struct Holders {
   std::mutex mutex;
   unsigned count = 0;
+  CUdevice device = 0;
+  CUcontext context = nullptr;
 };
 
 Holders& holders() {
@@ -34,10 +38,10 @@ bool has_preload() noexcept {
   return found;
 }
 
-std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, const Options& options,
-                                                     std::string* outcome) {
+std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdevice device,
+                                                     const Options& options, std::string* outcome) {
   if (!has_preload()) return nullptr;
-  std::unique_ptr<LockedArena> arena(new LockedArena(driver));
+  std::unique_ptr<LockedArena> arena(new LockedArena(driver, device));
   const int error = find_start()(
       options.pinned_bytes, options.pinned_threshold,
       [](void* start, std::size_t bytes, void* self) {
@@ -57,17 +61,25 @@ std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, const
 }
 
 int LockedArena::lock(void* start, std::size_t bytes) {
-  std::lock_guard lock(holders().mutex);
-  if (holders().count == 0) refusal_ = lock_pages(start, bytes);
-  if (refusal_ != CUDA_SUCCESS) return -ENOMEM;
-  ++holders().count;
+  Holders& all = holders();
+  std::lock_guard lock(all.mutex);
+  if (all.count == 0) {
+    CUcontext context = nullptr;
+    refusal_ = driver_.primary_ctx_retain(&context, device_);
+    if (refusal_ == CUDA_SUCCESS && (refusal_ = lock_pages(start, bytes)) != CUDA_SUCCESS)
+      driver_.primary_ctx_release(device_);
+    if (refusal_ != CUDA_SUCCESS) return -ENOMEM;
+    all.device = device_;
+    all.context = context;
+  }
+  ++all.count;
   start_ = start;
   bytes_ = bytes;
   return 0;
 }
 
 /// Kernels get the host's addresses, so those must be the device's too.
-CUresult LockedArena::lock_pages(void* start, std::size_t bytes) {
+CUresult LockedArena::lock_pages(void* start, std::size_t bytes) const {
   constexpr unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
   auto result = driver_.mem_host_register(start, bytes, flags);
   if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
@@ -87,8 +99,16 @@ CUresult LockedArena::lock_pages(void* start, std::size_t bytes) {
 LockedArena::~LockedArena() {
   range_.reset();
   if (abandoned_ || start_ == nullptr) return;
-  std::lock_guard lock(holders().mutex);
-  if (--holders().count == 0) driver_.mem_host_unregister(start_);
+  Holders& all = holders();
+  std::lock_guard lock(all.mutex);
+  if (--all.count != 0) return;
+  // After a fault every call here may fail; then the driver unlocks with the context.
+  CUcontext ignored = nullptr;
+  if (driver_.ctx_push_current(all.context) == CUDA_SUCCESS) {
+    driver_.mem_host_unregister(start_);
+    driver_.ctx_pop_current(&ignored);
+  }
+  driver_.primary_ctx_release(all.device);
 }
 
 }  // namespace ec::kernels::cuda

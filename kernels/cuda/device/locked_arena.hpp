@@ -15,15 +15,17 @@ namespace ec::kernels::cuda {
 /// Whether this process runs with libec_cuda_pinned.so. Looked up once; cheap.
 bool has_preload() noexcept;
 
-/// Belongs to one device, whose context is current when it is made and destroyed. Several devices may hold it
-/// at a time (one that is going, one that has come up); the first locks the arena and the last unlocks it.
+/// Belongs to one device, whose context is current when it is made. Several devices may hold it at a time;
+/// the first locks the arena and the last unlocks it. A registration goes with the context in which it was
+/// made, so the first one's context is kept until then, also when its device was given up after a fault. That
+/// GPU comes up again once the others have let go of the arena.
 class LockedArena {
  public:
   /// Locks the arena and has the preload hand it out. One line in *outcome. Null without the preload, and
   /// then *outcome is empty; null as well if the driver or the preload refused: the process keeps its
   /// ordinary memory.
-  static std::unique_ptr<LockedArena> of_preload(const Driver& driver, const Options& options,
-                                                 std::string* outcome);
+  static std::unique_ptr<LockedArena> of_preload(const Driver& driver, CUdevice device,
+                                                 const Options& options, std::string* outcome);
   ~LockedArena();
   LockedArena(const LockedArena&) = delete;
   LockedArena& operator=(const LockedArena&) = delete;
@@ -32,11 +34,12 @@ class LockedArena {
   void abandon() { abandoned_ = true; }
 
  private:
-  explicit LockedArena(const Driver& driver) : driver_(driver) {}
+  LockedArena(const Driver& driver, CUdevice device) : driver_(driver), device_(device) {}
   int lock(void* start, std::size_t bytes);
-  CUresult lock_pages(void* start, std::size_t bytes);
+  CUresult lock_pages(void* start, std::size_t bytes) const;
 
   const Driver& driver_;
+  const CUdevice device_;
   void* start_ = nullptr;
   std::size_t bytes_ = 0;
   CUresult refusal_ = CUDA_SUCCESS;

@@ -5,6 +5,14 @@
 
 namespace ec::kernels::cuda::text {
 
+/// What the text below may be told: cache hints of loads and stores, and which shifts of the transposition
+/// are products, because bit logic and shifts share one pipe of the chip. These were the fastest (emit.cpp).
+inline constexpr std::string_view choices = R"(#define LOAD "ld.global.nc"
+#define STORE "st.global"
+#define MULTIPLY_LEFT 0
+#define MULTIPLY_RIGHT 0
+)";
+
 /// Types, XORs, memory access, the transposition. The asm statements are not volatile: the compiler may order
 /// them as it likes, but not regroup XORs, which would undo the sharing of the schedule.
 inline constexpr std::string_view preamble = R"(

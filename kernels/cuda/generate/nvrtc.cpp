@@ -1,11 +1,9 @@
+// NVRTC, opened at run time.
 #include "kernels/cuda/generate/nvrtc.hpp"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <type_traits>
-
-#include "kernels/cuda/generate/nvrtc_functions.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -24,7 +22,7 @@ struct Nvrtc {
     for (const char* name : names)
       if ((library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
     if (library == nullptr) {
-      missing = fmt::format("NVRTC not found: {}", dlerror());
+      missing = std::string("NVRTC not found: ") + dlerror();
       return;
     }
 #define EC_RESOLVE(name, symbol, type)                              \
@@ -48,7 +46,7 @@ std::string nvrtc_missing() { return nvrtc().missing; }
 std::string nvrtc_version() {
   int major = 0, minor = 0;
   if (!nvrtc().missing.empty() || nvrtc().version(&major, &minor) != 0) return {};
-  return fmt::format("{}.{}", major, minor);
+  return std::to_string(major) + '.' + std::to_string(minor);
 }
 
 Compiled compile(const std::string& source, unsigned chip, const std::vector<std::string>& options) {
@@ -58,7 +56,7 @@ Compiled compile(const std::string& source, unsigned chip, const std::vector<std
   if (const int r = n.create(&program, source.c_str(), "program.cu", 0, nullptr, nullptr); r != 0)
     return {{}, n.error(r)};
 
-  const std::string arch = fmt::format("-arch=sm_{}", chip);
+  const std::string arch = "-arch=sm_" + std::to_string(chip);
   std::vector<const char*> arguments{arch.c_str(), "-std=c++17"};
   for (const std::string& o : options) arguments.push_back(o.c_str());
   const int result = n.compile(program, static_cast<int>(arguments.size()), arguments.data());
@@ -71,7 +69,7 @@ Compiled compile(const std::string& source, unsigned chip, const std::vector<std
     while (!compiled.log.empty() && compiled.log.back() == '\0') compiled.log.pop_back();
   }
   if (result != 0) {
-    compiled.log.insert(0, fmt::format("{}\n", n.error(result)));
+    compiled.log.insert(0, std::string(n.error(result)) + '\n');
   } else if (n.cubin_size(program, &size) == 0 && size > 0) {
     compiled.cubin.resize(size);
     if (n.cubin(program, compiled.cubin.data()) != 0) compiled.cubin.clear();

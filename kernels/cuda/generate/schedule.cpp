@@ -1,3 +1,4 @@
+// From a matrix to a schedule of XORs over bit planes.
 #include "kernels/cuda/generate/schedule.hpp"
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 
 namespace ec::kernels::cuda {
 namespace {
+
+constexpr unsigned sources_a_step = 2;
 
 /// Which of a source's planes each target plane takes: 8 rows per target.
 std::vector<std::uint8_t> plane_rows(const gf::Matrix& matrix, unsigned source) {
@@ -42,17 +45,17 @@ void bit_matrix(std::uint8_t coefficient, std::uint8_t rows[8]) {
   }
 }
 
-Schedule make_schedule(const gf::Matrix& matrix, const ScheduleOptions& options) {
+Schedule make_schedule(const gf::Matrix& matrix) {
   Schedule schedule{matrix.cols(), matrix.rows(), {}};
   std::vector<bool> written(8 * std::size_t{matrix.rows()});
-  for (unsigned s = 0; s < matrix.cols(); s += options.sources_per_step) {
+  for (unsigned s = 0; s < matrix.cols(); s += sources_a_step) {
     Step step;
     step.first = s;
-    step.count = std::min(options.sources_per_step, matrix.cols() - s);
+    step.count = std::min(sources_a_step, matrix.cols() - s);
     std::vector<std::vector<Register>> terms(written.size());
     for (unsigned i = 0; i < step.count; ++i) {
       const std::vector<std::uint8_t> rows = plane_rows(matrix, s + i);
-      SharedSums sums(rows, options.strategy);
+      SharedSums sums(rows);
       // Register of each value in the order the sums are made: the planes themselves, then the sums.
       std::array<Register, 256> place{};
       for (unsigned b = 0; b < 8; ++b) place[1u << b] = static_cast<Register>(8 * i + b);
@@ -75,26 +78,6 @@ Schedule make_schedule(const gf::Matrix& matrix, const ScheduleOptions& options)
     schedule.steps.push_back(std::move(step));
   }
   return schedule;
-}
-
-ScheduleCost cost(const Schedule& schedule) {
-  ScheduleCost c;
-  c.sources = schedule.sources;
-  c.transpositions = schedule.sources + schedule.targets;
-  unsigned widest = 0;
-  for (const Step& step : schedule.steps) {
-    c.xors += static_cast<unsigned>(step.xors.size());
-    widest = std::max(widest, 8 * step.count + step.sums);
-  }
-  c.live_registers = 8 * schedule.targets + widest + 8;
-  return c;
-}
-
-bool operator==(const Schedule& a, const Schedule& b) {
-  const auto same = [](const Step& x, const Step& y) {
-    return x.first == y.first && x.count == y.count && x.sums == y.sums && x.xors == y.xors;
-  };
-  return a.sources == b.sources && a.targets == b.targets && std::ranges::equal(a.steps, b.steps, same);
 }
 
 }  // namespace ec::kernels::cuda

@@ -59,8 +59,7 @@ class Batch {
     const auto copied = driver.memcpy_htod_async(table, from, n * width() * sizeof(void*), stream);
     if (copied != CUDA_SUCCESS) return outcome_of(driver, "cuMemcpyHtoDAsync", copied);
     const ChunkViews each{{}, {}, jobs_.front().bytes, link_jobs()};
-    const auto launched =
-        launch_generated_batch(*device_, function, jobs_.front().program->matrix(), table, each, n, stream);
+    const auto launched = launch_generated_batch(*device_, function, table, each, n, stream);
     return outcome_of(driver, "cuLaunchKernel", launched);
   }
 

@@ -1,6 +1,7 @@
-// A stand-in for libcuda.so.1 with one device, or as many as EC_EMULATED_DEVICES says, for machines without a
-// GPU: the functions that the device room uses. Launches run at once, on the host, in the calling thread. It
-// does what it is asked to; what goes wrong on demand is the business of tests/drivers/fault in front of it.
+// A stand-in for libcuda.so.1 with one device, or as many as EC_EMULATED_DEVICES says (at most 8), of chip
+// EC_EMULATED_CHIP (as in sm_90), for machines without a GPU: the functions that the device room uses.
+// Launches run at once, on the host, in the calling thread. It does what it is asked to; what goes wrong on
+// demand is the business of tests/drivers/fault in front of it.
 #include <cuda.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/kernels/xor_args.hpp"
@@ -36,14 +38,21 @@ const Function& at(CUfunction function) { return *reinterpret_cast<const Functio
 struct Module {
   std::optional<Program> program;  ///< a generated one; otherwise all kernels of the fat binaries are in it
   Kernel kernel{};
-  int ordinal = 0;
+  int ordinal = 0;                  ///< of the device in whose context it was loaded
   std::list<Function> functions{};  ///< that were asked for
+};
+
+constexpr int most_devices = 8;
+
+/// The context of a device; a CUcontext is the address of one. It ends with its last user.
+struct Context {
+  unsigned users = 0;
+  CUresult sticky = CUDA_SUCCESS;
 };
 
 struct State {
   std::recursive_mutex mutex;
-  CUresult sticky = CUDA_SUCCESS;
-  unsigned context_users = 0;
+  Context contexts[most_devices];
   std::map<CUmodule, std::unique_ptr<Module>> modules;
 };
 
@@ -55,21 +64,20 @@ State& state() {
 /// Ordinals of the devices whose contexts this thread has pushed.
 thread_local std::vector<int> contexts_pushed;
 
-/// As many as EC_EMULATED_DEVICES says, 1 to most_devices.
-constexpr int most_devices = 8;
-int devices() {
-  const char* text = std::getenv("EC_EMULATED_DEVICES");
-  return text == nullptr ? 1 : std::clamp(std::atoi(text), 1, most_devices);
+/// What a variable says.
+int number(const char* variable, int otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoi(text);
 }
+
+int devices() { return std::clamp(number("EC_EMULATED_DEVICES", 1), 1, most_devices); }
 
 /// What a function answers that needs the context, instead of doing its work.
 CUresult context_state() {
-  if (state().sticky != CUDA_SUCCESS) return state().sticky;
-  return contexts_pushed.empty() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+  if (contexts_pushed.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  const Context& context = state().contexts[contexts_pushed.back()];
+  return context.users == 0 ? CUDA_ERROR_CONTEXT_IS_DESTROYED : context.sticky;
 }
-
-/// The address of an element is the context of a device; a stream is a pointer to the ordinal of its device.
-int context_objects[most_devices];
 
 }  // namespace
 }  // namespace ec::test::emulated
@@ -114,34 +122,43 @@ EXPORTED CUresult cuDeviceGetName(char* name, int length, CUdevice) {
 }
 EXPORTED CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   LOCK();
-  *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 4
-           : attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID       ? -1
-                                                                 : 9;
+  const int chip = number("EC_EMULATED_CHIP", 99);
+  *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT       ? 4
+           : attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID             ? -1
+           : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? chip / 10
+                                                                       : chip % 10;
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   LOCK();
-  if (state().context_users++ == 0) state().sticky = CUDA_SUCCESS;
-  *context = reinterpret_cast<CUcontext>(&context_objects[device]);
+  Context& retained = state().contexts[device];
+  if (retained.users++ == 0) retained.sticky = CUDA_SUCCESS;
+  *context = reinterpret_cast<CUcontext>(&retained);
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
+EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   LOCK();
-  if (state().context_users == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--state().context_users == 0) {
-    free_everything();
-    state().modules.clear();
+  Context& released = state().contexts[device];
+  if (released.users == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--released.users == 0) {
+    free_everything(device);
+    std::erase_if(state().modules, [&](const auto& entry) { return entry.second->ordinal == device; });
   }
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuCtxPushCurrent_v2(CUcontext context) {
   LOCK();
-  contexts_pushed.push_back(static_cast<int>(reinterpret_cast<int*>(context) - context_objects));
+  contexts_pushed.push_back(static_cast<int>(reinterpret_cast<Context*>(context) - state().contexts));
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuCtxPopCurrent_v2(CUcontext*) {
   LOCK();
   contexts_pushed.pop_back();
+  return CUDA_SUCCESS;
+}
+EXPORTED CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::swap(*mode, current);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuModuleLoadData(CUmodule* module, const void* image) {
@@ -199,7 +216,7 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
   const CUresult verdict = check(launch);
   if (verdict == CUDA_ERROR_INVALID_VALUE) return verdict;
   if (verdict != CUDA_SUCCESS)
-    state().sticky = verdict;  // the launch is accepted, the fault shows later
+    state().contexts[ordinal].sticky = verdict;  // the launch is accepted, the fault shows later
   else
     run(launch);
   return CUDA_SUCCESS;
@@ -216,7 +233,7 @@ EXPORTED CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 EXPORTED CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
   ENTER();
-  *context = reinterpret_cast<CUcontext>(&context_objects[*reinterpret_cast<int*>(stream)]);
+  *context = reinterpret_cast<CUcontext>(&state().contexts[*reinterpret_cast<int*>(stream)]);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuStreamQuery(CUstream) {
@@ -283,7 +300,7 @@ EXPORTED CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream) {
 }
 EXPORTED CUresult cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   ENTER();
-  *pointer = allocate_pinned(bytes);
+  *pointer = allocate_pinned(bytes, contexts_pushed.back());
   return *pointer == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 EXPORTED CUresult cuMemFreeHost(void* pointer) {
@@ -292,7 +309,8 @@ EXPORTED CUresult cuMemFreeHost(void* pointer) {
 }
 EXPORTED CUresult cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned) {
   ENTER();
-  return register_pinned(pointer, bytes) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  return register_pinned(pointer, bytes, contexts_pushed.back()) ? CUDA_SUCCESS
+                                                                 : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 }
 EXPORTED CUresult cuMemHostUnregister(void* pointer) {
   ENTER();
@@ -301,7 +319,7 @@ EXPORTED CUresult cuMemHostUnregister(void* pointer) {
 EXPORTED CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* seen, void* pointer, unsigned) {
   ENTER();
   *seen = reinterpret_cast<CUdeviceptr>(pointer);
-  return CUDA_SUCCESS;
+  return block_of(pointer).bytes != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORTED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
                                          CUdeviceptr pointer) {

@@ -18,21 +18,25 @@ struct DeviceBlock {
 };
 
 std::mutex mutex;
-std::map<void*, std::size_t> pinned;
-std::map<void*, std::size_t> registered;
+struct PinnedBlock {
+  std::size_t bytes;
+  int ordinal;
+};
+std::map<void*, PinnedBlock> pinned;
+std::map<void*, PinnedBlock> registered;
 std::map<std::uint8_t*, DeviceBlock> device;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
 }  // namespace
 
-void* allocate_pinned(std::size_t bytes) {
+void* allocate_pinned(std::size_t bytes, int ordinal) {
   // Not from the program's allocator: the driver's own memory must not come out of an arena that it has
   // locked.
   void* p = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return nullptr;
   std::lock_guard lock(mutex);
-  pinned[p] = bytes;
+  pinned[p] = {bytes, ordinal};
   return p;
 }
 
@@ -40,7 +44,7 @@ bool free_pinned(void* p) {
   std::lock_guard lock(mutex);
   const auto at = pinned.find(p);
   if (at == pinned.end()) return false;
-  munmap(p, whole_pages(at->second));
+  munmap(p, whole_pages(at->second.bytes));
   pinned.erase(at);
   return true;
 }
@@ -81,10 +85,10 @@ std::uint8_t* view(const void* p) {
   return bytes < at->first + at->second.bytes ? at->second.view + (bytes - at->first) : bytes;
 }
 
-bool register_pinned(void* p, std::size_t bytes) {
+bool register_pinned(void* p, std::size_t bytes, int ordinal) {
   if (block_of(p).bytes != 0) return false;
   std::lock_guard lock(mutex);
-  registered[p] = bytes;
+  registered[p] = {bytes, ordinal};
   return true;
 }
 
@@ -105,7 +109,7 @@ Block block_of(const void* p) {
     if (at == blocks->begin()) continue;
     --at;
     const auto* start = static_cast<const std::uint8_t*>(at->first);
-    if (bytes < start + at->second) return {start, at->second, false};
+    if (bytes < start + at->second.bytes) return {start, at->second.bytes, false, at->second.ordinal};
   }
   return {nullptr, 0, false};
 }
@@ -116,16 +120,21 @@ bool reachable(const void* p, std::size_t bytes, int ordinal) {
   return bytes <= block.bytes - static_cast<std::size_t>(static_cast<const std::uint8_t*>(p) - block.start);
 }
 
-void free_everything() {
+void free_everything(int ordinal) {
   std::lock_guard lock(mutex);
-  for (const auto& [p, bytes] : pinned) munmap(p, whole_pages(bytes));
-  for (const auto& [p, block] : device) {
+  std::erase_if(pinned, [&](const auto& entry) {
+    const auto& [p, block] = entry;
+    if (block.ordinal == ordinal) munmap(p, whole_pages(block.bytes));
+    return block.ordinal == ordinal;
+  });
+  std::erase_if(device, [&](const auto& entry) {
+    const auto& [p, block] = entry;
+    if (block.ordinal != ordinal) return false;
     munmap(p, block.bytes);
     munmap(block.view, block.bytes);
-  }
-  pinned.clear();
-  device.clear();
-  registered.clear();
+    return true;
+  });
+  std::erase_if(registered, [&](const auto& entry) { return entry.second.ordinal == ordinal; });
 }
 
 }  // namespace ec::test::emulated

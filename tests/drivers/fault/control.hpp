@@ -37,13 +37,4 @@ struct Control {
   std::size_t (*objects)();
 };
 
-/// Exported as `fault_nvrtc_control` by the libnvrtc.so.13 of this folder. All functions are thread safe.
-struct NvrtcControl {
-  /// As Control.
-  void (*reset)();
-  const char* (*plan)(const char* text);
-  unsigned (*calls)(const char* symbol);
-  unsigned (*injected)();
-};
-
 }  // namespace ec::test::faults

@@ -61,6 +61,7 @@ constexpr Needs needs_of(std::size_t s) {
     case site::device_get_attribute:
     case site::primary_ctx_retain:
     case site::ctx_push_current:
+    case site::thread_exchange_capture_mode:
       return Needs::nothing;
     case site::primary_ctx_release:
     case site::ctx_pop_current:
@@ -139,7 +140,12 @@ CUresult done(Tag<site::launch_kernel>, const Effect& effect, CUfunction functio
 }
 
 CUresult done(Tag<site::stream_query>, const Effect&, CUstream stream) {
-  return state().launches.holds(stream) ? CUDA_ERROR_NOT_READY : state().next.stream_query(stream);
+  State& s = state();
+  if (s.launches.holds(stream)) return CUDA_ERROR_NOT_READY;
+  const CUresult result = s.next.stream_query(stream);
+  // A context that ended since this call was entered took with it what the stream held.
+  const auto ended = static_cast<CUresult>(s.injector.sticky());
+  return result == CUDA_SUCCESS ? ended : result;
 }
 
 /// A release that fails is one of a context that is gone all the same.

@@ -77,6 +77,11 @@ void Injector::context_made() {
   sticky_ = 0;
 }
 
+int Injector::sticky() {
+  std::lock_guard lock(mutex_);
+  return sticky_;
+}
+
 void Injector::take(std::vector<Rule> rules) {
   std::lock_guard lock(mutex_);
   rules_ = std::move(rules);

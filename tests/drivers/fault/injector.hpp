@@ -46,6 +46,8 @@ class Injector {
 
   /// The context was made anew.
   void context_made();
+  /// What ended the context; 0 while it is well.
+  int sticky();
 
   /// Takes `rules` in the place of those there are, and forgets what went wrong before.
   void take(std::vector<Rule> rules);

@@ -1,5 +1,6 @@
 // A libnvrtc.so.13 that stands in front of another and lets calls go wrong by a plan (plan.hpp), as
-// driver.cpp does for the driver. The library behind may be of CUDA 12 or 13, or the emulated one.
+// driver.cpp does for the driver: of the environment, since it is opened by the process that compiles. The
+// library behind may be of CUDA 12 or 13, or the emulated one.
 #include <dlfcn.h>
 
 #include <cstddef>
@@ -8,8 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cuda/generate/nvrtc_functions.hpp"
-#include "tests/drivers/fault/control.hpp"
+#include "kernels/cuda/generate/nvrtc.hpp"
 #include "tests/drivers/fault/injector.hpp"
 #include "tests/drivers/fault/next.hpp"
 #include "tests/drivers/fault/sites.hpp"
@@ -95,21 +95,10 @@ struct Site<s, Result (*)(A...)> {
   }
 };
 
-const NvrtcControl control{
-    .reset = [] { state().injector.reset(); },
-    .plan = [](const char* text) { return state().injector.take_plan(text); },
-    .calls = [](const char* symbol) { return state().injector.calls(symbol); },
-    .injected = [] { return state().injector.injected(); },
-};
-
 }  // namespace
 }  // namespace ec::test::faults
 
 #define EXPORTED __attribute__((visibility("default")))
-
-extern "C" EXPORTED const ec::test::faults::NvrtcControl* fault_nvrtc_control() {
-  return &ec::test::faults::control;
-}
 
 // As in driver.cpp.
 #define EC_EXPORT(name, symbol, type)                                                                   \

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "kernels/cuda/device/driver.hpp"
-#include "kernels/cuda/generate/nvrtc_functions.hpp"
+#include "kernels/cuda/generate/nvrtc.hpp"
 
 namespace ec::test::faults {
 

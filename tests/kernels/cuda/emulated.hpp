@@ -75,12 +75,13 @@ class EmulatedDevices : public EmulatedDevice {
   }
 };
 
-/// What the product asks for by NVRTC's name is the emulated compiler from now on, behind the fault compiler,
-/// and nothing is found compiled. Null on failure, which dlerror() explains.
-inline void* open_emulated_compiler() {
+/// From now on the process that compiles finds the emulated compiler, behind the fault compiler, which takes
+/// a plan from EC_FAULTS at each start. Nothing is found compiled.
+inline void use_emulated_compiler() {
   setenv("XDG_CACHE_HOME", "/proc/none", 1);
   setenv("EC_FAULTS_NEXT_NVRTC", EC_EMULATED_NVRTC, 0);
-  return dlopen(EC_FAULT_NVRTC, RTLD_NOW | RTLD_LOCAL);
+  const std::string fault_compiler = EC_FAULT_NVRTC;
+  setenv("LD_LIBRARY_PATH", fault_compiler.substr(0, fault_compiler.rfind('/')).c_str(), 1);
 }
 
 }  // namespace ec::test

@@ -1,6 +1,6 @@
-// Every function that can fail, at each of its calls in one life of a device, in each way: the host sees
-// right bytes and no error, nothing hangs or leaks, and the device comes back. Runs with the preload, whose
-// arena is part of it. Against the emulated driver; with a real one behind the fault driver
+// Every function of the driver that can fail, at each of its calls in one life of a device, in each way: the
+// host sees right bytes and no error, nothing hangs or leaks, and the device comes back. Runs with the
+// preload, whose arena is part of it. Against the emulated driver; with a real one behind the fault driver
 // (EC_FAULTS_NEXT_DRIVER) fewer calls are visited, because a real device takes its time to come up.
 #include <cstdio>
 #include <set>
@@ -16,13 +16,7 @@ namespace ec::test {
 namespace {
 
 using faults::driver_sites;
-using faults::nvrtc_sites;
 
-/// Functions that only programs that measure call (bench, ectool): events to take the time, copies and fills
-/// to compare with.
-const std::set<std::string_view> of_measurements{
-    "cuEventCreate",      "cuEventDestroy_v2",    "cuEventRecord",  "cuEventSynchronize",
-    "cuEventElapsedTime", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async"};
 /// What is only asked where a process has several devices (devices_test.cpp).
 const std::set<std::string_view> of_several_devices{"cuStreamGetCtx"};
 /// Those of the arena, where the program runs without the preload.
@@ -33,14 +27,8 @@ class FaultSites : public EmulatedDevice {
  protected:
   void SetUp() override {
     EmulatedDevice::SetUp();
-    void* handle = open_emulated_compiler();
-    ASSERT_NE(handle, nullptr) << dlerror();
-    nvrtc_ = reinterpret_cast<const faults::NvrtcControl* (*)()>(dlsym(handle, "fault_nvrtc_control"))();
+    use_emulated_compiler();
     use(life());
-  }
-  void TearDown() override {
-    nvrtc_->reset();
-    EmulatedDevice::TearDown();
   }
 
   static kernels::cuda::Options life() {
@@ -54,22 +42,17 @@ class FaultSites : public EmulatedDevice {
     return o;
   }
 
-  unsigned calls(std::string_view symbol) const {
-    const std::string name(symbol);
-    return symbol.starts_with("nvrtc") ? nvrtc_->calls(name.c_str()) : driver_->calls(name.c_str());
-  }
+  unsigned calls(std::string_view symbol) const { return driver_->calls(std::string(symbol).c_str()); }
 
   /// One life of the device under a plan, from nothing to nothing.
   Seen live(const std::string& plan) {
     use(life());
     driver_->reset();
-    nvrtc_->reset();
     log_.clear();
     EXPECT_EQ(driver_->plan(plan.c_str()), nullptr);
-    EXPECT_EQ(nvrtc_->plan(plan.c_str()), nullptr);
     (void)bring_up();
-    Workload work(seed_ += 1000);
-    return work.run();
+    // Always the same matrices: they are compiled once.
+    return Workload(seed_).run();
   }
 
   /// The same, and what must hold whatever goes wrong. Whether there was such a call.
@@ -101,7 +84,6 @@ class FaultSites : public EmulatedDevice {
 
   void comes_back(const std::string& when) {
     EXPECT_EQ(driver_->plan(""), nullptr);
-    EXPECT_EQ(nvrtc_->plan(""), nullptr);
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     while (!bring_up() && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -137,12 +119,10 @@ class FaultSites : public EmulatedDevice {
     real_ = log_.find("emulated device") == std::string::npos;
     kernels::cuda::Devices::instance().reset();
     for (const std::string_view site : sites) healthy_[site] = calls(site);
-    healthy_["cuGetErrorName"] = healthy_["nvrtcGetErrorString"] = 1;
+    healthy_["cuGetErrorName"] = 1;
     for (const std::string_view site : sites)
       for (const unsigned nth : chosen(site)) {
-        const std::string before = site == "cuGetErrorName"        ? "launch:nth=1:CUDA_ERROR_LAUNCH_FAILED;"
-                                   : site == "nvrtcGetErrorString" ? "nvrtcCompileProgram:nth=1:6;"
-                                                                   : "";
+        const std::string before = site == "cuGetErrorName" ? "launch:nth=1:CUDA_ERROR_LAUNCH_FAILED;" : "";
         const std::string rule = std::string(site) + ":nth=" + std::to_string(nth) + ":" + what;
         survives(before + rule, site, nth);
         if (HasFailure()) return;
@@ -150,13 +130,16 @@ class FaultSites : public EmulatedDevice {
     std::printf("%s: %u calls of %zu functions visited\n", what, visits_, visited_.size());
   }
 
-  template <class Sites>
-  void expect_all_visited(const Sites& sites) const {
-    for (const std::string_view site : sites) {
-      if (of_measurements.contains(site) || of_several_devices.contains(site)) continue;
+  /// The functions without which a driver is not taken. The others may go uncalled: they are of measurements.
+  void expect_all_needed_visited() const {
+    static constexpr std::string_view needed[] = {
+#define EC_NAME(name, symbol, type) #symbol,
+        EC_CUDA_DRIVER_FUNCTIONS(EC_NAME)
+#undef EC_NAME
+    };
+    for (const std::string_view site : needed) {
+      if (of_several_devices.contains(site)) continue;
       if (preload_start() == nullptr && of_the_preload.contains(site)) continue;
-      if (real_ && site == "nvrtcGetProgramLog")
-        continue;  // the real compiler has nothing to say of our programs
       EXPECT_TRUE(visited_.contains(site)) << site << " is called by nothing here";
     }
   }
@@ -164,7 +147,6 @@ class FaultSites : public EmulatedDevice {
   /// A few deadlines: a job may wait for a device that comes up and then for its own work. Machines are busy.
   static constexpr std::chrono::milliseconds longest{5000};
 
-  const faults::NvrtcControl* nvrtc_ = nullptr;
   std::map<std::string_view, unsigned> healthy_;
   std::set<std::string_view> visited_;
   bool real_ = false;
@@ -178,7 +160,7 @@ class FaultAtEveryCall : public FaultSites, public testing::WithParamInterface<c
 
 TEST_P(FaultAtEveryCall, HarmsNothing) {
   visit(driver_sites, GetParam());
-  if (!HasFailure()) expect_all_visited(driver_sites);
+  if (!HasFailure()) expect_all_needed_visited();
 }
 
 INSTANTIATE_TEST_SUITE_P(Driver, FaultAtEveryCall,
@@ -189,26 +171,6 @@ INSTANTIATE_TEST_SUITE_P(Driver, FaultAtEveryCall,
                            std::string name(info.param);
                            std::ranges::replace(name, '=', '_');
                            return name;
-                         });
-
-class CompilerFaultAtEveryCall : public FaultSites, public testing::WithParamInterface<const char*> {};
-
-TEST_P(CompilerFaultAtEveryCall, HarmsNothing) {
-  const std::string_view what = GetParam();
-  if (what == "wrong") {
-    const std::string_view only[] = {"nvrtcGetCUBIN"};
-    visit(only, "wrong");
-  } else {
-    visit(nvrtc_sites, GetParam());
-    if (!HasFailure()) expect_all_visited(nvrtc_sites);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Nvrtc, CompilerFaultAtEveryCall,
-                         testing::Values("NVRTC_ERROR_COMPILATION", "NVRTC_ERROR_OUT_OF_MEMORY", "slow=5ms",
-                                         "wrong"),
-                         [](const auto& info) {
-                           return std::string(info.param).substr(0, info.param[4] == '=' ? 4 : 40);
                          });
 
 /// A driver that always says "not yet", at one question or for ever. For ever is as good as a hung kernel.

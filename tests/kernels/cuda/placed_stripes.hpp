@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cuda/device/memory.hpp"
+#include "tools/device/buffer.hpp"
 #include "tests/common/conformance.hpp"
 
 namespace ec::test {

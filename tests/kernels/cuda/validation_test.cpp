@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "kernels/backends.hpp"
-#include "kernels/cuda/device/memory.hpp"
 #include "kernels/transfer.hpp"
 #include "plugin/codec/checking/validator.hpp"
 #include "plugin/codec/routing/router.hpp"

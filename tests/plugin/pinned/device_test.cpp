@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/device/memory.hpp"
 #include "kernels/residence.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/counters.hpp"
@@ -18,6 +17,7 @@
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/plugin/pinned/preload.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {
@@ -238,6 +238,33 @@ TEST_F(PinnedFromBirth, HungDeviceKeepsTheArenaLockedForTheNext) {
   const auto before = on_device();
   EXPECT_TRUE(encode(3));
   EXPECT_EQ(on_device(), before + 1);
+}
+
+/// The driver forgets the arena with the context in which it was registered: whichever device that was, its
+/// end must not reach the other.
+TEST_F(PinnedFromBirth, ADeviceThatIsGivenUpLeavesTheArenaToTheOther) {
+  setenv("EC_EMULATED_DEVICES", "2", 1);
+  auto o = small_arena();
+  o.devices = {0, 1};
+  auto& devices = kernels::cuda::Devices::instance();
+  for (const std::size_t victim : {0u, 1u}) {
+    o.retry_after = std::chrono::seconds(3600);
+    use(o);
+    log_.clear();
+    std::string why;
+    for (const std::size_t i : {0u, 1u}) ASSERT_TRUE(devices.acquire_waiting(i, &why)) << why;
+    devices.latch(devices.acquire_waiting(victim, &why), "a test");
+    ASSERT_EQ(devices.up(), 1u);
+    const auto before = on_device();
+    for (std::uint64_t seed = 0; seed < 3; ++seed) EXPECT_TRUE(encode(seed));
+    EXPECT_EQ(on_device(), before + 3);
+    EXPECT_EQ(devices.up(), 1u) << log_;
+    EXPECT_EQ(residence_by_driver(block().get(), chunk), Residence::pinned);
+  }
+  use(small_arena());
+  EXPECT_EQ(driver_->calls("cuMemHostUnregister"), driver_->calls("cuMemHostRegister_v2"));
+  EXPECT_EQ(driver_->calls("cuDevicePrimaryCtxRelease_v2"), driver_->calls("cuDevicePrimaryCtxRetain"));
+  unsetenv("EC_EMULATED_DEVICES");
 }
 
 TEST_F(PinnedFromBirth, ThreadsCodeWhileTheDeviceComesAndFails) {

@@ -2,12 +2,18 @@
 // own.
 #include "kernels/cuda/device/devices.hpp"
 
-#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include "kernels/cuda/device/memory.hpp"
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "tests/common/conformance.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {
@@ -136,6 +142,42 @@ TEST_F(SeveralDevices, MemoryOfADeviceThatIsNotInUseIsRefusedAndLatchesNothing) 
   EXPECT_EQ(why, "the chunks lie in the memory of GPU 0, which is not among the devices in use");
   EXPECT_EQ(gpu_.transform(job), Status::fault);
   EXPECT_EQ(Devices::instance().up(), 1u);
+}
+
+/// Whatever other threads hold at that moment: the child has no devices, sets options, codes and ends.
+TEST_F(SeveralDevices, AChildOfForkWaitsForNothing) {
+  all_up();
+  const auto o = options();
+  std::atomic<bool> over{false};
+  std::vector<std::thread> busy;
+  for (int t = 0; t < 4; ++t)
+    busy.emplace_back([&] {
+      while (!over) {
+        (void)Devices::instance().acquire(1);
+        (void)Devices::instance().up();
+        if (t == 0) kernels::cuda::configure(o);
+      }
+    });
+  const auto pinned = Buffer::allocate(2 * bytes, Residence::pinned);
+  const Source source = source_of(pinned);
+  const Target target{pinned.data() + bytes, Residence::pinned};
+  for (int i = 0; i < 100; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(5);
+      std::string why;
+      kernels::cuda::configure(kernels::cuda::current_options());
+      const bool none = gpu_.transform({&program_, {&source, 1}, {&target, 1}, bytes}) == Status::busy &&
+                        !Devices::instance().acquire_waiting(&why) && Devices::instance().up() == 0 &&
+                        !Devices::instance().current();
+      _exit(none && why == "this process is a child of fork()" ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0) << i;
+  }
+  over = true;
+  for (auto& thread : busy) thread.join();
 }
 
 TEST_F(SeveralDevices, AStreamIsServedByItsOwnDevice) {

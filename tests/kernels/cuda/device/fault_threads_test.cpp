@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/device/memory.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/counters.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/plugin/codec/routing/round.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "gf/generator.hpp"
-#include "kernels/cuda/device/memory.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/counters.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {

@@ -2,9 +2,9 @@
 #include <array>
 #include <string>
 
-#include "kernels/cuda/device/memory.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {
@@ -23,13 +23,35 @@ class GeneratedOnTwoDevices : public EmulatedDevices<2> {
  protected:
   void SetUp() override {
     EmulatedDevices::SetUp();
-    ASSERT_NE(open_emulated_compiler(), nullptr) << dlerror();
+    use_emulated_compiler();
     auto o = options();
     o.devices = {0, 1};
     o.retry_after = std::chrono::seconds(3600);
     use(o);
   }
 };
+
+/// As those of many placement groups: one matrix, one kernel on a device.
+TEST_F(GeneratedOnTwoDevices, EqualProgramsShareTheirKernels) {
+  std::string why;
+  const auto device = Devices::instance().acquire_waiting(0, &why);
+  ASSERT_TRUE(device) << why;
+  const auto kernel_of = [&](std::uint8_t coefficient) {
+    gf::Matrix matrix(1, 1);
+    matrix(0, 0) = coefficient;
+    const kernels::Program program(matrix);
+    return GeneratedProgram::of(program)->function(device, kernels::cuda::ProgramForm::transform, 0,
+                                                   GeneratedProgram::Wish::now);
+  };
+  const CUfunction first = kernel_of(1);
+  EXPECT_NE(first, nullptr);
+  EXPECT_NE(kernel_of(2), first);
+  const auto loaded = driver_->calls("cuModuleLoadData");
+  EXPECT_EQ(kernel_of(1), first) << "also after its program has gone";
+  EXPECT_EQ(driver_->calls("cuModuleLoadData"), loaded);
+  for (unsigned c = 3; c < 100; ++c) EXPECT_NE(kernel_of(static_cast<std::uint8_t>(c)), nullptr);
+  EXPECT_GT(driver_->calls("cuModuleUnload"), 30u) << "they are bounded";
+}
 
 TEST_F(GeneratedOnTwoDevices, AProgramIsLoadedOnItsDeviceWhateverContextIsCurrent) {
   constexpr std::size_t bytes = 8192;

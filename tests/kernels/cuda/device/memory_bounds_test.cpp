@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/device/memory.hpp"
 #include "kernels/tallies.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {
@@ -117,7 +117,7 @@ class MemoryBounds : public EmulatedDevice {
   void SetUp() override {
     // Programs are generated, by the emulated compiler: only they want tables.
     EmulatedDevice::SetUp();
-    ASSERT_NE(open_emulated_compiler(), nullptr) << dlerror();
+    use_emulated_compiler();
     use(bounded());
     before_ = now();
     ASSERT_TRUE(bring_up()) << log_;

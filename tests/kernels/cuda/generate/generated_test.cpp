@@ -9,10 +9,10 @@
 #include "gf/generator.hpp"
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/device/devices.hpp"
-#include "kernels/cuda/device/memory.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/common/random_bytes.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {

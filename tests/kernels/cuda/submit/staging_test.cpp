@@ -4,7 +4,6 @@
 #include <set>
 #include <vector>
 
-#include "kernels/cuda/device/memory.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
 #include "kernels/tallies.hpp"
 #include "kernels/transfer.hpp"

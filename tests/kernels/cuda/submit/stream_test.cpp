@@ -5,6 +5,8 @@
 
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/device/devices.hpp"
+#include "kernels/cuda/generate/generated_program.hpp"
+#include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/placed_stripes.hpp"
 
 namespace ec::test {
@@ -96,6 +98,14 @@ TEST_F(Streams, AGraphReplaysWhatWasCaptured) {
   CUgraphExec executable = nullptr;
   ASSERT_EQ(begin(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   EXPECT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), stream_), Status::ok);
+  // A kernel that is compiled and loaded meanwhile, in the background, does not end the capture.
+  const auto seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  const kernels::Program other(to_matrix(random_matrix(m, k, seed)));
+  using kernels::cuda::GeneratedProgram;
+  const auto* generated = GeneratedProgram::of(other);
+  EXPECT_TRUE(
+      generated->function(device_, kernels::cuda::ProgramForm::transform, 0, GeneratedProgram::Wish::now))
+      << generated->failure(kernels::cuda::ProgramForm::transform);
   ASSERT_EQ(end(stream_, &graph), CUDA_SUCCESS);
   ASSERT_EQ(instantiate(&executable, graph, 0), CUDA_SUCCESS);
   ASSERT_TRUE(stripes.refill(99));

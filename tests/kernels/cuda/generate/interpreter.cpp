@@ -1,4 +1,4 @@
-#include "kernels/cuda/generate/interpreter.hpp"
+#include "tests/kernels/cuda/generate/interpreter.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,46 +1,13 @@
-#include "kernels/cuda/device/memory.hpp"
+// Pinned and device memory for programs that test and measure.
+#include "tools/device/buffer.hpp"
 
-#include <array>
 #include <cstring>
-#include <new>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "kernels/cuda/device/devices.hpp"
 
 namespace ec::kernels::cuda {
-
-Residence driver_residence(const void* first, std::size_t bytes) noexcept {
-  const auto device = Devices::instance().current();
-  if (!device) return Residence::pageable;
-  Device::Scope scope(*device);
-  if (scope.result() != CUDA_SUCCESS) return Residence::pageable;
-  unsigned type = 0;
-  CUdeviceptr seen = 0;
-  CUdeviceptr start = 0;
-  std::size_t length = 0;
-  std::array attributes{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-  std::array<void*, attributes.size()> values{&type, &seen, &start, &length};
-  // For an address that the driver does not know this succeeds and leaves zeros.
-  const auto address = reinterpret_cast<CUdeviceptr>(first);
-  if (device->driver().pointer_get_attributes(attributes.size(), attributes.data(), values.data(), address) !=
-      CUDA_SUCCESS)
-    return Residence::pageable;
-  if (type == CU_MEMORYTYPE_DEVICE) return Residence::device;
-  const bool whole =
-      seen == address && address >= start && address - start <= length && bytes <= length - (address - start);
-  return type == CU_MEMORYTYPE_HOST && whole ? Residence::pinned : Residence::pageable;
-}
-
-void rise_for_preload() noexcept try {
-  if (has_preload()) (void)Devices::instance().acquire(0);
-} catch (const std::system_error&) {
-  // No thread to be had now; the next caller tries again.
-} catch (const std::bad_alloc&) {
-  // The same.
-}
 
 Buffer Buffer::allocate(std::size_t bytes, Residence residence, std::size_t device_index) {
   Buffer buffer;

@@ -1,4 +1,5 @@
-// Pinned and device memory for programs, tests and benchmarks.
+// Pinned and device memory for programs that test and measure. Its driver functions are among those that a
+// driver need not have.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +11,6 @@
 namespace ec::kernels::cuda {
 
 class Device;
-
-/// Where [first, first + bytes) lies as the driver knows it: pinned only if the device sees all of it at the
-/// host's addresses, device for any memory of a device. pageable if no device is up; brings none up. Thread
-/// safe.
-Residence driver_residence(const void* first, std::size_t bytes) noexcept;
-
-/// If this process runs with libec_cuda_pinned.so and has no device up, starts bringing one up, as a job
-/// would, and returns at once. Thread safe.
-void rise_for_preload() noexcept;
 
 /// A buffer of pinned or device memory, owned; keeps the device up while it lives. Movable.
 class Buffer {

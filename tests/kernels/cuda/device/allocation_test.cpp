@@ -1,0 +1,103 @@
+// A thread in the background that finds no memory costs its work, never the process: each allocation in it
+// fails once, and all from one on.
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#include "kernels/cuda/generate/generated_program.hpp"
+#include "tests/kernels/cuda/emulated.hpp"
+
+namespace {
+
+const pthread_t main_thread = pthread_self();
+/// Allocations in other threads until one fails; 0 and below: none does.
+std::atomic<int> left{0};
+std::atomic<bool> all_from_there{false};
+std::atomic<unsigned> failed{0};
+
+bool fails() {
+  if (pthread_equal(pthread_self(), main_thread) || left <= 0) return false;
+  if (left != 1 && --left > 0) return false;
+  if (!all_from_there) left = 0;
+  ++failed;
+  return true;
+}
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  void* p = fails() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+  if (p == nullptr) throw std::bad_alloc();
+  return p;
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return fails() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+
+namespace ec::test {
+namespace {
+
+using kernels::cuda::GeneratedProgram;
+using kernels::cuda::ProgramForm;
+
+class NoMemory : public EmulatedDevice, public testing::WithParamInterface<bool> {
+ protected:
+  /// `work` while the nth allocation in the background fails, for every n that there is.
+  template <class Work>
+  void at_each_allocation(Work&& work) {
+    unsigned visited = 0;
+    for (int nth = 1;; ++nth) {
+      failed = 0;
+      all_from_there = GetParam();
+      left = nth;
+      work();
+      left = 0;
+      if (failed == 0) break;
+      ++visited;
+    }
+    std::printf("%u allocations failed\n", visited);
+    EXPECT_GT(visited, 10u);
+  }
+};
+
+TEST_P(NoMemory, WhileADeviceComesUpLeavesItOffUntilTheNextTry) {
+  at_each_allocation([] {
+    use(options());
+    (void)bring_up();
+    left = 0;
+    use(options());
+    ASSERT_TRUE(bring_up()) << log_;
+  });
+}
+
+TEST_P(NoMemory, WhileAProgramIsCompiledCostsTheProgram) {
+  use_emulated_compiler();
+  auto o = options();
+  o.generate_after_bytes = 0;
+  use(o);
+  ASSERT_TRUE(bring_up());
+  const auto device = kernels::cuda::Devices::instance().current();
+  std::uint8_t coefficient = 0;
+  at_each_allocation([&] {
+    gf::Matrix matrix(1, 2);
+    matrix(0, 0) = ++coefficient;
+    const kernels::Program program(matrix);
+    const auto* generated = GeneratedProgram::of(program);
+    const auto asked = [&] {
+      return generated->function(device, ProgramForm::transform, 0, GeneratedProgram::Wish::later);
+    };
+    while (asked() == nullptr && generated->failure(ProgramForm::transform).empty())
+      std::this_thread::yield();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(One, NoMemory, testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(AllFromOneOn, NoMemory, testing::Values(true));
+
+}  // namespace
+}  // namespace ec::test
