@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "tools/device/buffer.hpp"
 #include "tests/common/conformance.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 
