@@ -40,6 +40,10 @@ foreach(program ec_bench ec_demo)
   endif()
 endforeach()
 install(TARGETS ectool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+# What has ectool write a file for Prometheus; systemctl enable --now ec-cuda-metrics.timer.
+configure_file(tools/systemd/ec-cuda-metrics.service.in ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service tools/systemd/ec-cuda-metrics.timer
+        DESTINATION lib/systemd/system COMPONENT tools)
 # The Python programs stay beside the modules that they share; Python looks where a link leads.
 install(PROGRAMS tools/ceph-cluster tools/ceph-chaos DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
 install(DIRECTORY tools/cluster DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools FILES_MATCHING PATTERN *.py)
