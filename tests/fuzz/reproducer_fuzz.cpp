@@ -19,12 +19,16 @@ void check(const std::string& file) {
   expect(h.block_bytes <= codec::longest_block(h.targets), "a block of {} bytes is refused", h.block_bytes);
   expect(h.block_offset <= h.chunk_bytes && h.block_bytes <= h.chunk_bytes - h.block_offset,
          "a block inside its chunk");
-  expect(parsed->places.size() == h.sources + h.targets && parsed->matrix.size() == h.sources * h.targets,
-         "a matrix of the chunks");
-  const std::size_t targets = std::size_t{h.targets} * h.block_bytes;
-  expect(parsed->sources.size() == std::size_t{h.sources} * h.block_bytes && parsed->got.size() == targets &&
-             parsed->expected.size() == targets && parsed->before.size() == (h.verb == 1 ? targets : 0),
-         "chunks as long as the block");
+  const auto matrix = parsed->matrix();
+  expect(matrix.rows() == h.targets && matrix.cols() == h.sources, "a matrix of the chunks");
+  // The last of the blocks ends where the file does, and no two of them overlap.
+  const auto last = parsed->block(codec::Reproducer::expected, h.targets - 1);
+  expect(last.size() == h.block_bytes && reinterpret_cast<const char*>(last.data() + last.size()) ==
+                                             parsed->behind.data() + parsed->behind.size(),
+         "blocks to the end");
+  expect(parsed->block(codec::Reproducer::got, 0).data() + std::size_t{h.targets} * h.block_bytes ==
+             parsed->block(codec::Reproducer::expected, 0).data(),
+         "blocks side by side");
   expect(codec::parse_reproducer(to_file(*parsed), &why) == parsed, "what is written is read: {}", why);
 }
 

@@ -205,7 +205,7 @@ def check_replay(ectool, directory, there):
     good = reproducer()
     wrong_file = "it is no reproducer of this version"
     for content, why in ((b"", wrong_file), (b"{}", wrong_file), (b"ec_dump2" + good[8:], wrong_file),
-                         (good[:100], "it is cut short"), (good[:-1], f"it has {len(good) - 1} bytes, and must have {len(good)}"),
+                         (good[:79], "it is cut short"), (good[:-1], f"it has {len(good) - 1} bytes, and must have {len(good)}"),
                          (b" " * ((2 << 20) + 1), "it is larger than 2097152 bytes"),
                          (reproducer(chunk_bytes=1 << 40), "chunk_bytes must be a whole number from 1 to 4294967296")):
         status, said, err = replay(content)

@@ -36,10 +36,10 @@ def reproducer(residence="pageable", accumulate=False, wrong_judge=False, backen
     if wrong_judge:
         expected[0][0] ^= 1
     numbers = {"verb": int(accumulate), "sources": 3, "targets": 2, "block_bytes": LENGTH, "block_offset": 4900,
-               "chunk_bytes": 5000, "stripes": 1, "date": 1795219200, **head}
+               "chunk_bytes": 5000, "stripes": 1, **head}
     places = [(RESIDENCES[residence], 4095 if c < 3 else 3) for c in range(5)]
-    return b"".join([b"ec_dump1", struct.pack("<4I4Q", *numbers.values()),
-                     struct.pack("16s16s64s", backend, b"isal", b"Some CPU"),
+    return b"".join([b"ec_dump1", struct.pack("<4I3Q", *numbers.values()),
+                     struct.pack("16s16s", backend, b"isal"),
                      *(struct.pack("<2H", *place) for place in places), *map(bytes, MATRIX), *sources,
                      *(before if accumulate else []), *got, *expected])
 

@@ -1,7 +1,6 @@
 // ectool replay: see ectool_replay.hpp.
 #include "tools/ectool/ectool_replay.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +20,7 @@ namespace {
 using codec::Reproducer;
 using kernels::Residence;
 using kernels::Status;
-using Bytes = Reproducer::Bytes;
+using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t page = 4096;
 /// Of all chunks of a call together, and products of a byte by a coefficient: seconds of work.
@@ -32,7 +31,7 @@ constexpr unsigned runs = 3;
 /// The call, or the part of it with the block in it where whole chunks are too long.
 class Call {
  public:
-  explicit Call(const Reproducer& r) : r_(r), program_(matrix_of(r)) {
+  explicit Call(const Reproducer& r) : r_(r), program_(r.matrix()) {
     const auto& h = r.head;
     const std::uint64_t chunks = h.sources + h.targets;
     const std::uint64_t longest = std::min(most_bytes / chunks, most_products / (h.sources * h.targets));
@@ -43,9 +42,11 @@ class Call {
       for (std::size_t at = 0; at < bytes_; ++at)
         chunk[at] =
             static_cast<std::uint8_t>((at + i * 1'000'003 + 1) * std::uint64_t{0x9e3779b97f4a7c15} >> 56);
-      if (i < h.sources || !r.before.empty())
-        std::ranges::copy(i < h.sources ? r.block(r.sources, i) : r.block(r.before, i - h.sources),
-                          block_of(chunk));
+      const bool is_source = i < h.sources;
+      if (is_source || r.verb() == kernels::Verb::accumulate)
+        std::ranges::copy(
+            is_source ? r.block(Reproducer::source, i) : r.block(Reproducer::before, i - h.sources),
+            chunk.begin() + static_cast<std::ptrdiff_t>(h.block_offset - first_));
     }
   }
 
@@ -58,10 +59,10 @@ class Call {
     std::vector<kernels::Transfer> in, out;
     std::vector<Bytes> made(r_.head.targets, Bytes(bytes_));
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
-      const auto residence = in_place ? static_cast<Residence>(r_.places[i].residence) : Residence::pageable;
+      const auto residence = in_place ? static_cast<Residence>(r_.place(i).residence) : Residence::pageable;
       std::uint8_t* data = memory.emplace_back(1, bytes_ + 2 * page, residence).target(0).data;
       data +=
-          page - reinterpret_cast<std::uintptr_t>(data) % page + (r_.places[i].misalignment + first_) % page;
+          page - reinterpret_cast<std::uintptr_t>(data) % page + (r_.place(i).misalignment + first_) % page;
       in.push_back({data, residence, const_cast<std::uint8_t*>(chunks_[i].data()), bytes_});
       if (i < r_.head.sources) {
         sources.push_back({data, residence});
@@ -96,16 +97,6 @@ class Call {
   }
 
  private:
-  static gf::Matrix matrix_of(const Reproducer& r) {
-    gf::Matrix matrix(r.head.targets, r.head.sources);
-    for (unsigned i = 0; i < matrix.rows(); ++i)
-      std::ranges::copy(std::span(r.matrix).subspan(i * matrix.cols(), matrix.cols()), matrix.row(i).begin());
-    return matrix;
-  }
-  Bytes::iterator block_of(Bytes& chunk) const {
-    return chunk.begin() + static_cast<std::ptrdiff_t>(r_.head.block_offset - first_);
-  }
-
   const Reproducer& r_;
   const kernels::Program program_;
   std::uint64_t first_, bytes_;  ///< of each chunk
@@ -124,11 +115,11 @@ std::string try_out(kernels::Backend& backend, const Call& call, const std::vect
   return fmt::format("FAILED: {}", e.what());
 }
 
-std::vector<Bytes> blocks(const Reproducer& r, const Bytes& of) {
-  std::vector<Bytes> each;
+std::vector<Bytes> blocks(const Reproducer& r, Reproducer::Part part) {
+  std::vector<Bytes> all;
   for (std::size_t t = 0; t < r.head.targets; ++t)
-    each.emplace_back(r.block(of, t).begin(), r.block(of, t).end());
-  return each;
+    all.emplace_back(r.block(part, t).begin(), r.block(part, t).end());
+  return all;
 }
 
 }  // namespace
@@ -138,14 +129,12 @@ bool replay(const Reproducer& r, const codec::NodeSettings& node,
   const auto& h = r.head;
   const Call call(r);
   const std::vector<Bytes> truth = call.run(*kernels::backends().back(), false).value();
-  say(fmt::format(
-      "{} {}x{}, chunks of {} bytes, {} stripe{}, block of {} bytes at {}; {:%Y-%m-%d %H:%M:%S} UTC, {}",
-      r.verb() == kernels::Verb::accumulate ? "accumulate" : "transform", h.targets, h.sources, h.chunk_bytes,
-      h.stripes, h.stripes == 1 ? "" : "s", h.block_bytes, h.block_offset,
-      fmt::gmtime(static_cast<std::time_t>(h.date)), h.cpu.data()));
-  const std::string judged = call.verdict(blocks(r, r.expected), truth);
+  say(fmt::format("{} {}x{}, chunks of {} bytes, {} stripe{}, block of {} bytes at {}",
+                  r.verb() == kernels::Verb::accumulate ? "accumulate" : "transform", h.targets, h.sources,
+                  h.chunk_bytes, h.stripes, h.stripes == 1 ? "" : "s", h.block_bytes, h.block_offset));
+  const std::string judged = call.verdict(blocks(r, Reproducer::expected), truth);
   say(fmt::format("{:<15} {}: {}; {}: {}", "recorded", h.backend.data(),
-                  call.verdict(blocks(r, r.got), truth), h.judge.data(), judged));
+                  call.verdict(blocks(r, Reproducer::got), truth), h.judge.data(), judged));
   bool all_right = judged == "right";
   std::string why;
   const std::string device = device_name(node, &why);

@@ -1,7 +1,7 @@
+// One block of columns of a job: see block_check.hpp.
 #include "plugin/codec/checking/block_check.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <new>
 
@@ -76,14 +76,6 @@ Status BlockViews::make(kernels::Backend& judge, const SavedTargets* before,
   const Job job{
       job_.program, {sources_.data(), sources_.size()}, {targets.data(), targets.size()}, block_.bytes};
   return before != nullptr ? judge.accumulate(job) : judge.transform(job);
-}
-
-bool BlockViews::can_make(const kernels::Backend& judge) const noexcept {
-  const std::array<Target, gf::max_chunks> targets{};
-  return judge.supports({job_.program,
-                         {sources_.data(), sources_.size()},
-                         std::span(targets).first(targets_.size()),
-                         block_.bytes});
 }
 
 std::optional<Difference> first_difference(const BlockViews& views, const std::uint8_t* got,

@@ -57,11 +57,9 @@ class BlockViews {
   const std::uint8_t* target(std::size_t i) const { return targets_[i]; }
 
   /// Has `judge` make the targets of the block: one after the other, block().bytes each. before: an
-  /// accumulate, on these.
+  /// accumulate, on these. unsupported: it does not take them.
   kernels::Status make(kernels::Backend& judge, const SavedTargets* before,
                        std::uint8_t* made) const noexcept;
-  /// Whether `judge` would.
-  bool can_make(const kernels::Backend& judge) const noexcept;
 
  private:
   kernels::Status copy_from_device() noexcept;

@@ -1,7 +1,6 @@
 // The file of a mismatch: see reproducer.hpp.
 #include "plugin/codec/checking/reproducer.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,53 +8,37 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <vector>
 
-#include "plugin/codec/routing/machine.hpp"
 #include "support/files.hpp"
 #include "support/printable.hpp"
 
 namespace ec::codec {
 namespace {
 
-static_assert(sizeof(Reproducer::Head) == 152 && sizeof(Reproducer::Place) == 4, "no padding");
+using Head = Reproducer::Head;
+using Place = Reproducer::Place;
+static_assert(sizeof(Head) == 80 && sizeof(Place) == 4, "no padding");
 
 constexpr unsigned page = 4096;
 /// A chunk of Ceph's is shorter than 4 GiB.
 constexpr std::uint64_t longest_chunk = std::uint64_t{1} << 32;
-/// The year 9999.
-constexpr std::uint64_t last_date = 253'402'300'799;
 constexpr std::string_view prefix = "mismatch-";
 
-template <std::size_t n>
-void set_text(std::array<char, n>& to, std::string_view from) {
-  std::copy_n(from.begin(), std::min(from.size(), n - 1), to.begin());
+/// Where the matrix and block n begin behind the head.
+std::size_t matrix_at(const Head& h) { return sizeof(Place) * (h.sources + h.targets); }
+std::size_t block_at(const Head& h, std::size_t n) {
+  return matrix_at(h) + std::size_t{h.sources} * h.targets + n * h.block_bytes;
 }
-
-/// body(bytes) for each of the parts, head and all. R: const or not.
-template <class R, class Body>
-void each_part(R& r, Body&& body) {
-  const auto part = [&](auto& list) { body(list.data(), list.size() * sizeof list[0]); };
-  body(&r.head, sizeof r.head);
-  part(r.places);
-  for (auto* bytes : {&r.matrix, &r.sources, &r.before, &r.got, &r.expected}) part(*bytes);
+/// Which of the blocks is the first one of `part`.
+std::size_t first_block(const Head& h, int part) {
+  const int of_before = h.verb == static_cast<std::uint32_t>(kernels::Verb::accumulate) ? 1 : 0;
+  const int rounds[] = {0, 0, of_before, of_before + 1, of_before + 2};  // of targets, after the sources
+  return part == Reproducer::source
+             ? 0
+             : h.sources + std::size_t{h.targets} * static_cast<unsigned>(rounds[part]);
 }
-
-/// As the head wants them.
-void size_parts(Reproducer& r) {
-  const std::size_t bytes = r.head.block_bytes, targets = r.head.targets * bytes;
-  r.places.resize(r.head.sources + r.head.targets);
-  r.matrix.resize(std::size_t{r.head.sources} * r.head.targets);
-  r.sources.resize(r.head.sources * bytes);
-  r.before.resize(r.verb() == kernels::Verb::accumulate ? targets : 0);
-  r.got.resize(targets);
-  r.expected.resize(targets);
-}
-
-std::size_t file_size(const Reproducer& r) {
-  std::size_t sum = 0;
-  each_part(r, [&](const void*, std::size_t bytes) { sum += bytes; });
-  return sum;
-}
+std::size_t bytes_behind(const Head& h) { return block_at(h, first_block(h, Reproducer::expected + 1)); }
 
 struct Bound {
   const char* name;
@@ -70,92 +53,103 @@ std::string out_of_bounds(std::initializer_list<Bound> bounds) {
   return {};
 }
 
-std::string wrong_in(const Reproducer::Head& h) {
-  return out_of_bounds(
+/// Why there is no such reproducer; empty if there is.
+std::string wrong_in(const Reproducer& r) {
+  const Head& h = r.head;
+  std::string wrong = out_of_bounds(
       {{"verb", h.verb, 0, 1},
        {"sources", h.sources, 1, gf::max_chunks},
        {"targets", h.targets, 1, gf::max_chunks},
        {"chunk_bytes", h.chunk_bytes, 1, longest_chunk},
        {"stripes", h.stripes, 1, longest_chunk},
        {"block_bytes", h.block_bytes, 1, std::min<std::uint64_t>(h.chunk_bytes, longest_block(h.targets))},
-       {"block_offset", h.block_offset, 0, h.chunk_bytes - h.block_bytes},
-       {"date", h.date, 0, last_date}});
+       {"block_offset", h.block_offset, 0, h.chunk_bytes - h.block_bytes}});
+  if (!wrong.empty()) return wrong;
+  if (const std::size_t bytes = bytes_behind(h); r.behind.size() != bytes)
+    return fmt::format("it has {} bytes, and must have {}", sizeof h + r.behind.size(), sizeof h + bytes);
+  for (std::size_t i = 0; i < h.sources + h.targets && wrong.empty(); ++i)
+    wrong = out_of_bounds(
+        {{"residence", r.place(i).residence, 0, 2}, {"misalignment", r.place(i).misalignment, 0, page - 1}});
+  return wrong;
 }
 
 }  // namespace
+
+Place Reproducer::place(std::size_t chunk) const {
+  Place found;
+  std::memcpy(&found, behind.data() + chunk * sizeof found, sizeof found);
+  return found;
+}
+
+gf::Matrix Reproducer::matrix() const {
+  gf::Matrix matrix(head.targets, head.sources);
+  for (unsigned row = 0; row < head.targets; ++row)
+    std::memcpy(matrix.row(row).data(), behind.data() + matrix_at(head) + std::size_t{row} * head.sources,
+                head.sources);
+  return matrix;
+}
+
+std::span<const std::uint8_t> Reproducer::block(Part part, std::size_t i) const {
+  const char* at = behind.data() + block_at(head, first_block(head, part) + i);
+  return {reinterpret_cast<const std::uint8_t*>(at), head.block_bytes};
+}
 
 Reproducer make_reproducer(std::string_view backend, std::string_view judge, std::size_t stripes,
                            const BlockViews& views, const SavedTargets* before, const std::uint8_t* got,
                            const std::uint8_t* expected) {
   const kernels::Job& job = views.job();
   const auto [offset, bytes] = views.block();
+  const auto verb = before == nullptr ? kernels::Verb::transform : kernels::Verb::accumulate;
   Reproducer r;
-  r.head.verb =
-      static_cast<std::uint32_t>(before == nullptr ? kernels::Verb::transform : kernels::Verb::accumulate);
+  r.head.verb = static_cast<std::uint32_t>(verb);
   r.head.sources = static_cast<std::uint32_t>(job.sources.size());
   r.head.targets = static_cast<std::uint32_t>(job.targets.size());
   r.head.block_bytes = static_cast<std::uint32_t>(bytes);
   r.head.block_offset = offset;
   r.head.chunk_bytes = job.bytes;
   r.head.stripes = stripes;
-  r.head.date = static_cast<std::uint64_t>(std::time(nullptr));
-  set_text(r.head.backend, backend);
-  set_text(r.head.judge, judge);
-  set_text(r.head.cpu, this_machine().cpu);
-  size_parts(r);
-  std::ranges::copy(job.program->matrix().cells(), r.matrix.begin());
-  auto place = r.places.begin();
-  const auto set_place = [&](kernels::Residence residence, const void* chunk) {
-    *place++ = {static_cast<std::uint16_t>(residence),
-                static_cast<std::uint16_t>(reinterpret_cast<std::uintptr_t>(chunk) % page)};
+  backend.copy(r.head.backend.data(), r.head.backend.size() - 1);
+  judge.copy(r.head.judge.data(), r.head.judge.size() - 1);
+
+  const auto add = [&](const void* from, std::size_t count) {
+    r.behind.append(static_cast<const char*>(from), count);
   };
-  for (const auto& source : job.sources) set_place(source.residence, source.data);
-  for (const auto& target : job.targets) set_place(target.residence, target.data);
-  for (std::size_t i = 0; i < job.sources.size(); ++i)
-    std::memcpy(r.sources.data() + i * bytes, views.source(i), bytes);
-  for (std::size_t i = 0; i < job.targets.size(); ++i) {
-    if (before != nullptr)
-      std::memcpy(r.before.data() + i * bytes, before->bytes.data() + i * job.bytes + offset, bytes);
-    std::memcpy(r.got.data() + i * bytes, got != nullptr ? got + i * bytes : views.target(i), bytes);
-    std::memcpy(r.expected.data() + i * bytes, expected + i * bytes, bytes);
-  }
+  const auto add_place = [&](const auto& chunk) {
+    const auto above = static_cast<std::uint16_t>(reinterpret_cast<std::uintptr_t>(chunk.data) % page);
+    const Place place{static_cast<std::uint16_t>(chunk.residence), above};
+    add(&place, sizeof place);
+  };
+  const std::size_t targets = job.targets.size();
+  for (const auto& source : job.sources) add_place(source);
+  for (const auto& target : job.targets) add_place(target);
+  add(job.program->matrix().cells().data(), job.program->matrix().cells().size());
+  for (std::size_t i = 0; i < job.sources.size(); ++i) add(views.source(i), bytes);
+  for (std::size_t i = 0; before != nullptr && i < targets; ++i)
+    add(before->bytes.data() + i * job.bytes + offset, bytes);
+  for (std::size_t i = 0; i < targets; ++i) add(got != nullptr ? got + i * bytes : views.target(i), bytes);
+  add(expected, targets * bytes);
   return r;
 }
 
 std::string to_file(const Reproducer& r) {
-  std::string file;
-  each_part(r,
-            [&](const void* part, std::size_t bytes) { file.append(static_cast<const char*>(part), bytes); });
-  return file;
+  return std::string(reinterpret_cast<const char*>(&r.head), sizeof r.head) + r.behind;
 }
 
 std::optional<Reproducer> parse_reproducer(std::string_view file, std::string* why) {
   Reproducer r;
-  const auto refuse = [&](std::string sentence) {
-    *why = std::move(sentence);
-    return std::nullopt;
-  };
-  if (!file.starts_with(std::string_view(r.head.magic.data(), r.head.magic.size())))
-    return refuse("it is no reproducer of this version");
-  if (file.size() < sizeof r.head) return refuse("it is cut short");
-  std::memcpy(&r.head, file.data(), sizeof r.head);
-  if (std::string wrong = wrong_in(r.head); !wrong.empty()) return refuse(std::move(wrong));
-  size_parts(r);
-  if (const std::size_t bytes = file_size(r); file.size() != bytes)
-    return refuse(fmt::format("it has {} bytes, and must have {}", file.size(), bytes));
-  each_part(r, [&](void* part, std::size_t bytes) {
-    if (bytes != 0) std::memcpy(part, file.data(), bytes);
-    file.remove_prefix(bytes);
-  });
-  for (const auto& place : r.places)
-    if (std::string wrong = out_of_bounds(
-            {{"residence", place.residence, 0, 2}, {"misalignment", place.misalignment, 0, page - 1}});
-        !wrong.empty())
-      return refuse(std::move(wrong));
+  why->clear();
+  if (!file.starts_with(std::string_view(r.head.magic.data(), r.head.magic.size()))) {
+    *why = "it is no reproducer of this version";
+  } else if (file.size() < sizeof r.head) {
+    *why = "it is cut short";
+  } else {
+    std::memcpy(&r.head, file.data(), sizeof r.head);
+    r.behind = file.substr(sizeof r.head);
+    *why = wrong_in(r);
+  }
   support::make_printable(r.head.backend);
   support::make_printable(r.head.judge);
-  support::make_printable(r.head.cpu);
-  return r;
+  return why->empty() ? std::optional(std::move(r)) : std::nullopt;
 }
 
 std::string write_reproducer(const std::string& directory, const Reproducer& reproducer, std::string* why) {
@@ -173,8 +167,8 @@ std::string write_reproducer(const std::string& directory, const Reproducer& rep
   if (std::ranges::count_if(names, [](const auto& name) { return name.starts_with(prefix); }) >=
       most_reproducers)
     return refuse(fmt::format("it holds {} of them already, which is all that are kept", most_reproducers));
-  const std::string name = fmt::format("{}{}-{:%Y%m%dT%H%M%S}-{}.bin", prefix, reproducer.head.backend.data(),
-                                       fmt::gmtime(static_cast<std::time_t>(reproducer.head.date)), getpid());
+  const std::string name =
+      fmt::format("{}{}-{}-{}.bin", prefix, reproducer.head.backend.data(), std::time(nullptr), getpid());
   if (error == 0)
     error = support::write_new_file(opened.get(), name, to_file(reproducer), 0600, support::Sync::yes);
   if (error != 0) return refuse(fmt::format("it cannot be written to: {}", std::strerror(-error)));

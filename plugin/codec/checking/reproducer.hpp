@@ -8,14 +8,14 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "gf/matrix.hpp"
 #include "plugin/codec/checking/block_check.hpp"
 
 namespace ec::codec {
 
-/// A block of a call that a back end got wrong, with what it takes to run it again: the head, and then the
-/// members in their order, as they lie in memory. Little-endian, as all machines are that we run on.
+/// A block of a call that a back end got wrong, with what it takes to run it again. The file is the head and
+/// the bytes behind it as they lie in memory; little-endian, as all machines are that we run on.
 struct Reproducer {
   struct Head {
     std::array<char, 8> magic{'e', 'c', '_', 'd', 'u', 'm', 'p', '1'};
@@ -26,33 +26,26 @@ struct Reproducer {
     std::uint64_t block_offset = 0;
     std::uint64_t chunk_bytes = 0;
     std::uint64_t stripes = 0;       ///< in the call
-    std::uint64_t date = 0;          ///< seconds since 1970
     std::array<char, 16> backend{};  ///< that was found wrong
     std::array<char, 16> judge{};    ///< whose bytes are the expected ones
-    std::array<char, 64> cpu{};      ///< for people
     bool operator==(const Head&) const = default;
   };
   /// Where a whole chunk was.
   struct Place {
-    std::uint16_t residence = 0;     ///< a kernels::Residence
-    std::uint16_t misalignment = 0;  ///< its begin above a multiple of 4096
-    bool operator==(const Place&) const = default;
+    std::uint16_t residence;     ///< a kernels::Residence
+    std::uint16_t misalignment;  ///< its begin above a multiple of 4096
   };
-  using Bytes = std::vector<std::uint8_t>;
-
-  Head head;
-  std::vector<Place> places;  ///< of sources, then targets
-  Bytes matrix;               ///< row by row
-  Bytes sources;              ///< here and below: one block after the other
-  Bytes before;               ///< of the targets of an accumulate; else empty
-  Bytes got;
-  Bytes expected;
+  /// Blocks of these, in this order. before: of the targets of an accumulate; there are none for a transform.
+  enum Part : unsigned char { source, before, got, expected };
 
   kernels::Verb verb() const { return static_cast<kernels::Verb>(head.verb); }
-  /// Block i of sources, before, got or expected.
-  std::span<const std::uint8_t> block(const Bytes& of, std::size_t i) const {
-    return std::span(of).subspan(i * head.block_bytes, head.block_bytes);
-  }
+  Place place(std::size_t chunk) const;  ///< of sources, then targets
+  gf::Matrix matrix() const;
+  std::span<const std::uint8_t> block(Part part, std::size_t i) const;
+
+  Head head;
+  std::string behind;  ///< places, the matrix row by row, and blocks
+
   bool operator==(const Reproducer&) const = default;
 };
 

@@ -105,27 +105,24 @@ Validator::Finding Validator::check(const Comparison& of) noexcept {
   return check_block(of, {place == 0 ? 0 : place == 1 ? last : draw(last + 1), longest});
 }
 
-std::size_t Validator::judge_for(const Comparison& of, const BlockViews& views) const noexcept {
-  std::size_t i = 0;
-  for (; i + 1 < of.backends.size(); ++i) {
-    const Backend& backend = *of.backends[i];
-    if (i != of.coder && is_judge(backend.name()) && (off() >> i & 1u) == 0 && views.can_make(backend)) break;
-  }
-  return i;
-}
-
 Validator::Finding Validator::check_block(const Comparison& of, Block block) noexcept {
   BlockViews views(of.job, block);
   if (const Status status = views.fetch(); status != Status::ok)
     return status == Status::busy ? Finding::unknown : Finding::device_failed;
-  const std::size_t floor = of.backends.size() - 1;
-  const std::size_t judge = judge_for(of, views);
   // Not on the stack, which may be a fiber's.
   const std::size_t bytes = of.job.targets.size() * block.bytes;
   const std::unique_ptr<std::uint8_t[]> made(new (std::nothrow) std::uint8_t[2 * bytes]);
   if (!made) return Finding::unknown;
   std::uint8_t* const expected = made.get();
-  if (views.make(*of.backends[judge], of.before, expected) != Status::ok) return Finding::unknown;
+  const std::size_t floor = of.backends.size() - 1;
+  std::size_t judge = 0;
+  Status judged = Status::unsupported;
+  for (; judge <= floor && judged == Status::unsupported; ++judge)
+    if (judge == floor ||
+        (judge != of.coder && is_judge(of.backends[judge]->name()) && (off() >> judge & 1u) == 0))
+      judged = views.make(*of.backends[judge], of.before, expected);
+  if (judged != Status::ok) return Finding::unknown;
+  --judge;
   if (!first_difference(views, nullptr, expected)) return Finding::right;
 
   // Two differ, so a third is heard.

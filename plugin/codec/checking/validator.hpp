@@ -90,7 +90,6 @@ class Validator {
   bool start_gap() noexcept;
   Finding check(const Comparison& of) noexcept;
   Finding check_block(const Comparison& of, Block block) noexcept;
-  std::size_t judge_for(const Comparison& of, const BlockViews& views) const noexcept;
   void found_wrong(const Comparison& of, std::size_t backend, std::size_t judge, const BlockViews& views,
                    const std::uint8_t* got, const std::uint8_t* expected) noexcept;
 
