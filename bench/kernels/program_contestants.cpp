@@ -53,10 +53,10 @@ class TableContestant final : public AnyMatrixContestant {
 
  private:
   std::size_t reach(const ChunkViews& chunks) const override {
-    return kernels::cuda::table_kernel_reach(chunks, false);
+    return kernels::cuda::table_kernel_reach(chunks, kernels::Verb::transform);
   }
   CUresult launch_one(const gf::Matrix& matrix, const ChunkViews& chunks, CUstream stream) const override {
-    return kernels::cuda::launch_tables(*device_, matrix, chunks, false, stream);
+    return kernels::cuda::launch_tables(*device_, matrix, chunks, kernels::Verb::transform, stream);
   }
 };
 
@@ -70,7 +70,7 @@ class BitContestant final : public AnyMatrixContestant {
     return kernels::cuda::bit_kernel_reach(*device_, chunks);
   }
   CUresult launch_one(const gf::Matrix& matrix, const ChunkViews& chunks, CUstream stream) const override {
-    return kernels::cuda::launch_bits(*device_, matrix, chunks, false, stream);
+    return kernels::cuda::launch_bits(*device_, matrix, chunks, kernels::Verb::transform, stream);
   }
 };
 

@@ -100,7 +100,7 @@ TEST_F(Streams, AGraphReplaysWhatWasCaptured) {
   EXPECT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), stream_), Status::ok);
   // A kernel that is compiled and loaded meanwhile, in the background, does not end the capture.
   const auto seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  const kernels::Program other(to_matrix(random_matrix(m, k, seed)));
+  const kernels::Program other(to_matrix(random_matrix(3, 8, seed)));
   using kernels::cuda::GeneratedProgram;
   const auto* generated = GeneratedProgram::of(other);
   EXPECT_TRUE(
