@@ -394,42 +394,40 @@ TEST(BadCommandLine, IsRefusedByOptionAndValue) {
 
 // --- Ceph's calls, on a stripe of 4+2 with chunks of 64 bytes.
 
+enum class CephCall { minimum_to_decode, encode_chunks, decode, decode_chunks, decode_concat };
+using enum CephCall;
+
 struct Call {
   Call() {
     Profile profile{{"k", "4"}, {"m", "2"}};
     code = host::PluginHost::instance().make("cuda", EC_PLUGIN_DIR, profile, nullptr).code;
     object.append(std::string(256, 'x'));
     code->encode({0, 1, 2, 3, 4, 5}, object, &chunks);
+    places = chunks;
   }
-  /// Chunk `shard` with another length.
-  Call& lengthen(int shard) {
-    chunks.at(shard).append('y');
-    return *this;
-  }
-  Call& lose(const std::set<int>& shards) {
-    for (int shard : shards) chunks.erase(shard);
-    return *this;
-  }
-  int decode(const std::set<int>& want) { return code->decode(want, chunks, &out, 64); }
-  int decode_chunks(const Chunks& places) {
-    Chunks all = places;
-    const int answer = code->decode_chunks({}, chunks, &all);
-    EXPECT_TRUE(std::ranges::equal(all, places, [](const auto& a, const auto& b) {
-      return a.first == b.first && a.second.contents_equal(b.second);
+  int make(CephCall what, const std::set<int>& want) {
+    const Chunks before = places;
+    bufferlist all;
+    int answer = 0;
+    if (what == minimum_to_decode) answer = minimum(want);
+    if (what == encode_chunks) answer = code->encode_chunks({}, &chunks);
+    if (what == decode) answer = code->decode(want, chunks, &out, 64);
+    if (what == decode_chunks) answer = code->decode_chunks({}, chunks, &places);
+    if (what == decode_concat) answer = code->decode_concat(chunks, &all);
+    EXPECT_TRUE(out.empty() && all.length() == 0) << "nothing is made";
+    EXPECT_TRUE(std::ranges::equal(places, before, [](const auto& x, const auto& y) {
+      return x.first == y.first && x.second.contents_equal(y.second);
     })) << "nothing is written";
     return answer;
   }
-  int concat() {
-    bufferlist all;
-    const int answer = code->decode_concat(chunks, &all);
-    EXPECT_EQ(all.length(), 0u);
-    return answer;
-  }
-  int minimum(const std::set<int>& want, const std::set<int>& there) {
-    std::map<int, std::vector<std::pair<int, int>>> parts;
+  int minimum(const std::set<int>& want) {
+    std::set<int> there, cheapest;
     std::map<int, int> costs;
-    std::set<int> cheapest;
-    for (int shard : there) costs[shard] = 1;
+    for (const auto& [shard, list] : chunks) {
+      there.insert(shard);
+      costs[shard] = 1;
+    }
+    std::map<int, std::vector<std::pair<int, int>>> parts;
     const int answer = code->minimum_to_decode(want, there, &parts);
     EXPECT_EQ(code->minimum_to_decode_with_cost(want, costs, &cheapest), answer) << "with costs";
     EXPECT_TRUE(parts.empty() && cheapest.empty());
@@ -438,111 +436,65 @@ struct Call {
 
   ::ceph::ErasureCodeInterfaceRef code;
   bufferlist object;
-  Chunks chunks, out;
+  Chunks chunks, places, out;
 };
 
+constexpr int none = -2, no_places = -3;
 struct CallRow {
-  const char* what;
-  std::function<int(Call&)> call;
+  CephCall call;
+  std::set<int> lost;  ///< these shards are not there
+  std::set<int> want;
   int error;
+  int longer = none;        ///< this one has a byte more
+  int stranger = none;      ///< this one is there too, and is no shard of the code
+  int longer_place = none;  ///< the place of this one has a byte more; `no_places`: there is none for any
 };
 
 const CallRow call_rows[] = {
-    {"minimum_to_decode: too few",
-     [](Call& c) {
-       return c.minimum({0}, {1, 2, 3});
-     },
-     EIO},
-    {"minimum_to_decode: nothing there", [](Call& c) { return c.minimum({0}, {}); }, EIO},
-    {"minimum_to_decode: wants a shard that is none",
-     [](Call& c) {
-       return c.minimum({6}, {0, 1, 2, 3});
-     },
-     EINVAL},
-    {"minimum_to_decode: has a shard that is none",
-     [](Call& c) {
-       return c.minimum({0}, {-1, 1, 2, 3});
-     },
-     EINVAL},
-    {"encode: 4 GiB less 10 bytes, which do not fit when padded",
-     [](Call& c) {
-       const ::ceph::bufferptr part(::ceph::buffer::create(1 << 26));
-       bufferlist in;
-       for (int i = 0; i < 63; ++i) in.append(part);
-       in.append(::ceph::bufferptr(part, 0, (1 << 26) - 10));
-       return c.code->encode({0, 5}, in, &c.out);
-     },
-     EINVAL},
-    {"encode_chunks: none", [](Call& c) { return c.code->encode_chunks({}, &c.out); }, EINVAL},
-    {"encode_chunks: one is missing", [](Call& c) { return c.lose({3}).code->encode_chunks({}, &c.chunks); },
-     EINVAL},
-    {"encode_chunks: one is of another length",
-     [](Call& c) { return c.lengthen(4).code->encode_chunks({}, &c.chunks); }, EINVAL},
-    {"encode_chunks: a shard that is none in the place of one",
-     [](Call& c) {
-       c.chunks[6] = c.chunks[5];
-       return c.lose({5}).code->encode_chunks({}, &c.chunks);
-     },
-     EINVAL},
-    {"decode: nothing there",
-     [](Call& c) {
-       return c.lose({0, 1, 2, 3, 4, 5}).decode({0});
-     },
-     EIO},
-    {"decode: too few",
-     [](Call& c) {
-       return c.lose({0, 1, 5}).decode({1});
-     },
-     EIO},
-    {"decode: wants a shard that is none", [](Call& c) { return c.decode({6}); }, EINVAL},
-    {"decode: wants a negative shard", [](Call& c) { return c.decode({-1}); }, EINVAL},
-    {"decode: has a shard that is none",
-     [](Call& c) {
-       c.chunks[7] = c.chunks[0];
-       return c.lose({0}).decode({0});
-     },
-     EINVAL},
-    {"decode: one is of another length", [](Call& c) { return c.lose({0}).lengthen(2).decode({0}); }, EINVAL},
-    {"decode_chunks: nothing there",
-     [](Call& c) {
-       return c.lose({0, 1, 2, 3, 4, 5}).decode_chunks({});
-     },
-     EIO},
-    {"decode_chunks: too few",
-     [](Call& c) {
-       const Chunks places = c.chunks;
-       return c.lose({0, 1, 5}).decode_chunks(places);
-     },
-     EIO},
-    {"decode_chunks: no place for what is lost", [](Call& c) { return c.lose({1}).decode_chunks(c.chunks); },
-     EINVAL},
-    {"decode_chunks: a place of another length",
-     [](Call& c) {
-       Chunks places = c.chunks;
-       places.at(1).append('y');
-       return c.lose({1}).decode_chunks(places);
-     },
-     EINVAL},
-    {"decode_concat: nothing there",
-     [](Call& c) {
-       return c.lose({0, 1, 2, 3, 4, 5}).concat();
-     },
-     EIO},
-    {"decode_concat: too few",
-     [](Call& c) {
-       return c.lose({0, 1, 2}).concat();
-     },
-     EIO},
-    {"decode_concat: one is of another length", [](Call& c) { return c.lose({0}).lengthen(5).concat(); },
-     EINVAL},
+    {minimum_to_decode, {0, 4, 5}, {0}, EIO},
+    {minimum_to_decode, {0, 1, 2, 3, 4, 5}, {0}, EIO},
+    {minimum_to_decode, {4, 5}, {6}, EINVAL},
+    {minimum_to_decode, {0, 4, 5}, {0}, EINVAL, none, -1},
+    {encode_chunks, {0, 1, 2, 3, 4, 5}, {}, EINVAL},
+    {encode_chunks, {3}, {}, EINVAL},
+    {encode_chunks, {}, {}, EINVAL, 4},
+    {encode_chunks, {5}, {}, EINVAL, none, 6},
+    {decode, {0, 1, 2, 3, 4, 5}, {0}, EIO},
+    {decode, {0, 1, 5}, {1}, EIO},
+    {decode, {}, {6}, EINVAL},
+    {decode, {}, {-1}, EINVAL},
+    {decode, {0}, {0}, EINVAL, none, 7},
+    {decode, {0}, {0}, EINVAL, 2},
+    {decode_chunks, {0, 1, 2, 3, 4, 5}, {}, EIO},
+    {decode_chunks, {0, 1, 5}, {}, EIO},
+    {decode_chunks, {1}, {}, EINVAL, none, none, no_places},
+    {decode_chunks, {1}, {}, EINVAL, none, none, 1},
+    {decode_concat, {0, 1, 2, 3, 4, 5}, {}, EIO},
+    {decode_concat, {0, 1, 2}, {}, EIO},
+    {decode_concat, {0}, {}, EINVAL, 5},
 };
 
 TEST(BadCephCall, IsRefusedAndWritesNothing) {
-  for (const auto& row : call_rows) {
+  for (std::size_t row = 0; row < std::size(call_rows); ++row) {
+    const CallRow& wrong = call_rows[row];
     Call call;
-    EXPECT_EQ(row.call(call), -row.error) << row.what;
-    EXPECT_TRUE(call.out.empty()) << row.what;
+    if (wrong.stranger != none) call.chunks[wrong.stranger] = call.chunks[0];
+    for (const int shard : wrong.lost) call.chunks.erase(shard);
+    if (wrong.longer != none) call.chunks.at(wrong.longer).append('y');
+    if (wrong.longer_place == no_places) call.places = call.chunks;
+    if (wrong.longer_place >= 0) call.places.at(wrong.longer_place).append('y');
+    EXPECT_EQ(call.make(wrong.call, wrong.want), -wrong.error) << "row " << row;
   }
+}
+
+TEST(BadCephCall, EncodeRefusesWhatDoesNotFitWhenPadded) {
+  const ::ceph::bufferptr part(::ceph::buffer::create(1 << 26));
+  bufferlist in;
+  for (int i = 0; i < 63; ++i) in.append(part);
+  in.append(::ceph::bufferptr(part, 0, (1 << 26) - 10));  // 4 GiB less 10 bytes
+  Call call;
+  EXPECT_EQ(call.code->encode({0, 5}, in, &call.out), -EINVAL);
+  EXPECT_TRUE(call.out.empty());
 }
 
 TEST(BadCephCall, EncodeHasNothingForAShardThatIsNone) {
