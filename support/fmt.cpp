@@ -10,6 +10,10 @@ namespace detail {
 template void vformat_to<char>(buffer<char>&, basic_string_view<char>, basic_format_args<format_context>,
                                locale_ref);
 #endif
+template auto dragonbox::to_decimal<float>(float) noexcept -> dragonbox::decimal_fp<float>;
+template auto dragonbox::to_decimal<double>(double) noexcept -> dragonbox::decimal_fp<double>;
+template locale_ref::locale_ref(const std::locale&);
+template auto locale_ref::get<std::locale>() const -> std::locale;
 template auto thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
 template auto decimal_point_impl<char>(locale_ref) -> char;
 template std::locale locale_ref::get<std::locale>() const;  // for fmt/chrono.h
