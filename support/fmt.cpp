@@ -16,7 +16,6 @@ template locale_ref::locale_ref(const std::locale&);
 template auto locale_ref::get<std::locale>() const -> std::locale;
 template auto thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
 template auto decimal_point_impl<char>(locale_ref) -> char;
-template std::locale locale_ref::get<std::locale>() const;  // for fmt/chrono.h
 
 }  // namespace detail
 FMT_END_NAMESPACE
