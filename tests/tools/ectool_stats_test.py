@@ -167,7 +167,6 @@ def check_names(program, ectool):
     with tempfile.TemporaryDirectory() as folder:
         for called, arguments, name in (
                 ("ceph-osd", ["-f", "--cluster", "ceph", "--id", "3"], "osd.3"), ("ceph-mon", ["-i", "a"], "mon.a"),
-                ("ceph-osd", ["--name=osd.4"], "osd.4"), ("ceph-osd", ["-n", "osd.5"], "osd.5"),
                 ("ceph-osd", ["--id"], "ceph-osd"), ("ceph-osd", ["-i", "\x1b[31m\n"], "osd.?[31m?"),
                 ("ceph-osd", ["-i", "\udcff\"\\"], 'osd.?"\\'), ("x\udcff\x1b[31m", ["-i", "3"], "x??[31m")):
             path = os.path.join(folder, called)

@@ -51,23 +51,13 @@ std::string program_of(pid_t pid) {
   return printable(comm.substr(0, comm.find('\n')));
 }
 
-/// osd.3 of ceph-osd -i 3; else the program.
+/// osd.3 of ceph-osd --id 3; else the program.
 std::string name_of(pid_t pid, const std::string& program) {
   constexpr std::string_view daemons = "ceph-";
-  if (!program.starts_with(daemons)) return program;
-  const std::string type = program.substr(daemons.size());
-  std::istringstream arguments(proc_file(pid, "cmdline"));
-  for (std::string argument, value; std::getline(arguments, argument, '\0');) {
-    const auto equals = argument.find('=');
-    const std::string key = argument.substr(0, equals);
-    const bool is_id = key == "-i" || key == "--id", is_name = key == "-n" || key == "--name";
-    if (!is_id && !is_name) continue;
-    if (equals != std::string::npos)
-      value = argument.substr(equals + 1);
-    else if (!std::getline(arguments, value, '\0'))
-      break;
-    return printable(is_id ? type + "." + value : value);
-  }
+  std::istringstream arguments(program.starts_with(daemons) ? proc_file(pid, "cmdline") : std::string());
+  for (std::string argument; std::getline(arguments, argument, '\0');)
+    if ((argument == "-i" || argument == "--id") && std::getline(arguments, argument, '\0'))
+      return printable(program.substr(daemons.size()) + "." + argument);
   return program;
 }
 
