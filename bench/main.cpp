@@ -6,16 +6,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
-#include "bench/codec/codec_road.hpp"
-#include "bench/cpu/cpu.hpp"
-#ifdef EC_WITH_CUDA
-#include "bench/host/host.hpp"
-#include "bench/kernels/kernels.hpp"
-#endif
-#include "bench/common/run.hpp"
+#include "bench/subcommands.hpp"
 
 namespace {
 
@@ -36,15 +31,14 @@ int become_ceph_bench(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  using namespace ec::bench;
   const std::string name = argc > 1 ? argv[1] : "";
-  if (name == "codec")
-    return ec::bench::run_subcommand(
-        {ec::bench::codec_subcommand, ec::bench::make_codec_road, [] { return std::string("none"); }},
-        {argv + 2, argv + argc});
-  if (name == "cpu") return ec::bench::run_cpu({argv + 2, argv + argc});
+  const std::vector<std::string> arguments(argv + std::min(2, argc), argv + argc);
+  if (name == "codec") return run_codec(arguments);
+  if (name == "cpu") return run_cpu(arguments);
 #ifdef EC_WITH_CUDA
-  if (name == "kernels") return ec::bench::run_kernels({argv + 2, argv + argc});
-  if (name == "host") return ec::bench::run_host({argv + 2, argv + argc});
+  if (name == "kernels") return run_kernels(arguments);
+  if (name == "host") return run_host(arguments);
 #endif
   if (name == "ceph") return become_ceph_bench(argv + 1);
   if (name == "--help") {

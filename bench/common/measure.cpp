@@ -1,152 +1,175 @@
+// The one measuring loop: checks, warms up, and takes samples in turn.
 #include "bench/common/measure.hpp"
 
 #include <algorithm>
-#include <barrier>
+#include <atomic>
+#include <chrono>
 #include <ctime>
-#include <exception>
-#include <mutex>
-#include <thread>
+#include <random>
 
 #include "bench/common/stats.hpp"
 
 namespace ec::bench {
 namespace {
 
-/// Seconds since some moment.
-double now(ClockKind clock) {
+using Time = std::chrono::steady_clock;
+
+/// Fewer have no median to speak of.
+constexpr unsigned fewest_rounds = 3;
+/// Calls between two looks at the clock take this part of a sample, where not each call is timed.
+constexpr double batch_part = 0.125;
+
+double seconds_since(Time::time_point begun) {
+  return std::chrono::duration<double>(Time::now() - begun).count();
+}
+
+/// Of the whole process.
+double cpu_now() {
   timespec t{};
-  clock_gettime(clock == ClockKind::wall ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// Enough to see a stripe at either end and some between.
-constexpr std::size_t verified_stripes = 8;
+/// What a thread did in a sample.
+struct Calls {
+  std::size_t count = 0;
+  double per_second = 0;
+  double cpu_begun = cpu_now();
+  double cpu_ended = 0;
+  CallTimes times{};
+};
 
-bool verify(Contestant& contestant, const Case& c) {
-  const std::size_t count = std::min(verified_stripes, c.stripes);
-  for (std::size_t i = 0; i < count; ++i)
-    if (!contestant.verify(count == 1 ? 0 : i * (c.stripes - 1) / (count - 1))) return false;
-  return true;
-}
-
-/// Keeps the first exception of several threads.
-class FirstError {
+class Measurement {
  public:
-  void keep(std::exception_ptr error) {
-    std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::move(error);
-  }
-  void rethrow() const {
-    if (error_) std::rethrow_exception(error_);
+  Measurement(Workers& workers, const std::vector<Contestant>& contestants, const StripeOrder& order,
+              const Pace& pace)
+      : workers_(workers), contestants_(contestants), order_(order), pace_(pace) {}
+
+  std::vector<Result> run() {
+    std::vector<std::size_t> sound;
+    for (std::size_t i = 0; i < contestants_.size(); ++i) {
+      results_[i].verified = check(contestants_[i], true);
+      if (!results_[i].verified) continue;
+      warm_up(i);
+      // Calls one after the other must not have left something else.
+      results_[i].verified = check(contestants_[i], contestants_[i].accumulates);
+      if (results_[i].verified) sound.push_back(i);
+    }
+    const auto begun = Time::now();
+    for (unsigned round = 0; round < pace_.rounds && !sound.empty(); ++round) {
+      const bool late = seconds_since(begun) > pace_.case_seconds;
+      if (pace_.agree(late && round >= fewest_rounds)) break;
+      pace_.before_round();
+      // Each finds the caches as another one left them every time.
+      std::shuffle(sound.begin(), sound.end(), std::mt19937(round));
+      for (const std::size_t i : sound)
+        results_[i].samples.push_back(sample(i, pace_.sample_seconds, results_[i].calls));
+    }
+    return std::move(results_);
   }
 
  private:
-  std::mutex mutex_;
-  std::exception_ptr error_;
-};
-
-/// The calls of one thread: its stripes in turn, from where the last sample ended.
-void make_calls(Contestant& contestant, const Case& c, unsigned thread, std::size_t first,
-                std::size_t calls) {
-  const std::size_t own = c.stripes / c.threads;
-  for (std::size_t i = 0; i < calls; ++i) contestant.run((first + i) % own * c.threads + thread);
-}
-
-/// Seconds that `calls` calls of every thread take: by the wall clock from the start of all to the end of the
-/// last, by the CPU clock the mean of the threads.
-double time_sample(Contestant& contestant, const Case& c, ClockKind clock, std::size_t first,
-                   std::size_t calls) {
-  if (c.threads == 1) {
-    const double start = now(clock);
-    make_calls(contestant, c, 0, first, calls);
-    return now(clock) - start;
+  /// The turns to check, the first and the last among them.
+  std::vector<std::size_t> checked_turns() const {
+    const std::size_t count = std::clamp<std::size_t>(order_.checked_turns, 1, order_.turns);
+    std::vector<std::size_t> turns;
+    for (std::size_t i = 0; i < count; ++i)
+      turns.push_back(count == 1 ? 0 : i * (order_.turns - 1) / (count - 1));
+    return turns;
   }
-  // By the threads' own clocks: on a busy machine this thread may be woken long after they began.
-  std::barrier gate(static_cast<std::ptrdiff_t>(c.threads));
-  FirstError error;
-  std::vector<double> begun(c.threads);
-  std::vector<double> ended(c.threads);
-  std::vector<std::jthread> threads;
-  const double before = now(clock);
-  for (unsigned t = 0; t < c.threads; ++t)
-    threads.emplace_back([&, t] {
-      gate.arrive_and_wait();
-      begun[t] = now(clock);
-      try {
-        make_calls(contestant, c, t, first, calls);
-      } catch (...) {
-        error.keep(std::current_exception());
+
+  /// Looks at what calls leave; at first at those that it makes itself.
+  bool check(const Contestant& contestant, bool makes_calls) {
+    std::atomic<bool> right{true};
+    workers_.run(contestant.threads, [&](unsigned thread) {
+      for (const std::size_t turn : checked_turns()) {
+        const std::size_t stripe = order_.at(thread, turn);
+        if (makes_calls && contestant.spoil) contestant.spoil(stripe);
+        if (makes_calls) contestant.run(stripe);
+        if (!contestant.right(stripe)) right = false;
       }
-      ended[t] = now(clock);
     });
-  for (auto& thread : threads) thread.join();
-  const double seconds = clock == ClockKind::cpu
-                             ? (now(clock) - before) / c.threads
-                             : *std::ranges::max_element(ended) - *std::ranges::min_element(begun);
-  threads.clear();
-  error.rethrow();
-  return seconds;
-}
-
-/// Calls of one thread that take a sample's time; warms everything up on the way.
-std::size_t calls_per_sample(Contestant& contestant, const Case& c, const Pace& pace) {
-  std::size_t calls = 1;
-  double taken = time_sample(contestant, c, pace.clock, 0, calls);
-  while (taken < pace.sample_seconds) {
-    const double factor = std::clamp(1.2 * pace.sample_seconds / std::max(taken, 1e-9), 1.5, 10.0);
-    calls = static_cast<std::size_t>(static_cast<double>(calls) * factor) + 1;
-    taken = time_sample(contestant, c, pace.clock, 0, calls);
+    return right;
   }
-  return calls;
-}
 
-void fill_ratios(std::vector<Row>& rows, const std::string& baseline) {
-  const auto base =
-      std::ranges::find_if(rows, [&](const Row& r) { return r.contestant == baseline && r.verified; });
-  if (base == rows.end()) return;
-  for (Row& row : rows) {
-    row.baseline = baseline;
-    std::vector<double> ratios;
-    for (std::size_t i = 0; i < row.call_seconds.size(); ++i)
-      ratios.push_back(base->call_seconds[i] / row.call_seconds[i]);
-    if (!ratios.empty()) row.ratio = median(ratios);
+  void warm_up(std::size_t index) {
+    CallTimes ignored;
+    const double seconds = std::max(pace_.warm_seconds, pace_.sample_seconds);
+    const Sample first = sample(index, seconds, ignored);
+    if (pace_.each_call || pace_.sample_seconds == 0) return;
+    const double of_thread = first.calls_per_second / contestants_[index].threads;
+    batches_[index] = static_cast<std::size_t>(of_thread * pace_.sample_seconds * batch_part) + 1;
   }
-}
+
+  /// The calls of one thread for that time.
+  Calls make_calls(std::size_t index, unsigned thread, double seconds) const {
+    const auto& run = contestants_[index].run;
+    Calls calls;
+    const auto begun = Time::now();
+    const auto end = begun + std::chrono::duration<double>(seconds);
+    auto last = begun;
+    do {
+      for (std::size_t i = 0; i < batches_[index]; ++i) run(order_.at(thread, next_ + calls.count++));
+      // One reading of the clock: the end of one call is the beginning of the next.
+      const auto now = Time::now();
+      if (pace_.each_call) calls.times.add(static_cast<std::uint64_t>((now - last).count()));
+      last = now;
+    } while (last < end);
+    calls.cpu_ended = cpu_now();
+    calls.per_second = static_cast<double>(calls.count) / std::chrono::duration<double>(last - begun).count();
+    return calls;
+  }
+
+  Sample sample(std::size_t index, double seconds, CallTimes& times) {
+    std::vector<Calls> calls(contestants_[index].threads);
+    pace_.before_sample();
+    workers_.run(contestants_[index].threads,
+                 [&](unsigned thread) { calls[thread] = make_calls(index, thread, seconds); });
+    Sample all;
+    std::size_t count = 0;
+    std::size_t most = 0;
+    for (const Calls& each : calls) {
+      all.calls_per_second += each.per_second;
+      times.add(each.times);
+      count += each.count;
+      most = std::max(most, each.count);
+    }
+    next_ += most;
+    const double cpu = std::ranges::max(calls, {}, &Calls::cpu_ended).cpu_ended -
+                       std::ranges::min(calls, {}, &Calls::cpu_begun).cpu_begun;
+    all.cpu_seconds = cpu / static_cast<double>(count);
+    return all;
+  }
+
+  Workers& workers_;
+  const std::vector<Contestant>& contestants_;
+  const StripeOrder& order_;
+  const Pace& pace_;
+  std::vector<Result> results_{contestants_.size()};
+  std::vector<std::size_t> batches_ = std::vector<std::size_t>(contestants_.size(), 1);
+  std::size_t next_ = 0;  ///< turn at which the next sample begins
+};
 
 }  // namespace
 
-std::vector<Row> measure(Road& road, const Case& c, const Pace& pace) {
-  const auto contestants = road.line_up(c);
-  std::vector<Row> rows;
-  std::vector<Contestant*> sound;
-  std::vector<std::size_t> row_of;
-  for (const auto& contestant : contestants) {
-    Row row;
-    row.what = c;
-    row.contestant = contestant->name();
-    row.path = contestant->path();
-    row.verified_against = contestant->verified_against();
-    row.verified = verify(*contestant, c);
-    if (row.verified) {
-      sound.push_back(contestant.get());
-      row_of.push_back(rows.size());
-    }
-    rows.push_back(std::move(row));
-  }
-  std::vector<std::size_t> calls;
-  for (Contestant* contestant : sound) calls.push_back(calls_per_sample(*contestant, c, pace));
-  // Each sample goes on in the pool where the last one ended: what another contestant has just read is not
-  // cold.
-  std::size_t next = 0;
-  for (unsigned round = 0; round < pace.rounds; ++round)
-    for (std::size_t i = 0; i < sound.size(); ++i) {
-      const std::size_t turn = (i + round) % sound.size();
-      const double seconds = time_sample(*sound[turn], c, pace.clock, next, calls[turn]);
-      next += calls[turn];
-      rows[row_of[turn]].call_seconds.push_back(seconds / static_cast<double>(calls[turn]));
-    }
-  fill_ratios(rows, road.baseline());
-  return rows;
+std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& contestants,
+                            const StripeOrder& order, const Pace& pace) {
+  return Measurement(workers, contestants, order, pace).run();
+}
+
+std::vector<double> call_seconds(const Result& result, unsigned threads, Clock clock) {
+  std::vector<double> seconds;
+  for (const Sample& s : result.samples)
+    seconds.push_back(clock == Clock::cpu ? s.cpu_seconds : threads / s.calls_per_second);
+  return seconds;
+}
+
+double speed_ratio(const Result& result, const Result& base, Clock clock) {
+  const auto mine = call_seconds(result, 1, clock);
+  const auto theirs = call_seconds(base, 1, clock);
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < mine.size(); ++i) ratios.push_back(theirs[i] / mine[i]);
+  return median(ratios);
 }
 
 }  // namespace ec::bench

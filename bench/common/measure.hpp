@@ -1,36 +1,80 @@
 // Verifies, then times, contestants in turn.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
-#include "bench/common/contestant.hpp"
+#include "bench/common/call_times.hpp"
+#include "bench/common/workers.hpp"
 
 namespace ec::bench {
 
-/// What one contestant did in one case.
-struct Row {
-  Case what;
-  std::string contestant;
-  std::string path;
+/// Somebody who codes the stripes of a case. The functions run in many threads at once, each on stripes of
+/// its own, and throw std::runtime_error if the coding itself reports an error.
+struct Contestant {
+  std::string name;
   std::string verified_against;
-  bool verified = false;             ///< if not, nothing was timed
-  std::vector<double> call_seconds;  ///< one value a round: time of a sample / calls of one thread in it
-  std::string baseline;
-  double ratio = 0;  ///< speed over the baseline's, median of the rounds' ratios; 0 without a baseline
+  unsigned threads = 1;                      ///< that make calls at the same time
+  std::function<void(std::size_t)> run;      ///< codes one stripe
+  std::function<void(std::size_t)> spoil{};  ///< makes bytes that are not written show; may be empty
+  std::function<bool(std::size_t)> right;    ///< whether run() left the right bytes, all of them
+  bool accumulates = false;                  ///< a second call leaves other bytes than the first
 };
 
-/// wall: time that passes. cpu: CPU time of the process over its threads, for a machine that others use too.
-enum class ClockKind { wall, cpu };
+/// The stripes of a case: each thread takes turns on stripes of its own.
+struct StripeOrder {
+  std::size_t threads = 1;  ///< the most of any contestant
+  std::size_t turns = 1;
+  std::size_t checked_turns = 1;  ///< from the first to the last
 
+  std::size_t at(std::size_t thread, std::size_t turn) const { return turn % turns * threads + thread; }
+  std::size_t stripes() const { return threads * turns; }
+};
+
+/// wall: time that passes. cpu: CPU time of the process, for a machine that others use too.
+enum class Clock { wall, cpu };
+
+/// How long is measured. Each sample is taken by time: no thread of it idles while another one works.
 struct Pace {
   unsigned rounds = 1;
-  double sample_seconds = 0;  ///< at least
-  ClockKind clock = ClockKind::wall;
+  double sample_seconds = 0;
+  double warm_seconds = 0;  ///< of calls before the first sample
+  /// No further round after this time, once there are three.
+  double case_seconds = std::numeric_limits<double>::infinity();
+  Clock clock = Clock::wall;
+  bool each_call = false;  ///< time each call, which costs a reading of the clock; else many at once
+  /// Called before each sample; after it, all processes that measure together begin.
+  std::function<void()> before_sample = [] {};
+  std::function<void()> before_round = [] {};
+  /// Whether to stop, as all processes say that measure together.
+  std::function<bool(bool)> agree = [](bool mine) { return mine; };
 };
 
-/// Lines up the contestants of a case, checks their bytes, and takes one sample of each in every round, first
-/// another one each time. Those that fail the check are not timed. Every contestant makes the same calls.
-std::vector<Row> measure(Road& road, const Case& c, const Pace& pace);
+/// What all threads of a contestant did in one sample.
+struct Sample {
+  double calls_per_second = 0;
+  double cpu_seconds = 0;  ///< of one call, of the whole process: helpers and a driver's threads count
+};
+
+struct Result {
+  bool verified = false;  ///< if not, nothing was timed
+  std::vector<Sample> samples{};
+  CallTimes calls{};  ///< where each call was timed
+};
+
+/// One result for each contestant: checks their bytes, with all threads at once as they will be timed, before
+/// and after the warm calls; then takes one sample of each in every round, each round in another order.
+/// Samples go on in the stripes where the last one ended, for what another contestant has just read is not
+/// cold. workers: at least as many threads as any contestant has.
+std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& contestants,
+                            const StripeOrder& order, const Pace& pace);
+
+/// Seconds of a call of each sample: time that passes for a thread, or CPU time.
+std::vector<double> call_seconds(const Result& result, unsigned threads, Clock clock);
+/// The median of the samples' ratios: how many times as fast as `base` the other was.
+double speed_ratio(const Result& result, const Result& base, Clock clock);
 
 }  // namespace ec::bench

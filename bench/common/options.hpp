@@ -1,14 +1,15 @@
-// The command line of ec_bench.
+// The command line of a sub-command: its options, and their values, checked.
 #pragma once
 
+#include <boost/program_options.hpp>
 #include <cstddef>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bench/common/contestant.hpp"
-#include "bench/common/measure.hpp"
+#include "gf/generator.hpp"
 
 namespace ec::bench {
 
@@ -18,49 +19,49 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The values of options, for command lines of their own; each throws UsageError.
-/// Parts between commas, none of them empty.
-std::vector<std::string> split_list(const std::string& option, const std::string& text);
-/// takes_suffix: K, M and G multiply by powers of 1024.
-std::size_t parse_whole(const std::string& option, const std::string& text, std::size_t lowest,
-                        std::size_t highest, bool takes_suffix = false);
-/// K+M of --shapes.
-std::pair<unsigned, unsigned> parse_shape(const std::string& text);
+/// k data and m coding chunks.
+using Shape = std::pair<unsigned, unsigned>;
 
-/// What a sub-command accepts where they differ.
-struct Subcommand {
-  std::string name;
-  std::string contestants_option;  ///< "backend", "plugin"
-  std::string contestants_default;
-  std::string contestants_help;
-  std::vector<std::string> ops;
+/// Values throw UsageError where they are not what is asked for. Sizes, but not numbers, take the suffixes K,
+/// M and G for powers of 1024. The parts of a list stand between commas or spaces.
+class CommandLine {
+ public:
+  /// subcommand: its name.
+  explicit CommandLine(std::string subcommand);
+
+  void add(const std::string& option, const std::string& fallback, const std::string& help);
+  /// Throws UsageError for an option that was not added.
+  void parse(const std::vector<std::string>& arguments);
+  /// Parses, and does what is asked for. The exit status: what `body` returns; 0 after --help; 2 with its
+  /// text on stderr if there is a UsageError, 1 if there is another exception.
+  int run(const std::vector<std::string>& arguments, const std::function<int()>& body);
+
+  bool given(const std::string& option) const { return !text(option).empty(); }
+  std::string text(const std::string& option) const;
+  /// A value that must be one of `allowed`.
+  std::string one_of(const std::string& option, const std::vector<std::string>& allowed) const;
+  std::size_t size(const std::string& option, std::size_t lowest, std::size_t highest) const;
+  unsigned number(const std::string& option, unsigned lowest, unsigned highest) const;
+  /// Of an option in milliseconds.
+  double seconds(const std::string& option) const;
+
+  std::vector<std::string> list(const std::string& option) const;
+  /// Parts that must be of `allowed`; all of `allowed` where there are none.
+  std::vector<std::string> list(const std::string& option, const std::vector<std::string>& allowed) const;
+  std::vector<std::size_t> sizes(const std::string& option, std::size_t lowest, std::size_t highest,
+                                 std::size_t multiple_of = 1) const;
+  std::vector<unsigned> numbers(const std::string& option, unsigned lowest, unsigned highest) const;
+  /// K+M.
+  std::vector<Shape> shapes(const std::string& option) const;
+
+ private:
+  std::string subcommand_;
+  boost::program_options::options_description known_;
+  boost::program_options::variables_map given_;
 };
 
-struct Options {
-  bool help = false;
-  std::string help_text;
-  std::vector<std::string> contestants;
-  std::vector<std::string> ops;
-  std::vector<gf::Technique> techniques;
-  std::vector<std::pair<unsigned, unsigned>> shapes;  ///< (k, m)
-  std::vector<std::size_t> sizes;                     ///< bytes of an object
-  std::vector<unsigned> erasures;                     ///< empty: m
-  std::vector<unsigned> threads;
-  std::vector<bool> cold;
-  std::size_t cold_bytes = 0;
-  Pace pace;
-  unsigned pieces = 1;
-  std::string json_file;
-};
-
-/// Throws UsageError.
-Options parse_options(const Subcommand& subcommand, const std::vector<std::string>& arguments);
-
-/// Every combination of the options, in the order of the report. Throws UsageError for a shape that the
-/// technique does not have or more erasures than m.
-std::vector<Case> cases_of(const Options& options);
-
-/// Bytes of the last-level cache as the system reports it; 0 if it does not.
-std::size_t last_level_cache_bytes();
+/// The technique that codes a shape: reed_sol_van, or cauchy where the Vandermonde matrix does not have it.
+/// Throws UsageError where that has not either.
+gf::Technique technique_for(Shape shape);
 
 }  // namespace ec::bench

@@ -1,3 +1,4 @@
+// Prints a report as a table, and writes it as JSON.
 #include "bench/common/report.hpp"
 
 #include <fmt/chrono.h>
@@ -6,21 +7,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
+#include <stdexcept>
 #include <string_view>
-#include <vector>
 
 #include "bench/commit.hpp"
-#include "bench/common/options.hpp"
-#include "bench/common/stats.hpp"
 #include "plugin/codec/routing/machine.hpp"
 
 namespace ec::bench {
 namespace {
 
-std::string first_line(const std::filesystem::path& file) {
+std::string first_line(const char* file) {
   std::ifstream in(file);
   std::string line;
   std::getline(in, line);
@@ -38,97 +36,77 @@ std::string settings() {
 
 std::string or_none(const std::string& text) { return text.empty() ? "none" : text; }
 
-double object_gbps(const Row& row) {
-  return static_cast<double>(object_bytes_per_call(row.what) * row.what.threads) / median(row.call_seconds) *
-         1e-9;
+std::string aligned(const std::string& text, int width) {
+  return width < 0 ? fmt::format("{:<{}} ", text, -width) : fmt::format("{:>{}} ", text, width);
 }
 
-double moved_gbps(const Row& row) {
-  return static_cast<double>(moved_bytes_per_call(row.what) * row.what.threads) / median(row.call_seconds) *
-         1e-9;
+std::string text_of(const nlohmann::json& value, const Column& column) {
+  if (value.is_null()) return "-";
+  if (value.is_string()) return value.get<std::string>();
+  if (column.precision < 0) return value.dump();
+  return fmt::format("{:.{}f}", column.scale * value.get<double>(), column.precision);
 }
-
-constexpr const char* columns =
-    "{:<13} {:<12} {:>3} {:>2} {:>4} {:>9} {:>5} {:>7} {:>7} {:<9} {:<8} {:<4} {:>7} ";
-constexpr const char* figures = "{:>10} {:>7} {:>9} {:>8} {:>7}";
 
 }  // namespace
 
-Header make_header(const std::string& host_version, const std::string& command_line, const Header& more) {
+Header make_header(const std::string& host_version, const std::string& subcommand,
+                   const std::vector<std::string>& arguments, const Header& more) {
   const codec::Machine machine = codec::this_machine();
+  const auto command = fmt::format("{}ec_bench {} {}", settings(), subcommand, fmt::join(arguments, " "));
   Header header{{"device", or_none(fmt::format("{}", fmt::join(machine.gpus, ", ")))},
                 {"driver", or_none(first_line("/proc/driver/nvidia/version"))},
                 {"cpu", machine.cpu},
                 {"last-level cache", fmt::format("{} MiB", last_level_cache_bytes() >> 20)},
                 {"host", host_version},
                 {"commit", commit},
-                {"command", settings() + command_line},
+                {"command", command},
                 {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};
   header.insert(header.end(), more.begin(), more.end());
   return header;
 }
 
-std::string header_text(const Header& header) {
-  std::string text;
-  for (const auto& [key, value] : header) text += fmt::format("{:<17} {}\n", key, value);
-  return text;
+std::size_t last_level_cache_bytes() {
+  const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
-std::string table_head() {
-  return fmt::format(fmt::runtime(columns), "op", "technique", "k", "m", "lost", "chunk B", "pool", "flight",
-                     "threads", "back end", "path", "mem", "samples") +
-         fmt::format(fmt::runtime(figures), "us/call", "noise %", "object", "moved", "ratio") +
-         "   (object and moved in GB/s = 1e9 bytes)";
+Report::Report(const std::string& file) : name_(file) {
+  document_["rows"] = nlohmann::json::array();
+  if (file.empty()) return;
+  file_.open(file);
+  if (!file_) throw UsageError(fmt::format("--json {}: must be a file that can be written", file));
 }
 
-std::string table_row(const Row& row) {
-  const Case& c = row.what;
-  const std::string left = fmt::format(
-      fmt::runtime(columns), c.op, gf::name(c.technique), c.k, c.m, c.erasures, c.chunk_bytes, c.stripes,
-      c.threads, c.threads, row.contestant, row.path, c.cold ? "cold" : "warm", row.call_seconds.size());
-  if (!row.verified) return left + "WRONG BYTES against " + row.verified_against;
-  return left + fmt::format(fmt::runtime(figures), fmt::format("{:.2f}", 1e6 * median(row.call_seconds)),
-                            fmt::format("{:.1f}", noise_percent(row.call_seconds)),
-                            fmt::format("{:.2f}", object_gbps(row)), fmt::format("{:.2f}", moved_gbps(row)),
-                            row.ratio > 0 ? fmt::format("{:.3f}", row.ratio) : "-");
-}
-
-nlohmann::json to_json(const Header& header, const std::vector<Row>& rows) {
-  nlohmann::json report;
-  for (const auto& [key, value] : header) report["header"][key] = value;
-  report["rows"] = nlohmann::json::array();
-  for (const Row& row : rows) {
-    const Case& c = row.what;
-    nlohmann::json entry{{"op", c.op},
-                         {"technique", gf::name(c.technique)},
-                         {"k", c.k},
-                         {"m", c.m},
-                         {"erasures", c.erasures},
-                         {"object_bytes", c.object_bytes},
-                         {"chunk_bytes", c.chunk_bytes},
-                         {"pieces", c.pieces},
-                         {"pool_stripes", c.stripes},
-                         {"stripes_in_flight", c.threads},
-                         {"threads", c.threads},
-                         {"backend", row.contestant},
-                         {"path", row.path},
-                         {"memory", c.cold ? "cold" : "warm"},
-                         {"verified", row.verified},
-                         {"verified_against", row.verified_against},
-                         {"samples", row.call_seconds.size()}};
-    if (row.verified) {
-      entry["median_seconds"] = median(row.call_seconds);
-      entry["noise_percent"] = noise_percent(row.call_seconds);
-      entry["object_gbps"] = object_gbps(row);
-      entry["moved_gbps"] = moved_gbps(row);
-    }
-    if (row.ratio > 0) {
-      entry["ratio"] = row.ratio;
-      entry["baseline"] = row.baseline;
-    }
-    report["rows"].push_back(std::move(entry));
+void Report::begin(const Header& header, std::vector<Column> columns, const std::string& remark) {
+  columns_ = std::move(columns);
+  for (const auto& [key, value] : header) {
+    document_["header"][key] = value;
+    fmt::print("{:<17} {}\n", key, value);
   }
-  return report;
+  std::string titles;
+  for (const Column& column : columns_) titles += aligned(column.title, column.width);
+  fmt::print("\n{}  {}\n", titles, remark);
+  std::fflush(stdout);
+}
+
+void Report::add(nlohmann::json row) {
+  const bool verified = row.at("verified");
+  std::string line;
+  for (const Column& column : columns_)
+    if (verified || column.precision < 0)
+      line += aligned(text_of(row.value(column.field, nlohmann::json()), column), column.width);
+  fmt::print("{}{}\n", line, verified ? "" : "WRONG BYTES");
+  std::fflush(stdout);
+  all_verified_ = all_verified_ && verified;
+  document_["rows"].push_back(std::move(row));
+}
+
+int Report::finish() {
+  if (file_.is_open()) {
+    file_ << document_.dump(1) << '\n';
+    if (!file_.flush()) throw std::runtime_error("cannot write " + name_);
+  }
+  return all_verified_ ? 0 : 1;
 }
 
 }  // namespace ec::bench

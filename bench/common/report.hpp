@@ -1,12 +1,14 @@
-// The report: a header of circumstances and one row for each contestant and case, as a table and as JSON.
+// The report of every sub-command: a header of circumstances and a row for each contestant and case, as a
+// table while it is measured and as JSON in a file.
 #pragma once
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bench/common/measure.hpp"
+#include "bench/common/options.hpp"
 
 namespace ec::bench {
 
@@ -14,13 +16,45 @@ namespace ec::bench {
 using Header = std::vector<std::pair<std::string, std::string>>;
 
 /// device, driver, cpu, host, commit, command (after the EC_CUDA_ variables that are set), date, last-level
-/// cache, and what `more` adds.
-Header make_header(const std::string& host_version, const std::string& command_line, const Header& more);
+/// cache, and what `more` adds. arguments: those of the sub-command.
+Header make_header(const std::string& host_version, const std::string& subcommand,
+                   const std::vector<std::string>& arguments, const Header& more);
 
-std::string header_text(const Header& header);
-/// The line above the rows; as wide as they are.
-std::string table_head();
-std::string table_row(const Row& row);
-nlohmann::json to_json(const Header& header, const std::vector<Row>& rows);
+/// Bytes of the last-level cache as the system reports it; 0 if it does not.
+std::size_t last_level_cache_bytes();
+
+/// A column of the table: a field of a row. Texts and counts are on the left; figures, which rows with wrong
+/// bytes do not have, behind them.
+struct Column {
+  std::string title;
+  std::string field;
+  int width;           ///< negative: to the left
+  int precision = -1;  ///< of a figure
+  double scale = 1;    ///< of a figure
+};
+
+class Report {
+ public:
+  /// file: of the JSON; empty: none. It is opened before anything is measured. Throws UsageError if it cannot
+  /// be.
+  explicit Report(const std::string& file);
+
+  /// Prints the header and the titles. remark: behind the titles.
+  void begin(const Header& header, std::vector<Column> columns, const std::string& remark = "");
+  /// Prints the row and keeps it. Its field `verified` says whether its bytes were right; those fields of the
+  /// columns that are missing or null have no value.
+  void add(nlohmann::json row);
+  /// Another part of the JSON, beside header and rows.
+  nlohmann::json& operator[](const std::string& part) { return document_[part]; }
+  /// Writes the file. The exit status: 0, or 1 if a row was not verified. Throws std::runtime_error.
+  int finish();
+
+ private:
+  std::string name_;
+  std::ofstream file_;
+  std::vector<Column> columns_;
+  nlohmann::json document_;
+  bool all_verified_ = true;
+};
 
 }  // namespace ec::bench

@@ -1,3 +1,4 @@
+// Opens a libisal.so and calls it.
 #include "bench/cpu/loaded_isal.hpp"
 
 #include <dlfcn.h>

@@ -15,6 +15,9 @@ struct Membership {
   int report_fd = -1;  ///< where the report goes
 };
 
+/// Hands the report over to the process that started this one. Throws std::system_error.
+void hand_over(const Membership& member, const nlohmann::json& report);
+
 /// Keeps the members in step. A process that measures alone waits for nobody.
 class Step {
  public:
@@ -26,6 +29,7 @@ class Step {
 
   /// The first of the members, or alone. It alone measures the link.
   bool leads() const { return leads_; }
+  bool is_shared() const { return shared_ != nullptr; }
   /// Until all members are here.
   void wait() const;
   /// What the leader says, in every member.

@@ -12,7 +12,7 @@ from running import check, run
 
 KEYS = {"op", "k", "m", "chunk_bytes", "residence", "processes", "threads", "gpus", "backend", "chosen", "source_gbps",
         "ceiling_gbps", "ratio_ceiling", "call_us", "p50_us", "p99_us", "cpu_s_per_gb", "isal_cpu_s_per_gb", "verified", "noise", "chosen_share"}
-SMALL = ["host", "--shapes", "4+2", "--rounds", "3", "--sample-ms", "0", "--case-ms", "0", "--learn-ms", "1",
+SMALL = ["host", "--shapes", "4+2", "--rounds", "3", "--sample-ms", "0", "--case-ms", "0", "--warm-ms", "1",
          "--link-bytes", "1M"]
 
 
@@ -93,7 +93,7 @@ def check_two_devices(bench, faults, file):
 def check_processes(bench, faults, folder):
     """Many processes measure the same; one that fails ends them all."""
     file = os.path.join(folder, "processes.json")
-    asked = ["host", "--rounds", "3", "--case-ms", "0", "--learn-ms", "1", "--link-bytes", "1M", "--shapes", "8+3", "--sections", "pinned", "--ops", "encode", "--chunks", "4K,64K", "--threads", "2",
+    asked = ["host", "--rounds", "3", "--case-ms", "0", "--warm-ms", "1", "--link-bytes", "1M", "--shapes", "8+3", "--sections", "pinned", "--ops", "encode", "--chunks", "4K,64K", "--threads", "2",
              "--backends", "cuda,auto,x86", "--processes", "3", "--json", file]
     status, out, text = run(bench, *asked, "--sample-ms", "20")
     check(status == 0, f"processes: {status} {text}")
@@ -146,7 +146,7 @@ def main():
     status, out, text = run(bench, *SMALL, "--sections", "device", "--chunks", "4K", EC_CUDA_DEVICES="63")
     check(status == 1 and "device" in text and "63" in text and out == "", f"no device: {status} {text}")
     for option, value in (("--sections", "none"), ("--backends", "gpu"), ("--chunks", "100"), ("--ops", "update"),
-                          ("--threads", "0"), ("--turns", "0"), ("--learn-ms", "-1"), ("--processes", "0")):
+                          ("--threads", "0"), ("--turns", "0"), ("--warm-ms", "-1"), ("--processes", "0")):
         status, _, text = run(bench, "host", option, value)
         check(status == 2 and f"{option} {value}" in text, f"{option} {value}: {status} {text}")
 

@@ -380,7 +380,7 @@ const CommandRow command_rows[] = {
     {"ec_bench codec --json /nowhere/x", 2,
      "ec_bench: --json /nowhere/x: must be a file that can be written"},
     {"ec_bench cpu --sections x", 2,
-     "ec_bench: --sections x: must be of cold, warm, middle, decode, solve, threads, ceph"},
+     "ec_bench: --sections x: must be one of cold, warm, middle, decode, solve, threads"},
 #endif
 };
 

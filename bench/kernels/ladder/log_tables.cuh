@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ec::kernels::cuda::ladder {
+namespace ec::bench::ladder {
 
 /// exp holds two periods, so that the sum of two logarithms needs no reduction; log[0] is not used.
 struct LogTables {
@@ -40,4 +40,4 @@ __device__ inline std::uint8_t multiply(const LogTables& t, std::uint8_t a, std:
   return a == 0 || b == 0 ? 0 : t.exp[t.log[a] + t.log[b]];
 }
 
-}  // namespace ec::kernels::cuda::ladder
+}  // namespace ec::bench::ladder

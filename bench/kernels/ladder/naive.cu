@@ -10,7 +10,7 @@
 #include "kernels/cuda/kernels/tile_args.hpp"
 
 using namespace ec::kernels::cuda;
-using namespace ec::kernels::cuda::ladder;
+using namespace ec::bench::ladder;
 
 extern "C" __global__ void __launch_bounds__(naive_threads) ec_naive(const __grid_constant__ TileArgs args) {
   __shared__ LogTables tables;
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(naive_threads) ec_naive(const __gri
   std::uint8_t* target = targets[blockIdx.y];
   const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.x;
   for (std::uint64_t at = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < args.bytes; at += step) {
-    std::uint8_t sum = args.accumulate ? target[at] : 0;
+    std::uint8_t sum = 0;
     for (unsigned s = 0; s < args.sources; ++s) sum ^= multiply(tables, row[s], sources[s][at]);
     target[at] = sum;
   }

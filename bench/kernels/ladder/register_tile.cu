@@ -13,7 +13,7 @@
 //
 // Expected gain: the instructions a byte fall below what the memory takes for small m; a warp moves 512
 // consecutive bytes a fetch with the next one in flight. Codes with more than 8 targets read the sources once
-// for 8 of them. Chunks that are not aligned to 16 bytes are fetched byte by byte: right, and slow.
+// for 8 of them. Chunks must be aligned to 16 bytes.
 #include "bench/kernels/ladder/shapes.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
 #include "kernels/cuda/kernels/permute.cuh"
@@ -22,7 +22,7 @@
 namespace {
 
 using namespace ec::kernels::cuda;
-using namespace ec::kernels::cuda::ladder;
+using namespace ec::bench::ladder;
 
 using Quad = Pack<16>;
 
@@ -41,32 +41,16 @@ __device__ __forceinline__ void make_tables(std::uint32_t c, uint4& low, std::ui
   high = four_products(p[6], p[7]);
 }
 
-template <bool Aligned>
+/// Zeros stand in for what is behind the chunk, whose length is a multiple of 16.
 __device__ __forceinline__ Quad fetch(const std::uint8_t* chunk, std::uint64_t at, std::uint64_t end) {
-  if constexpr (Aligned) {
-    if (at + 16 <= end) {
-      const uint4 v = __ldcs(reinterpret_cast<const uint4*>(chunk + at));
-      return {{v.x, v.y, v.z, v.w}};
-    }
-  }
-  Quad q{};
-#pragma unroll
-  for (unsigned i = 0; i < 16; ++i)
-    if (at + i < end) q.lane[i / 4] |= std::uint32_t{chunk[at + i]} << 8 * (i % 4);
-  return q;
+  if (at >= end) return {};
+  const uint4 v = __ldcs(reinterpret_cast<const uint4*>(chunk + at));
+  return {{v.x, v.y, v.z, v.w}};
 }
 
-template <bool Aligned>
 __device__ __forceinline__ void put(std::uint8_t* chunk, std::uint64_t at, std::uint64_t end, const Quad& q) {
-  if constexpr (Aligned) {
-    if (at + 16 <= end) {
-      __stcs(reinterpret_cast<uint4*>(chunk + at), make_uint4(q.lane[0], q.lane[1], q.lane[2], q.lane[3]));
-      return;
-    }
-  }
-#pragma unroll
-  for (unsigned i = 0; i < 16; ++i)
-    if (at + i < end) chunk[at + i] = static_cast<std::uint8_t>(q.lane[i / 4] >> 8 * (i % 4));
+  if (at < end)
+    __stcs(reinterpret_cast<uint4*>(chunk + at), make_uint4(q.lane[0], q.lane[1], q.lane[2], q.lane[3]));
 }
 
 /// sum[r] += coefficient r * x, interleaved; low and high: tables of the coefficients of one source.
@@ -115,7 +99,7 @@ struct Tables {
   }
 };
 
-template <unsigned Rows, unsigned Packs, bool Aligned>
+template <unsigned Rows, unsigned Packs>
 __device__ __forceinline__ void transform(const TileArgs& args) {
   constexpr unsigned warp_bytes = 32 * 16 * Packs;
   const Tables<Rows> tables(args.tile_depth);
@@ -135,7 +119,7 @@ __device__ __forceinline__ void transform(const TileArgs& args) {
     Quad sum[Packs][Rows] = {};
     Quad next[Packs];
 #pragma unroll
-    for (unsigned p = 0; p < Packs; ++p) next[p] = fetch<Aligned>(sources[0], at + 512 * p, args.bytes);
+    for (unsigned p = 0; p < Packs; ++p) next[p] = fetch(sources[0], at + 512 * p, args.bytes);
     for (unsigned first = 0; first < args.sources; first += args.tile_depth) {
       const unsigned count = min(args.tile_depth, args.sources - first);
       if (!tables_stay) {
@@ -150,7 +134,7 @@ __device__ __forceinline__ void transform(const TileArgs& args) {
         if (first + s + 1 < args.sources)
 #pragma unroll
           for (unsigned p = 0; p < Packs; ++p)
-            next[p] = fetch<Aligned>(sources[first + s + 1], at + 512 * p, args.bytes);
+            next[p] = fetch(sources[first + s + 1], at + 512 * p, args.bytes);
 #pragma unroll
         for (unsigned p = 0; p < Packs; ++p)
           add_products(sum[p], x[p], tables.low + s * Rows, tables.high + s * Rows);
@@ -161,11 +145,7 @@ __device__ __forceinline__ void transform(const TileArgs& args) {
       const unsigned row = blockIdx.y * Rows + r;
       if (row >= args.targets) break;
 #pragma unroll
-      for (unsigned p = 0; p < Packs; ++p) {
-        Quad result = sorted(sum[p][r]);
-        if (args.accumulate) add_to(result, fetch<Aligned>(targets[row], at + 512 * p, args.bytes));
-        put<Aligned>(targets[row], at + 512 * p, args.bytes, result);
-      }
+      for (unsigned p = 0; p < Packs; ++p) put(targets[row], at + 512 * p, args.bytes, sorted(sum[p][r]));
     }
   }
 }
@@ -174,13 +154,12 @@ __device__ __forceinline__ void transform(const TileArgs& args) {
 
 // The blocks that a multiprocessor is to hold bound the registers: without them, some chips spill to fit one
 // more.
-#define EC_REGISTER_TILE(name, rows, packs, aligned, blocks)             \
+#define EC_REGISTER_TILE(rows, packs, blocks)                            \
   extern "C" __global__ void __launch_bounds__(register_threads, blocks) \
-      ec_register_tile_##name(const __grid_constant__ TileArgs args) {   \
-    transform<rows, packs, aligned>(args);                               \
+      ec_register_tile_##rows(const __grid_constant__ TileArgs args) {   \
+    transform<rows, packs>(args);                                        \
   }
-EC_REGISTER_TILE(2, 2, 2, true, 3)
-EC_REGISTER_TILE(3, 3, 2, true, 3)
-EC_REGISTER_TILE(4, 4, 2, true, 2)
-EC_REGISTER_TILE(8, 8, 1, true, 3)
-EC_REGISTER_TILE(bytes, 8, 1, false, 2)
+EC_REGISTER_TILE(2, 2, 3)
+EC_REGISTER_TILE(3, 2, 3)
+EC_REGISTER_TILE(4, 2, 2)
+EC_REGISTER_TILE(8, 1, 3)

@@ -1,7 +1,9 @@
+// Chooses launches for the rungs, and makes them.
 #include "bench/kernels/ladder/rungs.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "bench/kernels/ladder/shapes.hpp"
 #include "kernels/cuda/kernels/tile_args.hpp"
@@ -13,8 +15,14 @@ extern "C" const unsigned char ec_fatbin_rectangular_tile[];
 extern "C" const unsigned char ec_fatbin_register_tile[];
 extern "C" const unsigned char ec_fatbin_tile_kernel[];
 
-namespace ec::kernels::cuda::ladder {
+namespace ec::bench::ladder {
 namespace {
+
+using kernels::cuda::ChunkViews;
+using kernels::cuda::TileArgs;
+
+/// Of every chunk, at least.
+constexpr std::size_t alignment = 256;
 
 /// Kernels walk the columns in strides of the grid, so a bound on the blocks costs no coverage. High enough
 /// that a long chunk gives every block one step, which keeps more fetches in flight than few blocks with many
@@ -55,11 +63,10 @@ constexpr const char* tile_functions[] = {"ec_tile_w8", "ec_tile_w16", "ec_tile_
 /// choose_tile() narrows words for short chunks; a rung does not, so that it shows its word alone.
 template <unsigned Word>
 LaunchShape choose_word(const Product& p) {
-  TileShape s = choose_tile(p.bytes, p.sources, p.targets, p.alignment, p.multiprocessors);
-  s.word_bytes = static_cast<unsigned>(std::min<std::size_t>(p.alignment, Word));
-  const std::size_t block_bytes = std::size_t{s.word_bytes} * s.columns;
-  return {tile_functions[std::countr_zero(s.word_bytes)],
-          blocks_for(p.bytes, block_bytes),
+  auto s = kernels::cuda::choose_tile(p.bytes, p.sources, p.targets, alignment, p.multiprocessors);
+  s.word_bytes = Word;
+  return {tile_functions[std::countr_zero(Word)],
+          blocks_for(p.bytes, std::size_t{Word} * s.columns),
           s.grid_y,
           s.columns,
           s.row_groups,
@@ -73,36 +80,62 @@ LaunchShape choose_registers(const Product& p) {
     unsigned rows;
     unsigned packs;  // of 16 bytes a thread
   };
-  constexpr Kernel aligned[] = {
-      {"ec_register_tile_2", 2, 2}, {"ec_register_tile_3", 3, 2}, {"ec_register_tile_4", 4, 2}};
-  Kernel kernel =
-      p.alignment < 16 ? Kernel{"ec_register_tile_bytes", 8, 1} : Kernel{"ec_register_tile_8", 8, 1};
-  if (p.alignment >= 16)
-    for (const Kernel& k : aligned)
-      if (p.targets <= k.rows) {
-        kernel = k;
-        break;
-      }
-  LaunchShape s{kernel.function, blocks_for(p.bytes, std::size_t{16} * register_threads * kernel.packs),
-                ceil_div(p.targets, kernel.rows), register_threads, 1};
+  constexpr Kernel by_rows[] = {{"ec_register_tile_2", 2, 2},
+                                {"ec_register_tile_3", 3, 2},
+                                {"ec_register_tile_4", 4, 2},
+                                {"ec_register_tile_8", 8, 1}};
+  const Kernel* kernel = by_rows;
+  while (kernel->rows < p.targets && kernel + 1 < std::end(by_rows)) ++kernel;
+  LaunchShape s{kernel->function, blocks_for(p.bytes, std::size_t{16} * register_threads * kernel->packs),
+                ceil_div(p.targets, kernel->rows), register_threads, 1};
   s.depth = std::min(p.sources, register_depth);
-  s.shared_bytes = s.depth * kernel.rows * table_bytes;
+  s.shared_bytes = s.depth * kernel->rows * table_bytes;
   return s;
+}
+
+void launch_rows(GpuKernels& kernels, int multiprocessors, const Rung& rung, const gf::Matrix& matrix,
+                 unsigned first_row, const ChunkViews& chunks, CUstream stream) {
+  TileArgs args;
+  args.bytes = chunks.bytes;
+  args.sources = static_cast<std::uint32_t>(chunks.sources.size());
+  args.targets = static_cast<std::uint32_t>(chunks.targets.size());
+  args.accumulate = 0;
+  fill_blob(args.blob, chunks, matrix, first_row);
+  const LaunchShape s = rung.choose({chunks.bytes, args.sources, args.targets, multiprocessors});
+  args.tile_depth = s.depth;
+  void* parameters[] = {&args};
+  require(gpu_driver().launch_kernel(kernels.find(rung.image, s.function), s.grid_x, s.grid_y, 1, s.block_x,
+                                     s.block_y, 1, static_cast<unsigned>(s.shared_bytes), stream, parameters,
+                                     nullptr),
+          "cuLaunchKernel");
 }
 
 }  // namespace
 
 std::span<const Rung> rungs() {
-  static const Rung list[] = {{"cuda-naive", ec_fatbin_naive, choose_naive},
-                              {"cuda-square-tile", ec_fatbin_square_tile, choose_square},
-                              {"cuda-rectangular-tile", ec_fatbin_rectangular_tile, choose_rectangle},
-                              {"cuda-tile-w8", ec_fatbin_tile_kernel, choose_word<1>},
-                              {"cuda-tile-w16", ec_fatbin_tile_kernel, choose_word<2>},
-                              {"cuda-tile-w32", ec_fatbin_tile_kernel, choose_word<4>},
-                              {"cuda-tile-w64", ec_fatbin_tile_kernel, choose_word<8>},
-                              {"cuda-tile-w128", ec_fatbin_tile_kernel, choose_word<16>},
-                              {"cuda-register-tile", ec_fatbin_register_tile, choose_registers}};
+  static const Rung list[] = {
+      {"cuda-naive", ec_fatbin_naive, "ec_naive", choose_naive},
+      {"cuda-square-tile", ec_fatbin_square_tile, "ec_square_tile", choose_square},
+      {"cuda-rectangular-tile", ec_fatbin_rectangular_tile, "ec_rectangular_tile", choose_rectangle},
+      {"cuda-tile-w8", ec_fatbin_tile_kernel, "ec_tile_w8", choose_word<1>},
+      {"cuda-tile-w16", ec_fatbin_tile_kernel, "ec_tile_w16", choose_word<2>},
+      {"cuda-tile-w32", ec_fatbin_tile_kernel, "ec_tile_w32", choose_word<4>},
+      {"cuda-tile-w64", ec_fatbin_tile_kernel, "ec_tile_w64", choose_word<8>},
+      {"cuda-tile-w128", ec_fatbin_tile_kernel, "ec_tile_w128", choose_word<16>},
+      {"cuda-register-tile", ec_fatbin_register_tile, "ec_register_tile_8", choose_registers}};
   return list;
 }
 
-}  // namespace ec::kernels::cuda::ladder
+void launch(GpuKernels& kernels, int multiprocessors, const Rung& rung, const gf::Matrix& matrix,
+            const ChunkViews& chunks, CUstream stream) {
+  const std::size_t rows = chunks.targets.size();
+  std::size_t most = rows;
+  while (TileArgs::blob_needed(chunks.sources.size(), most) > TileArgs::blob_bytes) --most;
+  for (std::size_t first = 0; first < rows; first += most) {
+    ChunkViews group = chunks;
+    group.targets = chunks.targets.subspan(first, std::min(most, rows - first));
+    launch_rows(kernels, multiprocessors, rung, matrix, static_cast<unsigned>(first), group, stream);
+  }
+}
+
+}  // namespace ec::bench::ladder

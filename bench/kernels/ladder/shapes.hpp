@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace ec::kernels::cuda::ladder {
+namespace ec::bench::ladder {
 
 /// naive: bytes of one target that a block computes.
 inline constexpr unsigned naive_threads = 256;
@@ -21,4 +21,4 @@ inline constexpr unsigned register_threads = 256;
 inline constexpr unsigned register_depth = 128;
 inline constexpr std::size_t table_bytes = 20;
 
-}  // namespace ec::kernels::cuda::ladder
+}  // namespace ec::bench::ladder

@@ -11,7 +11,7 @@
 #include "kernels/cuda/kernels/tile_args.hpp"
 
 using namespace ec::kernels::cuda;
-using namespace ec::kernels::cuda::ladder;
+using namespace ec::bench::ladder;
 
 extern "C" __global__ void __launch_bounds__(square_side* square_side)
     ec_square_tile(const __grid_constant__ TileArgs args) {
@@ -38,7 +38,6 @@ extern "C" __global__ void __launch_bounds__(square_side* square_side)
       __syncthreads();
       for (unsigned d = 0; d < side; ++d) sum ^= multiply(tables, coefficient[y][d], tile[d][x]);
     }
-    if (row < args.targets && at < args.bytes)
-      targets[row][at] = args.accumulate ? targets[row][at] ^ sum : sum;
+    if (row < args.targets && at < args.bytes) targets[row][at] = sum;
   }
 }

@@ -1,0 +1,54 @@
+// `ec_bench codec` and `ec_bench ceph`: every combination of operations, techniques, shapes, sizes and
+// threads, with the contestants that the command line names.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/common/measure.hpp"
+#include "bench/common/options.hpp"
+
+namespace ec::bench {
+
+/// One line-up: every contestant does exactly this.
+struct Case {
+  std::string op;
+  gf::Technique technique = gf::Technique::reed_sol_van;
+  unsigned k = 0;
+  unsigned m = 0;
+  unsigned erasures = 0;         ///< chunks lost; 0 where the operation loses none
+  std::size_t object_bytes = 0;  ///< of one stripe, before padding
+  std::size_t chunk_bytes = 0;
+  unsigned threads = 1;
+  bool cold = false;
+  std::size_t stripes = 0;  ///< in the pool; a multiple of threads
+  unsigned pieces = 1;      ///< buffers that an object comes in (ceph)
+};
+
+struct SweepContestant {
+  Contestant contestant;
+  std::string path;  ///< where its chunks lie: pageable, pinned, device
+};
+
+/// What a sub-command adds.
+struct Sweep {
+  std::string name;
+  std::string contestants_option;  ///< "backend", "plugin"
+  std::string contestants_default;
+  std::string contestants_help;
+  std::vector<std::string> ops;
+  std::string baseline;  ///< the contestant that ratios refer to
+  std::string host_version;
+  /// Takes the contestants' names, and returns what lines them up for a case, on the same bytes. Both throw
+  /// UsageError.
+  std::function<std::function<std::vector<SweepContestant>(const Case&)>(const std::vector<std::string>&)>
+      prepare;
+};
+
+/// From the command line to the report. Exit status: 0, 1 if a contestant made wrong bytes or failed, 2 for a
+/// command line that cannot be used. arguments: those after the name of the sub-command.
+int run_sweep(const Sweep& sweep, const std::vector<std::string>& arguments);
+
+}  // namespace ec::bench

@@ -1,0 +1,181 @@
+// Lines up the back ends of the CPU beside the memory bound, and two ways to solve for lost chunks.
+#include "bench/cpu/contestants.hpp"
+
+#include <fmt/format.h>
+#include <isa-l/erasure_code.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <stdexcept>
+
+#include "bench/common/stripes.hpp"
+#include "bench/cpu/memory_bound.hpp"
+#include "kernels/backends.hpp"
+
+namespace ec::bench {
+namespace {
+
+using kernels::Status;
+
+/// Signatures after which a code has to forget one for each new one.
+constexpr unsigned more_than_cached = 1 << 13;
+
+/// Plans of one operation, for signatures that the code never saw: chunks that it does not have are available
+/// too. They are always of the same matrix.
+class UnseenPlans {
+ public:
+  explicit UnseenPlans(const Operation& operation) : operation_(operation) {
+    for (unsigned i = 0; i < more_than_cached; ++i) next();
+  }
+
+  std::shared_ptr<const codec::Plan> next() {
+    gf::ErasureSignature unseen = operation_.signature;
+    std::uint64_t number = ++signatures_;
+    for (unsigned chunk = gf::ChunkSet::capacity; number != 0; number >>= 1) {
+      --chunk;
+      if (number & 1) unseen.available.insert(chunk);
+    }
+    auto plan = operation_.code->plan(unseen);
+    if (!plan) throw std::runtime_error("no memory for a plan");
+    return plan;
+  }
+
+ private:
+  Operation operation_;
+  std::atomic<std::uint64_t> signatures_{0};
+};
+
+/// Whether the back end is one of a CPU, and of this one.
+bool runs_here(kernels::Backend& backend) {
+  if (backend.name().starts_with("cuda")) return false;
+  const kernels::Program program(gf::Matrix(1, 1));
+  const std::uint8_t from = 0;
+  std::uint8_t to = 0;
+  const kernels::Source source{&from};
+  const kernels::Target target{&to};
+  return backend.supports({&program, {&source, 1}, {&target, 1}, 1});
+}
+
+Contestant backend_contestant(kernels::Backend& backend, const Case& c,
+                              const std::shared_ptr<const Stripes>& stripes,
+                              const std::shared_ptr<UnseenPlans>& unseen) {
+  const auto code = [&backend, stripes](std::size_t stripe, const kernels::Program& program) {
+    kernels::Job job = stripes->job(stripe);
+    job.program = &program;
+    const Status status = backend.transform(job);
+    if (status != Status::ok)
+      throw std::runtime_error(fmt::format("{}: {}", backend.name(), kernels::name(status)));
+  };
+  Contestant contestant{.name = std::string(backend.name()),
+                        .verified_against = "reference",
+                        .threads = c.threads,
+                        .run = [code, stripes](std::size_t s) { code(s, *stripes->operation().program); },
+                        .spoil = [stripes](std::size_t s) { stripes->spoil(s); },
+                        .right = [stripes](std::size_t s) { return stripes->right(s); }};
+  if (c.op == "decode-new")
+    contestant.run = [code, stripes](std::size_t s) {
+      const Operation& o = stripes->operation();
+      const codec::Plan plan(*gf::make_decode_plan(o.code->encode_program().matrix(), o.signature));
+      code(s, plan.program);
+    };
+  if (c.op == "decode-miss")
+    contestant.run = [code, unseen](std::size_t s) { code(s, unseen->next()->program); };
+  return contestant;
+}
+
+Contestant bound_contestant(const Walk& walk, const Case& c, const std::shared_ptr<const Stripes>& stripes) {
+  const auto move = [&walk, stripes](std::size_t s) {
+    return move_bytes(walk, stripes->sources(s), stripes->targets(s), stripes->chunk_bytes());
+  };
+  return {.name = "limit: " + walk.name,
+          .verified_against = "the sum of the words",
+          .threads = c.threads,
+          .run = [move](std::size_t s) { move(s); },
+          .right =
+              [move, stripes](std::size_t s) {
+                std::uint64_t expected = 0;
+                for (const auto& source : stripes->sources(s))
+                  for (std::size_t at = 0; at < stripes->chunk_bytes(); at += 8) {
+                    std::uint64_t word;
+                    std::memcpy(&word, source.data + at, 8);
+                    expected ^= word;
+                  }
+                return move(s) == expected;
+              }};
+}
+
+struct Solve {
+  gf::Matrix coding;
+  gf::ErasureSignature signature;
+};
+
+/// The lost data chunks over the sources (erasures x k), as ours.
+gf::Matrix solved_by_plan(const Solve& solve) {
+  return std::move(gf::make_decode_plan(solve.coding, solve.signature).value().matrix);
+}
+
+/// The same out of ISA-L's inverse: the rows of the lost chunks.
+gf::Matrix solved_by_isal(const Solve& solve) {
+  const unsigned k = solve.coding.cols();
+  gf::Matrix survivors(k, k);
+  unsigned row = 0;
+  for (unsigned c : solve.signature.available) {
+    if (row == k) break;
+    if (c < k)
+      survivors(row, c) = 1;
+    else
+      std::ranges::copy(solve.coding.row(c - k), survivors.row(row).begin());
+    ++row;
+  }
+  gf::Matrix inverse(k, k);
+  if (gf_invert_matrix(survivors.row(0).data(), inverse.row(0).data(), static_cast<int>(k)) != 0)
+    throw std::runtime_error("isal: singular");
+  gf::Matrix solved(solve.signature.wanted.count(), k);
+  for (unsigned r = 0; r < solved.rows(); ++r) std::ranges::copy(inverse.row(r), solved.row(r).begin());
+  return solved;
+}
+
+}  // namespace
+
+std::vector<Contestant> coding_contestants(const Case& c, std::size_t gap, const LoadedIsals& loaded) {
+  const auto operation = make_operation(c.op, c.technique, c.k, c.m, c.erasures);
+  const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, c.stripes, gap);
+  const auto stripes = std::make_shared<const Stripes>(
+      operation, std::make_shared<const KnownStripe>(operation, c.chunk_bytes),
+      std::make_shared<const Memory>(kernels::Residence::pageable, bytes), c.stripes, gap);
+  const auto unseen = c.op == "decode-miss" ? std::make_shared<UnseenPlans>(operation) : nullptr;
+  std::vector<Contestant> list;
+  for (const Walk& walk : walks()) list.push_back(bound_contestant(walk, c, stripes));
+  std::vector<kernels::Backend*> backends(kernels::variants().begin(), kernels::variants().end());
+  backends.push_back(kernels::find_backend("isal"));
+  for (auto* backend : backends)
+    if (runs_here(*backend)) list.push_back(backend_contestant(*backend, c, stripes, unseen));
+  if (c.op == "decode-new" || c.op == "decode-miss") return list;
+  for (const auto& isal : loaded) {
+    isal->prepare(*operation.program);
+    list.push_back(backend_contestant(*isal, c, stripes, nullptr));
+  }
+  return list;
+}
+
+std::vector<Contestant> solving_contestants(const Case& c) {
+  auto solve = std::make_shared<Solve>(Solve{gf::coding_matrix(c.technique, c.k, c.m), {}});
+  solve->signature.wanted = gf::ChunkSet::first(c.erasures);
+  solve->signature.available = gf::ChunkSet::first(c.k + c.m) - solve->signature.wanted;
+  const auto contestant = [&](const char* name, const char* judge, gf::Matrix (*solver)(const Solve&)) {
+    return Contestant{
+        .name = name,
+        .verified_against = judge,
+        .threads = c.threads,
+        .run =
+            [solver, solve](std::size_t) {
+              if (solver(*solve).rows() != solve->signature.wanted.count())
+                throw std::runtime_error("rows are missing");
+            },
+        .right = [solve](std::size_t) { return solved_by_plan(*solve) == solved_by_isal(*solve); }};
+  };
+  return {contestant("plan", "isal", solved_by_plan), contestant("isal", "plan", solved_by_isal)};
+}
+
+}  // namespace ec::bench

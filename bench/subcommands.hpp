@@ -1,0 +1,19 @@
+// The sub-commands of ec_bench. Each takes the arguments behind its name and returns the exit status: 0; 1 if
+// bytes were wrong, something failed or there is no device; 2 for a command line that cannot be used.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ec::bench {
+
+/// Back ends of kernels/, and the router over them, called directly.
+int run_codec(const std::vector<std::string>& arguments);
+/// The back ends of the CPU beside the memory bound.
+int run_cpu(const std::vector<std::string>& arguments);
+/// The device kernels on chunks in device memory, against a copy and against plain XOR.
+int run_kernels(const std::vector<std::string>& arguments);
+/// Calls through the codec by residence, size, threads and back end, beside what the link can do.
+int run_host(const std::vector<std::string>& arguments);
+
+}  // namespace ec::bench
