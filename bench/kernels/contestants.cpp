@@ -84,8 +84,8 @@ KernelContestant generated_contestant(const std::shared_ptr<Device>& device) {
             if (function == nullptr)
               throw std::runtime_error("no generated kernel: " + generated->failure(form));
             const ChunkViews each{{}, {}, b.chunk_bytes};
-            launched(many ? kernels::cuda::launch_generated_batch(*device, function,
-                                                                  b.device_chunks, each, b.stripes, stream)
+            launched(many ? kernels::cuda::launch_generated_batch(*device, function, b.device_chunks, each,
+                                                                  b.stripes, stream)
                           : kernels::cuda::launch_generated(*device, function, OneStripe(b).views, stream));
           }};
 }

@@ -46,20 +46,13 @@ namespace ec::kernels::cuda {
   X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)
 
 // The same for functions that no job needs, null where the driver has them not: of newer drivers, and those
-// of Buffer and of measurements.
+// of Buffer.
 #define EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X)                                \
   X(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode,        \
     PFN_cuThreadExchangeStreamCaptureMode_v10010)                           \
   X(stream_synchronize, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000) \
-  X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                   \
-  X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)             \
-  X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                   \
-  X(event_synchronize, cuEventSynchronize, PFN_cuEventSynchronize_v2000)    \
-  X(event_elapsed_time, cuEventElapsedTime, PFN_cuEventElapsedTime_v2000)   \
   X(memcpy_htod, cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                   \
-  X(memcpy_dtoh, cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)                   \
-  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)   \
-  X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
+  X(memcpy_dtoh, cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)
 
 /// The functions of an open driver; immutable, lives as long as the process.
 struct Driver {

@@ -1,7 +1,7 @@
 // A stand-in for libcuda.so.1 with one device, or as many as EC_EMULATED_DEVICES says (at most 8), of chip
-// EC_EMULATED_CHIP (as in sm_90), for machines without a GPU: the functions that the device room uses.
-// Launches run at once, on the host, in the calling thread. It does what it is asked to; what goes wrong on
-// demand is the business of tests/drivers/fault in front of it.
+// EC_EMULATED_CHIP (as in sm_90), for machines without a GPU: the functions that the device room and ec_bench
+// use. Launches run at once, on the host, in the calling thread. It does what it is asked to; what goes wrong
+// on demand is the business of tests/drivers/fault in front of it.
 #include <cuda.h>
 
 #include <algorithm>
@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/kernels/xor_args.hpp"
 #include "kernels/cuda/generate/emit.hpp"
 #include "tests/drivers/emulated/emulation.hpp"
 #include "tests/drivers/emulated/memory.hpp"
@@ -83,45 +82,64 @@ CUresult context_state() {
 }  // namespace ec::test::emulated
 
 using namespace ec::test::emulated;  // NOLINT: the C functions below are all this file is for
+using Kind = Block::Kind;
 
-// Each function that needs the context: answer what is wrong with it, otherwise do the work.
 #define LOCK() std::lock_guard lock(state().mutex)
 #define ENTER() \
   LOCK();       \
   if (const CUresult due = context_state(); due != CUDA_SUCCESS) return due
 
-EXPORTED CUresult cuInit(unsigned) {
-  LOCK();
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuDriverGetVersion(int* version) {
-  LOCK();
-  *version = CUDA_VERSION;
+// A function that does its work, the statements behind the parameters, and succeeds; the second kind only in
+// a context that is sound.
+#define ANYWHERE(name, parameters, ...) \
+  EXPORTED CUresult name parameters {   \
+    LOCK();                             \
+    __VA_ARGS__;                        \
+    return CUDA_SUCCESS;                \
+  }
+#define IN_CONTEXT(name, parameters, ...) \
+  EXPORTED CUresult name parameters {     \
+    ENTER();                              \
+    __VA_ARGS__;                          \
+    return CUDA_SUCCESS;                  \
+  }
+
+namespace {
+
+std::uint8_t* address(CUdeviceptr pointer) { return reinterpret_cast<std::uint8_t*>(pointer); }
+
+CUresult failure_unless(bool done, CUresult failure) { return done ? CUDA_SUCCESS : failure; }
+
+// Work is done when it is launched, so an event is the time at which it was recorded.
+using Event = std::chrono::steady_clock::time_point;
+Event& event_of(CUevent event) { return *reinterpret_cast<Event*>(event); }
+
+int& ordinal_of(CUstream stream) { return *reinterpret_cast<int*>(stream); }
+
+}  // namespace
+
+ANYWHERE(cuInit, (unsigned), )
+ANYWHERE(cuDriverGetVersion, (int* version), *version = CUDA_VERSION)
+ANYWHERE(cuDeviceGetCount, (int* count), *count = devices())
+ANYWHERE(cuDeviceGet, (CUdevice * device, int ordinal), *device = ordinal)
+ANYWHERE(cuDeviceGetName, (char* name, int length, CUdevice),
+         std::strncpy(name, "emulated device", static_cast<std::size_t>(length)))
+ANYWHERE(cuCtxPushCurrent_v2, (CUcontext context),
+         contexts_pushed.push_back(static_cast<int>(reinterpret_cast<Context*>(context) - state().contexts)))
+ANYWHERE(cuCtxPopCurrent_v2, (CUcontext*), contexts_pushed.pop_back())
+
+EXPORTED CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::swap(*mode, current);
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuGetErrorName(CUresult error, const char** name) {
-  std::lock_guard lock(state().mutex);
+  LOCK();
   static std::map<CUresult, std::string> names;
   *name = names.try_emplace(error, "EMULATED_ERROR_" + std::to_string(error)).first->second.c_str();
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuDeviceGetCount(int* count) {
-  LOCK();
-  *count = devices();
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-  LOCK();
-  *device = ordinal;
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuDeviceGetName(char* name, int length, CUdevice) {
-  LOCK();
-  std::strncpy(name, "emulated device", static_cast<std::size_t>(length));
-  return CUDA_SUCCESS;
-}
 EXPORTED CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  LOCK();
   const int chip = number("EC_EMULATED_CHIP", 99);
   *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT       ? 4
            : attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID             ? -1
@@ -146,21 +164,7 @@ EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   }
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuCtxPushCurrent_v2(CUcontext context) {
-  LOCK();
-  contexts_pushed.push_back(static_cast<int>(reinterpret_cast<Context*>(context) - state().contexts));
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuCtxPopCurrent_v2(CUcontext*) {
-  LOCK();
-  contexts_pushed.pop_back();
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  std::swap(*mode, current);
-  return CUDA_SUCCESS;
-}
+
 EXPORTED CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   ENTER();
   // Fat binaries begin with a number, machine code of NVRTC's as an ELF file does.
@@ -169,16 +173,14 @@ EXPORTED CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   made->program = read_image(image);
   if (!made->program && std::memcmp(image, fat_binary, sizeof fat_binary) != 0)
     return CUDA_ERROR_INVALID_IMAGE;
-  if (made->program) made->kernel = {Kernel::Kind::generated, 16, false, {}, &*made->program};
+  if (made->program) made->kernel = {.kind = Kernel::Kind::generated, .program = &*made->program};
   made->ordinal = contexts_pushed.back();
   *module = reinterpret_cast<CUmodule>(made.get());
   state().modules[*module] = std::move(made);
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuModuleUnload(CUmodule module) {
-  ENTER();
-  return state().modules.erase(module) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
+IN_CONTEXT(cuModuleUnload, (CUmodule module),
+           return failure_unless(state().modules.erase(module) != 0, CUDA_ERROR_INVALID_HANDLE))
 EXPORTED CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   ENTER();
   const auto found = state().modules.find(module);
@@ -205,11 +207,7 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
   ENTER();
   const auto& [kernel, ordinal] = at(function);
   if (ordinal != contexts_pushed.back()) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream != nullptr && *reinterpret_cast<int*>(stream) != ordinal) return CUDA_ERROR_INVALID_HANDLE;
-  if (kernel->kind == Kernel::Kind::sum) {
-    run_xor(*static_cast<const ec::bench::XorArgs*>(parameters[0]));
-    return CUDA_SUCCESS;
-  }
+  if (stream != nullptr && ordinal_of(stream) != ordinal) return CUDA_ERROR_INVALID_HANDLE;
   Launch launch{kernel, grid_x, grid_y, block_x, block_y, shared, {}};
   launch.ordinal = ordinal;
   std::memcpy(launch.parameter.data(), parameters[0], parameter_bytes(*launch.kernel));
@@ -221,116 +219,64 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
     run(launch);
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuStreamCreate(CUstream* stream, unsigned) {
-  ENTER();
-  *stream = reinterpret_cast<CUstream>(new int(contexts_pushed.back()));
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuStreamDestroy_v2(CUstream stream) {
-  ENTER();
-  delete reinterpret_cast<int*>(stream);
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
-  ENTER();
-  *context = reinterpret_cast<CUcontext>(&state().contexts[*reinterpret_cast<int*>(stream)]);
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuStreamQuery(CUstream) {
-  ENTER();
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuStreamSynchronize(CUstream) {
-  ENTER();
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  ENTER();
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-// Work is done when it is launched, so an event is the time at which it was recorded.
-using Event = std::chrono::steady_clock::time_point;
-EXPORTED CUresult cuEventCreate(CUevent* event, unsigned) {
-  ENTER();
-  *event = reinterpret_cast<CUevent>(new Event);
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuEventDestroy_v2(CUevent event) {
-  ENTER();
-  delete reinterpret_cast<Event*>(event);
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuEventRecord(CUevent event, CUstream) {
-  ENTER();
-  *reinterpret_cast<Event*>(event) = Event::clock::now();
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuEventSynchronize(CUevent) {
-  ENTER();
-  return CUDA_SUCCESS;
-}
+
+IN_CONTEXT(cuStreamCreate, (CUstream * stream, unsigned),
+           *stream = reinterpret_cast<CUstream>(new int(contexts_pushed.back())))
+IN_CONTEXT(cuStreamDestroy_v2, (CUstream stream), delete &ordinal_of(stream))
+IN_CONTEXT(cuStreamGetCtx, (CUstream stream, CUcontext* context),
+           *context = reinterpret_cast<CUcontext>(&state().contexts[ordinal_of(stream)]))
+IN_CONTEXT(cuStreamQuery, (CUstream), )
+IN_CONTEXT(cuStreamSynchronize, (CUstream), )
+IN_CONTEXT(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus* status),
+           *status = CU_STREAM_CAPTURE_STATUS_NONE)
+
+IN_CONTEXT(cuEventCreate, (CUevent * event, unsigned), *event = reinterpret_cast<CUevent>(new Event))
+IN_CONTEXT(cuEventDestroy_v2, (CUevent event), delete &event_of(event))
+IN_CONTEXT(cuEventRecord, (CUevent event, CUstream), event_of(event) = Event::clock::now())
+IN_CONTEXT(cuEventSynchronize, (CUevent), )
 #undef cuEventElapsedTime  // the header renames it to its second version, which old drivers have not
-EXPORTED CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
-  ENTER();
-  *milliseconds = std::chrono::duration<float, std::milli>(*reinterpret_cast<Event*>(to) -
-                                                           *reinterpret_cast<Event*>(from))
-                      .count();
-  return CUDA_SUCCESS;
-}
+IN_CONTEXT(cuEventElapsedTime, (float* milliseconds, CUevent from, CUevent to),
+           *milliseconds = std::chrono::duration<float, std::milli>(event_of(to) - event_of(from)).count())
+
 EXPORTED CUresult cuMemAlloc_v2(CUdeviceptr* pointer, std::size_t bytes) {
   ENTER();
   auto* p = allocate_device(bytes, contexts_pushed.back());
   *pointer = reinterpret_cast<CUdeviceptr>(p);
-  return p == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+  return failure_unless(p != nullptr, CUDA_ERROR_OUT_OF_MEMORY);
 }
-EXPORTED CUresult cuMemFree_v2(CUdeviceptr pointer) {
-  ENTER();
-  return free_device(reinterpret_cast<std::uint8_t*>(pointer)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-EXPORTED CUresult cuMemAllocAsync(CUdeviceptr* pointer, std::size_t bytes, CUstream) {
-  ENTER();
-  auto* p = allocate_device(bytes, contexts_pushed.back());
-  *pointer = reinterpret_cast<CUdeviceptr>(p);
-  return p == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
-EXPORTED CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream) {
-  ENTER();
-  return free_device(reinterpret_cast<std::uint8_t*>(pointer)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
+IN_CONTEXT(cuMemFree_v2, (CUdeviceptr pointer),
+           return failure_unless(release(Kind::device, address(pointer)), CUDA_ERROR_INVALID_VALUE))
+IN_CONTEXT(cuMemAllocAsync, (CUdeviceptr * pointer, std::size_t bytes, CUstream),
+           return cuMemAlloc_v2(pointer, bytes))
+IN_CONTEXT(cuMemFreeAsync, (CUdeviceptr pointer, CUstream), return cuMemFree_v2(pointer))
 EXPORTED CUresult cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   ENTER();
   *pointer = allocate_pinned(bytes, contexts_pushed.back());
-  return *pointer == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+  return failure_unless(*pointer != nullptr, CUDA_ERROR_OUT_OF_MEMORY);
 }
-EXPORTED CUresult cuMemFreeHost(void* pointer) {
-  ENTER();
-  return free_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-EXPORTED CUresult cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned) {
-  ENTER();
-  return register_pinned(pointer, bytes, contexts_pushed.back()) ? CUDA_SUCCESS
-                                                                 : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-}
-EXPORTED CUresult cuMemHostUnregister(void* pointer) {
-  ENTER();
-  return unregister_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-}
+IN_CONTEXT(cuMemFreeHost, (void* pointer),
+           return failure_unless(release(Kind::pinned, pointer), CUDA_ERROR_INVALID_VALUE))
+IN_CONTEXT(cuMemHostRegister_v2, (void* pointer, std::size_t bytes, unsigned),
+           return failure_unless(register_pinned(pointer, bytes, contexts_pushed.back()),
+                                 CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED))
+IN_CONTEXT(cuMemHostUnregister, (void* pointer),
+           return failure_unless(release(Kind::registered, pointer), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED))
 EXPORTED CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* seen, void* pointer, unsigned) {
   ENTER();
   *seen = reinterpret_cast<CUdeviceptr>(pointer);
-  return block_of(pointer).bytes != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return failure_unless(block_of(pointer).kind != Kind::unknown, CUDA_ERROR_INVALID_VALUE);
 }
 EXPORTED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
                                          CUdeviceptr pointer) {
   ENTER();
-  const Block block = block_of(reinterpret_cast<const void*>(pointer));
-  const bool known = block.bytes != 0;
+  const Block block = block_of(address(pointer));
+  const bool known = block.kind != Kind::unknown;
+  const bool on_device = block.kind == Kind::device;
   for (unsigned i = 0; i < count; ++i) switch (attributes[i]) {
       case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *static_cast<unsigned*>(values[i]) = !known            ? 0
-                                             : block.on_device ? CU_MEMORYTYPE_DEVICE
-                                                               : CU_MEMORYTYPE_HOST;
+        *static_cast<unsigned*>(values[i]) = !known      ? 0
+                                             : on_device ? CU_MEMORYTYPE_DEVICE
+                                                         : CU_MEMORYTYPE_HOST;
         break;
       case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         *static_cast<CUdeviceptr*>(values[i]) = known ? pointer : 0;
@@ -342,42 +288,23 @@ EXPORTED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* at
         *static_cast<std::size_t*>(values[i]) = block.bytes;
         break;
       case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *static_cast<int*>(values[i]) = !known            ? -2
-                                        : block.on_device ? block.ordinal
-                                                          : contexts_pushed.back();
+        *static_cast<int*>(values[i]) = !known ? -2 : on_device ? block.ordinal : contexts_pushed.back();
         break;
       default:
         return CUDA_ERROR_INVALID_VALUE;
     }
   return CUDA_SUCCESS;
 }
-EXPORTED CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
-  ENTER();
-  std::memcpy(view(reinterpret_cast<void*>(to)), from, bytes);
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
-  ENTER();
-  std::memcpy(to, view(reinterpret_cast<void*>(from)), bytes);
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
-  ENTER();
-  std::memcpy(view(reinterpret_cast<void*>(to)), from, bytes);
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  ENTER();
-  std::memcpy(to, view(reinterpret_cast<void*>(from)), bytes);
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
-  ENTER();
-  std::memmove(view(reinterpret_cast<void*>(to)), view(reinterpret_cast<void*>(from)), bytes);
-  return CUDA_SUCCESS;
-}
-EXPORTED CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
-  ENTER();
-  std::memset(view(reinterpret_cast<void*>(to)), value, bytes);
-  return CUDA_SUCCESS;
-}
+
+IN_CONTEXT(cuMemcpyHtoD_v2, (CUdeviceptr to, const void* from, std::size_t bytes),
+           std::memcpy(view(address(to)), from, bytes))
+IN_CONTEXT(cuMemcpyDtoH_v2, (void* to, CUdeviceptr from, std::size_t bytes),
+           std::memcpy(to, view(address(from)), bytes))
+IN_CONTEXT(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void* from, std::size_t bytes, CUstream),
+           std::memcpy(view(address(to)), from, bytes))
+IN_CONTEXT(cuMemcpyDtoHAsync_v2, (void* to, CUdeviceptr from, std::size_t bytes, CUstream),
+           std::memcpy(to, view(address(from)), bytes))
+IN_CONTEXT(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream),
+           std::memmove(view(address(to)), view(address(from)), bytes))
+IN_CONTEXT(cuMemsetD8Async, (CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream),
+           std::memset(view(address(to)), value, bytes))

@@ -1,3 +1,4 @@
+// Checks and runs launches of the tile, table and bit kernels.
 #include "tests/drivers/emulated/emulation.hpp"
 
 #include <algorithm>
@@ -5,7 +6,6 @@
 #include <iterator>
 #include <map>
 
-#include "bench/kernels/ladder/shapes.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
 #include "kernels/cuda/kernels/tile_args.hpp"
@@ -28,27 +28,14 @@ constexpr unsigned most_grid_y = 65535;
 std::map<std::string, Kernel> make_kernels() {
   std::map<std::string, Kernel> known;
   for (const unsigned bytes : {1, 2, 4, 8, 16})
-    known["ec_tile_w" + std::to_string(8 * bytes)] = {Kernel::Kind::tile, bytes, false, {}};
+    known["ec_tile_w" + std::to_string(8 * bytes)] = {Kernel::Kind::tile, bytes};
   for (unsigned i = 0; i < std::size(kernels::cuda::bit_shapes); ++i)
     for (const bool half : {false, true})
       known["ec_bits_q" + std::to_string(kernels::cuda::bit_shapes[i].quads) + (half ? "_half" : "_any")] = {
-          Kernel::Kind::bits, i, half, {}};
+          Kernel::Kind::bits, i, half};
   for (unsigned i = 0; i < std::size(kernels::cuda::table_kernels); ++i)
     known["ec_table_r" + std::to_string(kernels::cuda::table_kernels[i].rows) + "_" +
-          std::to_string(kernels::cuda::table_kernels[i].ones)] = {Kernel::Kind::table, i, false, {}};
-  using namespace kernels::cuda::ladder;
-  constexpr auto rung = Kernel::Kind::rung;
-  known["ec_naive"] = {rung, 1, false, {1, naive_threads, 1, 0}};
-  known["ec_square_tile"] = {rung, 1, false, {1, square_side, square_side, 0}};
-  known["ec_rectangular_tile"] = {rung, 1, false, {1, rectangle_threads, rectangle_rows, 0}};
-  for (const unsigned rows : {2, 3, 4, 8})
-    known["ec_register_tile_" + std::to_string(rows)] = {
-        rung, 16, false, {rows, register_threads, 1, rows * table_bytes}};
-  known["ec_register_tile_bytes"] = {rung, 1, false, {8, register_threads, 1, 8 * table_bytes}};
-#define EC_XOR_ENTRY(k) known["ec_xor_" #k] = {Kernel::Kind::sum, 16, false, {}};
-  EC_XOR_SOURCES(EC_XOR_ENTRY)
-  EC_XOR_ENTRY(any)
-#undef EC_XOR_ENTRY
+          std::to_string(kernels::cuda::table_kernels[i].ones)] = {Kernel::Kind::table, i};
   return known;
 }
 
@@ -72,13 +59,13 @@ struct Work {
   std::uint8_t coefficient(unsigned row, unsigned source) const {
     return row < ones ? 1 : blob[8 * (sources + targets) + (row - ones) * sources + source];
   }
-  void code(unsigned row, std::uint64_t from, std::uint64_t to) const {
+  void code(unsigned row, std::uint64_t bytes) const {
     std::uint8_t* target = view(chunk(sources + row));
-    if (!accumulate) std::fill(target + from, target + to, 0);
+    if (!accumulate) std::fill(target, target + bytes, 0);
     for (unsigned s = 0; s < sources; ++s) {
       const std::uint8_t* source = view(chunk(s));
       const std::uint8_t c = coefficient(row, s);
-      for (std::uint64_t i = from; i < to; ++i) target[i] ^= oracle::mul(c, source[i]);
+      for (std::uint64_t i = 0; i < bytes; ++i) target[i] ^= oracle::mul(c, source[i]);
     }
   }
 };
@@ -151,38 +138,6 @@ CUresult check_table(const Launch& l) {
   return addresses_divide(work_of(l), 16) ? CUDA_SUCCESS : CUDA_ERROR_MISALIGNED_ADDRESS;
 }
 
-CUresult check_rung(const Launch& l) {
-  const auto& a = args_of<TileArgs>(l);
-  const RungGeometry& rung = l.kernel->rung;
-  if (l.block_x != rung.block_x || l.block_y != rung.block_y) return CUDA_ERROR_INVALID_VALUE;
-  if (a.tile_depth == 0 || l.shared_bytes < a.tile_depth * rung.shared_bytes)
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-  return addresses_divide(work_of(l), l.kernel->size) ? CUDA_SUCCESS : CUDA_ERROR_MISALIGNED_ADDRESS;
-}
-
-/// Rungs and tiles walk the columns in strides of the grid, so that any grid_x covers them.
-void run_rung(const Launch& l) {
-  const auto& a = args_of<TileArgs>(l);
-  const unsigned rows = std::min(l.grid_y * l.block_y * l.kernel->rung.rows, a.targets);
-  for (unsigned row = 0; row < rows; ++row) work_of(l).code(row, 0, a.bytes);
-}
-
-void run_tile(const Launch& l) {
-  const auto& a = args_of<TileArgs>(l);
-  const unsigned rows = std::min(l.grid_y * l.block_y * kernels::cuda::rows_per_thread, a.targets);
-  for (unsigned row = 0; row < rows; ++row) work_of(l).code(row, 0, a.bytes);
-}
-
-void run_bits(const Launch& l) {
-  const auto& a = args_of<BitArgs>(l);
-  for (unsigned row = 0; row < a.targets; ++row) work_of(l).code(row, 0, bytes_of(l));
-}
-
-void run_table(const Launch& l) {
-  const Work work = work_of(l);
-  for (unsigned row = 0; row < work.targets; ++row) work.code(row, 0, bytes_of(l));
-}
-
 }  // namespace
 
 const Kernel* find_kernel(const std::string& name) {
@@ -195,15 +150,14 @@ std::size_t parameter_bytes(const Kernel& kernel) {
   switch (kernel.kind) {
     case Kernel::Kind::generated:
       return kernel.program->parameter_bytes();
-    case Kernel::Kind::sum:
-      return sizeof(bench::XorArgs);
     case Kernel::Kind::bits:
       return sizeof(BitArgs);
     case Kernel::Kind::table:
       return sizeof(TableArgs);
-    default:
-      return sizeof(TileArgs);
+    case Kernel::Kind::tile:
+      break;
   }
+  return sizeof(TileArgs);
 }
 
 CUresult check(const Launch& l) {
@@ -211,48 +165,23 @@ CUresult check(const Launch& l) {
   if (l.block_x * l.block_y > most_threads || l.grid_y > most_grid_y || l.shared_bytes > most_shared_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   if (l.kernel->kind == Kernel::Kind::generated) return check_generated(*l.kernel->program, l);
-  if (l.kernel->kind != Kernel::Kind::sum && !all_reachable(work_of(l), bytes_of(l), l.ordinal))
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-  switch (l.kernel->kind) {
-    case Kernel::Kind::tile:
-      return check_tile(l);
-    case Kernel::Kind::table:
-      return check_table(l);
-    case Kernel::Kind::bits:
-      return check_bits(l);
-    case Kernel::Kind::rung:
-      return check_rung(l);
-    case Kernel::Kind::generated:
-    case Kernel::Kind::sum:
-      break;
-  }
-  return CUDA_ERROR_INVALID_HANDLE;
+  if (!all_reachable(work_of(l), bytes_of(l), l.ordinal)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (l.kernel->kind == Kernel::Kind::tile) return check_tile(l);
+  return l.kernel->kind == Kernel::Kind::table ? check_table(l) : check_bits(l);
 }
 
 void run(const Launch& l) {
-  if (l.kernel->kind == Kernel::Kind::tile) run_tile(l);
-  if (l.kernel->kind == Kernel::Kind::table) run_table(l);
-  if (l.kernel->kind == Kernel::Kind::bits) run_bits(l);
-  if (l.kernel->kind == Kernel::Kind::rung) run_rung(l);
-  if (l.kernel->kind == Kernel::Kind::generated) run_generated(*l.kernel->program, l);
-}
-
-void run_xor(const bench::XorArgs& args) {
-  const auto* table =
-      args.stripes == 1
-          ? args.chunks
-          : reinterpret_cast<const std::uint64_t*>(view(reinterpret_cast<const void*>(args.table)));
-  for (std::uint64_t stripe = 0; stripe < args.stripes; ++stripe) {
-    const auto* chunks = table + stripe * (args.sources + args.targets);
-    for (unsigned t = 0; t < args.targets; ++t) {
-      std::uint8_t* target = view(reinterpret_cast<const void*>(chunks[args.sources + t]));
-      std::memset(target, 0, args.bytes);
-      for (unsigned s = 0; s < args.sources; ++s) {
-        const std::uint8_t* source = view(reinterpret_cast<const void*>(chunks[s]));
-        for (std::uint64_t i = 0; i < args.bytes; ++i) target[i] ^= source[i];
-      }
-    }
+  if (l.kernel->kind == Kernel::Kind::generated) {
+    run_generated(*l.kernel->program, l);
+    return;
   }
+  const Work work = work_of(l);
+  // Tile kernels walk the columns in strides of the grid, so that any grid_x covers them; the rows are the
+  // grid's.
+  unsigned rows = work.targets;
+  if (l.kernel->kind == Kernel::Kind::tile)
+    rows = std::min(l.grid_y * l.block_y * kernels::cuda::rows_per_thread, rows);
+  for (unsigned row = 0; row < rows; ++row) work.code(row, bytes_of(l));
 }
 
 }  // namespace ec::test::emulated

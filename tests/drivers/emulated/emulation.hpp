@@ -9,28 +9,17 @@
 #include <cstdint>
 #include <string>
 
-#include "bench/kernels/xor_args.hpp"
 #include "tests/drivers/emulated/generated.hpp"
 
 namespace ec::test::emulated {
 
-/// What a rung of the ladder asks of its launch.
-struct RungGeometry {
-  unsigned rows;             ///< targets that a block computes, for each of its rows of threads
-  unsigned block_x;          ///< what it must be launched with
-  unsigned block_y;          ///< the same
-  std::size_t shared_bytes;  ///< for each source that is staged
-};
-
 /// A kernel as cuModuleGetFunction finds it: tile kernels by the bytes of their word, table kernels by their
-/// index in table_kernels, bit kernels by that in bit_shapes, rungs by what their addresses are multiples of.
-/// sum: the XOR kernels, which take ec::bench::XorArgs and are only ever run by run_xor(). generated: of
-/// `program`.
+/// index in table_kernels, bit kernels by that in bit_shapes. generated: of `program`. Those of programs
+/// beside the product are not known.
 struct Kernel {
-  enum class Kind { tile, table, bits, rung, sum, generated } kind;
-  unsigned size;
+  enum class Kind { tile, table, bits, generated } kind = Kind::tile;
+  unsigned size = 16;
   bool half = false;  ///< bits: the kernel for few targets
-  RungGeometry rung{};
   const Program* program = nullptr;
 };
 
@@ -52,6 +41,5 @@ std::size_t parameter_bytes(const Kernel& kernel);
 /// loads, too little shared memory, an impossible launch.
 CUresult check(const Launch& launch);
 void run(const Launch& launch);
-void run_xor(const bench::XorArgs& args);
 
 }  // namespace ec::test::emulated

@@ -1,3 +1,4 @@
+// Reads generated programs for what they say of themselves, and computes that.
 #include "tests/drivers/emulated/generated.hpp"
 
 #include <algorithm>

@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -42,15 +43,23 @@ enum Site : std::size_t {
 template <std::size_t s>
 using Tag = std::integral_constant<std::size_t, s>;
 
-template <std::size_t s>
-constexpr auto member = nullptr;
-#define EC_MEMBER(name, symbol, type) \
-  template <>                         \
-  constexpr auto member<site::name> = &Driver::name;
-EC_FAULT_DRIVER_SITES(EC_MEMBER)
-#undef EC_MEMBER
+/// What a function has to do with the context, and with what the driver hands out.
+struct Traits {
+  Needs needs = Needs::context;
+  enum class Ledgered {
+    no,
+    makes,
+    destroys,
+    allocates_device,
+    allocates_pinned,
+    locks,
+    frees
+  } ledgered = Ledgered::no;
+};
 
-constexpr Needs needs_of(std::size_t s) {
+constexpr Traits traits_of(std::size_t s) {
+  using enum Needs;
+  using enum Traits::Ledgered;
   switch (s) {
     case site::init:
     case site::driver_get_version:
@@ -62,18 +71,36 @@ constexpr Needs needs_of(std::size_t s) {
     case site::primary_ctx_retain:
     case site::ctx_push_current:
     case site::thread_exchange_capture_mode:
-      return Needs::nothing;
+      return {nothing};
     case site::primary_ctx_release:
     case site::ctx_pop_current:
-      return Needs::always_done;
+      return {always_done};
+    case site::module_load_data:
+    case site::stream_create:
+      return {context, makes};
+    case site::module_unload:
+    case site::stream_destroy:
+      return {context, destroys};
+    case site::mem_alloc:
+    case site::mem_alloc_async:
+      return {context, allocates_device};
+    case site::mem_host_alloc:
+      return {context, allocates_pinned};
+    case site::mem_host_register:
+      return {context, locks};
+    case site::mem_free:
+    case site::mem_free_async:
+    case site::mem_free_host:
+    case site::mem_host_unregister:
+      return {context, frees};
     default:
-      return Needs::context;
+      return {};
   }
 }
 
 struct State {
   State() {
-    void* library = open_next("EC_FAULTS_NEXT_DRIVER", {"libcuda.so.1"});
+    library = open_next("EC_FAULTS_NEXT_DRIVER", {"libcuda.so.1"});
     if (library == nullptr) return;
     complete = true;
 #define EC_RESOLVE(name, symbol, type)                         \
@@ -88,6 +115,7 @@ struct State {
                  reinterpret_cast<PFN_cuFuncGetParamInfo_v12040>(dlsym(library, "cuFuncGetParamInfo")));
   }
 
+  void* library = nullptr;
   Driver next;
   bool complete = false;
   Injector injector{driver_sites};
@@ -106,18 +134,45 @@ State& state() {
 /// The context that this thread made current last.
 thread_local CUcontext current_context = nullptr;
 
+/// Keeps work back behind what is kept back on the stream.
+void hold_behind(CUstream stream, std::function<void()> work) {
+  state().launches.hold(stream, current_context, Launches::Clock::time_point::min(), std::move(work));
+}
+
+/// Changes a bit of the first byte of what was copied.
+void spoil(CUdeviceptr to) {
+  unsigned char byte = 0;
+  const Driver& next = state().next;
+  if (next.memcpy_dtoh(&byte, to, 1) != CUDA_SUCCESS) return;
+  byte ^= 1;
+  next.memcpy_htod(to, &byte, 1);
+}
+void spoil(void* to) { *static_cast<unsigned char*>(to) ^= 1; }
+
+template <class Next, class To, class... A>
+CUresult copy(const Effect& effect, Next next, To to, A... rest) {
+  const CUresult result = next(to, rest...);
+  if (effect.wrong && result == CUDA_SUCCESS && state().next.stream_synchronize(nullptr) == CUDA_SUCCESS)
+    spoil(to);
+  return result;
+}
+
 /// What is done when nothing is to happen instead; for some functions there is more to do.
-template <std::size_t s, class... A>
-CUresult done(Tag<s>, const Effect&, A... a) {
-  const auto function = state().next.*member<s>;
-  return function == nullptr ? CUDA_ERROR_NOT_SUPPORTED : function(a...);
+template <std::size_t s, class Next, class... A>
+CUresult done(Tag<s>, [[maybe_unused]] const Effect& effect, Next next, A... a) {
+  if constexpr (s == site::memcpy_htod || s == site::memcpy_dtoh || s == site::memcpy_dtoh_async)
+    return copy(effect, next, a...);
+  else
+    return next(a...);
 }
 
-CUresult done(Tag<site::init>, const Effect&, unsigned flags) {
-  return state().injector.refused() ? CUDA_ERROR_INVALID_VALUE : state().next.init(flags);
+template <class Next>
+CUresult done(Tag<site::init>, const Effect&, Next next, unsigned flags) {
+  return state().injector.refused() ? CUDA_ERROR_INVALID_VALUE : next(flags);
 }
 
-CUresult done(Tag<site::launch_kernel>, const Effect& effect, CUfunction function, unsigned grid_x,
+template <class Next>
+CUresult done(Tag<site::launch_kernel>, const Effect& effect, Next next, CUfunction function, unsigned grid_x,
               unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
               unsigned shared, CUstream stream, void** parameters, void** extra) {
   Launches& launches = state().launches;
@@ -133,149 +188,108 @@ CUresult done(Tag<site::launch_kernel>, const Effect& effect, CUfunction functio
                   [launch = std::move(launch)]() mutable { state().launches.start(launch); });
     return CUDA_SUCCESS;
   }
-  const CUresult result = state().next.launch_kernel(function, grid_x, grid_y, grid_z, block_x, block_y,
-                                                     block_z, shared, stream, parameters, extra);
+  const CUresult result =
+      next(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra);
   if (effect.wrong && result == CUDA_SUCCESS) launches.spoil(launch);
   return result;
 }
 
-CUresult done(Tag<site::stream_query>, const Effect&, CUstream stream) {
+template <class Next>
+CUresult done(Tag<site::stream_query>, const Effect&, Next next, CUstream stream) {
   State& s = state();
   if (s.launches.holds(stream)) return CUDA_ERROR_NOT_READY;
-  const CUresult result = s.next.stream_query(stream);
+  const CUresult result = next(stream);
   // A context that ended since this call was entered took with it what the stream held.
   const auto ended = static_cast<CUresult>(s.injector.sticky());
   return result == CUDA_SUCCESS ? ended : result;
 }
 
 /// A release that fails is one of a context that is gone all the same.
-CUresult done(Tag<site::primary_ctx_release>, const Effect&, CUdevice device) {
+template <class Next>
+CUresult done(Tag<site::primary_ctx_release>, const Effect&, Next next, CUdevice device) {
   State& s = state();
   std::lock_guard lock(s.context_mutex);
   if (s.context_users == 1) s.launches.drop();
-  const CUresult result = s.next.primary_ctx_release(device);
+  const CUresult result = next(device);
   if (result == CUDA_SUCCESS && --s.context_users == 0) s.ledger.context_gone();
   return result;
 }
 
-CUresult done(Tag<site::primary_ctx_retain>, const Effect&, CUcontext* context, CUdevice device) {
+template <class Next>
+CUresult done(Tag<site::primary_ctx_retain>, const Effect&, Next next, CUcontext* context, CUdevice device) {
   State& s = state();
   std::lock_guard lock(s.context_mutex);
-  const CUresult result = s.next.primary_ctx_retain(context, device);
+  const CUresult result = next(context, device);
   if (result == CUDA_SUCCESS && s.context_users++ == 0) s.injector.context_made();
   return result;
 }
 
-/// What was copied, with a bit of its first byte changed.
-CUresult spoiled(const Effect& effect, CUresult result, CUdeviceptr to) {
-  unsigned char byte = 0;
-  const Driver& next = state().next;
-  if (!effect.wrong || result != CUDA_SUCCESS || next.stream_synchronize(nullptr) != CUDA_SUCCESS ||
-      next.memcpy_dtoh(&byte, to, 1) != CUDA_SUCCESS)
-    return result;
-  byte ^= 1;
-  next.memcpy_htod(to, &byte, 1);
-  return result;
-}
-
-CUresult spoiled(const Effect& effect, CUresult result, void* to) {
-  if (effect.wrong && result == CUDA_SUCCESS && state().next.stream_synchronize(nullptr) == CUDA_SUCCESS)
-    *static_cast<unsigned char*>(to) ^= 1;
-  return result;
-}
-
-CUresult done(Tag<site::memcpy_htod>, const Effect& e, CUdeviceptr to, const void* from, std::size_t bytes) {
-  return spoiled(e, state().next.memcpy_htod(to, from, bytes), to);
-}
-CUresult done(Tag<site::memcpy_htod_async>, const Effect& e, CUdeviceptr to, const void* from,
+template <class Next>
+CUresult done(Tag<site::memcpy_htod_async>, const Effect& effect, Next next, CUdeviceptr to, const void* from,
               std::size_t bytes, CUstream stream) {
   Launches& launches = state().launches;
   launches.copied(to, from, bytes);
-  if (launches.holds(stream)) {
-    const auto* first = static_cast<const std::byte*>(from);
-    launches.hold(stream, current_context, Launches::Clock::time_point::min(),
-                  [to, copy = std::vector(first, first + bytes)] {
-                    state().next.memcpy_htod(to, copy.data(), copy.size());
-                  });
-    return CUDA_SUCCESS;
-  }
-  return spoiled(e, state().next.memcpy_htod_async(to, from, bytes, stream), to);
-}
-CUresult done(Tag<site::memcpy_dtoh>, const Effect& e, void* to, CUdeviceptr from, std::size_t bytes) {
-  return spoiled(e, state().next.memcpy_dtoh(to, from, bytes), to);
-}
-CUresult done(Tag<site::memcpy_dtoh_async>, const Effect& e, void* to, CUdeviceptr from, std::size_t bytes,
-              CUstream stream) {
-  return spoiled(e, state().next.memcpy_dtoh_async(to, from, bytes, stream), to);
-}
-CUresult done(Tag<site::memcpy_dtod_async>, const Effect& e, CUdeviceptr to, CUdeviceptr from,
-              std::size_t bytes, CUstream stream) {
-  return spoiled(e, state().next.memcpy_dtod_async(to, from, bytes, stream), to);
-}
-
-CUresult done(Tag<site::mem_free_async>, const Effect&, CUdeviceptr address, CUstream stream) {
-  Launches& launches = state().launches;
-  if (!launches.holds(stream)) return state().next.mem_free_async(address, stream);
-  launches.hold(stream, current_context, Launches::Clock::time_point::min(),
-                [address, stream] { state().next.mem_free_async(address, stream); });
+  if (!launches.holds(stream)) return copy(effect, next, to, from, bytes, stream);
+  const auto* first = static_cast<const std::byte*>(from);
+  hold_behind(stream, [to, bytes = std::vector(first, first + bytes)] {
+    state().next.memcpy_htod(to, bytes.data(), bytes.size());
+  });
   return CUDA_SUCCESS;
 }
 
-/// What is noted of a call that succeeded.
-template <std::size_t s, class... A>
-void note(Tag<s>, A...) {}
-
-using enum Ledger::Memory;
-void note(Tag<site::ctx_push_current>, CUcontext context) { current_context = context; }
-void note(Tag<site::module_get_function>, CUfunction* function, CUmodule, const char* name) {
-  state().launches.named(*function, name);
-}
-void note(Tag<site::module_load_data>, CUmodule* module, const void*) { state().ledger.made(*module); }
-void note(Tag<site::module_unload>, CUmodule module) { state().ledger.destroyed(module); }
-void note(Tag<site::stream_create>, CUstream* stream, unsigned) { state().ledger.made(*stream); }
-void note(Tag<site::stream_destroy>, CUstream stream) { state().ledger.destroyed(stream); }
-void note(Tag<site::event_create>, CUevent* event, unsigned) { state().ledger.made(*event); }
-void note(Tag<site::event_destroy>, CUevent event) { state().ledger.destroyed(event); }
-void note(Tag<site::mem_alloc>, CUdeviceptr* address, std::size_t bytes) {
-  state().ledger.allocated(device, *address, bytes);
-}
-void note(Tag<site::mem_alloc_async>, CUdeviceptr* address, std::size_t bytes, CUstream) {
-  state().ledger.allocated(device, *address, bytes);
-}
-void note(Tag<site::mem_free>, CUdeviceptr address) { state().ledger.freed(address); }
-void note(Tag<site::mem_free_async>, CUdeviceptr address, CUstream) { state().ledger.freed(address); }
-void note(Tag<site::mem_host_alloc>, void** address, std::size_t bytes, unsigned) {
-  state().ledger.allocated(pinned, reinterpret_cast<std::uintptr_t>(*address), bytes);
-}
-void note(Tag<site::mem_free_host>, void* address) {
-  state().ledger.freed(reinterpret_cast<std::uintptr_t>(address));
-}
-void note(Tag<site::mem_host_register>, void* address, std::size_t bytes, unsigned) {
-  state().ledger.allocated(pinned, reinterpret_cast<std::uintptr_t>(address), bytes);
-}
-void note(Tag<site::mem_host_unregister>, void* address) {
-  state().ledger.freed(reinterpret_cast<std::uintptr_t>(address));
+template <class Next>
+CUresult done(Tag<site::mem_free_async>, const Effect&, Next next, CUdeviceptr address, CUstream stream) {
+  if (!state().launches.holds(stream)) return next(address, stream);
+  hold_behind(stream, [=] { next(address, stream); });
+  return CUDA_SUCCESS;
 }
 
-template <std::size_t s, class Function>
-struct Site;
-template <std::size_t s, class... A>
-struct Site<s, CUresult (*)(A...)> {
-  static CUresult call(A... a) {
-    State& all = state();
-    if (!all.complete) return CUDA_ERROR_NO_DEVICE;
-    const Effect effect = all.injector.enter(s, needs_of(s));
-    // No kernel outlives its context.
-    if (effect.ends_context) all.launches.drop();
-    all.launches.finish(false);
-    if (effect.delay.count() != 0) std::this_thread::sleep_for(effect.delay);
-    const auto failure = static_cast<CUresult>(effect.code);
-    if (failure != CUDA_SUCCESS && needs_of(s) != Needs::always_done) return failure;
-    const CUresult result = done(Tag<s>(), effect, a...);
-    if (result == CUDA_SUCCESS) note(Tag<s>(), a...);
-    return failure != CUDA_SUCCESS ? failure : result;
-  }
-};
+template <class T>
+std::uintptr_t number_of(T handle) {
+  if constexpr (std::is_pointer_v<T>)
+    return reinterpret_cast<std::uintptr_t>(handle);
+  else
+    return handle;
+}
+
+/// Notes a call that succeeded: its first argument is what is destroyed or freed, or where what was made is.
+template <std::size_t s, class First, class... A>
+void note(First first, A... rest) {
+  using enum Traits::Ledgered;
+  constexpr auto ledgered = traits_of(s).ledgered;
+  Ledger& ledger = state().ledger;
+  const auto bytes = [](std::size_t n, auto...) { return n; };
+  if constexpr (ledgered == makes) ledger.made(number_of(*first));
+  if constexpr (ledgered == destroys) ledger.destroyed(number_of(first));
+  if constexpr (ledgered == allocates_device)
+    ledger.allocated(Ledger::Memory::device, *first, bytes(rest...));
+  if constexpr (ledgered == allocates_pinned)
+    ledger.allocated(Ledger::Memory::pinned, number_of(*first), bytes(rest...));
+  if constexpr (ledgered == locks) ledger.allocated(Ledger::Memory::pinned, number_of(first), bytes(rest...));
+  if constexpr (ledgered == frees) ledger.freed(number_of(first));
+  if constexpr (s == site::ctx_push_current) current_context = first;
+  if constexpr (s == site::module_get_function)
+    [&](CUmodule, const char* name) { state().launches.named(*first, name); }(rest...);
+}
+
+/// A call of the function `s`, which `next` is in the driver behind.
+template <std::size_t s, class Next, class... A>
+CUresult call(Next Driver::*next, A... a) {
+  State& all = state();
+  if (!all.complete) return CUDA_ERROR_NO_DEVICE;
+  constexpr Needs needs = traits_of(s).needs;
+  const Effect effect = all.injector.enter(s, needs);
+  // No kernel outlives its context.
+  if (effect.ends_context) all.launches.drop();
+  all.launches.finish(false);
+  if (effect.delay.count() != 0) std::this_thread::sleep_for(effect.delay);
+  const auto failure = static_cast<CUresult>(effect.code);
+  if (failure != CUDA_SUCCESS && needs != Needs::always_done) return failure;
+  if (all.next.*next == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  const CUresult result = done(Tag<s>(), effect, all.next.*next, a...);
+  if (result == CUDA_SUCCESS) note<s>(a...);
+  return failure != CUDA_SUCCESS ? failure : result;
+}
 
 Rule every_launch(Rule::What what) {
   Rule rule;
@@ -311,8 +325,8 @@ const Control control{
     .calls = [](const char* symbol) { return state().injector.calls(symbol); },
     .all_calls = [] { return state().injector.all_calls(); },
     .injected = [] { return state().injector.injected(); },
-    .pinned_bytes = [] { return state().ledger.bytes(pinned); },
-    .device_bytes = [] { return state().ledger.bytes(device); },
+    .pinned_bytes = [] { return state().ledger.bytes(Ledger::Memory::pinned); },
+    .device_bytes = [] { return state().ledger.bytes(Ledger::Memory::device); },
     .objects = [] { return state().ledger.objects(); },
 };
 
@@ -327,10 +341,28 @@ extern "C" EXPORTED const ec::test::faults::Control* fault_driver_control() {
 
 // Each function of the table is exported by its symbol. Its signature is in its type alone, which a function
 // cannot be defined from; the linker is told where its code is instead.
-#define EC_EXPORT(name, symbol, type)                                                     \
-  extern "C" type ec_fault_site_##name() {                                                \
-    return &ec::test::faults::Site<ec::test::faults::site::name, type>::call;             \
-  }                                                                                       \
-  extern "C" EXPORTED std::remove_pointer_t<type> ec_fault_export_##name __asm__(#symbol) \
-      __attribute__((ifunc("ec_fault_site_" #name)));
-EC_FAULT_DRIVER_SITES(EC_EXPORT)
+#define EC_EXPORT(symbol, type, ...)                                                 \
+  extern "C" type ec_fault_site_##symbol() {                                         \
+    return [](auto... a) { return __VA_ARGS__; };                                    \
+  }                                                                                  \
+  extern "C" EXPORTED std::remove_pointer_t<type> ec_fault_##symbol __asm__(#symbol) \
+      __attribute__((ifunc("ec_fault_site_" #symbol)));
+#define EC_EXPORT_SITE(name, symbol, type) \
+  EC_EXPORT(symbol, type,                  \
+            ec::test::faults::call<ec::test::faults::site::name>(&ec::kernels::cuda::Driver::name, a...))
+EC_FAULT_DRIVER_SITES(EC_EXPORT_SITE)
+
+#undef cuEventElapsedTime  // the header renames it to its second version, which old drivers have not
+
+// What programs beside the product call, ec_bench for one, is passed on and never goes wrong.
+#define EC_PASSED_ON(X)                                \
+  X(cuEventCreate, PFN_cuEventCreate_v2000)            \
+  X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000)       \
+  X(cuEventRecord, PFN_cuEventRecord_v2000)            \
+  X(cuEventSynchronize, PFN_cuEventSynchronize_v2000)  \
+  X(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000)  \
+  X(cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020) \
+  X(cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
+#define EC_PASS_ON(symbol, type) \
+  EC_EXPORT(symbol, type, reinterpret_cast<type>(dlsym(ec::test::faults::state().library, #symbol))(a...))
+EC_PASSED_ON(EC_PASS_ON)

@@ -1,3 +1,4 @@
+// Takes rules, counts calls, and says which of them go wrong.
 #include "tests/drivers/fault/injector.hpp"
 
 #include <fcntl.h>

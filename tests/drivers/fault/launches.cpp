@@ -1,3 +1,4 @@
+// Keeps work of streams back, and finds the last target of a launch.
 #include "tests/drivers/fault/launches.hpp"
 
 #include <algorithm>

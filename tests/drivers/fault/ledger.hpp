@@ -22,11 +22,11 @@ class Ledger {
     std::lock_guard lock(mutex_);
     blocks_.erase(address);
   }
-  void made(const void* object) {
+  void made(std::uintptr_t object) {
     std::lock_guard lock(mutex_);
     objects_.insert(object);
   }
-  void destroyed(const void* object) {
+  void destroyed(std::uintptr_t object) {
     std::lock_guard lock(mutex_);
     objects_.erase(object);
   }
@@ -56,7 +56,7 @@ class Ledger {
   };
   mutable std::mutex mutex_;
   std::map<std::uintptr_t, Block> blocks_;
-  std::set<const void*> objects_;
+  std::set<std::uintptr_t> objects_;
 };
 
 }  // namespace ec::test::faults

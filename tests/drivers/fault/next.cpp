@@ -1,3 +1,4 @@
+// Looks for the library behind by its path.
 #include "tests/drivers/fault/next.hpp"
 
 #include <dlfcn.h>

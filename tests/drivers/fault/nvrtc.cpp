@@ -25,34 +25,8 @@ enum Site : std::size_t {
 };
 }  // namespace site
 
-struct Functions {
-#define EC_DECLARE(name, symbol, type) std::decay_t<type> name = nullptr;
-  EC_NVRTC_FUNCTIONS(EC_DECLARE)
-#undef EC_DECLARE
-};
-
-template <std::size_t s>
-constexpr auto member = nullptr;
-#define EC_MEMBER(name, symbol, type) \
-  template <>                         \
-  constexpr auto member<site::name> = &Functions::name;
-EC_NVRTC_FUNCTIONS(EC_MEMBER)
-#undef EC_MEMBER
-
 struct State {
-  State() {
-    void* library = open_next("EC_FAULTS_NEXT_NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
-    if (library == nullptr) return;
-    complete = true;
-#define EC_RESOLVE(name, symbol, type)                                       \
-  next.name = reinterpret_cast<std::decay_t<type>>(dlsym(library, #symbol)); \
-  if (next.name == nullptr) complete = false;
-    EC_NVRTC_FUNCTIONS(EC_RESOLVE)
-#undef EC_RESOLVE
-  }
-
-  Functions next;
-  bool complete = false;
+  void* library = open_next("EC_FAULTS_NEXT_NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
   Injector injector{nvrtc_sites};
 };
 
@@ -61,39 +35,39 @@ State& state() {
   return *s;
 }
 
-/// What the caller gets that asks for a program's bytes.
-template <std::size_t s, class... A>
-void spoil(A... a) {
-  if constexpr (s == site::cubin) {
-    std::size_t bytes = 0;
-    [&](void* program, char* to) {
-      if (state().next.cubin_size(program, &bytes) == 0 && bytes != 0) to[bytes / 2] ^= 1;
-    }(a...);
-  }
+template <class Function>
+Function find(const char* symbol) {
+  return state().library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(state().library, symbol));
 }
 
-template <std::size_t s, class Function>
-struct Site;
+/// Changes what the caller gets that asks for a program's bytes.
+void spoil_cubin(void* program, char* to) {
+  static const auto size = find<int (*)(void*, std::size_t*)>("nvrtcGetCUBINSize");
+  std::size_t bytes = 0;
+  if (size(program, &bytes) == 0 && bytes != 0) to[bytes / 2] ^= 1;
+}
+
+template <class Result>
+Result failed(int code) {
+  if constexpr (std::is_same_v<Result, int>)
+    return code;
+  else
+    return "NVRTC_ERROR unknown";
+}
+
+/// A call of the function `s`, which is `next` in the library behind.
 template <std::size_t s, class Result, class... A>
-struct Site<s, Result (*)(A...)> {
-  static Result call(A... a) {
-    constexpr int internal_error = 11;
-    State& all = state();
-    if (!all.complete) return failed(internal_error);
-    const Effect effect = all.injector.enter(s, Needs::nothing);
-    if (effect.delay.count() != 0) std::this_thread::sleep_for(effect.delay);
-    if (effect.code != 0) return failed(effect.code);
-    const Result result = (all.next.*member<s>)(a...);
-    if (effect.wrong) spoil<s>(a...);
-    return result;
-  }
-  static Result failed(int code) {
-    if constexpr (std::is_same_v<Result, int>)
-      return code;
-    else
-      return "NVRTC_ERROR unknown";
-  }
-};
+Result call(Result (*next)(A...), A... a) {
+  constexpr int internal_error = 11;
+  if (next == nullptr) return failed<Result>(internal_error);
+  const Effect effect = state().injector.enter(s, Needs::nothing);
+  if (effect.delay.count() != 0) std::this_thread::sleep_for(effect.delay);
+  if (effect.code != 0) return failed<Result>(effect.code);
+  const Result result = next(a...);
+  if constexpr (s == site::cubin)
+    if (effect.wrong) spoil_cubin(a...);
+  return result;
+}
 
 }  // namespace
 }  // namespace ec::test::faults
@@ -101,10 +75,13 @@ struct Site<s, Result (*)(A...)> {
 #define EXPORTED __attribute__((visibility("default")))
 
 // As in driver.cpp.
-#define EC_EXPORT(name, symbol, type)                                                                   \
-  extern "C" std::decay_t<type> ec_fault_site_##name() {                                                \
-    return &ec::test::faults::Site<ec::test::faults::site::name, std::decay_t<type>>::call;             \
-  }                                                                                                     \
-  extern "C" EXPORTED std::remove_pointer_t<std::decay_t<type>> ec_fault_export_##name __asm__(#symbol) \
+#define EC_EXPORT(name, symbol, type)                                                            \
+  extern "C" std::decay_t<type> ec_fault_site_##name() {                                         \
+    return [](auto... a) {                                                                       \
+      static const auto next = ec::test::faults::find<std::decay_t<type>>(#symbol);              \
+      return ec::test::faults::call<ec::test::faults::site::name>(next, a...);                   \
+    };                                                                                           \
+  }                                                                                              \
+  extern "C" EXPORTED std::remove_pointer_t<std::decay_t<type>> ec_fault_##name __asm__(#symbol) \
       __attribute__((ifunc("ec_fault_site_" #name)));
 EC_NVRTC_FUNCTIONS(EC_EXPORT)

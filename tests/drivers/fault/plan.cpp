@@ -1,3 +1,4 @@
+// Parses the rules of EC_FAULTS, or says what is wrong with them.
 #include "tests/drivers/fault/plan.hpp"
 
 #include <fmt/format.h>
@@ -19,23 +20,20 @@ struct NamedError {
   bool ends_context = false;
 };
 
+// clang-format off
+#define EC_ERROR(name) {#name, name}
+#define EC_FATAL(name) {#name, name, true}
 constexpr NamedError errors[] = {
-#define EC_ERROR(name) {#name, name},
-#define EC_FATAL(name) {#name, name, true},
-    EC_ERROR(CUDA_ERROR_INVALID_VALUE) EC_ERROR(CUDA_ERROR_OUT_OF_MEMORY) EC_ERROR(CUDA_ERROR_NOT_INITIALIZED)
-        EC_ERROR(CUDA_ERROR_DEVICE_UNAVAILABLE) EC_ERROR(CUDA_ERROR_NO_DEVICE) EC_ERROR(
-            CUDA_ERROR_INVALID_DEVICE) EC_ERROR(CUDA_ERROR_INVALID_IMAGE) EC_ERROR(CUDA_ERROR_INVALID_CONTEXT)
-            EC_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU) EC_ERROR(CUDA_ERROR_NOT_FOUND)
-                EC_ERROR(CUDA_ERROR_NOT_READY) EC_ERROR(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
-                    EC_ERROR(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) EC_ERROR(CUDA_ERROR_NOT_SUPPORTED)
-                        EC_ERROR(CUDA_ERROR_SYSTEM_NOT_READY) EC_FATAL(CUDA_ERROR_ECC_UNCORRECTABLE)
-                            EC_FATAL(CUDA_ERROR_ILLEGAL_ADDRESS) EC_FATAL(CUDA_ERROR_LAUNCH_TIMEOUT) EC_FATAL(
-                                CUDA_ERROR_CONTEXT_IS_DESTROYED) EC_FATAL(CUDA_ERROR_HARDWARE_STACK_ERROR)
-                                EC_FATAL(CUDA_ERROR_ILLEGAL_INSTRUCTION)
-                                    EC_FATAL(CUDA_ERROR_MISALIGNED_ADDRESS) EC_FATAL(CUDA_ERROR_LAUNCH_FAILED)
-                                        EC_FATAL(CUDA_ERROR_UNKNOWN)
-#undef EC_ERROR
-#undef EC_FATAL
+    EC_ERROR(CUDA_ERROR_INVALID_VALUE), EC_ERROR(CUDA_ERROR_OUT_OF_MEMORY), EC_ERROR(CUDA_ERROR_NOT_INITIALIZED),
+    EC_ERROR(CUDA_ERROR_DEVICE_UNAVAILABLE), EC_ERROR(CUDA_ERROR_NO_DEVICE), EC_ERROR(CUDA_ERROR_INVALID_DEVICE),
+    EC_ERROR(CUDA_ERROR_INVALID_IMAGE), EC_ERROR(CUDA_ERROR_INVALID_CONTEXT), EC_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU),
+    EC_ERROR(CUDA_ERROR_NOT_FOUND), EC_ERROR(CUDA_ERROR_NOT_READY), EC_ERROR(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES),
+    EC_ERROR(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED), EC_ERROR(CUDA_ERROR_NOT_SUPPORTED),
+    EC_ERROR(CUDA_ERROR_SYSTEM_NOT_READY),
+    EC_FATAL(CUDA_ERROR_ECC_UNCORRECTABLE), EC_FATAL(CUDA_ERROR_ILLEGAL_ADDRESS), EC_FATAL(CUDA_ERROR_LAUNCH_TIMEOUT),
+    EC_FATAL(CUDA_ERROR_CONTEXT_IS_DESTROYED), EC_FATAL(CUDA_ERROR_HARDWARE_STACK_ERROR),
+    EC_FATAL(CUDA_ERROR_ILLEGAL_INSTRUCTION), EC_FATAL(CUDA_ERROR_MISALIGNED_ADDRESS),
+    EC_FATAL(CUDA_ERROR_LAUNCH_FAILED), EC_FATAL(CUDA_ERROR_UNKNOWN),
     // Of nvrtc.h, whose numbers are part of NVRTC's interface.
     {"NVRTC_ERROR_OUT_OF_MEMORY", 1},
     {"NVRTC_ERROR_PROGRAM_CREATION_FAILURE", 2},
@@ -45,10 +43,12 @@ constexpr NamedError errors[] = {
     {"NVRTC_ERROR_BUILTIN_OPERATION_FAILURE", 7},
     {"NVRTC_ERROR_INTERNAL_ERROR", 11},
 };
+#undef EC_ERROR
+#undef EC_FATAL
+// clang-format on
 
-constexpr std::string_view wrong_sites[] = {
-    "cuLaunchKernel",       "cuMemcpyHtoD_v2",      "cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2",
-    "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "nvrtcGetCUBIN"};
+constexpr std::string_view wrong_sites[] = {"cuLaunchKernel",       "cuMemcpyHtoD_v2",      "cuMemcpyDtoH_v2",
+                                            "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "nvrtcGetCUBIN"};
 
 bool is_one_of(std::span<const std::string_view> list, std::string_view name) {
   return std::ranges::find(list, name) != list.end();
