@@ -1,3 +1,4 @@
+// Stands in front of the C library's allocator and locks, and counts.
 #include "tests/common/call_costs.hpp"
 
 #include <dlfcn.h>
@@ -58,26 +59,16 @@ void* __libc_memalign(std::size_t, std::size_t);
   return 0;
 }
 
-[[gnu::visibility("default")]] int pthread_mutex_lock(pthread_mutex_t* mutex) {
-  static const auto theirs = next<int(pthread_mutex_t*)>("pthread_mutex_lock");
-  ++locks;
-  return theirs(mutex);
-}
-[[gnu::visibility("default")]] int pthread_mutex_trylock(pthread_mutex_t* mutex) {
-  static const auto theirs = next<int(pthread_mutex_t*)>("pthread_mutex_trylock");
-  ++locks;
-  return theirs(mutex);
-}
-[[gnu::visibility("default")]] int pthread_rwlock_rdlock(pthread_rwlock_t* lock) {
-  static const auto theirs = next<int(pthread_rwlock_t*)>("pthread_rwlock_rdlock");
-  ++locks;
-  return theirs(lock);
-}
-[[gnu::visibility("default")]] int pthread_rwlock_wrlock(pthread_rwlock_t* lock) {
-  static const auto theirs = next<int(pthread_rwlock_t*)>("pthread_rwlock_wrlock");
-  ++locks;
-  return theirs(lock);
-}
+#define EC_COUNTED_LOCK(name, type)                     \
+  [[gnu::visibility("default")]] int name(type* lock) { \
+    static const auto theirs = next<int(type*)>(#name); \
+    ++locks;                                            \
+    return theirs(lock);                                \
+  }
+EC_COUNTED_LOCK(pthread_mutex_lock, pthread_mutex_t)
+EC_COUNTED_LOCK(pthread_mutex_trylock, pthread_mutex_t)
+EC_COUNTED_LOCK(pthread_rwlock_rdlock, pthread_rwlock_t)
+EC_COUNTED_LOCK(pthread_rwlock_wrlock, pthread_rwlock_t)
 }
 
 namespace ec::test {

@@ -1,3 +1,4 @@
+// Places a job between guards, runs it and compares all of it with the oracle.
 #include "tests/common/conformance.hpp"
 
 #include <fmt/format.h>

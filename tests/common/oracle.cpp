@@ -1,3 +1,4 @@
+// The second opinion, by the definitions and without haste.
 #include "tests/common/oracle.hpp"
 
 #include <algorithm>

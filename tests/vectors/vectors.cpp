@@ -1,3 +1,4 @@
+// Makes the document of the test vectors.
 #include "tests/vectors/vectors.hpp"
 
 #include <fmt/format.h>
