@@ -22,7 +22,10 @@ std::int64_t quiet_ns(double lost_us) noexcept {
 }  // namespace
 
 bool DeviceLoad::claim_probe(const Prediction& call) noexcept {
-  if ((calls_.fetch_add(1, std::memory_order_relaxed) + 1) % calls_a_probe != 0) return false;
+  const unsigned gap = gap_.load(std::memory_order_relaxed);
+  if (calls_.fetch_add(1, std::memory_order_relaxed) + 1 < gap) return false;
+  gap_.store(std::min(2 * gap + 1, calls_a_probe), std::memory_order_relaxed);
+  calls_.store(0, std::memory_order_relaxed);
   const std::int64_t now_ns = ns(now());
   std::int64_t due = next_probe_ns_.load(std::memory_order_relaxed);
   // Until this one tells what it took, the next is as far away as the factor says.
@@ -38,11 +41,15 @@ void DeviceLoad::took(const Prediction& call, Clock::time_point begun) noexcept 
   Factor& factor = factors_[static_cast<std::size_t>(call.kind)];
   const double before = factor.load(std::memory_order_relaxed);
   const double news = std::clamp(us / call.device_us / before, 1 / most_news, most_news);
-  factor.store(std::clamp(before * std::sqrt(news), lowest, highest), std::memory_order_relaxed);
+  const bool is_back = call.probe && us < call.cpu_us;
+  const double now_seen = is_back ? us / call.device_us : before * std::sqrt(news);
+  factor.store(std::clamp(now_seen, lowest, highest), std::memory_order_relaxed);
 
-  const std::int64_t due = ns(end) + quiet_ns(us - call.cpu_us);
-  if (call.probe || due > next_probe_ns_.load(std::memory_order_relaxed))
-    next_probe_ns_.store(due, std::memory_order_relaxed);
+  if (call.probe) next_probe_ns_.store(ns(end) + quiet_ns(us - call.cpu_us), std::memory_order_relaxed);
+  if ((is_back || !call.probe) && gap_.load(std::memory_order_relaxed) != first_gap) {
+    calls_.store(0, std::memory_order_relaxed);
+    gap_.store(first_gap, std::memory_order_relaxed);
+  }
 }
 
 DeviceLoad& device_load() noexcept { return of_process; }

@@ -36,9 +36,11 @@ class DeviceLoad {
   /// at most.
   static constexpr double most_news = 4;
   /// Of the calls that the CPU gets for the factor alone, one in so many may go to the device, so that the
-  /// factor can fall again. Odd: callers often do things in turns of two, four or eight.
-  static constexpr unsigned calls_a_probe = 257;
-  /// After a call that took t longer than the CPU, no probe comes before so many times t have passed.
+  /// factor can fall again. The first comes after first_gap calls, since a few slow calls may have been
+  /// chance; each further one after twice as many. All are odd: callers often do things in turns of two, four
+  /// or eight.
+  static constexpr unsigned first_gap = 7, calls_a_probe = 511;
+  /// After a probe that took t longer than the CPU, no other comes before so many times t have passed.
   static constexpr int quiet = 128;
 
   /// now: for tests.
@@ -50,11 +52,12 @@ class DeviceLoad {
   }
 
   /// Whether this call, which the CPU would get for the factor alone, is to go to the device. Reads the clock
-  /// for one call in calls_a_probe.
+  /// as often as a probe could come.
   bool claim_probe(const Prediction& call) noexcept;
 
   Clock::time_point now() const noexcept { return now_(); }
-  /// The device has finished a call that began at `begun`.
+  /// The device has finished a call that began at `begun`. A probe that was faster than the CPU is believed
+  /// at once: the factor is what it took.
   void took(const Prediction& call, Clock::time_point begun) noexcept;
 
  private:
@@ -62,7 +65,8 @@ class DeviceLoad {
   // All on one line of the cache: whoever compares reads most of it, and each call on the device writes it.
   alignas(64) std::array<Factor, kinds> factors_{Factor(1), Factor(1), Factor(1)};
   std::atomic<std::int64_t> next_probe_ns_{0};
-  std::atomic<unsigned> calls_{0};  ///< that could have been probes
+  std::atomic<unsigned> calls_{0};  ///< that could have been probes, since one could be
+  std::atomic<unsigned> gap_{first_gap};
   Now now_;
 };
 
