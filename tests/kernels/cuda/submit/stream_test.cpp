@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
@@ -100,12 +102,16 @@ TEST_F(Streams, AGraphReplaysWhatWasCaptured) {
   EXPECT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), stream_), Status::ok);
   // A kernel that is compiled and loaded meanwhile, in the background, does not end the capture.
   const auto seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  const kernels::Program other(to_matrix(random_matrix(3, 8, seed)));
+  const kernels::Program other(to_matrix(random_matrix(2, 4, seed)));
   using kernels::cuda::GeneratedProgram;
   const auto* generated = GeneratedProgram::of(other);
   EXPECT_TRUE(
       generated->function(device_, kernels::cuda::ProgramForm::transform, 0, GeneratedProgram::Wish::now))
       << generated->failure(kernels::cuda::ProgramForm::transform);
+  std::thread([] {
+    std::string why;
+    EXPECT_TRUE(kernels::cuda::Device::bring_up(kernels::cuda::current_options(), 0, &why)) << why;
+  }).join();
   ASSERT_EQ(end(stream_, &graph), CUDA_SUCCESS);
   ASSERT_EQ(instantiate(&executable, graph, 0), CUDA_SUCCESS);
   ASSERT_TRUE(stripes.refill(99));
