@@ -2,26 +2,22 @@
 // made and destroyed meanwhile, as in a daemon that opens placement groups under load.
 #include <atomic>
 #include <cstdio>
-#include <cstring>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/counters.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
+#include "tests/kernels/cuda/placed_stripes.hpp"
 #include "tests/plugin/codec/routing/round.hpp"
-#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {
 
 using codec::Codec;
 using kernels::Residence;
-using kernels::Source;
 using kernels::Status;
-using kernels::Target;
 
 constexpr unsigned threads = 64;
 #ifdef __SANITIZE_THREAD__
@@ -50,63 +46,26 @@ constexpr const char* plans[] = {
     "launch:nth=20:hang=100ms",
     "cuCtxPushCurrent:every=13:CUDA_ERROR_NOT_INITIALIZED"};
 
-/// The chunks of a stripe in pinned memory, if a device is there to have some.
-class PinnedStripe {
- public:
-  explicit PinnedStripe(const Stripe& stripe)
-      : bytes_(stripe.chunks.front().size()),
-        buffer_(kernels::cuda::Buffer::allocate(std::max<std::size_t>(1, stripe.chunks.size() * bytes_),
-                                                Residence::pinned)) {
-    for (std::size_t c = 0; buffer_ && bytes_ != 0 && c < stripe.chunks.size(); ++c)
-      std::memcpy(chunk(c), stripe.chunks[c].data(), bytes_);
-  }
-  ~PinnedStripe() {
-    if (abandoned_) new kernels::cuda::Buffer(std::move(buffer_));
-  }
-  PinnedStripe(const PinnedStripe&) = delete;
-  PinnedStripe& operator=(const PinnedStripe&) = delete;
-
-  explicit operator bool() const { return static_cast<bool>(buffer_); }
-  std::uint8_t* chunk(std::size_t c) const { return buffer_.data() + c * bytes_; }
-  bool equals(std::size_t c, const oracle::Bytes& content) const {
-    return bytes_ == 0 || std::memcmp(chunk(c), content.data(), bytes_) == 0;
-  }
-  void abandon() { abandoned_ = true; }
-
- private:
-  std::size_t bytes_;
-  kernels::cuda::Buffer buffer_;
-  bool abandoned_ = false;
-};
-
-/// Encodes in pinned memory, in place; whether the bytes are right, or the device hung over them.
-bool pinned_encode_is_right(const Codec& codec, const Stripe& stripe, std::size_t bytes) {
-  PinnedStripe pinned(stripe);
-  if (!pinned) return true;
-  std::vector<Source> data;
-  std::vector<Target> coding;
-  for (unsigned c = 0; c < codec.k(); ++c) data.push_back({pinned.chunk(c), Residence::pinned});
-  for (unsigned c = codec.k(); c < codec.k() + codec.m(); ++c)
-    coding.push_back({pinned.chunk(c), Residence::pinned});
-  const Status status = codec.encode(data, coding, bytes);
+/// A job in pinned memory, in place; whether the bytes are right, or the device hung over them.
+bool pinned_job_is_right(const codec::Router& router, std::size_t bytes, Random& random) {
+  const Verb verb = random.below(2) == 0 ? Verb::transform : Verb::accumulate;
+  PlacedStripes stripes({bytes, Residence::pinned, Residence::pinned, verb, 1}, random.next());
+  if (!stripes) return true;  // no device is there to have such memory
+  const kernels::Job& job = stripes.jobs()[0];
+  const Status status = verb == Verb::transform ? router.transform(job) : router.accumulate(job);
   if (status == Status::hung) {
-    pinned.abandon();
+    stripes.abandon();
     return true;
   }
-  bool right = status == Status::ok;
-  for (unsigned c = 0; c < codec.k() + codec.m(); ++c) right = right && pinned.equals(c, stripe.intact[c]);
-  return right;
+  return status == Status::ok && stripes.right() == true;
 }
 
-/// A round in ordinary memory, and now and then an encode in pinned memory before it.
-bool round_is_right(const Codec& codec, std::string_view technique, Random& random) {
+/// A round in ordinary memory, and now and then a job in pinned memory before it.
+bool round_is_right(const Codec& codec, const codec::Router& router, std::string_view technique,
+                    Random& random) {
   const std::size_t bytes = random.below(3000);
-  if (random.below(3) == 0) {
-    Stripe stripe(technique, codec.k(), codec.m(), bytes, random.next());
-    stripe.scramble_coding();
-    if (!pinned_encode_is_right(codec, stripe, bytes)) return false;
-  }
-  return test::round_is_right(codec, technique, bytes, random);
+  return (random.below(3) != 0 || pinned_job_is_right(router, bytes, random)) &&
+         test::round_is_right(codec, technique, bytes, random);
 }
 
 class FaultThreads : public EmulatedDevice {
@@ -130,16 +89,17 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   use(noisy());
   const auto before = codec::counts_of("cuda");
   std::atomic<unsigned> wrong{0}, running{threads};
-  std::vector<std::thread> crew;
+  std::vector<std::thread> working;
   for (unsigned t = 0; t < threads; ++t)
-    crew.emplace_back([&, t] {
+    working.emplace_back([&, t] {
       Random random(t);
       for (unsigned round = 0; round < rounds; ++round) {
         const auto choice =
             random.below(4) == 0 ? codec::BackendChoice::automatic : codec::BackendChoice::gpu;
         const Shape& shape = shapes[random.below(std::size(shapes))];
-        const Codec codec(shape.technique, shape.k, shape.m, codec::Router(choice, 0));
-        wrong += !round_is_right(codec, gf::name(shape.technique), random);
+        const codec::Router router(choice, 0);
+        const Codec codec(shape.technique, shape.k, shape.m, router);
+        wrong += !round_is_right(codec, router, gf::name(shape.technique), random);
       }
       --running;
     });
@@ -148,7 +108,7 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
     EXPECT_EQ(driver_->plan(plans[i % std::size(plans)]), nullptr);
     std::this_thread::sleep_for(std::chrono::milliseconds(15));
   }
-  for (auto& thread : crew) thread.join();
+  for (auto& thread : working) thread.join();
   injected = driver_->injected();
   EXPECT_EQ(driver_->plan(""), nullptr);
   EXPECT_EQ(wrong, 0u);
@@ -165,8 +125,9 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   EXPECT_GT(latches_, 1u);
   EXPECT_TRUE(bring_up());
   Random random(99);
-  const Codec codec(gf::Technique::cauchy, 4, 2, codec::Router(codec::BackendChoice::gpu, 0));
-  EXPECT_TRUE(round_is_right(codec, "cauchy", random));
+  const codec::Router router(codec::BackendChoice::gpu, 0);
+  const Codec codec(gf::Technique::cauchy, 4, 2, router);
+  EXPECT_TRUE(round_is_right(codec, router, "cauchy", random));
   EXPECT_GT(codec::counts_of("cuda").calls, after.calls) << "the device is not back";
 }
 

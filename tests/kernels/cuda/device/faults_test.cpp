@@ -1,18 +1,17 @@
-// Whatever the driver does, the host gets right bytes: each function fails at each of its calls, hangs, or
-// lies.
+// Whatever the driver does, the host gets right bytes: it fails, hangs, or lies. Each function at each of its
+// calls: fault_sites_test.cpp.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <vector>
 
-#include "gf/generator.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/counters.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
-#include "tools/device/buffer.hpp"
+#include "tests/kernels/cuda/placed_stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -70,35 +69,10 @@ class Faults : public EmulatedDevice {
     EXPECT_TRUE(result.right) << when;
   }
 
-  /// Works while the nth call of `function` fails, then with the fault gone: the device must come back at the
-  /// next try. Whether there was an nth call.
-  bool fails_at(const char* function, unsigned nth, CUresult error) {
-    const std::string when = std::string(function) + " call " + std::to_string(nth);
-    use(options());
-    driver_->reset();
-    driver_->fail(function, nth, error, error == CUDA_ERROR_LAUNCH_FAILED);
-    bring_up();
-    expect_right(when);
-    const bool reached = driver_->calls(function) >= nth;
-    driver_->reset();
-    // The first may be the end of a try that began while the fault was there.
-    EXPECT_TRUE(bring_up() || bring_up()) << when << ": " << log_;
-    const auto before = on_device();
-    expect_right(when + ", afterwards");
-    EXPECT_EQ(on_device(), before + 2) << when;
-    return reached;
-  }
-
   static std::uint64_t on_device() { return codec::counts_of("cuda").calls; }
 
   codec::Codec codec_{gf::Technique::reed_sol_van, k, m, codec::Router(codec::BackendChoice::gpu, 0)};
   std::uint64_t seed_ = 0;
-};
-
-constexpr const char* functions[] = {
-#define EC_NAME(name, symbol, type) #symbol,
-    EC_CUDA_DRIVER_FUNCTIONS(EC_NAME)
-#undef EC_NAME
 };
 
 TEST_F(Faults, HealthyDeviceDoesTheWork) {
@@ -107,18 +81,6 @@ TEST_F(Faults, HealthyDeviceDoesTheWork) {
   expect_right("healthy");
   EXPECT_EQ(on_device(), before + 2);
   EXPECT_EQ(log_, "ec_cuda: device 0 is up: emulated device, compute capability 9.9\n");
-}
-
-TEST_F(Faults, EveryCallOfEveryFunctionMayFail) {
-  unsigned visited = 0;
-  for (const char* function : functions)
-    for (const CUresult error : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_LAUNCH_FAILED})
-      for (unsigned nth = 1; fails_at(function, nth, error); ++nth) {
-        ++visited;
-        if (HasFailure()) return;
-      }
-  std::printf("%u failing calls visited\n", visited);
-  EXPECT_GT(visited, 60u);
 }
 
 TEST_F(Faults, FallBacksAreCountedAndLoggedOnce) {
@@ -193,35 +155,20 @@ TEST_F(Faults, ErrorOfTheQuestionIsNoEndOfTheKernel) {
   }
 }
 
-/// A back end that adds, by itself: what the next one goes on with must be as it was.
+/// A back end that adds, by itself: what the next one goes on with must be as it was, if all of it is in host
+/// memory.
 TEST_F(Faults, FaultOfAccumulateLeavesTargetsInHostMemory) {
-  constexpr std::size_t bytes = 4096;
-  const kernels::Program program(gf::coding_matrix(gf::Technique::cauchy, 1, m));
-  const auto delta = Random(1).bytes(bytes);
   for (const Residence residence : {Residence::pageable, Residence::pinned, Residence::device})
     for (const char* plan : {"launch:nth=1:CUDA_ERROR_LAUNCH_FAILED", "launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY",
                              "cuStreamQuery:nth=1:CUDA_ERROR_ILLEGAL_ADDRESS"}) {
       use(options());
       driver_->reset();
       ASSERT_TRUE(bring_up());
-      auto pinned = kernels::cuda::Buffer::allocate(
-          m * bytes, residence == Residence::pageable ? Residence::pinned : residence);
-      std::vector<std::uint8_t> heap(m * bytes);
-      auto* memory = residence == Residence::pageable ? heap.data() : pinned.data();
-      const auto content = Random(2).bytes(m * bytes);
-      if (residence == Residence::device) {
-        ASSERT_TRUE(pinned.upload(0, content.data(), content.size()));
-      } else {
-        std::memcpy(memory, content.data(), content.size());
-      }
-      const Source source{delta.data(), Residence::pageable};
-      const std::vector<Target> targets{{memory, residence}, {memory + bytes, residence}};
+      const PlacedStripes stripes({4096, Residence::pageable, residence, Verb::accumulate, 1}, 1);
+      ASSERT_TRUE(stripes);
       ASSERT_EQ(driver_->plan(plan), nullptr);
-      EXPECT_EQ(kernels::cuda::backend().accumulate({&program, {&source, 1}, targets, bytes}), Status::fault)
-          << plan;
-      const bool kept =
-          residence == Residence::device || std::memcmp(memory, content.data(), content.size()) == 0;
-      EXPECT_TRUE(kept) << plan;
+      EXPECT_EQ(kernels::cuda::backend().accumulate(stripes.jobs()[0]), Status::fault) << plan;
+      EXPECT_TRUE(residence == Residence::device || stripes.as_before() == true) << plan;
     }
 }
 
