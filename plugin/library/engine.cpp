@@ -49,10 +49,7 @@ Error error_of(Status status) {
     case Status::ok:
       return {};
     case Status::busy:
-      return Error(
-          Errc::busy,
-          "the device has no room for this call now: too many at once, or EC_CUDA_STAGING_BYTES is too "
-          "small for its chunks in ordinary memory");
+      return Error(Errc::busy, "the device has no room for this call now: too many at once");
     case Status::unsupported:
       return Error(Errc::no_device, "no back end codes this shape in device memory");
     case Status::hung:
