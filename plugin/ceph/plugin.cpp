@@ -30,14 +30,12 @@ class Plugin final : public ::ceph::ErasureCodePlugin {
   }
 };
 
-void log_line(const char* line) { std::fprintf(stderr, "%s\n", line); }
-
 /// Only notes what is wanted; the device is not touched before the first job, because daemons fork after
 /// this.
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
   auto options = codec::device_options(node);
-  options.log = log_line;
+  options.log = [](const char* line) { std::fprintf(stderr, "%s\n", line); };
   kernels::cuda::configure(options);
 #endif
 }
