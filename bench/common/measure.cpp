@@ -59,9 +59,14 @@ class Measurement {
     for (unsigned round = 0; round < pace_.rounds && !sound.empty(); ++round) {
       const bool late = seconds_since(begun) > pace_.case_seconds;
       if (pace_.agree(late && round >= fewest_rounds)) break;
-      pace_.before_round();
-      // Each finds the caches as another one left them every time.
+      // Each finds the caches as another one left them every time, ..
       std::shuffle(sound.begin(), sound.end(), std::mt19937(round));
+      if (pace_.before_round) {
+        pace_.before_round();
+        // .. the first one too, not as what else was measured left them.
+        CallTimes ignored;
+        sample(sound.back(), pace_.sample_seconds, ignored);
+      }
       for (const std::size_t i : sound)
         results_[i].samples.push_back(sample(i, pace_.sample_seconds, results_[i].calls));
     }

@@ -48,7 +48,8 @@ struct Pace {
   bool each_call = false;  ///< time each call, which costs a reading of the clock; else many at once
   /// Called before each sample; after it, all processes that measure together begin.
   std::function<void()> before_sample = [] {};
-  std::function<void()> before_round = [] {};
+  /// Measures something else in between; may be empty. Calls that are not timed follow.
+  std::function<void()> before_round{};
   /// Whether to stop, as all processes say that measure together.
   std::function<bool(bool)> agree = [](bool mine) { return mine; };
 };
