@@ -1,6 +1,7 @@
 // A matrix ready to be applied to chunks, with whatever each back end makes of it once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -25,8 +26,13 @@ enum class ExpansionSlot : unsigned { isal, cuda, x86_affine, x86_shuffle, count
 class Program {
  public:
   /// compiled: whether code may be compiled for it. Not for one that is gone before its work is done.
-  explicit Program(gf::Matrix matrix, bool compiled = true);
-  ~Program();
+  explicit Program(gf::Matrix matrix, bool compiled = true)
+      : matrix_(std::move(matrix)),
+        is_xor_(std::ranges::all_of(matrix_.cells(), [](auto c) { return c == 1; })),
+        compiled_(compiled) {}
+  ~Program() {
+    for (auto& place : expansions_) delete place.load(std::memory_order_acquire);
+  }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 

@@ -1,7 +1,6 @@
-// Jobs by ISA-L's functions, which are looked up in its own library.
+// Jobs by ISA-L's functions.
 #include "kernels/isal/isal.hpp"
 
-#include <dlfcn.h>
 #include <isa-l/erasure_code.h>
 
 #include <algorithm>
@@ -20,40 +19,10 @@ namespace {
 /// ISA-L counts bytes in an int; slices keep a multiple of every vector length.
 constexpr std::size_t max_slice_bytes = std::size_t{1} << 30;
 
-struct Functions {
-  decltype(&ec_init_tables) init_tables;
-  decltype(&ec_encode_data) encode_data;
-  decltype(&ec_encode_data_update) encode_data_update;
-};
-
-/// Those that the linker found. Used as they are where ISA-L is linked statically; otherwise they keep its
-/// library among those that the loader brings.
-[[gnu::used]] constexpr Functions linked{&ec_init_tables, &ec_encode_data, &ec_encode_data_update};
-
-/// A program that exports functions of these names, or a library before ours that does, must not get the
-/// calls: the library itself is asked for them.
-Functions find_functions() noexcept {
-#ifdef EC_ISAL_SONAME
-  Functions found{};
-  void* library = dlopen(EC_ISAL_SONAME, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return found;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-  };
-  find(found.init_tables, "ec_init_tables");
-  find(found.encode_data, "ec_encode_data");
-  find(found.encode_data_update, "ec_encode_data_update");
-  return found;
-#else
-  return linked;
-#endif
-}
-
-/// Whether they code a few bytes right, by each number of rows that ISA-L has a kernel for. What they call
-/// inside their library may still be somebody else's.
-bool code_right(const Functions& f) noexcept {
+/// Whether ISA-L's functions code a few bytes right, by each number of rows that it has a kernel for. A
+/// program that exports functions of these names, or a library before ISA-L's that does, gets our calls.
+bool codes_right() noexcept {
   constexpr int k = 2, most_rows = 6, bytes = 160;
-  if (f.init_tables == nullptr || f.encode_data == nullptr || f.encode_data_update == nullptr) return false;
   unsigned char cells[most_rows * k], tables[most_rows * k * 32];
   unsigned char data[k][bytes], coded[most_rows][bytes], added[most_rows][bytes];
   unsigned char *sources[k], *targets[most_rows], *sums[most_rows];
@@ -67,9 +36,9 @@ bool code_right(const Functions& f) noexcept {
   for (int rows = 1; rows <= most_rows; ++rows) {
     std::memset(coded, 0xaa, sizeof coded);
     std::memset(added, 0, sizeof added);
-    f.init_tables(k, rows, cells, tables);
-    f.encode_data(bytes, k, rows, tables, sources, targets);
-    for (int c = 0; c < k; ++c) f.encode_data_update(bytes, k, rows, c, tables, sources[c], sums);
+    ec_init_tables(k, rows, cells, tables);
+    ec_encode_data(bytes, k, rows, tables, sources, targets);
+    for (int c = 0; c < k; ++c) ec_encode_data_update(bytes, k, rows, c, tables, sources[c], sums);
     for (int r = 0; r < rows; ++r)
       for (int i = 0; i < bytes; ++i) {
         const unsigned char right = gf::mul(cells[r * k], data[0][i]) ^ gf::mul(cells[r * k + 1], data[1][i]);
@@ -79,20 +48,16 @@ bool code_right(const Functions& f) noexcept {
   return true;
 }
 
-/// ISA-L's functions, or null ones. Looked up when we are loaded, so that no thread and no child of fork()
-/// waits for it later.
-const Functions isal = [] {
-  const Functions found = find_functions();
-  return code_right(found) ? found : Functions{};
-}();
+/// Found out when we are loaded, so that no thread and no child of fork() waits for it later.
+const bool usable = codes_right();
 
 /// ISA-L's multiplication tables of one matrix. Opaque: their layout is the library's own affair.
 struct Tables final : Expansion {
   explicit Tables(const gf::Matrix& matrix) : bytes(matrix.cells().size() * 32) {
     // ISA-L reads the matrix through a pointer to non-const.
     std::vector<unsigned char> cells(matrix.cells().begin(), matrix.cells().end());
-    isal.init_tables(static_cast<int>(matrix.cols()), static_cast<int>(matrix.rows()), cells.data(),
-                     bytes.data());
+    ec_init_tables(static_cast<int>(matrix.cols()), static_cast<int>(matrix.rows()), cells.data(),
+                   bytes.data());
   }
   mutable std::vector<unsigned char> bytes;
 };
@@ -125,14 +90,14 @@ class Isal final : public Backend {
 
   bool supports(const Job& job) const noexcept override {
     // With no source at all ISA-L reads through a pointer that is not there.
-    return isal.encode_data != nullptr && host_addressable(job) && !job.sources.empty() &&
-           job.sources.size() <= gf::max_chunks && job.targets.size() <= gf::max_chunks;
+    return usable && host_addressable(job) && !job.sources.empty() && job.sources.size() <= gf::max_chunks &&
+           job.targets.size() <= gf::max_chunks;
   }
 
   Status transform(const Job& job) noexcept override {
     return run(job, [&](unsigned char* tables, int bytes, Pointers& sources, Pointers& targets) {
-      isal.encode_data(bytes, static_cast<int>(job.sources.size()), static_cast<int>(job.targets.size()),
-                       tables, sources.data(), targets.data());
+      ec_encode_data(bytes, static_cast<int>(job.sources.size()), static_cast<int>(job.targets.size()),
+                     tables, sources.data(), targets.data());
     });
   }
 
@@ -140,8 +105,8 @@ class Isal final : public Backend {
     return run(job, [&](unsigned char* tables, int bytes, Pointers& sources, Pointers& targets) {
       const int k = static_cast<int>(job.sources.size());
       for (int i = 0; i < k; ++i)
-        isal.encode_data_update(bytes, k, static_cast<int>(job.targets.size()), i, tables, sources[i],
-                                targets.data());
+        ec_encode_data_update(bytes, k, static_cast<int>(job.targets.size()), i, tables, sources[i],
+                              targets.data());
     });
   }
 

@@ -32,14 +32,13 @@ struct Range {
 };
 
 constexpr std::uint64_t tebibyte = std::uint64_t{1} << 40;
-constexpr std::array<Range, 7> ranges{{
+constexpr std::array<Range, 6> ranges{{
     {"EC_CUDA_THRESHOLD", 0, tebibyte, true},
     {"EC_CUDA_DEADLINE_MS", 1, 600'000, false},
     {"EC_CUDA_RETRY_S", 0, 86'400, false},
     {"EC_CUDA_STAGING_BYTES", 1 << 20, tebibyte, true},
     {"EC_CUDA_PINNED_BYTES", 2 << 20, tebibyte, true},
     {"EC_CUDA_PINNED_THRESHOLD", 4096, tebibyte, true},
-    {"EC_CUDA_PINNED_REPORT", 0, 1, false},
 }};
 
 const Range* range_of(std::string_view name) {
@@ -113,7 +112,6 @@ void check_taken(const codec::NodeSettings& s, const Variables& variables) {
   same("EC_CUDA_STAGING_BYTES", s.staging_bytes);
   same("EC_CUDA_PINNED_BYTES", s.pinned_bytes);
   same("EC_CUDA_PINNED_THRESHOLD", s.pinned_threshold);
-  same("EC_CUDA_PINNED_REPORT", s.pinned_report ? 1 : 0);
   if (s.backend)
     expect(codec::name(*s.backend) == find(variables, "EC_CUDA_BACKEND")->value,
            "the back end that was named");

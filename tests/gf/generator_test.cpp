@@ -47,12 +47,6 @@ TEST(Generator, EqualsTheDefinitionAndIsaLs) {
     }
 }
 
-TEST(Generator, OneCodingChunkIsThePlainSum) {
-  for (const auto technique : techniques)
-    for (const unsigned k : {2u, 3u, 17u, 254u})
-      ASSERT_EQ(to_rows(gf::coding_matrix(technique, k, 1)), oracle::Rows(1, oracle::Bytes(k, 1)));
-}
-
 TEST(Generator, TechniqueNames) {
   for (const auto technique : techniques) EXPECT_EQ(gf::parse_technique(gf::name(technique)), technique);
   EXPECT_EQ(gf::name(Technique::reed_sol_van), "reed_sol_van");
@@ -110,18 +104,6 @@ TEST(Cauchy, RandomMinorsOfLargeShapesAreInvertible) {
       ASSERT_TRUE(oracle::invert(minor)) << shape.k << "+" << shape.m << " round " << round;
     }
   }
-}
-
-TEST(IsMds, AgreesWithTheOracle) {
-  for (const auto technique : techniques)
-    for (unsigned k = 2; k <= 7; ++k)
-      for (unsigned m = 1; m <= 6; ++m) {
-        const auto rows = oracle::coding_matrix(gf::name(technique), k, m);
-        ASSERT_EQ(gf::is_mds(to_matrix(rows)), oracle::every_minor_invertible(rows))
-            << gf::name(technique) << " " << k << "+" << m;
-      }
-  EXPECT_FALSE(gf::is_mds(to_matrix({{1, 0}, {1, 1}})));
-  EXPECT_FALSE(gf::is_mds(to_matrix({{1, 1}, {1, 1}})));
 }
 
 TEST(ShapeError, NamesTheParameterItsValueAndWhatIsAllowed) {

@@ -116,7 +116,6 @@ constexpr Setting settings_table[] = {
     {"EC_CUDA_REPRODUCERS", parsed<&Node::reproducers, parse_directory>},
     {"EC_CUDA_PINNED_BYTES", number<&Node::pinned_bytes, 2 * MiB, TiB, true>},
     {"EC_CUDA_PINNED_THRESHOLD", number<&Node::pinned_threshold, 4 * KiB, TiB, true>},
-    {"EC_CUDA_PINNED_REPORT", number<&Node::pinned_report, 0, 1>},
 };
 
 constexpr auto known_names = [] {

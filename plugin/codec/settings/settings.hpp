@@ -56,9 +56,6 @@ struct NodeSettings {
   std::size_t pinned_bytes = std::size_t{1} << 30;
   /// EC_CUDA_PINNED_THRESHOLD: bytes from which an allocation comes out of it, 4 KiB..1 TiB.
   std::size_t pinned_threshold = std::size_t{32} << 10;
-  /// EC_CUDA_PINNED_REPORT: whether libec_cuda_pinned.so writes a line on its arena at exit and on SIGUSR2, 0
-  /// or 1.
-  bool pinned_report = false;
   /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: see calibration_paths().
   std::string calibration;
   /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).

@@ -2,6 +2,9 @@
 //   at_exit    a static object creates and uses codecs in its destructor
 //   forked     children of fork() create codecs, while the parent's threads were creating them
 //   no_memory  allocations fail: every one from the n-th on, for each n, in the first call of a process
+//   other_isal the program exports functions of ISA-L's names which do nothing, as a host with a stub or
+//   another
+//              version of its own might; run with EC_CUDA_BACKEND=isal
 // Exit status: 0 if every call answered as ec.h says.
 #include <sys/wait.h>
 #include <unistd.h>
@@ -135,6 +138,12 @@ void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
 }
 }
 
+#define EXPORTED extern "C" __attribute__((visibility("default"), used))
+EXPORTED void ec_encode_data(int, int, int, unsigned char*, unsigned char**, unsigned char**) {}
+EXPORTED void ec_encode_data_update(int, int, int, int, unsigned char*, unsigned char*, unsigned char**) {}
+EXPORTED void ec_init_tables(int, int, unsigned char*, unsigned char*) {}
+EXPORTED void gf_vect_mul_init(unsigned char, unsigned char*) {}
+
 int main(int argc, char** argv) {
   const char* what = argc == 2 ? argv[1] : "";
   if (std::strcmp(what, "at_exit") == 0) {
@@ -144,8 +153,10 @@ int main(int argc, char** argv) {
     try_forks();
   } else if (std::strcmp(what, "no_memory") == 0) {
     try_without_memory();
+  } else if (std::strcmp(what, "other_isal") == 0) {
+    create_and_encode(5);
   } else {
-    std::fprintf(stderr, "usage: process_life at_exit|forked|no_memory\n");
+    std::fprintf(stderr, "usage: process_life at_exit|forked|no_memory|other_isal\n");
     return 2;
   }
   return 0;

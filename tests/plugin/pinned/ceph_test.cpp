@@ -227,13 +227,5 @@ TEST_F(CephWithPreload, DeviceThatHangsOnDecodeFailsNothing) {
   bring_up();
 }
 
-TEST_F(CephWithPreload, DeviceThatFailsFailsNothing) {
-  bring_up();
-  make_data(70);
-  driver_->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, true);
-  expect_right(encode(), every_shard);
-  bring_up();
-}
-
 }  // namespace
 }  // namespace ec::test
