@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "gf/matrix.hpp"
@@ -43,18 +44,22 @@ class Program {
   bool is_xor() const { return is_xor_; }
   bool may_be_compiled() const { return compiled_; }
 
-  /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>, null on failure) if it
-  /// is not there yet. Thread safe and lock free: threads that race each make one, and one of them is kept.
-  /// Null only if `make` returned null; a later call tries again.
+  /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>; null on failure, or
+  /// throwing std::bad_alloc) if it is not there yet. Thread safe and lock free: threads that race each make
+  /// one, and one of them is kept. Null only if `make` failed; a later call tries again.
   template <class Make>
-  const Expansion* expansion(ExpansionSlot slot, Make&& make) const {
+  const Expansion* expansion(ExpansionSlot slot, Make&& make) const noexcept {
     std::atomic<const Expansion*>& place = expansions_[static_cast<std::size_t>(slot)];
     if (const Expansion* there = place.load(std::memory_order_acquire)) return there;
-    std::unique_ptr<const Expansion> made = std::forward<Make>(make)();
-    const Expansion* expected = nullptr;
-    if (made && place.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel))
-      return made.release();
-    return expected;
+    try {
+      std::unique_ptr<const Expansion> made = std::forward<Make>(make)();
+      const Expansion* expected = nullptr;
+      if (made && place.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel))
+        return made.release();
+      return expected;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
   }
 
  private:

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
 #include <vector>
 
 #include "gf/generator.hpp"
@@ -63,25 +62,8 @@ struct Tables final : Expansion {
 };
 
 const Tables* tables_of(const Program& program) noexcept {
-  return static_cast<const Tables*>(program.expansion(ExpansionSlot::isal, [&]() -> std::unique_ptr<Tables> {
-    try {
-      return std::make_unique<Tables>(program.matrix());
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    }
-  }));
-}
-
-using Pointers = std::array<unsigned char*, gf::max_chunks + 1>;
-
-/// ISA-L takes pointers to non-const sources and does not write through them.
-void fill_sources(const Job& job, std::size_t offset, Pointers& out) {
-  for (std::size_t i = 0; i < job.sources.size(); ++i)
-    out[i] = const_cast<unsigned char*>(job.sources[i].data) + offset;
-}
-
-void fill_targets(const Job& job, std::size_t offset, Pointers& out) {
-  for (std::size_t i = 0; i < job.targets.size(); ++i) out[i] = job.targets[i].data + offset;
+  return static_cast<const Tables*>(
+      program.expansion(ExpansionSlot::isal, [&] { return std::make_unique<Tables>(program.matrix()); }));
 }
 
 class Isal final : public Backend {
@@ -94,36 +76,30 @@ class Isal final : public Backend {
            job.targets.size() <= gf::max_chunks;
   }
 
-  Status transform(const Job& job) noexcept override {
-    return run(job, [&](unsigned char* tables, int bytes, Pointers& sources, Pointers& targets) {
-      ec_encode_data(bytes, static_cast<int>(job.sources.size()), static_cast<int>(job.targets.size()),
-                     tables, sources.data(), targets.data());
-    });
-  }
-
-  Status accumulate(const Job& job) noexcept override {
-    return run(job, [&](unsigned char* tables, int bytes, Pointers& sources, Pointers& targets) {
-      const int k = static_cast<int>(job.sources.size());
-      for (int i = 0; i < k; ++i)
-        ec_encode_data_update(bytes, k, static_cast<int>(job.targets.size()), i, tables, sources[i],
-                              targets.data());
-    });
-  }
+  Status transform(const Job& job) noexcept override { return run(job, Verb::transform); }
+  Status accumulate(const Job& job) noexcept override { return run(job, Verb::accumulate); }
 
  private:
-  template <class Call>
-  Status run(const Job& job, Call&& call) noexcept {
+  Status run(const Job& job, Verb verb) noexcept {
     if (!supports(job)) return Status::unsupported;
     if (job.bytes == 0 || job.targets.empty()) return Status::ok;
     const Tables* tables = tables_of(*job.program);
     if (tables == nullptr) return Status::fault;
-    Pointers sources;
-    Pointers targets;
+    const int k = static_cast<int>(job.sources.size()), rows = static_cast<int>(job.targets.size());
+    unsigned char* coefficients = tables->bytes.data();
+    std::array<unsigned char*, gf::max_chunks> sources, targets;
     for (std::size_t done = 0; done < job.bytes; done += max_slice_bytes) {
-      fill_sources(job, done, sources);
-      fill_targets(job, done, targets);
+      // ISA-L takes pointers to non-const sources and does not write through them.
+      for (std::size_t i = 0; i < job.sources.size(); ++i)
+        sources[i] = const_cast<unsigned char*>(job.sources[i].data) + done;
+      for (std::size_t i = 0; i < job.targets.size(); ++i) targets[i] = job.targets[i].data + done;
       const int bytes = static_cast<int>(std::min(max_slice_bytes, job.bytes - done));
-      call(tables->bytes.data(), bytes, sources, targets);
+      if (verb == Verb::transform)
+        ec_encode_data(bytes, k, rows, coefficients, sources.data(), targets.data());
+      else
+        for (int i = 0; i < k; ++i)
+          ec_encode_data_update(bytes, k, rows, i, coefficients, sources[static_cast<unsigned>(i)],
+                                targets.data());
     }
     return Status::ok;
   }
