@@ -1,8 +1,5 @@
 // The preload and the device room together, the device emulated: the arena is page-locked when the device
 // comes up, known by its range while it is, and jobs on blocks of it run in place.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +10,7 @@
 #include "kernels/residence.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/counters.hpp"
+#include "tests/common/child.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
@@ -285,14 +283,12 @@ TEST_F(PinnedFromBirth, ThreadsCodeWhileTheDeviceComesAndFails) {
 
 TEST_F(PinnedFromBirth, ChildOfForkTakesNothingForPinned) {
   ASSERT_TRUE(bring_up());
-  const pid_t child = fork();
-  if (child == 0) {
-    const Block b = block();
-    _exit(residence_of(b.get(), chunk) == Residence::pageable && encode(1) && on_device() == 0 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(in_child([&] {
+              const Block b = block();
+              return residence_of(b.get(), chunk) == Residence::pageable && encode(1) && on_device() == 0 ? 0
+                                                                                                          : 1;
+            }),
+            0);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/common/child.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/plugin/pinned/preload.hpp"
 
@@ -41,19 +41,6 @@ class Preload : public testing::Test {
 
   LockedRange arena_;
 };
-
-/// The exit status of `child` run in a fork; -signal if one ended it.
-template <class Child>
-int in_child(Child&& child) {
-  const pid_t pid = fork();
-  if (pid == 0) {
-    alarm(20);
-    _exit(child());
-  }
-  int status = 0;
-  if (waitpid(pid, &status, 0) != pid) return 255;
-  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-}
 
 TEST_F(Preload, NothingBeforeTheStart) {
   void* p = aligned(4096, MiB);
