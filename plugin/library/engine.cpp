@@ -13,7 +13,7 @@
 #include "plugin/library/stripes.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
-#include "plugin/codec/settings/device_options.hpp"
+#include "plugin/codec/settings/settings.hpp"
 #endif
 
 namespace ec::library {
@@ -29,7 +29,7 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
   static constinit std::atomic<bool> done{false};
   if (done.load(std::memory_order_acquire)) return;
-  kernels::cuda::configure(codec::device_options(node));
+  kernels::cuda::configure(node.device);
   done.store(true, std::memory_order_release);
 #endif
 }

@@ -1,5 +1,5 @@
 // Times jobs of a few shapes and sizes, and has cost_fit make rates of that.
-#include "tools/ectool/ectool_calibrate.hpp"
+#include "tools/ectool/commands.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -173,8 +173,7 @@ Rates measure_link(const Coder& device, const Coder& judge) {
 
 }  // namespace
 
-codec::Calibration measure_costs(const codec::NodeSettings& node,
-                                 const std::function<void(const std::string&)>& say) {
+codec::Calibration measure_costs(const codec::NodeSettings& node, const Say& say) {
   codec::Calibration c{codec::this_machine().cpu, {}, {}, codec::default_costs()};
   c.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 

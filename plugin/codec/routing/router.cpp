@@ -137,20 +137,21 @@ void Router::say_pinned_is_wanted(const Work& work) const noexcept {
   if (choice_ == BackendChoice::automatic && decide(work, pinned, 0).device) kernels::want_pinned();
 }
 
-Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked) const noexcept {
-  if (checked) [[unlikely]]
-    return validator_->run(backends_, i, call);
-  return {perform(*backends_[i], call)};
-}
-
-Validator::Answer Router::ask_device(std::size_t i, const Call& call, bool checked,
-                                     const std::optional<DeviceLoad::Prediction>& compared) const noexcept {
+Validator::Answer Router::ask(std::size_t i, const Call& call,
+                              const std::optional<DeviceLoad::Prediction>& compared) const noexcept {
+  const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due();
+  const auto answer = [&]() -> Validator::Answer {
+    if (checked) [[unlikely]]
+      return validator_->run(backends_, i, call);
+    return {perform(*backends_[i], call)};
+  };
+  if ((device_ >> i & 1u) == 0) return answer();
   const Counters::OnDevice in_flight(*counts_);
   const auto begun = load_->now();
-  const Validator::Answer answer = ask(i, call, checked);
+  const Validator::Answer from_device = answer();
   // What a check takes is not the device's time.
-  if (compared && !checked && answer.status == Status::ok) load_->took(*compared, begun);
-  return answer;
+  if (compared && !checked && from_device.status == Status::ok) load_->took(*compared, begun);
+  return from_device;
 }
 
 Status Router::run(const Call& call, Operation operation) const noexcept {
@@ -168,9 +169,7 @@ Status Router::run(const Call& call, Operation operation) const noexcept {
     const auto i = static_cast<std::size_t>(std::countr_zero(left));
     left &= left - 1;
     count.begins();
-    const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due();
-    const auto [status, doubted] =
-        (device_ >> i & 1u) != 0 ? ask_device(i, call, checked, compared) : ask(i, call, checked);
+    const auto [status, doubted] = ask(i, call, compared);
     if (status == Status::ok) {
       count.finished(i);
       return status;

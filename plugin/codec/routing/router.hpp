@@ -101,9 +101,8 @@ class Router {
                std::optional<DeviceLoad::Prediction>* compared) const noexcept;
   /// Where the device is wanted for what only pageable chunks keep from it.
   void say_pinned_is_wanted(const Work& work) const noexcept;
-  Validator::Answer ask(std::size_t i, const Call& call, bool checked) const noexcept;
-  Validator::Answer ask_device(std::size_t i, const Call& call, bool checked,
-                               const std::optional<DeviceLoad::Prediction>& compared) const noexcept;
+  Validator::Answer ask(std::size_t i, const Call& call,
+                        const std::optional<DeviceLoad::Prediction>& compared) const noexcept;
   kernels::Status run(const Call& call, Operation operation) const noexcept;
 
   BackendChoice choice_;

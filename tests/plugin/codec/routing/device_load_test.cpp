@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "plugin/codec/routing/router.hpp"
-#include "tests/plugin/codec/checking/one_byte.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
 
 namespace ec::test {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tests/common/oracle.hpp"
-#include "tests/plugin/codec/checking/one_byte.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
 
 namespace ec::test {
