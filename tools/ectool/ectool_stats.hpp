@@ -1,4 +1,4 @@
-// The stats of processes that run now, read from the memory they share (plugin/codec/stats/stats_region.hpp).
+// The stats of processes that run now, read from the memory they share (plugin/codec/stats/stats_page.hpp).
 //
 // A process is a JSON object with all that one copy of the plugin or the library in it has counted; the other
 // forms are made of that. Whoever made the process or the page may have put anything there: texts are

@@ -18,7 +18,11 @@ namespace {
 using codec::Durations;
 using codec::Event;
 using codec::StatsPage;
-using Page = const StatsPage&;
+/// What a number is taken from.
+struct Seen {
+  const StatsPage& page;
+  codec::Shard total;
+};
 
 /// A single number of a process.
 struct Number {
@@ -27,54 +31,56 @@ struct Number {
   const char* metric;
   const char* result;  ///< its label of that name, or empty
   const char* help;    ///< of the metric, at its first number
-  std::uint64_t (*value)(Page);
+  std::uint64_t (*value)(const Seen&);
 };
 
 /// Numbers of one metric are neighbours.
 constexpr Number numbers[] = {
     {"decode_plans", "found", "decode_plans_total", "found",
      "Decode plans asked for: found (in the cache) or solved.",
-     [](Page p) { return sum(p, Event::plan_found); }},
+     [](auto& s) { return s.total.times(Event::plan_found); }},
     {"decode_plans", "solved", "decode_plans_total", "solved", "",
-     [](Page p) { return sum(p, Event::plan_solved); }},
+     [](auto& s) { return s.total.times(Event::plan_solved); }},
     {"device", "jobs", "jobs_on_device", "", "Jobs offered to the GPU and not yet answered.",
-     [](Page p) { return p.jobs_on_device; }},
+     [](auto& s) { return s.page.jobs_on_device; }},
     {"device", "starts", "device_starts_total", "up",
-     "Times the GPU was to be brought up: up (it did) or failed.", [](Page p) { return p.device.starts; }},
+     "Times the GPU was to be brought up: up (it did) or failed.",
+     [](auto& s) { return s.page.device.starts; }},
     {"device", "failed_starts", "device_starts_total", "failed", "",
-     [](Page p) { return p.device.failed_starts; }},
+     [](auto& s) { return s.page.device.failed_starts; }},
     {"device", "latches", "device_latches_total", "", "Times a fault took the GPU out of service.",
-     [](Page p) { return p.device.latches; }},
+     [](auto& s) { return s.page.device.latches; }},
     {"device", "staging_bytes", "staging_bytes", "",
      "Pinned memory for staging, bounded by EC_CUDA_STAGING_BYTES.",
-     [](Page p) { return p.device.staging_bytes; }},
+     [](auto& s) { return s.page.device.staging_bytes; }},
     {"device", "given_up_bytes", "given_up_bytes", "",
      "Memory that a GPU which stopped answering may still write, so that nobody uses it again.",
-     [](Page p) { return p.device.given_up_bytes + sum(p, Event::bytes_given_up); }},
+     [](auto& s) { return s.page.device.given_up_bytes + s.total.times(Event::bytes_given_up); }},
     {"device", "device_bytes", "device_bytes", "",
      "GPU memory of our own. The driver's context and code are not in it.",
-     [](Page p) { return p.device.device_bytes; }},
+     [](auto& s) { return s.page.device.device_bytes; }},
     {"programs", "found", "programs_total", "found",
      "Programs generated for a matrix: found (in the cache in memory or on disk), compiled, or failed.",
-     [](Page p) { return p.device.programs_found; }},
+     [](auto& s) { return s.page.device.programs_found; }},
     {"programs", "compiled", "programs_total", "compiled", "",
-     [](Page p) { return p.device.programs_compiled; }},
-    {"programs", "failed", "programs_total", "failed", "", [](Page p) { return p.device.programs_failed; }},
+     [](auto& s) { return s.page.device.programs_compiled; }},
+    {"programs", "failed", "programs_total", "failed", "",
+     [](auto& s) { return s.page.device.programs_failed; }},
     {"arena", "bytes", "arena_bytes", "", "Size of the arena of libec_cuda_pinned.so.",
-     [](Page p) { return std::uint64_t{p.arena.arena_bytes}; }},
+     [](auto& s) { return std::uint64_t{s.page.arena.arena_bytes}; }},
     {"arena", "used_bytes", "arena_used_bytes", "", "Of it, handed out now.",
-     [](Page p) { return std::uint64_t{p.arena.used_bytes}; }},
+     [](auto& s) { return std::uint64_t{s.page.arena.used_bytes}; }},
     {"arena", "peak_bytes", "arena_peak_bytes", "", "Of it, the most that ever was handed out.",
-     [](Page p) { return std::uint64_t{p.arena.peak_bytes}; }},
+     [](auto& s) { return std::uint64_t{s.page.arena.peak_bytes}; }},
     {"arena", "handed_out", "arena_blocks_total", "handed_out",
      "Blocks asked of the arena: handed_out, given_back, or refused (no room).",
-     [](Page p) { return std::uint64_t{p.arena.allocated}; }},
+     [](auto& s) { return std::uint64_t{s.page.arena.allocated}; }},
     {"arena", "given_back", "arena_blocks_total", "given_back", "",
-     [](Page p) { return std::uint64_t{p.arena.released}; }},
+     [](auto& s) { return std::uint64_t{s.page.arena.released}; }},
     {"arena", "refused", "arena_blocks_total", "refused", "",
-     [](Page p) { return std::uint64_t{p.arena.refused}; }}};
+     [](auto& s) { return std::uint64_t{s.page.arena.refused}; }}};
 
-const char* state_of(Page page) {
+const char* state_of(const StatsPage& page) {
   constexpr std::array<const char*, 4> states{"none", "coming up", "up", "latched"};
   return page.device.state < states.size() ? states[page.device.state] : "unknown";
 }
@@ -214,7 +220,8 @@ void single_numbers(Text& text) {
 
 }  // namespace
 
-Json stats_from(Page page) {
+Json stats_from(const StatsPage& page) {
+  const Seen seen{page, sum(page)};
   const auto text = [](auto chars) {
     support::make_printable(chars);
     return std::string(chars.data());
@@ -227,7 +234,7 @@ Json stats_from(Page page) {
     if (!names.insert(backend).second) throw std::runtime_error("its stats name a back end twice");
     for (const auto operation :
          {codec::Operation::encode, codec::Operation::decode, codec::Operation::update}) {
-      const codec::Row row = sum(page, b, operation);
+      const codec::Row& row = seen.total.row(b, operation);
       if (row.calls == 0 && row.fallbacks == decltype(row.fallbacks){} && backend != "cuda") continue;
       Json fallbacks;
       for (std::size_t c = 0; c < codec::causes; ++c)
@@ -248,7 +255,7 @@ Json stats_from(Page page) {
   Json all{
       {"version", text(page.version)}, {"since", page.since}, {"rows", rows}, {"validation", validation}};
   all["device"]["state"] = state_of(page);
-  for (const Number& n : numbers) all[n.group][n.name] = n.value(page);
+  for (const Number& n : numbers) all[n.group][n.name] = n.value(seen);
   return all;
 }
 

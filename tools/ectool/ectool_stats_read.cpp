@@ -15,7 +15,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "plugin/codec/stats/stats_region.hpp"
 #include "support/files.hpp"
 #include "support/printable.hpp"
 #include "tools/ectool/ectool_stats.hpp"
@@ -110,7 +109,7 @@ Json read(const support::Descriptor& file, const struct stat& st, pid_t pid) {
 bool is_called_region(const std::filesystem::directory_entry& file) {
   std::error_code error;
   const auto target = std::filesystem::read_symlink(file.path(), error).native();
-  return !error && target == fmt::format("/memfd:{} (deleted)", codec::stats_region_name);
+  return !error && target == fmt::format("/memfd:{} (deleted)", codec::stats_file_name);
 }
 
 }  // namespace

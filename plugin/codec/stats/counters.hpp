@@ -130,7 +130,7 @@ class Counters {
   alignas(64) std::atomic<unsigned> on_device_{0};
 };
 
-/// The counts of this process; other processes may read them (stats_region.hpp). A child of fork() counts
+/// The counts of this process; other processes may read them (stats_page.hpp). A child of fork() counts
 /// from zero. Takes no lock, and allocates nothing.
 Counters& counters() noexcept;
 

@@ -190,15 +190,6 @@ TEST_F(RouterOnABusyDevice, LeavesItInAFewCallsProbesForNothingMuchAndComesBack)
   }
 }
 
-TEST_F(RouterOnABusyDevice, AnInterruptedCallDoesNotSendTheNextAway) {
-  predict(194, 492);
-  on_device(10);
-  device_us = 1e5;
-  on_device(1);
-  device_us = 194;
-  EXPECT_EQ(on_device(100), 100u);
-}
-
 TEST_F(RouterOnABusyDevice, ADeviceFasterThanTheTableSaysGetsMore) {
   predict(100, 110);
   device_us = 50;

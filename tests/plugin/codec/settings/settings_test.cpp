@@ -40,12 +40,6 @@ std::string refusal(const std::string& variable, const std::string& value) {
   }
 }
 
-TEST(Settings, DefaultsWithoutAnyVariable) {
-  const auto s = parse({});
-  EXPECT_EQ(s, NodeSettings());
-  EXPECT_EQ(s.costs.table, codec::default_costs());
-}
-
 struct Row {
   std::string variable;
   /// Values, and what each changes in the defaults.
@@ -152,6 +146,7 @@ const std::vector<Row> rows{
 };
 
 TEST(Settings, RightValuesAreTakenAndChangeNothingElse) {
+  EXPECT_EQ(parse({}), NodeSettings());
   for (const Row& row : rows)
     for (const auto& [value, change] : row.right) {
       NodeSettings expected;
@@ -171,13 +166,8 @@ TEST(Settings, WrongValuesAreRefusedWithWhatIsAllowed) {
 }
 
 TEST(Settings, EachNameOfABackEndIsThatOfItsChoice) {
-  std::string listed;
-  for (const auto& [text, change] : rows[0].right) {
-    const auto choice = parse({{"EC_CUDA_BACKEND", text}}).backend;
-    EXPECT_EQ(codec::name(*choice), text);
-    listed += (listed.empty() ? "" : ", ") + text;
-  }
-  EXPECT_EQ(codec::backend_choice_names, listed);
+  for (const auto& [text, change] : rows[0].right)
+    EXPECT_EQ(codec::name(*parse({{"EC_CUDA_BACKEND", text}}).backend), text);
 }
 
 /// Names, order and defaults; and that each has a row here.

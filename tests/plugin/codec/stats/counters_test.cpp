@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/stats/stats_region.hpp"
 #include "support/files.hpp"
 #include "tests/common/folder.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
@@ -42,12 +41,6 @@ void finish(Counters& counts, std::uint64_t bytes, unsigned times = 1) {
     job.begins();
     job.finished(0);
   }
-}
-
-/// In a thread of its own, whose first job is timed.
-template <class Body>
-void in_new_thread(Body&& body) {
-  std::thread(body).join();
 }
 
 TEST(Counters, AddUpWhatManyThreadsCount) {
@@ -98,45 +91,33 @@ TEST(Counters, KeepOperationsAndCausesApart) {
   EXPECT_EQ(counts.read(0).fallbacks, 9u) << "what it did not take is no fall-back here";
 }
 
-TEST(Counters, LargeJobsAreTimedAllAndSmallOnesOneInAFew) {
+TEST(Counters, LargeJobsAreTimedAllSmallOnesOneInAFewAndEnqueuedOnesNever) {
   Counters counts;
-  in_new_thread([&] {
+  // A thread's first job is timed.
+  std::thread([&] {
     finish(counts, codec::timed_from_bytes, 10);
     finish(counts, codec::timed_from_bytes - 1, 1000);
-  });
-  const Row row = sum(counts.page(), 0, Operation::encode);
-  EXPECT_EQ(row.calls, 1010u);
-  EXPECT_EQ(jobs_of(row.large), 10u);
-  EXPECT_EQ(jobs_of(row.small), 1 + 999 / codec::small_jobs_a_timed_one);
-}
-
-TEST(Counters, DurationsComeIntoTheirBuckets) {
-  Counters counts;
-  in_new_thread([&] {
+    Counters::Job(counts, Operation::decode, codec::timed_from_bytes, Counters::Timed::never).finished(0);
     Counters::Job job(counts, Operation::update, codec::timed_from_bytes);
     job.begins();
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     job.finished(4);
-  });
+  }).join();
+  const Row row = sum(counts.page(), 0, Operation::encode);
+  EXPECT_EQ(row.calls, 1010u);
+  EXPECT_EQ(jobs_of(row.large), 10u);
+  EXPECT_EQ(jobs_of(row.small), 1 + 999 / codec::small_jobs_a_timed_one);
+  EXPECT_EQ(sum(counts.page(), 0, Operation::decode).calls, 1u);
+  EXPECT_EQ(jobs_of(sum(counts.page(), 0, Operation::decode).large), 0u);
+
   const Durations took = sum(counts.page(), 4, Operation::update).large;
+  EXPECT_EQ(jobs_of(took), 1u);
   EXPECT_GE(took.nanoseconds, 3'000'000u);
   for (std::size_t i = 0; i < Durations::buckets; ++i)
     if (took.jobs[i] != 0) {
       EXPECT_LE(took.nanoseconds, Durations::bound(i));
       EXPECT_GT(took.nanoseconds, Durations::bound(i - 1)) << "a lower bucket holds it";
     }
-  EXPECT_EQ(jobs_of(took), 1u);
-  EXPECT_EQ(jobs_of(sum(counts.page(), 4, Operation::update).small), 0u);
-}
-
-TEST(Counters, AJobThatIsOnlyEnqueuedIsNotTimed) {
-  Counters counts;
-  in_new_thread([&] {
-    Counters::Job job(counts, Operation::encode, codec::timed_from_bytes, Counters::Timed::never);
-    job.finished(0);
-  });
-  EXPECT_EQ(sum(counts.page(), 0, Operation::encode).calls, 1u);
-  EXPECT_EQ(jobs_of(sum(counts.page(), 0, Operation::encode).large), 0u);
 }
 
 TEST(Counters, PlansAreFoundOrSolved) {
@@ -158,9 +139,9 @@ TEST(Counters, WhatTheRouterAsksIsNotReadFromThePage) {
   EXPECT_EQ(counts.on_device(), 1u);
 }
 
-/// The file of this process's region; -1 if there is none.
-int region_file() {
-  const auto wanted = std::string("/memfd:") + codec::stats_region_name + " (deleted)";
+/// The file of this process's page; -1 if there is none.
+int page_file() {
+  const auto wanted = std::string("/memfd:") + codec::stats_file_name + " (deleted)";
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
     if (std::filesystem::read_symlink(entry.path(), error) == wanted)
@@ -190,11 +171,11 @@ bool counts_anew() {
          encode() && calls() == 1;
 }
 
-TEST(StatsRegion, HoldsTheCountersOfThisProcess) {
+TEST(StatsPage, HoldsTheCountersOfThisProcess) {
   const std::size_t reference = kernels::backends().size() - 1;
   const auto before = sum(codec::counters().page(), reference, Operation::encode).calls;
   ASSERT_TRUE(encode());
-  const int file = region_file();
+  const int file = page_file();
   ASSERT_GE(file, 0);
   EXPECT_EQ(lseek(file, 0, SEEK_END), static_cast<off_t>(sizeof(codec::StatsPage)));
   EXPECT_EQ(fcntl(file, F_GET_SEALS) & codec::stats_seals, codec::stats_seals);
@@ -208,64 +189,49 @@ TEST(StatsRegion, HoldsTheCountersOfThisProcess) {
   EXPECT_EQ(sum(*page, reference, Operation::encode).calls, before + 1);
 }
 
-TEST(StatsRegion, NobodyElseCanWriteIt) {
+TEST(StatsPage, NobodyElseCanWriteIt) {
   ASSERT_TRUE(encode());
-  const auto path = "/proc/self/fd/" + std::to_string(region_file());
+  const auto path = "/proc/self/fd/" + std::to_string(page_file());
   const support::Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file) GTEST_SKIP() << "not even opened";
   EXPECT_LT(pwrite(file.get(), "x", 1, 0), 0);
   EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0), MAP_FAILED);
 }
 
-TEST(StatsRegion, AChildOfForkCountsForItself) {
+TEST(StatsPage, AChildOfForkCountsForItself) {
   ASSERT_TRUE(encode());
   const auto before = codec::counts_of("reference");
   const Counters::OnDevice mark(codec::counters());
-  EXPECT_EQ(in_child([] { return counts_anew() && region_file() > 2; }), 0);
+  EXPECT_EQ(in_child([] { return counts_anew() && page_file() > 2; }), 0);
   EXPECT_EQ(codec::counts_of("reference").calls, before.calls);
 }
 
-TEST(StatsRegion, AChildTouchesNoFileOfTheProgram) {
+/// Where a program has taken what the stats need, a child counts all the same and touches nothing of it.
+TEST(StatsPage, AChildCountsWhateverItsParentDidToDescriptors) {
+  ASSERT_TRUE(encode());
+  const auto in_grandchild = [](auto&& take, auto&& holds) {
+    EXPECT_EQ(in_child([&] { return take() && in_child([&] { return counts_anew() && holds(); }) == 0; }), 0);
+  };
   const Folder folder;
-  ASSERT_TRUE(encode());
-  EXPECT_EQ(in_child([&] {
-              const int number = region_file();
-              const support::Descriptor file(open((folder / "file").c_str(), O_RDWR | O_CREAT, 0600));
-              if (dup2(file.get(), number) != number) return false;
-              return in_child([&] {
-                       struct stat of_file {
-                       }, there{};
-                       return counts_anew() && fstat(file.get(), &of_file) == 0 &&
-                              fstat(number, &there) == 0 && there.st_ino == of_file.st_ino &&
-                              there.st_size == 0;
-                     }) == 0;
-            }),
-            0);
+  const int number = page_file();
+  const support::Descriptor file(open((folder / "file").c_str(), O_RDWR | O_CREAT, 0600));
+  in_grandchild([&] { return dup2(file.get(), number) == number; },
+                [&] {
+                  struct stat of_file {
+                  }, there{};
+                  return fstat(file.get(), &of_file) == 0 && fstat(number, &there) == 0 &&
+                         there.st_ino == of_file.st_ino && there.st_size == 0;
+                });
+  in_grandchild([] { return close(0) + close(1) + close(2) == 0; }, [] { return page_file() > 2; });
+  in_grandchild(
+      [] {
+        const struct rlimit none { 1000, 1000 };
+        return setrlimit(RLIMIT_FSIZE, &none) == 0;
+      },
+      [] { return page_file() < 0 && in_child([] { return counts_anew(); }) == 0; });
 }
 
-TEST(StatsRegion, TakesNoStandardStream) {
-  ASSERT_TRUE(encode());
-  EXPECT_EQ(in_child([&] {
-              for (int fd = 0; fd <= 2; ++fd) close(fd);
-              return in_child([] { return counts_anew() && region_file() > 2; }) == 0;
-            }),
-            0);
-}
-
-TEST(StatsRegion, WhereThereCanBeNoFileThereIsMemory) {
-  ASSERT_TRUE(encode());
-  EXPECT_EQ(in_child([] {
-              const struct rlimit none { 1000, 1000 };
-              if (setrlimit(RLIMIT_FSIZE, &none) != 0) return false;
-              return in_child([] {
-                       return counts_anew() && region_file() < 0 &&
-                              in_child([] { return counts_anew(); }) == 0;
-                     }) == 0;
-            }),
-            0);
-}
-
-TEST(StatsRegion, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
+TEST(StatsPage, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
   finish(codec::counters(), 100, 100);  // what is set up once: a child could inherit it half done
   std::atomic<bool> done{false};
   std::vector<std::jthread> threads;
