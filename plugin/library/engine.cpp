@@ -134,7 +134,7 @@ Result<std::shared_ptr<const Engine>> Engine::create(unsigned k, unsigned m, int
     const codec::NodeSettings& node = codec::node_settings();
     configure_device(node);
     const codec::Router router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,
-                               node.costs.table, kernels::backends(), codec::counters(),
+                               node.costs.table, kernels::backends(), codec::stats(),
                                codec::validator(nullptr));
     return std::make_shared<const Engine>(matrix, k, m, router);
   });

@@ -8,26 +8,26 @@
 #include <regex>
 #include <sstream>
 
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 #include "tools/ectool/ectool_stats.hpp"
 
 namespace ec::test {
 namespace {
 
-using codec::Counters;
+using codec::Stats;
 using codec::Operation;
 using kernels::Status;
 using nlohmann::json;
 using tools::Json;
 
 /// A page with a job of every kind.
-std::unique_ptr<Counters> known_counts() {
-  auto counts = std::make_unique<Counters>();
+std::unique_ptr<Stats> known_counts() {
+  auto counts = std::make_unique<Stats>();
   auto& page = counts->page();
   page.backends = {{{'c', 'u', 'd', 'a'}, {'x', '8', '6'}}};
   for (int i = 0; i < 5; ++i)
-    Counters::Job(*counts, Operation::decode, 1000, Counters::Timed::never).finished(1);
-  Counters::Job(*counts, Operation::encode, 10, Counters::Timed::never).fell_back(0, Status::hung);
+    Stats::Job(*counts, Operation::decode, 1000, Stats::Timed::never).finished(1);
+  Stats::Job(*counts, Operation::encode, 10, Stats::Timed::never).fell_back(0, Status::hung);
   codec::Row& row = page.shards[3].rows[1][static_cast<std::size_t>(Operation::decode)];
   row.large.jobs = {1, 0, 2};
   row.large.jobs.back() = 1;
@@ -95,7 +95,7 @@ std::map<std::string, double> series_of(const std::string& text) {
 TEST(StatsPrometheus, HasEverySeriesOnceAndItsValue) {
   const auto counts = known_counts();
   // Of several processes, and of one with two copies.
-  const Json all{named(counts->page(), 7, "osd.3"), named(Counters().page(), 8, "osd.3"),
+  const Json all{named(counts->page(), 7, "osd.3"), named(Stats().page(), 8, "osd.3"),
                  named(counts->page(), 7, "osd.3", 1)};
   const auto text = tools::prometheus_of(all);
   const auto series = series_of(text);
@@ -155,7 +155,7 @@ TEST(StatsPrometheus, HasEverySeriesOnceAndItsValue) {
 }
 
 TEST(StatsPrometheus, QuotesNames) {
-  const auto text = tools::prometheus_of(Json::array({named(Counters().page(), 1, R"(a"b\c)")}));
+  const auto text = tools::prometheus_of(Json::array({named(Stats().page(), 1, R"(a"b\c)")}));
   EXPECT_NE(text.find(R"(ec_cuda_start_time_seconds{process="a\"b\\c",pid="1"} )"), std::string::npos)
       << text;
 }

@@ -189,7 +189,7 @@ Validator& validator(Validator::Log log) {
   Validator* kept = of_process.load(std::memory_order_acquire);
   if (kept != nullptr) return *kept;
   auto made = std::make_unique<Validator>(node_settings().validation, node_settings().reproducers, log,
-                                          &counters().page().checks);
+                                          &stats().page().checks);
   if (of_process.compare_exchange_strong(kept, made.get(), std::memory_order_acq_rel)) return *made.release();
   return *kept;
 }

@@ -53,7 +53,7 @@ std::uint64_t brief_bytes(const CostTable& costs) {
 }  // namespace
 
 Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes, const CostTable& costs,
-               std::span<Backend* const> backends, Counters& counts, Validator& validator, DeviceLoad& load)
+               std::span<Backend* const> backends, Stats& counts, Validator& validator, DeviceLoad& load)
     : choice_(choice),
       threshold_bytes_(threshold_bytes),
       costs_(&costs),
@@ -146,7 +146,7 @@ Validator::Answer Router::ask(std::size_t i, const Call& call,
     return {perform(*backends_[i], call)};
   };
   if ((device_ >> i & 1u) == 0) return answer();
-  const Counters::OnDevice in_flight(*counts_);
+  const Stats::OnDevice in_flight(*counts_);
   const auto begun = load_->now();
   const Validator::Answer from_device = answer();
   // What a check takes is not the device's time.
@@ -156,7 +156,7 @@ Validator::Answer Router::ask(std::size_t i, const Call& call,
 
 Status Router::run(const Call& call, Operation operation) const noexcept {
   const std::uint64_t bytes = source_bytes(call.jobs);
-  Counters::Job count(*counts_, operation, bytes);
+  Stats::Job count(*counts_, operation, bytes);
   Status last = Status::unsupported;
   unsigned left = admitted_ & ~validator_->off();
   std::optional<DeviceLoad::Prediction> compared;
@@ -196,7 +196,7 @@ Status Router::transform_all(std::span<const Job> jobs, Operation operation) con
 }
 
 Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
-  Counters::Job count(*counts_, operation, source_bytes(jobs), Counters::Timed::never);
+  Stats::Job count(*counts_, operation, source_bytes(jobs), Stats::Timed::never);
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if ((device_ & validator_->off() & 1u << i) != 0) return Status::fault;
     const Status status = backends_[i]->enqueue(jobs, stream);

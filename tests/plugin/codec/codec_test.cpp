@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plugin/codec/settings/setup_error.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/plugin/codec/routing/round.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 
 using codec::BackendChoice;
 using codec::Codec;
-using codec::Counters;
+using codec::Stats;
 using codec::Router;
 using gf::Technique;
 using kernels::Status;
@@ -46,7 +46,7 @@ class WithChoice : public testing::TestWithParam<BackendChoice> {
           << kernels::backends()[i]->name();
   }
 
-  Counters counts_;
+  Stats counts_;
 };
 
 TEST_P(WithChoice, TheChosenBackEndIsTheOneThatRuns) {
@@ -112,7 +112,7 @@ TEST(Codec, TooFewSurvivorsHaveNoPlan) {
 }
 
 TEST(Codec, NothingLostIsDoneWithoutABackEnd) {
-  Counters counts;
+  Stats counts;
   const Codec codec(Technique::cauchy, 4, 2,
                     Router(BackendChoice::cpu, 0, codec::default_costs(), kernels::backends(), counts));
   const auto plan = codec.plan({gf::ChunkSet::first(6), gf::ChunkSet{0, 5}});
@@ -130,16 +130,16 @@ TEST(Codec, CodecsOfOneCodeShareTheirPlans) {
   EXPECT_NE(one.plan(signature), other.plan(signature));
 }
 
-TEST(Counters, OfTheProcessCountByName) {
-  const auto before = codec::counts_of("reference");
+TEST(Stats, OfTheProcessCountByName) {
+  const auto before = codec::stats_of("reference");
   Stripe stripe("cauchy", 3, 2, 100, 1);
   const Codec codec(Technique::cauchy, 3, 2, Router(BackendChoice::reference, 0));
   ASSERT_EQ(codec.encode(stripe.data(), stripe.coding(), 100), Status::ok);
-  const auto after = codec::counts_of("reference");
+  const auto after = codec::stats_of("reference");
   EXPECT_EQ(after.calls, before.calls + 1);
   EXPECT_EQ(after.source_bytes, before.source_bytes + 300);
   EXPECT_EQ(after.fallbacks, before.fallbacks);
-  EXPECT_EQ(codec::counts_of("no such back end").calls, 0u);
+  EXPECT_EQ(codec::stats_of("no such back end").calls, 0u);
 }
 
 }  // namespace

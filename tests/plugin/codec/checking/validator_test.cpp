@@ -23,7 +23,7 @@
 namespace ec::test {
 namespace {
 
-using codec::Counters;
+using codec::Stats;
 using codec::Router;
 using codec::Validation;
 using codec::Validator;
@@ -91,7 +91,7 @@ struct Build {
 
   LyingBackend first, isal;
   std::array<kernels::Backend*, 3> list;
-  Counters counts;
+  Stats counts;
   Validator validator;
 };
 
@@ -194,7 +194,7 @@ TEST(Validate, AfterALieOnlyAJudgeCodes) {
   LyingBackend cuda("cuda", honest(), at(0, 0));
   FakeBackend x86("x86", Status::ok), isal("isal", Status::ok);
   const std::array<kernels::Backend*, 4> list{&cuda, &x86, &isal, &kernels::reference_backend()};
-  Counters counts;
+  Stats counts;
   Validator validator(sample(1));
   const Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts, validator);
   ASSERT_EQ(router.transform(stripes.job()), Status::ok);

@@ -151,7 +151,7 @@ struct RouterOnABusyDevice : FakeTime {
   double device_us = 0, cpu_us = 0;
   FakeBackend device{"cuda", Status::ok}, isal{"isal", Status::ok};
   std::array<kernels::Backend*, 2> list{&device, &isal};
-  codec::Counters counts;
+  codec::Stats counts;
   codec::Validator validator;
   OneByte one;
 };

@@ -16,7 +16,7 @@ namespace {
 
 using codec::BackendChoice;
 using codec::CostTable;
-using codec::Counters;
+using codec::Stats;
 using codec::ResidenceRange;
 using codec::Router;
 using codec::Work;
@@ -52,7 +52,7 @@ struct SmallJob {
   kernels::Job job;
 };
 
-/// Three fakes in the order of a real build, counters and a load of their own.
+/// Three fakes in the order of a real build, stats and a load of their own.
 struct Fakes {
   Fakes(Status device, Status second, Status last)
       : cuda("cuda", device),
@@ -70,7 +70,7 @@ struct Fakes {
 
   FakeBackend cuda, isal, reference;
   std::array<kernels::Backend*, 3> list;
-  Counters counts;
+  Stats counts;
   codec::DeviceLoad load;
   CostTable table = codec::default_costs();
 };
@@ -226,8 +226,8 @@ TEST(RouterCalls, WorkInHandSendsTheNextCallToTheCpu) {
   for (const unsigned others : {1u, 2u}) {
     Fakes fakes(Status::ok, Status::ok, Status::ok);
     fakes.predict({0, 0, 1e7, 0, 0}, {25, 0, 0, 0, 0});  // 10 us for the byte
-    std::vector<std::unique_ptr<Counters::OnDevice>> in_flight;
-    while (in_flight.size() < others) in_flight.push_back(std::make_unique<Counters::OnDevice>(fakes.counts));
+    std::vector<std::unique_ptr<Stats::OnDevice>> in_flight;
+    while (in_flight.size() < others) in_flight.push_back(std::make_unique<Stats::OnDevice>(fakes.counts));
     const OneByte one;
     EXPECT_EQ(fakes.router(BackendChoice::automatic, std::nullopt).transform(one.job), Status::ok);
     EXPECT_EQ(fakes.cuda.calls(), others == 1 ? 1u : 0u);

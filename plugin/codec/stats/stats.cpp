@@ -1,5 +1,5 @@
-// Counting, and the page of the process: see counters.hpp and stats_page.hpp.
-#include "plugin/codec/stats/counters.hpp"
+// Counting, and the page of the process: see stats.hpp and stats_page.hpp.
+#include "plugin/codec/stats/stats.hpp"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -138,7 +138,7 @@ std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
 }
 
 /// The state of libec_cuda_pinned.so, where it is there, once a second.
-void look_at_arena(StatsPage& page, Counters::Clock::time_point now) noexcept {
+void look_at_arena(StatsPage& page, Stats::Clock::time_point now) noexcept {
   static std::atomic<std::int64_t> looked_at{-1};
   const auto second = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
   std::int64_t last = looked_at.load(std::memory_order_relaxed);
@@ -157,27 +157,27 @@ void look_at_arena(StatsPage& page, Counters::Clock::time_point now) noexcept {
 }  // namespace
 
 Shard sum(const StatsPage& page) noexcept {
-  Shard total;
-  constexpr std::size_t words = sizeof total / sizeof(std::uint64_t);
-  static_assert(words * sizeof(std::uint64_t) == sizeof total, "a shard is nothing but counts");
+  // A shard is nothing but counts, and zeros between.
+  std::array<std::uint64_t, sizeof(Shard) / sizeof(std::uint64_t)> words{};
+  static_assert(sizeof words == sizeof(Shard));
   for (const Shard& shard : page.shards)
-    for (std::size_t i = 0; i < words; ++i)
-      reinterpret_cast<std::uint64_t*>(&total)[i] += read(reinterpret_cast<const std::uint64_t*>(&shard)[i]);
-  return total;
+    for (std::size_t i = 0; i < words.size(); ++i)
+      words[i] += read(reinterpret_cast<const std::uint64_t*>(&shard)[i]);
+  return std::bit_cast<Shard>(words);
 }
 
-void Counters::Job::took_time(Row& row, std::uint64_t source_bytes, Clock::time_point begun) noexcept {
+void Stats::Job::took_time(Row& row, std::uint64_t source_bytes, Clock::time_point begun) noexcept {
   const auto now = Clock::now();
   const auto ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(now - begun).count());
   Durations& durations = source_bytes < timed_from_bytes ? row.small : row.large;
   kernels::add(durations.nanoseconds, ns);
   kernels::add(durations.jobs[bucket_of(ns)], 1);
-  look_at_arena(counters().page(), now);
+  look_at_arena(stats().page(), now);
 }
 
-BackendCounts Counters::read(std::size_t backend) const noexcept {
+BackendStats Stats::read(std::size_t backend) const noexcept {
   using enum kernels::Status;
-  BackendCounts all;
+  BackendStats all;
   const Shard total = sum(page());
   for (const Row& row : total.rows[backend]) {
     all.calls += row.calls;
@@ -187,15 +187,15 @@ BackendCounts Counters::read(std::size_t backend) const noexcept {
   return all;
 }
 
-unsigned Counters::next_shard() noexcept {
+unsigned Stats::next_shard() noexcept {
   static std::atomic<unsigned> next{0};
   return next.fetch_add(1, std::memory_order_relaxed) % shards;
 }
 
 /// Never destroyed: threads of the host may still code while static objects go.
-struct Counters::OfProcess {
+struct Stats::OfProcess {
   union {
-    Counters counts;
+    Stats counts;
   };
   Region region;
   constexpr OfProcess() noexcept : counts(nullptr) {}
@@ -207,9 +207,9 @@ struct Counters::OfProcess {
     it.counts.on_device_ = 0;
   }
 };
-constinit Counters::OfProcess Counters::OfProcess::it;
+constinit Stats::OfProcess Stats::OfProcess::it;
 
-void Counters::publish() noexcept {
+void Stats::publish() noexcept {
   static_cast<void>(pthread_atfork(nullptr, nullptr, OfProcess::become_child));
   // No lock: a child of fork() would inherit it locked.
   Region made;
@@ -220,17 +220,17 @@ void Counters::publish() noexcept {
   kernels::keep_device_tallies_in(made.page()->device);
 }
 
-Counters& counters() noexcept {
-  Counters& counts = Counters::OfProcess::it.counts;
+Stats& stats() noexcept {
+  Stats& counts = Stats::OfProcess::it.counts;
   if (counts.page_.load(std::memory_order_acquire) == nullptr) [[unlikely]]
     counts.publish();
   return counts;
 }
 
-BackendCounts counts_of(std::string_view backend) noexcept {
+BackendStats stats_of(std::string_view backend) noexcept {
   const auto list = kernels::backends();
   for (std::size_t i = 0; i < list.size(); ++i)
-    if (list[i]->name() == backend) return counters().read(i);
+    if (list[i]->name() == backend) return stats().read(i);
   return {};
 }
 

@@ -1,5 +1,5 @@
 // What is counted, by whom, for what, and which jobs are timed; and that a child of fork() counts for itself.
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@
 namespace ec::test {
 namespace {
 
-using codec::Counters;
+using codec::Stats;
 using codec::Durations;
 using codec::Event;
 using codec::Operation;
@@ -35,21 +35,21 @@ std::uint64_t jobs_of(const Durations& d) {
   return std::accumulate(d.jobs.begin(), d.jobs.end(), std::uint64_t{0});
 }
 
-void finish(Counters& counts, std::uint64_t bytes, unsigned times = 1) {
+void finish(Stats& counts, std::uint64_t bytes, unsigned times = 1) {
   for (unsigned i = 0; i < times; ++i) {
-    Counters::Job job(counts, Operation::encode, bytes);
+    Stats::Job job(counts, Operation::encode, bytes);
     job.begins();
     job.finished(0);
   }
 }
 
-TEST(Counters, AddUpWhatManyThreadsCount) {
-  Counters counts;
+TEST(Stats, AddUpWhatManyThreadsCount) {
+  Stats counts;
   std::vector<std::thread> threads;
-  for (unsigned t = 0; t < Counters::shards + 5; ++t)
+  for (unsigned t = 0; t < Stats::shards + 5; ++t)
     threads.emplace_back([&] {
-      for (unsigned i = 0; i < 1000; ++i) Counters::Job(counts, Operation::decode, 10).finished(2);
-      Counters::Job(counts, Operation::decode, 10).fell_back(1, Status::busy);
+      for (unsigned i = 0; i < 1000; ++i) Stats::Job(counts, Operation::decode, 10).finished(2);
+      Stats::Job(counts, Operation::decode, 10).fell_back(1, Status::busy);
       counts.happened(Event::plan_found, 3);
     });
   for (auto& thread : threads) thread.join();
@@ -62,8 +62,8 @@ TEST(Counters, AddUpWhatManyThreadsCount) {
   EXPECT_EQ(sum(counts.page(), Event::plan_solved), 0u);
 }
 
-TEST(Counters, KeepOperationsAndCausesApart) {
-  Counters counts;
+TEST(Stats, KeepOperationsAndCausesApart) {
+  Stats counts;
   for (const auto cause : {Status::unsupported, Status::busy, Status::fault, Status::hung}) {
     FakeBackend cuda("cuda", cause);
     const std::array<kernels::Backend*, 2> list{&cuda, &kernels::reference_backend()};
@@ -91,14 +91,14 @@ TEST(Counters, KeepOperationsAndCausesApart) {
   EXPECT_EQ(counts.read(0).fallbacks, 9u) << "what it did not take is no fall-back here";
 }
 
-TEST(Counters, LargeJobsAreTimedAllSmallOnesOneInAFewAndEnqueuedOnesNever) {
-  Counters counts;
+TEST(Stats, LargeJobsAreTimedAllSmallOnesOneInAFewAndEnqueuedOnesNever) {
+  Stats counts;
   // A thread's first job is timed.
   std::thread([&] {
     finish(counts, codec::timed_from_bytes, 10);
     finish(counts, codec::timed_from_bytes - 1, 1000);
-    Counters::Job(counts, Operation::decode, codec::timed_from_bytes, Counters::Timed::never).finished(0);
-    Counters::Job job(counts, Operation::update, codec::timed_from_bytes);
+    Stats::Job(counts, Operation::decode, codec::timed_from_bytes, Stats::Timed::never).finished(0);
+    Stats::Job job(counts, Operation::update, codec::timed_from_bytes);
     job.begins();
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     job.finished(4);
@@ -120,8 +120,8 @@ TEST(Counters, LargeJobsAreTimedAllSmallOnesOneInAFewAndEnqueuedOnesNever) {
     }
 }
 
-TEST(Counters, PlansAreFoundOrSolved) {
-  const auto& page = codec::counters().page();
+TEST(Stats, PlansAreFoundOrSolved) {
+  const auto& page = codec::stats().page();
   const auto found = sum(page, Event::plan_found), solved = sum(page, Event::plan_solved);
   const codec::Codec codec(gf::Technique::cauchy, 9, 4, codec::Router(codec::BackendChoice::cpu, 0));
   const gf::ErasureSignature signature{gf::ChunkSet::first(13) - gf::ChunkSet{2}, gf::ChunkSet{2}};
@@ -131,9 +131,9 @@ TEST(Counters, PlansAreFoundOrSolved) {
   EXPECT_EQ(sum(page, Event::plan_found), found + 4);
 }
 
-TEST(Counters, WhatTheRouterAsksIsNotReadFromThePage) {
-  Counters counts;
-  const Counters::OnDevice mark(counts);
+TEST(Stats, WhatTheRouterAsksIsNotReadFromThePage) {
+  Stats counts;
+  const Stats::OnDevice mark(counts);
   EXPECT_EQ(counts.page().jobs_on_device, 1u);
   counts.page().jobs_on_device = 1000;
   EXPECT_EQ(counts.on_device(), 1u);
@@ -166,14 +166,14 @@ int in_child(Body&& body) {
 }
 
 bool counts_anew() {
-  const auto calls = [] { return codec::counts_of("reference").calls; };
-  return calls() == 0 && codec::counters().on_device() == 0 && codec::counters().page().pid == getpid() &&
+  const auto calls = [] { return codec::stats_of("reference").calls; };
+  return calls() == 0 && codec::stats().on_device() == 0 && codec::stats().page().pid == getpid() &&
          encode() && calls() == 1;
 }
 
 TEST(StatsPage, HoldsTheCountersOfThisProcess) {
   const std::size_t reference = kernels::backends().size() - 1;
-  const auto before = sum(codec::counters().page(), reference, Operation::encode).calls;
+  const auto before = sum(codec::stats().page(), reference, Operation::encode).calls;
   ASSERT_TRUE(encode());
   const int file = page_file();
   ASSERT_GE(file, 0);
@@ -200,10 +200,10 @@ TEST(StatsPage, NobodyElseCanWriteIt) {
 
 TEST(StatsPage, AChildOfForkCountsForItself) {
   ASSERT_TRUE(encode());
-  const auto before = codec::counts_of("reference");
-  const Counters::OnDevice mark(codec::counters());
+  const auto before = codec::stats_of("reference");
+  const Stats::OnDevice mark(codec::stats());
   EXPECT_EQ(in_child([] { return counts_anew() && page_file() > 2; }), 0);
-  EXPECT_EQ(codec::counts_of("reference").calls, before.calls);
+  EXPECT_EQ(codec::stats_of("reference").calls, before.calls);
 }
 
 /// Where a program has taken what the stats need, a child counts all the same and touches nothing of it.
@@ -232,25 +232,25 @@ TEST(StatsPage, AChildCountsWhateverItsParentDidToDescriptors) {
 }
 
 TEST(StatsPage, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
-  finish(codec::counters(), 100, 100);  // what is set up once: a child could inherit it half done
+  finish(codec::stats(), 100, 100);  // what is set up once: a child could inherit it half done
   std::atomic<bool> done{false};
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
-      while (!done) finish(codec::counters(), 100);
+      while (!done) finish(codec::stats(), 100);
     });
   for (int i = 0; i < 20; ++i) {
     const int status = in_child([] {
       // Without an allocation: AddressSanitizer's allocator may be locked by a thread that the child has not.
-      const auto& page = codec::counters().page();
+      const auto& page = codec::stats().page();
       const bool fresh = sum(page, 0, Operation::encode).calls == 0 && page.pid == getpid();
-      finish(codec::counters(), 100, 3);
+      finish(codec::stats(), 100, 3);
       return fresh && sum(page, 0, Operation::encode).calls == 3;
     });
     EXPECT_EQ(status, 0);
   }
   done = true;
-  EXPECT_EQ(codec::counters().page().pid, getpid());
+  EXPECT_EQ(codec::stats().page().pid, getpid());
 }
 
 }  // namespace
