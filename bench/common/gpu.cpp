@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/device/devices.hpp"
-#include "plugin/codec/settings/device_options.hpp"
+#include "plugin/codec/settings/settings.hpp"
 
 namespace ec::bench {
 
@@ -33,7 +33,7 @@ void require(CUresult result, const char* call) {
 }
 
 std::vector<std::shared_ptr<Device>> bring_up_devices(const std::string& subcommand) {
-  auto options = codec::device_options(codec::node_settings());
+  auto options = codec::node_settings().device;
   options.log = [](const char* line) { fmt::print(stderr, "{}\n", line); };
   kernels::cuda::configure(options);
   std::vector<std::shared_ptr<Device>> devices;

@@ -112,7 +112,7 @@ Encode encode_of(const Counted& c, const Stripe& stripe) {
     const auto codec = std::make_shared<ec::codec::Codec>(
         technique, c.k, c.m,
         ec::codec::Router(ec::codec::BackendChoice::automatic, 0, ec::codec::default_costs(),
-                          ec::kernels::backends(), ec::codec::counters(), validator));
+                          ec::kernels::backends(), ec::codec::stats(), validator));
     return [codec, &stripe, &c] { return codec->encode(stripe.sources, stripe.targets, c.bytes); };
   }
   if (c.contestant == "plan") return decode_with_a_new_plan(c, stripe);

@@ -24,11 +24,11 @@ constexpr std::size_t most_bytes_a_thread = std::size_t{512} << 20;
 /// measuring.
 constexpr std::size_t most_bytes_to_check = std::size_t{64} << 20;
 
-codec::Router router_for(const std::string& backend, codec::Counters& counters) {
+codec::Router router_for(const std::string& backend, codec::Stats& stats) {
   const auto choice = codec::parse_backend_choice(backend == "cuda" ? "gpu" : backend);
   if (!choice) throw std::logic_error("no such back end: " + backend);
   const auto& node = codec::node_settings();
-  return {*choice, node.threshold_bytes, node.costs.table, kernels::backends(), counters};
+  return {*choice, node.threshold_bytes, node.costs.table, kernels::backends(), stats};
 }
 
 unsigned most_threads(std::span<const HostCase> cases) {
@@ -46,8 +46,8 @@ std::string words(const HostCase& c) {
 
 CodecCalls::CodecCalls(const HostCase& c, const std::string& backend)
     : backend_(backend),
-      counters_(std::make_unique<codec::Counters>()),
-      codec_(c.technique, c.k, c.m, router_for(backend, *counters_)) {}
+      stats_(std::make_unique<codec::Stats>()),
+      codec_(c.technique, c.k, c.m, router_for(backend, *stats_)) {}
 
 void CodecCalls::run(const Stripes& stripes, std::size_t stripe) const {
   const auto sources = stripes.sources(stripe);
@@ -61,7 +61,7 @@ void CodecCalls::run(const Stripes& stripes, std::size_t stripe) const {
 
 std::vector<std::uint64_t> CodecCalls::counts() const {
   std::vector<std::uint64_t> counts;
-  for (std::size_t i = 0; i < kernels::backends().size(); ++i) counts.push_back(counters_->read(i).calls);
+  for (std::size_t i = 0; i < kernels::backends().size(); ++i) counts.push_back(stats_->read(i).calls);
   return counts;
 }
 

@@ -34,7 +34,7 @@ class CodecCalls {
 
  private:
   std::string backend_;
-  std::unique_ptr<codec::Counters> counters_;  ///< of its own, so that others' calls do not count
+  std::unique_ptr<codec::Stats> stats_;  ///< of its own, so that others' calls do not count
   codec::Codec codec_;
 };
 

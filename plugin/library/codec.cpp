@@ -14,7 +14,6 @@
 #include "plugin/library/stripes.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
-#include "plugin/codec/settings/device_options.hpp"
 #endif
 
 namespace ec {
@@ -59,7 +58,7 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
   static constinit std::atomic<bool> done{false};
   if (done.load(std::memory_order_acquire)) return;
-  kernels::cuda::configure(codec::device_options(node));
+  kernels::cuda::configure(node.device);
   done.store(true, std::memory_order_release);
 #endif
 }
@@ -196,7 +195,7 @@ Result<Codec> Codec::create(unsigned k, unsigned m, Technique technique) noexcep
     const codec::NodeSettings& node = codec::node_settings();
     library::configure_device(node);
     const codec::Router router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,
-                               node.costs.table, kernels::backends(), codec::counters(),
+                               node.costs.table, kernels::backends(), codec::stats(),
                                codec::validator(nullptr));
     return Codec(std::make_shared<const library::Engine>(technique, k, m, router));
   });

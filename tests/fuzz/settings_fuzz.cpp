@@ -105,13 +105,13 @@ void check_taken(const codec::NodeSettings& s, const Variables& variables) {
   for (const Variable& v : variables)
     expect(find(variables, v.name) != &v || allowed(v), "{}={} is refused", v.name, v.value);
   if (const Variable* v = find(variables, "EC_CUDA_DEVICES"))
-    expect(s.devices == ordinals(v->value), "{}={} is taken as it is", v->name, v->value);
+    expect(s.device.devices == ordinals(v->value), "{}={} is taken as it is", v->name, v->value);
   same("EC_CUDA_THRESHOLD", s.threshold_bytes.value_or(~std::uint64_t{0}));
-  same("EC_CUDA_DEADLINE_MS", static_cast<std::uint64_t>(s.deadline.count()));
-  same("EC_CUDA_RETRY_S", static_cast<std::uint64_t>(s.retry_after.count()));
-  same("EC_CUDA_STAGING_BYTES", s.staging_bytes);
-  same("EC_CUDA_PINNED_BYTES", s.pinned_bytes);
-  same("EC_CUDA_PINNED_THRESHOLD", s.pinned_threshold);
+  same("EC_CUDA_DEADLINE_MS", static_cast<std::uint64_t>(s.device.deadline.count()));
+  same("EC_CUDA_RETRY_S", static_cast<std::uint64_t>(s.device.retry_after.count()));
+  same("EC_CUDA_STAGING_BYTES", s.device.staging_bytes);
+  same("EC_CUDA_PINNED_BYTES", s.device.pinned_bytes);
+  same("EC_CUDA_PINNED_THRESHOLD", s.device.pinned_threshold);
   if (s.backend)
     expect(codec::name(*s.backend) == find(variables, "EC_CUDA_BACKEND")->value,
            "the back end that was named");

@@ -7,7 +7,7 @@
 #include "kernels/backends.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
-#include "plugin/codec/settings/device_options.hpp"
+#include "plugin/codec/settings/settings.hpp"
 #endif
 
 namespace ec::tools {
@@ -15,7 +15,7 @@ namespace {
 
 #ifdef EC_WITH_CUDA
 std::string device_line() {
-  kernels::cuda::configure(codec::device_options(codec::node_settings()));
+  kernels::cuda::configure(codec::node_settings().device);
   std::string why;
   const auto device = kernels::cuda::bring_up(&why);
   if (!device) return fmt::format("in this build, but not usable on this machine: {}", why);

@@ -100,7 +100,7 @@ class LyingDevice : public OnDevice {
     EXPECT_EQ(validator_.off(), 1u);
   }
 
-  codec::Counters counts_;
+  codec::Stats counts_;
   codec::Validator validator_{{.every = 1, .whole = true}};
 };
 

@@ -9,7 +9,7 @@
 
 #include "kernels/residence.hpp"
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 #include "tests/common/child.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
@@ -83,7 +83,7 @@ class PinnedFromBirth : public EmulatedDevice {
       if (std::memcmp(stripe.targets[r].data, right[r].data(), chunk) != 0) return false;
     return true;
   }
-  static std::uint64_t on_device() { return codec::counts_of("cuda").calls; }
+  static std::uint64_t on_device() { return codec::stats_of("cuda").calls; }
 
   codec::Codec codec_{gf::Technique::reed_sol_van, k, m,
                       codec::Router(codec::BackendChoice::automatic, chunk)};
@@ -132,9 +132,9 @@ TEST_F(PinnedFromBirth, AJobThatIsComparedBringsTheDeviceToo) {
   EXPECT_TRUE(up());
 }
 
-TEST_F(PinnedFromBirth, TheCountersShowTheArena) {
+TEST_F(PinnedFromBirth, TheStatsShowTheArena) {
   ASSERT_TRUE(bring_up()) << log_;
-  const auto& seen = codec::counters().page().arena;
+  const auto& seen = codec::stats().page().arena;
   const Block held[] = {block(), block(), block()};
   // The first job of a thread is timed; one look a second.
   for (int i = 0; i < 3 && seen.used_bytes != 3 * chunk; ++i) {

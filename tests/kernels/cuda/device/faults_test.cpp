@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
@@ -69,7 +69,7 @@ class Faults : public EmulatedDevice {
     EXPECT_TRUE(result.right) << when;
   }
 
-  static std::uint64_t on_device() { return codec::counts_of("cuda").calls; }
+  static std::uint64_t on_device() { return codec::stats_of("cuda").calls; }
 
   codec::Codec codec_{gf::Technique::reed_sol_van, k, m, codec::Router(codec::BackendChoice::gpu, 0)};
   std::uint64_t seed_ = 0;
@@ -89,11 +89,11 @@ TEST_F(Faults, FallBacksAreCountedAndLoggedOnce) {
   use(o);
   ASSERT_TRUE(bring_up());
   log_.clear();
-  const auto before = codec::counts_of("cuda").fallbacks;
+  const auto before = codec::stats_of("cuda").fallbacks;
   driver_->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, true);
   expect_right("first");
   expect_right("latched");
-  EXPECT_EQ(codec::counts_of("cuda").fallbacks, before + 4);
+  EXPECT_EQ(codec::stats_of("cuda").fallbacks, before + 4);
   EXPECT_EQ(
       log_,
       "ec_cuda: device 0 is latched off for 3600 s, the CPU codes: the kernel failed: EMULATED_ERROR_719\n");

@@ -1,11 +1,11 @@
 // What an operator gets to see of the device: a line in the log for each change of its state and none for a
-// call, and counters that say what is so.
+// call, and stats that say what is so.
 #include <algorithm>
 #include <vector>
 
 #include "kernels/tallies.hpp"
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
@@ -38,7 +38,7 @@ class Operators : public EmulatedDevice {
   static DeviceTallies tallies() { return kernels::device_tallies(); }
   static DeviceState state() { return static_cast<DeviceState>(tallies().state); }
   static std::array<std::uint64_t, codec::causes> fallbacks() {
-    return sum(codec::counters().page(), 0, Operation::encode).fallbacks;
+    return sum(codec::stats().page(), 0, Operation::encode).fallbacks;
   }
   std::uint64_t fell_back(Status cause) const {
     return fallbacks()[codec::cause_of(cause)] - fallbacks_[codec::cause_of(cause)];
@@ -140,7 +140,7 @@ TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
   o.retry_after = std::chrono::seconds(1);
   use(o);
   ASSERT_EQ(driver_->plan((std::string(function) + ":every=1:" + error).c_str()), nullptr);
-  const auto on_device = [] { return codec::counts_of("cuda").calls; };
+  const auto on_device = [] { return codec::stats_of("cuda").calls; };
   const auto before = on_device();
   const auto right = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), [this] {
     std::vector<oracle::Bytes> data;
