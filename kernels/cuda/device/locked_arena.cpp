@@ -22,6 +22,7 @@ auto* find_start() {
 struct Holders {
   std::mutex mutex;
   unsigned count = 0;
+  unsigned known = 0;  // of them, those for which kernels::residence_of() knows it
   CUdevice device = 0;
   CUcontext context = nullptr;
 };
@@ -50,7 +51,7 @@ std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdev
       arena.get());
   if (error == 0) {
     *outcome = fmt::format("libec_cuda_pinned.so: {} MiB are page-locked", arena->bytes_ >> 20);
-    arena->range_.emplace(arena->start_, arena->bytes_, Residence::pinned);
+    arena->make_known();
     return arena;
   }
   const std::string why =
@@ -78,6 +79,14 @@ int LockedArena::lock(void* start, std::size_t bytes) {
   return 0;
 }
 
+void LockedArena::make_known() {
+  Holders& all = holders();
+  std::lock_guard lock(all.mutex);
+  know_pinned(start_, bytes_);
+  known_ = true;
+  ++all.known;
+}
+
 /// Kernels get the host's addresses, so those must be the device's too.
 CUresult LockedArena::lock_pages(void* start, std::size_t bytes) const {
   constexpr unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
@@ -97,10 +106,10 @@ CUresult LockedArena::lock_pages(void* start, std::size_t bytes) const {
 }
 
 LockedArena::~LockedArena() {
-  range_.reset();
-  if (abandoned_ || start_ == nullptr) return;
   Holders& all = holders();
   std::lock_guard lock(all.mutex);
+  if (known_ && --all.known == 0) know_pinned(nullptr, 0);
+  if (abandoned_ || start_ == nullptr) return;
   if (--all.count != 0) return;
   // After a fault every call here may fail; then the driver unlocks with the context.
   CUcontext ignored = nullptr;
