@@ -9,7 +9,7 @@
 
 #include "kernels/backends.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
-#include "kernels/tallies.hpp"
+#include "kernels/device_stats.hpp"
 #include "plugin/codec/settings/settings.hpp"
 
 namespace ec::bench {
@@ -145,7 +145,7 @@ void HostBench::note(const HostCase& c, const Ceiling& ceiling) {
 std::vector<HostRow> HostBench::measure(const HostCase& asked) {
   const HostCase c = fitting(asked);
   if (c.entrants.empty()) return {};
-  const std::uint64_t latches = kernels::read(kernels::device_tallies().latches);
+  const std::uint64_t latches = kernels::read(kernels::device_stats().latches);
   const Operation operation = make_operation(c.op, c.technique, c.k, c.m, c.targets());
   generate_kernel(operation);
   const StripeOrder order{c.most_threads(), turns_of(c), most_bytes_to_check / c.stripe_bytes()};
@@ -181,7 +181,7 @@ std::vector<HostRow> HostBench::measure(const HostCase& asked) {
                                            },
                                        .agree = [&](bool mine) { return step_.agree(mine); }});
   // A device that failed left its work to others.
-  if (kernels::read(kernels::device_tallies().latches) != latches)
+  if (kernels::read(kernels::device_stats().latches) != latches)
     throw std::runtime_error(fmt::format("a device failed while {} was measured", words(c)));
   if (ceiling && !before.empty()) note(c, *ceiling);
 

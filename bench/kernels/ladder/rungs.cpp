@@ -7,7 +7,6 @@
 
 #include "bench/kernels/ladder/shapes.hpp"
 #include "kernels/cuda/kernels/tile_args.hpp"
-#include "kernels/cuda/kernels/tile_shape.hpp"
 
 extern "C" const unsigned char ec_fatbin_naive[];
 extern "C" const unsigned char ec_fatbin_square_tile[];

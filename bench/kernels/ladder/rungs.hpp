@@ -9,7 +9,7 @@
 
 #include "bench/common/gpu.hpp"
 #include "gf/matrix.hpp"
-#include "kernels/cuda/kernels/chunk_views.hpp"
+#include "kernels/cuda/kernels/launches.hpp"
 
 namespace ec::bench::ladder {
 

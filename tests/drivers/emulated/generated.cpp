@@ -6,7 +6,6 @@
 #include <functional>
 #include <sstream>
 
-#include "kernels/cuda/generate/emit.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/drivers/emulated/emulation.hpp"
 #include "tests/drivers/emulated/memory.hpp"
@@ -81,9 +80,6 @@ std::optional<Program> read_image(const void* image) {
 
 CUresult check_generated(const Program& p, const Launch& l) {
   if (l.block_x != p.threads || l.block_y != 1 || l.grid_y != 1) return CUDA_ERROR_INVALID_VALUE;
-  if (std::memcmp(l.parameter.data() + p.parameter_bytes() - sizeof kernels::cuda::multipliers,
-                  kernels::cuda::multipliers, sizeof kernels::cuda::multipliers) != 0)
-    return CUDA_ERROR_INVALID_VALUE;
   const Stripes stripes = stripes_of(p, l);
   if (p.batch && !reachable(reinterpret_cast<const void*>(word(l, 0)),
                             8 * stripes.count * (p.sources + p.targets), l.ordinal))

@@ -45,8 +45,8 @@ std::size_t table_targets(const std::string& name) {
   return 0;
 }
 
-/// After the addresses of a generated program: bytes, stripes, multipliers.
-constexpr std::size_t generated_rest = 16 + sizeof kernels::cuda::multipliers;
+/// After the addresses of a generated program: bytes, stripes, what is not used.
+constexpr std::size_t generated_rest = 16 + kernels::cuda::unused_bytes;
 
 }  // namespace
 
