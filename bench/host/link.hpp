@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/common/gpu.hpp"
@@ -17,20 +17,15 @@
 namespace ec::bench {
 
 /// The memory that transfers over the link of one device go between, and the clock on them.
-struct LinkBuffers {
+struct Link {
   /// device_index: its place in Options::devices. bytes: read and written by one transfer, at least 1 MiB.
   /// Throws std::runtime_error.
-  LinkBuffers(const std::shared_ptr<Device>& device, std::size_t device_index, std::size_t bytes);
+  Link(const std::shared_ptr<Device>& device, std::size_t device_index, std::size_t bytes);
 
   GpuTimer timer;
   Memory pinned;
   Memory device_memory;  ///< twice as many bytes
 };
-
-/// One for each device that work goes to.
-using Links = std::vector<std::unique_ptr<LinkBuffers>>;
-/// devices: all of Options::devices, in order. Throws std::runtime_error.
-Links make_links(std::span<const std::shared_ptr<Device>> devices, std::size_t bytes);
 
 /// The fastest way to read k chunks and write `targets`, with nothing computed. For host memory: over the
 /// link, by copies in both directions at once on two streams, or by a kernel that reads and writes pinned
@@ -38,38 +33,35 @@ Links make_links(std::span<const std::shared_ptr<Device>> devices, std::size_t b
 /// device memory: a copy within that of the first device.
 class Ceiling {
  public:
-  /// Checks once that each way moves its bytes. links: at least one; they outlive the ceiling. Throws
-  /// std::runtime_error.
-  Ceiling(const Links& links, bool on_device, unsigned k, unsigned targets);
+  /// Checks once that each way over the link writes to its end. links: at least one; they outlive the
+  /// ceiling. Throws std::runtime_error.
+  Ceiling(std::span<const std::unique_ptr<Link>> links, bool on_device, unsigned k, unsigned targets);
   Ceiling(const Ceiling&) = delete;
   Ceiling& operator=(const Ceiling&) = delete;
 
   /// One sample of each way.
   void sample();
-  /// The best way's median in GB/s of k chunks; at least one sample must be there.
+  /// Each way's median in GB/s of k chunks, by its name; at least one sample must be there.
+  nlohmann::json ways() const;
+  /// Of the best one.
   double source_gbps() const;
-  /// Of each way, by its name.
-  std::vector<std::pair<std::string, double>> ways() const;
 
  private:
+  using Work = std::function<void(Link&, CUstream, CUstream)>;
   struct Way {
     std::string name;
     double source_bytes;  ///< of each link
-    std::function<void(LinkBuffers&, CUstream, CUstream)> work;
+    Work work;
     std::vector<double> seconds{};
   };
   /// Until the last link is done.
   double time(const Way& way) const;
-  void add_copies();
+  void add_way_over_link(const std::string& name, Work work);
   void add_kernels();
-  void add_device_copy();
-  void check_copies(LinkBuffers& link, std::size_t in, std::size_t out) const;
-  void check_kernel(const Way& way, std::size_t chunk) const;
 
-  std::span<const std::unique_ptr<LinkBuffers>> links_;
-  unsigned k_;
-  unsigned targets_;
-  std::unique_ptr<kernels::Program> program_;  ///< for its shape only
+  std::span<const std::unique_ptr<Link>> links_;
+  kernels::Program program_;  ///< for its shape only
+  std::size_t chunk_ = 0;     ///< bytes of each chunk
   std::vector<std::uint8_t*> chunks_;
   std::vector<Way> ways_;
 };
