@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "kernels/backends.hpp"
-#include "kernels/tallies.hpp"
+#include "kernels/device_stats.hpp"
 #include "plugin/codec/checking/reproducer.hpp"
 
 namespace ec::codec {

@@ -104,7 +104,6 @@ constexpr Setting settings_table[] = {
      [](Node& s, Value v) { s.reproducers = path(v) == "none" ? std::string() : path(v); }},
     {"EC_CUDA_PINNED_BYTES", [](Node& s, Value v) { s.device.pinned_bytes = size(v, 2 * MiB); }},
     {"EC_CUDA_PINNED_THRESHOLD", [](Node& s, Value v) { s.device.pinned_threshold = size(v, 4 * KiB); }},
-    {"EC_CUDA_PINNED_REPORT", [](Node& s, Value v) { s.pinned_report = number(v, 0, 1) != 0; }},
 };
 
 constexpr auto known_names = [] {

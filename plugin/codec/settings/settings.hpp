@@ -48,9 +48,6 @@ struct NodeSettings {
   /// 86400), EC_CUDA_STAGING_BYTES (1 MiB to 1 TiB), EC_CUDA_PINNED_BYTES (2 MiB to 1 TiB) and
   /// EC_CUDA_PINNED_THRESHOLD (4 KiB to 1 TiB). No log: whoever has one adds it.
   kernels::cuda::Options device;
-  /// EC_CUDA_PINNED_REPORT: whether libec_cuda_pinned.so writes a line on its arena at exit and on SIGUSR2, 0
-  /// or 1.
-  bool pinned_report = false;
   /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: default_calibration, which
   /// need not be there.
   std::string calibration;

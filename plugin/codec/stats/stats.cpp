@@ -217,7 +217,7 @@ void Stats::publish() noexcept {
   StatsPage* none = nullptr;
   if (!page_.compare_exchange_strong(none, made.page(), std::memory_order_acq_rel)) return made.discard();
   OfProcess::it.region = made;
-  kernels::keep_device_tallies_in(made.page()->device);
+  kernels::keep_device_stats_in(made.page()->device);
 }
 
 Stats& stats() noexcept {

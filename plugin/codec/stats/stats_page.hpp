@@ -13,7 +13,7 @@
 
 #include "ec_cuda_pinned.h"
 #include "kernels/backend.hpp"
-#include "kernels/tallies.hpp"
+#include "kernels/device_stats.hpp"
 
 namespace ec::codec {
 
@@ -103,7 +103,7 @@ struct StatsPage {
   std::array<Shard, shard_count> shards;
   alignas(64) std::array<Checks, max_backends> checks{};
   alignas(64) std::uint64_t jobs_on_device = 0;  ///< a copy: under way there now
-  alignas(64) kernels::DeviceTallies device;
+  alignas(64) kernels::DeviceStats device;
   ec_cuda_pinned_stats arena{};  ///< as of the last job that was timed, at most one look a second
 };
 

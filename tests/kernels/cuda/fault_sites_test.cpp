@@ -251,8 +251,8 @@ TEST_P(HungKernels, KeepWhatTheyUse) {
   driver_->hang();
   const auto outcome = kernels::cuda::run_batch(device, stripes.jobs(), kernels::cuda::KernelKind::generated);
   EXPECT_EQ(outcome.status, kernels::Status::hung);
-  std::vector<kernels::cuda::Device::Lane> lanes;
-  while (auto lane = device->borrow_lane()) lanes.push_back(std::move(*lane));
+  std::vector<kernels::cuda::Device::BorrowedLane> lanes;
+  while (auto lane = device->borrow_lane()) lanes.push_back(std::move(lane));
   EXPECT_EQ(lanes.size(), kernels::cuda::Device::lane_count - 1);
   driver_->finish_hung();
   stripes.abandon();

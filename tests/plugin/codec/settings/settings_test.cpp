@@ -139,10 +139,6 @@ const std::vector<Row> rows{
      {{"4K", [](auto& s) { s.device.pinned_threshold = 4096; }}},
      {"0", "4095", "1025G"},
      "a whole number from 4096" + sizes},
-    {"EC_CUDA_PINNED_REPORT",
-     {{"0", [](auto&) {}}, {"1", [](auto& s) { s.pinned_report = true; }}},
-     {"2", "yes"},
-     "a whole number from 0 to 1"},
 };
 
 TEST(Settings, RightValuesAreTakenAndChangeNothingElse) {

@@ -10,7 +10,7 @@ enum class DeviceState : std::uint64_t { none, coming_up, up, latched };
 
 /// Layout is part of codec::StatsPage: another one is another stats_layout. Counts never fall; *_bytes are
 /// held now.
-struct DeviceTallies {
+struct DeviceStats {
   std::uint64_t state = 0;   ///< a DeviceState, of the best device; none: not tried yet, or there is none
   std::uint64_t starts = 0;  ///< times it came up
   std::uint64_t failed_starts = 0;      ///< times it was tried and did not
@@ -23,22 +23,31 @@ struct DeviceTallies {
   std::uint64_t device_bytes = 0;    ///< device memory for tables of addresses
 };
 
-/// Relaxed, any thread. A tally may lie in memory that is const to who reads it.
-inline std::uint64_t read(const std::uint64_t& tally) noexcept {
-  return std::atomic_ref(const_cast<std::uint64_t&>(tally)).load(std::memory_order_relaxed);
+/// Relaxed, any thread. A counter may lie in memory that is const to who reads it.
+inline std::uint64_t read(const std::uint64_t& counter) noexcept {
+  return std::atomic_ref(const_cast<std::uint64_t&>(counter)).load(std::memory_order_relaxed);
 }
-inline void add(std::uint64_t& tally, std::uint64_t n) noexcept {
-  std::atomic_ref(tally).fetch_add(n, std::memory_order_relaxed);
+inline void add(std::uint64_t& counter, std::uint64_t n) noexcept {
+  std::atomic_ref(counter).fetch_add(n, std::memory_order_relaxed);
 }
-inline void set(std::uint64_t& tally, std::uint64_t n) noexcept {
-  std::atomic_ref(tally).store(n, std::memory_order_relaxed);
+inline void set(std::uint64_t& counter, std::uint64_t n) noexcept {
+  std::atomic_ref(counter).store(n, std::memory_order_relaxed);
 }
 
-/// The tallies of this process.
-DeviceTallies& device_tallies() noexcept;
+namespace detail {
+inline DeviceStats own_device_stats;
+inline std::atomic<DeviceStats*> device_stats{&own_device_stats};
+}  // namespace detail
+
+/// Those of this process.
+inline DeviceStats& device_stats() noexcept { return *detail::device_stats.load(std::memory_order_acquire); }
 
 /// From now on they are kept in `place`, which must live as long as the process; what was counted is taken
 /// along. For set-up, before the device is used: what is counted during the call may be lost.
-void keep_device_tallies_in(DeviceTallies& place) noexcept;
+inline void keep_device_stats_in(DeviceStats& place) noexcept {
+  if (&place == &device_stats()) return;
+  place = device_stats();
+  detail::device_stats.store(&place, std::memory_order_release);
+}
 
 }  // namespace ec::kernels

@@ -1,12 +1,11 @@
-// Chooses among the kernels, and has the tile kernels code what another leaves.
-#include "kernels/cuda/kernels/stripe_launch.hpp"
+// Chooses among the kernels, has the tile kernels code what another leaves, and launches generated ones.
+#include "kernels/cuda/kernels/launches.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
 #include <new>
 #include <vector>
-
-#include "kernels/cuda/kernels/bit_launch.hpp"
-#include "kernels/cuda/kernels/table_launch.hpp"
-#include "kernels/cuda/kernels/tile_launch.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -28,6 +27,9 @@ CUresult launch_best(const std::shared_ptr<Device>& device, const Program& progr
                      Verb verb, const KernelChoice& choice, CUstream stream, std::size_t* done) {
   const bool automatic = choice.kind == KernelKind::automatic;
   const gf::Matrix& matrix = program.matrix();
+  const auto first = [&](std::size_t bytes) {
+    return ChunkViews{chunks.sources, chunks.targets, bytes, chunks.link_jobs};
+  };
   const bool tensor_cores = automatic && tensor_cores_win_over_link(*device, chunks);
   *done = 0;
   if (!tensor_cores && generated_kernel_reach(chunks) != 0) {
@@ -41,20 +43,75 @@ CUresult launch_best(const std::shared_ptr<Device>& device, const Program& progr
   }
   if (choice.kind == KernelKind::table || (automatic && !tensor_cores && table_kernel_pays(matrix))) {
     *done = table_kernel_reach(chunks, verb);
-    if (*done != 0)
-      return launch_tables(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.link_jobs}, verb,
-                           stream);
+    if (*done != 0) return launch_tables(*device, matrix, first(*done), verb, stream);
   }
   if (choice.kind == KernelKind::bits || automatic) {
     *done = bit_kernel_reach(*device, chunks);
-    if (*done != 0)
-      return launch_bits(*device, matrix, {chunks.sources, chunks.targets, *done, chunks.link_jobs}, verb,
-                         stream);
+    if (*done != 0) return launch_bits(*device, matrix, first(*done), verb, stream);
   }
   return CUDA_SUCCESS;
 }
 
+/// emit.hpp: what `parameter` holds so far, then bytes, stripes.
+CUresult launch_program(const Device& device, CUfunction function, std::vector<std::uint64_t> parameter,
+                        const ChunkViews& each, std::size_t stripes, CUstream stream) {
+  parameter.push_back(each.bytes);
+  parameter.push_back(stripes);
+  parameter.resize(parameter.size() + unused_bytes / 8);
+  // A warp a tile: measured ahead of a grid that stays and loops.
+  constexpr std::size_t warps = block_threads / 32;
+  const std::size_t tiles = (each.bytes + warp_tile - 1) / warp_tile * stripes;
+  const unsigned blocks = blocks_for(each, (tiles + warps - 1) / warps, block_threads, warp_tile);
+  return launch_blocks(device, function, blocks, block_threads, 0, stream, parameter.data());
+}
+
 }  // namespace
+
+unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threads, std::size_t tile_bytes) {
+  /// Read ahead of what is written; a few times what 50 GB/s and 2 us need.
+  constexpr std::size_t in_flight_bytes = 768 * 1024;
+  constexpr std::size_t least_in_flight_bytes = 128 * 1024;
+  constexpr std::size_t most_blocks = std::size_t{1} << 30;
+  if (chunks.link_jobs != 0) {
+    const std::size_t share = std::max(in_flight_bytes / chunks.link_jobs, least_in_flight_bytes);
+    const std::size_t warps = share / (tile_bytes * std::max<std::size_t>(chunks.sources.size(), 1));
+    blocks = std::min(blocks, std::max<std::size_t>(warps / (threads / 32), 4));
+  }
+  return static_cast<unsigned>(std::min(blocks, most_blocks));
+}
+
+std::size_t ChunkViews::alignment() const {
+  std::uintptr_t addresses = 4096;
+  for (const auto* p : sources) addresses |= reinterpret_cast<std::uintptr_t>(p);
+  for (const auto* p : targets) addresses |= reinterpret_cast<std::uintptr_t>(p);
+  return std::size_t{1} << std::countr_zero(addresses);
+}
+
+void fill_blob(std::uint8_t* blob, const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row) {
+  std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
+  blob += chunks.sources.size_bytes();
+  std::memcpy(blob, chunks.targets.data(), chunks.targets.size_bytes());
+  blob += chunks.targets.size_bytes();
+  for (unsigned r = 0; r < chunks.targets.size(); ++r)
+    blob = std::ranges::copy(matrix.row(first_row + r), blob).out;
+}
+
+std::size_t generated_kernel_reach(const ChunkViews& chunks) {
+  return chunks.bytes < warp_tile || chunks.alignment() < load_alignment ? 0 : chunks.bytes;
+}
+
+CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
+                          CUstream stream) {
+  std::vector<std::uint64_t> parameter;
+  for (const auto* p : chunks.sources) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
+  for (const auto* p : chunks.targets) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
+  return launch_program(device, function, std::move(parameter), chunks, 1, stream);
+}
+
+CUresult launch_generated_batch(const Device& device, CUfunction function, CUdeviceptr table,
+                                const ChunkViews& each, std::size_t stripes, CUstream stream) {
+  return launch_program(device, function, {table}, each, stripes, stream);
+}
 
 CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& program, ProgramForm form,
                          std::uint64_t source_bytes, const KernelChoice& choice) {
