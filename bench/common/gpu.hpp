@@ -18,7 +18,7 @@
 
 #include "kernels/cuda/device/device.hpp"
 #include "kernels/cuda/device/devices.hpp"
-#include "plugin/codec/settings/device_options.hpp"
+#include "plugin/codec/settings/settings.hpp"
 
 namespace ec::bench {
 
@@ -66,7 +66,7 @@ inline void require(CUresult result, const char* call) {
 /// All devices that the settings of this node name, as in a daemon. Throws std::runtime_error that names what
 /// wants them.
 inline std::vector<std::shared_ptr<Device>> bring_up_devices(const std::string& subcommand) {
-  auto options = codec::device_options(codec::node_settings());
+  auto options = codec::node_settings().device;
   options.log = [](const char* line) { fmt::print(stderr, "{}\n", line); };
   kernels::cuda::configure(options);
   std::vector<std::shared_ptr<Device>> devices;

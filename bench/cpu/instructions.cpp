@@ -79,7 +79,7 @@ Call call_of(const Counted& c, const Stripe& stripe) {
     const auto codec = std::make_shared<ec::codec::Codec>(
         technique, c.k, c.m,
         ec::codec::Router(ec::codec::BackendChoice::automatic, 0, ec::codec::default_costs(), backends,
-                          ec::codec::counters(), validator));
+                          ec::codec::stats(), validator));
     return [codec, &stripe, &c] { return codec->encode(stripe.sources, stripe.targets, c.bytes); };
   }
   const auto code = std::make_shared<ec::codec::Code>(technique, c.k, c.m);

@@ -18,7 +18,7 @@
 #include "bench/host/rows.hpp"
 #include "kernels/backends.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
-#include "kernels/tallies.hpp"
+#include "kernels/device_stats.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/settings/settings.hpp"
 
@@ -65,15 +65,15 @@ class CodecCalls {
   codec::Router router_for(const std::string& backend) {
     const auto choice = codec::parse_backend_choice(backend == "cuda" ? "gpu" : backend);
     const auto& node = codec::node_settings();
-    return {choice.value(), node.threshold_bytes, node.costs.table, kernels::backends(), counters_};
+    return {choice.value(), node.threshold_bytes, node.costs.table, kernels::backends(), stats_};
   }
   std::vector<std::uint64_t> counts() const {
     std::vector<std::uint64_t> counts;
-    for (std::size_t i = 0; i < kernels::backends().size(); ++i) counts.push_back(counters_.read(i).calls);
+    for (std::size_t i = 0; i < kernels::backends().size(); ++i) counts.push_back(stats_.read(i).calls);
     return counts;
   }
 
-  codec::Counters counters_;  ///< of its own, so that others' calls do not count
+  codec::Stats stats_;  ///< of its own, so that others' calls do not count
   codec::Codec codec_;
   std::vector<std::uint64_t> before_;
 };
@@ -97,7 +97,7 @@ class HostBench {
   /// One row for each entrant, in order; those that make wrong bytes are not timed. Throws
   /// std::runtime_error, also for wrong bytes of one of many processes.
   std::vector<HostRow> measure(const HostCase& c) {
-    const std::uint64_t latches = kernels::read(kernels::device_tallies().latches);
+    const std::uint64_t latches = kernels::read(kernels::device_stats().latches);
     const Operation operation = make_operation(c.op, c.technique, c.k, c.m, c.targets());
     generate_kernel(operation);
     const StripeOrder order{c.most_threads(), turns_of(c), most_bytes_to_check / c.stripe_bytes()};
@@ -128,7 +128,7 @@ class HostBench {
                                            if (ceiling) ceiling->sample();
                                          }});
     // A device that failed left its work to others.
-    if (kernels::read(kernels::device_tallies().latches) != latches)
+    if (kernels::read(kernels::device_stats().latches) != latches)
       throw std::runtime_error(fmt::format("a device failed while {} was measured", c.words()));
     const bool any_timed = std::ranges::any_of(results, &Result::verified);
     if (ceiling && any_timed)

@@ -13,7 +13,7 @@
 
 namespace ec::bench {
 
-/// Calls that a back end finished, by the codec's counters.
+/// Calls that a back end finished, by the codec's stats.
 struct RanCalls {
   std::string backend;
   std::uint64_t calls = 0;

@@ -10,8 +10,7 @@
 #include "bench/kernels/xor_args.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
 #include "kernels/cuda/generate/nvrtc.hpp"
-#include "kernels/cuda/kernels/bit_launch.hpp"
-#include "kernels/cuda/kernels/table_launch.hpp"
+#include "kernels/cuda/kernels/launches.hpp"
 
 extern "C" const unsigned char ec_fatbin_xor_kernel[];
 

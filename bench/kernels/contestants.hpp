@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bench/common/gpu.hpp"
-#include "kernels/cuda/kernels/chunk_views.hpp"
+#include "kernels/cuda/kernels/launches.hpp"
 #include "kernels/program.hpp"
 
 namespace ec::bench {

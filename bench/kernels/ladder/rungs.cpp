@@ -6,7 +6,6 @@
 #include "bench/kernels/contestants.hpp"
 #include "bench/kernels/ladder/shapes.hpp"
 #include "kernels/cuda/kernels/tile_args.hpp"
-#include "kernels/cuda/kernels/tile_shape.hpp"
 
 extern "C" const unsigned char ec_fatbin_log_kernels[];
 extern "C" const unsigned char ec_fatbin_register_tile[];

@@ -15,7 +15,7 @@ struct Program {
   bool accumulate = false, batch = false;
   std::vector<std::uint8_t> coefficients;
 
-  /// Of the kernel's one parameter: addresses, bytes, stripes, multipliers.
+  /// Of the kernel's one parameter: addresses, bytes, stripes, what is not used.
   std::size_t parameter_bytes() const { return 8 * (batch ? 1u : sources + targets) + 16 + 24; }
 };
 
