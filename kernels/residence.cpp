@@ -1,4 +1,4 @@
-// The known range, without a lock.
+// The known arena, without a lock.
 #include "kernels/residence.hpp"
 
 #include <atomic>
@@ -7,38 +7,34 @@
 namespace ec::kernels {
 namespace {
 
-struct Range {
-  std::uintptr_t start;
-  std::size_t bytes;
-};
-std::atomic<const Range*> known{nullptr};
-std::atomic<DriverAnswer> driver{nullptr};
+constinit std::atomic<unsigned> knowing{0};  // how many KnownArena there are
+constinit std::atomic<std::uintptr_t> arena_start{0};
+constinit std::atomic<std::size_t> arena_bytes{0};
+constinit std::atomic<DriverAnswer> driver{nullptr};
 
 }  // namespace
 
-void know_pinned(const void* start, std::size_t bytes) {
-  // Never freed, because a reader may still look at one that was withdrawn; the same range is taken again.
-  static const Range* last = nullptr;
-  const auto address = reinterpret_cast<std::uintptr_t>(start);
-  if (bytes != 0 && (last == nullptr || last->start != address || last->bytes != bytes))
-    last = new Range{address, bytes};
-  known.store(bytes == 0 ? nullptr : last, std::memory_order_release);
+KnownArena::KnownArena(const void* start, std::size_t bytes) {
+  arena_start.store(reinterpret_cast<std::uintptr_t>(start), std::memory_order_relaxed);
+  arena_bytes.store(bytes, std::memory_order_relaxed);
+  knowing.fetch_add(1, std::memory_order_release);
 }
 
+KnownArena::~KnownArena() { knowing.fetch_sub(1, std::memory_order_release); }
+
 Residence residence_of(const void* first, std::size_t bytes) noexcept {
-  const Range* range = known.load(std::memory_order_acquire);
-  const auto address = reinterpret_cast<std::uintptr_t>(first);
-  if (range == nullptr || address < range->start) return Residence::pageable;
-  const std::size_t offset = address - range->start;
-  const bool inside = offset < range->bytes && bytes <= range->bytes - offset;
-  return inside ? Residence::pinned : Residence::pageable;
+  if (knowing.load(std::memory_order_acquire) == 0) return Residence::pageable;
+  const std::size_t length = arena_bytes.load(std::memory_order_relaxed);
+  const std::size_t offset =
+      reinterpret_cast<std::uintptr_t>(first) - arena_start.load(std::memory_order_relaxed);
+  return offset < length && bytes <= length - offset ? Residence::pinned : Residence::pageable;
 }
 
 Residence residence_by_driver(const void* first, std::size_t bytes) noexcept {
-  const Residence known_residence = residence_of(first, bytes);
-  if (known_residence != Residence::pageable) return known_residence;
+  const Residence known = residence_of(first, bytes);
+  if (known != Residence::pageable) return known;
   const DriverAnswer ask = driver.load(std::memory_order_acquire);
-  return ask == nullptr ? known_residence : ask(first, bytes);
+  return ask == nullptr ? known : ask(first, bytes);
 }
 
 void answer_residence_with(DriverAnswer answer) noexcept { driver.store(answer, std::memory_order_release); }

@@ -85,7 +85,7 @@ int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss) try {
   codec_ = std::make_unique<codec::Codec>(
       profile_.technique, profile_.k, profile_.m,
       codec::Router(node.backend.value_or(profile_.backend), node.threshold_bytes, node.costs.table,
-                    kernels::backends(), codec::counters(),
+                    kernels::backends(), codec::stats(),
                     codec::validator([](const char* line) { std::fprintf(stderr, "%s\n", line); })));
   raw_profile_ = profile;
   return 0;

@@ -22,7 +22,6 @@ auto* find_start() {
 struct Holders {
   std::mutex mutex;
   unsigned count = 0;
-  unsigned known = 0;  // of them, those for which kernels::residence_of() knows it
   CUdevice device = 0;
   CUcontext context = nullptr;
 };
@@ -51,7 +50,7 @@ std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdev
       arena.get());
   if (error == 0) {
     *outcome = fmt::format("libec_cuda_pinned.so: {} MiB are page-locked", arena->bytes_ >> 20);
-    arena->make_known();
+    arena->known_.emplace(arena->start_, arena->bytes_);
     return arena;
   }
   const std::string why =
@@ -79,14 +78,6 @@ int LockedArena::lock(void* start, std::size_t bytes) {
   return 0;
 }
 
-void LockedArena::make_known() {
-  Holders& all = holders();
-  std::lock_guard lock(all.mutex);
-  know_pinned(start_, bytes_);
-  known_ = true;
-  ++all.known;
-}
-
 /// Kernels get the host's addresses, so those must be the device's too.
 CUresult LockedArena::lock_pages(void* start, std::size_t bytes) const {
   constexpr unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
@@ -106,10 +97,10 @@ CUresult LockedArena::lock_pages(void* start, std::size_t bytes) const {
 }
 
 LockedArena::~LockedArena() {
+  known_.reset();
+  if (abandoned_ || start_ == nullptr) return;
   Holders& all = holders();
   std::lock_guard lock(all.mutex);
-  if (known_ && --all.known == 0) know_pinned(nullptr, 0);
-  if (abandoned_ || start_ == nullptr) return;
   if (--all.count != 0) return;
   // After a fault every call here may fail; then the driver unlocks with the context.
   CUcontext ignored = nullptr;

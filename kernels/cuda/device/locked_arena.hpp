@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kernels/cuda/device/driver.hpp"
@@ -35,7 +36,6 @@ class LockedArena {
  private:
   LockedArena(const Driver& driver, CUdevice device) : driver_(driver), device_(device) {}
   int lock(void* start, std::size_t bytes);
-  void make_known();
   CUresult lock_pages(void* start, std::size_t bytes) const;
 
   const Driver& driver_;
@@ -43,7 +43,7 @@ class LockedArena {
   void* start_ = nullptr;
   std::size_t bytes_ = 0;
   CUresult refusal_ = CUDA_SUCCESS;
-  bool known_ = false;
+  std::optional<KnownArena> known_;
   bool abandoned_ = false;
 };
 

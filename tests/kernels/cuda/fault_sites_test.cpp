@@ -86,7 +86,7 @@ class FaultSites : public EmulatedDevice {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     while (!bring_up() && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    codec::Counters counts;
+    codec::Stats counts;
     kernels::Backend* const list[] = {&kernels::cuda::backend(), kernels::backends().back()};
     const codec::Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts);
     const codec::Codec codec(gf::Technique::reed_sol_van, 2, 1, router);

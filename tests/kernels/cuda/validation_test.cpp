@@ -82,14 +82,14 @@ class LyingDevice : public OnDevice {
                          validator_);
   }
 
-  codec::Counters counts_;
+  codec::Stats counts_;
   codec::Validator validator_{{.every = 1, .whole = true}};
 };
 
 TEST_F(LyingDevice, IsRightedByTheCpuInMemoryOfTheHost) {
   for (const Residence residence : {Residence::pageable, Residence::pinned}) {
     SetUp();
-    codec::Counters counts;
+    codec::Stats counts;
     codec::Validator validator{{.every = 1, .whole = true}};
     const PlacedStripes stripe(all_in(residence, 10'000), 1);
     driver_->corrupt();

@@ -58,7 +58,7 @@ class OwnStream {
 struct Backends {
   explicit Backends(KernelKind kind) : list{&kernels::cuda::backend(kind), kernels::backends().back()} {}
   std::array<kernels::Backend*, 2> list;
-  codec::Counters counts;
+  codec::Stats counts;
   codec::Validator validator{{.every = 1, .whole = true}};
   codec::Router router{codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts, validator};
 };

@@ -6,7 +6,7 @@
 
 #include "kernels/device_stats.hpp"
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
@@ -56,11 +56,11 @@ class Faults : public EmulatedDevice {
   }
   void fail_next_launch() { driver_->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, true); }
 
-  static std::uint64_t on_device() { return codec::counts_of("cuda").calls; }
+  static std::uint64_t on_device() { return codec::stats_of("cuda").calls; }
   static DeviceStats stats() { return kernels::device_stats(); }
   static DeviceState state() { return static_cast<DeviceState>(stats().state); }
   static std::array<std::uint64_t, codec::causes> fallbacks() {
-    return sum(codec::counters().page(), 0, Operation::encode).fallbacks;
+    return sum(codec::stats().page(), 0, Operation::encode).fallbacks;
   }
   /// Encode calls since the start of the test.
   std::uint64_t fell_back(Status cause) const {

@@ -12,7 +12,7 @@
 
 namespace ec::codec {
 
-struct BackendCounts {
+struct BackendStats {
   std::uint64_t calls = 0;         ///< jobs finished by this back end
   std::uint64_t source_bytes = 0;  ///< sources x chunk bytes of those jobs
   std::uint64_t fallbacks = 0;     ///< jobs it took (busy, fault, hung) and did not finish
@@ -20,12 +20,12 @@ struct BackendCounts {
 
 /// Monotonic counts by back end and operation, and what the device has in hand; relaxed atomics, so a reader
 /// may see a job in one field and not yet in another. Thread safe.
-class Counters {
+class Stats {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// On a page of its own.
-  Counters() : own_(std::make_unique<StatsPage>()), page_(own_.get()) {}
+  Stats() : own_(std::make_unique<StatsPage>()), page_(own_.get()) {}
 
   /// never: a job that is only enqueued.
   enum class Timed : unsigned char { sampled, never };
@@ -33,13 +33,13 @@ class Counters {
   /// One job on its way down the list of back ends. For the stack of one thread.
   class Job {
    public:
-    Job(Counters& counters, Operation operation, std::uint64_t source_bytes,
+    Job(Stats& stats, Operation operation, std::uint64_t source_bytes,
         Timed timed = Timed::sampled) noexcept
         : source_bytes_(source_bytes) {
       ThisThread* thread = &this_thread();
       // Otherwise the compiler takes the look-up of thread-local storage for a constant and does it twice.
       asm("" : "+r"(thread));
-      row_ = &counters.page().shards[thread->shard].rows[0][static_cast<std::size_t>(operation)];
+      row_ = &stats.page().shards[thread->shard].rows[0][static_cast<std::size_t>(operation)];
       if (timed == Timed::never) return;
       if (source_bytes >= timed_from_bytes) {
         timed_ = true;
@@ -84,7 +84,7 @@ class Counters {
   unsigned on_device() const noexcept { return on_device_.load(std::memory_order_relaxed); }
   class OnDevice {
    public:
-    explicit OnDevice(Counters& counts) noexcept : counts_(counts) { add(1); }
+    explicit OnDevice(Stats& counts) noexcept : counts_(counts) { add(1); }
     ~OnDevice() { add(-1); }
     OnDevice(const OnDevice&) = delete;
     OnDevice& operator=(const OnDevice&) = delete;
@@ -94,11 +94,11 @@ class Counters {
       counts_.on_device_.fetch_add(static_cast<unsigned>(n), std::memory_order_relaxed);
       kernels::add(counts_.page().jobs_on_device, static_cast<std::uint64_t>(n));
     }
-    Counters& counts_;
+    Stats& counts_;
   };
 
   /// All operations of one back end together.
-  BackendCounts read(std::size_t backend) const noexcept;
+  BackendStats read(std::size_t backend) const noexcept;
 
   StatsPage& page() noexcept { return *page_.load(std::memory_order_relaxed); }
   const StatsPage& page() const noexcept { return *page_.load(std::memory_order_relaxed); }
@@ -119,10 +119,10 @@ class Counters {
   /// 0, 1, .., shards - 1 in turn.
   static unsigned next_shard() noexcept;
 
-  friend Counters& counters() noexcept;
+  friend Stats& stats() noexcept;
   struct OfProcess;
   /// Without a page.
-  explicit constexpr Counters(std::nullptr_t) noexcept : page_(nullptr) {}
+  explicit constexpr Stats(std::nullptr_t) noexcept : page_(nullptr) {}
   void publish() noexcept;
 
   std::unique_ptr<StatsPage> own_;
@@ -130,11 +130,11 @@ class Counters {
   alignas(64) std::atomic<unsigned> on_device_{0};
 };
 
-/// The counts of this process; other processes may read them (stats_region.hpp). A child of fork() counts
+/// The counts of this process; other processes may read them (stats_page.hpp). A child of fork() counts
 /// from zero. Takes no lock, and allocates nothing.
-Counters& counters() noexcept;
+Stats& stats() noexcept;
 
 /// The counts of the back end of that name; zeros if this build has none.
-BackendCounts counts_of(std::string_view backend) noexcept;
+BackendStats stats_of(std::string_view backend) noexcept;
 
 }  // namespace ec::codec

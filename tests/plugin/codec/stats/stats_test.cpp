@@ -1,5 +1,5 @@
 // What is counted, by whom, for what, and which jobs are timed; and that a child of fork() counts for itself.
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/stats/stats_region.hpp"
 #include "support/files.hpp"
 #include "tests/common/folder.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
@@ -25,7 +24,7 @@
 namespace ec::test {
 namespace {
 
-using codec::Counters;
+using codec::Stats;
 using codec::Durations;
 using codec::Event;
 using codec::Operation;
@@ -36,27 +35,21 @@ std::uint64_t jobs_of(const Durations& d) {
   return std::accumulate(d.jobs.begin(), d.jobs.end(), std::uint64_t{0});
 }
 
-void finish(Counters& counts, std::uint64_t bytes, unsigned times = 1) {
+void finish(Stats& counts, std::uint64_t bytes, unsigned times = 1) {
   for (unsigned i = 0; i < times; ++i) {
-    Counters::Job job(counts, Operation::encode, bytes);
+    Stats::Job job(counts, Operation::encode, bytes);
     job.begins();
     job.finished(0);
   }
 }
 
-/// In a thread of its own, whose first job is timed.
-template <class Body>
-void in_new_thread(Body&& body) {
-  std::thread(body).join();
-}
-
-TEST(Counters, AddUpWhatManyThreadsCount) {
-  Counters counts;
+TEST(Stats, AddUpWhatManyThreadsCount) {
+  Stats counts;
   std::vector<std::thread> threads;
-  for (unsigned t = 0; t < Counters::shards + 5; ++t)
+  for (unsigned t = 0; t < Stats::shards + 5; ++t)
     threads.emplace_back([&] {
-      for (unsigned i = 0; i < 1000; ++i) Counters::Job(counts, Operation::decode, 10).finished(2);
-      Counters::Job(counts, Operation::decode, 10).fell_back(1, Status::busy);
+      for (unsigned i = 0; i < 1000; ++i) Stats::Job(counts, Operation::decode, 10).finished(2);
+      Stats::Job(counts, Operation::decode, 10).fell_back(1, Status::busy);
       counts.happened(Event::plan_found, 3);
     });
   for (auto& thread : threads) thread.join();
@@ -69,8 +62,8 @@ TEST(Counters, AddUpWhatManyThreadsCount) {
   EXPECT_EQ(sum(counts.page(), Event::plan_solved), 0u);
 }
 
-TEST(Counters, KeepOperationsAndCausesApart) {
-  Counters counts;
+TEST(Stats, KeepOperationsAndCausesApart) {
+  Stats counts;
   for (const auto cause : {Status::unsupported, Status::busy, Status::fault, Status::hung}) {
     FakeBackend cuda("cuda", cause);
     const std::array<kernels::Backend*, 2> list{&cuda, &kernels::reference_backend()};
@@ -98,49 +91,37 @@ TEST(Counters, KeepOperationsAndCausesApart) {
   EXPECT_EQ(counts.read(0).fallbacks, 9u) << "what it did not take is no fall-back here";
 }
 
-TEST(Counters, LargeJobsAreTimedAllAndSmallOnesOneInAFew) {
-  Counters counts;
-  in_new_thread([&] {
+TEST(Stats, LargeJobsAreTimedAllSmallOnesOneInAFewAndEnqueuedOnesNever) {
+  Stats counts;
+  // A thread's first job is timed.
+  std::thread([&] {
     finish(counts, codec::timed_from_bytes, 10);
     finish(counts, codec::timed_from_bytes - 1, 1000);
-  });
+    Stats::Job(counts, Operation::decode, codec::timed_from_bytes, Stats::Timed::never).finished(0);
+    Stats::Job job(counts, Operation::update, codec::timed_from_bytes);
+    job.begins();
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    job.finished(4);
+  }).join();
   const Row row = sum(counts.page(), 0, Operation::encode);
   EXPECT_EQ(row.calls, 1010u);
   EXPECT_EQ(jobs_of(row.large), 10u);
   EXPECT_EQ(jobs_of(row.small), 1 + 999 / codec::small_jobs_a_timed_one);
-}
+  EXPECT_EQ(sum(counts.page(), 0, Operation::decode).calls, 1u);
+  EXPECT_EQ(jobs_of(sum(counts.page(), 0, Operation::decode).large), 0u);
 
-TEST(Counters, DurationsComeIntoTheirBuckets) {
-  Counters counts;
-  in_new_thread([&] {
-    Counters::Job job(counts, Operation::update, codec::timed_from_bytes);
-    job.begins();
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));
-    job.finished(4);
-  });
   const Durations took = sum(counts.page(), 4, Operation::update).large;
+  EXPECT_EQ(jobs_of(took), 1u);
   EXPECT_GE(took.nanoseconds, 3'000'000u);
   for (std::size_t i = 0; i < Durations::buckets; ++i)
     if (took.jobs[i] != 0) {
       EXPECT_LE(took.nanoseconds, Durations::bound(i));
       EXPECT_GT(took.nanoseconds, Durations::bound(i - 1)) << "a lower bucket holds it";
     }
-  EXPECT_EQ(jobs_of(took), 1u);
-  EXPECT_EQ(jobs_of(sum(counts.page(), 4, Operation::update).small), 0u);
 }
 
-TEST(Counters, AJobThatIsOnlyEnqueuedIsNotTimed) {
-  Counters counts;
-  in_new_thread([&] {
-    Counters::Job job(counts, Operation::encode, codec::timed_from_bytes, Counters::Timed::never);
-    job.finished(0);
-  });
-  EXPECT_EQ(sum(counts.page(), 0, Operation::encode).calls, 1u);
-  EXPECT_EQ(jobs_of(sum(counts.page(), 0, Operation::encode).large), 0u);
-}
-
-TEST(Counters, PlansAreFoundOrSolved) {
-  const auto& page = codec::counters().page();
+TEST(Stats, PlansAreFoundOrSolved) {
+  const auto& page = codec::stats().page();
   const auto found = sum(page, Event::plan_found), solved = sum(page, Event::plan_solved);
   const codec::Codec codec(gf::Technique::cauchy, 9, 4, codec::Router(codec::BackendChoice::cpu, 0));
   const gf::ErasureSignature signature{gf::ChunkSet::first(13) - gf::ChunkSet{2}, gf::ChunkSet{2}};
@@ -150,17 +131,17 @@ TEST(Counters, PlansAreFoundOrSolved) {
   EXPECT_EQ(sum(page, Event::plan_found), found + 4);
 }
 
-TEST(Counters, WhatTheRouterAsksIsNotReadFromThePage) {
-  Counters counts;
-  const Counters::OnDevice mark(counts);
+TEST(Stats, WhatTheRouterAsksIsNotReadFromThePage) {
+  Stats counts;
+  const Stats::OnDevice mark(counts);
   EXPECT_EQ(counts.page().jobs_on_device, 1u);
   counts.page().jobs_on_device = 1000;
   EXPECT_EQ(counts.on_device(), 1u);
 }
 
-/// The file of this process's region; -1 if there is none.
-int region_file() {
-  const auto wanted = std::string("/memfd:") + codec::stats_region_name + " (deleted)";
+/// The file of this process's page; -1 if there is none.
+int page_file() {
+  const auto wanted = std::string("/memfd:") + codec::stats_file_name + " (deleted)";
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
     if (std::filesystem::read_symlink(entry.path(), error) == wanted)
@@ -185,16 +166,16 @@ int in_child(Body&& body) {
 }
 
 bool counts_anew() {
-  const auto calls = [] { return codec::counts_of("reference").calls; };
-  return calls() == 0 && codec::counters().on_device() == 0 && codec::counters().page().pid == getpid() &&
+  const auto calls = [] { return codec::stats_of("reference").calls; };
+  return calls() == 0 && codec::stats().on_device() == 0 && codec::stats().page().pid == getpid() &&
          encode() && calls() == 1;
 }
 
-TEST(StatsRegion, HoldsTheCountersOfThisProcess) {
+TEST(StatsPage, HoldsTheCountersOfThisProcess) {
   const std::size_t reference = kernels::backends().size() - 1;
-  const auto before = sum(codec::counters().page(), reference, Operation::encode).calls;
+  const auto before = sum(codec::stats().page(), reference, Operation::encode).calls;
   ASSERT_TRUE(encode());
-  const int file = region_file();
+  const int file = page_file();
   ASSERT_GE(file, 0);
   EXPECT_EQ(lseek(file, 0, SEEK_END), static_cast<off_t>(sizeof(codec::StatsPage)));
   EXPECT_EQ(fcntl(file, F_GET_SEALS) & codec::stats_seals, codec::stats_seals);
@@ -208,83 +189,68 @@ TEST(StatsRegion, HoldsTheCountersOfThisProcess) {
   EXPECT_EQ(sum(*page, reference, Operation::encode).calls, before + 1);
 }
 
-TEST(StatsRegion, NobodyElseCanWriteIt) {
+TEST(StatsPage, NobodyElseCanWriteIt) {
   ASSERT_TRUE(encode());
-  const auto path = "/proc/self/fd/" + std::to_string(region_file());
+  const auto path = "/proc/self/fd/" + std::to_string(page_file());
   const support::Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file) GTEST_SKIP() << "not even opened";
   EXPECT_LT(pwrite(file.get(), "x", 1, 0), 0);
   EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0), MAP_FAILED);
 }
 
-TEST(StatsRegion, AChildOfForkCountsForItself) {
+TEST(StatsPage, AChildOfForkCountsForItself) {
   ASSERT_TRUE(encode());
-  const auto before = codec::counts_of("reference");
-  const Counters::OnDevice mark(codec::counters());
-  EXPECT_EQ(in_child([] { return counts_anew() && region_file() > 2; }), 0);
-  EXPECT_EQ(codec::counts_of("reference").calls, before.calls);
+  const auto before = codec::stats_of("reference");
+  const Stats::OnDevice mark(codec::stats());
+  EXPECT_EQ(in_child([] { return counts_anew() && page_file() > 2; }), 0);
+  EXPECT_EQ(codec::stats_of("reference").calls, before.calls);
 }
 
-TEST(StatsRegion, AChildTouchesNoFileOfTheProgram) {
+/// Where a program has taken what the stats need, a child counts all the same and touches nothing of it.
+TEST(StatsPage, AChildCountsWhateverItsParentDidToDescriptors) {
+  ASSERT_TRUE(encode());
+  const auto in_grandchild = [](auto&& take, auto&& holds) {
+    EXPECT_EQ(in_child([&] { return take() && in_child([&] { return counts_anew() && holds(); }) == 0; }), 0);
+  };
   const Folder folder;
-  ASSERT_TRUE(encode());
-  EXPECT_EQ(in_child([&] {
-              const int number = region_file();
-              const support::Descriptor file(open((folder / "file").c_str(), O_RDWR | O_CREAT, 0600));
-              if (dup2(file.get(), number) != number) return false;
-              return in_child([&] {
-                       struct stat of_file {
-                       }, there{};
-                       return counts_anew() && fstat(file.get(), &of_file) == 0 &&
-                              fstat(number, &there) == 0 && there.st_ino == of_file.st_ino &&
-                              there.st_size == 0;
-                     }) == 0;
-            }),
-            0);
+  const int number = page_file();
+  const support::Descriptor file(open((folder / "file").c_str(), O_RDWR | O_CREAT, 0600));
+  in_grandchild([&] { return dup2(file.get(), number) == number; },
+                [&] {
+                  struct stat of_file {
+                  }, there{};
+                  return fstat(file.get(), &of_file) == 0 && fstat(number, &there) == 0 &&
+                         there.st_ino == of_file.st_ino && there.st_size == 0;
+                });
+  in_grandchild([] { return close(0) + close(1) + close(2) == 0; }, [] { return page_file() > 2; });
+  in_grandchild(
+      [] {
+        const struct rlimit none { 1000, 1000 };
+        return setrlimit(RLIMIT_FSIZE, &none) == 0;
+      },
+      [] { return page_file() < 0 && in_child([] { return counts_anew(); }) == 0; });
 }
 
-TEST(StatsRegion, TakesNoStandardStream) {
-  ASSERT_TRUE(encode());
-  EXPECT_EQ(in_child([&] {
-              for (int fd = 0; fd <= 2; ++fd) close(fd);
-              return in_child([] { return counts_anew() && region_file() > 2; }) == 0;
-            }),
-            0);
-}
-
-TEST(StatsRegion, WhereThereCanBeNoFileThereIsMemory) {
-  ASSERT_TRUE(encode());
-  EXPECT_EQ(in_child([] {
-              const struct rlimit none { 1000, 1000 };
-              if (setrlimit(RLIMIT_FSIZE, &none) != 0) return false;
-              return in_child([] {
-                       return counts_anew() && region_file() < 0 &&
-                              in_child([] { return counts_anew(); }) == 0;
-                     }) == 0;
-            }),
-            0);
-}
-
-TEST(StatsRegion, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
-  finish(codec::counters(), 100, 100);  // what is set up once: a child could inherit it half done
+TEST(StatsPage, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
+  finish(codec::stats(), 100, 100);  // what is set up once: a child could inherit it half done
   std::atomic<bool> done{false};
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
-      while (!done) finish(codec::counters(), 100);
+      while (!done) finish(codec::stats(), 100);
     });
   for (int i = 0; i < 20; ++i) {
     const int status = in_child([] {
       // Without an allocation: AddressSanitizer's allocator may be locked by a thread that the child has not.
-      const auto& page = codec::counters().page();
+      const auto& page = codec::stats().page();
       const bool fresh = sum(page, 0, Operation::encode).calls == 0 && page.pid == getpid();
-      finish(codec::counters(), 100, 3);
+      finish(codec::stats(), 100, 3);
       return fresh && sum(page, 0, Operation::encode).calls == 3;
     });
     EXPECT_EQ(status, 0);
   }
   done = true;
-  EXPECT_EQ(codec::counters().page().pid, getpid());
+  EXPECT_EQ(codec::stats().page().pid, getpid());
 }
 
 }  // namespace
