@@ -33,8 +33,7 @@ class Stats {
   /// One job on its way down the list of back ends. For the stack of one thread.
   class Job {
    public:
-    Job(Stats& stats, Operation operation, std::uint64_t source_bytes,
-        Timed timed = Timed::sampled) noexcept
+    Job(Stats& stats, Operation operation, std::uint64_t source_bytes, Timed timed = Timed::sampled) noexcept
         : source_bytes_(source_bytes) {
       ThisThread* thread = &this_thread();
       // Otherwise the compiler takes the look-up of thread-local storage for a constant and does it twice.
