@@ -36,20 +36,32 @@ bool DeviceLoad::claim_probe(const Prediction& call) noexcept {
 
 void DeviceLoad::took(const Prediction& call, Clock::time_point begun) noexcept {
   if (!(call.device_us > 0)) return;
-  const Clock::time_point end = now();
-  const double us = std::chrono::duration<double, std::micro>(end - begun).count();
+  const double us = us_since(begun);
   Factor& factor = factors_[static_cast<std::size_t>(call.kind)];
   const double before = factor.load(std::memory_order_relaxed);
   const double news = std::clamp(us / call.device_us / before, 1 / most_news, most_news);
-  const bool is_back = call.probe && us < call.cpu_us;
+  const bool is_back = call.probe && us < clear_gain * call.cpu_us;
   const double now_seen = is_back ? us / call.device_us : before * std::sqrt(news);
   factor.store(std::clamp(now_seen, lowest, highest), std::memory_order_relaxed);
 
-  if (call.probe) next_probe_ns_.store(ns(end) + quiet_ns(us - call.cpu_us), std::memory_order_relaxed);
+  if (call.probe) next_probe_ns_.store(ns(now()) + quiet_ns(us - call.cpu_us), std::memory_order_relaxed);
   if ((is_back || !call.probe) && gap_.load(std::memory_order_relaxed) != first_gap) {
     calls_.store(0, std::memory_order_relaxed);
     gap_.store(first_gap, std::memory_order_relaxed);
   }
+  Factor& cpu = cpu_factors_[static_cast<std::size_t>(call.kind)];
+  const double cpu_before = cpu.load(std::memory_order_relaxed);
+  cpu.store(cpu_before + (1 - cpu_before) / cpu_parts_unseen, std::memory_order_relaxed);
+}
+
+void DeviceLoad::cpu_took(const Prediction& call, Clock::time_point begun) noexcept {
+  if (!(call.cpu_us > 0)) return;
+  const double news = std::clamp(us_since(begun) / call.cpu_us, 1 / most_news, most_news);
+  Factor& factor = cpu_factors_[static_cast<std::size_t>(call.kind)];
+  const double before = factor.load(std::memory_order_relaxed);
+  const double seen = std::clamp(before * (1 + (news - 1) / cpu_parts), lowest, highest);
+  // Threads share the line, so what is hardly news is not written.
+  if (std::abs(seen - before) > before / 64) factor.store(seen, std::memory_order_relaxed);
 }
 
 DeviceLoad& device_load() noexcept { return of_process; }

@@ -1,5 +1,6 @@
 // How busy others keep the device, as far as this process can see: by how much longer its own calls there
-// took than predicted. Processes that share a GPU see each other in nothing else.
+// took than predicted. Processes that share a GPU see each other in nothing else. The CPU's calls beside them
+// say how far the table is off on this machine.
 #pragma once
 
 #include <array>
@@ -25,8 +26,8 @@ class DeviceLoad {
   struct Prediction {
     Kind kind = Kind::small;
     bool probe = false;
-    double device_us = 0;  ///< with this process's own calls in flight
-    double cpu_us = 0;
+    double device_us = 0;  ///< by the table, with this process's own calls in flight
+    double cpu_us = 0;     ///< by the table and cpu_factor()
   };
 
   /// No factor leaves lowest .. highest.
@@ -35,11 +36,18 @@ class DeviceLoad {
   /// interrupted is no busy device. The factor goes half of the way to it, so one call doubles or halves it
   /// at most.
   static constexpr double most_news = 4;
+  /// The CPU's factor goes one part in so many of the way to a call, and, while the device has the calls, to
+  /// 1: so the CPU is tried again where it was slow for a while.
+  static constexpr double cpu_parts = 8, cpu_parts_unseen = 256;
   /// Of the calls that the CPU gets for the factor alone, one in so many may go to the device, so that the
   /// factor can fall again. The first comes after first_gap calls, since a few slow calls may have been
   /// chance; each further one after twice as many. All are odd: callers often do things in turns of two, four
   /// or eight.
   static constexpr unsigned first_gap = 7, calls_a_probe = 511;
+  /// A probe is believed at once if it took less than this part of what the CPU takes. Where both are about
+  /// as fast, many processes would come to the device again and again, and each time find it busy with the
+  /// others.
+  static constexpr double clear_gain = 0.75;
   /// After a probe that took t longer than the CPU, no other comes before so many times t have passed.
   static constexpr int quiet = 128;
 
@@ -51,19 +59,31 @@ class DeviceLoad {
     return factors_[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
   }
 
+  /// The same of the CPU.
+  double cpu_factor(Kind kind) const noexcept {
+    return cpu_factors_[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
+  }
+
   /// Whether this call, which the CPU would get for the factor alone, is to go to the device. Reads the clock
   /// as often as a probe could come.
   bool claim_probe(const Prediction& call) noexcept;
 
   Clock::time_point now() const noexcept { return now_(); }
-  /// The device has finished a call that began at `begun`. A probe that was faster than the CPU is believed
-  /// at once: the factor is what it took.
+  /// The device has finished a call that began at `begun`. A probe that was clearly faster than the CPU is
+  /// believed at once: the factor is what it took.
   void took(const Prediction& call, Clock::time_point begun) noexcept;
+  /// The CPU has finished one.
+  void cpu_took(const Prediction& call, Clock::time_point begun) noexcept;
 
  private:
   using Factor = std::atomic<double>;
-  // All on one line of the cache: whoever compares reads most of it, and each call on the device writes it.
+  double us_since(Clock::time_point begun) const noexcept {
+    return std::chrono::duration<double, std::micro>(now() - begun).count();
+  }
+
+  // All on two lines of the cache: whoever compares reads most of it, and each call writes it.
   alignas(64) std::array<Factor, kinds> factors_{Factor(1), Factor(1), Factor(1)};
+  std::array<Factor, kinds> cpu_factors_{Factor(1), Factor(1), Factor(1)};
   std::atomic<std::int64_t> next_probe_ns_{0};
   std::atomic<unsigned> calls_{0};  ///< that could have been probes, since one could be
   std::atomic<unsigned> gap_{first_gap};

@@ -127,7 +127,7 @@ bool Router::compare(const Work& work, ResidenceRange lie,
   DeviceLoad::Prediction& call = compared->emplace();
   call.kind = kind_of(work, lie);
   call.device_us = *device_us(*costs_, work, lie.nearest_host, queue());
-  call.cpu_us = cpu_us(*costs_, work);
+  call.cpu_us = load_->cpu_factor(call.kind) * cpu_us(*costs_, work);
   if (load_->factor(call.kind) * call.device_us < call.cpu_us) return true;
   return call.probe = call.device_us < call.cpu_us && load_->claim_probe(call);
 }
@@ -145,13 +145,17 @@ Validator::Answer Router::ask(std::size_t i, const Call& call,
       return validator_->run(backends_, i, call);
     return {perform(*backends_[i], call)};
   };
-  if ((device_ >> i & 1u) == 0) return answer();
-  const Stats::OnDevice in_flight(*counts_);
+  const bool on_device = (device_ >> i & 1u) != 0;
+  // What a check takes is not the back end's time.
+  const bool timed = compared && !checked;
+  if (!on_device && !timed) return answer();
+  std::optional<Stats::OnDevice> in_flight;
+  if (on_device) in_flight.emplace(*counts_);
   const auto begun = load_->now();
-  const Validator::Answer from_device = answer();
-  // What a check takes is not the device's time.
-  if (compared && !checked && from_device.status == Status::ok) load_->took(*compared, begun);
-  return from_device;
+  const Validator::Answer given = answer();
+  if (timed && given.status == Status::ok)
+    on_device ? load_->took(*compared, begun) : load_->cpu_took(*compared, begun);
+  return given;
 }
 
 Status Router::run(const Call& call, Operation operation) const noexcept {

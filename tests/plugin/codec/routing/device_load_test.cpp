@@ -79,6 +79,24 @@ TEST_F(DeviceLoadTest, KeepsKindsApartAndIgnoresWhatIsNoPrediction) {
   EXPECT_EQ(load.factor(Kind::pageable), 1);
 }
 
+TEST_F(DeviceLoadTest, LearnsHowFarTheTableIsOffForTheCpuAndForgetsItWhileTheDeviceHasTheCalls) {
+  const auto cpu_takes = [&](double us, int calls) {
+    for (int i = 0; i < calls; ++i) {
+      const auto begun = load.now();
+      pass_us(us);
+      load.cpu_took({.device_us = 100, .cpu_us = 100 * load.cpu_factor(Kind::small)}, begun);
+    }
+    return load.cpu_factor(Kind::small);
+  };
+  EXPECT_NEAR(cpu_takes(200, 50), 2, 0.3);
+  EXPECT_LE(cpu_takes(1e6, 1), 2 * 1.375) << "a thread that was interrupted";
+  EXPECT_NEAR(cpu_takes(50, 100), 0.5, 0.1);
+  EXPECT_EQ(load.cpu_factor(Kind::large), 1);
+  EXPECT_EQ(load.factor(Kind::small), 1);
+  for (int i = 0; i < 1000; ++i) finish(load, hundred, 100);
+  EXPECT_NEAR(load.cpu_factor(Kind::small), 1, 0.05);
+}
+
 /// Calls until one is a probe.
 unsigned calls_until_a_probe(DeviceLoad& load, const DeviceLoad::Prediction& call, double us_a_call) {
   for (unsigned calls = 1; calls < 10'000'000; ++calls) {
@@ -196,6 +214,20 @@ TEST_F(RouterOnABusyDevice, ADeviceFasterThanTheTableSaysGetsMore) {
   on_device(20);
   table.cpu.fill({60, 0, 0, 0, 0});
   EXPECT_EQ(on_device(10), 10u);
+}
+
+TEST_F(RouterOnABusyDevice, ACpuSlowerThanTheTableSaysKeepsFew) {
+  predict(100, 90);
+  EXPECT_EQ(on_device(100), 0u);
+  cpu_us = 250;
+  on_device(10);
+  EXPECT_GE(on_device(2000), 1960u);
+  device_us = 120;  // and the device is no faster than the table's CPU
+  on_device(100);
+  EXPECT_GE(on_device(2000), 1900u);
+  cpu_us = 90;
+  on_device(1000);
+  EXPECT_LE(on_device(2000), 20u);
 }
 
 /// Whether something was learned from 10 calls that took ten times as long as predicted.

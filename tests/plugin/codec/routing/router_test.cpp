@@ -61,6 +61,7 @@ struct Fakes {
         list{&cuda, &isal, &reference} {}
   /// threshold: nothing for what `table` predicts.
   Router router(BackendChoice choice = BackendChoice::gpu, std::optional<std::size_t> threshold = 0) {
+    new (&load) codec::DeviceLoad;  // fakes take no time, of which nothing is to be learned
     return Router(choice, threshold, table, list, counts, codec::no_validation(), load);
   }
   void predict(codec::Rates device, codec::Rates cpu) {
@@ -248,7 +249,6 @@ TEST(RouterCalls, ManyStripesAndAccumulateArePredictedAsSuch) {
 
   // One byte read and one written come to 2 us; a target that is read too to 3.
   fakes.predict({2.5, 0, 0, 0, 0}, {0, 0, 1e6, 1e6, 0});
-  new (&fakes.load) codec::DeviceLoad;
   EXPECT_EQ(router().transform(jobs[0]), Status::ok);
   EXPECT_EQ(fakes.cuda.calls(), 11u);
   EXPECT_EQ(router().accumulate(jobs[0]), Status::ok);
