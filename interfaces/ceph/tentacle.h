@@ -71,23 +71,27 @@ static_assert(sizeof(bufferptr) == 16 && sizeof(std::optional<bufferptr>) == 24)
 static_assert(sizeof(bufferlist) == 32 && sizeof(std::optional<bufferlist>) == 40);
 static_assert(sizeof(std::optional<int>) == 8 && sizeof(std::optional<SubChunks>) == 32);
 template <class T>
-inline constexpr bool is_map_of_ceph_20 =
-    sizeof(ShardIdMap<T>) == 112 && offsetof(ShardIdMap<T>, slots) == 0 && offsetof(ShardIdMap<T>, end) == 24 &&
-    offsetof(ShardIdMap<T>, const_end) == 64 && offsetof(ShardIdMap<T>, entries) == 104 &&
-    sizeof(typename ShardIdMap<T>::End) == 40 && offsetof(typename ShardIdMap<T>::End, of) == 0 &&
-    offsetof(typename ShardIdMap<T>::End, entry) == 8 && offsetof(typename ShardIdMap<T>::End, position) == 32;
+inline constexpr bool is_map_of_ceph_20 = sizeof(ShardIdMap<T>) == 112 &&
+                                          offsetof(ShardIdMap<T>, slots) == 0 &&
+                                          offsetof(ShardIdMap<T>, end) == 24 &&
+                                          offsetof(ShardIdMap<T>, const_end) == 64 &&
+                                          offsetof(ShardIdMap<T>, entries) == 104 &&
+                                          sizeof(typename ShardIdMap<T>::End) == 40 &&
+                                          offsetof(typename ShardIdMap<T>::End, of) == 0 &&
+                                          offsetof(typename ShardIdMap<T>::End, entry) == 8 &&
+                                          offsetof(typename ShardIdMap<T>::End, position) == 32;
 static_assert(is_map_of_ceph_20<bufferptr> && is_map_of_ceph_20<bufferlist> && is_map_of_ceph_20<int> &&
               is_map_of_ceph_20<SubChunks>);
 
 /// What get_supported_optimizations() may say.
 enum Optimizations : std::uint64_t {
-  partial_read = 1,    ///< only wanted shards are read
-  partial_write = 2,   ///< writes are planned in units of 4 KiB. Without it OSDs of 20.2.4 stop at overwrites
+  partial_read = 1,   ///< only wanted shards are read
+  partial_write = 2,  ///< writes are planned in units of 4 KiB. Without it OSDs of 20.2.4 stop at overwrites
   zero_in_zero_out = 4,
   zero_padding = 8,
-  parity_delta = 16,   ///< encode_delta and apply_delta may be called
-  sub_chunks = 32,     ///< minimum_to_decode() is asked for sub-chunks
-  optimized_pools = 64 ///< the monitor allows allow_ec_optimizations
+  parity_delta = 16,    ///< encode_delta and apply_delta may be called
+  sub_chunks = 32,      ///< minimum_to_decode() is asked for sub-chunks
+  optimized_pools = 64  ///< the monitor allows allow_ec_optimizations
 };
 
 class ErasureCodeInterface {

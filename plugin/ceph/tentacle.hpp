@@ -41,8 +41,8 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   /// 0; -EINVAL if the buffers are not all of one length, or `out` holds a data shard. A coding shard in `in`
   /// is not looked at.
   int encode_chunks(const BufferMap& in, BufferMap& out) override;
-  /// A buffer of another length in *delta is replaced. Nothing is done, and a line says so on stderr, if there
-  /// is no delta or the lengths differ.
+  /// A buffer of another length in *delta is replaced. Nothing is done, and a line says so on stderr, if
+  /// there is no delta or the lengths differ.
   void encode_delta(const bufferptr& old_data, const bufferptr& new_data, bufferptr* delta) override;
   /// Coding shards in `in` and data shards in `out` are not looked at. Nothing is done, and a line says so on
   /// stderr, if the buffers are not all of one length.
