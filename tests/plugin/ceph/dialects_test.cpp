@@ -1,5 +1,5 @@
-// What libec_cuda.so answers to hosts of different releases. This program says that it is of EC_TEST_RELEASE; a
-// plugin stays loaded, so each host is a process of its own.
+// What libec_cuda.so answers to hosts of different releases. This program says that it is of EC_TEST_RELEASE;
+// a plugin stays loaded, so each host is a process of its own.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,9 +19,11 @@ __attribute__((visibility("default"))) const char* ceph_version_to_str() {
 
 // What a daemon of Ceph 20 exports names its types. Here those of a release that never was.
 #ifdef EC_OTHER_TYPES
-extern "C" __attribute__((visibility("default"))) void with_our_types() asm("_Z1fR10bitset_setILm256E10shard_id_tE");
+extern "C" __attribute__((visibility("default"))) void with_our_types() asm(
+    "_Z1fR10bitset_setILm256E10shard_id_tE");
 #else
-extern "C" __attribute__((visibility("default"))) void with_our_types() asm("_Z1fR10bitset_setILm128E10shard_id_tE");
+extern "C" __attribute__((visibility("default"))) void with_our_types() asm(
+    "_Z1fR10bitset_setILm128E10shard_id_tE");
 #endif
 void with_our_types() {}
 
@@ -30,7 +32,8 @@ namespace {
 
 using ceph::Dialect;
 
-/// The plugin in a host of that release: `use` in a child process that has loaded it. Returns what load() did.
+/// The plugin in a host of that release: `use` in a child process that has loaded it. Returns what load()
+/// did.
 template <class Use>
 int in_host(const char* release, Use use, const std::string& sentence = "") {
   const pid_t child = fork();
@@ -67,24 +70,34 @@ TEST(Dialects, GoByTheNamesOfTypes) {
                            "_Z1f13mini_flat_mapI10shard_id_tN4ceph6buffer7v15_2_04listEaE",
                            "_Z1f13mini_flat_mapI10shard_id_tN4ceph6buffer7v15_2_03ptrEaERS6_"})
     EXPECT_TRUE(ceph::names_our_types(ours)) << ours;
-  for (const char* other : {"_Z1fRK10bitset_setILm64E10shard_id_tE", "_Z1f10bitset_setILm128E10shard_id_tE10bitset_setILm",
-                            "_Z1f13mini_flat_mapI10shard_id_tN4ceph6buffer7v15_2_03ptrEiE",
-                            "_Z1f13mini_flat_mapI10shard_id_tN4ceph6buffer7v21_0_03ptrEaE"})
+  for (const char* other :
+       {"_Z1fRK10bitset_setILm64E10shard_id_tE", "_Z1f10bitset_setILm128E10shard_id_tE10bitset_setILm",
+        "_Z1f13mini_flat_mapI10shard_id_tN4ceph6buffer7v15_2_03ptrEiE",
+        "_Z1f13mini_flat_mapI10shard_id_tN4ceph6buffer7v21_0_03ptrEaE"})
     EXPECT_FALSE(ceph::names_our_types(other)) << other;
 }
 
 #ifndef EC_OTHER_TYPES
 TEST(Dialects, OfRelease20IsTentacle) {
-  EXPECT_EQ(in_host("20.2.4", [](const ::ceph::ErasureCodeInterfaceRef& made) {
-    const auto code = std::reinterpret_pointer_cast<::ceph::tentacle::ErasureCodeInterface>(made);
-    EXPECT_EQ(code->get_supported_optimizations(), 0x57u);
-  }), 0);
+  EXPECT_EQ(in_host(
+                "20.2.4",
+                [](const ::ceph::ErasureCodeInterfaceRef& made) {
+                  const auto code =
+                      std::reinterpret_pointer_cast<::ceph::tentacle::ErasureCodeInterface>(made);
+                  EXPECT_EQ(code->get_supported_optimizations(), 0x57u);
+                },
+                "for Ceph 20.2.4, tentacle interface"),
+            0);
 }
 
 TEST(Dialects, OfRelease19IsClassic) {
-  EXPECT_EQ(in_host("19.2.1", [](const ::ceph::ErasureCodeInterfaceRef& made) {
-    EXPECT_EQ(made->get_chunk_mapping(), (std::vector<int>{1, 2, 3, 4, 0, 5}));
-  }), 0);
+  EXPECT_EQ(in_host(
+                "19.2.1",
+                [](const ::ceph::ErasureCodeInterfaceRef& made) {
+                  EXPECT_EQ(made->get_chunk_mapping(), (std::vector<int>{1, 2, 3, 4, 0, 5}));
+                },
+                "for Ceph 19.2.1, classic interface"),
+            0);
 }
 
 TEST(Dialects, OfOthersIsRefused) {
@@ -93,7 +106,8 @@ TEST(Dialects, OfOthersIsRefused) {
 }
 #else
 TEST(DialectsOfOtherTypes, AreRefused) {
-  EXPECT_EQ(in_host("20.9.9", not_at_all, "sets and maps of shards of this Ceph 20.9.9 are not those"), -EXDEV);
+  EXPECT_EQ(in_host("20.9.9", not_at_all, "sets and maps of shards of this Ceph 20.9.9 are not those"),
+            -EXDEV);
   EXPECT_EQ(in_host("18.2.7", not_at_all), 0) << "the classic interface has no such types";
 }
 #endif

@@ -1,5 +1,5 @@
-// The door for Ceph 20: every function on its sets and maps of shards against an oracle, the others against the
-// door for Ceph 16 to 19, and what a host can hand in wrong.
+// The door for Ceph 20: every function on its sets and maps of shards against an oracle, the others against
+// the door for Ceph 16 to 19, and what a host can hand in wrong.
 #include "plugin/ceph/tentacle.hpp"
 
 #include <gtest/gtest.h>
@@ -14,10 +14,10 @@
 namespace ec::test {
 namespace {
 
-using ceph::Tentacle;
 using ::ceph::bufferlist;
 using ::ceph::bufferptr;
 using ::ceph::ErasureCodeProfile;
+using ceph::Tentacle;
 using ::ceph::tentacle::BufferMap;
 using ::ceph::tentacle::ListMap;
 using ::ceph::tentacle::ShardIdMap;
@@ -31,12 +31,9 @@ struct Shape {
   unsigned k, m;
   std::string mapping;
 };
-const std::vector<Shape> shapes{{"reed_sol_van", 2, 1, ""},
-                                {"reed_sol_van", 4, 2, ""},
-                                {"cauchy", 4, 2, "_DD_DD"},
-                                {"reed_sol_van", 8, 3, "DDD_DDDD_D_"},
-                                {"cauchy", 3, 1, ""},
-                                {"cauchy", 10, 4, ""},
+const std::vector<Shape> shapes{{"reed_sol_van", 2, 1, ""}, {"reed_sol_van", 4, 2, ""},
+                                {"cauchy", 4, 2, "_DD_DD"}, {"reed_sol_van", 8, 3, "DDD_DDDD_D_"},
+                                {"cauchy", 3, 1, ""},       {"cauchy", 10, 4, ""},
                                 {"cauchy", 20, 6, ""}};
 
 ErasureCodeProfile profile_of(const Shape& shape) {
@@ -100,7 +97,9 @@ class Stripe {
     while (there.size() == n);
     return there;
   }
-  bufferptr buffer(const std::string& content) { return buffer_of(content, random_.below(3) * random_.below(70)); }
+  bufferptr buffer(const std::string& content) {
+    return buffer_of(content, random_.below(3) * random_.below(70));
+  }
   BufferMap& put(BufferMap& map, const Shards& shards, const Contents& contents) {
     for (int s : shards) insert(map, s, buffer(contents.at(s)));
     return map;
@@ -134,8 +133,8 @@ class TentacleDoor : public testing::Test {
     for (const Shape& shape : shapes)
       for (const std::size_t bytes : {32, 63, 1000, 4096, 4096, 4096, 20480}) {
         Stripe stripe(shape, random_, bytes);
-        SCOPED_TRACE(testing::Message() << shape.technique << ' ' << shape.k << '+' << shape.m << ' ' << shape.mapping
-                                        << ' ' << bytes << " bytes");
+        SCOPED_TRACE(testing::Message() << shape.technique << ' ' << shape.k << '+' << shape.m << ' '
+                                        << shape.mapping << ' ' << bytes << " bytes");
         for (int i = 0; i < 5; ++i) body(stripe);
         if (HasFailure()) return;
       }
