@@ -11,7 +11,7 @@
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
 #ifdef EC_WITH_CUDA
-#include "plugin/codec/settings/device_options.hpp"
+#include "plugin/codec/settings/settings.hpp"
 #endif
 
 namespace ec::ceph {
@@ -43,7 +43,7 @@ class Plugin final : public ::ceph::ErasureCodePlugin {
 /// this.
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
-  auto options = codec::device_options(node);
+  auto options = node.device;
   options.log = [](const char* line) { std::fprintf(stderr, "%s\n", line); };
   kernels::cuda::configure(options);
 #endif
