@@ -14,8 +14,8 @@
 namespace ec::test {
 namespace {
 
-using codec::Stats;
 using codec::Operation;
+using codec::Stats;
 using kernels::Status;
 using nlohmann::json;
 using tools::Json;
@@ -25,8 +25,7 @@ std::unique_ptr<Stats> known_counts() {
   auto counts = std::make_unique<Stats>();
   auto& page = counts->page();
   page.backends = {{{'c', 'u', 'd', 'a'}, {'x', '8', '6'}}};
-  for (int i = 0; i < 5; ++i)
-    Stats::Job(*counts, Operation::decode, 1000, Stats::Timed::never).finished(1);
+  for (int i = 0; i < 5; ++i) Stats::Job(*counts, Operation::decode, 1000, Stats::Timed::never).finished(1);
   Stats::Job(*counts, Operation::encode, 10, Stats::Timed::never).fell_back(0, Status::hung);
   codec::Row& row = page.shards[3].rows[1][static_cast<std::size_t>(Operation::decode)];
   row.large.jobs = {1, 0, 2};
@@ -48,6 +47,7 @@ std::unique_ptr<Stats> known_counts() {
   page.checks[0] = {70, 1, 6};
   page.arena = {100, 50, 60, 4, 3, 1};
   page.version = {'1', '.', '2'};
+  page.interface = {'o', 'l', 'd'};
   page.since = 1'795'219'200;
   return counts;
 }
@@ -106,7 +106,7 @@ TEST(StatsPrometheus, HasEverySeriesOnceAndItsValue) {
   };
   const std::string decode = R"(backend="x86",operation="decode")", large = decode + R"(,size="large")";
   const std::map<std::pair<std::string, std::string>, double> wanted{
-      {{"info", R"(version="1.2")"}, 1},
+      {{"info", R"(version="1.2",interface="old")"}, 1},
       {{"start_time_seconds", ""}, 1'795'219'200},
       {{"jobs_total", decode}, 5},
       {{"jobs_total", R"(backend="x86",operation="encode")"}, -1},  // never ran
@@ -180,6 +180,7 @@ TEST(StatsForms, OfAHostilePageAreHarmless) {
   auto counts = known_counts();
   auto& page = counts->page();
   page.version.fill('\x1b');
+  page.interface.fill('\n');
   page.backends[1] = {'x', '\n', '\xff', '"'};
   page.since = ~std::uint64_t{0};
   page.device.state = 99;

@@ -33,8 +33,7 @@ class Stats {
   /// One job on its way down the list of back ends. For the stack of one thread.
   class Job {
    public:
-    Job(Stats& stats, Operation operation, std::uint64_t source_bytes,
-        Timed timed = Timed::sampled) noexcept
+    Job(Stats& stats, Operation operation, std::uint64_t source_bytes, Timed timed = Timed::sampled) noexcept
         : source_bytes_(source_bytes) {
       ThisThread* thread = &this_thread();
       // Otherwise the compiler takes the look-up of thread-local storage for a constant and does it twice.
@@ -74,6 +73,9 @@ class Stats {
     Clock::time_point begun_;
     bool timed_ = false;
   };
+
+  /// Which of its host's interfaces the process is called by. Before the first job.
+  void speaks(std::string_view interface) noexcept;
 
   void happened(Event event, std::uint64_t times = 1) noexcept {
     kernels::add(page().shards[this_thread().shard].events[static_cast<std::size_t>(event)], times);

@@ -17,8 +17,8 @@ namespace {
 
 using codec::BackendChoice;
 using codec::Codec;
-using codec::Stats;
 using codec::Router;
+using codec::Stats;
 using gf::Technique;
 using kernels::Status;
 

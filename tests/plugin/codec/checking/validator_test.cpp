@@ -23,8 +23,8 @@
 namespace ec::test {
 namespace {
 
-using codec::Stats;
 using codec::Router;
+using codec::Stats;
 using codec::Validation;
 using codec::Validator;
 using kernels::Job;

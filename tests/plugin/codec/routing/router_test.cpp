@@ -16,9 +16,9 @@ namespace {
 
 using codec::BackendChoice;
 using codec::CostTable;
-using codec::Stats;
 using codec::ResidenceRange;
 using codec::Router;
+using codec::Stats;
 using codec::Work;
 using kernels::Residence;
 using kernels::Status;

@@ -24,11 +24,11 @@
 namespace ec::test {
 namespace {
 
-using codec::Stats;
 using codec::Durations;
 using codec::Event;
 using codec::Operation;
 using codec::Row;
+using codec::Stats;
 using kernels::Status;
 
 std::uint64_t jobs_of(const Durations& d) {
