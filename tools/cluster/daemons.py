@@ -343,3 +343,10 @@ class Cluster:
         shutil.rmtree(self.dir / f"osd.{osd}", ignore_errors=True)
         self.make_osd(osd)
         self.start_osd(osd, env)
+
+    def wipe_osd(self, osd):
+        """Give an OSD that does not run an empty store, as a new disk has it; the cluster is not told."""
+        identity = next(o["uuid"] for o in self.mon_json("osd dump")["osds"] if o["osd"] == osd)
+        shutil.rmtree(self.dir / f"osd.{osd}")
+        (self.dir / f"osd.{osd}").mkdir()
+        self.mkfs(f"osd.{osd}", "--osd-uuid", identity)
