@@ -54,6 +54,8 @@ mon allow pool delete = true
 mon data avail warn = 2
 mon data avail crit = 1
 mon max pg per osd = 1000
+# Seconds between two changes of a map; few clients change them here, one after the other, and wait.
+paxos propose interval = 0.1
 # All OSDs share one host, so an OSD counts as a reporter of its own.
 mon osd reporter subtree level = osd
 mon osd min down reporters = 1
