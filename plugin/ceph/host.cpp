@@ -2,10 +2,13 @@
 #include "plugin/ceph/host.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <new>
 #include <ostream>
 
 namespace ec::ceph {
@@ -13,6 +16,7 @@ namespace {
 
 constexpr int first_classic_release = 16;
 constexpr int last_classic_release = 19;
+constexpr int tentacle_release = 20;
 
 /// pg_pool_t::TYPE_ERASURE
 constexpr int rule_type_erasure = 3;
@@ -38,6 +42,20 @@ Function find(const char* symbol) noexcept {
   return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, symbol));
 }
 
+/// The names of all dynamic symbols of the program, one after the other.
+std::string_view names_in_host() noexcept {
+  void* program = dlopen(nullptr, RTLD_LAZY);
+  link_map* map = nullptr;
+  if (program == nullptr || dlinfo(program, RTLD_DI_LINKMAP, &map) != 0) return {};
+  const char* names = nullptr;
+  std::size_t bytes = 0;
+  for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_STRSZ) bytes = entry->d_un.d_val;
+  }
+  return names == nullptr ? std::string_view{} : std::string_view{names, bytes};
+}
+
 }  // namespace
 
 const char* host_version() noexcept {
@@ -45,13 +63,48 @@ const char* host_version() noexcept {
   return version == nullptr ? nullptr : version();
 }
 
-bool speaks_classic(const char* version) noexcept {
-  if (version == nullptr) return false;
+Dialect dialect_of(const char* version) noexcept {
+  if (version == nullptr) return Dialect::none;
   int release = 0;
   const char* end = version + std::strlen(version);
   const auto [rest, error] = std::from_chars(version, end, release);
-  return error == std::errc{} && rest != end && *rest == '.' && release >= first_classic_release &&
-         release <= last_classic_release;
+  if (error != std::errc{} || rest == end || *rest != '.') return Dialect::none;
+  if (release == tentacle_release) return Dialect::tentacle;
+  return release >= first_classic_release && release <= last_classic_release ? Dialect::classic
+                                                                             : Dialect::none;
+}
+
+bool names_our_types(std::string_view names) noexcept {
+  // bitset_set<128, shard_id_t>, and mini_flat_map<shard_id_t, ptr or list of ceph::buffer, signed char>: the
+  // first part of a mangled name, and what may follow it.
+  struct Type {
+    std::string_view begins;
+    std::array<std::string_view, 2> goes_on;
+  };
+  constexpr std::array types{
+      Type{"10bitset_setILm", {"128E10shard_id_tE", "128E10shard_id_tE"}},
+      Type{"13mini_flat_mapI10shard_id_tN4ceph6buffer", {"7v15_2_03ptrEaE", "7v15_2_04listEaE"}}};
+  for (const Type& type : types)
+    for (auto at = names.find(type.begins); at != names.npos; at = names.find(type.begins, at + 1)) {
+      const std::string_view rest = names.substr(at + type.begins.size());
+      if (!rest.starts_with(type.goes_on[0]) && !rest.starts_with(type.goes_on[1])) return false;
+    }
+  return true;
+}
+
+Dialect host_dialect(std::string* why) noexcept try {
+  const char* version = host_version();
+  const Dialect dialect = dialect_of(version);
+  if (dialect == Dialect::none)
+    why->append("this plugin serves Ceph 16 to 20, and the host is of version ")
+        .append(version != nullptr ? version : "(none)");
+  if (dialect == Dialect::tentacle && !names_our_types(names_in_host())) {
+    why->append("the sets and maps of shards of this Ceph ").append(version).append(" are not those of 20.2");
+    return Dialect::none;
+  }
+  return dialect;
+} catch (const std::bad_alloc&) {
+  return Dialect::none;
 }
 
 int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfile& profile,
