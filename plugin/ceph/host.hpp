@@ -16,6 +16,10 @@ const char* host_version() noexcept;
 
 /// Which of Ceph's interfaces a host calls.
 enum class Dialect : unsigned char { none, classic, tentacle };
+constexpr std::string_view name(Dialect d) {
+  constexpr std::string_view names[] = {"none", "classic", "tentacle"};
+  return names[static_cast<std::size_t>(d)];
+}
 
 /// By a host's version: classic for releases 16 to 19, tentacle for 20, none for all others, and for what
 /// cannot be read.

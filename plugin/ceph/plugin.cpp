@@ -72,6 +72,8 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
     const auto& node = ec::codec::node_settings();
     if (!node.costs.refused.empty()) std::fprintf(stderr, "%s\n", node.costs.refused.c_str());
     configure_device(node);
+    std::fprintf(stderr, "ec_cuda: version %s for Ceph %s, %s interface\n", EC_VERSION, host_version(),
+                 name(dialect).data());
     return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name, new_plugin(dialect));
   } catch (const ec::codec::SetupError& e) {
     say(e.what());

@@ -49,7 +49,7 @@ template <class Container>
 bool is_usable(const Container* container, unsigned) {
   return container != nullptr;
 }
-inline bool is_usable(const ShardIdSet* set, unsigned) { return set->end_of == set; }
+inline bool is_usable(const ShardIdSet* set, unsigned) { return set != nullptr && set->end_of == set; }
 template <class T>
 bool is_usable(const ShardIdMap<T>* map, unsigned n) {
   return map != nullptr && map->end.of == map && map->const_end.of == map && map->slots.size() >= n;

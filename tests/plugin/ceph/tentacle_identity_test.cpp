@@ -11,6 +11,7 @@
 
 #include "ceph/tentacle.h"
 #include "tests/plugin/ceph/plugin_pair.hpp"
+#include "tests/plugin/ceph/shards.hpp"
 #include "tools/host/plugin_host.hpp"
 
 namespace ec::test {
@@ -24,7 +25,6 @@ using ceph::tentacle::ShardIdMap;
 using ceph::tentacle::ShardIdSet;
 using ceph::tentacle::SubChunks;
 using Interface = ceph::tentacle::ErasureCodeInterface;
-using Shards = std::set<int>;
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -42,20 +42,6 @@ struct Pair {
   unsigned n() const { return shape.k + shape.m; }
 };
 
-void fill(ShardIdSet& set, const Shards& shards) {
-  for (int s : shards) set.words[static_cast<unsigned>(s) / 64] |= std::uint64_t{1} << (s % 64);
-}
-Shards shards_of(const ShardIdSet& set) {
-  Shards shards;
-  for (int s = 0; s < 128; ++s)
-    if ((set.words[static_cast<unsigned>(s) / 64] >> (s % 64) & 1) != 0) shards.insert(s);
-  return shards;
-}
-template <class T>
-void insert(ShardIdMap<T>& map, int shard, T value) {
-  map.slots.at(static_cast<std::size_t>(shard)).emplace(std::move(value));
-  ++map.entries;
-}
 Chunks chunks_of(const ListMap& map) {
   Chunks chunks;
   for (std::size_t s = 0; s < map.slots.size(); ++s)
@@ -63,13 +49,6 @@ Chunks chunks_of(const ListMap& map) {
   EXPECT_EQ(chunks.size(), map.entries);
   return chunks;
 }
-bufferptr copy_of(const std::string& bytes) {
-  bufferptr buffer(ceph::buffer::create_aligned(static_cast<unsigned>(bytes.size()), 4096));
-  std::ranges::copy(bytes, buffer.c_str());
-  return buffer;
-}
-std::string text(const bufferptr& buffer) { return {buffer.c_str(), buffer.length()}; }
-
 /// One draw: a stripe of a shape, and calls on it.
 class Comparison {
  public:
@@ -155,16 +134,16 @@ class Comparison {
       return difference(chunks, right_, all());
     });
     const Shards present = some(data(), 1), wanted = some(coding(), 1), zeros = some(present);
-    const bufferptr zero = copy_of(std::string(bytes_[0].size(), '\0'));
+    const bufferptr zero = buffer_of(std::string(bytes_[0].size(), '\0'));
     same("encode_chunks", [&](Interface& code) {
       BufferMap in(pair_.n()), out(pair_.n());
-      for (int s : present) insert(in, s, zeros.contains(s) ? zero : copy_of(bytes_[s]));
+      for (int s : present) insert(in, s, zeros.contains(s) ? zero : buffer_of(bytes_[s]));
       // isa has one buffer for absent inputs and absent outputs, and so reads what it wrote.
       for (int s : &code == pair_.stock.get() ? coding() : wanted)
-        insert(out, s, copy_of(std::string(bytes_[0].size(), '?')));
+        insert(out, s, buffer_of(std::string(bytes_[0].size(), '?')));
       EXPECT_EQ(code.encode_chunks(in, out), 0);
       for (int s : present)
-        EXPECT_EQ(text(*in.slots[static_cast<std::size_t>(s)]), zeros.contains(s) ? text(zero) : bytes_[s]) << "an input changed";
+        EXPECT_EQ(text(at(in, s)), zeros.contains(s) ? text(zero) : bytes_[s]) << "an input changed";
       return written(out, wanted);
     });
     EXPECT_EQ(text(zero), std::string(zero.length(), '\0'));
@@ -178,12 +157,12 @@ class Comparison {
       BufferMap in(pair_.n()), out(pair_.n());
       std::string deltas;
       for (int s : changed) {
-        bufferptr delta = copy_of(std::string(bytes_[s].size(), '?'));
-        code.encode_delta(copy_of(bytes_[s]), copy_of(fresh[s]), &delta);
+        bufferptr delta = buffer_of(std::string(bytes_[s].size(), '?'));
+        code.encode_delta(buffer_of(bytes_[s]), buffer_of(fresh[s]), &delta);
         deltas += text(delta);
         insert(in, s, delta);
       }
-      for (int s : kept) insert(out, s, copy_of(bytes_[s]));
+      for (int s : kept) insert(out, s, buffer_of(bytes_[s]));
       code.apply_delta(in, out);
       return std::pair(hash(deltas), written(out, kept));
     });
@@ -208,7 +187,7 @@ class Comparison {
         EXPECT_TRUE(suffices(read)) << fmt::format("{}", fmt::join(read, ","));
         EXPECT_EQ(parts.entries, with_parts ? read.size() : 0u);
         if (with_parts) {
-          for (int s : read) EXPECT_EQ(*parts.slots[static_cast<std::size_t>(s)], (SubChunks{{0, 1}}));
+          for (int s : read) EXPECT_EQ(at(parts, s), (SubChunks{{0, 1}}));
         }
         return std::pair(answer, read.size());
       });
@@ -281,18 +260,18 @@ class Comparison {
       ShardIdSet want;
       fill(want, wanted);
       BufferMap in(pair_.n()), out(pair_.n());
-      for (int s : there) insert(in, s, copy_of(bytes_[s]));
-      for (int s : wanted) insert(out, s, copy_of(std::string(bytes_[s].size(), '?')));
+      for (int s : there) insert(in, s, buffer_of(bytes_[s]));
+      for (int s : wanted) insert(out, s, buffer_of(std::string(bytes_[s].size(), '?')));
       EXPECT_EQ(code.decode_chunks(want, in, out), 0);
-      for (int s : wanted) EXPECT_TRUE(text(*out.slots[static_cast<std::size_t>(s)]) == bytes_[s]) << "shard " << s;
+      for (int s : wanted) EXPECT_TRUE(text(at(out, s)) == bytes_[s]) << "shard " << s;
       return written(out, wanted);
     });
   }
 
   static std::size_t hash(const std::string& bytes) { return std::hash<std::string>()(bytes); }
-  static std::size_t written(const BufferMap& out, const Shards& shards) {
+  static std::size_t written(BufferMap& out, const Shards& shards) {
     std::string bytes;
-    for (int s : shards) bytes += text(*out.slots[static_cast<std::size_t>(s)]);
+    for (int s : shards) bytes += text(at(out, s));
     return hash(bytes);
   }
 
