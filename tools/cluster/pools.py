@@ -8,6 +8,7 @@ import json
 
 from cluster.daemons import Failure, wait_until
 
+OPTIMISED_FROM = 20  # release of Ceph
 NO_OSD = 0x7FFFFFFF  # CRUSH_ITEM_NONE in an acting set
 
 
@@ -70,6 +71,7 @@ class Pools:
         """Until ready(pgid, answer) for every PG, by answers newer than the last change of any OSD."""
 
         def late():
+            self.cluster.require_alive()
             self.cluster.rados.latest_map()
             osds = self.cluster.mon_json("osd dump")["osds"]
             since = max(max(o["up_from"], o["down_at"]) for o in osds)
