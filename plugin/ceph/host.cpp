@@ -76,13 +76,14 @@ Dialect dialect_of(const char* version) noexcept {
 
 bool names_our_types(std::string_view names) noexcept {
   // bitset_set<128, shard_id_t>, and mini_flat_map<shard_id_t, ptr or list of ceph::buffer, signed char>: the
-  // first part of a mangled name, and what may follow it.
+  // first part of a mangled name, and what may follow it. In place of a type that came before stands S and a
+  // number.
   struct Type {
     std::string_view begins;
     std::array<std::string_view, 2> goes_on;
   };
   constexpr std::array types{
-      Type{"10bitset_setILm", {"128E10shard_id_tE", "128E10shard_id_tE"}},
+      Type{"10bitset_setILm", {"128E10shard_id_tE", "128ES"}},
       Type{"13mini_flat_mapI10shard_id_tN4ceph6buffer", {"7v15_2_03ptrEaE", "7v15_2_04listEaE"}}};
   for (const Type& type : types)
     for (auto at = names.find(type.begins); at != names.npos; at = names.find(type.begins, at + 1)) {
