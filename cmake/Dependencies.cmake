@@ -1,6 +1,11 @@
 # Everything here is a Debian package; tools/setup installs them all.
 find_package(Threads REQUIRED)
-find_package(Boost 1.74 REQUIRED)
+# Its program_options for all programs; the plugin and the libraries do without.
+find_package(Boost 1.74 REQUIRED OPTIONAL_COMPONENTS program_options)
+if(NOT TARGET Boost::program_options AND (EC_BUILD_TESTS OR EC_BUILD_BENCH))
+  message(FATAL_ERROR "Boost.Program_options not found: install libboost-program-options-dev (or run tools/setup), or "
+                      "build no programs: -DEC_BUILD_TESTS=OFF -DEC_BUILD_BENCH=OFF")
+endif()
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 

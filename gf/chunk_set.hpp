@@ -33,7 +33,11 @@ class ChunkSet {
     for (auto w : words_) n += static_cast<unsigned>(std::popcount(w));
     return n;
   }
-  constexpr bool empty() const { return count() == 0; }
+  constexpr bool empty() const {
+    std::uint64_t any = 0;
+    for (auto w : words_) any |= w;
+    return any == 0;
+  }
   constexpr bool includes(const ChunkSet& o) const { return (o - *this).empty(); }
 
   friend constexpr ChunkSet operator&(ChunkSet a, const ChunkSet& b) {

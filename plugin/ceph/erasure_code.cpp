@@ -1,30 +1,25 @@
-// Calls of the host: which chunks of which shards, in what order, and into whose buffers.
+// Calls of the host: which chunks, and into whose buffers.
 #include "plugin/ceph/erasure_code.hpp"
 
 #include <algorithm>
-#include <boost/container/static_vector.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 #include <new>
 #include <ostream>
 
-#include "plugin/ceph/chunk_buffers.hpp"
 #include "plugin/ceph/host.hpp"
-#include "plugin/ceph/read_set.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
 
 namespace ec::ceph {
 namespace {
 
-using ::ceph::bufferptr;
+using gf::ChunkSet;
 using kernels::Residence;
 using kernels::Source;
 using kernels::Status;
 using kernels::Target;
-
-template <class T>
-using PerChunk = boost::container::static_vector<T, gf::max_chunks>;
 
 template <class T>
 std::span<T> span_of(PerChunk<T>& v) {
@@ -33,14 +28,6 @@ std::span<T> span_of(PerChunk<T>& v) {
 
 /// Bytes that a chunk's length is rounded up to, as in Ceph's isa plugin; it decides what is on disk.
 constexpr unsigned chunk_granularity = 32;
-
-std::uint8_t* writable_bytes(bufferlist& l) { return reinterpret_cast<std::uint8_t*>(l.c_str()); }
-
-int number_of(int shard) { return shard; }
-template <class Value>
-int number_of(const std::pair<const int, Value>& entry) {
-  return entry.first;
-}
 
 int to_errno(Status status) {
   switch (status) {
@@ -58,36 +45,43 @@ int to_errno(Status status) {
   return -EINVAL;
 }
 
-/// Runs a call of the host's; nothing is thrown across its door.
-template <class Body>
-int at_the_door(Body&& body) noexcept try {
-  return body();
-} catch (...) {
-  // Only allocation throws in there: std::bad_alloc, or ceph::buffer::bad_alloc, which the public header does
-  // not define.
-  return -ENOMEM;
+// Of chunks below `end`: a look at each costs less than to walk a set.
+PerChunk<Source> sources_of(const Sources& in, unsigned end) {
+  PerChunk<Source> sources;
+  for (unsigned c = 0; c < end; ++c)
+    if (in.there.contains(c)) sources.push_back(source_of(*in.at[c].piece));
+  return sources;
 }
 
-/// The list for `shard` in a map that is filled in ascending order when there is no chunk mapping.
-bufferlist& place(std::map<int, bufferlist>& map, int shard) {
-  bufferlist& list = map.try_emplace(map.end(), shard)->second;
-  if (list.length() != 0) list.clear();
-  return list;
+PerChunk<Target> targets_of(const ChunkSet& wanted, const Places& out, unsigned end) {
+  PerChunk<Target> targets;
+  for (unsigned c = 0; c < end; ++c)
+    if (wanted.contains(c)) targets.push_back({out.at[c], Residence::pageable});
+  return targets;
+}
+
+/// Whether all are sound and of one length. The length of no chunks is that of any.
+bool is_one_job(const Sources& in, const Places& out) {
+  return in.sound && out.sound && (in.count == 0 || out.count == 0 || in.bytes == out.bytes);
 }
 
 }  // namespace
 
 int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss) try {
-  profile_ = parse_profile(profile);
-  chunk_of_shard_.resize(get_chunk_count());
-  for (unsigned c = 0; c < get_chunk_count(); ++c) chunk_of_shard_[static_cast<std::size_t>(shard_of(c))] = c;
+  PoolProfile parsed = parse_profile(profile);
+  std::vector<unsigned> chunk_of_shard(parsed.k + parsed.m);
+  for (unsigned c = 0; c < chunk_of_shard.size(); ++c)
+    chunk_of_shard[parsed.mapping.empty() ? c : static_cast<unsigned>(parsed.mapping[c])] = c;
   const codec::NodeSettings& node = codec::node_settings();
-  codec_ = std::make_unique<codec::Codec>(
-      profile_.technique, profile_.k, profile_.m,
-      codec::Router(node.backend.value_or(profile_.backend), node.threshold_bytes, node.costs.table,
+  auto codec = std::make_unique<codec::Codec>(
+      parsed.technique, parsed.k, parsed.m,
+      codec::Router(node.backend.value_or(parsed.backend), node.threshold_bytes, node.costs.table,
                     kernels::backends(), codec::stats(),
                     codec::validator([](const char* line) { std::fprintf(stderr, "%s\n", line); })));
   raw_profile_ = profile;
+  profile_ = std::move(parsed);
+  chunk_of_shard_ = std::move(chunk_of_shard);
+  codec_ = std::move(codec);
   return 0;
 } catch (const codec::SetupError& e) {
   if (ss != nullptr) *ss << e.what();
@@ -97,17 +91,7 @@ int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss) try {
 }
 
 int ErasureCode::create_rule(const std::string& name, CrushWrapper& crush, std::ostream* ss) const {
-  return at_the_door([&] { return add_crush_rule(name, crush, profile_, ss); });
-}
-
-template <class Shards>
-std::optional<gf::ChunkSet> ErasureCode::chunks_of(const Shards& shards) const {
-  gf::ChunkSet chunks;
-  for (const auto& entry : shards) {
-    if (!is_shard(number_of(entry))) return std::nullopt;
-    chunks.insert(chunk_of(number_of(entry)));
-  }
-  return chunks;
+  return add_crush_rule(name, crush, profile_, ss);
 }
 
 unsigned ErasureCode::get_chunk_size(unsigned stripe_width) const {
@@ -115,119 +99,86 @@ unsigned ErasureCode::get_chunk_size(unsigned stripe_width) const {
   return static_cast<unsigned>((chunk + chunk_granularity - 1) / chunk_granularity * chunk_granularity);
 }
 
-int ErasureCode::minimum_to_decode(const std::set<int>& want_to_read, const std::set<int>& available,
-                                   std::map<int, std::vector<std::pair<int, int>>>* minimum) {
-  return at_the_door([&] {
-    const auto wanted = chunks_of(want_to_read), there = chunks_of(available);
-    if (!wanted || !there) return -EINVAL;
-    const auto read = smallest_read(profile_.k, *wanted, *there);
-    if (!read) return -EIO;
-    for (unsigned c : *read) (*minimum)[shard_of(c)] = {{0, get_sub_chunk_count()}};
+int ErasureCode::encode(const bufferlist& in, PerChunk<bufferptr>& chunks) const {
+  const std::uint64_t widest = std::uint64_t{in.length()} + std::uint64_t{k()} * chunk_granularity;
+  if (widest > std::numeric_limits<unsigned>::max()) return -EINVAL;
+  const unsigned bytes = get_chunk_size(in.length());
+  if (bytes == 0) {
+    chunks.resize(n());
     return 0;
-  });
-}
-
-int ErasureCode::minimum_to_decode_with_cost(const std::set<int>& want_to_read,
-                                             const std::map<int, int>& available, std::set<int>* minimum) {
-  return at_the_door([&] {
-    const auto wanted = chunks_of(want_to_read);
-    if (!wanted || !chunks_of(available)) return -EINVAL;
-    std::map<unsigned, int> costs;
-    for (const auto& [shard, cost] : available) costs[chunk_of(shard)] = cost;
-    const auto read = cheapest_read(profile_.k, *wanted, costs);
-    if (!read) return -EIO;
-    for (unsigned c : *read) minimum->insert(shard_of(c));
-    return 0;
-  });
-}
-
-int ErasureCode::encode(const std::set<int>& want_to_encode, const bufferlist& in,
-                        std::map<int, bufferlist>* encoded) {
-  return at_the_door([&] {
-    const unsigned n = get_chunk_count();
-    const std::uint64_t widest = std::uint64_t{in.length()} + std::uint64_t{profile_.k} * chunk_granularity;
-    if (widest > std::numeric_limits<unsigned>::max()) return -EINVAL;
-    const unsigned bytes = get_chunk_size(in.length());
-    if (bytes == 0) {
-      for (int shard : want_to_encode)
-        if (is_shard(shard)) (*encoded)[shard].clear();
-      return 0;
-    }
-
-    PerChunk<bufferptr> chunks;
-    PerChunk<Source> data;
-    PerChunk<Target> coding;
-    ChunkCutter cutter(in);
-    for (unsigned c = 0; c < profile_.k; ++c) {
-      chunks.push_back(cutter.next(bytes));
-      data.push_back(source_of(chunks.back()));
-    }
-    const auto encode_into_new_buffers = [&](Writes writes) {
-      coding.clear();
-      for (unsigned c = profile_.k; c < n; ++c) {
-        chunks.push_back(make_buffer(bytes));
-        coding.push_back(target_of(chunks.back(), writes));
-      }
-      return codec_->encode(span_of(data), span_of(coding), bytes);
-    };
-    Status status = encode_into_new_buffers(Writes::in_place);
-    if (status == Status::hung) {
-      for (; chunks.size() > profile_.k; chunks.pop_back()) abandon(std::move(chunks.back()));
-      status = encode_into_new_buffers(Writes::staged);
-    }
-    if (status != Status::ok) return to_errno(status);
-
-    const bool all =
-        want_to_encode.size() == n && is_shard(*want_to_encode.begin()) && is_shard(*want_to_encode.rbegin());
-    for (unsigned c = 0; c < n; ++c)
-      if (all || want_to_encode.contains(shard_of(c)))
-        place(*encoded, shard_of(c)).push_back(std::move(chunks[c]));
-    return 0;
-  });
-}
-
-int ErasureCode::encode_chunks(const std::set<int>&, std::map<int, bufferlist>* encoded) {
-  return at_the_door([&] {
-    PerChunk<Source> data;
-    PerChunk<Target> coding;
-    if (encoded->size() != get_chunk_count()) return -EINVAL;
-    const unsigned bytes = encoded->begin()->second.length();
-    for (unsigned c = 0; c < get_chunk_count(); ++c) {
-      const auto at = encoded->find(shard_of(c));
-      if (at == encoded->end() || at->second.length() != bytes) return -EINVAL;
-      std::uint8_t* chunk = bytes == 0 ? nullptr : writable_bytes(at->second);
-      if (c < profile_.k)
-        data.push_back({chunk, Residence::pageable});
-      else
-        coding.push_back({chunk, Residence::pageable});
-    }
-    return bytes == 0 ? 0 : to_errno(codec_->encode(span_of(data), span_of(coding), bytes));
-  });
-}
-
-/// In: where a chunk shall go, if the caller has a place. Out: the buffers made for the others.
-struct ErasureCode::Reconstruction {
-  /// Where to write chunk c; not for chunks of no bytes.
-  Target target(unsigned c, unsigned bytes, Writes writes) {
-    if (const auto place = places.find(c); place != places.end()) return {place->second, Residence::pageable};
-    return target_of(made[c] = make_buffer(bytes), writes);
   }
 
-  std::map<unsigned, std::uint8_t*> places;
-  std::map<unsigned, bufferptr> made;
-};
+  PerChunk<Source> data;
+  PerChunk<Target> coding;
+  ChunkCutter cutter(in);
+  for (unsigned c = 0; c < k(); ++c) {
+    chunks.push_back(cutter.next(bytes));
+    data.push_back(source_of(chunks.back()));
+  }
+  const auto encode_into_new_buffers = [&](Writes writes) {
+    coding.clear();
+    for (unsigned c = k(); c < n(); ++c) {
+      chunks.push_back(make_buffer(bytes));
+      coding.push_back(target_of(chunks.back(), writes));
+    }
+    return codec_->encode(span_of(data), span_of(coding), bytes);
+  };
+  Status status = encode_into_new_buffers(Writes::in_place);
+  if (status == Status::hung) {
+    for (; chunks.size() > k(); chunks.pop_back()) abandon(std::move(chunks.back()));
+    status = encode_into_new_buffers(Writes::staged);
+  }
+  return to_errno(status);
+}
 
-Status ErasureCode::apply(const codec::Plan& plan, std::span<const bufferlist* const> lists, Writes writes,
-                          Reconstruction& result) const {
-  PerChunk<Target> targets;
-  for (auto c : plan.targets) targets.push_back(result.target(c, lists.front()->length(), writes));
+int ErasureCode::encode_chunks(const Sources& data, const Places& coding) const {
+  if (!is_one_job(data, coding)) return -EINVAL;
+  if (coding.count == 0 || coding.bytes == 0) return 0;
+  if (data.count == 0) {
+    for (unsigned c : coding.there) std::memset(coding.at[c], 0, coding.bytes);
+    return 0;
+  }
+  auto sources = sources_of(data, k());
+  auto targets = targets_of(coding.there, coding, n());
+  if (sources.size() == k() && targets.size() == m())
+    return to_errno(codec_->encode(span_of(sources), span_of(targets), coding.bytes));
+  const auto part = codec_->part({data.there, coding.there});
+  if (!part) return -ENOMEM;
+  return to_errno(codec_->router().transform(
+      {&part->program, span_of(sources), span_of(targets), coding.bytes}, codec::Operation::encode));
+}
+
+int ErasureCode::apply_delta(const Sources& deltas, const Places& coding) const {
+  if (!is_one_job(deltas, coding)) return -EINVAL;
+  if (deltas.count == 0 || coding.count == 0 || coding.bytes == 0) return 0;
+  auto sources = sources_of(deltas, k());
+  auto targets = targets_of(coding.there, coding, n());
+  if (sources.size() == 1 && targets.size() == m())
+    return to_errno(codec_->update(*deltas.there.begin(), sources[0], span_of(targets), coding.bytes));
+  const auto part = codec_->part({deltas.there, coding.there});
+  if (!part) return -ENOMEM;
+  return to_errno(
+      codec_->router().accumulate({&part->program, span_of(sources), span_of(targets), coding.bytes}));
+}
+
+int ErasureCode::find_plan(const ChunkSet& wanted, const Sources& in, PlanPointer& plan) const {
+  if (!in.sound) return -EINVAL;
+  if (in.count == 0) return -EIO;
+  plan = codec_->plan({in.there, wanted});
+  if (!plan) return in.count < k() ? -EIO : -ENOMEM;
+  return 0;
+}
+
+Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, PerChunk<Target>& targets) const {
   PerChunk<Source> sources;
-  if (std::ranges::all_of(lists, [](const bufferlist* list) { return is_one_piece(*list); })) {
-    for (const bufferlist* list : lists) sources.push_back(source_of(list->front()));
-    return codec_->apply(plan, span_of(sources), span_of(targets), lists.front()->length());
+  if (std::ranges::all_of(plan.sources, [&](auto c) { return in.at[c].piece != nullptr; })) {
+    for (auto c : plan.sources) sources.push_back(source_of(*in.at[c].piece));
+    return codec_->apply(plan, span_of(sources), span_of(targets), in.bytes);
   }
+  PerChunk<const bufferlist*> lists;
+  for (auto c : plan.sources) lists.push_back(in.at[c].list);
   sources.resize(lists.size());
-  SegmentWalker walker(lists);
+  SegmentWalker walker(span_of(lists));
   while (const std::size_t segment = walker.next(span_of(sources))) {
     const Status status = codec_->apply(plan, span_of(sources), span_of(targets), segment);
     if (status != Status::ok) return status;
@@ -236,85 +187,38 @@ Status ErasureCode::apply(const codec::Plan& plan, std::span<const bufferlist* c
   return Status::ok;
 }
 
-int ErasureCode::reconstruct(const gf::ChunkSet& wanted, const std::map<int, bufferlist>& chunks,
-                             Reconstruction& result) const {
+int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<Made>& made) const {
+  PlanPointer plan;
   if (wanted.empty()) return 0;
-  if (chunks.empty()) return -EIO;
-  const auto available = chunks_of(chunks);
-  const unsigned bytes = chunks.begin()->second.length();
-  if (!available || !std::ranges::all_of(chunks, [&](const auto& c) { return c.second.length() == bytes; }))
-    return -EINVAL;
-  const auto plan = codec_->plan({*available, wanted});
-  if (!plan) return available->count() < profile_.k ? -EIO : -ENOMEM;
-  if (bytes == 0) return 0;
-
-  PerChunk<const bufferlist*> lists;
-  for (auto c : plan->sources) lists.push_back(&chunks.at(shard_of(c)));
-  Status status = apply(*plan, span_of(lists), Writes::in_place, result);
+  if (const int error = find_plan(wanted, in, plan)) return error;
+  if (in.bytes == 0) return 0;
+  const auto decode_into_new_buffers = [&](Writes writes) {
+    PerChunk<Target> targets;
+    for (auto c : plan->targets) {
+      made.push_back({c, make_buffer(in.bytes)});
+      targets.push_back(target_of(made.back().buffer, writes));
+    }
+    return apply(*plan, in, targets);
+  };
+  Status status = decode_into_new_buffers(Writes::in_place);
   if (status == Status::hung) {
-    for (auto& [chunk, buffer] : result.made) abandon(std::move(buffer));
-    status = apply(*plan, span_of(lists), Writes::staged, result);
+    for (; !made.empty(); made.pop_back()) abandon(std::move(made.back().buffer));
+    status = decode_into_new_buffers(Writes::staged);
   }
   return to_errno(status);
 }
 
-int ErasureCode::decode(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
-                        std::map<int, bufferlist>* decoded, int) {
-  return at_the_door([&] {
-    gf::ChunkSet lost;
-    for (int shard : want_to_read) {
-      if (!is_shard(shard)) return -EINVAL;
-      if (!chunks.contains(shard)) lost.insert(chunk_of(shard));
-    }
-    Reconstruction result;
-    if (const int error = reconstruct(lost, chunks, result)) return error;
-    for (int shard : want_to_read) {
-      bufferlist& out = place(*decoded, shard);
-      if (const auto there = chunks.find(shard); there != chunks.end())
-        out = there->second;
-      else if (const auto made = result.made.find(chunk_of(shard)); made != result.made.end())
-        out.push_back(std::move(made->second));
-    }
-    return 0;
-  });
-}
-
-int ErasureCode::decode_chunks(const std::set<int>&, const std::map<int, bufferlist>& chunks,
-                               std::map<int, bufferlist>* decoded) {
-  return at_the_door([&] {
-    if (chunks.empty()) return -EIO;
-    gf::ChunkSet lost;
-    Reconstruction result;
-    for (unsigned c = 0; c < get_chunk_count(); ++c) {
-      if (chunks.contains(shard_of(c))) continue;
-      lost.insert(c);
-      const auto out = decoded->find(shard_of(c));
-      if (out == decoded->end() || out->second.length() != chunks.begin()->second.length()) return -EINVAL;
-      if (out->second.length() != 0) result.places[c] = writable_bytes(out->second);
-    }
-    return reconstruct(lost, chunks, result);
-  });
-}
-
-int ErasureCode::decode_concat(const std::map<int, bufferlist>& chunks, bufferlist* decoded) {
-  return at_the_door([&] {
-    gf::ChunkSet lost;
-    PerChunk<const bufferlist*> data;
-    for (unsigned c = 0; c < profile_.k; ++c) {
-      const auto at = chunks.find(shard_of(c));
-      data.push_back(at == chunks.end() ? nullptr : &at->second);
-      if (at == chunks.end()) lost.insert(c);
-    }
-    Reconstruction result;
-    if (const int error = reconstruct(lost, chunks, result)) return error;
-    for (unsigned c = 0; c < profile_.k; ++c) {
-      if (data[c] != nullptr)
-        decoded->append(*data[c]);
-      else if (const auto made = result.made.find(c); made != result.made.end())
-        decoded->push_back(std::move(made->second));
-    }
-    return 0;
-  });
+int ErasureCode::decode_chunks(const Sources& in, const Places& out) const {
+  PlanPointer plan;
+  if (!is_one_job(in, out)) return -EINVAL;
+  if (in.bytes != 0)
+    for (unsigned c : in.there& out.there) std::memmove(out.at[c], bytes_of(*in.at[c].piece), in.bytes);
+  const ChunkSet wanted = out.there - in.there;
+  if (wanted.empty()) return 0;
+  if (const int error = find_plan(wanted, in, plan)) return error;
+  if (in.bytes == 0) return 0;
+  auto targets = targets_of(wanted, out, n());
+  return to_errno(apply(*plan, in, targets));
 }
 
 }  // namespace ec::ceph

@@ -2,10 +2,12 @@
 #include "plugin/ceph/host.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <new>
 #include <ostream>
 
 namespace ec::ceph {
@@ -13,6 +15,7 @@ namespace {
 
 constexpr int first_classic_release = 16;
 constexpr int last_classic_release = 19;
+constexpr int tentacle_release = 20;
 
 /// pg_pool_t::TYPE_ERASURE
 constexpr int rule_type_erasure = 3;
@@ -38,6 +41,20 @@ Function find(const char* symbol) noexcept {
   return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, symbol));
 }
 
+/// The names of all dynamic symbols of the program, one after the other.
+std::string_view names_in_host() noexcept {
+  void* program = dlopen(nullptr, RTLD_LAZY);
+  link_map* map = nullptr;
+  if (program == nullptr || dlinfo(program, RTLD_DI_LINKMAP, &map) != 0) return {};
+  const char* names = nullptr;
+  std::size_t bytes = 0;
+  for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_STRSZ) bytes = entry->d_un.d_val;
+  }
+  return names == nullptr ? std::string_view{} : std::string_view{names, bytes};
+}
+
 }  // namespace
 
 const char* host_version() noexcept {
@@ -45,13 +62,45 @@ const char* host_version() noexcept {
   return version == nullptr ? nullptr : version();
 }
 
-bool speaks_classic(const char* version) noexcept {
-  if (version == nullptr) return false;
+Dialect dialect_of(const char* version) noexcept {
+  if (version == nullptr) return Dialect::none;
   int release = 0;
   const char* end = version + std::strlen(version);
   const auto [rest, error] = std::from_chars(version, end, release);
-  return error == std::errc{} && rest != end && *rest == '.' && release >= first_classic_release &&
-         release <= last_classic_release;
+  if (error != std::errc{} || rest == end || *rest != '.') return Dialect::none;
+  if (release == tentacle_release) return Dialect::tentacle;
+  return release >= first_classic_release && release <= last_classic_release ? Dialect::classic
+                                                                             : Dialect::none;
+}
+
+bool names_our_types(std::string_view names) noexcept {
+  // bitset_set<128, shard_id_t>, and mini_flat_map<shard_id_t, ceph::buffer::ptr, signed char>. A mangled
+  // name may also stand for them by numbers, or be of another set: that says nothing.
+  constexpr std::string_view set = "10bitset_setILm", of_shards = "E10shard_id_tE", ours = "128",
+                             map = "13mini_flat_mapI10shard_id_tN4ceph6buffer7v15_2_03ptrE", by_byte = "aE";
+  for (auto at = names.find(set); at != names.npos; at = names.find(set, at + 1)) {
+    const std::string_view rest = names.substr(at + set.size());
+    const std::string_view bits = rest.substr(0, rest.find_first_not_of("0123456789"));
+    if (bits != ours && rest.substr(bits.size()).starts_with(of_shards)) return false;
+  }
+  for (auto at = names.find(map); at != names.npos; at = names.find(map, at + 1))
+    if (!names.substr(at + map.size()).starts_with(by_byte)) return false;
+  return true;
+}
+
+Dialect host_dialect(std::string* why) noexcept try {
+  const char* version = host_version();
+  const Dialect dialect = dialect_of(version);
+  if (dialect == Dialect::none)
+    why->append("this plugin serves Ceph 16 to 20, and the host is of version ")
+        .append(version != nullptr ? version : "(none)");
+  if (dialect == Dialect::tentacle && !names_our_types(names_in_host())) {
+    why->append("the sets and maps of shards of this Ceph ").append(version).append(" are not those of 20.2");
+    return Dialect::none;
+  }
+  return dialect;
+} catch (const std::bad_alloc&) {
+  return Dialect::none;
 }
 
 int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfile& profile,

@@ -3,6 +3,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <string_view>
 
 #include "plugin/ceph/profile.hpp"
 
@@ -13,9 +14,24 @@ namespace ec::ceph {
 /// The host's version string ("16.2.15"), or null if it exports none.
 const char* host_version() noexcept;
 
-/// Whether a host of this version calls the classic interface: releases 16 to 19, and nothing that cannot be
-/// read.
-bool speaks_classic(const char* version) noexcept;
+/// Which of Ceph's interfaces a host calls.
+enum class Dialect : unsigned char { none, classic, tentacle };
+constexpr std::string_view name(Dialect d) {
+  constexpr std::string_view names[] = {"none", "classic", "tentacle"};
+  return names[static_cast<std::size_t>(d)];
+}
+
+/// By a host's version: classic for releases 16 to 19, tentacle for 20, none for all others, and for what
+/// cannot be read.
+Dialect dialect_of(const char* version) noexcept;
+
+/// The dialect of this process's host. None also for a host of release 20 whose own symbols name other types
+/// of sets and maps of shards than those of tentacle.h. *why, if there is one, says what is the matter.
+Dialect host_dialect(std::string* why) noexcept;
+
+/// Whether no symbol of a program speaks against the types of tentacle.h. names: all that it has, as the
+/// dynamic linker keeps them.
+bool names_our_types(std::string_view names) noexcept;
 
 /// Adds the erasure rule `name` to `crush` for the root, failure domain and device class of the profile.
 /// Returns its id or -errno, with the reason in *why (may be null); -ENOTSUP if the host exports no function

@@ -5,9 +5,9 @@
 #include <ostream>
 #include <string>
 
-#include "ceph/classic.h"
-#include "plugin/ceph/erasure_code.hpp"
+#include "plugin/ceph/classic.hpp"
 #include "plugin/ceph/host.hpp"
+#include "plugin/ceph/tentacle.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
 #ifdef EC_WITH_CUDA
@@ -17,18 +17,27 @@
 namespace ec::ceph {
 namespace {
 
+/// Makes objects of one dialect. The host takes what it gets for a pointer to an object of its own dialect.
+template <class Code>
 class Plugin final : public ::ceph::ErasureCodePlugin {
  public:
   int factory(const std::string&, ::ceph::ErasureCodeProfile& profile,
               ::ceph::ErasureCodeInterfaceRef* erasure_code, std::ostream* ss) override try {
-    auto made = std::make_shared<ErasureCode>();
+    auto made = std::make_shared<Code>();
     if (const int error = made->init(profile, ss)) return error;
-    *erasure_code = std::move(made);
+    using Ref = std::shared_ptr<typename Code::Interface>;
+    static_assert(sizeof(Ref) == sizeof *erasure_code);
+    *reinterpret_cast<Ref*>(erasure_code) = std::move(made);
     return 0;
   } catch (const std::bad_alloc&) {
     return -ENOMEM;
   }
 };
+
+::ceph::ErasureCodePlugin* new_plugin(Dialect dialect) {
+  if (dialect == Dialect::tentacle) return new Plugin<Tentacle>;
+  return new Plugin<Classic>;
+}
 
 /// Only notes what is wanted; the device is not touched before the first job, because daemons fork after
 /// this.
@@ -44,23 +53,31 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 }  // namespace ec::ceph
 
 extern "C" const char* __erasure_code_version() {
-  // The host compares for equality, so that a plugin is rebuilt for each point release. The interface has not
-  // changed in four major releases, so we answer with the host's own version where it is one of those.
-  const char* host = ec::ceph::host_version();
-  return ec::ceph::speaks_classic(host) ? host : "libec_cuda.so for Ceph 16 to 19";
+  // The host compares for equality, so that a plugin is rebuilt for each point release. The interfaces that
+  // we know have not changed in theirs, so we answer with the host's own version where it has one of them.
+  using namespace ec::ceph;
+  const char* host = host_version();
+  return dialect_of(host) != Dialect::none ? host : "libec_cuda.so for Ceph 16 to 20";
 }
 
 extern "C" int __erasure_code_init(char* plugin_name, char*) {
-  // A host that skips the comparison must not get an object with the wrong virtual table.
-  if (!ec::ceph::speaks_classic(ec::ceph::host_version())) return -EXDEV;
+  using namespace ec::ceph;
+  // There is no stream at this door; a daemon's stderr reaches its journal.
+  const auto say = [&](const char* text) { std::fprintf(stderr, "plugin %s: %s\n", plugin_name, text); };
   try {
+    // A host that skips the comparison must not get an object with the wrong virtual table.
+    std::string why;
+    const Dialect dialect = host_dialect(&why);
+    if (dialect == Dialect::none) return say(why.c_str()), -EXDEV;
     const auto& node = ec::codec::node_settings();
     if (!node.costs.refused.empty()) std::fprintf(stderr, "%s\n", node.costs.refused.c_str());
-    ec::ceph::configure_device(node);
-    return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name, new ec::ceph::Plugin);
+    configure_device(node);
+    ec::codec::stats().speaks(name(dialect));
+    std::fprintf(stderr, "ec_cuda: version %s for Ceph %s, %s interface\n", EC_VERSION, host_version(),
+                 name(dialect).data());
+    return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name, new_plugin(dialect));
   } catch (const ec::codec::SetupError& e) {
-    // There is no stream at this door; a daemon's stderr reaches its journal.
-    std::fprintf(stderr, "plugin %s: %s\n", plugin_name, e.what());
+    say(e.what());
     return -e.code();
   } catch (const std::bad_alloc&) {
     return -ENOMEM;

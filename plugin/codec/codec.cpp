@@ -49,7 +49,7 @@ std::shared_ptr<Code> Code::get(gf::Technique technique, unsigned k, unsigned m)
 }
 
 Code::Code(gf::Technique technique, unsigned k, unsigned m)
-    : k_(k), m_(m), encode_(gf::coding_matrix(technique, k, m)), plans_(cached_plans) {
+    : k_(k), m_(m), encode_(gf::coding_matrix(technique, k, m)), plans_(cached_plans), parts_(cached_plans) {
   for (unsigned c = 0; c < k; ++c) {
     gf::Matrix column(m, 1);
     for (unsigned r = 0; r < m; ++r) column(r, 0) = encode_.matrix()(r, c);
@@ -66,6 +66,20 @@ std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) no
   if (!solved) return nullptr;
   stats().happened(Event::plan_solved);
   return plans_.insert(signature, std::make_shared<const Plan>(std::move(*solved)));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+std::shared_ptr<const Plan> Code::part(const gf::ErasureSignature& signature) noexcept try {
+  if (auto found = parts_.find(signature)) return found;
+  gf::DecodePlan part;
+  for (unsigned c : signature.available) part.sources.push_back(static_cast<std::uint8_t>(c));
+  for (unsigned c : signature.wanted) part.targets.push_back(static_cast<std::uint8_t>(c));
+  part.matrix = gf::Matrix(signature.wanted.count(), signature.available.count());
+  for (unsigned r = 0; r < part.matrix.rows(); ++r)
+    for (unsigned c = 0; c < part.matrix.cols(); ++c)
+      part.matrix(r, c) = encode_.matrix()(part.targets[r] - k_, part.sources[c]);
+  return parts_.insert(signature, std::make_shared<const Plan>(std::move(part)));
 } catch (const std::bad_alloc&) {
   return nullptr;
 }

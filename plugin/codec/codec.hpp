@@ -42,6 +42,9 @@ class Code {
   /// The plan for a signature, from the cache or solved now; null if fewer than k chunks are available or
   /// memory ran out.
   std::shared_ptr<const Plan> plan(const gf::ErasureSignature& signature) noexcept;
+  /// The coding chunks `wanted` out of the data chunks `available` where all other data is zero, from a cache
+  /// of its own or made now; null if memory ran out.
+  std::shared_ptr<const Plan> part(const gf::ErasureSignature& signature) noexcept;
 
  private:
   unsigned k_;
@@ -49,6 +52,7 @@ class Code {
   kernels::Program encode_;
   std::vector<std::unique_ptr<kernels::Program>> columns_;
   gf::SignatureCache<Plan> plans_;
+  gf::SignatureCache<Plan> parts_;
 };
 
 /// Immutable after construction; all calls are thread safe and do not throw. `bytes` is the length of every
@@ -72,6 +76,10 @@ class Codec {
   /// The chunks that decode() with this signature reads and writes; null if fewer than k are available.
   std::shared_ptr<const Plan> plan(const gf::ErasureSignature& signature) const noexcept {
     return code_->plan(signature);
+  }
+  /// See Code::part. For jobs of one's own making.
+  std::shared_ptr<const Plan> part(const gf::ErasureSignature& signature) const noexcept {
+    return code_->part(signature);
   }
 
   /// Applies a plan. chunks and out are indexed by chunk, k + m long; only chunks[plan.sources] are read and

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/ceph/erasure_code.hpp"
+#include "plugin/ceph/classic.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/fuzz/pieces.hpp"
 
@@ -38,7 +38,7 @@ struct Code {
   unsigned k, m;
   oracle::Rows rows;
   std::vector<int> shards;  ///< of each chunk, data first
-  mutable ceph::ErasureCode ours;
+  mutable ceph::Classic ours;
 };
 
 const Code& draw_code(Input& input) {

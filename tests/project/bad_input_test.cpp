@@ -150,6 +150,8 @@ Answer run(std::string line) {
     answer.text.append(part.data(), got);
   answer.status = WEXITSTATUS(pclose(pipe));
   if (answer.text.ends_with('\n')) answer.text.pop_back();
+  // What the plugin says when it loads is not the program's answer.
+  if (answer.text.starts_with("ec_cuda: version")) answer.text.erase(0, answer.text.find('\n') + 1);
   return answer;
 }
 

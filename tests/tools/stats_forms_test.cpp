@@ -47,6 +47,7 @@ std::unique_ptr<Stats> known_counts() {
   page.checks[0] = {70, 1, 6};
   page.arena = {100, 50, 60, 4, 3, 1};
   page.version = {'1', '.', '2'};
+  page.interface = {'o', 'l', 'd'};
   page.since = 1'795'219'200;
   return counts;
 }
@@ -105,7 +106,7 @@ TEST(StatsPrometheus, HasEverySeriesOnceAndItsValue) {
   };
   const std::string decode = R"(backend="x86",operation="decode")", large = decode + R"(,size="large")";
   const std::map<std::pair<std::string, std::string>, double> wanted{
-      {{"info", R"(version="1.2")"}, 1},
+      {{"info", R"(version="1.2",interface="old")"}, 1},
       {{"start_time_seconds", ""}, 1'795'219'200},
       {{"jobs_total", decode}, 5},
       {{"jobs_total", R"(backend="x86",operation="encode")"}, -1},  // never ran
@@ -179,6 +180,7 @@ TEST(StatsForms, OfAHostilePageAreHarmless) {
   auto counts = known_counts();
   auto& page = counts->page();
   page.version.fill('\x1b');
+  page.interface.fill('\n');
   page.backends[1] = {'x', '\n', '\xff', '"'};
   page.since = ~std::uint64_t{0};
   page.device.state = 99;

@@ -44,6 +44,7 @@ erasure code dir = {dir}/erasure-code
 osd crush chooseleaf type = 0
 osd pool default size = {size}
 osd pool default pg autoscale mode = off
+{more}
 [client]
 log file =
 admin socket =
@@ -54,6 +55,8 @@ mon allow pool delete = true
 mon data avail warn = 2
 mon data avail crit = 1
 mon max pg per osd = 1000
+# Seconds between two changes of a map; few clients change them here, one after the other, and wait.
+paxos propose interval = 0.1
 # All OSDs share one host, so an OSD counts as a reporter of its own.
 mon osd reporter subtree level = osd
 mon osd min down reporters = 1
@@ -128,6 +131,12 @@ def stock_plugins():
                                        check=True, stdin=subprocess.DEVNULL, capture_output=True).stdout.strip())
 
 
+def release():
+    """Of this machine's Ceph: 16, 18, 20."""
+    words = subprocess.run(["ceph-osd", "--version"], text=True, capture_output=True, check=True, stdin=subprocess.DEVNULL)
+    return int(words.stdout.split()[2].split(".")[0])
+
+
 class Cluster:
     """Its calls raise Failure, or OSError. start_osd() may be called from many threads, each with OSDs of its own."""
 
@@ -182,6 +191,19 @@ class Cluster:
         """Names of the daemons that do not run."""
         return {name for name in self.daemons() if self.pid(name) is None}
 
+    def died(self):
+        """Names of the daemons that ended by themselves; those that stop() ended have no pid file."""
+        found = []
+        for name in self.daemons():
+            with contextlib.suppress(OSError, ValueError):
+                if ended(int(self.pid_file(name).read_text())):
+                    found.append(name)
+        return found
+
+    def require_alive(self):
+        if died := self.died():
+            raise Failure("\n".join(f"{name} died\n{logs.tails(self.dir, name)}" for name in died))
+
     def spawn(self, name, *extra, env=None):
         """Start the daemon's program, which must not fork (-f); its pid file exists before the program runs."""
         kind, ident = name.split(".")
@@ -194,6 +216,7 @@ class Cluster:
 
     def mkfs(self, name, *extra):
         code = self.spawn(name, "--mkfs", *extra).wait(timeout=MKFS_TIMEOUT_S)
+        self.pid_file(name).unlink(missing_ok=True)
         if code != 0:
             raise Failure(f"{name}: mkfs ended with {code}\n{logs.tails(self.dir, name)}")
 
@@ -247,21 +270,23 @@ class Cluster:
 
     # --- the verbs
 
-    def up(self, osds, plugin_dir=None, osd_env=None, *, store="bluestore", mgr=False, base_port=None, keep=False):
-        """Make a cluster and start it, and wait until its OSDs are up. `keep`: leave the directory if that fails."""
+    def up(self, osds, plugin_dir=None, osd_env=None, *, store="bluestore", mgr=False, base_port=None, keep=False,
+           settings=None):
+        """Make a cluster and start it, and wait until its OSDs are up. `keep`: leave the directory if that fails.
+        `settings`: options of Ceph, for all daemons and clients."""
         needed = [p for p in PROGRAMS if mgr or p != "ceph-mgr"]
         if missing := [p for p in needed if not shutil.which(p)]:
             raise Failure(f"not installed: {', '.join(missing)} (apt-get install {' '.join(missing)})")
         librados.library()
         facts = {"osds": osds, "store": store, "mgr": mgr, "osd_env": dict(osd_env or {}), "port": free_port(base_port)}
-        self.make_directory(facts, plugin_dir)
+        self.make_directory(facts, plugin_dir, settings or {})
         try:
             self.start_all(facts)
         except BaseException:
             self.down(keep=keep)
             raise
 
-    def make_directory(self, facts, plugin_dir):
+    def make_directory(self, facts, plugin_dir, settings):
         if len(os.fsencode(self.dir / "run" / "osd.99.asok")) > MAX_SOCKET_PATH:
             raise Failure(f"--dir {self.dir}: too long, a socket's path in it may have {MAX_SOCKET_PATH} bytes")
         if self.exists():
@@ -274,7 +299,8 @@ class Cluster:
         for sub in ("run", "log", "crash", "erasure-code", "mon.a", "mgr.x"):
             (self.dir / sub).mkdir()
         self.conf.write_text(CONF.format(dir=self.dir, fsid=uuid.uuid4(), port=facts["port"], size=min(3, facts["osds"]),
-                                         store=facts["store"]))
+                                         store=facts["store"],
+                                         more="\n".join(f"{name} = {value}" for name, value in settings.items())))
         sources = [source for source in (stock_plugins(), plugin_dir) if source and source.is_dir()]
         for path in {p.name: p for source in sources for p in source.iterdir()}.values():
             (self.dir / "erasure-code" / path.name).symlink_to(path.resolve())
@@ -305,9 +331,7 @@ class Cluster:
             self.start(f"osd.{osd}", env)
 
         def late():
-            for osd in osds:
-                if self.pid(f"osd.{osd}") is None:
-                    raise Failure(f"osd.{osd} died\n{logs.tails(self.dir, f'osd.{osd}')}")
+            self.require_alive()
             up = {o["osd"] for o in self.mon_json("osd dump")["osds"] if o["up"] and o["up_from"] > before}
             return [f"osd.{osd}" for osd in osds - up]
 
@@ -343,3 +367,10 @@ class Cluster:
         shutil.rmtree(self.dir / f"osd.{osd}", ignore_errors=True)
         self.make_osd(osd)
         self.start_osd(osd, env)
+
+    def wipe_osd(self, osd):
+        """Give an OSD that does not run an empty store, as a new disk has it; the cluster is not told."""
+        identity = next(o["uuid"] for o in self.mon_json("osd dump")["osds"] if o["osd"] == osd)
+        shutil.rmtree(self.dir / f"osd.{osd}")
+        (self.dir / f"osd.{osd}").mkdir()
+        self.mkfs(f"osd.{osd}", "--osd-uuid", identity)

@@ -27,6 +27,10 @@ ARGUMENTS = {
     "rados_release_read_op": [_void_p],
     "rados_read_op_read": [_void_p, _u64, _size_t, _void_p, _void_p, _void_p],
     "rados_read_op_operate": [_void_p, _void_p, _char_p, ctypes.c_int],
+    "rados_create_write_op": [],
+    "rados_release_write_op": [_void_p],
+    "rados_write_op_zero": [_void_p, _u64, _u64],
+    "rados_write_op_operate": [_void_p, _void_p, _char_p, _void_p, ctypes.c_int],
     "rados_nobjects_list_open": [_void_p, _void_p],
     "rados_nobjects_list_next": [_void_p] * 4,
     "rados_nobjects_list_close": [_void_p],
@@ -39,9 +43,10 @@ def library():
     rados = ctypes.CDLL("librados.so.2")
     for name, types in ARGUMENTS.items():
         getattr(rados, name).argtypes = types
-    for name in ("rados_nobjects_list_close", "rados_ioctx_destroy", "rados_shutdown", "rados_buffer_free"):
+    for name in ("rados_nobjects_list_close", "rados_ioctx_destroy", "rados_shutdown", "rados_buffer_free",
+                 "rados_release_read_op", "rados_release_write_op", "rados_read_op_read", "rados_write_op_zero"):
         getattr(rados, name).restype = None
-    rados.rados_create_read_op.restype = _void_p
+    rados.rados_create_read_op.restype = rados.rados_create_write_op.restype = _void_p
     return rados
 
 
@@ -116,7 +121,16 @@ class Pool:
         self._rados.rados_ioctx_destroy(self._io)
 
     def change(self, call, name, *arguments):
-        """A call of librados that changes the object `name`: write_full or append DATA, write DATA, OFFSET, trunc SIZE, remove."""
+        """A call of librados that changes the object `name`: write_full or append DATA, write DATA, OFFSET, trunc SIZE, zero
+        OFFSET, LENGTH, remove."""
+        if call == "zero":
+            operation = self._rados.rados_create_write_op()
+            try:
+                self._rados.rados_write_op_zero(operation, *arguments)
+                checked(self._rados.rados_write_op_operate(operation, self._io, name.encode(), None, 0), f"zero {name}")
+            finally:
+                self._rados.rados_release_write_op(operation)
+            return
         words = [word for a in arguments for word in ((a, len(a)) if isinstance(a, bytes) else (a,))]
         checked(getattr(self._rados, f"rados_{call}")(self._io, name.encode(), *words), f"{call} {name}")
 

@@ -13,11 +13,18 @@ def _write(content, data, offset):
     return content[:offset].ljust(offset, b"\0") + data + content[offset + len(data) :]
 
 
+def _zero(content, offset, length):
+    """Up to the end or beyond, an OSD makes it a truncation."""
+    end = offset + length
+    return content[:offset] + bytes(length) + content[end:] if end < len(content) else content[:offset]
+
+
 EFFECTS = {  # of a pool's change() on a content
     "write_full": lambda _content, data: data,
     "write": _write,
     "append": lambda content, data: (content or b"") + data,
-    "trunc": lambda content, size: content[:size],
+    "zero": _zero,
+    "trunc": lambda content, size: content[:size].ljust(size, b"\0"),
     "remove": lambda _content: None,
 }
 

@@ -8,6 +8,7 @@ import json
 
 from cluster.daemons import Failure, wait_until
 
+OPTIMISED_FROM = 20  # release of Ceph
 NO_OSD = 0x7FFFFFFF  # CRUSH_ITEM_NONE in an acting set
 
 
@@ -19,6 +20,8 @@ class PoolSpec:
     technique: str
     stripe_unit: int
     overwrites: bool
+    optimised: bool = False  # as pools of Ceph 20 can be
+    mapping: str = ""  # of the profile
 
     @property
     def stripe_width(self):
@@ -36,19 +39,21 @@ class Pools:
         mon = self.cluster.mon
         mon("osd erasure-code-profile set", name=spec.name, profile=[
             f"plugin={plugin}", f"k={spec.k}", f"m={spec.m}", f"technique={spec.technique}",
-            f"stripe_unit={spec.stripe_unit}", "crush-failure-domain=osd"])
+            f"stripe_unit={spec.stripe_unit}", "crush-failure-domain=osd",
+            *([f"mapping={spec.mapping}"] if spec.mapping else [])])
         mon("osd pool create", pool=spec.name, pg_num=pg_num, pgp_num=pg_num, pool_type="erasure",
             erasure_code_profile=spec.name)
         mon("osd pool set", pool=spec.name, var="min_size", val=str(spec.k))
-        if spec.overwrites:
-            mon("osd pool set", pool=spec.name, var="allow_ec_overwrites", val="true")
+        for wanted, flag in ((spec.overwrites, "allow_ec_overwrites"), (spec.optimised, "allow_ec_optimizations")):
+            if wanted:
+                mon("osd pool set", pool=spec.name, var=flag, val="true")
         made = next(p for p in self.cluster.mon_json("osd dump")["pools"] if p["pool_name"] == spec.name)
         if made["stripe_width"] != spec.stripe_width:
             raise Failure(f"pool {spec.name}: stripe width {made['stripe_width']}, not {spec.stripe_width}")
         self.specs[spec.name], self.numbers[spec.name] = spec, (made["pool"], pg_num)
 
     def pg_ids(self, pools=None):
-        return [f"{number:x}.{pg:x}" for name, (number, pg_num) in self.numbers.items()
+        return [f"{number}.{pg:x}" for name, (number, pg_num) in self.numbers.items()
                 if pools is None or name in pools for pg in range(pg_num)]
 
     def query(self, pgid):
@@ -66,6 +71,7 @@ class Pools:
         """Until ready(pgid, answer) for every PG, by answers newer than the last change of any OSD."""
 
         def late():
+            self.cluster.require_alive()
             self.cluster.rados.latest_map()
             osds = self.cluster.mon_json("osd dump")["osds"]
             since = max(max(o["up_from"], o["down_at"]) for o in osds)

@@ -252,8 +252,11 @@ Json stats_from(const StatsPage& page) {
                             {"mismatches", c.mismatches},
                             {"unchecked", c.unchecked}});
   }
-  Json all{
-      {"version", text(page.version)}, {"since", page.since}, {"rows", rows}, {"validation", validation}};
+  Json all{{"version", text(page.version)},
+           {"interface", text(page.interface)},
+           {"since", page.since},
+           {"rows", rows},
+           {"validation", validation}};
   all["device"]["state"] = state_of(page);
   for (const Number& n : numbers) all[n.group][n.name] = n.value(seen);
   return all;
@@ -261,8 +264,8 @@ Json stats_from(const StatsPage& page) {
 
 std::string list_of(const Json& processes) {
   if (processes.empty()) return "no process that this user may look into has stats of ec-cuda\n";
-  std::string out = fmt::format("{:>8} {:16} {:8} {:>14} {:>12} {:>10}  {}\n", "PID", "name", "version",
-                                "jobs", "source GB", "fell back", "GPU");
+  std::string out = fmt::format("{:>8} {:16} {:8} {:9} {:>14} {:>12} {:>10}  {}\n", "PID", "name", "version",
+                                "interface", "jobs", "source GB", "fell back", "GPU");
   for (const Json& p : processes) {
     std::uint64_t jobs = 0, bytes = 0, fell_back = 0;
     for (const Json& row : p["rows"]) {
@@ -270,9 +273,10 @@ std::string list_of(const Json& processes) {
       bytes += row["source_bytes"].get<std::uint64_t>();
       for (const Json& n : row["fallbacks"]) fell_back += n.get<std::uint64_t>();
     }
-    fmt::format_to(std::back_inserter(out), "{:8} {:16} {:8} {:14} {:12.3f} {:10}  {}\n", p["pid"].get<int>(),
-                   p["name"].get<std::string>(), p["version"].get<std::string>(), jobs,
-                   static_cast<double>(bytes) * 1e-9, fell_back, p["device"]["state"].get<std::string>());
+    fmt::format_to(std::back_inserter(out), "{:8} {:16} {:8} {:9} {:14} {:12.3f} {:10}  {}\n",
+                   p["pid"].get<int>(), p["name"].get<std::string>(), p["version"].get<std::string>(),
+                   p["interface"].get<std::string>(), jobs, static_cast<double>(bytes) * 1e-9, fell_back,
+                   p["device"]["state"].get<std::string>());
   }
   return out;
 }
@@ -280,7 +284,9 @@ std::string list_of(const Json& processes) {
 std::string prometheus_of(const Json& processes) {
   Text text(processes);
   text.begin("info", "gauge", "What counts there: 1.");
-  text.each([&](const Json& p) { text.line(Text::label("version", p["version"]), 1); });
+  text.each([&](const Json& p) {
+    text.line(Text::label("version", p["version"]) + Text::label("interface", p["interface"]), 1);
+  });
   text.begin("start_time_seconds", "gauge", "When the process began to count, in seconds since 1970.");
   text.each([&](const Json& p) { text.line("", p["since"]); });
   rows(text);

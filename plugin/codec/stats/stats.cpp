@@ -78,6 +78,7 @@ void Region::make() noexcept {
 void Region::make_anew() noexcept {
   const auto version = page_->version;
   const auto backends = page_->backends;
+  const auto interface = page_->interface;
   close_file();
   if (!mapped_) {
     std::memset(static_cast<void*>(page_), 0, sizeof *page_);
@@ -87,6 +88,7 @@ void Region::make_anew() noexcept {
   }
   page_->version = version;
   page_->backends = backends;
+  page_->interface = interface;
   introduce(*page_);
 }
 
@@ -165,6 +167,8 @@ Shard sum(const StatsPage& page) noexcept {
       words[i] += read(reinterpret_cast<const std::uint64_t*>(&shard)[i]);
   return std::bit_cast<Shard>(words);
 }
+
+void Stats::speaks(std::string_view interface) noexcept { set_text(page().interface, interface); }
 
 void Stats::Job::took_time(Row& row, std::uint64_t source_bytes, Clock::time_point begun) noexcept {
   const auto now = Clock::now();

@@ -74,6 +74,9 @@ class Stats {
     bool timed_ = false;
   };
 
+  /// Which of its host's interfaces the process is called by. Before the first job.
+  void speaks(std::string_view interface) noexcept;
+
   void happened(Event event, std::uint64_t times = 1) noexcept {
     kernels::add(page().shards[this_thread().shard].events[static_cast<std::size_t>(event)], times);
   }

@@ -88,7 +88,7 @@ struct Checks {
 };
 
 /// Changes with every change of what follows or what it is made of.
-inline constexpr std::uint32_t stats_layout = 3;
+inline constexpr std::uint32_t stats_layout = 4;
 inline constexpr std::array<char, 8> stats_magic{'e', 'c', '_', 's', 't', 'a', 't', 's'};
 
 struct StatsPage {
@@ -99,7 +99,8 @@ struct StatsPage {
   std::uint64_t since = 0;  ///< seconds since 1970 when it began to count
   std::array<char, 16> version{};
   std::array<std::array<char, 16>, max_backends>
-      backends{};  ///< names, in the order of the rows; empty: none
+      backends{};                     ///< names, in the order of the rows; empty: none
+  std::array<char, 16> interface {};  ///< of a host's that is spoken; empty: none
   std::array<Shard, shard_count> shards;
   alignas(64) std::array<Checks, max_backends> checks{};
   alignas(64) std::uint64_t jobs_on_device = 0;  ///< a copy: under way there now

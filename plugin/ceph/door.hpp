@@ -1,0 +1,218 @@
+// What the two dialects of Ceph's interface share: the functions on sets and maps of shards, over a pool's
+// ErasureCode. `classic` has no others; `tentacle` has the same on its own sets and maps.
+#pragma once
+
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "plugin/ceph/erasure_code.hpp"
+#include "plugin/ceph/read_set.hpp"
+#include "plugin/ceph/shards.hpp"
+
+namespace ec::ceph {
+
+/// Runs a call of the host's; nothing is thrown across its door.
+template <class Body>
+int at_the_door(Body&& body) noexcept try {
+  return body();
+} catch (...) {
+  // Only allocation throws in there: std::bad_alloc, or ceph::buffer::bad_alloc, which the public header does
+  // not define.
+  return -ENOMEM;
+}
+
+/// One object a placement group. Thread safe after init(). No call throws; every errno it can return is
+/// below, but for -ENOMEM, which all can, and -EINVAL where the host hands in no container.
+template <class HostsInterface>
+class Door : public HostsInterface {
+ public:
+  using Interface = HostsInterface;
+
+  int init(ErasureCodeProfile& profile, std::ostream* ss) override { return code_.init(profile, ss); }
+  const ErasureCodeProfile& get_profile() const override { return code_.profile(); }
+  int create_rule(const std::string& name, CrushWrapper& crush, std::ostream* ss) const override {
+    return at_the_door([&] { return code_.create_rule(name, crush, ss); });
+  }
+  unsigned get_chunk_count() const override { return code_.n(); }
+  unsigned get_data_chunk_count() const override { return code_.k(); }
+  unsigned get_coding_chunk_count() const override { return code_.m(); }
+  int get_sub_chunk_count() override { return 1; }
+  unsigned get_chunk_size(unsigned stripe_width) const override { return code_.get_chunk_size(stripe_width); }
+
+  int minimum_to_decode(const std::set<int>& want_to_read, const std::set<int>& available,
+                        std::map<int, SubChunks>* minimum) override {
+    return choose_reads(want_to_read, available, minimum);
+  }
+  int minimum_to_decode_with_cost(const std::set<int>& want_to_read, const std::map<int, int>& available,
+                                  std::set<int>* minimum) override {
+    return choose_reads(want_to_read, available, minimum);
+  }
+  int encode(const std::set<int>& want_to_encode, const bufferlist& in,
+             std::map<int, bufferlist>* encoded) override {
+    return encode_object(want_to_encode, in, encoded);
+  }
+  /// -EINVAL if the chunks are not k+m of equal length. The coding chunks are overwritten where they are.
+  int encode_chunks(const std::set<int>&, std::map<int, bufferlist>* encoded) override {
+    return at_the_door([&] {
+      Sources data;
+      Places coding;
+      if (encoded == nullptr || encoded->size() != code_.n()) return -EINVAL;
+      for (auto& [shard, list] : *encoded) {
+        if (!code_.is_shard(shard)) return -EINVAL;
+        const unsigned c = code_.chunk_of(shard);
+        std::uint8_t* bytes = writable_bytes(list);  // which puts it into one piece
+        if (c < code_.k())
+          data.add(c, readable(std::as_const(list)), list.length());
+        else
+          coding.add(c, bytes, list.length());
+      }
+      return code_.encode_chunks(data, coding);
+    });
+  }
+  int decode(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
+             std::map<int, bufferlist>* decoded, int) override {
+    return decode_shards(want_to_read, chunks, decoded);
+  }
+  /// As decode, but every shard that is not in `chunks` is computed where it is in `decoded`.
+  int decode_chunks(const std::set<int>&, const std::map<int, bufferlist>& chunks,
+                    std::map<int, bufferlist>* decoded) override {
+    return at_the_door([&] {
+      if (decoded == nullptr) return -EINVAL;
+      const Sources in = sources_of(chunks);
+      Places out;
+      for (unsigned c = 0; c < code_.n(); ++c) {
+        if (in.there.contains(c)) continue;
+        const auto at = decoded->find(code_.shard_of(c));
+        if (at == decoded->end()) return -EINVAL;
+        out.add(c, writable_bytes(at->second), at->second.length());
+      }
+      return chunks.empty() ? -EIO : code_.decode_chunks(in, out);
+    });
+  }
+  /// As decode of all data chunks. Shares the buffers of `chunks` and computes nothing if none is lost.
+  int decode_concat(const std::map<int, bufferlist>& chunks, bufferlist* decoded) override {
+    return at_the_door([&] { return concat(gf::ChunkSet::first(code_.k()), chunks, decoded); });
+  }
+
+ protected:
+  /// 0; -EIO if `available`, a set or a map of costs, does not suffice; -EINVAL for a shard outside 0..k+m-1.
+  template <class Want, class Available, class Minimum>
+  int choose_reads(const Want& want_to_read, const Available& available, Minimum* minimum) const {
+    return at_the_door([&] {
+      const auto wanted = chunks_of(want_to_read), there = chunks_of(available);
+      if (!wanted || !there || !is_usable(minimum, code_.n())) return -EINVAL;
+      std::map<unsigned, int> costs;
+      each_shard(available, [&]([[maybe_unused]] int shard, auto... cost) {
+        (costs.emplace(code_.chunk_of(shard), cost), ...);
+      });
+      const auto read = costs.empty() ? smallest_read(code_.k(), *wanted, *there)
+                                      : cheapest_read(code_.k(), *wanted, costs);
+      if (!read) return -EIO;
+      for (unsigned c : *read) put(*minimum, code_.shard_of(c));
+      return 0;
+    });
+  }
+  /// 0; -EINVAL if k chunks of the input would not fit 32 bits. An empty input gives empty chunks.
+  template <class Want, class Lists>
+  int encode_object(const Want& want_to_encode, const bufferlist& in, Lists* encoded) const {
+    return at_the_door([&] {
+      if (!is_usable(&want_to_encode, 0) || !is_usable(encoded, code_.n())) return -EINVAL;
+      PerChunk<bufferptr> chunks;
+      if (const int error = code_.encode(in, chunks)) return error;
+      const auto hand_out = [&](unsigned c) {
+        place(*encoded, code_.shard_of(c)).push_back(std::move(chunks[c]));
+      };
+      if (is_all(want_to_encode, code_.n()))
+        for (unsigned c = 0; c < code_.n(); ++c) hand_out(c);
+      else
+        each_shard(want_to_encode, [&](int shard) {
+          if (code_.is_shard(shard)) hand_out(code_.chunk_of(shard));
+        });
+      return 0;
+    });
+  }
+  /// 0, with *decoded holding the wanted shards; -EIO if `chunks` do not suffice; -EINVAL for a shard outside
+  /// 0..k+m-1 or chunks of unequal length.
+  template <class Want, class Lists>
+  int decode_shards(const Want& want_to_read, const Lists& chunks, Lists* decoded) const {
+    return at_the_door([&] {
+      const auto wanted = chunks_of(want_to_read);
+      if (!wanted || !is_usable(decoded, code_.n())) return -EINVAL;
+      const Sources in = sources_of(chunks);
+      PerChunk<Made> made;
+      if (const int error = code_.decode(*wanted - in.there, in, made)) return error;
+      hand_out(*wanted, in, made,
+               [&](unsigned c) -> bufferlist& { return place(*decoded, code_.shard_of(c)); });
+      return 0;
+    });
+  }
+  /// The wanted data chunks in order.
+  int concat(const gf::ChunkSet& wanted, const std::map<int, bufferlist>& chunks, bufferlist* decoded) const {
+    if (decoded == nullptr) return -EINVAL;
+    const Sources in = sources_of(chunks);
+    PerChunk<Made> made;
+    if (const int error = code_.decode(wanted - in.there, in, made)) return error;
+    hand_out(wanted, in, made, [&](unsigned) -> bufferlist& { return *decoded; });
+    return 0;
+  }
+
+  /// Adds each wanted chunk, from `in` or made, to the list that is its.
+  template <class ListOf>
+  static void hand_out(const gf::ChunkSet& wanted, const Sources& in, PerChunk<Made>& made, ListOf list_of) {
+    auto next = made.begin();
+    for (unsigned c : wanted) {
+      bufferlist& list = list_of(c);
+      if (in.there.contains(c))
+        list.append(*in.at[c].list);
+      else if (next != made.end())
+        list.push_back(std::move((next++)->buffer));
+    }
+  }
+
+  /// The chunks that these shards keep: a set of shards, or the keys of a map. Nothing if one is no shard of
+  /// ours.
+  template <class Shards>
+  std::optional<gf::ChunkSet> chunks_of(const Shards& shards) const {
+    if (!is_usable(&shards, 0)) return std::nullopt;
+    std::optional<gf::ChunkSet> chunks(std::in_place);
+    each_shard(shards, [&](int shard, auto&...) {
+      if (!chunks || !code_.is_shard(shard))
+        chunks.reset();
+      else
+        chunks->insert(code_.chunk_of(shard));
+    });
+    return chunks;
+  }
+  /// The chunks in a map of buffers or of lists, to be read.
+  template <class Map>
+  Sources sources_of(const Map& map) const {
+    Sources in;
+    in.sound = is_usable(&map, 0);
+    if (!in.sound) return in;
+    each_shard(map, [&](int shard, const auto& chunk) {
+      if (code_.is_shard(shard))
+        in.add(code_.chunk_of(shard), readable(chunk), chunk.length());
+      else
+        in.sound = false;
+    });
+    return in;
+  }
+  static Readable readable(const bufferptr& buffer) { return {&buffer, nullptr}; }
+  static Readable readable(const bufferlist& list) {
+    return {is_one_piece(list) ? &list.front() : nullptr, &list};
+  }
+  static std::uint8_t* writable_bytes(bufferptr& buffer) {
+    return buffer.length() == 0 ? nullptr : reinterpret_cast<std::uint8_t*>(buffer.c_str());
+  }
+  static std::uint8_t* writable_bytes(bufferlist& list) {
+    return list.length() == 0 ? nullptr : reinterpret_cast<std::uint8_t*>(list.c_str());
+  }
+
+  ErasureCode code_;
+};
+
+}  // namespace ec::ceph

@@ -1,0 +1,119 @@
+// Calls of Ceph 20 on its own sets and maps of shards.
+#include "plugin/ceph/tentacle.hpp"
+
+#include <cstdio>
+#include <cstring>
+
+namespace ec::ceph {
+namespace {
+
+/// For the functions that can return nothing.
+void complain(const char* function, int error) {
+  std::fprintf(stderr, "ec_cuda: %s has done nothing: %s\n", function, std::strerror(-error));
+}
+
+/// At any address.
+using Vector [[gnu::vector_size(16), gnu::aligned(1), gnu::may_alias]] = std::uint8_t;
+
+/// to = a ^ b. `to` may be a or b.
+void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to, std::size_t bytes) {
+  std::size_t i = 0;
+  for (; bytes - i >= sizeof(Vector); i += sizeof(Vector))
+    *reinterpret_cast<Vector*>(to + i) =
+        *reinterpret_cast<const Vector*>(a + i) ^ *reinterpret_cast<const Vector*>(b + i);
+  for (; i < bytes; ++i) to[i] = a[i] ^ b[i];
+}
+
+}  // namespace
+
+int Tentacle::init(ErasureCodeProfile& profile, std::ostream* ss) {
+  if (const int error = Base::init(profile, ss)) return error;
+  return at_the_door([&] {
+    mapping_.clear();
+    for (int shard : code_.mapping()) mapping_.push_back({static_cast<std::int8_t>(shard)});
+    return 0;
+  });
+}
+
+int Tentacle::minimum_to_decode(const ShardIdSet& want_to_read, const ShardIdSet& available,
+                                ShardIdSet& minimum, ShardIdMap<SubChunks>* sub_chunks) {
+  return at_the_door([&] {
+    if (sub_chunks != nullptr && !is_usable(sub_chunks, code_.n())) return -EINVAL;
+    if (const int error = choose_reads(want_to_read, available, &minimum)) return error;
+    if (sub_chunks != nullptr) each_shard(minimum, [&](int shard) { put(*sub_chunks, shard); });
+    return 0;
+  });
+}
+
+int Tentacle::decode_concat(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
+                            bufferlist* decoded) {
+  return at_the_door([&] {
+    const auto wanted = chunks_of(want_to_read);
+    if (!wanted) return -EINVAL;
+    return concat(*wanted & gf::ChunkSet::first(code_.k()), chunks, decoded);
+  });
+}
+
+bool Tentacle::divide(const BufferMap& in, BufferMap& out, Sources& data, Places& coding) const {
+  if (!is_usable(&in, 0) || !is_usable(&out, 0)) return false;
+  each_shard(in, [&](int shard, const bufferptr& buffer) {
+    if (!code_.is_shard(shard))
+      data.sound = false;
+    else if (const unsigned c = code_.chunk_of(shard); c < code_.k())
+      data.add(c, readable(buffer), buffer.length());
+  });
+  each_shard(out, [&](int shard, bufferptr& buffer) {
+    if (!code_.is_shard(shard))
+      coding.sound = false;
+    else if (const unsigned c = code_.chunk_of(shard); c >= code_.k())
+      coding.add(c, writable_bytes(buffer), buffer.length());
+  });
+  return true;
+}
+
+int Tentacle::encode_chunks(const BufferMap& in, BufferMap& out) {
+  return at_the_door([&] {
+    Sources data;
+    Places coding;
+    if (!divide(in, out, data, coding) || coding.count != out.entries) return -EINVAL;
+    return code_.encode_chunks(data, coding);
+  });
+}
+
+void Tentacle::encode_delta(const bufferptr& old_data, const bufferptr& new_data, bufferptr* delta) {
+  const int error = at_the_door([&] {
+    const unsigned bytes = old_data.length();
+    if (delta == nullptr || new_data.length() != bytes) return -EINVAL;
+    if (bytes == 0) return 0;
+    if (delta->length() != bytes) *delta = make_buffer(bytes);
+    add(bytes_of(old_data), bytes_of(new_data), writable_bytes(*delta), bytes);
+    return 0;
+  });
+  if (error != 0) complain("encode_delta", error);
+}
+
+void Tentacle::apply_delta(const BufferMap& in, BufferMap& out) {
+  const int error = at_the_door([&] {
+    Sources deltas;
+    Places coding;
+    return divide(in, out, deltas, coding) ? code_.apply_delta(deltas, coding) : -EINVAL;
+  });
+  if (error != 0) complain("apply_delta", error);
+}
+
+int Tentacle::decode_chunks(const ShardIdSet&, BufferMap& in, BufferMap& out) {
+  return at_the_door([&] {
+    const Sources from = sources_of(in);
+    if (!is_usable(&out, 0) || !from.sound) return -EINVAL;
+    Places to;
+    each_shard(out, [&](int shard, bufferptr& buffer) {
+      if (code_.is_shard(shard))
+        to.add(code_.chunk_of(shard), writable_bytes(buffer), buffer.length());
+      else
+        to.sound = false;
+    });
+    return code_.decode_chunks(from, to);
+  });
+}
+
+}  // namespace ec::ceph

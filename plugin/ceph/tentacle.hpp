@@ -1,0 +1,72 @@
+// The door for Ceph 20.
+#pragma once
+
+#include "ceph/tentacle.h"
+#include "plugin/ceph/door.hpp"
+
+namespace ec::ceph {
+
+/// Where a function on ShardIdSet and ShardIdMap has one on std::set and std::map beside it, it answers as
+/// that does; a map without room for k+m shards, or of another layout, is -EINVAL. What is in place and the
+/// host's is written by no device.
+class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
+ public:
+  using ShardId = ::ceph::tentacle::ShardId;
+  using BufferMap = ::ceph::tentacle::BufferMap;
+  using ListMap = ::ceph::tentacle::ListMap;
+  using Base = Door<::ceph::tentacle::ErasureCodeInterface>;
+  using Base::decode;
+  using Base::decode_chunks;
+  using Base::decode_concat;
+  using Base::encode;
+  using Base::encode_chunks;
+  using Base::minimum_to_decode;
+  using Base::minimum_to_decode_with_cost;
+
+  int init(ErasureCodeProfile& profile, std::ostream* ss) override;
+  const std::vector<ShardId>& get_chunk_mapping() const override { return mapping_; }
+  std::size_t get_minimum_granularity() override { return 1; }
+  std::uint64_t get_supported_optimizations() const override {
+    using namespace ::ceph::tentacle;
+    return partial_read | partial_write | zero_in_zero_out | parity_delta | optimized_pools;
+  }
+  std::string get_optimizations_flags_string() const override {
+    return "partialread,partialwrite,zeroinout,paritydelta,optimizedsupport";
+  }
+
+  int minimum_to_decode(const ShardIdSet& want_to_read, const ShardIdSet& available, ShardIdSet& minimum,
+                        ShardIdMap<SubChunks>* sub_chunks) override;
+  int minimum_to_decode_with_cost(const ShardIdSet& want_to_read, const ShardIdMap<int>& available,
+                                  ShardIdSet* minimum) override {
+    return choose_reads(want_to_read, available, minimum);
+  }
+  int encode(const ShardIdSet& want_to_encode, const bufferlist& in, ListMap* encoded) override {
+    return encode_object(want_to_encode, in, encoded);
+  }
+  int decode(const ShardIdSet& want_to_read, const ListMap& chunks, ListMap* decoded, int) override {
+    return decode_shards(want_to_read, chunks, decoded);
+  }
+  int decode_concat(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
+                    bufferlist* decoded) override;
+
+  /// 0; -EINVAL if the buffers are not all of one length, or `out` holds a data shard. A coding shard in `in`
+  /// is not looked at.
+  int encode_chunks(const BufferMap& in, BufferMap& out) override;
+  /// A buffer of another length in *delta is replaced. Nothing is done, and a line says so on stderr, if
+  /// there is no delta or the lengths differ.
+  void encode_delta(const bufferptr& old_data, const bufferptr& new_data, bufferptr* delta) override;
+  /// Coding shards in `in` and data shards in `out` are not looked at. Nothing is done, and a line says so on
+  /// stderr, if the buffers are not all of one length.
+  void apply_delta(const BufferMap& in, BufferMap& out) override;
+  /// Writes every shard of `out`; one that is in `in` as well is copied. 0; -EIO if `in` does not suffice;
+  /// -EINVAL for a shard outside 0..k+m-1 or buffers of unequal length.
+  int decode_chunks(const ShardIdSet& want_to_read, BufferMap& in, BufferMap& out) override;
+
+ private:
+  /// The data shards of `in` and the coding shards of `out`. False if a map is not ours to use.
+  bool divide(const BufferMap& in, BufferMap& out, Sources& data, Places& coding) const;
+
+  std::vector<ShardId> mapping_;
+};
+
+}  // namespace ec::ceph
