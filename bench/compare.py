@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares two reports of ec_bench (--json): compare.py BEFORE.json AFTER.json
+"""Compares two reports of ec_bench codec or ceph (--json): compare.py BEFORE.json AFTER.json
 
 Rows are matched by everything but their timings. A row is slower if its object GB/s fell by more than the noise of
 both rows together (and at least --floor percent); changes within that are reported as noise.
@@ -9,8 +9,7 @@ import argparse
 import json
 import sys
 
-KEY = ("op", "technique", "k", "m", "erasures", "object_bytes", "chunk_bytes", "pieces", "stripes_in_flight",
-       "threads", "backend", "path", "memory")
+KEY = ("op", "technique", "k", "m", "erasures", "object_bytes", "chunk_bytes", "threads", "backend", "path")
 
 
 def read_rows(file):

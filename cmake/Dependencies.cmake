@@ -17,11 +17,6 @@ endif()
 add_library(isal UNKNOWN IMPORTED)
 set_target_properties(isal PROPERTIES IMPORTED_LOCATION ${ISAL_LIBRARY}
                                       INTERFACE_INCLUDE_DIRECTORIES ${ISAL_INCLUDE_DIR})
-# The name by which the loader knows it; none where it is linked statically.
-execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${ISAL_LIBRARY} OUTPUT_VARIABLE isal_headers ERROR_QUIET)
-if(isal_headers MATCHES "SONAME +([^\n ]+)")
-  target_compile_definitions(isal INTERFACE EC_ISAL_SONAME="${CMAKE_MATCH_1}")
-endif()
 
 # Ceph's public bufferlist. Its symbols come from the host that loads the plugin.
 find_path(RADOS_INCLUDE_DIR rados/buffer.h)

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <vector>
-
 #include "gf/gf256.hpp"
 
 namespace ec::gf {
@@ -35,25 +32,6 @@ Matrix cauchy(unsigned k, unsigned m) {
 
 bool vandermonde_is_safe(unsigned k, unsigned m) {
   return m <= 3 || k <= 3 || (k == 4 && k + m <= 25) || (k == 5 && k + m <= 10) || (k <= 21 && m == 4);
-}
-
-/// Steps `pick` (strictly ascending indices below n) to the next combination; false after the last.
-bool next_combination(std::vector<unsigned>& pick, unsigned n) {
-  const unsigned t = static_cast<unsigned>(pick.size());
-  for (unsigned i = t; i-- > 0;) {
-    if (pick[i] + (t - i) < n) {
-      ++pick[i];
-      for (unsigned j = i + 1; j < t; ++j) pick[j] = pick[j - 1] + 1;
-      return true;
-    }
-  }
-  return false;
-}
-
-std::vector<unsigned> first_combination(unsigned t) {
-  std::vector<unsigned> pick(t);
-  for (unsigned i = 0; i < t; ++i) pick[i] = i;
-  return pick;
 }
 
 }  // namespace
@@ -88,23 +66,6 @@ Matrix coding_matrix(Technique technique, unsigned k, unsigned m) {
   // The first Vandermonde row is all ones, which is what both techniques use for a single coding chunk.
   if (technique == Technique::reed_sol_van || m == 1) return vandermonde(k, m);
   return cauchy(k, m);
-}
-
-bool is_mds(const Matrix& coding) {
-  const unsigned largest = std::min(coding.rows(), coding.cols());
-  for (unsigned t = 1; t <= largest; ++t) {
-    auto rows = first_combination(t);
-    do {
-      auto cols = first_combination(t);
-      do {
-        Matrix minor(t, t);
-        for (unsigned r = 0; r < t; ++r)
-          for (unsigned c = 0; c < t; ++c) minor(r, c) = coding(rows[r], cols[c]);
-        if (!invert(std::move(minor))) return false;
-      } while (next_combination(cols, coding.cols()));
-    } while (next_combination(rows, coding.rows()));
-  }
-  return true;
 }
 
 }  // namespace ec::gf

@@ -30,8 +30,4 @@ std::string shape_error(Technique technique, unsigned k, unsigned m);
 /// The shape must be one that shape_error accepts.
 Matrix coding_matrix(Technique technique, unsigned k, unsigned m);
 
-/// Whether [identity; coding] is MDS: every square submatrix of `coding` is invertible.
-/// Exponential in the number of rows; meant for tests and tools.
-bool is_mds(const Matrix& coding);
-
 }  // namespace ec::gf

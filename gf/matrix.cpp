@@ -16,14 +16,6 @@ void scale(std::span<std::uint8_t> row, std::uint8_t factor) {
 
 }  // namespace
 
-Matrix multiply(const Matrix& a, const Matrix& b) {
-  assert(a.cols() == b.rows());
-  Matrix product(a.rows(), b.cols());
-  for (unsigned r = 0; r < a.rows(); ++r)
-    for (unsigned i = 0; i < a.cols(); ++i) add_scaled(product.row(r), b.row(i), a(r, i));
-  return product;
-}
-
 bool solve_last_columns(Matrix& a) {
   assert(a.rows() <= a.cols());
   const unsigned n = a.rows();
@@ -51,12 +43,6 @@ bool solve_last_columns(Matrix& a) {
     if (pivots[i] != i)
       for (unsigned r = 0; r < n; ++r) std::swap(a(r, first + i), a(r, first + pivots[i]));
   return true;
-}
-
-std::optional<Matrix> invert(Matrix a) {
-  assert(a.rows() == a.cols());
-  if (!solve_last_columns(a)) return std::nullopt;
-  return a;
 }
 
 }  // namespace ec::gf

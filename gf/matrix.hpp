@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,14 +33,8 @@ class Matrix {
   std::vector<std::uint8_t> cells_;
 };
 
-/// a . b; a.cols() must equal b.rows().
-Matrix multiply(const Matrix& a, const Matrix& b);
-
 /// [B | A] becomes [A^-1 . B | A^-1] by Gauss-Jordan elimination in place, where A is the square block of the
 /// last columns. False, with the matrix spoilt, if A is singular. There must be no more rows than columns.
 [[nodiscard]] bool solve_last_columns(Matrix& b_and_a);
-
-/// The inverse of a square matrix, or nothing if it is singular.
-std::optional<Matrix> invert(Matrix a);
 
 }  // namespace ec::gf

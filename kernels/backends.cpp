@@ -2,14 +2,14 @@
 #include "kernels/backends.hpp"
 
 #include <array>
+#include <new>
 #include <vector>
 
 #include "kernels/isal/isal.hpp"
 #include "kernels/reference/reference.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/device/driver_residence.hpp"
-#include "kernels/cuda/device/locked_arena.hpp"
+#include "kernels/cuda/device/devices.hpp"
 #endif
 #ifdef EC_WITH_X86
 #include "kernels/x86/backend.hpp"
@@ -65,10 +65,12 @@ bool can_be_pinned() noexcept {
 #endif
 }
 
-void want_pinned() noexcept {
+void want_pinned() noexcept try {
 #ifdef EC_WITH_CUDA
-  cuda::bring_up_for_preload();
+  if (cuda::has_preload()) static_cast<void>(cuda::Devices::instance().acquire(0));
 #endif
+} catch (const std::bad_alloc&) {
+  // The next caller tries again.
 }
 
 unsigned device_count() noexcept {

@@ -1,10 +1,12 @@
 // A matrix ready to be applied to chunks, with whatever each back end makes of it once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "gf/matrix.hpp"
@@ -25,8 +27,13 @@ enum class ExpansionSlot : unsigned { isal, cuda, x86_affine, x86_shuffle, count
 class Program {
  public:
   /// compiled: whether code may be compiled for it. Not for one that is gone before its work is done.
-  explicit Program(gf::Matrix matrix, bool compiled = true);
-  ~Program();
+  explicit Program(gf::Matrix matrix, bool compiled = true)
+      : matrix_(std::move(matrix)),
+        is_xor_(std::ranges::all_of(matrix_.cells(), [](auto c) { return c == 1; })),
+        compiled_(compiled) {}
+  ~Program() {
+    for (auto& place : expansions_) delete place.load(std::memory_order_acquire);
+  }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
@@ -37,18 +44,22 @@ class Program {
   bool is_xor() const { return is_xor_; }
   bool may_be_compiled() const { return compiled_; }
 
-  /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>, null on failure) if it
-  /// is not there yet. Thread safe and lock free: threads that race each make one, and one of them is kept.
-  /// Null only if `make` returned null; a later call tries again.
+  /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>; null on failure, or
+  /// throwing std::bad_alloc) if it is not there yet. Thread safe and lock free: threads that race each make
+  /// one, and one of them is kept. Null only if `make` failed; a later call tries again.
   template <class Make>
-  const Expansion* expansion(ExpansionSlot slot, Make&& make) const {
+  const Expansion* expansion(ExpansionSlot slot, Make&& make) const noexcept {
     std::atomic<const Expansion*>& place = expansions_[static_cast<std::size_t>(slot)];
     if (const Expansion* there = place.load(std::memory_order_acquire)) return there;
-    std::unique_ptr<const Expansion> made = std::forward<Make>(make)();
-    const Expansion* expected = nullptr;
-    if (made && place.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel))
-      return made.release();
-    return expected;
+    try {
+      std::unique_ptr<const Expansion> made = std::forward<Make>(make)();
+      const Expansion* expected = nullptr;
+      if (made && place.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel))
+        return made.release();
+      return expected;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
   }
 
  private:

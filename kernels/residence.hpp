@@ -3,11 +3,12 @@
 // The answer is exact or errs to `pageable`, which is right for any host memory: such bytes are coded by the
 // CPU or staged. It stays right after a block is freed and its address is handed out again, because it does
 // not depend on blocks:
-// - A range is a whole arena, which stays mapped while its range is known and long after. Whatever block an
-//   address in it belongs to, it is page-locked. An arena that is to be unlocked is withdrawn first, after
-//   the last job of its device; a caller that asked just before then finds no device, and its chunks are host
-//   memory, which the CPU codes. Should it find a device that came up since and did not lock the arena, the
-//   kernel faults and the CPU codes, which costs time and no bytes.
+// - What is known is a whole arena, which stays mapped for good. Whatever block an address in it belongs to,
+// it
+//   is page-locked. An arena that is to be unlocked is withdrawn first, after the last job of its device; a
+//   caller that asked just before then finds no device, and its chunks are host memory, which the CPU codes.
+//   Should it find a device that came up since and did not lock the arena, the kernel faults and the CPU
+//   codes, which costs time and no bytes.
 // - The driver's answer is asked for at each call and never kept. The caller owns the chunk while it asks and
 //   codes, so it cannot be freed meanwhile.
 #pragma once
@@ -18,30 +19,23 @@
 
 namespace ec::kernels {
 
-/// Where [first, first + bytes) lies, by the known ranges alone: pageable unless all of it is in one of them.
-/// A few loads; takes no lock and calls nobody. bytes may be 0. Thread safe.
+/// Where [first, first + bytes) lies, by the known arena alone: pinned if all of it is in there, else
+/// pageable. A few loads; takes no lock and calls nobody. bytes may be 0. Thread safe.
 Residence residence_of(const void* first, std::size_t bytes) noexcept;
 
-/// The same, and for bytes in no known range what the GPU's driver says: memory that a program itself had
+/// The same, and for bytes outside the arena what the GPU's driver says: memory that a program itself had
 /// page-locked or allocated on the device. Costs a call of the driver, about a microsecond. While no device
 /// is up this is residence_of(): it never brings one up. Thread safe.
 Residence residence_by_driver(const void* first, std::size_t bytes) noexcept;
 
-/// Makes a range known while it lives. Thread safe.
-class KnownRange {
+/// Makes the arena of this process known while it lives: [start, start + bytes), which is pinned. There may
+/// be several, for devices that share the arena, all of the same range. Thread safe.
+class KnownArena {
  public:
-  /// [start, start + bytes), all of it of this residence until the range is destroyed. At most 16 ranges are
-  /// known at a time; one more has no effect, so its bytes are taken for pageable.
-  KnownRange(const void* start, std::size_t bytes, Residence residence);
-  KnownRange(const KnownRange&) = delete;
-  KnownRange& operator=(const KnownRange&) = delete;
-  ~KnownRange();
-
- private:
-  struct Range;
-  friend struct KnownRanges;
-  friend Residence residence_of(const void*, std::size_t) noexcept;
-  const Range* range_;
+  KnownArena(const void* start, std::size_t bytes);
+  KnownArena(const KnownArena&) = delete;
+  KnownArena& operator=(const KnownArena&) = delete;
+  ~KnownArena();
 };
 
 /// For the room that has the driver: what residence_by_driver() asks. Null: nobody.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #ifdef EC_WITH_CUDA
-#include "kernels/cuda/submit/transfer.hpp"
+#include "kernels/cuda/submit/device_job.hpp"
 #endif
 
 namespace ec::kernels {

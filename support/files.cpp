@@ -1,7 +1,6 @@
 // Small files: see files.hpp.
 #include "support/files.hpp"
 
-#include <dirent.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -11,7 +10,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <memory>
+#include <filesystem>
+#include <system_error>
 
 namespace ec::support {
 namespace {
@@ -100,17 +100,10 @@ int open_directory(const std::string& path, Trust trust, Descriptor* directory, 
 }
 
 int list_directory(int directory, std::vector<std::string>* names) {
-  // A descriptor of its own: closedir() closes it.
-  const int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd < 0 ? nullptr : fdopendir(fd), closedir);
-  if (!stream) {
-    const int error = errno;
-    if (fd >= 0) close(fd);
-    return -error;
-  }
-  while (const dirent* entry = readdir(stream.get()))
-    if (const std::string_view name = entry->d_name; name != "." && name != "..") names->emplace_back(name);
-  return 0;
+  std::error_code error;
+  std::filesystem::directory_iterator at(fmt::format("/proc/self/fd/{}", directory), error), end;
+  for (; !error && at != end; at.increment(error)) names->push_back(at->path().filename());
+  return -error.value();
 }
 
 bool may_be_so_long(std::size_t bytes) noexcept {

@@ -21,17 +21,12 @@ namespace {
 using ceph::bufferlist;
 using Chunks = std::map<int, bufferlist>;
 
-/// A buffer as a network message leaves it: aligned to a page when it is the whole object.
-bufferlist make_object(std::size_t bytes, unsigned pieces, std::uint64_t seed) {
+/// A buffer as a network message leaves it: aligned to a page.
+bufferlist make_object(std::size_t bytes, std::uint64_t seed) {
+  ceph::bufferptr whole(ceph::buffer::create_aligned(static_cast<unsigned>(bytes), 4096));
+  fill_random({reinterpret_cast<std::uint8_t*>(whole.c_str()), bytes}, seed);
   bufferlist object;
-  for (unsigned i = 0; i < pieces; ++i) {
-    const std::size_t size = bytes * (i + 1) / pieces - bytes * i / pieces;
-    if (size == 0) continue;
-    const unsigned offset = pieces == 1 ? 0 : 2 * i + 1;
-    ceph::bufferptr whole(ceph::buffer::create_aligned(static_cast<unsigned>(offset + size), 4096));
-    fill_random({reinterpret_cast<std::uint8_t*>(whole.c_str()), offset + size}, seed + i);
-    object.append(ceph::bufferptr(whole, offset, static_cast<unsigned>(size)));
-  }
+  object.append(whole);
   return object;
 }
 
@@ -67,8 +62,8 @@ struct Objects {
   explicit Objects(const Case& c) : what(c) {
     for (unsigned i = 0; i < c.k + c.m; ++i) all.insert(static_cast<int>(i));
     for (unsigned i = 0; i < c.erasures; ++i) lost.insert(static_cast<int>(i));
-    for (std::size_t s = 0; s < c.stripes; ++s) {
-      objects.push_back(make_object(c.object_bytes, c.pieces, s * 1'000'003 + c.object_bytes));
+    for (std::size_t s = 0; s < c.threads; ++s) {
+      objects.push_back(make_object(c.object_bytes, s * 1'000'003 + c.object_bytes));
       if (c.op == "encode") continue;
       Chunks& left = survivors.emplace_back(reference_chunks(c, objects.back()));
       for (int chunk : lost) left.erase(chunk);
@@ -161,7 +156,6 @@ std::vector<SweepContestant> line_up(const std::vector<std::string>& plugins, co
     const std::string directory = equals == std::string::npos ? usual : text.substr(equals + 1);
     const auto calls = std::make_shared<const PluginCalls>(name, make_code(name, directory, c), objects);
     list.push_back({{.name = name,
-                     .verified_against = "reference",
                      .threads = c.threads,
                      .run = [calls](std::size_t stripe) { calls->run(stripe); },
                      .right = [calls](std::size_t stripe) { return calls->right(stripe); }},
@@ -182,9 +176,6 @@ int main(int argc, char** argv) {
                     .ops = {"encode", "decode", "read", "degraded-read"},
                     .baseline = "isa",
                     .host_version = "Ceph " + ec::host::PluginHost::version(),
-                    .prepare =
-                        [](const std::vector<std::string>& plugins) {
-                          return [plugins](const Case& c) { return line_up(plugins, c); };
-                        }},
+                    .line_up = line_up},
                    {argv + 1, argv + argc});
 }

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/device/devices.hpp"
-#include "plugin/codec/settings/device_options.hpp"
+#include "plugin/codec/settings/settings.hpp"
 
 namespace ec::bench {
 
@@ -33,7 +33,7 @@ void require(CUresult result, const char* call) {
 }
 
 std::vector<std::shared_ptr<Device>> bring_up_devices(const std::string& subcommand) {
-  auto options = codec::device_options(codec::node_settings());
+  auto options = codec::node_settings().device;
   options.log = [](const char* line) { fmt::print(stderr, "{}\n", line); };
   kernels::cuda::configure(options);
   std::vector<std::shared_ptr<Device>> devices;
@@ -55,25 +55,33 @@ std::pair<std::string, std::string> gpu_line(const Device& device) {
 
 GpuKernels::~GpuKernels() {
   const Device::Scope scope(*device_);
-  for (const auto& [image, module] : modules_) gpu_driver().module_unload(module);
+  for (const auto& [image, module] : modules_) device_->driver().module_unload(module);
 }
 
 CUfunction GpuKernels::find(const unsigned char* image, const std::string& name) {
-  const auto known = functions_.find({image, name});
-  if (known != functions_.end()) return known->second;
+  if (const auto known = functions_.find(name); known != functions_.end()) return known->second;
   CUmodule& module = modules_[image];
-  if (module == nullptr) require(gpu_driver().module_load_data(&module, image), "cuModuleLoadData");
+  if (module == nullptr) require(device_->driver().module_load_data(&module, image), "cuModuleLoadData");
   CUfunction function = nullptr;
-  const CUresult result = gpu_driver().module_get_function(&function, module, name.c_str());
-  if (result == CUDA_ERROR_NOT_FOUND) return nullptr;
-  require(result, "cuModuleGetFunction");
-  return functions_[{image, name}] = function;
+  const CUresult result = device_->driver().module_get_function(&function, module, name.c_str());
+  if (result != CUDA_ERROR_NOT_FOUND) require(result, "cuModuleGetFunction");
+  return functions_[name] = function;
+}
+
+void GpuKernels::launch(const unsigned char* image, const std::string& name,
+                        std::pair<unsigned, unsigned> grid, std::pair<unsigned, unsigned> block,
+                        std::size_t shared_bytes, void* parameter, CUstream stream) {
+  void* parameters[] = {parameter};
+  require(device_->driver().launch_kernel(find(image, name), grid.first, grid.second, 1, block.first,
+                                          block.second, 1, static_cast<unsigned>(shared_bytes), stream,
+                                          parameters, nullptr),
+          "cuLaunchKernel");
 }
 
 GpuTimer::GpuTimer(std::shared_ptr<Device> device) : device_(std::move(device)) {
   const Device::Scope scope(*device_);
   for (CUstream& stream : streams_)
-    require(gpu_driver().stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    require(device_->driver().stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   for (CUevent* event : {&begun_, &ended_[0], &ended_[1]})
     require(gpu_driver().event_create(event, 0), "cuEventCreate");
 }
@@ -83,7 +91,7 @@ GpuTimer::~GpuTimer() {
   for (CUevent event : {begun_, ended_[0], ended_[1]})
     if (event != nullptr) gpu_driver().event_destroy(event);
   for (CUstream stream : streams_)
-    if (stream != nullptr) gpu_driver().stream_destroy(stream);
+    if (stream != nullptr) device_->driver().stream_destroy(stream);
 }
 
 void GpuTimer::start(const Work& work) {

@@ -19,32 +19,23 @@ namespace ec::bench {
 
 using kernels::cuda::Device;
 
-// X(name, symbol, type), as in kernels/cuda/device/driver.hpp.
-#define EC_BENCH_DRIVER_FUNCTIONS(X)                                         \
-  X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                    \
-  X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)              \
-  X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                    \
-  X(event_synchronize, cuEventSynchronize, PFN_cuEventSynchronize_v2000)     \
-  X(event_elapsed_time, cuEventElapsedTime, PFN_cuEventElapsedTime_v2000)    \
-  X(stream_create, cuStreamCreate, PFN_cuStreamCreate_v2000)                 \
-  X(stream_destroy, cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000)           \
-  X(module_load_data, cuModuleLoadData, PFN_cuModuleLoadData_v2000)          \
-  X(module_unload, cuModuleUnload, PFN_cuModuleUnload_v2000)                 \
-  X(module_get_function, cuModuleGetFunction, PFN_cuModuleGetFunction_v2000) \
-  X(launch_kernel, cuLaunchKernel, PFN_cuLaunchKernel_v4000)                 \
-  X(memcpy_htod_async, cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)    \
-  X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)    \
-  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)    \
+// X(name, symbol, type): functions that the table of kernels/cuda/device/driver.hpp lacks.
+#define EC_BENCH_DRIVER_FUNCTIONS(X)                                      \
+  X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                 \
+  X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)           \
+  X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                 \
+  X(event_synchronize, cuEventSynchronize, PFN_cuEventSynchronize_v2000)  \
+  X(event_elapsed_time, cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
+  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020) \
   X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
 
-/// The functions of the driver that the devices use.
 struct GpuDriver {
 #define EC_DECLARE(name, symbol, type) type name = nullptr;
   EC_BENCH_DRIVER_FUNCTIONS(EC_DECLARE)
 #undef EC_DECLARE
 };
 
-/// Throws std::runtime_error if the driver lacks one of them.
+/// Those of the driver that the devices use. Throws std::runtime_error if it lacks one.
 const GpuDriver& gpu_driver();
 
 /// Throws std::runtime_error that names the call and the driver's answer, unless `result` is CUDA_SUCCESS.
@@ -68,14 +59,19 @@ class GpuKernels {
   GpuKernels(const GpuKernels&) = delete;
   GpuKernels& operator=(const GpuKernels&) = delete;
 
+  const Device& device() const { return *device_; }
   /// `name` out of `image`; null if the driver knows no such kernel. Throws std::runtime_error. The device's
   /// context must be current.
   CUfunction find(const unsigned char* image, const std::string& name);
+  /// Launches it with its one parameter. As find().
+  void launch(const unsigned char* image, const std::string& name, std::pair<unsigned, unsigned> grid,
+              std::pair<unsigned, unsigned> block, std::size_t shared_bytes, void* parameter,
+              CUstream stream);
 
  private:
   std::shared_ptr<Device> device_;
   std::map<const unsigned char*, CUmodule> modules_;
-  std::map<std::pair<const unsigned char*, std::string>, CUfunction> functions_;
+  std::map<std::string, CUfunction> functions_;
 };
 
 /// Work on two streams of one device, and how long it takes there.

@@ -52,15 +52,14 @@ class Measurement {
       if (!results_[i].verified) continue;
       warm_up(i);
       // Calls one after the other must not have left something else.
-      results_[i].verified = check(contestants_[i], contestants_[i].accumulates);
+      results_[i].verified = check(contestants_[i], false);
       if (results_[i].verified) sound.push_back(i);
     }
     const auto begun = Time::now();
-    for (unsigned round = 0; round < pace_.rounds && !sound.empty(); ++round) {
-      const bool late = seconds_since(begun) > pace_.case_seconds;
-      if (pace_.agree(late && round >= fewest_rounds)) break;
+    for (std::size_t round = 0; round < pace_.rounds && !sound.empty(); ++round) {
+      if (round >= fewest_rounds && seconds_since(begun) > pace_.case_seconds) break;
       // Each finds the caches as another one left them every time, ..
-      std::shuffle(sound.begin(), sound.end(), std::mt19937(round));
+      std::shuffle(sound.begin(), sound.end(), std::mt19937(static_cast<unsigned>(round)));
       if (pace_.before_round) {
         pace_.before_round();
         // .. the first one too, not as what else was measured left them.
@@ -162,18 +161,16 @@ std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& con
   return Measurement(workers, contestants, order, pace).run();
 }
 
-std::vector<double> call_seconds(const Result& result, unsigned threads, Clock clock) {
+std::vector<double> call_seconds(const Result& result, unsigned threads) {
   std::vector<double> seconds;
-  for (const Sample& s : result.samples)
-    seconds.push_back(clock == Clock::cpu ? s.cpu_seconds : threads / s.calls_per_second);
+  for (const Sample& s : result.samples) seconds.push_back(threads / s.calls_per_second);
   return seconds;
 }
 
-double speed_ratio(const Result& result, const Result& base, Clock clock) {
-  const auto mine = call_seconds(result, 1, clock);
-  const auto theirs = call_seconds(base, 1, clock);
+double speed_ratio(const Result& result, const Result& base) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < mine.size(); ++i) ratios.push_back(theirs[i] / mine[i]);
+  for (std::size_t i = 0; i < result.samples.size(); ++i)
+    ratios.push_back(result.samples[i].calls_per_second / base.samples[i].calls_per_second);
   return median(ratios);
 }
 

@@ -16,12 +16,10 @@ namespace ec::bench {
 /// its own, and throw std::runtime_error if the coding itself reports an error.
 struct Contestant {
   std::string name;
-  std::string verified_against;
   unsigned threads = 1;                      ///< that make calls at the same time
   std::function<void(std::size_t)> run;      ///< codes one stripe
   std::function<void(std::size_t)> spoil{};  ///< makes bytes that are not written show; may be empty
   std::function<bool(std::size_t)> right;    ///< whether run() left the right bytes, all of them
-  bool accumulates = false;                  ///< a second call leaves other bytes than the first
 };
 
 /// The stripes of a case: each thread takes turns on stripes of its own.
@@ -34,24 +32,18 @@ struct StripeOrder {
   std::size_t stripes() const { return threads * turns; }
 };
 
-/// wall: time that passes. cpu: CPU time of the process, for a machine that others use too.
-enum class Clock { wall, cpu };
-
 /// How long is measured. Each sample is taken by time: no thread of it idles while another one works.
 struct Pace {
-  unsigned rounds = 1;
+  std::size_t rounds = 1;
   double sample_seconds = 0;
   double warm_seconds = 0;  ///< of calls before the first sample
   /// No further round after this time, once there are three.
   double case_seconds = std::numeric_limits<double>::infinity();
-  Clock clock = Clock::wall;
   bool each_call = false;  ///< time each call, which costs a reading of the clock; else many at once
   /// Called before each sample; after it, all processes that measure together begin.
   std::function<void()> before_sample = [] {};
   /// Measures something else in between; may be empty. Calls that are not timed follow.
   std::function<void()> before_round{};
-  /// Whether to stop, as all processes say that measure together.
-  std::function<bool(bool)> agree = [](bool mine) { return mine; };
 };
 
 /// What all threads of a contestant did in one sample.
@@ -73,9 +65,9 @@ struct Result {
 std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& contestants,
                             const StripeOrder& order, const Pace& pace);
 
-/// Seconds of a call of each sample: time that passes for a thread, or CPU time.
-std::vector<double> call_seconds(const Result& result, unsigned threads, Clock clock);
+/// Seconds that a call of each sample took in its thread.
+std::vector<double> call_seconds(const Result& result, unsigned threads);
 /// The median of the samples' ratios: how many times as fast as `base` the other was.
-double speed_ratio(const Result& result, const Result& base, Clock clock);
+double speed_ratio(const Result& result, const Result& base);
 
 }  // namespace ec::bench

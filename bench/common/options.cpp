@@ -20,24 +20,24 @@ UsageError refuse(const std::string& option, std::string_view value, const std::
   return UsageError(fmt::format("--{} {}: must be {}", option, value, allowed));
 }
 
-std::optional<std::size_t> parse_number(std::string_view text, bool takes_suffix) {
+std::optional<std::size_t> parse_number(std::string_view text) {
   std::size_t value = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc{}) return std::nullopt;
   if (rest == end) return value;
   const unsigned shift = *rest == 'K' ? 10 : *rest == 'M' ? 20 : *rest == 'G' ? 30 : 0;
-  if (!takes_suffix || rest + 1 != end || shift == 0 || value > SIZE_MAX >> shift) return std::nullopt;
+  if (rest + 1 != end || shift == 0 || value > SIZE_MAX >> shift) return std::nullopt;
   return value << shift;
 }
 
 std::size_t number_of(const std::string& option, const std::string& text, std::size_t lowest,
-                      std::size_t highest, bool takes_suffix) {
-  const auto value = parse_number(text, takes_suffix);
+                      std::size_t highest) {
+  const auto value = parse_number(text);
   if (!value || *value < lowest || *value > highest)
-    throw refuse(option, text,
-                 fmt::format("a whole number from {} to {}{}", lowest, highest,
-                             takes_suffix ? ", in bytes or with the suffix K, M or G (powers of 1024)" : ""));
+    throw refuse(
+        option, text,
+        fmt::format("a whole number from {} to {}; K, M or G behind it are powers of 1024", lowest, highest));
   return *value;
 }
 
@@ -79,21 +79,9 @@ std::string CommandLine::text(const std::string& option) const {
   return fmt::format("{}", fmt::join(given_[option].as<std::vector<std::string>>(), ","));
 }
 
-std::string CommandLine::one_of(const std::string& option, const std::vector<std::string>& allowed) const {
-  if (std::ranges::find(allowed, text(option)) == allowed.end())
-    throw refuse(option, text(option), fmt::format("one of {}", fmt::join(allowed, ", ")));
-  return text(option);
+std::size_t CommandLine::number(const std::string& option, std::size_t lowest, std::size_t highest) const {
+  return number_of(option, text(option), lowest, highest);
 }
-
-std::size_t CommandLine::size(const std::string& option, std::size_t lowest, std::size_t highest) const {
-  return number_of(option, text(option), lowest, highest, true);
-}
-
-unsigned CommandLine::number(const std::string& option, unsigned lowest, unsigned highest) const {
-  return static_cast<unsigned>(number_of(option, text(option), lowest, highest, false));
-}
-
-double CommandLine::seconds(const std::string& option) const { return 1e-3 * number(option, 0, 600'000); }
 
 std::vector<std::string> CommandLine::list(const std::string& option) const {
   std::vector<std::string> parts;
@@ -113,22 +101,14 @@ std::vector<std::string> CommandLine::list(const std::string& option,
   return parts.empty() ? allowed : parts;
 }
 
-std::vector<std::size_t> CommandLine::sizes(const std::string& option, std::size_t lowest,
-                                            std::size_t highest, std::size_t multiple_of) const {
+std::vector<std::size_t> CommandLine::numbers(const std::string& option, std::size_t lowest,
+                                              std::size_t highest, std::size_t multiple_of) const {
   std::vector<std::size_t> values;
   for (const auto& part : list(option)) {
-    values.push_back(number_of(option, part, lowest, highest, true));
+    values.push_back(number_of(option, part, lowest, highest));
     if (values.back() % multiple_of != 0)
       throw refuse(option, part, fmt::format("a multiple of {}", multiple_of));
   }
-  return values;
-}
-
-std::vector<unsigned> CommandLine::numbers(const std::string& option, unsigned lowest,
-                                           unsigned highest) const {
-  std::vector<unsigned> values;
-  for (const auto& part : list(option))
-    values.push_back(static_cast<unsigned>(number_of(option, part, lowest, highest, false)));
   return values;
 }
 
@@ -136,8 +116,8 @@ std::vector<Shape> CommandLine::shapes(const std::string& option) const {
   std::vector<Shape> values;
   for (const auto& part : list(option)) {
     const std::size_t plus = std::min(part.find('+'), part.size());
-    const auto k = parse_number(part.substr(0, plus), false);
-    const auto m = parse_number(part.substr(std::min(plus + 1, part.size())), false);
+    const auto k = parse_number(part.substr(0, plus));
+    const auto m = parse_number(part.substr(std::min(plus + 1, part.size())));
     if (!k || !m || *k < 1 || *m < 1 || *k > gf::max_chunks || *k + *m > gf::max_chunks)
       throw refuse(option, part,
                    fmt::format("K+M with K and M at least 1 and at most {} in all, as 4+2", gf::max_chunks));

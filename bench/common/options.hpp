@@ -22,8 +22,8 @@ class UsageError : public std::runtime_error {
 /// k data and m coding chunks.
 using Shape = std::pair<unsigned, unsigned>;
 
-/// Values throw UsageError where they are not what is asked for. Sizes, but not numbers, take the suffixes K,
-/// M and G for powers of 1024. The parts of a list stand between commas or spaces.
+/// Values throw UsageError where they are not what is asked for. Numbers take the suffixes K, M and G for
+/// powers of 1024. The parts of a list stand between commas or spaces.
 class CommandLine {
  public:
   /// subcommand: its name.
@@ -38,19 +38,15 @@ class CommandLine {
 
   bool given(const std::string& option) const { return !text(option).empty(); }
   std::string text(const std::string& option) const;
-  /// A value that must be one of `allowed`.
-  std::string one_of(const std::string& option, const std::vector<std::string>& allowed) const;
-  std::size_t size(const std::string& option, std::size_t lowest, std::size_t highest) const;
-  unsigned number(const std::string& option, unsigned lowest, unsigned highest) const;
+  std::size_t number(const std::string& option, std::size_t lowest, std::size_t highest) const;
   /// Of an option in milliseconds.
-  double seconds(const std::string& option) const;
+  double seconds(const std::string& option) const { return 1e-3 * double(number(option, 0, 600'000)); }
 
   std::vector<std::string> list(const std::string& option) const;
   /// Parts that must be of `allowed`; all of `allowed` where there are none.
   std::vector<std::string> list(const std::string& option, const std::vector<std::string>& allowed) const;
-  std::vector<std::size_t> sizes(const std::string& option, std::size_t lowest, std::size_t highest,
-                                 std::size_t multiple_of = 1) const;
-  std::vector<unsigned> numbers(const std::string& option, unsigned lowest, unsigned highest) const;
+  std::vector<std::size_t> numbers(const std::string& option, std::size_t lowest, std::size_t highest,
+                                   std::size_t multiple_of = 1) const;
   /// K+M.
   std::vector<Shape> shapes(const std::string& option) const;
 

@@ -36,15 +36,10 @@ std::string settings() {
 
 std::string or_none(const std::string& text) { return text.empty() ? "none" : text; }
 
-std::string aligned(const std::string& text, int width) {
-  return width < 0 ? fmt::format("{:<{}} ", text, -width) : fmt::format("{:>{}} ", text, width);
-}
-
-std::string text_of(const nlohmann::json& value, const Column& column) {
+std::string text_of(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "-";
   if (value.is_string()) return value.get<std::string>();
-  if (column.precision < 0) return value.dump();
-  return fmt::format("{:.{}f}", column.scale * value.get<double>(), column.precision);
+  return value.is_number_float() ? fmt::format("{:.4g}", value.get<double>()) : value.dump();
 }
 
 }  // namespace
@@ -77,28 +72,30 @@ Report::Report(const std::string& file) : name_(file) {
   if (!file_) throw UsageError(fmt::format("--json {}: must be a file that can be written", file));
 }
 
-void Report::begin(const Header& header, std::vector<Column> columns, const std::string& remark) {
-  columns_ = std::move(columns);
+void Report::begin(const Header& header) {
   for (const auto& [key, value] : header) {
     document_["header"][key] = value;
     fmt::print("{:<17} {}\n", key, value);
   }
-  std::string titles;
-  for (const Column& column : columns_) titles += aligned(column.title, column.width);
-  fmt::print("\n{}  {}\n", titles, remark);
-  std::fflush(stdout);
+  fmt::print("\n");
 }
 
-void Report::add(nlohmann::json row) {
+void Report::add(const Row& row) {
   const bool verified = row.at("verified");
+  std::string titles;
   std::string line;
-  for (const Column& column : columns_)
-    if (verified || column.precision < 0)
-      line += aligned(text_of(row.value(column.field, nlohmann::json()), column), column.width);
+  for (const auto& [field, value] : row.items()) {
+    if (value.is_boolean()) continue;
+    // The first one has the longest texts.
+    const std::size_t width = std::max<std::size_t>(field.size(), titles.empty() ? 21 : 8);
+    titles += fmt::format("{:<{}} ", field, width);
+    line += fmt::format("{:<{}} ", text_of(value), width);
+  }
+  if (document_["rows"].empty()) fmt::print("{}\n", titles);
   fmt::print("{}{}\n", line, verified ? "" : "WRONG BYTES");
   std::fflush(stdout);
   all_verified_ = all_verified_ && verified;
-  document_["rows"].push_back(std::move(row));
+  document_["rows"].push_back(nlohmann::json(row));
 }
 
 int Report::finish() {

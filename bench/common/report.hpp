@@ -23,15 +23,9 @@ Header make_header(const std::string& host_version, const std::string& subcomman
 /// Bytes of the last-level cache as the system reports it; 0 if it does not.
 std::size_t last_level_cache_bytes();
 
-/// A column of the table: a field of a row. Texts and counts are on the left; figures, which rows with wrong
-/// bytes do not have, behind them.
-struct Column {
-  std::string title;
-  std::string field;
-  int width;           ///< negative: to the left
-  int precision = -1;  ///< of a figure
-  double scale = 1;    ///< of a figure
-};
+/// Fields in the order of the table. `verified` says whether the bytes were right. Fields that are null have
+/// no value.
+using Row = nlohmann::ordered_json;
 
 class Report {
  public:
@@ -39,11 +33,9 @@ class Report {
   /// be.
   explicit Report(const std::string& file);
 
-  /// Prints the header and the titles. remark: behind the titles.
-  void begin(const Header& header, std::vector<Column> columns, const std::string& remark = "");
-  /// Prints the row and keeps it. Its field `verified` says whether its bytes were right; those fields of the
-  /// columns that are missing or null have no value.
-  void add(nlohmann::json row);
+  void begin(const Header& header);
+  /// Prints the row, the first one with its titles, and keeps it.
+  void add(const Row& row);
   /// Another part of the JSON, beside header and rows.
   nlohmann::json& operator[](const std::string& part) { return document_[part]; }
   /// Writes the file. The exit status: 0, or 1 if a row was not verified. Throws std::runtime_error.
@@ -52,7 +44,6 @@ class Report {
  private:
   std::string name_;
   std::ofstream file_;
-  std::vector<Column> columns_;
   nlohmann::json document_;
   bool all_verified_ = true;
 };

@@ -33,45 +33,41 @@ std::size_t stride(std::size_t chunk_bytes, std::size_t gap) {
   return (chunk_bytes + cache_line - 1) / cache_line * cache_line + gap;
 }
 
-/// Chunks that a back end makes of those at `from`, in slices on all cores. Targets hold `spoilt` before.
-std::vector<std::uint8_t> make(const char* backend, const Operation& o, const std::uint8_t* from,
-                               std::size_t chunk_bytes) {
-  const unsigned targets = o.program->targets();
-  std::vector<std::uint8_t> made(targets * chunk_bytes, spoilt);
+/// The coding chunks that a back end makes of the data chunks at `from`, in slices on all cores.
+std::vector<std::uint8_t> encode(const char* backend, codec::Code& code, const std::uint8_t* from,
+                                 std::size_t chunk_bytes) {
+  std::vector<std::uint8_t> made(code.m() * chunk_bytes);
   in_parallel((chunk_bytes + slice - 1) / slice, [&](std::size_t i) {
     std::vector<Source> sources;
-    std::vector<Target> to;
-    for (const unsigned c : o.reads) sources.push_back({from + c * chunk_bytes + i * slice});
-    for (unsigned t = 0; t < targets; ++t) to.push_back({made.data() + t * chunk_bytes + i * slice});
-    const kernels::Job job{o.program, sources, to, std::min(slice, chunk_bytes - i * slice)};
-    if (run(*kernels::find_backend(backend), job, o.verb) != Status::ok)
+    std::vector<Target> targets;
+    for (unsigned c = 0; c < code.k(); ++c) sources.push_back({from + c * chunk_bytes + i * slice});
+    for (unsigned t = 0; t < code.m(); ++t) targets.push_back({made.data() + t * chunk_bytes + i * slice});
+    const std::size_t bytes = std::min(slice, chunk_bytes - i * slice);
+    if (kernels::find_backend(backend)->transform({&code.encode_program(), sources, targets, bytes}) !=
+        Status::ok)
       throw std::runtime_error(fmt::format("{} does not code the known stripe", backend));
   });
   return made;
 }
 
-/// What two back ends make alike.
-std::vector<std::uint8_t> make_by_two(const Operation& o, const std::uint8_t* from, std::size_t chunk_bytes) {
-  auto made = make("reference", o, from, chunk_bytes);
-  if (made != make("isal", o, from, chunk_bytes))
+std::vector<std::uint8_t> make_known_stripe(codec::Code& code, std::size_t chunk_bytes) {
+  std::vector<std::uint8_t> bytes(code.k() * chunk_bytes);
+  in_parallel(code.k(), [&](std::size_t i) {
+    fill_random({bytes.data() + i * chunk_bytes, chunk_bytes}, 0x100 + i);
+  });
+  const auto coding = encode("reference", code, bytes.data(), chunk_bytes);
+  if (coding != encode("isal", code, bytes.data(), chunk_bytes))
     throw std::runtime_error("reference and isal do not make the same bytes");
-  return made;
+  bytes.insert(bytes.end(), coding.begin(), coding.end());
+  return bytes;
 }
 
 }  // namespace
 
-kernels::Status run(kernels::Backend& backend, const kernels::Job& job, kernels::Verb verb) {
-  return verb == kernels::Verb::accumulate ? backend.accumulate(job) : backend.transform(job);
-}
-
 Operation make_operation(const std::string& op, gf::Technique technique, unsigned k, unsigned m,
                          unsigned erasures) {
   Operation o{.technique = technique, .code = codec::Code::get(technique, k, m)};
-  if (op == "update") {
-    o.program = &o.code->update_program(0);
-    o.reads = {0};
-    o.verb = kernels::Verb::accumulate;
-  } else if (op == "encode") {
+  if (op == "encode") {
     o.program = &o.code->encode_program();
     o.reads.resize(k);
     std::iota(o.reads.begin(), o.reads.end(), std::uint8_t{0});
@@ -86,43 +82,26 @@ Operation make_operation(const std::string& op, gf::Technique technique, unsigne
   return o;
 }
 
-KnownStripe::KnownStripe(const Operation& o, std::size_t chunk_bytes) : chunk_bytes_(chunk_bytes) {
-  const unsigned k = o.code->k();
-  bytes_.resize(k * chunk_bytes);
-  in_parallel(k, [&](std::size_t i) {
-    fill_random({bytes_.data() + i * chunk_bytes, chunk_bytes}, 0x100 + i);
-  });
-  const auto coding =
-      make_by_two(make_operation("encode", o.technique, k, o.code->m(), 0), bytes_.data(), chunk_bytes);
-  bytes_.insert(bytes_.end(), coding.begin(), coding.end());
-  if (o.verb == kernels::Verb::transform) return;
-  const auto updated = make_by_two(o, bytes_.data(), chunk_bytes);
-  bytes_.insert(bytes_.end(), updated.begin(), updated.end());
-}
-
 std::size_t Stripes::bytes_needed(const Operation& operation, std::size_t chunk_bytes, std::size_t count,
                                   std::size_t gap) {
   return count * places(operation) * stride(chunk_bytes, gap);
 }
 
-Stripes::Stripes(const Operation& operation, std::shared_ptr<const KnownStripe> known,
-                 std::shared_ptr<const Memory> memory, std::size_t count, std::size_t gap)
+Stripes::Stripes(const Operation& operation, std::size_t chunk_bytes, std::shared_ptr<const Memory> memory,
+                 std::size_t count, std::size_t gap)
     : operation_(operation),
-      // Decode makes the first data chunks.
-      first_made_(operation.decodes()                           ? 0
-                  : operation.verb == kernels::Verb::accumulate ? operation.code->k() + operation.code->m()
-                                                                : operation.code->k()),
-      known_(std::move(known)),
+      chunk_bytes_(chunk_bytes),
+      known_(make_known_stripe(*operation.code, chunk_bytes)),
       memory_(std::move(memory)),
       sources_(count),
       targets_(count) {
-  if (bytes_needed(operation_, chunk_bytes(), count, gap) > memory_->size())
+  if (bytes_needed(operation_, chunk_bytes, count, gap) > memory_->size())
     throw std::logic_error("the memory is too small for the stripes");
   const unsigned k = operation_.code->k();
   const unsigned placed = k + operation_.code->m();
   const unsigned first_target = operation_.decodes() ? placed : k;
   const auto address = [&](std::size_t stripe, unsigned chunk) {
-    return memory_->data() + (stripe * places(operation_) + chunk) * stride(chunk_bytes(), gap);
+    return memory_->data() + (stripe * places(operation_) + chunk) * stride(chunk_bytes, gap);
   };
   for (std::size_t s = 0; s < count; ++s) {
     for (const unsigned chunk : operation_.reads) sources_[s].push_back({address(s, chunk), residence()});
@@ -131,7 +110,7 @@ Stripes::Stripes(const Operation& operation, std::shared_ptr<const KnownStripe> 
   }
   in_parallel(count * placed, [&](std::size_t i) {
     const auto chunk = static_cast<unsigned>(i % placed);
-    const auto bytes = known_->chunk(chunk);
+    const auto bytes = known_chunk(chunk);
     const std::size_t by = turned_by(i / placed);
     memory_->write(address(i / placed, chunk), bytes.subspan(by));
     memory_->write(address(i / placed, chunk) + bytes.size() - by, bytes.first(by));
@@ -145,9 +124,10 @@ void Stripes::spoil(std::size_t stripe) const {
 
 bool Stripes::right(std::size_t stripe) const {
   const std::size_t by = turned_by(stripe);
+  const unsigned first_made = operation_.decodes() ? 0 : operation_.code->k();
   std::vector<std::uint8_t> held(chunk_bytes());
   for (unsigned t = 0; t < targets(stripe).size(); ++t) {
-    const auto expected = known_->chunk(first_made_ + t);
+    const auto expected = known_chunk(first_made + t);
     const std::uint8_t* at = targets(stripe)[t].data;
     if (residence() == kernels::Residence::device) {
       memory_->read(at, held);
@@ -158,6 +138,19 @@ bool Stripes::right(std::size_t stripe) const {
       return false;
   }
   return true;
+}
+
+Contestant stripe_contestant(const std::string& name, unsigned threads, const Stripes& stripes,
+                             std::function<Status(std::size_t)> code) {
+  return {.name = name,
+          .threads = threads,
+          .run =
+              [name, code = std::move(code)](std::size_t stripe) {
+                if (const Status status = code(stripe); status != Status::ok)
+                  throw std::runtime_error(fmt::format("{}: {}", name, kernels::name(status)));
+              },
+          .spoil = [&stripes](std::size_t stripe) { stripes.spoil(stripe); },
+          .right = [&stripes](std::size_t stripe) { return stripes.right(stripe); }};
 }
 
 }  // namespace ec::bench

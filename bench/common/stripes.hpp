@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/common/measure.hpp"
 #include "bench/common/memory.hpp"
 #include "plugin/codec/codec.hpp"
 
@@ -22,53 +23,30 @@ struct Operation {
   gf::ErasureSignature signature{};           ///< of decode: the first data chunks are lost
   const kernels::Program* program = nullptr;
   std::vector<std::uint8_t> reads{};
-  kernels::Verb verb = kernels::Verb::transform;
 
   bool decodes() const { return plan != nullptr; }
 };
 
-/// op: encode, update (of data chunk 0), or another one, which decodes. Throws std::runtime_error if there is
-/// no plan.
+/// op: encode, or another one, which decodes. Throws std::runtime_error if there is no plan.
 Operation make_operation(const std::string& op, gf::Technique technique, unsigned k, unsigned m,
                          unsigned erasures);
 
-/// The verb as a call of a back end.
-kernels::Status run(kernels::Backend& backend, const kernels::Job& job, kernels::Verb verb);
-
-/// A stripe in ordinary memory, by which the others are judged: random data chunks, and coding chunks as the
-/// reference back end and ISA-L make them. Throws std::runtime_error if those do not agree.
-class KnownStripe {
- public:
-  /// Operations that do not accumulate may share it.
-  KnownStripe(const Operation& operation, std::size_t chunk_bytes);
-
-  std::size_t chunk_bytes() const { return chunk_bytes_; }
-  /// The chunks of the stripe; behind them, of an operation that accumulates, what it makes of targets that
-  /// were spoilt.
-  std::span<const std::uint8_t> chunk(unsigned index) const {
-    return {bytes_.data() + index * chunk_bytes_, chunk_bytes_};
-  }
-
- private:
-  std::size_t chunk_bytes_;
-  std::vector<std::uint8_t> bytes_;
-};
-
-/// Stripes in a piece of memory, for one operation. No two are alike: stripe s is the known one with every
+/// Stripes in a piece of memory, for one operation. No two are alike: stripe s is a known one with every
 /// chunk turned by s times some bytes. What is true of each column of bytes stays true, so the right result
-/// is known without coding. Chunks lie side by side, each on a cache line, with `gap` bytes between them.
+/// is known without coding. The known stripe is random; the reference back end and ISA-L agree on its coding
+/// chunks. Chunks lie side by side, each on a cache line, with `gap` bytes between them.
 class Stripes {
  public:
   /// Bytes of memory that so many stripes need.
   static std::size_t bytes_needed(const Operation& operation, std::size_t chunk_bytes, std::size_t count,
                                   std::size_t gap = 0);
 
-  /// Throws std::runtime_error on a fault of the device.
-  Stripes(const Operation& operation, std::shared_ptr<const KnownStripe> known,
-          std::shared_ptr<const Memory> memory, std::size_t count, std::size_t gap = 0);
+  /// Throws std::runtime_error on a fault of the device, and if the back ends do not agree.
+  Stripes(const Operation& operation, std::size_t chunk_bytes, std::shared_ptr<const Memory> memory,
+          std::size_t count, std::size_t gap = 0);
 
   const Operation& operation() const { return operation_; }
-  std::size_t chunk_bytes() const { return known_->chunk_bytes(); }
+  std::size_t chunk_bytes() const { return chunk_bytes_; }
   kernels::Residence residence() const { return memory_->residence(); }
   std::span<const kernels::Source> sources(std::size_t stripe) const { return sources_[stripe]; }
   std::span<const kernels::Target> targets(std::size_t stripe) const { return targets_[stripe]; }
@@ -76,20 +54,27 @@ class Stripes {
     return {operation_.program, sources(stripe), targets(stripe), chunk_bytes()};
   }
 
-  /// Overwrites the targets, so that bytes that are not written show. What is accumulated is added to this.
+  /// Overwrites the targets, so that bytes that are not written show.
   void spoil(std::size_t stripe) const;
   /// Whether every byte of the targets is right.
   bool right(std::size_t stripe) const;
 
  private:
-  std::size_t turned_by(std::size_t stripe) const { return stripe * 65 % chunk_bytes(); }
+  std::size_t turned_by(std::size_t stripe) const { return stripe * 65 % chunk_bytes_; }
+  std::span<const std::uint8_t> known_chunk(unsigned index) const {
+    return {known_.data() + index * chunk_bytes_, chunk_bytes_};
+  }
 
   Operation operation_;
-  unsigned first_made_;  ///< what the first target must be, as a chunk of the known stripe
-  std::shared_ptr<const KnownStripe> known_;
+  std::size_t chunk_bytes_;
+  std::vector<std::uint8_t> known_;
   std::shared_ptr<const Memory> memory_;
   std::vector<std::vector<kernels::Source>> sources_;
   std::vector<std::vector<kernels::Target>> targets_;
 };
+
+/// Somebody who codes these stripes, one a call. They must outlive the contestant.
+Contestant stripe_contestant(const std::string& name, unsigned threads, const Stripes& stripes,
+                             std::function<kernels::Status(std::size_t)> code);
 
 }  // namespace ec::bench

@@ -1,5 +1,5 @@
-// `ec_bench codec` and `ec_bench ceph`: every combination of operations, techniques, shapes, sizes and
-// threads, with the contestants that the command line names.
+// `ec_bench codec` and `ec_bench ceph`: every combination of operations, shapes, sizes and threads, with the
+// contestants that the command line names.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,7 @@ struct Case {
   unsigned erasures = 0;         ///< chunks lost; 0 where the operation loses none
   std::size_t object_bytes = 0;  ///< of one stripe, before padding
   std::size_t chunk_bytes = 0;
-  unsigned threads = 1;
-  bool cold = false;
-  std::size_t stripes = 0;  ///< in the pool; a multiple of threads
-  unsigned pieces = 1;      ///< buffers that an object comes in (ceph)
+  unsigned threads = 1;  ///< each coding stripes of its own
 };
 
 struct SweepContestant {
@@ -41,10 +38,8 @@ struct Sweep {
   std::vector<std::string> ops;
   std::string baseline;  ///< the contestant that ratios refer to
   std::string host_version;
-  /// Takes the contestants' names, and returns what lines them up for a case, on the same bytes. Both throw
-  /// UsageError.
-  std::function<std::function<std::vector<SweepContestant>(const Case&)>(const std::vector<std::string>&)>
-      prepare;
+  /// The contestants of these names for a case, on the same stripes, one for each thread. Throws UsageError.
+  std::function<std::vector<SweepContestant>(const std::vector<std::string>& names, const Case&)> line_up;
 };
 
 /// From the command line to the report. Exit status: 0, 1 if a contestant made wrong bytes or failed, 2 for a

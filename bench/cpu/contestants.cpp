@@ -1,12 +1,15 @@
 // Lines up the back ends of the CPU beside the memory bound, and two ways to solve for lost chunks.
 #include "bench/cpu/contestants.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <isa-l/erasure_code.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 
 #include "bench/common/stripes.hpp"
@@ -63,25 +66,39 @@ Contestant backend_contestant(kernels::Backend& backend, const Case& c,
   const auto code = [&backend, stripes](std::size_t stripe, const kernels::Program& program) {
     kernels::Job job = stripes->job(stripe);
     job.program = &program;
-    const Status status = backend.transform(job);
-    if (status != Status::ok)
-      throw std::runtime_error(fmt::format("{}: {}", backend.name(), kernels::name(status)));
+    return backend.transform(job);
   };
-  Contestant contestant{.name = std::string(backend.name()),
-                        .verified_against = "reference",
-                        .threads = c.threads,
-                        .run = [code, stripes](std::size_t s) { code(s, *stripes->operation().program); },
-                        .spoil = [stripes](std::size_t s) { stripes->spoil(s); },
-                        .right = [stripes](std::size_t s) { return stripes->right(s); }};
+  std::function<Status(std::size_t)> run = [code, stripes](std::size_t s) {
+    return code(s, *stripes->operation().program);
+  };
   if (c.op == "decode-new")
-    contestant.run = [code, stripes](std::size_t s) {
+    run = [code, stripes](std::size_t s) {
       const Operation& o = stripes->operation();
       const codec::Plan plan(*gf::make_decode_plan(o.code->encode_program().matrix(), o.signature));
-      code(s, plan.program);
+      return code(s, plan.program);
     };
-  if (c.op == "decode-miss")
-    contestant.run = [code, unseen](std::size_t s) { code(s, unseen->next()->program); };
-  return contestant;
+  if (c.op == "decode-miss") run = [code, unseen](std::size_t s) { return code(s, unseen->next()->program); };
+  return stripe_contestant(std::string(backend.name()), c.threads, *stripes, std::move(run));
+}
+
+Contestant loaded_contestant(const LoadedIsal& isal, const Case& c,
+                             const std::shared_ptr<const Stripes>& stripes) {
+  const auto& matrix = stripes->operation().program->matrix();
+  const auto k = static_cast<int>(matrix.cols());
+  const auto m = static_cast<int>(matrix.rows());
+  std::vector<unsigned char> cells(matrix.cells().begin(), matrix.cells().end());
+  const auto tables = std::make_shared<std::vector<unsigned char>>(cells.size() * 32);
+  isal.init_tables(k, m, cells.data(), tables->data());
+  return stripe_contestant(isal.name, c.threads, *stripes, [&isal, k, m, tables, stripes](std::size_t s) {
+    std::array<unsigned char*, gf::max_chunks> sources;
+    std::array<unsigned char*, gf::max_chunks> targets;
+    std::ranges::transform(stripes->sources(s), sources.begin(),
+                           [](const auto& source) { return const_cast<unsigned char*>(source.data); });
+    std::ranges::transform(stripes->targets(s), targets.begin(), &kernels::Target::data);
+    isal.encode_data(static_cast<int>(stripes->chunk_bytes()), k, m, tables->data(), sources.data(),
+                     targets.data());
+    return Status::ok;
+  });
 }
 
 Contestant bound_contestant(const Walk& walk, const Case& c, const std::shared_ptr<const Stripes>& stripes) {
@@ -89,7 +106,6 @@ Contestant bound_contestant(const Walk& walk, const Case& c, const std::shared_p
     return move_bytes(walk, stripes->sources(s), stripes->targets(s), stripes->chunk_bytes());
   };
   return {.name = "limit: " + walk.name,
-          .verified_against = "the sum of the words",
           .threads = c.threads,
           .run = [move](std::size_t s) { move(s); },
           .right =
@@ -138,12 +154,24 @@ gf::Matrix solved_by_isal(const Solve& solve) {
 
 }  // namespace
 
-std::vector<Contestant> coding_contestants(const Case& c, std::size_t gap, const LoadedIsals& loaded) {
+LoadedIsal::LoadedIsal(const std::string& file)
+    : name("isal:" + std::filesystem::canonical(file).filename().string()) {
+  // Bound to itself: the library's own calls must not reach the ISA-L that this program links.
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+  if (library == nullptr) throw std::runtime_error(fmt::format("--isal {}: {}", file, dlerror()));
+  init_tables = reinterpret_cast<decltype(init_tables)>(dlsym(library, "ec_init_tables"));
+  encode_data = reinterpret_cast<decltype(encode_data)>(dlsym(library, "ec_encode_data"));
+  if (init_tables == nullptr || encode_data == nullptr)
+    throw std::runtime_error(fmt::format("--isal {}: is no ISA-L", file));
+}
+
+std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripe_count, std::size_t gap,
+                                           const std::vector<LoadedIsal>& loaded) {
   const auto operation = make_operation(c.op, c.technique, c.k, c.m, c.erasures);
-  const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, c.stripes, gap);
+  const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, stripe_count, gap);
   const auto stripes = std::make_shared<const Stripes>(
-      operation, std::make_shared<const KnownStripe>(operation, c.chunk_bytes),
-      std::make_shared<const Memory>(kernels::Residence::pageable, bytes), c.stripes, gap);
+      operation, c.chunk_bytes, std::make_shared<const Memory>(kernels::Residence::pageable, bytes),
+      stripe_count, gap);
   const auto unseen = c.op == "decode-miss" ? std::make_shared<UnseenPlans>(operation) : nullptr;
   std::vector<Contestant> list;
   for (const Walk& walk : walks()) list.push_back(bound_contestant(walk, c, stripes));
@@ -152,10 +180,7 @@ std::vector<Contestant> coding_contestants(const Case& c, std::size_t gap, const
   for (auto* backend : backends)
     if (runs_here(*backend)) list.push_back(backend_contestant(*backend, c, stripes, unseen));
   if (c.op == "decode-new" || c.op == "decode-miss") return list;
-  for (const auto& isal : loaded) {
-    isal->prepare(*operation.program);
-    list.push_back(backend_contestant(*isal, c, stripes, nullptr));
-  }
+  for (const LoadedIsal& isal : loaded) list.push_back(loaded_contestant(isal, c, stripes));
   return list;
 }
 
@@ -163,10 +188,9 @@ std::vector<Contestant> solving_contestants(const Case& c) {
   auto solve = std::make_shared<Solve>(Solve{gf::coding_matrix(c.technique, c.k, c.m), {}});
   solve->signature.wanted = gf::ChunkSet::first(c.erasures);
   solve->signature.available = gf::ChunkSet::first(c.k + c.m) - solve->signature.wanted;
-  const auto contestant = [&](const char* name, const char* judge, gf::Matrix (*solver)(const Solve&)) {
+  const auto contestant = [&](const char* name, gf::Matrix (*solver)(const Solve&)) {
     return Contestant{
         .name = name,
-        .verified_against = judge,
         .threads = c.threads,
         .run =
             [solver, solve](std::size_t) {
@@ -175,7 +199,7 @@ std::vector<Contestant> solving_contestants(const Case& c) {
             },
         .right = [solve](std::size_t) { return solved_by_plan(*solve) == solved_by_isal(*solve); }};
   };
-  return {contestant("plan", "isal", solved_by_plan), contestant("isal", "plan", solved_by_isal)};
+  return {contestant("plan", solved_by_plan), contestant("isal", solved_by_isal)};
 }
 
 }  // namespace ec::bench

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <limits>
 #include <tuple>
 
 #include "bench/common/workers.hpp"
@@ -100,14 +100,14 @@ std::vector<HostCase> cases_of(const CommandLine& line) {
   const auto backends = line.list("backends", every_backend);
   const auto ops = line.list("ops", every_op);
   const auto shapes = line.shapes("shapes");
-  const auto chunks = line.sizes("chunks", chunk_granule, G, chunk_granule);
+  const auto chunks = line.numbers("chunks", chunk_granule, G, chunk_granule);
   const auto threads = line.numbers("threads", 1, 1024);
   std::vector<HostCase> cases;
   for (Group& group : groups()) {
     if (!is_among(sections, group.section)) continue;
     if (!shapes.empty()) group.shapes = shapes;
     if (!chunks.empty()) group.chunks = chunks;
-    if (!threads.empty()) group.threads = threads;
+    if (!threads.empty()) group.threads.assign(threads.begin(), threads.end());
     std::erase_if(group.ops, [&](const auto& op) { return !is_among(ops, op); });
     add_cases(cases, group, backends);
   }
@@ -127,13 +127,19 @@ std::size_t default_largest_bytes() {
   return std::min(24 * G, memory / 5);
 }
 
-/// INDEX:SHARED:REPORT, which no person types.
-Membership parse_member(const std::string& text) {
-  Membership member;
-  if (!text.empty() &&
-      std::sscanf(text.c_str(), "%u:%d:%d", &member.index, &member.shared_fd, &member.report_fd) != 3)
-    throw UsageError(fmt::format("--member {}: is for ec_bench itself", text));
-  return member;
+/// Leaves out entrants whose stripes are larger than o.largest_bytes.
+void leave_out_too_large(HostOptions& o) {
+  for (HostCase& c : o.cases)
+    std::erase_if(c.entrants, [&](const HostEntrant& entrant) {
+      const std::size_t bytes = entrant.threads * c.stripe_bytes();
+      if (bytes <= o.largest_bytes) return false;
+      o.left_out.push_back(fmt::format("{}: {} with {} threads needs {} MiB", c.words(), entrant.backend,
+                                       entrant.threads, bytes >> 20));
+      return true;
+    });
+  std::erase_if(o.cases, [](const HostCase& c) { return c.entrants.empty(); });
+  if (o.cases.empty())
+    throw UsageError(fmt::format("--largest-bytes {}: is too small for every case", o.largest_bytes));
 }
 
 }  // namespace
@@ -154,39 +160,39 @@ CommandLine host_command_line() {
   line.add("rounds", "11", "samples of each entrant, taken in turn");
   line.add("sample-ms", "", "time of a sample; default 4, with --processes 100");
   line.add("warm-ms", "100", "that each entrant codes a case before it is timed");
-  line.add("case-ms", "1500", "after this time a case gets no further round, once there are three");
-  line.add("turns", "16",
-           "stripes of its own that each thread codes in turn, as far as they take no more than 512 MiB");
+  line.add("case-ms", "1500",
+           "after this time a case gets no further round, once there are three; not with --processes");
   line.add("link-bytes", "512M", "of a transfer that measures the link");
   line.add("largest-bytes", "",
            "of a case's stripes; what needs more is left out and named; default 24G, a fifth of the memory "
            "at most, "
            "shared by the processes");
   line.add("json", "", "write the report to this file too");
-  line.add("member", "", "given by --processes to those that it starts");
   return line;
 }
 
 unsigned HostCase::most_threads() const {
-  unsigned most = 1;
-  for (const auto& entrant : entrants) most = std::max(most, entrant.threads);
-  return most;
+  return std::ranges::max(entrants, {}, &HostEntrant::threads).threads;
+}
+
+std::string HostCase::words() const {
+  return fmt::format("{} {}+{}, chunks of {} bytes, {}", op, k, m, chunk_bytes, kernels::name(residence));
 }
 
 HostOptions host_options(const CommandLine& line) {
   HostOptions o;
   o.cases = cases_of(line);
   o.rounds = line.number("rounds", 1, 10'000);
-  o.processes = line.number("processes", 1, 256);
+  o.processes = static_cast<unsigned>(line.number("processes", 1, 256));
   o.sample_seconds = line.given("sample-ms") ? line.seconds("sample-ms") : o.processes > 1 ? 0.1 : 0.004;
   o.warm_seconds = line.seconds("warm-ms");
-  o.case_seconds = line.seconds("case-ms");
-  o.turns = line.size("turns", 1, 4096);
-  o.link_bytes = line.size("link-bytes", M, 8 * G);
-  o.largest_bytes = line.given("largest-bytes") ? line.size("largest-bytes", 1, 16384 * G)
+  // Processes would not agree on it.
+  o.case_seconds = o.processes > 1 ? std::numeric_limits<double>::infinity() : line.seconds("case-ms");
+  o.link_bytes = line.number("link-bytes", M, 8 * G);
+  o.largest_bytes = line.given("largest-bytes") ? line.number("largest-bytes", 1, 16384 * G)
                                                 : default_largest_bytes() / o.processes;
   o.json_file = line.text("json");
-  o.member = parse_member(line.text("member"));
+  leave_out_too_large(o);
   return o;
 }
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "bench/common/options.hpp"
-#include "bench/host/processes.hpp"
 #include "kernels/region.hpp"
 
 namespace ec::bench {
@@ -33,21 +32,24 @@ struct HostCase {
   /// Decode writes beside the stripe.
   std::size_t stripe_bytes() const { return (k + m + (op == "encode" ? 0 : targets())) * chunk_bytes; }
   unsigned most_threads() const;
+  std::string words() const;
 };
 
 struct HostOptions {
   std::vector<HostCase> cases;
-  unsigned rounds = 1;
+  std::vector<std::string> left_out;  ///< entrants whose stripes would be too large, in words
+  std::size_t rounds = 1;
   double sample_seconds = 0;
   double warm_seconds = 0;        ///< of calls of each entrant before it is timed
   double case_seconds = 0;        ///< no further round after this time, once there are three
-  std::size_t turns = 1;          ///< stripes of its own that a thread codes one after the other, at most
   std::size_t link_bytes = 0;     ///< of a transfer that measures the link
-  std::size_t largest_bytes = 0;  ///< of a case's stripes; entrants that need more are left out
+  std::size_t largest_bytes = 0;  ///< of a case's stripes
   std::string json_file;
   unsigned processes = 1;  ///< that measure the same at once
-  Membership member;       ///< what this one is of them; a member reports to the process that started it
 };
+
+/// Stripes of its own that a thread codes one after the other, at most.
+inline constexpr std::size_t most_turns = 16;
 
 CommandLine host_command_line();
 /// Throws UsageError. Cases that several sections want are there once, with the entrants of all.

@@ -1,4 +1,4 @@
-// Lines up the ladder, the product's kernels and the XOR kernel.
+// Lines up the product's kernels and the XOR kernel.
 #include "bench/kernels/contestants.hpp"
 
 #include <fmt/format.h>
@@ -7,12 +7,10 @@
 #include <optional>
 #include <stdexcept>
 
-#include "bench/kernels/ladder/rungs.hpp"
 #include "bench/kernels/xor_args.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
 #include "kernels/cuda/generate/nvrtc.hpp"
-#include "kernels/cuda/kernels/bit_launch.hpp"
-#include "kernels/cuda/kernels/table_launch.hpp"
+#include "kernels/cuda/kernels/launches.hpp"
 
 extern "C" const unsigned char ec_fatbin_xor_kernel[];
 
@@ -23,52 +21,27 @@ using kernels::cuda::ChunkViews;
 using kernels::cuda::GeneratedProgram;
 using kernels::cuda::ProgramForm;
 
-/// The one stripe of a batch, as the launches of the product want it.
-class OneStripe {
- public:
-  explicit OneStripe(const StripeBatch& batch)
-      : sources_(batch.chunks.begin(), batch.chunks.begin() + batch.sources()),
-        views{sources_, batch.chunks.subspan(batch.sources()), batch.chunk_bytes} {}
-
- private:
-  std::vector<const std::uint8_t*> sources_;
-
- public:
-  const ChunkViews views;
-};
-
 void launched(CUresult result) { require(result, "cuLaunchKernel"); }
 
-KernelContestant rung_contestant(const std::shared_ptr<GpuKernels>& kernels, const Device& device,
-                                 const ladder::Rung& rung) {
-  return {std::string(rung.name), [](const StripeBatch& b) { return b.stripes == 1; },
-          [kernels, &device, &rung](const StripeBatch& b, CUstream stream) {
-            ladder::launch(*kernels, device.info().multiprocessors, rung, b.program->matrix(),
-                           OneStripe(b).views, stream);
+KernelContestant table_contestant(const std::shared_ptr<Device>& device) {
+  return {"table",
+          [](const StripeBatch& b) {
+            return b.stripes == 1 && kernels::cuda::table_kernel_reach(b.only_stripe(), {}) == b.chunk_bytes;
+          },
+          [device](const StripeBatch& b, CUstream stream) {
+            launched(kernels::cuda::launch_tables(*device, b.program->matrix(), b.only_stripe(), {}, stream));
           }};
 }
 
-KernelContestant table_contestant(const std::shared_ptr<Device>& device) {
-  return {
-      "table",
-      [](const StripeBatch& b) {
-        return b.stripes == 1 && kernels::cuda::table_kernel_reach(OneStripe(b).views, {}) == b.chunk_bytes;
-      },
-      [device](const StripeBatch& b, CUstream stream) {
-        launched(kernels::cuda::launch_tables(*device, b.program->matrix(), OneStripe(b).views, {}, stream));
-      }};
-}
-
 KernelContestant bit_contestant(const std::shared_ptr<Device>& device) {
-  return {
-      "bits",
-      [device](const StripeBatch& b) {
-        return b.stripes == 1 &&
-               kernels::cuda::bit_kernel_reach(*device, OneStripe(b).views) == b.chunk_bytes;
-      },
-      [device](const StripeBatch& b, CUstream stream) {
-        launched(kernels::cuda::launch_bits(*device, b.program->matrix(), OneStripe(b).views, {}, stream));
-      }};
+  return {"bits",
+          [device](const StripeBatch& b) {
+            return b.stripes == 1 &&
+                   kernels::cuda::bit_kernel_reach(*device, b.only_stripe()) == b.chunk_bytes;
+          },
+          [device](const StripeBatch& b, CUstream stream) {
+            launched(kernels::cuda::launch_bits(*device, b.program->matrix(), b.only_stripe(), {}, stream));
+          }};
 }
 
 /// One stripe a launch with the addresses in the parameter, or many with the addresses in a table.
@@ -86,7 +59,7 @@ KernelContestant generated_contestant(const std::shared_ptr<Device>& device) {
             const ChunkViews each{{}, {}, b.chunk_bytes};
             launched(many ? kernels::cuda::launch_generated_batch(*device, function, b.device_chunks, each,
                                                                   b.stripes, stream)
-                          : kernels::cuda::launch_generated(*device, function, OneStripe(b).views, stream));
+                          : kernels::cuda::launch_generated(*device, function, b.only_stripe(), stream));
           }};
 }
 
@@ -107,47 +80,34 @@ std::string xor_kernel(unsigned sources) {
   return "ec_xor_any";
 }
 
-void launch_xor(GpuKernels& kernels, const Grid& grid, unsigned multiprocessors, const StripeBatch& batch,
-                CUstream stream) {
+void launch_xor(GpuKernels& kernels, const Grid& grid, const StripeBatch& batch, CUstream stream) {
   XorArgs args{batch.chunk_bytes, batch.stripes, batch.device_chunks, batch.sources(), batch.targets(), {}};
   if (batch.stripes == 1)
     std::ranges::transform(batch.chunks, args.chunks,
                            [](std::uint8_t* p) { return reinterpret_cast<std::uintptr_t>(p); });
   const std::size_t tiles = batch.chunk_bytes / xor_tile * batch.stripes;
   const std::size_t warps = grid.threads / 32;
-  const std::size_t most = grid.waves == 0 ? std::size_t{1} << 30 : std::size_t{grid.waves} * multiprocessors;
+  const auto multiprocessors = static_cast<std::size_t>(kernels.device().info().multiprocessors);
+  const std::size_t most = grid.waves == 0 ? std::size_t{1} << 30 : grid.waves * multiprocessors;
   const auto blocks = static_cast<unsigned>(std::min((tiles + warps - 1) / warps, most));
-  void* parameters[] = {&args};
-  launched(gpu_driver().launch_kernel(kernels.find(ec_fatbin_xor_kernel, xor_kernel(batch.sources())), blocks,
-                                      1, 1, grid.threads, 1, 1, 0, stream, parameters, nullptr));
+  kernels.launch(ec_fatbin_xor_kernel, xor_kernel(batch.sources()), {blocks, 1}, {grid.threads, 1}, 0, &args,
+                 stream);
 }
 
 }  // namespace
 
-std::vector<KernelContestant> xor_contestants(const std::shared_ptr<GpuKernels>& kernels,
-                                              const Device& device) {
+std::vector<KernelContestant> xor_contestants(const std::shared_ptr<GpuKernels>& kernels) {
   std::vector<KernelContestant> list;
   if (kernels->find(ec_fatbin_xor_kernel, "ec_xor_any") == nullptr) return list;
-  const auto multiprocessors = static_cast<unsigned>(device.info().multiprocessors);
   for (const Grid& grid : grids)
-    list.push_back({grid.name, [](const StripeBatch& b) { return b.chunk_bytes % xor_tile == 0; },
-                    [kernels, &grid, multiprocessors](const StripeBatch& b, CUstream stream) {
-                      launch_xor(*kernels, grid, multiprocessors, b, stream);
-                    }});
+    list.push_back(
+        {grid.name, [](const StripeBatch& b) { return b.chunk_bytes % xor_tile == 0; },
+         [kernels, &grid](const StripeBatch& b, CUstream stream) { launch_xor(*kernels, grid, b, stream); }});
   return list;
 }
 
-std::vector<KernelContestant> kernel_contestants(const std::shared_ptr<Device>& device,
-                                                 const std::shared_ptr<GpuKernels>& kernels,
-                                                 std::vector<std::string>* left_out) {
-  std::vector<KernelContestant> list;
-  for (const ladder::Rung& rung : ladder::rungs())
-    if (kernels->find(rung.image, rung.function) != nullptr)
-      list.push_back(rung_contestant(kernels, *device, rung));
-    else
-      left_out->emplace_back(rung.name);
-  list.push_back(table_contestant(device));
-  list.push_back(bit_contestant(device));
+std::vector<KernelContestant> product_contestants(const std::shared_ptr<Device>& device) {
+  std::vector<KernelContestant> list{table_contestant(device), bit_contestant(device)};
   if (kernels::cuda::nvrtc_missing().empty()) list.push_back(generated_contestant(device));
   return list;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/common/gpu.hpp"
+#include "kernels/cuda/kernels/launches.hpp"
 #include "kernels/program.hpp"
 
 namespace ec::bench {
@@ -30,6 +31,10 @@ struct StripeBatch {
   unsigned sources() const { return program->sources(); }
   unsigned targets() const { return program->targets(); }
   unsigned width() const { return sources() + targets(); }
+  /// Where there is one.
+  kernels::cuda::ChunkViews only_stripe() const {
+    return {{chunks.data(), sources()}, chunks.subspan(sources(), targets()), chunk_bytes};
+  }
 };
 
 /// Used by one thread, with the device's context current. The functions throw std::runtime_error.
@@ -45,14 +50,15 @@ struct KernelContestant {
 /// The XOR kernel: reads every source, writes the sum into every target, in the access pattern of the best
 /// kernels; what the ratio to XOR refers to. The variants differ in their grid; the fastest one counts. None
 /// where the driver has no such kernel.
-std::vector<KernelContestant> xor_contestants(const std::shared_ptr<GpuKernels>& kernels,
-                                              const Device& device);
+std::vector<KernelContestant> xor_contestants(const std::shared_ptr<GpuKernels>& kernels);
 
-/// Everything that is measured, in the order of the report: a rung of the ladder each; the kernels for any
-/// matrix, by tables of products (table) and on the tensor cores (bits); the one generated for the matrix
-/// (generated; many stripes a launch too). Names of rungs that the driver has no kernel for go to *left_out.
-std::vector<KernelContestant> kernel_contestants(const std::shared_ptr<Device>& device,
-                                                 const std::shared_ptr<GpuKernels>& kernels,
+/// A rung of the ladder each, from the textbook kernel up. Names of rungs that the driver has no kernel for
+/// go to *left_out.
+std::vector<KernelContestant> ladder_contestants(const std::shared_ptr<GpuKernels>& kernels,
                                                  std::vector<std::string>* left_out);
+
+/// The kernels for any matrix, by tables of products (table) and on the tensor cores (bits); the one
+/// generated for the matrix (generated; many stripes a launch too).
+std::vector<KernelContestant> product_contestants(const std::shared_ptr<Device>& device);
 
 }  // namespace ec::bench

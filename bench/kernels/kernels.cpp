@@ -18,111 +18,79 @@ namespace {
 /// More than twice the largest cache of a device.
 constexpr std::size_t cold_bytes = std::size_t{256} << 20;
 
-const std::vector<std::string> every_op{"encode", "decode"};
-/// What decode has lost: data chunks, coding chunks, or as many of these as of those and one more of those.
-const std::vector<std::string> every_lost{"data", "coding", "mixed"};
-
-const std::vector<Column> columns{{"kernel", "kernel", -22},
-                                  {"op", "op", -7},
-                                  {"technique", "technique", -12},
-                                  {"k", "k", 3},
-                                  {"m", "m", 3},
-                                  {"made", "erasures", 4},
-                                  {"lost", "lost", 6},
-                                  {"chunk B", "chunk_bytes", 10},
-                                  {"stripes", "stripes", 7},
-                                  {"source", "source_gbps", 8, 1},
-                                  {"moved", "moved_gbps", 8, 1},
-                                  {"of copy", "ratio_copy", 7, 3},
-                                  {"of xor", "ratio_xor", 7, 3},
-                                  {"noise %", "noise", 7, 1}};
-
 struct KernelCase {
-  bool decode = false;
+  std::string op;  ///< encode, decode
   gf::Technique technique = gf::Technique::reed_sol_van;
   unsigned k = 0;
   unsigned m = 0;
-  unsigned erasures = 0;  ///< chunks that decode makes; 0: encode
-  std::string lost = "data";
+  unsigned erasures = 0;     ///< chunks that decode makes
+  unsigned lost_coding = 0;  ///< of them; the others are data
   std::size_t chunk_bytes = 0;
   std::size_t stripes = 1;
 
-  unsigned targets() const { return decode ? erasures : m; }
-  /// Of the chunks that decode makes.
-  unsigned lost_coding() const { return lost == "data" ? 0 : lost == "coding" ? erasures : erasures / 2; }
-};
-
-struct Asked {
-  std::size_t total_bytes;  ///< moved by a run where no chunk length is given
-  std::size_t stripes = 1;
-  std::string lost = "data";
-};
-
-/// chunk_bytes 0: what makes the total.
-KernelCase make_case(const Asked& asked, const std::string& op, Shape shape, unsigned erasures,
-                     std::size_t chunk_bytes = 0) {
-  KernelCase c{.decode = op == "decode", .k = shape.first, .m = shape.second, .stripes = asked.stripes};
-  c.technique = technique_for(shape);
-  if (c.decode) {
-    c.erasures = std::min({erasures, c.m, c.k});
-    c.lost = asked.lost;
+  bool decodes() const { return op == "decode"; }
+  unsigned targets() const { return decodes() ? erasures : m; }
+  const char* lost() const {
+    return lost_coding == 0 ? "data" : lost_coding == erasures ? "coding" : "mixed";
   }
+};
+
+/// Moves `total` bytes.
+KernelCase make_case(const std::string& op, Shape shape, std::size_t total, unsigned erasures = 0,
+                     unsigned lost_coding = 0) {
+  const auto [k, m] = shape;
+  KernelCase c{.op = op, .technique = technique_for(shape), .k = k, .m = m};
+  c.erasures = erasures;
+  c.lost_coding = lost_coding;
   constexpr std::size_t granule = std::size_t{64} << 10;
-  const std::size_t fitting = asked.total_bytes / (c.k + c.targets()) / asked.stripes;
-  c.chunk_bytes =
-      chunk_bytes != 0 ? chunk_bytes : std::max<std::size_t>(fitting / granule * granule, xor_tile);
+  c.chunk_bytes = std::max<std::size_t>(total / (k + c.targets()) / granule * granule, xor_tile);
   return c;
 }
 
-std::vector<KernelCase> documented_cases(std::size_t total) {
-  const Asked data{total}, coding{total, 1, "coding"}, mixed{total, 1, "mixed"};
+std::vector<KernelCase> every_case(const std::vector<Shape>& shapes, std::size_t total) {
   std::vector<KernelCase> cases;
-  const std::vector<Shape> shapes{{4, 2},  {6, 3},  {8, 3},  {8, 4},   {10, 4},  {12, 4},
-                                  {16, 4}, {20, 4}, {32, 8}, {64, 16}, {128, 32}};
-  for (const Shape& s : shapes) cases.push_back(make_case(data, "encode", s, 0));
+  for (const Shape& s : shapes) cases.push_back(make_case("encode", s, total));
   for (const Shape& s : shapes) {
+    const unsigned m = s.second;
     if (s.first > 32) continue;
-    cases.push_back(make_case(data, "decode", s, 1));
-    cases.push_back(make_case(data, "decode", s, s.second));
-    cases.push_back(make_case(coding, "decode", s, 1));
-    cases.push_back(make_case(mixed, "decode", s, s.second));
+    cases.push_back(make_case("decode", s, total, 1));
+    cases.push_back(make_case("decode", s, total, std::min(m, s.first)));
+    cases.push_back(make_case("decode", s, total, 1, 1));
+    cases.push_back(make_case("decode", s, total, std::min(m, s.first), std::min(m, s.first) / 2));
   }
-  // Without the row of ones of reed_sol_van.
-  for (const Shape& s : {Shape{8, 3}, Shape{10, 4}, Shape{20, 4}}) {
-    cases.push_back(make_case(data, "encode", s, 0));
-    cases.back().technique = gf::Technique::cauchy;
+  for (const Shape& s : shapes) {
+    const auto is = [&](unsigned k, unsigned m) { return s == Shape{k, m}; };
+    KernelCase c = make_case("encode", s, total);
+    if (is(8, 3) || is(10, 4) || is(20, 4)) {
+      // Without the row of ones of reed_sol_van.
+      c.technique = gf::Technique::cauchy;
+      cases.push_back(c);
+      c.technique = gf::Technique::reed_sol_van;
+    }
+    for (c.chunk_bytes = 16 << 10; is(10, 4) && c.chunk_bytes <= total / 14; c.chunk_bytes *= 4)
+      cases.push_back(c);
+    if (is(8, 3)) {
+      c.chunk_bytes = 4096;
+      c.stripes = std::clamp<std::size_t>(total / (11 * c.chunk_bytes), 2, 4096);
+      cases.push_back(c);
+    }
   }
-  for (std::size_t chunk = 16 << 10; chunk <= std::min<std::size_t>(64 << 20, total / 14); chunk *= 4)
-    cases.push_back(make_case(data, "encode", {10, 4}, 0, chunk));  // 1 MiB among them
-  cases.push_back(make_case({total, 4096}, "encode", {8, 3}, 0, 4096));
   return cases;
 }
 
 std::vector<KernelCase> cases_of(const CommandLine& line, std::size_t total) {
-  const Asked asked{total, line.size("stripes", 1, 1 << 20), line.one_of("lost", every_lost)};
-  if (!line.given("shapes") && !line.given("ops") && !line.given("chunk") && asked.stripes == 1)
-    return documented_cases(total);
-  const auto shapes = line.given("shapes") ? line.shapes("shapes") : std::vector<Shape>{{8, 3}, {10, 4}};
-  const auto ops = line.given("ops") ? line.list("ops", every_op) : std::vector<std::string>{"encode"};
-  auto chunks = line.sizes("chunk", xor_tile, std::size_t{4} << 30, xor_tile);
-  if (chunks.empty()) chunks = {0};
-  std::vector<KernelCase> cases;
-  for (const auto& op : ops)
-    for (const Shape& shape : shapes)
-      for (const std::size_t chunk : chunks) {
-        auto erasures = line.numbers("erasures", 1, gf::max_chunks);
-        if (erasures.empty() || op == "encode") erasures = {shape.second};
-        for (const unsigned e : erasures) cases.push_back(make_case(asked, op, shape, e, chunk));
-      }
+  const auto ops = line.list("ops", {"encode", "decode"});
+  auto cases = every_case(line.shapes("shapes"), total);
+  std::erase_if(cases, [&](const KernelCase& c) { return std::ranges::find(ops, c.op) == ops.end(); });
   return cases;
 }
 
 gf::Matrix matrix_of(const KernelCase& c) {
   gf::Matrix coding = gf::coding_matrix(c.technique, c.k, c.m);
-  if (!c.decode) return coding;
+  if (!c.decodes()) return coding;
   gf::ErasureSignature signature;
   for (unsigned i = 0; i < c.k + c.m; ++i) {
-    if (i < c.erasures - c.lost_coding() || (i >= c.k && i < c.k + c.lost_coding()))
+    if (i < c.erasures - c.lost_coding || (i >= c.k && i < c.k + c.lost_coding))
       signature.wanted.insert(i);
     else
       signature.available.insert(i);
@@ -148,16 +116,18 @@ class KernelBench {
  public:
   KernelBench(const CommandLine& line, std::size_t total_bytes, const std::vector<KernelCase>& cases,
               const std::shared_ptr<Device>& device)
-      : runs_(line.number("runs", 3, 1000)),
+      : runs_(static_cast<unsigned>(line.number("runs", 3, 1000))),
         total_bytes_(total_bytes),
         own_kernels_(std::make_shared<GpuKernels>(device)),
-        kernels_(kernel_contestants(device, own_kernels_, &left_out_)),
-        xors_(xor_contestants(own_kernels_, *device)),
+        kernels_(ladder_contestants(own_kernels_, &left_out_)),
+        xors_(xor_contestants(own_kernels_)),
         batches_(device, largest(cases, [](const KernelCase& c) { return c.k; }),
                  largest(cases, [](const KernelCase& c) { return c.targets(); })) {
+    std::ranges::move(product_contestants(device), std::back_inserter(kernels_));
     std::vector<std::string> names = left_out_;
     for (const auto& kernel : kernels_) names.push_back(kernel.name);
-    chosen_ = line.list("kernels", names);
+    const auto chosen = line.list("kernels", names);
+    std::erase_if(kernels_, [&](const auto& k) { return std::ranges::find(chosen, k.name) == chosen.end(); });
   }
 
   const std::vector<std::string>& left_out() const { return left_out_; }
@@ -181,7 +151,7 @@ class KernelBench {
     }
     if (fastest_xor.verified) report.add(row_of(c, fastest_xor, fastest_xor, copy));
     for (const auto& kernel : kernels_)
-      if (std::ranges::find(chosen_, kernel.name) != chosen_.end() && kernel.supports(batches.front()))
+      if (kernel.supports(batches.front()))
         report.add(row_of(c, measure_kernel(kernel, batches), fastest_xor, copy));
   }
 
@@ -206,28 +176,26 @@ class KernelBench {
     return m;
   }
 
-  static nlohmann::json row_of(const KernelCase& c, const Measured& m, const Measured& fastest_xor,
-                               double copy) {
+  static Row row_of(const KernelCase& c, const Measured& m, const Measured& fastest_xor, double copy) {
     const double of_byte =
         m.verified ? 1e-9 * static_cast<double>(c.chunk_bytes * c.stripes) / m.timing.seconds : 0;
     const double moved = of_byte * (c.k + c.targets());
-    nlohmann::json row{{"kernel", m.kernel},
-                       {"op", c.decode ? "decode" : "encode"},
-                       {"technique", gf::name(c.technique)},
-                       {"k", c.k},
-                       {"m", c.m},
-                       {"erasures", c.erasures},
-                       {"lost", c.lost_coding() == 0 ? "data" : c.lost},
-                       {"chunk_bytes", c.chunk_bytes},
-                       {"stripes", c.stripes},
-                       {"source_gbps", of_byte * c.k},
-                       {"moved_gbps", moved},
-                       {"ratio_copy", moved * 1e9 / copy},
-                       {"ratio_xor", nullptr},
-                       {"noise", m.timing.noise},
-                       {"verified", m.verified}};
-    if (fastest_xor.verified)
-      row["ratio_xor"] = m.verified ? fastest_xor.timing.seconds / m.timing.seconds : 0;
+    Row row{{"kernel", m.kernel},
+            {"op", c.op},
+            {"technique", gf::name(c.technique)},
+            {"k", c.k},
+            {"m", c.m},
+            {"erasures", c.erasures},
+            {"lost", c.lost()},
+            {"chunk_bytes", c.chunk_bytes},
+            {"stripes", c.stripes},
+            {"source_gbps", of_byte * c.k},
+            {"moved_gbps", moved},
+            {"ratio_copy", moved * 1e9 / copy},
+            {"ratio_xor", nullptr},
+            {"noise", m.timing.noise},
+            {"verified", m.verified}};
+    if (fastest_xor.verified && m.verified) row["ratio_xor"] = fastest_xor.timing.seconds / m.timing.seconds;
     return row;
   }
 
@@ -237,12 +205,11 @@ class KernelBench {
   std::shared_ptr<GpuKernels> own_kernels_;
   std::vector<KernelContestant> kernels_;
   std::vector<KernelContestant> xors_;
-  std::vector<std::string> chosen_;
   DeviceBatches batches_;
 };
 
 int run(const CommandLine& line, const std::vector<std::string>& arguments) {
-  const std::size_t total = line.size("total", 1 << 20, std::size_t{32} << 30);
+  const std::size_t total = line.number("total", 1 << 20, std::size_t{32} << 30);
   const auto cases = cases_of(line, total);
   Report report(line.text("json"));
   const auto device = bring_up_devices("kernels").front();
@@ -254,8 +221,7 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
                   {gpu_line(*device),
                    {"timing", fmt::format("median of {} runs between events; a run codes at least {} MiB of "
                                           "chunks in turn, where there is one launch for less",
-                                          line.text("runs"), cold_bytes >> 20)}}),
-      columns);
+                                          line.text("runs"), cold_bytes >> 20)}}));
   if (!bench.left_out().empty())
     fmt::print("left out, for this driver has no such kernels: {}\n", fmt::join(bench.left_out(), ", "));
   for (const KernelCase& c : cases) bench.measure(c, report);
@@ -267,13 +233,9 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
 int run_kernels(const std::vector<std::string>& arguments) {
   CommandLine line("kernels");
   line.add("kernels", "", "names as in the report; default all");
-  line.add("shapes", "", "data+coding chunks, as 8+3,10+4");
-  line.add("ops", "", "encode, decode; default encode");
-  line.add("erasures", "", "chunks that decode makes; default m");
-  line.add("lost", "data", "which ones decode makes: data, coding, mixed");
-  line.add("chunk", "", "bytes of a chunk, multiples of 1024; default: what makes --total");
-  line.add("stripes", "1", "stripes coded by one launch");
-  line.add("total", "1536M", "bytes moved by a run where --chunk is not given");
+  line.add("shapes", "4+2,6+3,8+3,8+4,10+4,12+4,16+4,20+4,32+8,64+16,128+32", "data+coding chunks");
+  line.add("ops", "", "encode, decode; default both");
+  line.add("total", "1536M", "bytes moved by a run");
   line.add("runs", "13", "timed runs of each kernel");
   line.add("json", "", "write the report to this file too");
   return line.run(arguments, [&] { return run(line, arguments); });

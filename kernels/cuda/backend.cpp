@@ -7,7 +7,6 @@
 #include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/kernels/tile_args.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
-#include "kernels/cuda/submit/job_residence.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -54,11 +53,9 @@ class Cuda final : public Backend {
   Status run(const Job& job, Verb verb) noexcept {
     if (!supports(job)) return Status::unsupported;
     if (!worth_a_launch(job)) return Status::ok;
-    return run(
-        [&] {
-          return device_for({&job, 1});
-        },
-        job, [&](const auto& device) { return run_job(device, job, verb, kind_); });
+    const std::span<const Job> one(&job, 1);
+    return run([&] { return device_for(one); }, job,
+               [&](const auto& device) { return run_job(device, job, verb, kind_); });
   }
 
   /// A job that only a device can do waits until it is up.
@@ -72,7 +69,7 @@ class Cuda final : public Backend {
   /// `submit` on the device that `choose` finds for jobs like this one.
   static Status run(auto&& choose, const Job& job, auto&& submit) noexcept try {
     const Claim claim = choose();
-    const std::shared_ptr<Device>& device = claim;
+    const std::shared_ptr<Device>& device = claim.device();
     if (!device) return host_addressable(job) ? Status::busy : Status::fault;
     const Outcome outcome = submit(device);
     if (outcome.status == Status::fault || outcome.status == Status::hung)

@@ -6,7 +6,7 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
-#include "kernels/cuda/kernels/kernel_kind.hpp"
+#include "kernels/cuda/kernels/launches.hpp"
 #include "kernels/cuda/options.hpp"
 
 namespace ec::kernels::cuda {

@@ -35,6 +35,8 @@ struct Options {
   /// Called with one line when the device comes up, is latched off, or cannot be brought up (once in a row);
   /// from any thread. Null: silence.
   void (*log)(const char* line) = nullptr;
+
+  friend bool operator==(const Options&, const Options&) = default;
 };
 
 /// Sets the options of this process. Takes effect when the device is next brought up; touches no device.

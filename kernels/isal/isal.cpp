@@ -1,13 +1,11 @@
-// Jobs by ISA-L's functions, which are looked up in its own library.
+// Jobs by ISA-L's functions.
 #include "kernels/isal/isal.hpp"
 
-#include <dlfcn.h>
 #include <isa-l/erasure_code.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
 #include <vector>
 
 #include "gf/generator.hpp"
@@ -20,40 +18,10 @@ namespace {
 /// ISA-L counts bytes in an int; slices keep a multiple of every vector length.
 constexpr std::size_t max_slice_bytes = std::size_t{1} << 30;
 
-struct Functions {
-  decltype(&ec_init_tables) init_tables;
-  decltype(&ec_encode_data) encode_data;
-  decltype(&ec_encode_data_update) encode_data_update;
-};
-
-/// Those that the linker found. Used as they are where ISA-L is linked statically; otherwise they keep its
-/// library among those that the loader brings.
-[[gnu::used]] constexpr Functions linked{&ec_init_tables, &ec_encode_data, &ec_encode_data_update};
-
-/// A program that exports functions of these names, or a library before ours that does, must not get the
-/// calls: the library itself is asked for them.
-Functions find_functions() noexcept {
-#ifdef EC_ISAL_SONAME
-  Functions found{};
-  void* library = dlopen(EC_ISAL_SONAME, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return found;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-  };
-  find(found.init_tables, "ec_init_tables");
-  find(found.encode_data, "ec_encode_data");
-  find(found.encode_data_update, "ec_encode_data_update");
-  return found;
-#else
-  return linked;
-#endif
-}
-
-/// Whether they code a few bytes right, by each number of rows that ISA-L has a kernel for. What they call
-/// inside their library may still be somebody else's.
-bool code_right(const Functions& f) noexcept {
+/// Whether ISA-L's functions code a few bytes right, by each number of rows that it has a kernel for. A
+/// program that exports functions of these names, or a library before ISA-L's that does, gets our calls.
+bool codes_right() noexcept {
   constexpr int k = 2, most_rows = 6, bytes = 160;
-  if (f.init_tables == nullptr || f.encode_data == nullptr || f.encode_data_update == nullptr) return false;
   unsigned char cells[most_rows * k], tables[most_rows * k * 32];
   unsigned char data[k][bytes], coded[most_rows][bytes], added[most_rows][bytes];
   unsigned char *sources[k], *targets[most_rows], *sums[most_rows];
@@ -67,9 +35,9 @@ bool code_right(const Functions& f) noexcept {
   for (int rows = 1; rows <= most_rows; ++rows) {
     std::memset(coded, 0xaa, sizeof coded);
     std::memset(added, 0, sizeof added);
-    f.init_tables(k, rows, cells, tables);
-    f.encode_data(bytes, k, rows, tables, sources, targets);
-    for (int c = 0; c < k; ++c) f.encode_data_update(bytes, k, rows, c, tables, sources[c], sums);
+    ec_init_tables(k, rows, cells, tables);
+    ec_encode_data(bytes, k, rows, tables, sources, targets);
+    for (int c = 0; c < k; ++c) ec_encode_data_update(bytes, k, rows, c, tables, sources[c], sums);
     for (int r = 0; r < rows; ++r)
       for (int i = 0; i < bytes; ++i) {
         const unsigned char right = gf::mul(cells[r * k], data[0][i]) ^ gf::mul(cells[r * k + 1], data[1][i]);
@@ -79,44 +47,23 @@ bool code_right(const Functions& f) noexcept {
   return true;
 }
 
-/// ISA-L's functions, or null ones. Looked up when we are loaded, so that no thread and no child of fork()
-/// waits for it later.
-const Functions isal = [] {
-  const Functions found = find_functions();
-  return code_right(found) ? found : Functions{};
-}();
+/// Found out when we are loaded, so that no thread and no child of fork() waits for it later.
+const bool usable = codes_right();
 
 /// ISA-L's multiplication tables of one matrix. Opaque: their layout is the library's own affair.
 struct Tables final : Expansion {
   explicit Tables(const gf::Matrix& matrix) : bytes(matrix.cells().size() * 32) {
     // ISA-L reads the matrix through a pointer to non-const.
     std::vector<unsigned char> cells(matrix.cells().begin(), matrix.cells().end());
-    isal.init_tables(static_cast<int>(matrix.cols()), static_cast<int>(matrix.rows()), cells.data(),
-                     bytes.data());
+    ec_init_tables(static_cast<int>(matrix.cols()), static_cast<int>(matrix.rows()), cells.data(),
+                   bytes.data());
   }
   mutable std::vector<unsigned char> bytes;
 };
 
 const Tables* tables_of(const Program& program) noexcept {
-  return static_cast<const Tables*>(program.expansion(ExpansionSlot::isal, [&]() -> std::unique_ptr<Tables> {
-    try {
-      return std::make_unique<Tables>(program.matrix());
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    }
-  }));
-}
-
-using Pointers = std::array<unsigned char*, gf::max_chunks + 1>;
-
-/// ISA-L takes pointers to non-const sources and does not write through them.
-void fill_sources(const Job& job, std::size_t offset, Pointers& out) {
-  for (std::size_t i = 0; i < job.sources.size(); ++i)
-    out[i] = const_cast<unsigned char*>(job.sources[i].data) + offset;
-}
-
-void fill_targets(const Job& job, std::size_t offset, Pointers& out) {
-  for (std::size_t i = 0; i < job.targets.size(); ++i) out[i] = job.targets[i].data + offset;
+  return static_cast<const Tables*>(
+      program.expansion(ExpansionSlot::isal, [&] { return std::make_unique<Tables>(program.matrix()); }));
 }
 
 class Isal final : public Backend {
@@ -125,40 +72,34 @@ class Isal final : public Backend {
 
   bool supports(const Job& job) const noexcept override {
     // With no source at all ISA-L reads through a pointer that is not there.
-    return isal.encode_data != nullptr && host_addressable(job) && !job.sources.empty() &&
-           job.sources.size() <= gf::max_chunks && job.targets.size() <= gf::max_chunks;
+    return usable && host_addressable(job) && !job.sources.empty() && job.sources.size() <= gf::max_chunks &&
+           job.targets.size() <= gf::max_chunks;
   }
 
-  Status transform(const Job& job) noexcept override {
-    return run(job, [&](unsigned char* tables, int bytes, Pointers& sources, Pointers& targets) {
-      isal.encode_data(bytes, static_cast<int>(job.sources.size()), static_cast<int>(job.targets.size()),
-                       tables, sources.data(), targets.data());
-    });
-  }
-
-  Status accumulate(const Job& job) noexcept override {
-    return run(job, [&](unsigned char* tables, int bytes, Pointers& sources, Pointers& targets) {
-      const int k = static_cast<int>(job.sources.size());
-      for (int i = 0; i < k; ++i)
-        isal.encode_data_update(bytes, k, static_cast<int>(job.targets.size()), i, tables, sources[i],
-                                targets.data());
-    });
-  }
+  Status transform(const Job& job) noexcept override { return run(job, Verb::transform); }
+  Status accumulate(const Job& job) noexcept override { return run(job, Verb::accumulate); }
 
  private:
-  template <class Call>
-  Status run(const Job& job, Call&& call) noexcept {
+  Status run(const Job& job, Verb verb) noexcept {
     if (!supports(job)) return Status::unsupported;
     if (job.bytes == 0 || job.targets.empty()) return Status::ok;
     const Tables* tables = tables_of(*job.program);
     if (tables == nullptr) return Status::fault;
-    Pointers sources;
-    Pointers targets;
+    const int k = static_cast<int>(job.sources.size()), rows = static_cast<int>(job.targets.size());
+    unsigned char* coefficients = tables->bytes.data();
+    std::array<unsigned char*, gf::max_chunks> sources, targets;
     for (std::size_t done = 0; done < job.bytes; done += max_slice_bytes) {
-      fill_sources(job, done, sources);
-      fill_targets(job, done, targets);
+      // ISA-L takes pointers to non-const sources and does not write through them.
+      for (std::size_t i = 0; i < job.sources.size(); ++i)
+        sources[i] = const_cast<unsigned char*>(job.sources[i].data) + done;
+      for (std::size_t i = 0; i < job.targets.size(); ++i) targets[i] = job.targets[i].data + done;
       const int bytes = static_cast<int>(std::min(max_slice_bytes, job.bytes - done));
-      call(tables->bytes.data(), bytes, sources, targets);
+      if (verb == Verb::transform)
+        ec_encode_data(bytes, k, rows, coefficients, sources.data(), targets.data());
+      else
+        for (int i = 0; i < k; ++i)
+          ec_encode_data_update(bytes, k, rows, i, coefficients, sources[static_cast<unsigned>(i)],
+                                targets.data());
     }
     return Status::ok;
   }

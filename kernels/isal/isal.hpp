@@ -5,8 +5,8 @@
 
 namespace ec::kernels {
 
-/// Its functions are the library's own, whatever else the process calls by their names. Where they are not
-/// found, or code a few bytes wrong when we are loaded, it supports no job. Never returns anything but
+/// Supports no job where the functions of ISA-L's names in this process, which may be somebody else's, code a
+/// few bytes wrong when we are loaded. Never returns anything but
 /// Status::ok for a job it supports, except Status::fault when memory for the expanded tables (32 bytes a
 /// coefficient) cannot be had.
 Backend& isal_backend() noexcept;

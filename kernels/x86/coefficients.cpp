@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
 
 #include "gf/gf256.hpp"
 
@@ -99,13 +98,8 @@ Coefficients::Coefficients(const gf::Matrix& matrix, Form form)
 
 const Coefficients* coefficients_of(const Program& program, Form form) noexcept {
   const auto slot = form == Form::affine ? ExpansionSlot::x86_affine : ExpansionSlot::x86_shuffle;
-  return static_cast<const Coefficients*>(program.expansion(slot, [&]() -> std::unique_ptr<Coefficients> {
-    try {
-      return std::make_unique<Coefficients>(program.matrix(), form);
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    }
-  }));
+  return static_cast<const Coefficients*>(
+      program.expansion(slot, [&] { return std::make_unique<Coefficients>(program.matrix(), form); }));
 }
 
 }  // namespace ec::kernels::x86

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/residence.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 
 namespace ec::ceph {
 namespace {
@@ -29,7 +29,7 @@ bufferptr make_buffer(unsigned bytes) {
 }
 
 void abandon(bufferptr&& buffer) noexcept {
-  codec::counters().happened(codec::Event::bytes_given_up, buffer.length());
+  codec::stats().happened(codec::Event::bytes_given_up, buffer.length());
   // One reference is never given back, and no destructor runs for the pointer that has it.
   alignas(bufferptr) std::byte place[sizeof(bufferptr)];
   new (place) bufferptr(std::move(buffer));

@@ -76,7 +76,7 @@ int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss) try {
   auto codec = std::make_unique<codec::Codec>(
       parsed.technique, parsed.k, parsed.m,
       codec::Router(node.backend.value_or(parsed.backend), node.threshold_bytes, node.costs.table,
-                    kernels::backends(), codec::counters(),
+                    kernels::backends(), codec::stats(),
                     codec::validator([](const char* line) { std::fprintf(stderr, "%s\n", line); })));
   raw_profile_ = profile;
   profile_ = std::move(parsed);

@@ -11,7 +11,7 @@
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
 #ifdef EC_WITH_CUDA
-#include "plugin/codec/settings/device_options.hpp"
+#include "plugin/codec/settings/settings.hpp"
 #endif
 
 namespace ec::ceph {
@@ -43,7 +43,7 @@ class Plugin final : public ::ceph::ErasureCodePlugin {
 /// this.
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
-  auto options = codec::device_options(node);
+  auto options = node.device;
   options.log = [](const char* line) { std::fprintf(stderr, "%s\n", line); };
   kernels::cuda::configure(options);
 #endif
@@ -72,6 +72,7 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
     const auto& node = ec::codec::node_settings();
     if (!node.costs.refused.empty()) std::fprintf(stderr, "%s\n", node.costs.refused.c_str());
     configure_device(node);
+    ec::codec::stats().speaks(name(dialect));
     std::fprintf(stderr, "ec_cuda: version %s for Ceph %s, %s interface\n", EC_VERSION, host_version(),
                  name(dialect).data());
     return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name, new_plugin(dialect));

@@ -12,19 +12,16 @@ void complain(const char* function, int error) {
   std::fprintf(stderr, "ec_cuda: %s has done nothing: %s\n", function, std::strerror(-error));
 }
 
+/// At any address.
+using Vector [[gnu::vector_size(16), gnu::aligned(1), gnu::may_alias]] = std::uint8_t;
+
 /// to = a ^ b. `to` may be a or b.
 void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to, std::size_t bytes) {
-  // Blocks that the compiler makes vectors of, whatever overlaps.
-  using Block = std::array<std::uint64_t, 8>;
-  std::size_t at = 0;
-  for (; bytes - at >= sizeof(Block); at += sizeof(Block)) {
-    Block x, y;
-    std::memcpy(&x, a + at, sizeof x);
-    std::memcpy(&y, b + at, sizeof y);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] ^= y[i];
-    std::memcpy(to + at, &x, sizeof x);
-  }
-  for (; at < bytes; ++at) to[at] = a[at] ^ b[at];
+  std::size_t i = 0;
+  for (; bytes - i >= sizeof(Vector); i += sizeof(Vector))
+    *reinterpret_cast<Vector*>(to + i) =
+        *reinterpret_cast<const Vector*>(a + i) ^ *reinterpret_cast<const Vector*>(b + i);
+  for (; i < bytes; ++i) to[i] = a[i] ^ b[i];
 }
 
 }  // namespace

@@ -59,12 +59,12 @@ Code::Code(gf::Technique technique, unsigned k, unsigned m)
 
 std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) noexcept try {
   if (auto found = plans_.find(signature)) {
-    counters().happened(Event::plan_found);
+    stats().happened(Event::plan_found);
     return found;
   }
   auto solved = gf::make_decode_plan(encode_.matrix(), signature);
   if (!solved) return nullptr;
-  counters().happened(Event::plan_solved);
+  stats().happened(Event::plan_solved);
   return plans_.insert(signature, std::make_shared<const Plan>(std::move(*solved)));
 } catch (const std::bad_alloc&) {
   return nullptr;

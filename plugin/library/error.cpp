@@ -1,32 +1,27 @@
 // The category of the library's errors.
 #include "ec/error.hpp"
 
-#include <cstddef>
-#include <new>
+#include "support/never_destroyed.hpp"
 
 namespace ec {
 namespace {
+
+constexpr std::pair<Errc, const char*> texts[] = {
+    {Errc::invalid_argument, "invalid argument"},
+    {Errc::too_few_chunks, "fewer than k chunks are available"},
+    {Errc::no_device, "no device for chunks in device memory"},
+    {Errc::busy, "the device is busy"},
+    {Errc::device_fault, "the device failed"},
+    {Errc::device_hung, "the device stopped answering"},
+    {Errc::out_of_memory, "out of memory"},
+};
 
 class Category final : public std::error_category {
  public:
   const char* name() const noexcept override { return "ec"; }
   std::string message(int code) const override {
-    switch (static_cast<Errc>(code)) {
-      case Errc::invalid_argument:
-        return "invalid argument";
-      case Errc::too_few_chunks:
-        return "fewer than k chunks are available";
-      case Errc::no_device:
-        return "no device for chunks in device memory";
-      case Errc::busy:
-        return "the device is busy";
-      case Errc::device_fault:
-        return "the device failed";
-      case Errc::device_hung:
-        return "the device stopped answering";
-      case Errc::out_of_memory:
-        return "out of memory";
-    }
+    for (const auto& [known, text] : texts)
+      if (static_cast<int>(known) == code) return text;
     return "unknown error";
   }
   std::error_condition default_error_condition(int code) const noexcept override {
@@ -37,10 +32,8 @@ class Category final : public std::error_category {
 }  // namespace
 
 const std::error_category& error_category() noexcept {
-  // Never destroyed: static objects of the program may still hold codes.
-  alignas(Category) static std::byte place[sizeof(Category)];
-  static const Category* const category = new (place) Category;
-  return *category;
+  static constinit NeverDestroyed<Category> category;
+  return category.value;
 }
 
 std::error_code make_error_code(Errc code) noexcept { return {static_cast<int>(code), error_category()}; }

@@ -27,6 +27,13 @@ template <class... Values>
   refuse(Errc::invalid_argument, sentence, std::forward<Values>(values)...);
 }
 
+[[noreturn]] inline void refuse_technique(int technique) {
+  refuse("technique={}; allowed are 0 (reed_sol_van), 1 (cauchy)", technique);
+}
+[[noreturn]] inline void refuse_residence(std::string_view name, std::size_t i, int residence) {
+  refuse("{}[{}] has residence {}; allowed are 0 (pageable), 1 (pinned), 2 (device)", name, i, residence);
+}
+
 /// Runs `work`, which returns an Error or what can be made from one, and turns what it throws into an Error.
 template <class Work>
 auto guarded(Work&& work) noexcept -> decltype(work()) {

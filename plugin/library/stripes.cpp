@@ -13,25 +13,6 @@
 namespace ec::library {
 namespace {
 
-using kernels::Residence;
-
-template <class Chunk>
-void check_chunks(std::string_view name, std::span<const Chunk> chunks, std::size_t bytes) {
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    if (chunks[i].residence > Residence::device)
-      refuse_residence(name, i, static_cast<int>(chunks[i].residence));
-    if (chunks[i].data == nullptr && bytes != 0)
-      refuse("{}[{}] is null and should hold a chunk of {} bytes", name, i, bytes);
-  }
-}
-
-template <class Chunk>
-void check_not_pageable(std::string_view name, std::span<const Chunk> chunks) {
-  for (std::size_t i = 0; i < chunks.size(); ++i)
-    if (chunks[i].residence == Residence::pageable)
-      refuse("{}[{}] is pageable; work on a stream takes pinned and device memory", name, i);
-}
-
 /// Where a chunk of a stripe begins. Sources come first in the numbering, then targets.
 struct Place {
   const std::uint8_t* begin;
@@ -40,17 +21,18 @@ struct Place {
 
 /// Sorted by where they begin, equally long chunks overlap only if neighbours do; and if a target overlaps
 /// anything, it overlaps one of its neighbours.
-void check_overlaps(const Stripes& stripes, std::size_t stripe) {
+void check_overlaps(const Argument<Source>& from, const Argument<Target>& to, const Stripes& stripes,
+                    std::size_t stripe) {
   boost::container::static_vector<Place, gf::max_chunks> places;
-  for (const auto& source : stripes.sources_of(stripe)) places.push_back({source.data, places.size()});
-  for (const auto& target : stripes.targets_of(stripe)) places.push_back({target.data, places.size()});
+  for (std::size_t i = 0; i < from.each; ++i)
+    places.push_back({stripes.sources[stripe * from.each + i].data, places.size()});
+  for (std::size_t i = 0; i < to.each; ++i)
+    places.push_back({stripes.targets[stripe * to.each + i].data, places.size()});
   std::ranges::sort(places, std::less<>{}, &Place::begin);
-  const auto is_target = [&](const Place& place) { return place.number >= stripes.sources_each; };
+  const auto is_target = [&](const Place& place) { return place.number >= from.each; };
   const auto name = [&](const Place& place) {
-    return is_target(place)
-               ? fmt::format("{}[{}]", stripes.target_name,
-                             stripe * stripes.targets_each + place.number - stripes.sources_each)
-               : fmt::format("{}[{}]", stripes.source_name, stripe * stripes.sources_each + place.number);
+    return is_target(place) ? fmt::format("{}[{}]", to.name, stripe * to.each + place.number - from.each)
+                            : fmt::format("{}[{}]", from.name, stripe * from.each + place.number);
   };
   for (std::size_t i = 1; i < places.size(); ++i) {
     const Place& low = places[i - 1];
@@ -65,35 +47,38 @@ void check_overlaps(const Stripes& stripes, std::size_t stripe) {
 
 }  // namespace
 
-void check(const Stripes& stripes) {
-  if (stripes.sources.size() % stripes.sources_each != 0)
-    refuse("{} has {} chunks; whole stripes have {} each", stripes.source_name, stripes.sources.size(),
-           stripes.sources_each);
-  const std::size_t wanted = stripes.count() * stripes.targets_each;
-  if (stripes.targets.size() != wanted)
-    refuse("{} has {} chunks; {} stripe{} with {} each need {}", stripes.target_name, stripes.targets.size(),
-           stripes.count(), stripes.count() == 1 ? "" : "s", stripes.targets_each, wanted);
+Stripes::Stripes(const Argument<Source>& from, const Argument<Target>& to, bool for_stream)
+    : count(from.chunks.size() / from.each), bytes(count == 0 ? 0 : from.chunks[0].bytes.size()) {
+  if (from.chunks.size() % from.each != 0)
+    refuse("{} has {} chunks; whole stripes have {} each", from.name, from.chunks.size(), from.each);
+  if (const std::size_t wanted = count * to.each; to.chunks.size() != wanted)
+    refuse("{} has {} chunks; {} stripe{} with {} each need {}", to.name, to.chunks.size(), count,
+           count == 1 ? "" : "s", to.each, wanted);
   if (constexpr auto most = std::numeric_limits<std::ptrdiff_t>::max();
-      stripes.bytes > static_cast<std::size_t>(most))
-    refuse("chunks of {} bytes; they must have at most {}", stripes.bytes, most);
-  check_chunks(stripes.source_name, stripes.sources, stripes.bytes);
-  check_chunks(stripes.target_name, stripes.targets, stripes.bytes);
-  if (stripes.bytes == 0) return;
-  for (std::size_t stripe = 0; stripe < stripes.count(); ++stripe) check_overlaps(stripes, stripe);
-}
-
-void check_none_is_pageable(const Stripes& stripes) {
-  check_not_pageable(stripes.source_name, stripes.sources);
-  check_not_pageable(stripes.target_name, stripes.targets);
-}
-
-void refuse_residence(std::string_view name, std::size_t i, int residence) {
-  refuse("{}[{}] has residence {}; allowed are 0 (pageable), 1 (pinned), 2 (device)", name, i, residence);
-}
-
-bool any_on_device(const Stripes& stripes) noexcept {
-  const auto on_device = [](const auto& chunk) { return chunk.residence == Residence::device; };
-  return std::ranges::any_of(stripes.sources, on_device) || std::ranges::any_of(stripes.targets, on_device);
+      bytes > static_cast<std::size_t>(most))
+    refuse("chunks of {} bytes; they must have at most {}", bytes, most);
+  const auto take = [&]<class Chunk>(const auto& argument, Chunks<Chunk>& chunks) {
+    chunks.reserve(argument.chunks.size());
+    for (std::size_t i = 0; i < argument.chunks.size(); ++i) {
+      const auto& chunk = argument.chunks[i];
+      if (chunk.bytes.size() != bytes)
+        refuse("{}[{}] has {} bytes and {}[0] has {}; all chunks of a call must be equally long",
+               argument.name, i, chunk.bytes.size(), from.name, bytes);
+      if (chunk.residence > Residence::device)
+        refuse_residence(argument.name, i, static_cast<int>(chunk.residence));
+      if (for_stream && chunk.residence == Residence::pageable)
+        refuse("{}[{}] is pageable; work on a stream takes pinned and device memory", argument.name, i);
+      if (chunk.bytes.data() == nullptr && bytes != 0)
+        refuse("{}[{}] is null and should hold a chunk of {} bytes", argument.name, i, bytes);
+      on_device = on_device || chunk.residence == Residence::device;
+      chunks.push_back({reinterpret_cast<decltype(Chunk::data)>(chunk.bytes.data()),
+                        static_cast<kernels::Residence>(chunk.residence)});
+    }
+  };
+  take(from, sources);
+  take(to, targets);
+  if (bytes == 0) return;
+  for (std::size_t stripe = 0; stripe < count; ++stripe) check_overlaps(from, to, *this, stripe);
 }
 
 }  // namespace ec::library

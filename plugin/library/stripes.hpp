@@ -1,45 +1,44 @@
-// The chunks of a call, and what is checked about them before the first byte is written.
+// The chunks of a call as the rooms below take them, checked before the first byte is written.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <span>
 #include <string_view>
 
+#include "ec/codec.hpp"
 #include "kernels/region.hpp"
 
 namespace ec::library {
 
-/// `count` stripes of `sources_each` sources and `targets_each` targets. Names are those of the caller's
-/// parameters.
-struct Stripes {
-  std::string_view source_name;
-  std::span<const kernels::Source> sources;
-  std::size_t sources_each = 0;
-  std::string_view target_name;
-  std::span<const kernels::Target> targets;
-  std::size_t targets_each = 0;
-  std::size_t bytes = 0;
+/// Chunks of one call; on the stack for a stripe of common size.
+template <class Chunk>
+using Chunks = boost::container::small_vector<Chunk, 32>;
 
-  std::size_t count() const { return sources.size() / sources_each; }
-  std::span<const kernels::Source> sources_of(std::size_t stripe) const {
-    return sources.subspan(stripe * sources_each, sources_each);
-  }
-  std::span<const kernels::Target> targets_of(std::size_t stripe) const {
-    return targets.subspan(stripe * targets_each, targets_each);
-  }
+template <class Chunk>
+std::span<const Chunk> view(const Chunks<Chunk>& chunks) {
+  return {chunks.data(), chunks.size()};
+}
+
+/// An array that a caller passed: chunks stripe after stripe, so many in each, under the parameter's name.
+template <class Chunk>
+struct Argument {
+  std::string_view name;
+  std::span<const Chunk> chunks;
+  std::size_t each;
 };
 
-/// Throws Refusal unless both arrays hold the same number of whole stripes, every residence is one, and,
-/// where there are bytes, no chunk is null and no target overlaps another chunk of its stripe.
-void check(const Stripes& stripes);
+struct Stripes {
+  /// Throws Refusal unless both arrays hold the same number of whole stripes, all chunks are equally long and
+  /// of a residence that there is, and, where there are bytes, no chunk is null and no target overlaps
+  /// another chunk of its stripe. for_stream: no chunk may be pageable, which work on a stream cannot reach.
+  Stripes(const Argument<Source>& from, const Argument<Target>& to, bool for_stream);
 
-/// Throws Refusal if some chunk is pageable, which work on a stream cannot reach.
-void check_none_is_pageable(const Stripes& stripes);
-
-/// Throws the Refusal of a chunk `name`[i] whose residence is none.
-[[noreturn]] void refuse_residence(std::string_view name, std::size_t i, int residence);
-
-/// Whether some chunk lies in device memory.
-bool any_on_device(const Stripes& stripes) noexcept;
+  std::size_t count;  ///< of stripes
+  std::size_t bytes;  ///< of every chunk
+  Chunks<kernels::Source> sources;
+  Chunks<kernels::Target> targets;
+  bool on_device = false;  ///< whether some chunk lies in device memory
+};
 
 }  // namespace ec::library

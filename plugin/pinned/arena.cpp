@@ -112,26 +112,18 @@ bool Arena::release(void* p) {
   return true;
 }
 
-void Arena::shrink(void* p, std::size_t bytes) {
-  Locked locked(mutex_);
-  add(used_, -std::uint64_t{region_->shrink(p, bytes)});
-}
-
 ec_cuda_pinned_stats Arena::statistics() const {
   constexpr auto relaxed = std::memory_order_relaxed;
   return {length_.load(relaxed),    used_.load(relaxed),     peak_.load(relaxed),
           allocated_.load(relaxed), released_.load(relaxed), refused_.load(relaxed)};
 }
 
+// The books must be whole in the child, so no other thread may be at work on them when it begins.
 void Arena::watch_forks() {
   forking = this;
-  pthread_atfork([] { forking->prepare_fork(); }, [] { forking->finish_fork(); },
+  pthread_atfork([] { pthread_mutex_lock(&forking->mutex_); }, [] { pthread_mutex_unlock(&forking->mutex_); },
                  [] { forking->become_child(); });
 }
-
-// The books must be whole in the child, so no other thread may be at work on them when it begins.
-void Arena::prepare_fork() { pthread_mutex_lock(&mutex_); }
-void Arena::finish_fork() { pthread_mutex_unlock(&mutex_); }
 
 void Arena::become_child() {
   const std::size_t length = length_.load(std::memory_order_relaxed);

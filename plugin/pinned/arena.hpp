@@ -2,12 +2,10 @@
 // fork().
 //
 // What the preload stands on:
-// - Before start() and in a child no address belongs to the arena or none is handed out; everything is the
-// next
-//   allocator's. One load decides that.
+// - Before start() and in a child nothing is handed out; everything is the next allocator's. One load decides
+//   that.
 // - No lock is held while the next allocator, the driver or the kernel's memory management is called, but for
-// the
-//   lock that only start() takes.
+//   the lock that only start() takes.
 // - The arena is never unmapped once it is open: an address that was in it is in it for good.
 // - A child does not have the arena's pages (MADV_DONTFORK). Otherwise the first write of either process to a
 //   locked page would give that process a copy, and the device would go on with the page of the other. In the
@@ -57,10 +55,8 @@ class Arena {
   std::size_t size_of(const void* p);
   /// Frees the block at p, which owns(); false if no block starts there.
   bool release(void* p);
-  /// Cuts the block at p to `bytes`, which keep their place.
-  void shrink(void* p, std::size_t bytes);
 
-  /// Takes no lock, so that a signal handler may call it.
+  /// Takes no lock.
   ec_cuda_pinned_stats statistics() const;
 
  private:
@@ -68,8 +64,6 @@ class Arena {
 
   void* allocate_large(std::size_t alignment, std::size_t bytes);
   int open(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* lock, void* context);
-  void prepare_fork();
-  void finish_fork();
   void become_child();
   static Arena* forking;
 

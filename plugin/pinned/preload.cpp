@@ -5,20 +5,18 @@
 // those functions are left alone and cost nothing; what they returned still comes through free and realloc
 // here. operator delete of the C library's kind ends in free too; tcmalloc's does not, and never sees a block
 // of ours, because its operator new made what it deletes.
+#include <dlfcn.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "ec_cuda_pinned.h"
 #include "plugin/pinned/arena.hpp"
-#include "plugin/pinned/next.hpp"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -27,9 +25,41 @@ namespace {
 
 constinit Arena arena;
 
+__attribute__((constructor)) void load() { arena.watch_forks(); }
+
+/// The function of that name in the libraries behind this one: tcmalloc's, jemalloc's or the C library's.
+/// Looked up when it is first called; usable before any constructor has run.
+template <class Function>
+class Next {
+ public:
+  constexpr explicit Next(const char* name) : name_(name) {}
+
+  /// Null if there is none, and for a call that comes from within the look-up itself: dlsym frees the text of
+  /// an earlier error.
+  Function* get() {
+    Function* function = function_.load(std::memory_order_relaxed);
+    return function != nullptr ? function : look_up();
+  }
+
+ private:
+  Function* look_up() {
+    static thread_local bool looking __attribute__((tls_model("initial-exec"))) = false;
+    if (looking) return nullptr;
+    looking = true;
+    auto* function = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
+    looking = false;
+    function_.store(function, std::memory_order_relaxed);
+    return function;
+  }
+
+  const char* name_;
+  std::atomic<Function*> function_{nullptr};
+};
+
+using Aligned = void*(std::size_t alignment, std::size_t bytes);
 constinit Next<int(void**, std::size_t, std::size_t)> next_posix_memalign("posix_memalign");
-constinit Next<void*(std::size_t, std::size_t)> next_aligned_alloc("aligned_alloc");
-constinit Next<void*(std::size_t, std::size_t)> next_memalign("memalign");
+constinit Next<Aligned> next_aligned_alloc("aligned_alloc");
+constinit Next<Aligned> next_memalign("memalign");
 constinit Next<void(void*)> next_free("free");
 constinit Next<void*(void*, std::size_t)> next_realloc("realloc");
 constinit Next<std::size_t(void*)> next_malloc_usable_size("malloc_usable_size");
@@ -39,57 +69,23 @@ void* out_of_memory() {
   return nullptr;
 }
 
+void* allocate(Next<Aligned>& behind, std::size_t alignment, std::size_t bytes) {
+  if (std::has_single_bit(alignment))
+    if (void* p = arena.allocate(alignment, bytes)) return p;
+  auto* next = behind.get();
+  return next == nullptr ? out_of_memory() : next(alignment, bytes);
+}
+
 /// realloc of a block of the arena.
 void* move_block(void* p, std::size_t held, std::size_t bytes) {
   if (arena.is_inherited()) return out_of_memory();  // its bytes are the parent's
-  if (bytes <= held && bytes > held / 2) {
-    arena.shrink(p, bytes);
-    return p;
-  }
+  if (bytes <= held && bytes > held / 2) return p;
   void* moved = arena.allocate(Region::page_bytes, bytes);
   if (moved == nullptr) moved = std::malloc(bytes);
   if (moved == nullptr) return nullptr;
   std::memcpy(moved, p, std::min(held, bytes));
   arena.release(p);
   return moved;
-}
-
-/// One line with write(2), which a signal handler may call; snprintf allocates nothing for these formats.
-void report(const char* when) {
-  const ec_cuda_pinned_stats s = arena.statistics();
-  char line[256];
-  const int length = std::snprintf(
-      line, sizeof line,
-      "ec_cuda_pinned: pid %d, %s: arena %llu, used %llu, peak %llu bytes; %llu allocated, %llu released, "
-      "%llu refused\n",
-      static_cast<int>(getpid()), when, static_cast<unsigned long long>(s.arena_bytes),
-      static_cast<unsigned long long>(s.used_bytes), static_cast<unsigned long long>(s.peak_bytes),
-      static_cast<unsigned long long>(s.allocated), static_cast<unsigned long long>(s.released),
-      static_cast<unsigned long long>(s.refused));
-  if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) return;
-}
-
-bool reports_wanted() {
-  const char* text = secure_getenv("EC_CUDA_PINNED_REPORT");
-  return text != nullptr && std::strcmp(text, "1") == 0;
-}
-
-__attribute__((constructor)) void load() {
-  arena.watch_forks();
-  struct sigaction there {};
-  if (!reports_wanted() || sigaction(SIGUSR2, nullptr, &there) != 0 || there.sa_handler != SIG_DFL) return;
-  struct sigaction ours {};
-  ours.sa_handler = [](int) {
-    const int error = errno;
-    report("asked");
-    errno = error;
-  };
-  ours.sa_flags = SA_RESTART;
-  sigaction(SIGUSR2, &ours, nullptr);
-}
-
-__attribute__((destructor)) void unload() {
-  if (arena.statistics().arena_bytes != 0 && reports_wanted()) report("at exit");
 }
 
 }  // namespace
@@ -115,17 +111,11 @@ EXPORTED int posix_memalign(void** out, std::size_t alignment, std::size_t bytes
 }
 
 EXPORTED void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
-  if (std::has_single_bit(alignment))
-    if (void* p = arena.allocate(alignment, bytes)) return p;
-  auto* next = next_aligned_alloc.get();
-  return next == nullptr ? out_of_memory() : next(alignment, bytes);
+  return allocate(next_aligned_alloc, alignment, bytes);
 }
 
 EXPORTED void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
-  if (std::has_single_bit(alignment))
-    if (void* p = arena.allocate(alignment, bytes)) return p;
-  auto* next = next_memalign.get();
-  return next == nullptr ? out_of_memory() : next(alignment, bytes);
+  return allocate(next_memalign, alignment, bytes);
 }
 
 // What is in the arena and no block of it, freed twice for example, is left to the next allocator's own

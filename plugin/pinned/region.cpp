@@ -96,15 +96,4 @@ std::size_t Region::release(void* p) {
   return std::size_t{released} * page_bytes;
 }
 
-std::size_t Region::shrink(void* p, std::size_t bytes) {
-  Extent* e = block_at(p);
-  const std::uint32_t kept = pages_of(bytes);
-  if (e == nullptr || kept == 0 || kept >= e->pages) return 0;
-  const std::uint32_t first = index_of(*e);
-  const std::uint32_t pages = e->pages;
-  lay(first, kept, Extent::State::block);
-  lay(first + kept, pages - kept, Extent::State::block);
-  return release(start_ + std::size_t{first + kept} * page_bytes);
-}
-
 }  // namespace ec::pinned

@@ -28,9 +28,6 @@ class Region {
   std::size_t size_of(const void* p) const;
   /// Frees the block that starts at p; its bytes, or 0 if none does.
   std::size_t release(void* p);
-  /// Gives the pages of the block at p that lie behind its first `bytes` (at least 1) back; how many bytes
-  /// that were.
-  std::size_t shrink(void* p, std::size_t bytes);
 
  private:
   /// A run of pages, free or a block, at the index of its first page. At the index of its last page, `first`

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
+#include <numeric>
 #include <utility>
 
 namespace ec::test::oracle {
@@ -22,20 +22,14 @@ const Table& products() {
   return table;
 }
 
-/// Calls visit with every ascending choice of `count` indices below n until it returns false.
-bool for_each_choice(unsigned n, unsigned count,
-                     const std::function<bool(const std::vector<unsigned>&)>& visit) {
-  std::vector<unsigned> chosen;
-  std::function<bool(unsigned)> extend = [&](unsigned from) {
-    if (chosen.size() == count) return visit(chosen);
-    for (unsigned i = from; i < n; ++i) {
-      chosen.push_back(i);
-      if (!extend(i + 1)) return false;
-      chosen.pop_back();
+/// Steps to the next ascending choice of indices below n; false after the last.
+bool next_choice(std::vector<unsigned>& chosen, unsigned n) {
+  for (std::size_t i = chosen.size(); i-- > 0;)
+    if (chosen[i] + (chosen.size() - i) < n) {
+      std::iota(chosen.begin() + static_cast<std::ptrdiff_t>(i), chosen.end(), chosen[i] + 1);
+      return true;
     }
-    return true;
-  };
-  return extend(0);
+  return false;
 }
 
 }  // namespace
@@ -135,14 +129,16 @@ bool every_minor_invertible(const Rows& coding) {
   const auto cols = static_cast<unsigned>(coding.front().size());
   for (unsigned size = 1; size <= std::min(rows, cols); ++size) {
     Rows minor(size, Bytes(size));
-    const bool all = for_each_choice(rows, size, [&](const auto& r) {
-      return for_each_choice(cols, size, [&](const auto& c) {
+    std::vector<unsigned> r(size), c(size);
+    std::iota(r.begin(), r.end(), 0);
+    do {
+      std::iota(c.begin(), c.end(), 0);
+      do {
         for (unsigned i = 0; i < size; ++i)
           for (unsigned j = 0; j < size; ++j) minor[i][j] = coding[r[i]][c[j]];
-        return determinant(minor) != 0;
-      });
-    });
-    if (!all) return false;
+        if (determinant(minor) == 0) return false;
+      } while (next_choice(c, cols));
+    } while (next_choice(r, rows));
   }
   return true;
 }

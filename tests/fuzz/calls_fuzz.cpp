@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -197,13 +198,26 @@ void check_encode_chunks(Input& input, const Case& c) {
     for (const auto& [shard, text] : c.right) expect(flat(all.at(shard)) == text, "shard {}", shard);
 }
 
+/// The least total cost, by the definition: of the k cheapest chunks, or of the wanted ones.
+std::int64_t least_cost(const std::map<int, int>& costs, const std::set<int>& want, bool direct, unsigned k) {
+  std::multiset<std::int64_t> by_cost;
+  std::int64_t cheapest = 0, wanted = 0;
+  for (const auto& [shard, cost] : costs) by_cost.insert(cost);
+  if (by_cost.size() >= k)
+    cheapest = std::accumulate(by_cost.begin(), std::next(by_cost.begin(), k), cheapest);
+  if (!direct) return cheapest;
+  for (const int shard : want) wanted += costs.at(shard);
+  return by_cost.size() < k ? wanted : std::min(wanted, cheapest);
+}
+
 void check_minimum(Input& input, const Case& c) {
   const auto want = draw_shards(input, c.code);
   const auto there = draw_shards(input, c.code);
   std::map<int, std::vector<std::pair<int, int>>> minimum;
   std::set<int> cheapest;
   std::map<int, int> costs;
-  for (const int shard : there) costs[shard] = input.ConsumeIntegral<std::int16_t>();
+  for (const int shard : there)
+    costs[shard] = input.ConsumeBool() ? input.ConsumeIntegral<std::int8_t>() : input.ConsumeIntegral<int>();
   const int first = c.code.ours.minimum_to_decode(want, there, &minimum);
   const int second = c.code.ours.minimum_to_decode_with_cost(want, costs, &cheapest);
   expect(first == second, "{} and {} alike", first, second);
@@ -216,6 +230,11 @@ void check_minimum(Input& input, const Case& c) {
   expect(std::ranges::includes(there, read) && std::ranges::includes(there, cheapest),
          "shards that are there");
   expect(direct ? read == want : read.size() == c.code.k, "no more than needed");
+  expect(cheapest.size() == c.code.k || (direct && cheapest == want), "k shards or the wanted ones");
+  std::int64_t cost = 0;
+  for (const int shard : cheapest) cost += costs.at(shard);
+  const auto least = least_cost(costs, want, direct, c.code.k);
+  expect(cost == least, "a cost of {} and not {}", least, cost);
 }
 
 }  // namespace

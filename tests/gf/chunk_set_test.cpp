@@ -29,11 +29,6 @@ TEST(ChunkSet, FirstIsAllBelow) {
   }
 }
 
-TEST(ChunkSet, IteratesInAscendingOrderOverWordBorders) {
-  EXPECT_EQ(listed({255, 0, 64, 63, 128, 127, 191, 192}),
-            (std::vector<unsigned>{0, 63, 64, 127, 128, 191, 192, 255}));
-}
-
 TEST(ChunkSet, BehavesAsASetOfNumbers) {
   Random random(3);
   for (unsigned round = 0; round < 200; ++round) {

@@ -1,4 +1,5 @@
-// Decode plans against the oracle's inversion of the whole k x k system.
+// Decode plans against the oracle's inversion of the whole k x k system. Those of wide codes are in
+// tests/kernels/patterns_test.cpp.
 #include "gf/decode_plan.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,6 @@
 
 #include "gf/generator.hpp"
 #include "tests/common/conformance.hpp"
-#include "tests/common/random_bytes.hpp"
 #include "tests/common/shapes.hpp"
 
 namespace ec::test {
@@ -91,29 +91,6 @@ TEST_P(Plans, EverySubsetWantedOfASmallCode) {
           ASSERT_FALSE(make_decode_plan(code.coding, {available, wanted})) << there << " " << wish;
         }
       }
-  }
-}
-
-TEST_P(Plans, RandomErasuresOfLargeCodes) {
-  Random random(11);
-  auto shapes = std::vector<CodeShape>{{17, 3}, {21, 4}, {32, 3}, {60, 3}, {3, 60}, {125, 3}, {127, 1}};
-  if (GetParam() == "cauchy")
-    shapes.insert(shapes.end(), {{32, 8}, {100, 20}, {64, 64}, {108, 20}, {20, 108}});
-  for (const auto [k, m] : shapes) {
-    const TestedCode code(GetParam(), k, m);
-    const auto all = ChunkSet::first(k + m);
-    ASSERT_FALSE(make_decode_plan(code.coding, {all - ChunkSet::first(m + 1), all})) << "too few survive";
-    for (unsigned round = 0; round < 6; ++round) {
-      ChunkSet lost;
-      const unsigned count = round == 0 ? m : 1 + random.below(m);
-      while (lost.count() < count) lost.insert(random.below(k + m));
-      ChunkSet wanted = all;
-      if (round % 2 == 1)
-        for (unsigned c = 0; c < k + m; ++c)
-          if (random.below(2) == 0) wanted.erase(c);
-      expect_right_plan(code, all - lost, wanted);
-      if (HasFatalFailure()) FAIL() << GetParam() << " k=" << k << " m=" << m << " round " << round;
-    }
   }
 }
 

@@ -8,16 +8,13 @@
 #include <tuple>
 #include <vector>
 
-#include "gf/chunk_set.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/common/oracle.hpp"
-#include "tests/common/random_bytes.hpp"
 #include "tests/common/shapes.hpp"
 
 namespace ec::test {
 namespace {
 
-using gf::ChunkSet;
 using gf::Technique;
 
 constexpr Technique techniques[] = {Technique::reed_sol_van, Technique::cauchy};
@@ -45,12 +42,6 @@ TEST(Generator, EqualsTheDefinitionAndIsaLs) {
       ASSERT_TRUE(std::equal(coding.cells().begin(), coding.cells().end(), all.begin() + k * k, all.end()))
           << gf::name(technique) << " k=" << k << " m=" << m;
     }
-}
-
-TEST(Generator, OneCodingChunkIsThePlainSum) {
-  for (const auto technique : techniques)
-    for (const unsigned k : {2u, 3u, 17u, 254u})
-      ASSERT_EQ(to_rows(gf::coding_matrix(technique, k, 1)), oracle::Rows(1, oracle::Bytes(k, 1)));
 }
 
 TEST(Generator, TechniqueNames) {
@@ -86,42 +77,6 @@ TEST(Vandermonde, AcceptsExactlyTheShapesWithoutASingularMinor) {
       ASSERT_NE(inside, contains) << k << "+" << m << ": the ten shapes do not decide";
       ASSERT_EQ(gf::shape_error(Technique::reed_sol_van, k, m).empty(), inside) << k << "+" << m;
     }
-}
-
-TEST(Cauchy, SmallShapesHaveNoSingularMinor) {
-  for (const auto [k, m] : small_shapes("cauchy", 12))
-    ASSERT_TRUE(oracle::every_minor_invertible(oracle::coding_matrix("cauchy", k, m))) << k << "+" << m;
-}
-
-TEST(Cauchy, RandomMinorsOfLargeShapesAreInvertible) {
-  Random random(5);
-  for (const CodeShape shape : {CodeShape{127, 128}, {100, 20}, {235, 20}, {32, 8}}) {
-    const auto coding = oracle::coding_matrix("cauchy", shape.k, shape.m);
-    for (unsigned round = 0; round < 25; ++round) {
-      const unsigned size = 1 + random.below(std::min({shape.k, shape.m, 24u}));
-      ChunkSet rows, cols;
-      while (rows.count() < size) rows.insert(random.below(shape.m));
-      while (cols.count() < size) cols.insert(random.below(shape.k));
-      oracle::Rows minor;
-      for (const unsigned r : rows) {
-        minor.emplace_back();
-        for (const unsigned c : cols) minor.back().push_back(coding[r][c]);
-      }
-      ASSERT_TRUE(oracle::invert(minor)) << shape.k << "+" << shape.m << " round " << round;
-    }
-  }
-}
-
-TEST(IsMds, AgreesWithTheOracle) {
-  for (const auto technique : techniques)
-    for (unsigned k = 2; k <= 7; ++k)
-      for (unsigned m = 1; m <= 6; ++m) {
-        const auto rows = oracle::coding_matrix(gf::name(technique), k, m);
-        ASSERT_EQ(gf::is_mds(to_matrix(rows)), oracle::every_minor_invertible(rows))
-            << gf::name(technique) << " " << k << "+" << m;
-      }
-  EXPECT_FALSE(gf::is_mds(to_matrix({{1, 0}, {1, 1}})));
-  EXPECT_FALSE(gf::is_mds(to_matrix({{1, 1}, {1, 1}})));
 }
 
 TEST(ShapeError, NamesTheParameterItsValueAndWhatIsAllowed) {

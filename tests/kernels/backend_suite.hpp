@@ -67,8 +67,7 @@ class BackendTest : public testing::TestWithParam<SuiteParam> {
   kernels::Backend& backend() const { return *suite_backends()[std::get<0>(GetParam())]; }
   Arena& arena() const { return *arena_of(std::get<1>(GetParam())); }
 
-  void check(const JobCase& c) { check_in(c, arena()); }
-  void check_in(const JobCase& c, Arena& memory) { check_between(c, memory, memory); }
+  void check(const JobCase& c) { check_between(c, arena(), arena()); }
   void check_between(const JobCase& c, Arena& sources, Arena& targets) {
     const Outcome outcome = run_case(backend(), c, sources, targets);
     passed_ += outcome.verdict == Verdict::passed;

@@ -155,10 +155,8 @@ class Patterns : public BackendTest {
   }
 
   void every_pattern_of_small_codes(gf::Technique technique) {
-    for (const auto [k, m] : small_shapes(gf::name(technique), exhaustive(backend()) ? 16 : 11)) {
-      every_pattern(technique, k, m);
-      if (HasFatalFailure()) return;
-    }
+    for (const auto [k, m] : small_shapes(gf::name(technique), exhaustive(backend()) ? 16 : 11))
+      if (!HasFatalFailure()) every_pattern(technique, k, m);
   }
 
   std::size_t recovered_ = 0, declined_ = 0, codes_ = 0;

@@ -137,14 +137,6 @@ TEST_P(Variant, RowsWhoseSumIsASumOfSources) {
           }
 }
 
-TEST_P(Variant, WideCodesPastTheCache) {
-  for (const auto verb : {Verb::transform, Verb::accumulate}) {
-    const std::size_t bytes = kernels::x86::stream_threshold() / 40 + 77;
-    check({random_matrix(8, 40, 1), bytes, verb, {}, {}, 1});
-    check({random_matrix(4, 40, 2), bytes, verb, {}, {}, 2});
-  }
-}
-
 TEST_P(Variant, MoreRowsThanOnePass) {
   for (const unsigned rows : {32u, 33u, 65u})
     for (const auto verb : {Verb::transform, Verb::accumulate}) {
@@ -199,51 +191,6 @@ TEST(X86Backend, IsTheVariantThatTheEnvironmentNames) {
   ASSERT_NE(variant, nullptr) << expected;
   EXPECT_TRUE(best.runs_here());
   EXPECT_EQ(best.isa(), variant->isa());
-}
-
-TEST(X86Backend, StandsBeforeIsal) {
-  const auto list = kernels::backends();
-  const auto at = [&](std::string_view name) { return std::ranges::find(list, kernels::find_backend(name)); };
-  EXPECT_LT(at("x86"), at("isal"));
-}
-
-TEST(X86Walk, FitsTheWaysOfTheFirstLevelCache) {
-  using kernels::x86::large_walk;
-  for (unsigned k = 1; k <= 255; ++k)
-    for (const unsigned m : {1u, 4u, 7u, 32u})
-      for (const Core core :
-           {Core{4, false}, Core{8, true}, Core{12, false}, Core{12, true}, Core{16, false}}) {
-        const bool few_ways = core.first_level_ways < 12;
-        const Walk walk = large_walk(k, m, false, core);
-        EXPECT_TRUE(walk.stream);
-        EXPECT_FALSE(large_walk(k, m, true, core).stream);
-        if (walk.tile_bytes == 0) {
-          const unsigned most = few_ways ? 14 : m == 1 && !core.intel ? 4 : 3;
-          EXPECT_TRUE(m <= 6 && k <= most) << k << "+" << m << ", " << core.first_level_ways;
-          continue;
-        }
-        EXPECT_GE(walk.group_sources, 1u);
-        EXPECT_LE(walk.group_sources, few_ways ? 6u : core.intel && m <= 6 ? 10u : 5u);
-        if (few_ways || (core.intel && m <= 6)) continue;
-        EXPECT_LE(walk.group_sources + walk.ahead, 12u) << k << "+" << m;
-        EXPECT_LT(k > 1 ? walk.group_sources : 0, k) << "two groups at least";
-      }
-}
-
-TEST(X86Walk, SmallJobsAreNotWalkedInTiles) {
-  const std::size_t most = kernels::x86::stream_threshold() / 6;
-  EXPECT_EQ(kernels::x86::choose_walk(4, 2, most, false).tile_bytes, 0u);
-  EXPECT_FALSE(kernels::x86::choose_walk(4, 2, most, false).stream);
-}
-
-TEST(X86Walk, OneTargetThatTheThirdLevelFeedsIsNotMadeInTiles) {
-  using kernels::x86::choose_walk;
-  constexpr std::size_t most = (std::size_t{8} << 20) / 17;
-  EXPECT_TRUE(choose_walk(16, 1, most, false).stream);
-  if (!kernels::x86::this_core().intel) {
-    EXPECT_EQ(choose_walk(16, 1, most, false).tile_bytes, 0u);
-  }
-  EXPECT_NE(choose_walk(16, 1, most + 1, false).tile_bytes, 0u);
 }
 
 TEST(X86Coefficients, PutARowOfOnesFirst) {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include <atomic>
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <iterator>
 #include <thread>
 
+#include "tests/common/child.hpp"
 #include "tests/common/folder.hpp"
 
 namespace ec::test {
@@ -148,7 +148,7 @@ TEST(WriteNewFile, OverwritesNothing) {
   EXPECT_EQ(folder.names(), (std::set<std::string>{"a", "link"}));
 }
 
-TEST(ReplaceFile, IsWholeReadableAndLeavesNothingBeside) {
+TEST(ReplaceFile, IsWholeReadableOrLeavesNothingBeside) {
   const Folder folder;
   const mode_t before = umask(077);
   for (const auto* text : {"one", "two"})
@@ -156,16 +156,11 @@ TEST(ReplaceFile, IsWholeReadableAndLeavesNothingBeside) {
   umask(before);
   EXPECT_EQ(content_of(folder / "a"), "two");
   EXPECT_EQ(static_cast<unsigned>(fs::status(folder / "a").permissions()), 0644u);
-  EXPECT_EQ(folder.names(), std::set<std::string>{"a"});
-}
-
-TEST(ReplaceFile, FailsWithTheReasonAndNothingElse) {
-  const Folder folder;
   fs::create_directory(folder / "b");
-  EXPECT_EQ(support::replace_file(AT_FDCWD, folder / "b", "x", 0644, Sync::no), -EISDIR);
-  EXPECT_EQ(support::replace_file(AT_FDCWD, folder / "none/a", "x", 0644, Sync::no), -ENOENT);
-  EXPECT_EQ(support::replace_file(AT_FDCWD, "/dev/full/a", "x", 0644, Sync::no), -ENOTDIR);
-  EXPECT_EQ(folder.names(), std::set<std::string>{"b"});
+  for (const auto& [path, error] :
+       {std::pair(folder / "b", -EISDIR), {folder / "none/a", -ENOENT}, {"/dev/full/a", -ENOTDIR}})
+    EXPECT_EQ(support::replace_file(AT_FDCWD, path, "x", 0644, Sync::no), error) << path;
+  EXPECT_EQ(folder.names(), (std::set<std::string>{"a", "b"}));
 }
 
 TEST(ReplaceFile, ReadersAndWritersMayRace) {
@@ -188,18 +183,15 @@ TEST(ReplaceFile, ReadersAndWritersMayRace) {
 
 TEST(WriteNewFile, ALimitOnTheSizeOfFilesIsAnErrorAndNoSignal) {
   const Folder folder;
-  const pid_t child = fork();
-  if (child == 0) {
-    const struct rlimit limit { 1000, 1000 };
-    const bool right =
-        setrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-        support::write_new_file(AT_FDCWD, folder / "a", std::string(1000, 'x'), 0600, Sync::no) == 0 &&
-        support::write_new_file(AT_FDCWD, folder / "b", std::string(1001, 'x'), 0600, Sync::no) == -EFBIG;
-    _exit(right ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  const auto write = [&](const char* name, std::size_t bytes) {
+    return support::write_new_file(AT_FDCWD, folder / name, std::string(bytes, 'x'), 0600, Sync::no);
+  };
+  EXPECT_EQ(in_child([&] {
+              const struct rlimit limit { 1000, 1000 };
+              if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+              return write("a", 1000) == 0 && write("b", 1001) == -EFBIG ? 0 : 2;
+            }),
+            0);
   EXPECT_EQ(folder.names(), std::set<std::string>{"a"});
 }
 

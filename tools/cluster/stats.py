@@ -1,4 +1,4 @@
-"""What the plugin counted in the OSDs of a cluster, by `ectool stats`. A process takes its counters with it when it ends, so
+"""What the plugin counted in the OSDs of a cluster, by `ectool stats`. A process takes its stats with it when it ends, so
 they are read before an OSD is killed, too."""
 
 import collections

@@ -1,94 +1,103 @@
 // ectool: what coding costs on this machine, who would do it, whether what was wrong once is wrong again, and
 // what processes have done.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <boost/program_options.hpp>
-#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <stdexcept>
 
 #include "plugin/codec/settings/setup_error.hpp"
 #include "support/files.hpp"
-#include "tools/ectool/ectool_calibrate.hpp"
-#include "tools/ectool/ectool_explain.hpp"
-#include "tools/ectool/ectool_replay.hpp"
+#include "tools/ectool/commands.hpp"
 #include "tools/ectool/ectool_stats.hpp"
 
 namespace {
 
 namespace options = boost::program_options;
+using ec::codec::node_settings;
 using ec::codec::NodeSettings;
+using Words = std::vector<std::string>;
+using Given = options::variables_map;
 
 /// Exit status 2.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The file that this user's processes look for first, or for root the one that all do.
-std::string default_output(const NodeSettings& node) {
-  if (!node.calibration.empty() && node.calibration != "none") return node.calibration;
-  const auto paths =
-      ec::codec::calibration_paths([](const char* variable) { return secure_getenv(variable); });
-  return geteuid() == 0 ? paths.back() : paths.front();
+std::string output_of(const Given& given) {
+  return given.contains("output") ? given["output"].as<std::string>() : std::string();
 }
 
-void show(const NodeSettings& node) {
-  if (!node.costs.refused.empty()) fmt::print("{}\n", node.costs.refused);
-  fmt::print("costs: {}\n{}", node.costs.path.empty() ? "built in" : node.costs.path,
-             ec::tools::describe(node.costs.table));
-}
-
-void calibrate(const NodeSettings& node, const std::string& output) {
+int calibrate(const Words& words, const Given& given) {
+  if (!words.empty()) throw UsageError(fmt::format("calibrate takes no {}", words.front()));
+  std::string output = output_of(given);
+  if (given.contains("show") && !output.empty())
+    throw UsageError("--show measures nothing, so there is nothing for --output");
+  const NodeSettings& node = node_settings();
+  if (given.contains("show")) {
+    if (!node.costs.refused.empty()) fmt::print("{}\n", node.costs.refused);
+    fmt::print("costs: {}\n{}", node.costs.path.empty() ? "built in" : node.costs.path,
+               ec::tools::describe(node.costs.table));
+    return 0;
+  }
+  if (output.empty())
+    output = node.calibration.starts_with('/') ? node.calibration : ec::codec::default_calibration;
   const auto calibration =
       ec::tools::measure_costs(node, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   ec::codec::write_calibration(output, calibration);
   fmt::print("{}written to {}; processes read it when they start\n", ec::tools::describe(calibration.costs),
              output);
+  return 0;
 }
 
-/// The exit status.
-int replay(const std::vector<std::string>& files) {
-  if (files.size() != 1) throw UsageError("replay takes one file, a reproducer");
-  std::string why;
-  const auto reproducer = ec::codec::read_reproducer(files.front(), &why);
-  if (!reproducer) throw UsageError(fmt::format("replay: {}: {}", files.front(), why));
-  const bool right = ec::tools::replay(*reproducer, ec::codec::node_settings(),
-                                       [](const std::string& line) { fmt::print("{}\n", line); });
-  return right ? 0 : 1;
+int explain(const Words& words, const Given&) {
+  std::cout << ec::tools::explain(words, node_settings());
+  return 0;
 }
 
-enum class Form { people, json, prometheus };
+int replay(const Words& words, const Given&) {
+  if (words.size() != 1) throw UsageError("replay takes one file, a reproducer");
+  const auto say = [](const std::string& line) { fmt::print("{}\n", line); };
+  return ec::tools::replay(words.front(), node_settings(), say) ? 0 : 1;
+}
 
-std::string in_form(Form form, const std::vector<ec::tools::ProcessStats>& processes, bool one) {
-  if (form == Form::json) return ec::tools::json_of(processes);
-  if (form == Form::prometheus) return ec::tools::prometheus_of(processes);
-  if (!one) return ec::tools::list_of(processes);
+int stats(const Words& words, const Given& given) {
+  if (words.size() > 1) throw UsageError(fmt::format("stats takes one PID or none, and no {}", words[1]));
+  if (given.contains("json") && given.contains("prometheus"))
+    throw UsageError("--json and --prometheus are two forms of the same");
+  const auto processes =
+      words.empty()
+          ? ec::tools::all_stats()
+          : ec::tools::stats_of(static_cast<pid_t>(ec::codec::parse_number("PID", words[0], 1, 1 << 22)));
   std::string text;
-  for (const auto& process : processes) text += ec::tools::table_of(process);
-  return text;
-}
-
-/// output: the file to write; empty for standard output.
-void stats(const std::vector<std::string>& pids, Form form, const std::string& output) {
-  if (pids.size() > 1) throw UsageError(fmt::format("stats takes one PID or none, and no {}", pids[1]));
-  pid_t pid = 0;
-  if (!pids.empty()) try {
-      pid = static_cast<pid_t>(ec::codec::parse_number("PID", pids.front(), 1, 1 << 22));
-    } catch (const ec::codec::SetupError& e) {
-      throw UsageError(fmt::format("stats: {}", e.what()));
-    }
-  const auto processes = pids.empty() ? ec::tools::all_stats() : ec::tools::stats_of(pid);
-  const std::string text = in_form(form, processes, !pids.empty());
+  if (given.contains("prometheus"))
+    text = ec::tools::prometheus_of(processes);
+  else if (given.contains("json") || !words.empty())
+    text = ec::tools::Json{{"processes", processes}}.dump(1) + "\n";
+  else
+    text = ec::tools::list_of(processes);
+  const std::string output = output_of(given);
   if (output.empty()) {
     std::cout << text;
-    return;
+    return 0;
   }
   using namespace ec::support;
   if (const int error = replace_file(AT_FDCWD, output, text, 0644, Sync::no); error != 0)
     throw std::runtime_error(fmt::format("{} cannot be written: {}", output, std::strerror(-error)));
+  return 0;
 }
+
+struct Command {
+  std::string_view name;
+  int (*run)(const Words&, const Given&);  ///< The exit status. A SetupError of it is one of usage, or not.
+  std::string_view options;
+  bool arguments_are_usage = true;
+};
+constexpr Command commands[] = {{"calibrate", calibrate, "show output", false},
+                                {"explain", explain, ""},
+                                {"replay", replay, ""},
+                                {"stats", stats, "json prometheus output"}};
 
 int run(int argc, char** argv) {
   options::options_description description(
@@ -100,15 +109,15 @@ int run(int argc, char** argv) {
   add("output", options::value<std::string>(),
       "calibrate: the file to write; default is where it is looked for. stats: a file that is replaced as a "
       "whole");
-  add("json", "stats: everything about each process as JSON; without it and a PID, a line for each process");
+  add("json", "stats: everything about each process, as with a PID; without both a line for each process");
   add("prometheus", "stats: the same in Prometheus' text format, for node_exporter's textfile collector");
   options::options_description all;
   all.add(description)
       .add_options()("command", options::value<std::string>(), "")(
-          "pairs", options::value<std::vector<std::string>>()->default_value({}, ""), "");
+          "words", options::value<Words>()->default_value({}, ""), "");
   options::positional_options_description positional;
-  positional.add("command", 1).add("pairs", -1);
-  options::variables_map given;
+  positional.add("command", 1).add("words", -1);
+  Given given;
   options::store(options::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
   if (given.contains("help")) {
     std::cout << description << '\n'
@@ -120,40 +129,20 @@ int run(int argc, char** argv) {
   }
   if (!given.contains("command"))
     throw UsageError("a command is missing: calibrate, explain, replay or stats; see --help");
-  const auto& command = given["command"].as<std::string>();
-  const auto& pairs = given["pairs"].as<std::vector<std::string>>();
-  const bool to_show = given.contains("show"), to_write = given.contains("output"),
-             as_json = given.contains("json"), as_prometheus = given.contains("prometheus");
-  if ((as_json || as_prometheus) && command != "stats")
-    throw UsageError("--json and --prometheus go with stats only");
-  if (as_json && as_prometheus) throw UsageError("--json and --prometheus are two forms of the same");
-  if (to_show && command != "calibrate") throw UsageError("--show goes with calibrate only");
-  if (to_write && command != "calibrate" && command != "stats")
-    throw UsageError("--output goes with calibrate and stats only");
-  const auto output = to_write ? given["output"].as<std::string>() : std::string();
-  if (command == "replay") return replay(pairs);
-  if (command == "stats") {
-    stats(pairs, as_json ? Form::json : as_prometheus ? Form::prometheus : Form::people, output);
-    return 0;
+  const auto& name = given["command"].as<std::string>();
+  const Command* command = std::ranges::find(commands, name, &Command::name);
+  if (command == std::end(commands))
+    throw UsageError(fmt::format("unknown command {}: calibrate, explain, replay or stats", name));
+  for (const char* option : {"show", "output", "json", "prometheus"})
+    if (given.contains(option) && command->options.find(option) == std::string_view::npos)
+      throw UsageError(fmt::format("{} takes no --{}", name, option));
+  const auto& words = given["words"].as<Words>();
+  if (!command->arguments_are_usage) return command->run(words, given);
+  try {
+    return command->run(words, given);
+  } catch (const ec::codec::SetupError& e) {
+    throw UsageError(fmt::format("{}: {}", name, e.what()));
   }
-  if (command == "explain") {
-    try {
-      std::cout << ec::tools::explain(pairs, ec::codec::node_settings());
-    } catch (const ec::codec::SetupError& e) {
-      throw UsageError(fmt::format("explain: {}", e.what()));
-    }
-    return 0;
-  }
-  if (command != "calibrate")
-    throw UsageError(fmt::format("unknown command {}: calibrate, explain, replay or stats", command));
-  if (!pairs.empty()) throw UsageError(fmt::format("calibrate takes no {}", pairs.front()));
-  if (to_show && to_write) throw UsageError("--show measures nothing, so there is nothing for --output");
-  const NodeSettings& node = ec::codec::node_settings();
-  if (to_show)
-    show(node);
-  else
-    calibrate(node, to_write ? output : default_output(node));
-  return 0;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Times jobs of a few shapes and sizes, and has cost_fit make rates of that.
-#include "tools/ectool/ectool_calibrate.hpp"
+#include "tools/ectool/commands.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -49,37 +49,24 @@ gf::Matrix matrix(unsigned targets, unsigned sources) {
 }
 
 /// Stripes of one shape in memory of one residence, ready to be coded over and over.
-class Stripes {
- public:
+struct Stripes {
   Stripes(const Work& work, Residence residence)
-      : work_(work),
-        program_(matrix(work.targets, work.sources)),
-        chunks_((work.sources + work.targets) * work.stripes, work.chunk_bytes, residence) {
+      : program(matrix(work.targets, work.sources)),
+        chunks((work.sources + work.targets) * work.stripes, work.chunk_bytes, residence) {
     for (std::size_t s = 0, chunk = 0; s < work.stripes; ++s) {
-      for (unsigned i = 0; i < work.sources; ++i) sources_.push_back(chunks_.source(chunk++));
-      for (unsigned i = 0; i < work.targets; ++i) targets_.push_back(chunks_.target(chunk++));
+      for (unsigned i = 0; i < work.sources; ++i) sources.push_back(chunks.source(chunk++));
+      for (unsigned i = 0; i < work.targets; ++i) targets.push_back(chunks.target(chunk++));
     }
     for (std::size_t s = 0; s < work.stripes; ++s)
-      jobs_.push_back({&program_, std::span(sources_).subspan(s * work.sources, work.sources),
-                       std::span(targets_).subspan(s * work.targets, work.targets), work.chunk_bytes});
-  }
-  Stripes(const Stripes&) = delete;
-  Stripes& operator=(const Stripes&) = delete;
-
-  std::span<const Job> jobs() const { return jobs_; }
-
-  /// The last target of the last stripe.
-  std::vector<std::uint8_t> last_target() const {
-    return chunks_.read((work_.sources + work_.targets) * work_.stripes - 1);
+      jobs.push_back({&program, std::span(sources).subspan(s * work.sources, work.sources),
+                      std::span(targets).subspan(s * work.targets, work.targets), work.chunk_bytes});
   }
 
- private:
-  Work work_;
-  kernels::Program program_;
-  Chunks chunks_;
-  std::vector<kernels::Source> sources_;
-  std::vector<kernels::Target> targets_;
-  std::vector<Job> jobs_;
+  kernels::Program program;  // which cannot be copied, nor can this
+  Chunks chunks;
+  std::vector<kernels::Source> sources;
+  std::vector<kernels::Target> targets;
+  std::vector<Job> jobs;
 };
 
 /// Median of calls that take `jobs_in_a_call` of the jobs in turn, after a round that is not counted: 3 at
@@ -105,12 +92,13 @@ Sample measure(const Coder& code, const Coder& judge, const Work& work, Residenc
   Work all = work;
   all.stripes *= turns;
   const Stripes stripes(all, residence), expected(all, Residence::pageable);
-  check(judge(expected.jobs()));
-  check(code(stripes.jobs()));
-  if (stripes.last_target() != expected.last_target())
+  check(judge(expected.jobs));
+  check(code(stripes.jobs));
+  const std::size_t last = (all.sources + all.targets) * all.stripes - 1;
+  if (stripes.chunks.read(last) != expected.chunks.read(last))
     throw std::runtime_error(fmt::format("wrong bytes at {} sources, {} targets of {} bytes, {}",
                                          work.sources, work.targets, work.chunk_bytes, name(residence)));
-  return {work, median_us(code, stripes.jobs(), work.stripes)};
+  return {work, median_us(code, stripes.jobs, work.stripes)};
 }
 
 Coder coder_of(kernels::Backend& backend) {
@@ -173,8 +161,7 @@ Rates measure_link(const Coder& device, const Coder& judge) {
 
 }  // namespace
 
-codec::Calibration measure_costs(const codec::NodeSettings& node,
-                                 const std::function<void(const std::string&)>& say) {
+codec::Calibration measure_costs(const codec::NodeSettings& node, const Say& say) {
   codec::Calibration c{codec::this_machine().cpu, {}, {}, codec::default_costs()};
   c.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 

@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+
+#include "kernels/transfer.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
-#include "plugin/codec/settings/device_options.hpp"
 #endif
 
 namespace ec::tools {
@@ -15,7 +16,7 @@ using kernels::Residence;
 
 std::string device_name([[maybe_unused]] const codec::NodeSettings& node, std::string* why) {
 #ifdef EC_WITH_CUDA
-  kernels::cuda::configure(codec::device_options(node));
+  kernels::cuda::configure(node.device);
   const auto device = kernels::cuda::bring_up(why);
   return device ? device->name : std::string();
 #else
@@ -42,13 +43,8 @@ Chunks::Chunks(std::size_t count, std::size_t bytes, Residence residence)
 
 std::vector<std::uint8_t> Chunks::read(std::size_t i) const {
   std::vector<std::uint8_t> bytes(bytes_);
-#ifdef EC_WITH_CUDA
-  if (residence_ != Residence::pageable) {
-    if (!buffer_.download(i * stride_, bytes.data(), bytes_)) throw std::runtime_error("the device failed");
-    return bytes;
-  }
-#endif
-  bytes.assign(address(i), address(i) + bytes_);
+  const kernels::Transfer transfer{address(i), residence_, bytes.data(), bytes_};
+  if (kernels::fetch({&transfer, 1}) != kernels::Status::ok) throw std::runtime_error("the device failed");
   return bytes;
 }
 

@@ -15,7 +15,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "plugin/codec/stats/stats_region.hpp"
 #include "support/files.hpp"
 #include "support/printable.hpp"
 #include "tools/ectool/ectool_stats.hpp"
@@ -25,11 +24,10 @@ namespace {
 
 using codec::StatsPage;
 
-/// A daemon has a copy of the plugin or two. Each costs this program some 12 KiB.
+/// A daemon has a copy of the plugin or two.
 constexpr std::size_t most_copies = 8;
 constexpr std::size_t longest_name = 64;
-constexpr std::uint64_t last_date = 253'402'300'799;  // of the year 9999
-constexpr const char* unknown_form = "its counters are not in a form that this ectool knows";
+constexpr const char* unknown_form = "its stats are not in a form that this ectool knows";
 
 /// Empty if it cannot be read or is very long.
 std::string proc_file(pid_t pid, const char* name) {
@@ -91,7 +89,7 @@ void read_bytes(const support::Descriptor& file, void* to, std::size_t bytes) {
 }
 
 /// Throws std::runtime_error that says what is wrong with the file.
-ProcessStats read(const support::Descriptor& file, const struct stat& st, pid_t pid) {
+Json read(const support::Descriptor& file, const struct stat& st, pid_t pid) {
   const auto page = std::make_unique<StatsPage>();
   if (!is_region(file, st, pid)) throw std::runtime_error(unknown_form);
   read_bytes(file, page.get(), offsetof(StatsPage, backends));
@@ -104,66 +102,29 @@ ProcessStats read(const support::Descriptor& file, const struct stat& st, pid_t 
         "that came with the plugin",
         page->version.data(), page->layout, page->bytes, EC_VERSION, codec::stats_layout, sizeof *page));
   read_bytes(file, page.get(), sizeof *page);
-  ProcessStats stats = stats_from(*page);
-  stats.pid = pid;
-  stats.program = program_of(pid);
-  stats.name = name_of(pid, stats.program);
-  return stats;
+  return stats_from(*page);
 }
 
 /// By its name alone, without opening it.
 bool is_called_region(const std::filesystem::directory_entry& file) {
   std::error_code error;
   const auto target = std::filesystem::read_symlink(file.path(), error).native();
-  return !error && target == fmt::format("/memfd:{} (deleted)", codec::stats_region_name);
+  return !error && target == fmt::format("/memfd:{} (deleted)", codec::stats_file_name);
 }
 
 }  // namespace
 
-bool ProcessStats::Row::used() const {
-  std::uint64_t jobs = counts.calls;
-  for (const auto n : counts.fallbacks) jobs |= n;
-  return jobs != 0;
-}
-
-ProcessStats stats_from(const StatsPage& page) {
-  ProcessStats stats;
-  const auto text = [](auto chars) {
-    support::make_printable(chars);
-    return std::string(chars.data());
-  };
-  std::set<std::string> names;
-  for (std::size_t b = 0; b < codec::max_backends; ++b) {
-    const std::string backend = text(page.backends[b]);
-    if (backend.empty()) break;
-    if (!names.insert(backend).second) throw std::runtime_error(unknown_form);
-    for (const auto operation :
-         {codec::Operation::encode, codec::Operation::decode, codec::Operation::update})
-      stats.rows.push_back({backend, operation, sum(page, b, operation)});
-    if (const auto& c = page.checks[b]; (c.checked | c.mismatches | c.unchecked) != 0)
-      stats.checks.push_back({backend, c});
-  }
-  stats.version = text(page.version);
-  stats.since = std::min(page.since, last_date);
-  stats.plans_found = sum(page, codec::Event::plan_found);
-  stats.plans_solved = sum(page, codec::Event::plan_solved);
-  stats.jobs_on_device = page.jobs_on_device;
-  stats.given_up_bytes = page.device.given_up_bytes + sum(page, codec::Event::bytes_given_up);
-  stats.device = page.device;
-  stats.arena = page.arena;
-  return stats;
-}
-
-std::vector<ProcessStats> stats_of(pid_t pid) {
+Json stats_of(pid_t pid) {
   const std::filesystem::path folder = fmt::format("/proc/{}", pid);
   std::error_code error;
   if (!std::filesystem::exists(folder, error))
     throw std::runtime_error(fmt::format("there is no process {}", pid));
   std::filesystem::directory_iterator files(folder / "fd", error);
   if (error == std::errc::permission_denied)
-    throw about(pid, " is not this user's: its counters are for its own user and for root");
+    throw about(pid, " is not this user's: its stats are for its own user and for root");
   if (error) throw about(pid, fmt::format(" cannot be looked into: {}", error.message()));
-  std::vector<ProcessStats> found;
+  const std::string program = program_of(pid), name = name_of(pid, program);
+  Json found = Json::array();
   std::set<std::pair<dev_t, ino_t>> seen;
   for (; !error && files != std::filesystem::directory_iterator() && found.size() < most_copies;
        files.increment(error)) {
@@ -174,32 +135,33 @@ std::vector<ProcessStats> stats_of(pid_t pid) {
     std::string why;
     if (support::open_file(AT_FDCWD, files->path(), support::Trust::anyone, &file, &why) != 0 ||
         fstat(file.get(), &st) != 0)
-      throw about(pid, fmt::format(": its counters cannot be read: {}", why));
+      throw about(pid, fmt::format(": its stats cannot be read: {}", why));
     if (!seen.emplace(st.st_dev, st.st_ino).second) continue;
+    Json process{{"pid", pid}, {"copy", found.size()}, {"program", program}, {"name", name}};
     try {
-      found.push_back(read(file, st, pid));
+      process.update(read(file, st, pid));
     } catch (const std::runtime_error& e) {
       throw about(pid, fmt::format(": {}", e.what()));
     }
-    found.back().copy = static_cast<unsigned>(found.size() - 1);
+    found.push_back(std::move(process));
   }
-  if (found.empty()) throw about(pid, " has no counters: it has made no codec of ec-cuda yet");
+  if (found.empty()) throw about(pid, " has no stats: it has made no codec of ec-cuda yet");
   return found;
 }
 
-std::vector<ProcessStats> all_stats() {
-  std::vector<ProcessStats> all;
+Json all_stats() {
+  std::set<pid_t> pids;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     pid_t pid = 0;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc()) continue;
-    try {
-      std::ranges::move(stats_of(pid), std::back_inserter(all));
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec == std::errc()) pids.insert(pid);
+  }
+  Json all = Json::array();
+  for (const pid_t pid : pids) try {
+      for (Json& process : stats_of(pid)) all.push_back(std::move(process));
     } catch (const std::runtime_error&) {
       // Another user's, ended meanwhile, or nothing to do with us.
     }
-  }
-  std::ranges::sort(all, {}, [](const ProcessStats& p) { return std::pair(p.pid, p.copy); });
   return all;
 }
 

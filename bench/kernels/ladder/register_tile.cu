@@ -16,7 +16,6 @@
 // for 8 of them. Chunks must be aligned to 16 bytes.
 #include "bench/kernels/ladder/shapes.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
-#include "kernels/cuda/kernels/permute.cuh"
 #include "kernels/cuda/kernels/tile_args.hpp"
 
 namespace {

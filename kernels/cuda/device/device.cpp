@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "kernels/tallies.hpp"
+#include <stdexcept>
+
+#include "kernels/device_stats.hpp"
 
 // The fat binaries of the .cu files beside this one, linked in as data (cmake/Cuda.cmake).
 extern "C" const unsigned char ec_fatbin_tile_kernel[];
@@ -20,86 +22,78 @@ Device::Scope::~Scope() {
   if (result_ == CUDA_SUCCESS) device_.driver_->ctx_pop_current(&ignored);
 }
 
-Device::Lane::~Lane() {
-  if (kept_.stream == nullptr) return;
-  std::lock_guard lock(device_->lanes_mutex_);
-  device_->free_lanes_.push_back(kept_);
+void Device::GiveBack::operator()(Lane* lane) const {
+  std::lock_guard lock(device->lanes_mutex_);
+  device->free_lanes_.push_back(lane);
 }
 
-std::optional<Device::Lane> Device::borrow_lane() {
+Device::BorrowedLane Device::borrow_lane() {
   std::lock_guard lock(lanes_mutex_);
-  if (free_lanes_.empty()) return std::nullopt;
-  const Lane::Kept kept = free_lanes_.back();
+  if (free_lanes_.empty()) return {nullptr, {this}};
+  Lane* lane = free_lanes_.back();
   free_lanes_.pop_back();
-  return Lane(this, kept);
+  return {lane, {this}};
 }
 
-std::string Device::failed(const char* what, CUresult result) const {
-  return fmt::format("{}: {}", what, driver_->error_name(result));
+void Device::check(const char* call, CUresult result) const {
+  if (result != CUDA_SUCCESS)
+    throw std::runtime_error(fmt::format("{}: {}", call, driver_->error_name(result)));
 }
 
-std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal, std::string* why) {
-  const Driver* driver = Driver::open(options.driver_library, why);
-  if (driver == nullptr) return nullptr;
-  driver->stay_out_of_captures();
+std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal) {
+  const Driver& driver = Driver::open(options.driver_library);
+  driver.stay_out_of_captures();
   std::shared_ptr<Device> device(new Device(driver, options));
-  *why = device->open_context(ordinal);
-  if (!why->empty()) return nullptr;
-  Scope scope(*device);
-  if (scope.result() != CUDA_SUCCESS) {
-    *why = device->failed("cuCtxPushCurrent", scope.result());
-    return nullptr;
-  }
-  *why = device->load_kernels();
-  if (why->empty()) *why = device->make_lanes();
-  return why->empty() ? device : nullptr;
+  device->open_context(ordinal);
+  const Scope scope(*device);
+  device->check("cuCtxPushCurrent", scope.result());
+  device->load_kernels();
+  device->make_lanes();
+  return device;
 }
 
-std::string Device::open_context(int ordinal) {
+void Device::open_context(int ordinal) {
   const Driver& d = *driver_;
-  if (const auto r = d.init(0); r != CUDA_SUCCESS) return failed("cuInit", r);
-  int count = 0;
-  if (const auto r = d.device_get_count(&count); r != CUDA_SUCCESS) return failed("cuDeviceGetCount", r);
-  if (ordinal >= count)
-    return fmt::format("device {} does not exist: this machine has {} GPU(s)", ordinal, count);
-  if (const auto r = d.device_get(&ordinal_, ordinal); r != CUDA_SUCCESS) return failed("cuDeviceGet", r);
+  check("cuInit", d.init(0));
+  check("cuDeviceGetCount", d.device_get_count(&info_.gpus_of_machine));
+  if (ordinal >= info_.gpus_of_machine)
+    throw std::runtime_error(
+        fmt::format("device {} does not exist: this machine has {} GPU(s)", ordinal, info_.gpus_of_machine));
+  check("cuDeviceGet", d.device_get(&ordinal_, ordinal));
 
   char name[256] = "";
   d.device_get_name(name, sizeof name, ordinal_);
   info_.name = name;
   info_.ordinal = ordinal;
-  info_.gpus_of_machine = count;
   d.driver_get_version(&info_.driver_version);
   d.device_get_attribute(&info_.compute_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal_);
   d.device_get_attribute(&info_.compute_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal_);
   d.device_get_attribute(&info_.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal_);
-  if (d.device_get_attribute(&info_.numa_node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, ordinal_) != CUDA_SUCCESS)
-    info_.numa_node = -1;
 
-  if (const auto r = d.primary_ctx_retain(&context_, ordinal_); r != CUDA_SUCCESS) {
-    context_ = nullptr;
-    return failed("cuDevicePrimaryCtxRetain", r);
-  }
-  return {};
+  CUcontext context = nullptr;
+  check("cuDevicePrimaryCtxRetain", d.primary_ctx_retain(&context, ordinal_));
+  context_ = context;
 }
 
-std::string Device::load_kernels() {
+void Device::load_kernels() {
   CUmodule tiles = nullptr, bits = nullptr, tables = nullptr;
-  CUresult result = load_module(ec_fatbin_tile_kernel, &tiles);
-  if (result == CUDA_SUCCESS) result = load_module(ec_fatbin_bit_kernel, &bits);
-  if (result == CUDA_SUCCESS) result = load_module(ec_fatbin_table_kernel, &tables);
-  std::string why = result == CUDA_SUCCESS ? std::string() : failed("cuModuleLoadData", result);
-  for (unsigned i = 0; i < tile_words.size() && why.empty(); ++i)
-    why = load_function(tiles, fmt::format("ec_tile_w{}", 8 * tile_words[i]), &tile_kernels_[i]);
-  for (unsigned i = 0; i < bit_kernels_.size() && why.empty(); ++i) {
+  check("cuModuleLoadData", load_module(ec_fatbin_tile_kernel, &tiles));
+  check("cuModuleLoadData", load_module(ec_fatbin_bit_kernel, &bits));
+  check("cuModuleLoadData", load_module(ec_fatbin_table_kernel, &tables));
+  const auto find = [&](CUmodule module, const std::string& name) {
+    CUfunction function = nullptr;
+    check("cuModuleGetFunction", driver_->module_get_function(&function, module, name.c_str()));
+    return function;
+  };
+  for (unsigned i = 0; i < tile_words.size(); ++i)
+    tile_kernels_[i] = find(tiles, fmt::format("ec_tile_w{}", 8 * tile_words[i]));
+  for (unsigned i = 0; i < bit_kernels_.size(); ++i) {
     const auto name = fmt::format("ec_bits_q{}", bit_shapes[i].quads);
-    why = load_function(bits, name + "_any", &bit_kernels_[i][0]);
-    if (why.empty()) why = load_function(bits, name + "_half", &bit_kernels_[i][1]);
+    bit_kernels_[i] = {find(bits, name + "_any"), find(bits, name + "_half")};
   }
-  for (unsigned i = 0; i < table_kernels_.size() && why.empty(); ++i)
-    why = load_function(tables, fmt::format("ec_table_r{}_{}", table_kernels[i].rows, table_kernels[i].ones),
-                        &table_kernels_[i]);
-  return why;
+  for (unsigned i = 0; i < table_kernels_.size(); ++i)
+    table_kernels_[i] =
+        find(tables, fmt::format("ec_table_r{}_{}", table_kernels[i].rows, table_kernels[i].ones));
 }
 
 CUresult Device::load_module(const void* image, CUmodule* module) {
@@ -108,11 +102,6 @@ CUresult Device::load_module(const void* image, CUmodule* module) {
   const CUresult result = driver_->module_load_data(module, image);
   if (result == CUDA_SUCCESS) modules_.push_back(*module);
   return result;
-}
-
-std::string Device::load_function(CUmodule module, const std::string& name, CUfunction* function) const {
-  const auto r = driver_->module_get_function(function, module, name.c_str());
-  return r == CUDA_SUCCESS ? std::string() : failed("cuModuleGetFunction", r);
 }
 
 CUresult Device::load(const void* image, const char* name, CUmodule* module, CUfunction* function) {
@@ -131,48 +120,77 @@ void Device::unload(CUmodule module) {
 }
 
 /// All memory that jobs need is allocated here: an allocation in a job could wait for another that hangs.
-std::string Device::make_lanes() {
+void Device::make_lanes() {
   constexpr std::size_t page_bytes = 4096;
   const std::size_t slab_bytes = options_.staging_bytes / lane_count / page_bytes * page_bytes;
   const std::size_t staging_bytes = lane_count * slab_bytes;
+  free_lanes_.reserve(lane_count);
   void* staging = nullptr;
-  if (const auto r = driver_->mem_host_alloc(&staging, staging_bytes,
-                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-      r != CUDA_SUCCESS)
-    return failed("cuMemHostAlloc", r);
+  check("cuMemHostAlloc", driver_->mem_host_alloc(&staging, staging_bytes,
+                                                  CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
   staging_ = {static_cast<std::uint8_t*>(staging), staging_bytes};
-  add(device_tallies().staging_bytes, staging_bytes);
+  add(device_stats().staging_bytes, staging_bytes);
   CUdeviceptr tables = 0;
-  if (const auto r = driver_->mem_alloc(&tables, lane_count * Lane::table_bytes); r != CUDA_SUCCESS)
-    return failed("cuMemAlloc", r);
+  check("cuMemAlloc", driver_->mem_alloc(&tables, lane_count * Lane::table_bytes));
   tables_ = tables;
-  add(device_tallies().device_bytes, lane_count * Lane::table_bytes);
-  for (unsigned i = 0; i < lane_count; ++i) {
-    CUstream stream = nullptr;
+  add(device_stats().device_bytes, lane_count * Lane::table_bytes);
+  for (Lane& lane : lanes_) {
     // In order with the default stream, on which a program's plain copies into device memory may still be
     // under way when they return.
-    if (const auto r = driver_->stream_create(&stream, CU_STREAM_DEFAULT); r != CUDA_SUCCESS)
-      return failed("cuStreamCreate", r);
-    free_lanes_.push_back(
-        {stream, tables_ + i * Lane::table_bytes, staging_.subspan(i * slab_bytes, slab_bytes)});
+    check("cuStreamCreate", driver_->stream_create(&lane.stream, CU_STREAM_DEFAULT));
+    lane.table = tables_ + free_lanes_.size() * Lane::table_bytes;
+    lane.slab = staging_.subspan(free_lanes_.size() * slab_bytes, slab_bytes);
+    free_lanes_.push_back(&lane);
   }
-  return {};
 }
 
 void Device::free_lanes() {
-  for (const Lane::Kept& lane : free_lanes_) driver_->stream_destroy(lane.stream);
+  for (const Lane* lane : free_lanes_) driver_->stream_destroy(lane->stream);
   if (tables_ != 0) {
     driver_->mem_free(tables_);
-    add(device_tallies().device_bytes, -std::uint64_t{lane_count * Lane::table_bytes});
+    add(device_stats().device_bytes, -std::uint64_t{lane_count * Lane::table_bytes});
   }
   if (!staging_.empty()) {
     driver_->mem_free_host(staging_.data());
-    add(device_tallies().staging_bytes, -std::uint64_t{staging_.size()});
+    add(device_stats().staging_bytes, -std::uint64_t{staging_.size()});
   }
 }
 
 void Device::abandon() {
-  if (!abandoned_.exchange(true)) add(device_tallies().given_up_bytes, staging_.size());
+  if (!abandoned_.exchange(true)) add(device_stats().given_up_bytes, staging_.size());
+}
+
+bool Device::ask(std::span<CUpointer_attribute> attributes, std::span<void*> values,
+                 const void* address) const {
+  const Scope scope(*this);
+  return scope.result() == CUDA_SUCCESS &&
+         driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
+                                         values.data(),
+                                         reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS;
+}
+
+Residence Device::residence_of(const void* first, std::size_t bytes) const {
+  unsigned type = 0;
+  CUdeviceptr seen = 0;
+  CUdeviceptr start = 0;
+  std::size_t length = 0;
+  std::array attributes{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+  std::array<void*, attributes.size()> values{&type, &seen, &start, &length};
+  // For an address that the driver does not know this succeeds and leaves zeros.
+  if (!ask(attributes, values, first)) return Residence::pageable;
+  if (type == CU_MEMORYTYPE_DEVICE) return Residence::device;
+  const auto address = reinterpret_cast<CUdeviceptr>(first);
+  const bool whole =
+      seen == address && address >= start && address - start <= length && bytes <= length - (address - start);
+  return type == CU_MEMORYTYPE_HOST && whole ? Residence::pinned : Residence::pageable;
+}
+
+int Device::holder_of(const void* address) const {
+  int ordinal = -1;
+  std::array attributes{CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  std::array<void*, 1> values{&ordinal};
+  return ask(attributes, values, address) ? ordinal : -1;
 }
 
 bool Device::owns(CUstream stream) const {
@@ -183,8 +201,8 @@ bool Device::owns(CUstream stream) const {
 }
 
 std::string Device::lock_preload_arena() {
-  Scope scope(*this);
-  if (scope.result() != CUDA_SUCCESS) return failed("cuCtxPushCurrent", scope.result());
+  const Scope scope(*this);
+  check("cuCtxPushCurrent", scope.result());
   std::string outcome;
   arena_ = LockedArena::of_preload(*driver_, ordinal_, options_, &outcome);
   return outcome;

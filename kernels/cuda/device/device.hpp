@@ -6,10 +6,8 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kernels/cuda/device/driver.hpp"
@@ -18,6 +16,7 @@
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
 #include "kernels/cuda/options.hpp"
+#include "kernels/region.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -28,7 +27,6 @@ struct DeviceInfo {
   int compute_minor = 0;
   int multiprocessors = 0;
   int driver_version = 0;  ///< as the driver counts: 13000 is CUDA 13.0
-  int numa_node = -1;      ///< of the host, that is nearest; -1: not known
   int gpus_of_machine = 0;
 };
 
@@ -40,9 +38,9 @@ class Device {
  public:
   static constexpr unsigned lane_count = 16;
 
-  /// The GPU `ordinal`. Null on failure, with the reason in *why. Takes a fraction of a second (it creates a
-  /// context).
-  static std::shared_ptr<Device> bring_up(const Options& options, int ordinal, std::string* why);
+  /// The GPU `ordinal`. Throws std::runtime_error with the reason on failure. Takes a fraction of a second
+  /// (it creates a context).
+  static std::shared_ptr<Device> bring_up(const Options& options, int ordinal);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -61,41 +59,22 @@ class Device {
     CUresult result_;
   };
 
-  /// A stream borrowed for a job, and memory that goes with it. If it is abandoned, none of it is ever used
-  /// or freed again.
-  class Lane {
-   public:
+  /// A stream, and memory that goes with it.
+  struct Lane {
     static constexpr std::size_t table_bytes = std::size_t{1} << 20;
 
-    Lane(Lane&& o) noexcept : device_(o.device_), kept_(std::exchange(o.kept_, {})) {}
-    Lane& operator=(Lane&& o) noexcept {
-      std::swap(device_, o.device_);
-      std::swap(kept_, o.kept_);
-      return *this;
-    }
-    ~Lane();
-    CUstream stream() const { return kept_.stream; }
-    /// table_bytes of device memory, for addresses.
-    CUdeviceptr table() const { return kept_.table; }
-    /// Pinned memory for staging, in whole pages: its part of Options::staging_bytes.
-    std::span<std::uint8_t> slab() const { return kept_.slab; }
-    void abandon() { kept_ = {}; }
-
-   private:
-    friend class Device;
-    /// What a lane is made of, kept from job to job.
-    struct Kept {
-      CUstream stream = nullptr;
-      CUdeviceptr table = 0;
-      std::span<std::uint8_t> slab;
-    };
-    Lane(Device* device, const Kept& kept) : device_(device), kept_(kept) {}
-
-    Device* device_;
-    Kept kept_;
+    CUstream stream = nullptr;
+    CUdeviceptr table = 0;         ///< table_bytes of device memory, for addresses
+    std::span<std::uint8_t> slab;  ///< pinned, for staging, whole pages: a part of Options::staging_bytes
   };
-  /// Nothing if every lane is in use.
-  std::optional<Lane> borrow_lane();
+  struct GiveBack {
+    Device* device;
+    void operator()(Lane* lane) const;
+  };
+  /// For one job. If it is released instead of given back, it is never used or freed again.
+  using BorrowedLane = std::unique_ptr<Lane, GiveBack>;
+  /// Null if every lane is in use.
+  BorrowedLane borrow_lane();
 
   const Driver& driver() const { return *driver_; }
   const Options& options() const { return options_; }
@@ -108,7 +87,6 @@ class Device {
   /// For table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   LinkClock& link_clock() { return link_clock_; }
-  const LinkClock& link_clock() const { return link_clock_; }
 
   /// Loads a module (a fat binary or machine code, which is copied) and finds a kernel in it. It is unloaded
   /// by unload() or with the device. May wait for what the device is at. Throws std::bad_alloc.
@@ -119,6 +97,11 @@ class Device {
   /// about what became of it; empty where there is no such arena. Called once.
   std::string lock_preload_arena();
 
+  /// Where [first, first + bytes) lies as the driver knows it: pinned only if the device sees all of it at
+  /// the host's addresses, device for any memory of a device.
+  Residence residence_of(const void* first, std::size_t bytes) const;
+  /// The ordinal of the GPU whose memory holds `address`; negative if the driver does not say.
+  int holder_of(const void* address) const;
   /// Whether a stream is of this device's context.
   bool owns(CUstream stream) const;
 
@@ -126,14 +109,14 @@ class Device {
   void abandon();
 
  private:
-  Device(const Driver* driver, const Options& options) : driver_(driver), options_(options) {}
-  std::string open_context(int ordinal);
-  std::string load_kernels();
+  Device(const Driver& driver, const Options& options) : driver_(&driver), options_(options) {}
+  void open_context(int ordinal);
+  void load_kernels();
   CUresult load_module(const void* image, CUmodule* module);
-  std::string load_function(CUmodule module, const std::string& name, CUfunction* function) const;
-  std::string make_lanes();
+  void make_lanes();
   void free_lanes();
-  std::string failed(const char* what, CUresult result) const;
+  void check(const char* call, CUresult result) const;
+  bool ask(std::span<CUpointer_attribute> attributes, std::span<void*> values, const void* address) const;
 
   const Driver* driver_;
   Options options_;
@@ -149,8 +132,9 @@ class Device {
   std::unique_ptr<LockedArena> arena_;
   std::span<std::uint8_t> staging_;  // pinned, of all lanes
   CUdeviceptr tables_ = 0;           // of all lanes
+  std::array<Lane, lane_count> lanes_;
   std::mutex lanes_mutex_;
-  std::vector<Lane::Kept> free_lanes_;
+  std::vector<Lane*> free_lanes_;  // has room for all
   std::atomic<bool> abandoned_{false};
 };
 

@@ -1,39 +1,32 @@
-// The devices of this process, and which of them a job goes to.
+// The devices of this process: how they come up and are latched off, and which of them a job goes to.
 #include "kernels/cuda/device/devices.hpp"
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <optional>
-#include <tuple>
+#include <exception>
+#include <stdexcept>
 #include <utility>
+
+#include "kernels/cuda/submit/device_job.hpp"
+#include "kernels/residence.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Until the next try, where the system had no thread for the last.
+constexpr std::chrono::seconds without_a_thread{1};
 
 /// CUDA contexts do not survive fork(), and threads that the child has not may hold locks. So a child has no
 /// devices.
 std::atomic<bool> forked{false};
 
-int numa_node_of_this_thread() {
-  unsigned cpu = 0, node = 0;
-  return getcpu(&cpu, &node) == 0 ? static_cast<int>(node) : -1;
-}
-
-/// The ordinal of the GPU whose memory holds `address`; nothing if the driver does not say.
-std::optional<int> ordinal_of(const Device& device, const void* address) {
-  const Device::Scope scope(device);
-  int ordinal = -1;
-  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
-  void* value = &ordinal;
-  if (scope.result() != CUDA_SUCCESS ||
-      device.driver().pointer_get_attributes(1, &attribute, &value, reinterpret_cast<CUdeviceptr>(address)) !=
-          CUDA_SUCCESS ||
-      ordinal < 0)
-    return std::nullopt;
-  return ordinal;
+Residence ask_driver(const void* first, std::size_t bytes) noexcept {
+  const auto device = Devices::instance().current();
+  return device ? device->residence_of(first, bytes) : Residence::pageable;
 }
 
 template <class Visit>
@@ -49,7 +42,6 @@ void visit_device_chunks(std::span<const Job> jobs, Visit&& visit) {
 }  // namespace
 
 Devices::Devices() {
-  for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].set_index(i);
   pthread_atfork(nullptr, nullptr, [] { forked = true; });
 }
 
@@ -58,56 +50,123 @@ Devices& Devices::instance() {
   // devices up are waited for.
   static Devices* devices = new Devices;
   static struct Joiner {
-    ~Joiner() {
-      if (forked) return;
-      for (DeviceSlot& slot : devices->slots_) slot.stop();
-    }
+    ~Joiner() { devices->stop(); }
   } joiner;
   return *devices;
 }
 
-std::span<DeviceSlot> Devices::slots() {
+void Devices::stop() {
+  if (forked) return;
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  for (Slot& slot : slots_) slot.thread.join();
+}
+
+std::span<Devices::Slot> Devices::slots() {
   return std::span(slots_).first(forked ? 0 : std::min(device_count(), most));
 }
 
 bool Devices::in_forked_child() noexcept { return forked; }
 
+void Devices::start_if_due_locked(Slot& slot) {
+  if (slot.state == DeviceState::up || slot.state == DeviceState::coming_up || stopped_ ||
+      Clock::now() < slot.retry_at)
+    return;
+  if (slot.thread.start("ec_cuda_device", [this, &slot] { bring_up(slot); }) == 0) {
+    become_locked(slot, DeviceState::coming_up, nullptr, std::move(slot.reason));
+  } else {
+    become_locked(slot, DeviceState::none, nullptr, "no thread");
+    slot.retry_at = Clock::now() + without_a_thread;
+  }
+}
+
+/// Null, with *why, on failure. Throws std::bad_alloc.
+std::shared_ptr<Device> Devices::try_to_bring_up(const Slot& slot, const Options& options,
+                                                 std::string* why) try {
+  auto device =
+      Device::bring_up(options, options.devices.at(static_cast<std::size_t>(&slot - slots_.data())));
+  self_test(device);
+  // Said before it is known to others, so that whoever waited finds the line in the log.
+  const DeviceInfo& info = device->info();
+  log(options, "device {} is up: {}, compute capability {}.{}", info.ordinal, info.name, info.compute_major,
+      info.compute_minor);
+  answer_residence_with(ask_driver);
+  if (const auto arena = device->lock_preload_arena(); !arena.empty()) log(options, "{}", arena);
+  return device;
+} catch (const std::runtime_error& error) {
+  *why = error.what();
+  return nullptr;
+}
+
+/// What the thread does. Out of memory it says what fits into a string without any.
+void Devices::bring_up(Slot& slot) {
+  const Options& options = current_options();
+  std::shared_ptr<Device> device;
+  std::string why;
+  try {
+    device = try_to_bring_up(slot, options, &why);
+  } catch (const std::exception&) {
+    why = "out of memory";
+  }
+  std::unique_lock lock(mutex_);
+  if (!device && why != slot.reason) {
+    lock.unlock();
+    log(options, "no device, the CPU codes: {}", why);
+    lock.lock();
+  }
+  add(device ? device_stats().starts : device_stats().failed_starts, 1);
+  if (!device) slot.retry_at = Clock::now() + options.retry_after;
+  const DeviceState state = device ? DeviceState::up : DeviceState::none;
+  become_locked(slot, state, std::move(device), std::move(why));
+  lock.unlock();
+  came_up_or_failed_.notify_all();
+}
+
+/// The process is as well off as its best device.
+void Devices::become_locked(Slot& slot, DeviceState state, std::shared_ptr<Device> device,
+                            std::string reason) {
+  slot.state = state;
+  slot.device = std::move(device);
+  slot.reason = std::move(reason);
+  const bool any_up = std::ranges::any_of(slots_, [](const Slot& s) { return s.device != nullptr; });
+  set(device_stats().state, static_cast<std::uint64_t>(any_up ? DeviceState::up : state));
+}
+
 Claim Devices::acquire(std::size_t bytes) {
   const auto in_use = slots();
   if (in_use.empty()) return Claim();
-  if (in_use.size() == 1) return Claim(in_use[0].acquire());
-  const int here = numa_node_of_this_thread();
-  std::shared_ptr<Device> best;
-  std::atomic<std::size_t>* under_way = nullptr;
-  std::tuple<std::size_t, bool> least;
-  std::lock_guard lock(choice_mutex_);
-  for (std::size_t i = 0; i < in_use.size(); ++i) {
-    auto device = in_use[i].acquire();
-    if (!device) continue;
-    const int node = device->info().numa_node;
-    const std::tuple cost(under_way_[i].load(std::memory_order_relaxed), node >= 0 && node != here);
-    if (best && least <= cost) continue;
-    best = std::move(device);
-    under_way = &under_way_[i];
-    least = cost;
+  std::lock_guard lock(mutex_);
+  Slot* best = nullptr;
+  for (Slot& slot : in_use) {
+    start_if_due_locked(slot);
+    if (slot.device && (best == nullptr || slot.under_way < best->under_way)) best = &slot;
   }
-  if (best) under_way->fetch_add(bytes, std::memory_order_relaxed);
-  return Claim(std::move(best), under_way, bytes);
+  return best == nullptr ? Claim() : Claim(best->device, &best->under_way, bytes);
+}
+
+std::shared_ptr<Device> Devices::wait_for(Slot& slot, std::string* why) {
+  std::unique_lock lock(mutex_);
+  start_if_due_locked(slot);
+  came_up_or_failed_.wait(lock, [&] { return slot.state != DeviceState::coming_up; });
+  if (!slot.device) *why = slot.reason;
+  return slot.device;
 }
 
 std::shared_ptr<Device> Devices::acquire_waiting(std::string* why) {
   if (auto device = acquire(0).device()) return device;
   if (forked) *why = "this process is a child of fork()";
-  for (DeviceSlot& slot : slots()) {
+  for (Slot& slot : slots()) {
     std::string reason;
-    if (auto device = slot.acquire_waiting(&reason)) return device;
+    if (auto device = wait_for(slot, &reason)) return device;
     if (&slot == slots_.data()) *why = reason;
   }
   return nullptr;
 }
 
 std::shared_ptr<Device> Devices::acquire_waiting(std::size_t index, std::string* why) {
-  if (index < slots().size()) return slots()[index].acquire_waiting(why);
+  if (index < slots().size()) return wait_for(slots()[index], why);
   *why = fmt::format("there are {} devices for this process", slots().size());
   return nullptr;
 }
@@ -115,52 +174,77 @@ std::shared_ptr<Device> Devices::acquire_waiting(std::size_t index, std::string*
 std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, std::string* why) {
   auto device = acquire_waiting(why);
   if (!device || device->info().gpus_of_machine == 1) return device;
-  std::optional<int> ordinal;
+  int ordinal = -1;
   bool many = false;
   visit_device_chunks(jobs, [&](const void* address) {
-    const auto where = ordinal_of(*device, address);
-    many = many || (ordinal && where && *where != *ordinal);
-    if (where) ordinal = where;
+    const int where = device->holder_of(address);
+    many = many || (ordinal >= 0 && where >= 0 && where != ordinal);
+    if (where >= 0) ordinal = where;
   });
   if (many) {
     *why = "the chunks lie in the memory of several GPUs";
     return nullptr;
   }
   // What the driver does not know is for the device to say.
-  if (!ordinal || device->info().ordinal == *ordinal) return device;
+  if (ordinal < 0 || device->info().ordinal == ordinal) return device;
   const auto devices = current_options().devices;
-  const auto at = std::ranges::find(devices, *ordinal);
+  const auto at = std::ranges::find(devices, ordinal);
   if (at != devices.end()) return acquire_waiting(static_cast<std::size_t>(at - devices.begin()), why);
   *why =
-      fmt::format("the chunks lie in the memory of GPU {}, which is not among the devices in use", *ordinal);
+      fmt::format("the chunks lie in the memory of GPU {}, which is not among the devices in use", ordinal);
   return nullptr;
 }
 
 std::shared_ptr<Device> Devices::owner_of(CUstream stream) {
-  for (DeviceSlot& slot : slots()) {
-    auto device = slot.current();
+  for (std::size_t i = 0; i < slots().size(); ++i) {
+    std::unique_lock lock(mutex_);
+    const auto device = slots_[i].device;
+    lock.unlock();
     if (device && device->owns(stream)) return device;
   }
   return nullptr;
 }
 
 std::shared_ptr<Device> Devices::current() {
-  for (DeviceSlot& slot : slots())
-    if (auto device = slot.current()) return device;
-  return nullptr;
+  const auto in_use = slots();
+  if (in_use.empty()) return nullptr;
+  std::lock_guard lock(mutex_);
+  const auto up = std::ranges::find_if(in_use, [](const Slot& slot) { return slot.device != nullptr; });
+  return up == in_use.end() ? nullptr : up->device;
 }
 
 std::size_t Devices::up() {
+  const auto in_use = slots();
+  if (in_use.empty()) return 0;
+  std::lock_guard lock(mutex_);
   return static_cast<std::size_t>(
-      std::ranges::count_if(slots(), [](DeviceSlot& slot) { return slot.current() != nullptr; }));
+      std::ranges::count_if(in_use, [](const Slot& slot) { return slot.device != nullptr; }));
 }
 
 void Devices::latch(const std::shared_ptr<Device>& device, const std::string& reason) {
-  for (DeviceSlot& slot : slots_) slot.latch(device, reason);
+  const Options& options = device->options();
+  std::string kept = reason;
+  {
+    std::lock_guard lock(mutex_);
+    const auto slot = std::ranges::find(slots_, device, &Slot::device);
+    if (slot == slots_.end()) return;
+    slot->retry_at = Clock::now() + options.retry_after;
+    add(device_stats().latches, 1);
+    become_locked(*slot, DeviceState::latched, nullptr, std::move(kept));
+  }
+  log(options, "device {} is latched off for {} s, the CPU codes: {}", device->info().ordinal,
+      options.retry_after.count(), reason);
 }
 
 void Devices::reset() {
-  for (DeviceSlot& slot : slots_) slot.reset();
+  for (Slot& slot : slots_) {
+    std::unique_lock lock(mutex_);
+    came_up_or_failed_.wait(lock, [&] { return slot.state != DeviceState::coming_up; });
+    slot.retry_at = {};
+    auto last = std::move(slot.device);
+    become_locked(slot, DeviceState::none, nullptr, {});
+    lock.unlock();  // what is torn down takes its time
+  }
 }
 
 }  // namespace ec::kernels::cuda

@@ -1,10 +1,12 @@
-// The devices of this process, and which of them a job goes to.
+// The devices of this process: how they come up and are latched off, and which of them a job goes to.
 #pragma once
 
 #include <cuda.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -13,7 +15,9 @@
 #include <utility>
 
 #include "kernels/backend.hpp"
-#include "kernels/cuda/device/device_slot.hpp"
+#include "kernels/cuda/device/device.hpp"
+#include "kernels/device_stats.hpp"
+#include "support/background_thread.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -21,17 +25,17 @@ namespace ec::kernels::cuda {
 class Claim {
  public:
   Claim() = default;
-  /// Of bytes that are counted in *under_way already, or of none if that is null.
+  /// Counts `bytes` in *under_way, or nothing if that is null.
   explicit Claim(std::shared_ptr<Device> device, std::atomic<std::size_t>* under_way = nullptr,
                  std::size_t bytes = 0)
-      : device_(std::move(device)), under_way_(under_way), bytes_(bytes) {}
-  Claim(Claim&& o) noexcept
-      : device_(std::move(o.device_)), under_way_(std::exchange(o.under_way_, nullptr)), bytes_(o.bytes_) {}
-  Claim& operator=(Claim&&) = delete;
+      : device_(std::move(device)), under_way_(under_way), bytes_(bytes) {
+    if (under_way_ != nullptr) under_way_->fetch_add(bytes_, std::memory_order_relaxed);
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
   ~Claim() {
     if (under_way_ != nullptr) under_way_->fetch_sub(bytes_, std::memory_order_relaxed);
   }
-  operator const std::shared_ptr<Device>&() const { return device_; }
   const std::shared_ptr<Device>& device() const { return device_; }
 
  private:
@@ -40,8 +44,9 @@ class Claim {
   std::size_t bytes_ = 0;
 };
 
-/// One slot for each of Options::devices. Thread safe. In a child of fork() there are no devices, and no call
-/// waits for anything.
+/// One slot for each of Options::devices. A device is absent at first and when it was tried in vain, then
+/// coming up, up, and latched after a fault; from absent and latched it is tried again when retry_after has
+/// passed. Thread safe. In a child of fork() there are no devices, and no call waits for anything.
 class Devices {
  public:
   static constexpr std::size_t most = 16;
@@ -52,8 +57,8 @@ class Devices {
   static bool in_forked_child() noexcept;
 
   /// For work on so many bytes in host memory: of the devices that are up the one with the fewest bytes under
-  /// way, and of those the one nearest to the calling thread, by NUMA node; null at once if none is up. Those
-  /// that are not up are started on their way there.
+  /// way, the first of those; null at once if none is up. Those that are not up are started on their way
+  /// there.
   Claim acquire(std::size_t bytes);
 
   /// One that is up, or the first that comes up, waited for; null if none does, *why says why.
@@ -75,8 +80,8 @@ class Devices {
   /// How many are up now.
   std::size_t up();
 
-  /// Takes `device` out of service after a fault, until retry_after has passed. Later calls for it do
-  /// nothing.
+  /// Takes `device` out of service after a fault, until retry_after has passed. Nothing is done for one that
+  /// is not up.
   void latch(const std::shared_ptr<Device>& device, const std::string& reason);
 
   /// Forgets the devices and all latches, so that the next acquire() brings them up anew; for tests and for
@@ -84,13 +89,29 @@ class Devices {
   void reset();
 
  private:
-  Devices();
-  std::span<DeviceSlot> slots();
+  struct Slot {
+    DeviceState state = DeviceState::none;
+    std::shared_ptr<Device> device;  // while it is up
+    std::string reason;              // of the last failure
+    std::chrono::steady_clock::time_point retry_at{};
+    std::atomic<std::size_t> under_way{0};  // bytes
+    support::BackgroundThread thread;
+  };
 
-  std::array<DeviceSlot, most> slots_;
-  /// Choosing and counting are one, or threads in step would all choose the same.
-  std::mutex choice_mutex_;
-  std::array<std::atomic<std::size_t>, most> under_way_{};
+  Devices();
+  std::span<Slot> slots();
+  void start_if_due_locked(Slot& slot);
+  void bring_up(Slot& slot);
+  std::shared_ptr<Device> try_to_bring_up(const Slot& slot, const Options& options, std::string* why);
+  void become_locked(Slot& slot, DeviceState state, std::shared_ptr<Device> device, std::string reason);
+  std::shared_ptr<Device> wait_for(Slot& slot, std::string* why);
+  void stop();
+
+  /// Of all slots. Choosing a device and counting are one, or threads in step would all choose the same.
+  std::mutex mutex_;
+  std::condition_variable came_up_or_failed_;
+  std::array<Slot, most> slots_;
+  bool stopped_ = false;
 };
 
 }  // namespace ec::kernels::cuda

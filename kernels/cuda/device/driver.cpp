@@ -6,32 +6,28 @@
 
 #include <map>
 #include <mutex>
+#include <stdexcept>
 
 namespace ec::kernels::cuda {
 
-const Driver* Driver::open(const std::string& library, std::string* why) {
+const Driver& Driver::open(const std::string& library) {
   static std::mutex mutex;
   static auto* const opened = new std::map<std::string, Driver>;
   std::lock_guard lock(mutex);
-  if (const auto at = opened->find(library); at != opened->end()) return &at->second;
+  if (const auto at = opened->find(library); at != opened->end()) return at->second;
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    *why = fmt::format("no CUDA driver: {}", dlerror());
-    return nullptr;
-  }
+  if (handle == nullptr) throw std::runtime_error(fmt::format("no CUDA driver: {}", dlerror()));
   Driver driver;
 #define EC_LOOK_UP(name, symbol, type) driver.name = reinterpret_cast<type>(dlsym(handle, #symbol));
   EC_CUDA_DRIVER_FUNCTIONS(EC_LOOK_UP)
   EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(EC_LOOK_UP)
 #undef EC_LOOK_UP
-#define EC_NEED(name, symbol, type)                                                   \
-  if (driver.name == nullptr) {                                                       \
-    *why = fmt::format("the CUDA driver {} is too old: it has no " #symbol, library); \
-    return nullptr;                                                                   \
-  }
+#define EC_NEED(name, symbol, type) \
+  if (driver.name == nullptr)       \
+    throw std::runtime_error("the CUDA driver " + library + " is too old: it has no " #symbol);
   EC_CUDA_DRIVER_FUNCTIONS(EC_NEED)
 #undef EC_NEED
-  return &opened->emplace(library, driver).first->second;
+  return opened->emplace(library, driver).first->second;
 }
 
 void Driver::stay_out_of_captures() const {

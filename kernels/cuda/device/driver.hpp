@@ -62,8 +62,8 @@ struct Driver {
 #undef EC_DECLARE
 
   /// The functions of `library`, which is opened the first time and never closed: the driver keeps threads of
-  /// its own. Null on failure, with the reason in *why. Thread safe.
-  static const Driver* open(const std::string& library, std::string* why);
+  /// its own. Throws std::runtime_error with the reason on failure. Thread safe.
+  static const Driver& open(const std::string& library);
 
   /// For a thread of our own: what it calls from now on does not end the capture of a stream that another
   /// thread is at.

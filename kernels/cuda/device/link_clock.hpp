@@ -49,9 +49,8 @@ class LinkClock {
     bool alone_ = false;
   };
 
-  /// Jobs and bytes that are under way now.
+  /// That are under way now.
   std::size_t jobs() const { return jobs_.load(std::memory_order_relaxed); }
-  std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   /// Launch, and the way there and back; measured on an H200.

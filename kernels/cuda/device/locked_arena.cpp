@@ -50,7 +50,7 @@ std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdev
       arena.get());
   if (error == 0) {
     *outcome = fmt::format("libec_cuda_pinned.so: {} MiB are page-locked", arena->bytes_ >> 20);
-    arena->range_.emplace(arena->start_, arena->bytes_, Residence::pinned);
+    arena->known_.emplace(arena->start_, arena->bytes_);
     return arena;
   }
   const std::string why =
@@ -97,7 +97,7 @@ CUresult LockedArena::lock_pages(void* start, std::size_t bytes) const {
 }
 
 LockedArena::~LockedArena() {
-  range_.reset();
+  known_.reset();
   if (abandoned_ || start_ == nullptr) return;
   Holders& all = holders();
   std::lock_guard lock(all.mutex);

@@ -43,7 +43,7 @@ class LockedArena {
   void* start_ = nullptr;
   std::size_t bytes_ = 0;
   CUresult refusal_ = CUDA_SUCCESS;
-  std::optional<KnownRange> range_;
+  std::optional<KnownArena> known_;
   bool abandoned_ = false;
 };
 

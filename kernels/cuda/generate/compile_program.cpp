@@ -2,10 +2,11 @@
 // (compiler_process.hpp). One compilation, from standard input to standard output.
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -23,16 +24,14 @@ using Kind = CompilerReply::Kind;
 /// A compiler must not take a core from a storage daemon that has use for it.
 constexpr int niceness = 10;
 
+/// Standard input, which is a file.
 std::string read_input() {
-  std::string text;
-  char buffer[65536];
-  for (;;) {
-    const ssize_t n = read(STDIN_FILENO, buffer, sizeof buffer);
-    if (n > 0)
-      text.append(buffer, static_cast<std::size_t>(n));
-    else if (n == 0 || errno != EINTR)
-      return text;
-  }
+  struct stat input {};
+  fstat(STDIN_FILENO, &input);
+  std::string text(static_cast<std::size_t>(input.st_size), '\0');
+  const ssize_t n = pread(STDIN_FILENO, text.data(), text.size(), 0);
+  text.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
+  return text;
 }
 
 CompilerReply answer(const char* argument) try {
@@ -44,22 +43,9 @@ CompilerReply answer(const char* argument) try {
   }
   Compiled compiled = compile(read_input(), static_cast<unsigned>(std::atoi(argument)));
   if (!compiled) return {Kind::refused, std::move(compiled.log)};
-  return {Kind::cubin, std::string(compiled.cubin.begin(), compiled.cubin.end())};
+  return {Kind::cubin, std::move(compiled.cubin)};
 } catch (const std::bad_alloc&) {
   return {Kind::failed, "out of memory"};
-}
-
-/// Whether all of it was taken.
-bool write_all(const void* bytes, std::size_t count) {
-  const auto* at = static_cast<const char*>(bytes);
-  while (count > 0) {
-    const ssize_t n = write(STDOUT_FILENO, at, count);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n;
-    count -= static_cast<std::size_t>(n);
-  }
-  return true;
 }
 
 }  // namespace
@@ -75,8 +61,10 @@ int main(int count, char** arguments) {
 #ifdef SYS_close_range
   syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0);
 #endif
-  const CompilerReply reply = answer(arguments[1]);
-  const CompilerReplyHead head{reply.kind, reply.body.size()};
+  CompilerReply reply = answer(arguments[1]);
+  CompilerReplyHead head{reply.kind, reply.body.size()};
+  const iovec parts[] = {{&head, sizeof head}, {reply.body.data(), reply.body.size()}};
+  const ssize_t written = writev(STDOUT_FILENO, parts, 2);
   // What NVRTC has registered for the end of a process need not run.
-  _exit(write_all(&head, sizeof head) && write_all(reply.body.data(), reply.body.size()) ? 0 : 1);
+  _exit(written == static_cast<ssize_t>(sizeof head + reply.body.size()) ? 0 : 1);
 }

@@ -29,8 +29,8 @@ struct CompilerReplyHead {
   std::uint64_t bytes;  ///< of the body
 };
 
-/// The argument that asks for NVRTC's version; any other is a chip, "90", and the source is on the program's
-/// standard input.
+/// The argument that asks for NVRTC's version; any other is a chip, "90", and the source is the program's
+/// standard input. Its standard output is a file too.
 inline constexpr const char* ask_for_version = "version";
 
 /// The program made of compile_program.cpp, embedded in this library.

@@ -1,6 +1,7 @@
 // A matrix as a CUDA C++ program for NVRTC: its schedule, printed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -18,18 +19,17 @@ inline constexpr const char* entry_point = "ec_transform";
 /// Threads of a block. A warp codes warp_tile bytes of a chunk at a time.
 inline constexpr unsigned block_threads = 256;
 inline constexpr unsigned warp_tile = 1024;
+/// At the end of a kernel's parameter.
+inline constexpr std::size_t unused_bytes = 24;
 
 /// The program for sm_<chip>; equal arguments give equal text. Its kernel takes one parameter, a struct by
 /// value, all members 8 bytes wide:
 ///   one stripe:    source[k], target[m] (addresses), bytes, zero
 ///   many stripes:  address of the table (stripe after stripe: k sources, m targets), bytes, stripes
-/// followed by the multipliers below. Any number of blocks of block_threads threads does the whole job.
-/// Chunks are `bytes` long, any number, and must be 16-byte aligned. Chunks under `warp_tile` and the last
-/// bytes % 16 go bytewise: right, but slow.
+/// followed by unused_bytes. Any number of blocks of block_threads threads does the whole job. Chunks are
+/// `bytes` long, any number, and must be 16-byte aligned. Chunks under `warp_tile` and the last bytes % 16 go
+/// bytewise: right, but slow.
 std::string emit(const gf::Matrix& matrix, ProgramForm form, unsigned chip);
-
-/// What the member `multipliers` must hold: 2^4, 2^2, 2^1 and 2^28, 2^30, 2^31, 32 bits each.
-inline constexpr std::uint32_t multipliers[6] = {16, 4, 2, 1u << 28, 1u << 30, 1u << 31};
 
 /// Whether a program for k sources and m targets beats the kernels for any matrix: where it was measured to,
 /// or the shape is smaller than one that was.

@@ -1,4 +1,5 @@
-// Kernels compiled for one matrix: asked for once a program has coded enough, made in the background.
+// Kernels compiled for one matrix: asked for once a program has coded enough, compiled and loaded by a thread
+// of its own, so that no job waits for a compiler, or for a driver that waits for the device.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,12 @@
 #include <vector>
 
 #include "kernels/cuda/device/device.hpp"
-#include "kernels/cuda/generate/program_compiler.hpp"
-#include "kernels/cuda/kernels/chunk_views.hpp"
+#include "kernels/cuda/generate/emit.hpp"
 #include "kernels/program.hpp"
 
 namespace ec::kernels::cuda {
+
+struct GeneratedKernel;
 
 /// What a kernels::Program keeps for the device. Thread safe.
 class GeneratedProgram final : public Expansion {
@@ -27,7 +29,8 @@ class GeneratedProgram final : public Expansion {
   enum class Wish { now, later, never };
 
   /// The kernel for this device, or null while there is none. Counts `source_bytes`; when a program has coded
-  /// Options::generate_after_bytes, it is asked for. Calls no driver.
+  /// Options::generate_after_bytes, it is asked for. Equal programs share a kernel; one that nobody holds any
+  /// more is kept for the next who asks, but not many. Calls no driver.
   CUfunction function(const std::shared_ptr<Device>& device, ProgramForm form, std::uint64_t source_bytes,
                       Wish wish) const;
 
@@ -44,18 +47,5 @@ class GeneratedProgram final : public Expansion {
   mutable std::vector<std::shared_ptr<const GeneratedKernel>> kernels_;
   mutable std::uint64_t coded_bytes_ = 0;
 };
-
-/// Bytes from the start of each chunk that a generated kernel codes: all, or 0 if they are fewer than a tile
-/// or not aligned to 16 bytes.
-std::size_t generated_kernel_reach(const ChunkViews& chunks);
-
-CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
-                          CUstream stream);
-
-/// Many stripes: `table` is in device memory, stripe after stripe the addresses of its sources, then of its
-/// targets, aligned to 16 bytes. each: bytes of every chunk, at least warp_tile, and where they lie; no
-/// addresses.
-CUresult launch_generated_batch(const Device& device, CUfunction function, CUdeviceptr table,
-                                const ChunkViews& each, std::size_t stripes, CUstream stream);
 
 }  // namespace ec::kernels::cuda

@@ -27,7 +27,7 @@ namespace ec::kernels::cuda {
 /// What a compilation gave. `cubin` is empty on failure, and `log` says why; on success `log` is the
 /// compiler's report (with "-Xptxas -v": registers, spills).
 struct Compiled {
-  std::vector<char> cubin;
+  std::string cubin;
   std::string log;
   explicit operator bool() const { return !cubin.empty(); }
 };

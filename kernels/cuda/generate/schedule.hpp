@@ -49,8 +49,4 @@ struct Schedule {
 /// Deterministic: equal matrices give equal schedules.
 Schedule make_schedule(const gf::Matrix& matrix);
 
-/// The eight rows of the bit matrix of one coefficient: bit j of row i says whether bit j of the source byte
-/// goes into bit i of the product.
-void bit_matrix(std::uint8_t coefficient, std::uint8_t rows[8]);
-
 }  // namespace ec::kernels::cuda

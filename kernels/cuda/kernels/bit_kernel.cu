@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernels/bit_args.hpp"
-#include "kernels/cuda/kernels/permute.cuh"
+#include "kernels/cuda/kernels/pack.cuh"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // How the tensor-core kernels are launched.
-#include "kernels/cuda/kernels/bit_launch.hpp"
+#include "kernels/cuda/kernels/launches.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -11,7 +11,6 @@ namespace {
 
 /// mma.m16n8k256 on bits.
 constexpr int oldest_compute_major = 8;
-constexpr std::size_t load_alignment = 16;
 /// Every chip gives a block this much without being asked.
 constexpr std::size_t most_shared_bytes = 48 * 1024;
 
@@ -67,10 +66,8 @@ CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const Chunk
     const std::uint64_t wanted = std::min<std::uint64_t>(
         (args.tiles + warps - 1) / warps, resident * static_cast<unsigned>(device.info().multiprocessors));
     const unsigned blocks = blocks_for(chunks, wanted, bit_kernel_threads, shape.tile_bytes());
-    void* parameters[] = {&args};
-    const auto r = device.driver().launch_kernel(
-        device.bit_kernel(index, half), blocks, 1, 1, bit_kernel_threads, 1, 1,
-        static_cast<unsigned>(bit_shared_bytes(shape.groups(), args.targets)), stream, parameters, nullptr);
+    const auto r = launch_blocks(device, device.bit_kernel(index, half), blocks, bit_kernel_threads,
+                                 bit_shared_bytes(shape.groups(), args.targets), stream, &args);
     if (r != CUDA_SUCCESS) return r;
   }
   return CUDA_SUCCESS;

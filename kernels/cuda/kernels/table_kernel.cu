@@ -12,7 +12,7 @@
 // into tiles, the last tile starts early: what two warps write there is the same.
 #include <cstdint>
 
-#include "kernels/cuda/kernels/permute.cuh"
+#include "kernels/cuda/kernels/pack.cuh"
 #include "kernels/cuda/kernels/table_args.hpp"
 
 namespace {

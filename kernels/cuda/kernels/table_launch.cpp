@@ -1,5 +1,5 @@
 // How the table kernels are launched, and when they pay.
-#include "kernels/cuda/kernels/table_launch.hpp"
+#include "kernels/cuda/kernels/launches.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,6 @@
 namespace ec::kernels::cuda {
 namespace {
 
-constexpr std::size_t load_alignment = 16;
 /// H200, 8+3 with a row of ones: 2 waves of resident blocks 0.89 of the copy, 4 waves 0.91, 8 waves 0.92, a
 /// tile a warp 0.88.
 constexpr unsigned waves = 8;
@@ -67,9 +66,7 @@ CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const Chunk
                                                        static_cast<unsigned>(device.info().multiprocessors));
   const unsigned blocks = blocks_for(chunks, wanted, table_threads, table_tile);
   const std::size_t shared = table_coefficient_bytes * chunks.sources.size() * table_kernels[kernel].rows;
-  void* parameters[] = {&args};
-  return device.driver().launch_kernel(device.table_kernel(kernel), blocks, 1, 1, table_threads, 1, 1,
-                                       static_cast<unsigned>(shared), stream, parameters, nullptr);
+  return launch_blocks(device, device.table_kernel(kernel), blocks, table_threads, shared, stream, &args);
 }
 
 }  // namespace

@@ -1,14 +1,21 @@
-// How the tile kernels are launched.
-#include "kernels/cuda/kernels/tile_launch.hpp"
+// How the tile kernels cut a job and are launched.
+#include "kernels/cuda/kernels/launches.hpp"
 
 #include <algorithm>
 #include <bit>
 
 #include "kernels/cuda/kernels/tile_args.hpp"
-#include "kernels/cuda/kernels/tile_shape.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
+
+constexpr unsigned columns = 128;
+constexpr unsigned most_row_groups = 4;
+constexpr unsigned most_depth = 16;
+static_assert(most_depth * columns * tile_words.back() <= 48 * 1024, "what every chip has of shared memory");
+constexpr unsigned blocks_per_multiprocessor = 8;
+
+unsigned ceil_div(std::size_t a, std::size_t b) { return static_cast<unsigned>((a + b - 1) / b); }
 
 CUresult launch_rows(const Device& device, const gf::Matrix& matrix, unsigned first_row,
                      const ChunkViews& chunks, Verb verb, CUstream stream) {
@@ -28,6 +35,22 @@ CUresult launch_rows(const Device& device, const gf::Matrix& matrix, unsigned fi
 }
 
 }  // namespace
+
+TileShape choose_tile(std::size_t bytes, unsigned sources, unsigned targets, std::size_t alignment,
+                      int multiprocessors) {
+  TileShape s;
+  s.word_bytes = static_cast<unsigned>(std::min<std::size_t>(alignment, 16));
+  // Small chunks: narrower words before idle multiprocessors.
+  const std::size_t threads_to_fill = std::size_t{columns} * static_cast<unsigned>(multiprocessors);
+  while (s.word_bytes > 4 && bytes / s.word_bytes < threads_to_fill) s.word_bytes /= 2;
+  s.columns = columns;
+  s.row_groups = std::min(ceil_div(targets, rows_per_thread), most_row_groups);
+  s.depth = std::min(sources, most_depth);
+  s.grid_x = std::min(ceil_div(bytes, std::size_t{s.word_bytes} * s.columns),
+                      blocks_per_multiprocessor * static_cast<unsigned>(multiprocessors));
+  s.grid_y = ceil_div(targets, std::size_t{rows_per_thread} * s.row_groups);
+  return s;
+}
 
 CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
                       CUstream stream) {

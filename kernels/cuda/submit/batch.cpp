@@ -3,11 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cuda/generate/emit.hpp"
-#include "kernels/cuda/kernels/stripe_launch.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
-#include "kernels/cuda/submit/job_residence.hpp"
-#include "kernels/cuda/submit/runner.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -42,7 +38,6 @@ class Batch {
 
   /// The kernel generated for many stripes, if it is there and takes these.
   CUfunction generated() const {
-    constexpr std::uintptr_t load_alignment = 16;
     const auto aligned = [](const std::uint8_t* p) {
       return reinterpret_cast<std::uintptr_t>(p) % load_alignment == 0;
     };
@@ -123,13 +118,13 @@ Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jo
   }
   const Device::Lane& lane = runner.lane();
   const std::size_t most =
-      std::min(Device::Lane::table_bytes, lane.slab().size()) / sizeof(void*) / batch.width();
+      std::min(Device::Lane::table_bytes, lane.slab.size()) / sizeof(void*) / batch.width();
   for (std::size_t first = 0; first < batch.count() && runner.ok(); first += most) {
     const std::size_t n = std::min(most, batch.count() - first);
     runner.run(batch.submission(n), [&](CUstream stream) {
       const auto table = batch.table(first, n);
-      std::memcpy(lane.slab().data(), table.data(), table.size_bytes());
-      return batch.launch_generated(function, lane.table(), lane.slab().data(), n, stream);
+      std::memcpy(lane.slab.data(), table.data(), table.size_bytes());
+      return batch.launch_generated(function, lane.table, lane.slab.data(), n, stream);
     });
   }
   return runner.outcome();

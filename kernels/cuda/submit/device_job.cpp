@@ -1,13 +1,16 @@
-// One job: in place, or with a part of its chunks in the slab of a lane.
+// One job: in place, or with a part of its chunks in the slab of a lane. What a device must answer before it
+// is given work.
 #include "kernels/cuda/submit/device_job.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
-#include "kernels/cuda/kernels/stripe_launch.hpp"
-#include "kernels/cuda/submit/job_residence.hpp"
-#include "kernels/cuda/submit/runner.hpp"
+#include "gf/gf256.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -120,7 +123,7 @@ class StagedChunks {
 Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind) {
   Runner runner(*device);
   if (!runner.ok()) return runner.outcome();
-  StagedChunks chunks(job, verb, runner.lane().slab());
+  StagedChunks chunks(job, verb, runner.lane().slab);
   const std::size_t most = chunks.slice_bytes();
   if (most == 0) return {Status::busy, {}};
 
@@ -157,6 +160,26 @@ Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb
   }
   if (chunks.keeps_targets()) chunks.copy_out({0, job.bytes, false});
   return runner.outcome();
+}
+
+void self_test(const std::shared_ptr<Device>& device) {
+  constexpr std::uint8_t coefficient = 0xa7;
+  gf::Matrix matrix(1, 1);
+  matrix(0, 0) = coefficient;
+  const Program program(matrix);
+  std::array<std::uint8_t, 256> in;
+  std::array<std::uint8_t, 256> out{};
+  for (unsigned i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint8_t>(i);
+  const Source source{in.data(), Residence::pageable};
+  const Target target{out.data(), Residence::pageable};
+  const auto outcome =
+      run_job(device, {&program, {&source, 1}, {&target, 1}, in.size()}, Verb::transform, KernelKind::tile);
+  if (outcome.status != Status::ok)
+    throw std::runtime_error(
+        fmt::format("self-test: {}", outcome.reason.empty() ? name(outcome.status) : outcome.reason));
+  for (unsigned i = 0; i < in.size(); ++i)
+    if (out[i] != gf::mul(coefficient, in[i]))
+      throw std::runtime_error(fmt::format("self-test: {} times {} gave {}", coefficient, i, out[i]));
 }
 
 }  // namespace ec::kernels::cuda

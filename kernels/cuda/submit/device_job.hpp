@@ -1,18 +1,41 @@
-// Jobs on one device: in place, through staging memory, many at once, and on a stream of the caller.
+// Jobs on one device: in place, through staging memory, many at once, and on a stream of the caller; and
+// copies to the host and back.
 #pragma once
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
-#include "kernels/cuda/device/outcome.hpp"
-#include "kernels/cuda/kernels/kernel_kind.hpp"
+#include "kernels/cuda/kernels/launches.hpp"
+#include "kernels/cuda/submit/runner.hpp"
+#include "kernels/transfer.hpp"
 
 namespace ec::kernels::cuda {
+
+bool all_chunks(const Job& job, auto&& hold) {
+  return std::ranges::all_of(job.sources, hold) && std::ranges::all_of(job.targets, hold);
+}
+
+/// Whether the device can address every chunk where it lies.
+inline bool in_place(const Job& job) {
+  return all_chunks(job, [](const auto& chunk) { return chunk.residence != Residence::pageable; });
+}
+
+/// Whether every chunk is in device memory.
+inline bool on_device(const Job& job) {
+  return all_chunks(job, [](const auto& chunk) { return chunk.residence == Residence::device; });
+}
+
+/// Chunks that go over the link to the host, in the direction that has more.
+inline std::size_t link_chunks(const Job& job) {
+  const auto over_link = [](const auto& chunk) { return chunk.residence != Residence::device; };
+  return static_cast<std::size_t>(
+      std::max(std::ranges::count_if(job.sources, over_link), std::ranges::count_if(job.targets, over_link)));
+}
 
 /// Runs `job` to its end. The kernel reads and writes pinned and device chunks in place; pageable ones are
 /// copied through the slab of a lane: all at once where they fit, else in slices, each in one half while the
@@ -37,7 +60,11 @@ Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jo
 Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
                 CUstream stream);
 
-/// A small job with a known answer; false, with the reason in *why, if the device does not give it.
-bool self_test(const std::shared_ptr<Device>& device, std::string* why);
+/// As kernels::fetch or kernels::store, of those pieces that lie on the device; the others are left alone.
+/// Through the slab of a lane. A device that is coming up is not waited for: fault.
+Status transfer_on_device(std::span<const Transfer> pieces, Direction direction) noexcept;
+
+/// A small job with a known answer. Throws std::runtime_error if the device does not give it.
+void self_test(const std::shared_ptr<Device>& device);
 
 }  // namespace ec::kernels::cuda

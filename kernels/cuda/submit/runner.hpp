@@ -1,21 +1,47 @@
-// Runs the work of one job on one lane of a device, whatever the work is.
+// Runs the work of one job on one lane of a device, whatever the work is, and waits for it, which ends
+// whatever the device does.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <new>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
-#include "kernels/cuda/device/outcome.hpp"
-#include "kernels/cuda/device/stream_wait.hpp"
 
 namespace ec::kernels::cuda {
 
+/// How work on a device ended. `reason` is set for fault and hung, and says what the driver said.
+struct Outcome {
+  Status status = Status::ok;
+  std::string reason;
+};
+
+/// ok if a call of the driver succeeded. Else a fault: which call, and with what, unless there is no memory
+/// to say so. Never throws: work that was launched before may still be waited for.
+inline Outcome outcome_of(const Driver& driver, const char* call, CUresult result) noexcept try {
+  if (result == CUDA_SUCCESS) return {};
+  return {Status::fault, std::string(call) + ": " + driver.error_name(result)};
+} catch (const std::bad_alloc&) {
+  return {Status::fault, {}};
+}
+
+/// What is enqueued on a lane at once, and waited for at once.
+struct Submission {
+  std::size_t link_bytes = 0;   ///< that go over the link to the host, in the direction that has more
+  std::size_t moved_bytes = 0;  ///< read and written in all, which the deadline allows for
+  /// It writes memory of the caller, so that a late write could reach it: Status::hung instead of fault.
+  bool writes_in_place = false;
+};
+
 /// Holds a lane, and makes the device's context current, while it lives. A job runs in submissions, one after
-/// the other: each is counted in flight, enqueued on the lane, and waited for with the deadline. If the
-/// device does not answer, the lane is given up with its memory, and so is the device. After anything but ok
-/// no other submission is run. For one thread.
+/// the other: each is counted in flight, enqueued on the lane, and waited for with the deadline, which counts
+/// from the wait. That sleeps until the work should nearly be done, where it is worth a sleep, and looks
+/// often from then on. If the device does not answer, the lane is given up with its memory, and so is the
+/// device. After anything but ok no other submission is run. For one thread.
 class Runner {
  public:
   /// outcome() is a fault if the context cannot be made current, and busy if no lane is free.
@@ -45,7 +71,7 @@ class Runner {
     submission_ = submission;
     in_flight_.emplace(device_.link_clock(), submission.link_bytes);
     try {
-      launched_ = enqueue(lane_->stream());
+      launched_ = enqueue(lane_->stream);
     } catch (const std::bad_alloc&) {
       launched_ = {Status::fault, {}};
     }
@@ -56,11 +82,13 @@ class Runner {
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// under_way: since it was enqueued, if the caller has done other things meanwhile.
   bool wait(Clock::duration under_way);
+  Outcome ask_until_over(Clock::duration under_way);
 
   Device& device_;
   const Device::Scope scope_;
-  std::optional<Device::Lane> lane_;
+  Device::BorrowedLane lane_{nullptr, {&device_}};
   Outcome outcome_;
   Submission submission_;
   std::optional<LinkClock::InFlight> in_flight_;

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "kernels/backends.hpp"
-#include "kernels/tallies.hpp"
+#include "kernels/device_stats.hpp"
 #include "plugin/codec/checking/reproducer.hpp"
 
 namespace ec::codec {
@@ -148,9 +148,7 @@ void Validator::found_wrong(const Comparison& of, std::size_t backend, std::size
 
   const std::string_view name = of.backends[backend]->name(), judged_by = of.backends[judge]->name();
   std::string file, why = "EC_CUDA_REPRODUCERS names no directory";
-  if (!reproducers_.empty())
-    file = write_reproducer(
-        reproducers_, make_reproducer(name, judged_by, of.stripes, views, of.before, got, expected), &why);
+  if (!reproducers_.empty()) file = write_reproducer(reproducers_, name, views, of.before, got, &why);
   if (log_ == nullptr) return;
   const auto first = first_difference(views, got, expected);
   const gf::Matrix& matrix = of.job.program->matrix();
@@ -158,7 +156,7 @@ void Validator::found_wrong(const Comparison& of, std::size_t backend, std::size
            "ec_cuda: {} gave wrong bytes and is not used again by this process: byte {} of target {} is "
            "{:#04x}, {} says {:#04x}: {} {}x{}, {} of chunks of {} bytes, matrix {}; {}",
            name, views.block().offset + first->at, first->target, first->got, judged_by, first->expected,
-           of.before != nullptr ? "accumulate" : "transform", matrix.rows(), matrix.cols(),
+           verb_names[of.before != nullptr], matrix.rows(), matrix.cols(),
            of.stripes == 1 ? "one stripe" : fmt::format("{} stripes", of.stripes), of.job.bytes,
            matrix_text(matrix),
            file.empty() ? fmt::format("no reproducer: {}", why) : fmt::format("ectool replay {}", file))
@@ -191,7 +189,7 @@ Validator& validator(Validator::Log log) {
   Validator* kept = of_process.load(std::memory_order_acquire);
   if (kept != nullptr) return *kept;
   auto made = std::make_unique<Validator>(node_settings().validation, node_settings().reproducers, log,
-                                          &counters().page().checks);
+                                          &stats().page().checks);
   if (of_process.compare_exchange_strong(kept, made.get(), std::memory_order_acq_rel)) return *made.release();
   return *kept;
 }

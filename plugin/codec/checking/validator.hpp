@@ -12,7 +12,7 @@
 
 #include "plugin/codec/checking/block_check.hpp"
 #include "plugin/codec/settings/settings.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 #include "plugin/codec/stats/stats_page.hpp"
 
 namespace ec::codec {

@@ -96,20 +96,6 @@ Calibration read(const json& file, const Machine& here) {
   return c;
 }
 
-/// 0, or a negative errno with costs.refused.
-int read_costs(const std::string& path, const Machine& here, Costs* costs) {
-  std::string text, why;
-  const int error =
-      support::read_file(AT_FDCWD, path, support::Trust::root_or_self, largest_file, &text, &why);
-  const auto calibration = error == 0 ? parse_calibration(text, here, &why) : std::nullopt;
-  if (calibration) {
-    *costs = {calibration->costs, path, {}};
-    return 0;
-  }
-  costs->refused = fmt::format("ec_cuda: {} is not used, costs are the built-in ones: {}", path, why);
-  return error == 0 ? -EINVAL : error;
-}
-
 }  // namespace
 
 std::string to_json(const Calibration& c) {
@@ -136,33 +122,17 @@ std::optional<Calibration> parse_calibration(std::string_view text, const Machin
   return std::nullopt;
 }
 
-std::vector<std::string> calibration_paths(const Environment& environment) {
-  constexpr const char* name = "/ec_cuda/calibration.json";
-  const auto directory = [&](const char* variable, const char* below) -> std::string {
-    const char* value = environment(variable);
-    return value != nullptr && *value == '/' ? std::string(value) + below : std::string();
-  };
-  std::string config = directory("XDG_CONFIG_HOME", "");
-  if (config.empty()) config = directory("HOME", "/.config");
-  std::vector<std::string> paths;
-  if (!config.empty()) paths.push_back(config + name);
-  paths.push_back(std::string("/etc") + name);
-  return paths;
-}
-
-Costs costs_from(const std::string& path, const Machine& here) {
-  Costs costs;
-  read_costs(path, here, &costs);
-  return costs;
-}
-
-Costs find_costs(const std::vector<std::string>& paths, const Machine& here) {
-  for (const auto& path : paths) {
-    Costs costs;
-    const int error = read_costs(path, here, &costs);
-    if (error != -ENOENT && error != -ENOTDIR) return costs;
-  }
-  return {};
+Costs costs_from(const std::string& named, const Machine& here) {
+  const std::string path = named.empty() ? default_calibration : named;
+  std::string text, why;
+  const int error =
+      support::read_file(AT_FDCWD, path, support::Trust::root_or_self, largest_file, &text, &why);
+  if (named.empty() && (error == -ENOENT || error == -ENOTDIR)) return {};
+  const auto calibration = error == 0 ? parse_calibration(text, here, &why) : std::nullopt;
+  if (calibration) return {calibration->costs, path, {}};
+  return {default_costs(),
+          {},
+          fmt::format("ec_cuda: {} is not used, costs are the built-in ones: {}", path, why)};
 }
 
 void write_calibration(const std::string& path, const Calibration& calibration) {

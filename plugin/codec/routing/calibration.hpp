@@ -1,13 +1,11 @@
 // The file in which `ectool calibrate` leaves the costs of a machine, and where a process finds it.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "plugin/codec/routing/cost_table.hpp"
+#include "plugin/codec/routing/cost_model.hpp"
 #include "plugin/codec/routing/machine.hpp"
 
 namespace ec::codec {
@@ -28,12 +26,8 @@ std::string to_json(const Calibration& calibration);
 /// ours, with the reason in *why. Any text is safe to give.
 std::optional<Calibration> parse_calibration(std::string_view text, const Machine& here, std::string* why);
 
-/// Reads a variable of the environment by name; null if it is not set.
-using Environment = std::function<const char*(const char*)>;
-
-/// Where a calibration is looked for, in this order: $XDG_CONFIG_HOME (or $HOME/.config) and /etc, in
-/// ec_cuda/calibration.json.
-std::vector<std::string> calibration_paths(const Environment& environment);
+/// Where processes look for it, unless EC_CUDA_CALIBRATION names another file.
+inline constexpr const char* default_calibration = "/etc/ec_cuda/calibration.json";
 
 /// The costs a process works with, and how it came by them.
 struct Costs {
@@ -44,12 +38,10 @@ struct Costs {
   friend bool operator==(const Costs&, const Costs&) = default;
 };
 
-/// Costs from the file at `path`. A file that is missing, larger than 64 KiB, not a regular file, not owned
-/// by root or this user, writable by others, or refused by parse_calibration leaves the built-in ones.
+/// Costs from the file at `path`; empty: default_calibration, which need not be there. A file that is
+/// missing, larger than 64 KiB, not a regular file, not owned by root or this user, writable by others, or
+/// refused by parse_calibration leaves the built-in ones.
 Costs costs_from(const std::string& path, const Machine& here);
-
-/// Costs from the first of `paths` that is there; a file that is there and refused ends the search.
-Costs find_costs(const std::vector<std::string>& paths, const Machine& here);
 
 /// Writes the file by a new name and moves it into place, mode 0644; makes the directory it lies in. Throws
 /// SetupError with the errno of the step that failed; then what was there before is still there.

@@ -53,7 +53,7 @@ std::uint64_t brief_bytes(const CostTable& costs) {
 }  // namespace
 
 Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes, const CostTable& costs,
-               std::span<Backend* const> backends, Counters& counts, Validator& validator, DeviceLoad& load)
+               std::span<Backend* const> backends, Stats& counts, Validator& validator, DeviceLoad& load)
     : choice_(choice),
       threshold_bytes_(threshold_bytes),
       costs_(&costs),
@@ -137,25 +137,26 @@ void Router::say_pinned_is_wanted(const Work& work) const noexcept {
   if (choice_ == BackendChoice::automatic && decide(work, pinned, 0).device) kernels::want_pinned();
 }
 
-Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked) const noexcept {
-  if (checked) [[unlikely]]
-    return validator_->run(backends_, i, call);
-  return {perform(*backends_[i], call)};
-}
-
-Validator::Answer Router::ask_device(std::size_t i, const Call& call, bool checked,
-                                     const std::optional<DeviceLoad::Prediction>& compared) const noexcept {
-  const Counters::OnDevice in_flight(*counts_);
+Validator::Answer Router::ask(std::size_t i, const Call& call,
+                              const std::optional<DeviceLoad::Prediction>& compared) const noexcept {
+  const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due();
+  const auto answer = [&]() -> Validator::Answer {
+    if (checked) [[unlikely]]
+      return validator_->run(backends_, i, call);
+    return {perform(*backends_[i], call)};
+  };
+  if ((device_ >> i & 1u) == 0) return answer();
+  const Stats::OnDevice in_flight(*counts_);
   const auto begun = load_->now();
-  const Validator::Answer answer = ask(i, call, checked);
+  const Validator::Answer from_device = answer();
   // What a check takes is not the device's time.
-  if (compared && !checked && answer.status == Status::ok) load_->took(*compared, begun);
-  return answer;
+  if (compared && !checked && from_device.status == Status::ok) load_->took(*compared, begun);
+  return from_device;
 }
 
 Status Router::run(const Call& call, Operation operation) const noexcept {
   const std::uint64_t bytes = source_bytes(call.jobs);
-  Counters::Job count(*counts_, operation, bytes);
+  Stats::Job count(*counts_, operation, bytes);
   Status last = Status::unsupported;
   unsigned left = admitted_ & ~validator_->off();
   std::optional<DeviceLoad::Prediction> compared;
@@ -168,9 +169,7 @@ Status Router::run(const Call& call, Operation operation) const noexcept {
     const auto i = static_cast<std::size_t>(std::countr_zero(left));
     left &= left - 1;
     count.begins();
-    const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due();
-    const auto [status, doubted] =
-        (device_ >> i & 1u) != 0 ? ask_device(i, call, checked, compared) : ask(i, call, checked);
+    const auto [status, doubted] = ask(i, call, compared);
     if (status == Status::ok) {
       count.finished(i);
       return status;
@@ -197,7 +196,7 @@ Status Router::transform_all(std::span<const Job> jobs, Operation operation) con
 }
 
 Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
-  Counters::Job count(*counts_, operation, source_bytes(jobs), Counters::Timed::never);
+  Stats::Job count(*counts_, operation, source_bytes(jobs), Stats::Timed::never);
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if ((device_ & validator_->off() & 1u << i) != 0) return Status::fault;
     const Status status = backends_[i]->enqueue(jobs, stream);

@@ -12,7 +12,7 @@
 #include "plugin/codec/routing/cost_model.hpp"
 #include "plugin/codec/routing/device_load.hpp"
 #include "plugin/codec/settings/settings.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 
 namespace ec::codec {
 
@@ -45,7 +45,7 @@ class Router {
   /// order. All of them must outlive the router.
   Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
          const CostTable& costs = default_costs(),
-         std::span<kernels::Backend* const> backends = kernels::backends(), Counters& counts = counters(),
+         std::span<kernels::Backend* const> backends = kernels::backends(), Stats& counts = stats(),
          Validator& validator = no_validation(), DeviceLoad& load = device_load());
 
   /// Whether the choice lets a back end of that name code at all; it may still decline. `choice` means:
@@ -101,9 +101,8 @@ class Router {
                std::optional<DeviceLoad::Prediction>* compared) const noexcept;
   /// Where the device is wanted for what only pageable chunks keep from it.
   void say_pinned_is_wanted(const Work& work) const noexcept;
-  Validator::Answer ask(std::size_t i, const Call& call, bool checked) const noexcept;
-  Validator::Answer ask_device(std::size_t i, const Call& call, bool checked,
-                               const std::optional<DeviceLoad::Prediction>& compared) const noexcept;
+  Validator::Answer ask(std::size_t i, const Call& call,
+                        const std::optional<DeviceLoad::Prediction>& compared) const noexcept;
   kernels::Status run(const Call& call, Operation operation) const noexcept;
 
   BackendChoice choice_;
@@ -114,7 +113,7 @@ class Router {
   unsigned admitted_ = 0;
   unsigned device_ = 0;   ///< gets what is offered to it
   unsigned watched_ = 0;  ///< by the validator
-  Counters* counts_;
+  Stats* counts_;
   Validator* validator_;
   DeviceLoad* load_;
   bool can_be_pinned_;  ///< the process has the preload

@@ -84,18 +84,29 @@ std::string parse_directory(std::string_view name, std::string_view text) {
 }
 
 using Take = void(NodeSettings&, std::string_view name, std::string_view text);
+using Node = NodeSettings;
+using Device = kernels::cuda::Options;
+
+/// The member of the settings or of their options for the device.
+template <auto member>
+auto& place(NodeSettings& s) {
+  if constexpr (std::is_invocable_v<decltype(member), NodeSettings&>)
+    return s.*member;
+  else
+    return s.device.*member;
+}
 
 /// `parse` makes the member of the text.
 template <auto member, auto parse>
 void parsed(NodeSettings& s, std::string_view name, std::string_view text) {
-  s.*member = parse(name, text);
+  place<member>(s) = parse(name, text);
 }
 
 /// The member is a whole number, or made of one.
 template <auto member, std::uint64_t lowest, std::uint64_t highest, bool is_size = false>
 void number(NodeSettings& s, std::string_view name, std::string_view text) {
-  using Member = std::remove_reference_t<decltype(s.*member)>;
-  s.*member = Member(parse_number(name, text, lowest, highest, is_size));
+  auto& taken = place<member>(s);
+  taken = std::remove_reference_t<decltype(taken)>(parse_number(name, text, lowest, highest, is_size));
 }
 
 struct Setting {
@@ -103,20 +114,18 @@ struct Setting {
   Take* take;
 };
 constexpr std::uint64_t KiB = std::uint64_t{1} << 10, MiB = KiB << 10, TiB = MiB << 20;
-using Node = NodeSettings;
 constexpr Setting settings_table[] = {
     {"EC_CUDA_BACKEND", parsed<&Node::backend, parse_choice>},
-    {"EC_CUDA_DEVICES", parsed<&Node::devices, parse_devices>},
+    {"EC_CUDA_DEVICES", parsed<&Device::devices, parse_devices>},
     {"EC_CUDA_THRESHOLD", number<&Node::threshold_bytes, 0, TiB, true>},
     {"EC_CUDA_CALIBRATION", parsed<&Node::calibration, parse_path>},
-    {"EC_CUDA_DEADLINE_MS", number<&Node::deadline, 1, 600'000>},
-    {"EC_CUDA_RETRY_S", number<&Node::retry_after, 0, 86'400>},
-    {"EC_CUDA_STAGING_BYTES", number<&Node::staging_bytes, MiB, TiB, true>},
+    {"EC_CUDA_DEADLINE_MS", number<&Device::deadline, 1, 600'000>},
+    {"EC_CUDA_RETRY_S", number<&Device::retry_after, 0, 86'400>},
+    {"EC_CUDA_STAGING_BYTES", number<&Device::staging_bytes, MiB, TiB, true>},
     {"EC_CUDA_VALIDATE", parsed<&Node::validation, parse_validation>},
     {"EC_CUDA_REPRODUCERS", parsed<&Node::reproducers, parse_directory>},
-    {"EC_CUDA_PINNED_BYTES", number<&Node::pinned_bytes, 2 * MiB, TiB, true>},
-    {"EC_CUDA_PINNED_THRESHOLD", number<&Node::pinned_threshold, 4 * KiB, TiB, true>},
-    {"EC_CUDA_PINNED_REPORT", number<&Node::pinned_report, 0, 1>},
+    {"EC_CUDA_PINNED_BYTES", number<&Device::pinned_bytes, 2 * MiB, TiB, true>},
+    {"EC_CUDA_PINNED_THRESHOLD", number<&Device::pinned_threshold, 4 * KiB, TiB, true>},
 };
 
 constexpr auto known_names = [] {
@@ -134,10 +143,7 @@ NodeSettings read_node_settings() {
     throw SetupError(EINVAL,
                      fmt::format("unknown variable {}; known are {}", unknown, fmt::join(known_names, ", ")));
   NodeSettings s = parse_node_settings(environment);
-  if (s.calibration.empty())
-    s.costs = find_costs(calibration_paths(environment), this_machine());
-  else if (s.calibration != "none")
-    s.costs = costs_from(s.calibration, this_machine());
+  if (s.calibration != "none") s.costs = costs_from(s.calibration, this_machine());
   return s;
 }
 

@@ -1,15 +1,15 @@
 // Node-local settings: everything that changes who computes and never what is written.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "kernels/cuda/options.hpp"
 #include "plugin/codec/routing/calibration.hpp"
 
 namespace ec::codec {
@@ -41,25 +41,15 @@ struct Validation {
 struct NodeSettings {
   /// EC_CUDA_BACKEND: overrides the profile's `backend` when set.
   std::optional<BackendChoice> backend;
-  /// EC_CUDA_DEVICES: ordinals of the GPUs, 0..63, separated by commas; at most 16, no two alike.
-  std::vector<int> devices{0};
   /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
   /// Nothing: whoever is predicted to be faster gets them.
   std::optional<std::size_t> threshold_bytes;
-  /// EC_CUDA_DEADLINE_MS: longest wait for one job before the device is given up, 1..600000.
-  std::chrono::milliseconds deadline{2000};
-  /// EC_CUDA_RETRY_S: seconds after a fault until the device is tried again, 0..86400.
-  std::chrono::seconds retry_after{60};
-  /// EC_CUDA_STAGING_BYTES: pinned memory for staging, in one piece for all lanes of a device, 1 MiB..1 TiB.
-  std::size_t staging_bytes = std::size_t{64} << 20;
-  /// EC_CUDA_PINNED_BYTES: size of the arena of libec_cuda_pinned.so, 2 MiB..1 TiB.
-  std::size_t pinned_bytes = std::size_t{1} << 30;
-  /// EC_CUDA_PINNED_THRESHOLD: bytes from which an allocation comes out of it, 4 KiB..1 TiB.
-  std::size_t pinned_threshold = std::size_t{32} << 10;
-  /// EC_CUDA_PINNED_REPORT: whether libec_cuda_pinned.so writes a line on its arena at exit and on SIGUSR2, 0
-  /// or 1.
-  bool pinned_report = false;
-  /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: see calibration_paths().
+  /// EC_CUDA_DEVICES (ordinals from 0 to 63), EC_CUDA_DEADLINE_MS (1 to 600000), EC_CUDA_RETRY_S (0 to
+  /// 86400), EC_CUDA_STAGING_BYTES (1 MiB to 1 TiB), EC_CUDA_PINNED_BYTES (2 MiB to 1 TiB) and
+  /// EC_CUDA_PINNED_THRESHOLD (4 KiB to 1 TiB). No log: whoever has one adds it.
+  kernels::cuda::Options device;
+  /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: default_calibration, which
+  /// need not be there.
   std::string calibration;
   /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).
   Validation validation;
@@ -71,6 +61,9 @@ struct NodeSettings {
 
   friend bool operator==(const NodeSettings&, const NodeSettings&) = default;
 };
+
+/// Reads a variable of the environment by name; null if it is not set.
+using Environment = std::function<const char*(const char*)>;
 
 /// Throws SetupError(EINVAL) for a value that is malformed or out of range; reads no file. Sizes take the
 /// suffixes K, M, G (powers of 1024). Unknown variables that start with EC_CUDA_ are for unknown_settings().

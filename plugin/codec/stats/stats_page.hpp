@@ -1,7 +1,10 @@
-// What a process has counted, as one block of plain numbers: it lies in shared memory (stats_region.hpp),
-// where other programs read it while the process runs. Nothing that the process does depends on what stands
+// What a process has counted, as one block of plain numbers: it lies in shared memory without a name, which
+// other programs find as /proc/PID/fd/N -> "/memfd:ec_cuda_stats (deleted)" and read while the process runs.
+// Nothing is left of it when the process ends, and nothing that the process does depends on what stands
 // there.
 #pragma once
+
+#include <fcntl.h>
 
 #include <array>
 #include <cstddef>
@@ -10,7 +13,7 @@
 
 #include "ec_cuda_pinned.h"
 #include "kernels/backend.hpp"
-#include "kernels/tallies.hpp"
+#include "kernels/device_stats.hpp"
 
 namespace ec::codec {
 
@@ -69,6 +72,11 @@ struct alignas(64) Row {
 struct Shard {
   std::array<std::array<Row, operations>, max_backends> rows;
   alignas(64) std::array<std::uint64_t, max_events> events{};
+
+  const Row& row(std::size_t backend, Operation o) const {
+    return rows[backend][static_cast<std::size_t>(o)];
+  }
+  std::uint64_t times(Event e) const { return events[static_cast<std::size_t>(e)]; }
 };
 inline constexpr unsigned shard_count = 16;
 
@@ -80,7 +88,7 @@ struct Checks {
 };
 
 /// Changes with every change of what follows or what it is made of.
-inline constexpr std::uint32_t stats_layout = 3;
+inline constexpr std::uint32_t stats_layout = 4;
 inline constexpr std::array<char, 8> stats_magic{'e', 'c', '_', 's', 't', 'a', 't', 's'};
 
 struct StatsPage {
@@ -91,16 +99,25 @@ struct StatsPage {
   std::uint64_t since = 0;  ///< seconds since 1970 when it began to count
   std::array<char, 16> version{};
   std::array<std::array<char, 16>, max_backends>
-      backends{};  ///< names, in the order of the rows; empty: none
+      backends{};                     ///< names, in the order of the rows; empty: none
+  std::array<char, 16> interface {};  ///< of a host's that is spoken; empty: none
   std::array<Shard, shard_count> shards;
   alignas(64) std::array<Checks, max_backends> checks{};
   alignas(64) std::uint64_t jobs_on_device = 0;  ///< a copy: under way there now
-  alignas(64) kernels::DeviceTallies device;
+  alignas(64) kernels::DeviceStats device;
   ec_cuda_pinned_stats arena{};  ///< as of the last job that was timed, at most one look a second
 };
 
-/// Row `backend`, `operation` of all shards together.
-Row sum(const StatsPage& page, std::size_t backend, Operation operation) noexcept;
-std::uint64_t sum(const StatsPage& page, Event event) noexcept;
+/// All shards together.
+Shard sum(const StatsPage& page) noexcept;
+inline Row sum(const StatsPage& page, std::size_t backend, Operation operation) noexcept {
+  return sum(page).row(backend, operation);
+}
+inline std::uint64_t sum(const StatsPage& page, Event event) noexcept { return sum(page).times(event); }
+
+inline constexpr const char* stats_file_name = "ec_cuda_stats";
+/// What the page's file is sealed against at least. Where the kernel can (Linux 5.1), also against writing by
+/// whoever opens it.
+inline constexpr int stats_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace ec::codec

@@ -1,4 +1,4 @@
-// Checks and runs launches of the tile, table and bit kernels.
+// Checks and runs launches.
 #include "tests/drivers/emulated/emulation.hpp"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 
+#include "kernels/cuda/generate/emit.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
 #include "kernels/cuda/kernels/tile_args.hpp"
@@ -44,26 +45,35 @@ const Args& args_of(const Launch& l) {
   return *reinterpret_cast<const Args*>(l.parameter.data());
 }
 
-/// What every kind of parameter says: addresses, then coefficients row by row, but for `ones` rows of ones.
-struct Work {
-  const std::uint8_t* blob;
-  unsigned sources, targets;
-  bool accumulate;
-  unsigned ones = 0;
+std::uint64_t word_at(const void* words, std::size_t index) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, static_cast<const std::uint8_t*>(words) + 8 * index, 8);
+  return value;
+}
 
-  std::uint8_t* chunk(unsigned index) const {
-    std::uint8_t* p = nullptr;
-    std::memcpy(&p, blob + 8 * index, 8);
-    return p;
+/// What a launch does: the same for each stripe.
+struct Work {
+  unsigned sources = 0, targets = 0;
+  std::uint64_t bytes = 0;  ///< of every chunk, as far as the launch codes it
+  bool accumulate = false;
+  const std::uint8_t* coefficients = nullptr;  ///< row by row, but for `ones` rows of ones before them
+  unsigned ones = 0;
+  const void* addresses = nullptr;  ///< stripe by stripe: of the sources, then of the targets
+  std::uint64_t stripes = 1;
+
+  std::size_t chunks() const { return stripes * (sources + targets); }
+  std::uint8_t* chunk(std::size_t index) const {
+    return reinterpret_cast<std::uint8_t*>(word_at(addresses, index));
   }
   std::uint8_t coefficient(unsigned row, unsigned source) const {
-    return row < ones ? 1 : blob[8 * (sources + targets) + (row - ones) * sources + source];
+    return row < ones ? 1 : coefficients[(row - ones) * sources + source];
   }
-  void code(unsigned row, std::uint64_t bytes) const {
-    std::uint8_t* target = view(chunk(sources + row));
+  void code(std::uint64_t stripe, unsigned row) const {
+    const std::size_t first = stripe * (sources + targets);
+    std::uint8_t* target = view(chunk(first + sources + row));
     if (!accumulate) std::fill(target, target + bytes, 0);
     for (unsigned s = 0; s < sources; ++s) {
-      const std::uint8_t* source = view(chunk(s));
+      const std::uint8_t* source = view(chunk(first + s));
       const std::uint8_t c = coefficient(row, s);
       for (std::uint64_t i = 0; i < bytes; ++i) target[i] ^= oracle::mul(c, source[i]);
     }
@@ -73,69 +83,77 @@ struct Work {
 const BitShape& bit_shape(const Launch& l) { return kernels::cuda::bit_shapes[l.kernel->size]; }
 const TableKernel& table_kernel(const Launch& l) { return kernels::cuda::table_kernels[l.kernel->size]; }
 
+template <class Args>
+Work work_of_blob(const Args& a, unsigned targets, std::uint64_t bytes, unsigned ones = 0) {
+  return {a.sources, targets, bytes, a.accumulate != 0, a.blob + 8 * (a.sources + targets), ones, a.blob};
+}
+
 Work work_of(const Launch& l) {
-  if (l.kernel->kind == Kernel::Kind::table) {
-    const auto& a = args_of<TableArgs>(l);
-    const TableKernel& kernel = table_kernel(l);
-    return {a.blob, a.sources, kernel.rows + kernel.ones, a.accumulate != 0, kernel.ones};
+  switch (l.kernel->kind) {
+    case Kernel::Kind::generated: {
+      const Program& p = *l.kernel->program;
+      const std::size_t words = p.batch ? 1 : p.sources + p.targets;
+      const void* first = l.parameter.data();
+      return {p.sources,
+              p.targets,
+              word_at(first, words),
+              p.accumulate,
+              p.coefficients.data(),
+              0,
+              p.batch ? view(reinterpret_cast<const void*>(word_at(first, 0))) : first,
+              p.batch ? word_at(first, words + 1) : 1};
+    }
+    case Kernel::Kind::table: {
+      const auto& a = args_of<TableArgs>(l);
+      const TableKernel& kernel = table_kernel(l);
+      return work_of_blob(a, kernel.rows + kernel.ones, a.bytes, kernel.ones);
+    }
+    case Kernel::Kind::bits: {
+      const auto& a = args_of<BitArgs>(l);
+      return work_of_blob(a, a.targets, a.tiles * bit_shape(l).tile_bytes());
+    }
+    case Kernel::Kind::tile:
+      break;
+  }
+  const auto& a = args_of<TileArgs>(l);
+  return work_of_blob(a, a.targets, a.bytes);
+}
+
+/// Whether the kernel can be given this launch, chunks left aside: CUDA_SUCCESS or what the device answers.
+CUresult check_kernel(const Launch& l) {
+  const bool one_row = l.block_y == 1 && l.grid_y == 1;
+  if (l.kernel->kind == Kernel::Kind::generated) {
+    const Program& p = *l.kernel->program;
+    return l.block_x == p.threads && one_row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   if (l.kernel->kind == Kernel::Kind::bits) {
     const auto& a = args_of<BitArgs>(l);
-    return {a.blob, a.sources, a.targets, a.accumulate != 0};
+    const BitShape& shape = bit_shape(l);
+    if (l.block_x != kernels::cuda::bit_kernel_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
+    // The kernel takes the sources of full quads for granted.
+    const bool fits = a.sources <= 4 * shape.quads &&
+                      a.sources >= 4 * kernels::cuda::full_quads(shape.quads) &&
+                      (!l.kernel->half || a.targets <= kernels::cuda::most_half_targets) &&
+                      l.shared_bytes >= kernels::cuda::bit_shared_bytes(shape.groups(), a.targets);
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+  if (l.kernel->kind == Kernel::Kind::table) {
+    const auto& a = args_of<TableArgs>(l);
+    if (l.block_x != kernels::cuda::table_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
+    const std::size_t tables = kernels::cuda::table_coefficient_bytes * a.sources * table_kernel(l).rows;
+    const std::size_t unit = a.accumulate ? kernels::cuda::table_tile : 16;
+    const bool fits = l.shared_bytes >= tables && a.bytes >= kernels::cuda::table_tile && a.bytes % unit == 0;
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   const auto& a = args_of<TileArgs>(l);
-  return {a.blob, a.sources, a.targets, a.accumulate != 0};
-}
-
-/// Whether the device can reach all bytes of every chunk.
-bool all_reachable(const Work& work, std::uint64_t bytes, int ordinal) {
-  for (unsigned i = 0; bytes != 0 && i < work.sources + work.targets; ++i)
-    if (!reachable(work.chunk(i), bytes, ordinal)) return false;
-  return true;
-}
-
-/// Of every chunk, as far as the launch codes it.
-std::uint64_t bytes_of(const Launch& l) {
-  if (l.kernel->kind == Kernel::Kind::table) return args_of<TableArgs>(l).bytes;
-  if (l.kernel->kind == Kernel::Kind::bits) return args_of<BitArgs>(l).tiles * bit_shape(l).tile_bytes();
-  return args_of<TileArgs>(l).bytes;
-}
-
-bool addresses_divide(const Work& work, std::uintptr_t by) {
-  for (unsigned i = 0; i < work.sources + work.targets; ++i)
-    if (reinterpret_cast<std::uintptr_t>(work.chunk(i)) % by != 0) return false;
-  return true;
-}
-
-CUresult check_tile(const Launch& l) {
-  const auto& a = args_of<TileArgs>(l);
   const std::size_t staged = std::size_t{a.tile_depth} * l.block_x * std::max(l.kernel->size, 4u);
-  if (a.tile_depth == 0 || l.shared_bytes < staged) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  return addresses_divide(work_of(l), l.kernel->size) ? CUDA_SUCCESS : CUDA_ERROR_MISALIGNED_ADDRESS;
+  return a.tile_depth != 0 && l.shared_bytes >= staged ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-CUresult check_bits(const Launch& l) {
-  const auto& a = args_of<BitArgs>(l);
-  const BitShape& shape = bit_shape(l);
-  if (l.block_x != kernels::cuda::bit_kernel_threads || l.block_y != 1 || l.grid_y != 1)
-    return CUDA_ERROR_INVALID_VALUE;
-  // The kernel takes the sources of full quads for granted.
-  if (a.sources > 4 * shape.quads || a.sources < 4 * kernels::cuda::full_quads(shape.quads) ||
-      (l.kernel->half && a.targets > kernels::cuda::most_half_targets) ||
-      l.shared_bytes < kernels::cuda::bit_shared_bytes(shape.groups(), a.targets))
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-  return addresses_divide(work_of(l), 4 * shape.words) ? CUDA_SUCCESS : CUDA_ERROR_MISALIGNED_ADDRESS;
-}
-
-CUresult check_table(const Launch& l) {
-  const auto& a = args_of<TableArgs>(l);
-  if (l.block_x != kernels::cuda::table_threads || l.block_y != 1 || l.grid_y != 1)
-    return CUDA_ERROR_INVALID_VALUE;
-  const std::size_t tables = kernels::cuda::table_coefficient_bytes * a.sources * table_kernel(l).rows;
-  const std::size_t unit = a.accumulate ? kernels::cuda::table_tile : 16;
-  if (l.shared_bytes < tables || a.bytes < kernels::cuda::table_tile || a.bytes % unit != 0)
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-  return addresses_divide(work_of(l), 16) ? CUDA_SUCCESS : CUDA_ERROR_MISALIGNED_ADDRESS;
+/// Bytes that the kernel loads at once, which every address is a multiple of.
+std::size_t alignment_of(const Launch& l) {
+  if (l.kernel->kind == Kernel::Kind::tile) return l.kernel->size;
+  return l.kernel->kind == Kernel::Kind::bits ? 4 * bit_shape(l).words : 16;
 }
 
 }  // namespace
@@ -164,24 +182,32 @@ CUresult check(const Launch& l) {
   if (l.grid_x == 0 || l.grid_y == 0 || l.block_x == 0 || l.block_y == 0) return CUDA_ERROR_INVALID_VALUE;
   if (l.block_x * l.block_y > most_threads || l.grid_y > most_grid_y || l.shared_bytes > most_shared_bytes)
     return CUDA_ERROR_INVALID_VALUE;
-  if (l.kernel->kind == Kernel::Kind::generated) return check_generated(*l.kernel->program, l);
-  if (!all_reachable(work_of(l), bytes_of(l), l.ordinal)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  if (l.kernel->kind == Kernel::Kind::tile) return check_tile(l);
-  return l.kernel->kind == Kernel::Kind::table ? check_table(l) : check_bits(l);
+  if (const CUresult refused = check_kernel(l); refused != CUDA_SUCCESS) return refused;
+  if (l.kernel->kind == Kernel::Kind::generated && l.kernel->program->batch) {
+    const Program& p = *l.kernel->program;
+    const auto* table = reinterpret_cast<const void*>(word_at(l.parameter.data(), 0));
+    if (!reachable(table, 8 * word_at(l.parameter.data(), 2) * (p.sources + p.targets), l.ordinal))
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+  const Work work = work_of(l);
+  for (std::size_t i = 0; i < work.chunks(); ++i) {
+    if (reinterpret_cast<std::uintptr_t>(work.chunk(i)) % alignment_of(l) != 0)
+      return CUDA_ERROR_MISALIGNED_ADDRESS;
+    if (work.bytes != 0 && !reachable(work.chunk(i), work.bytes, l.ordinal))
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+  return CUDA_SUCCESS;
 }
 
 void run(const Launch& l) {
-  if (l.kernel->kind == Kernel::Kind::generated) {
-    run_generated(*l.kernel->program, l);
-    return;
-  }
   const Work work = work_of(l);
   // Tile kernels walk the columns in strides of the grid, so that any grid_x covers them; the rows are the
   // grid's.
   unsigned rows = work.targets;
   if (l.kernel->kind == Kernel::Kind::tile)
     rows = std::min(l.grid_y * l.block_y * kernels::cuda::rows_per_thread, rows);
-  for (unsigned row = 0; row < rows; ++row) work.code(row, bytes_of(l));
+  for (std::uint64_t stripe = 0; stripe < work.stripes; ++stripe)
+    for (unsigned row = 0; row < rows; ++row) work.code(stripe, row);
 }
 
 }  // namespace ec::test::emulated

@@ -1,15 +1,10 @@
-// Reads generated programs for what they say of themselves, and computes that.
+// Reads generated programs for what they say of themselves.
 #include "tests/drivers/emulated/generated.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <sstream>
-
-#include "kernels/cuda/generate/emit.hpp"
-#include "tests/common/oracle.hpp"
-#include "tests/drivers/emulated/emulation.hpp"
-#include "tests/drivers/emulated/memory.hpp"
 
 namespace ec::test::emulated {
 namespace {
@@ -23,24 +18,6 @@ std::optional<std::string> definition(std::string_view source, std::string_view 
   if (at == source.npos) return std::nullopt;
   const auto from = at + start.size();
   return std::string(source.substr(from, source.find('\n', from) - from));
-}
-
-/// A launch's parameter as 64-bit words.
-std::uint64_t word(const Launch& l, std::size_t index) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, l.parameter.data() + 8 * index, 8);
-  return value;
-}
-
-struct Stripes {
-  const std::uint64_t* addresses;
-  std::uint64_t bytes, count;
-};
-
-Stripes stripes_of(const Program& p, const Launch& l) {
-  const std::size_t addresses = p.batch ? 1 : p.sources + p.targets;
-  const void* first = p.batch ? view(reinterpret_cast<const void*>(word(l, 0))) : l.parameter.data();
-  return {static_cast<const std::uint64_t*>(first), word(l, addresses), p.batch ? word(l, addresses + 1) : 1};
 }
 
 }  // namespace
@@ -77,41 +54,6 @@ std::optional<Program> read_image(const void* image) {
   for (unsigned c = 0; in >> c;) p.coefficients.push_back(static_cast<std::uint8_t>(c));
   if (p.coefficients.size() != std::size_t{p.sources} * p.targets) return std::nullopt;
   return p;
-}
-
-CUresult check_generated(const Program& p, const Launch& l) {
-  if (l.block_x != p.threads || l.block_y != 1 || l.grid_y != 1) return CUDA_ERROR_INVALID_VALUE;
-  if (std::memcmp(l.parameter.data() + p.parameter_bytes() - sizeof kernels::cuda::multipliers,
-                  kernels::cuda::multipliers, sizeof kernels::cuda::multipliers) != 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  const Stripes stripes = stripes_of(p, l);
-  if (p.batch && !reachable(reinterpret_cast<const void*>(word(l, 0)),
-                            8 * stripes.count * (p.sources + p.targets), l.ordinal))
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-  for (std::size_t i = 0; i < stripes.count * (p.sources + p.targets); ++i) {
-    const auto* chunk = reinterpret_cast<const std::uint8_t*>(stripes.addresses[i]);
-    if (stripes.addresses[i] % 16 != 0) return CUDA_ERROR_MISALIGNED_ADDRESS;
-    if (!reachable(chunk, stripes.bytes, l.ordinal)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  }
-  return CUDA_SUCCESS;
-}
-
-void run_generated(const Program& p, const Launch& l) {
-  const Stripes stripes = stripes_of(p, l);
-  const std::size_t width = p.sources + p.targets;
-  for (std::uint64_t stripe = 0; stripe < stripes.count; ++stripe)
-    for (unsigned t = 0; t < p.targets; ++t) {
-      const auto chunk = [&](std::size_t i) {
-        return view(reinterpret_cast<const void*>(stripes.addresses[stripe * width + i]));
-      };
-      std::uint8_t* target = chunk(p.sources + t);
-      if (!p.accumulate) std::fill(target, target + stripes.bytes, 0);
-      for (unsigned s = 0; s < p.sources; ++s) {
-        const std::uint8_t* source = chunk(s);
-        const std::uint8_t c = p.coefficients[t * p.sources + s];
-        for (std::uint64_t i = 0; i < stripes.bytes; ++i) target[i] ^= oracle::mul(c, source[i]);
-      }
-    }
 }
 
 }  // namespace ec::test::emulated

@@ -1,9 +1,6 @@
-// Programs generated for a matrix, on the emulated device: what emulated NVRTC makes of their source, and
-// what a launch of one does. The source is read for what it says of itself (kernels/cuda/generate/emit.cpp),
-// not run.
+// Programs generated for a matrix: what the emulated NVRTC makes of their source, and the emulated driver of
+// that. The source is read for what it says of itself (kernels/cuda/generate/emit.cpp), not run.
 #pragma once
-
-#include <cuda.h>
 
 #include <cstdint>
 #include <optional>
@@ -13,14 +10,12 @@
 
 namespace ec::test::emulated {
 
-struct Launch;
-
 struct Program {
   unsigned sources = 0, targets = 0, threads = 0;
   bool accumulate = false, batch = false;
   std::vector<std::uint8_t> coefficients;
 
-  /// Of the kernel's one parameter: addresses, bytes, stripes, multipliers.
+  /// Of the kernel's one parameter: addresses, bytes, stripes, what is not used.
   std::size_t parameter_bytes() const { return 8 * (batch ? 1u : sources + targets) + 16 + 24; }
 };
 
@@ -29,9 +24,5 @@ std::string image_of(std::string_view source);
 
 /// The program of an image; nothing if it is damaged or something else (a fat binary).
 std::optional<Program> read_image(const void* image);
-
-/// As check() and run() of emulation.hpp.
-CUresult check_generated(const Program& program, const Launch& launch);
-void run_generated(const Program& program, const Launch& launch);
 
 }  // namespace ec::test::emulated

@@ -16,15 +16,17 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <type_traits>
 
 #include "tests/drivers/fault/control.hpp"
 #include "tests/drivers/fault/injector.hpp"
 #include "tests/drivers/fault/launches.hpp"
-#include "tests/drivers/fault/ledger.hpp"
-#include "tests/drivers/fault/next.hpp"
+#include "tests/drivers/fault/library.hpp"
 #include "tests/drivers/fault/sites.hpp"
 
 namespace ec::test::faults {
@@ -43,23 +45,17 @@ enum Site : std::size_t {
 template <std::size_t s>
 using Tag = std::integral_constant<std::size_t, s>;
 
+/// What the driver hands out and takes back.
+enum class Kind { none, pinned, device, object, taken_back };
+
 /// What a function has to do with the context, and with what the driver hands out.
 struct Traits {
   Needs needs = Needs::context;
-  enum class Ledgered {
-    no,
-    makes,
-    destroys,
-    allocates_device,
-    allocates_pinned,
-    locks,
-    frees
-  } ledgered = Ledgered::no;
+  Kind kind = Kind::none;
 };
 
 constexpr Traits traits_of(std::size_t s) {
   using enum Needs;
-  using enum Traits::Ledgered;
   switch (s) {
     case site::init:
     case site::driver_get_version:
@@ -77,30 +73,57 @@ constexpr Traits traits_of(std::size_t s) {
       return {always_done};
     case site::module_load_data:
     case site::stream_create:
-      return {context, makes};
-    case site::module_unload:
-    case site::stream_destroy:
-      return {context, destroys};
+      return {context, Kind::object};
     case site::mem_alloc:
     case site::mem_alloc_async:
-      return {context, allocates_device};
+      return {context, Kind::device};
     case site::mem_host_alloc:
-      return {context, allocates_pinned};
     case site::mem_host_register:
-      return {context, locks};
+      return {context, Kind::pinned};
+    case site::module_unload:
+    case site::stream_destroy:
     case site::mem_free:
     case site::mem_free_async:
     case site::mem_free_host:
     case site::mem_host_unregister:
-      return {context, frees};
+      return {context, Kind::taken_back};
     default:
       return {};
   }
 }
 
+/// What the driver has handed out and not got back, so that a test sees what leaks on any driver. Thread
+/// safe.
+class Ledger {
+ public:
+  void note(Kind kind, std::uintptr_t address, std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    if (kind == Kind::taken_back)
+      held_.erase(address);
+    else
+      held_[address] = {kind, bytes};
+  }
+  /// The driver has taken back all there was.
+  void context_gone() {
+    std::lock_guard lock(mutex_);
+    held_.clear();
+  }
+  std::size_t sum(Kind kind) {
+    std::lock_guard lock(mutex_);
+    std::size_t sum = 0;
+    for (const auto& [address, held] : held_)
+      if (held.first == kind) sum += held.second;
+    return sum;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uintptr_t, std::pair<Kind, std::size_t>> held_;
+};
+
 struct State {
   State() {
-    library = open_next("EC_FAULTS_NEXT_DRIVER", {"libcuda.so.1"});
+    library = open_next("EC_FAULTS_NEXT_DRIVER", {"libcuda.so.1"}, &driver_sites);
     if (library == nullptr) return;
     complete = true;
 #define EC_RESOLVE(name, symbol, type)                         \
@@ -139,31 +162,10 @@ void hold_behind(CUstream stream, std::function<void()> work) {
   state().launches.hold(stream, current_context, Launches::Clock::time_point::min(), std::move(work));
 }
 
-/// Changes a bit of the first byte of what was copied.
-void spoil(CUdeviceptr to) {
-  unsigned char byte = 0;
-  const Driver& next = state().next;
-  if (next.memcpy_dtoh(&byte, to, 1) != CUDA_SUCCESS) return;
-  byte ^= 1;
-  next.memcpy_htod(to, &byte, 1);
-}
-void spoil(void* to) { *static_cast<unsigned char*>(to) ^= 1; }
-
-template <class Next, class To, class... A>
-CUresult copy(const Effect& effect, Next next, To to, A... rest) {
-  const CUresult result = next(to, rest...);
-  if (effect.wrong && result == CUDA_SUCCESS && state().next.stream_synchronize(nullptr) == CUDA_SUCCESS)
-    spoil(to);
-  return result;
-}
-
 /// What is done when nothing is to happen instead; for some functions there is more to do.
 template <std::size_t s, class Next, class... A>
-CUresult done(Tag<s>, [[maybe_unused]] const Effect& effect, Next next, A... a) {
-  if constexpr (s == site::memcpy_htod || s == site::memcpy_dtoh || s == site::memcpy_dtoh_async)
-    return copy(effect, next, a...);
-  else
-    return next(a...);
+CUresult done(Tag<s>, const Effect&, Next next, A... a) {
+  return next(a...);
 }
 
 template <class Next>
@@ -225,11 +227,11 @@ CUresult done(Tag<site::primary_ctx_retain>, const Effect&, Next next, CUcontext
 }
 
 template <class Next>
-CUresult done(Tag<site::memcpy_htod_async>, const Effect& effect, Next next, CUdeviceptr to, const void* from,
+CUresult done(Tag<site::memcpy_htod_async>, const Effect&, Next next, CUdeviceptr to, const void* from,
               std::size_t bytes, CUstream stream) {
   Launches& launches = state().launches;
   launches.copied(to, from, bytes);
-  if (!launches.holds(stream)) return copy(effect, next, to, from, bytes, stream);
+  if (!launches.holds(stream)) return next(to, from, bytes, stream);
   const auto* first = static_cast<const std::byte*>(from);
   hold_behind(stream, [to, bytes = std::vector(first, first + bytes)] {
     state().next.memcpy_htod(to, bytes.data(), bytes.size());
@@ -252,24 +254,22 @@ std::uintptr_t number_of(T handle) {
     return handle;
 }
 
-/// Notes a call that succeeded: its first argument is what is destroyed or freed, or where what was made is.
+/// Notes a call that succeeded: its first argument is what is locked or taken back, or where what was made
+/// is; behind it are the bytes, of memory.
 template <std::size_t s, class First, class... A>
 void note(First first, A... rest) {
-  using enum Traits::Ledgered;
-  constexpr auto ledgered = traits_of(s).ledgered;
+  constexpr Kind kind = traits_of(s).kind;
   Ledger& ledger = state().ledger;
-  const auto bytes = [](std::size_t n, auto...) { return n; };
-  if constexpr (ledgered == makes) ledger.made(number_of(*first));
-  if constexpr (ledgered == destroys) ledger.destroyed(number_of(first));
-  if constexpr (ledgered == allocates_device)
-    ledger.allocated(Ledger::Memory::device, *first, bytes(rest...));
-  if constexpr (ledgered == allocates_pinned)
-    ledger.allocated(Ledger::Memory::pinned, number_of(*first), bytes(rest...));
-  if constexpr (ledgered == locks) ledger.allocated(Ledger::Memory::pinned, number_of(first), bytes(rest...));
-  if constexpr (ledgered == frees) ledger.freed(number_of(first));
+  if constexpr (kind == Kind::taken_back) ledger.note(kind, number_of(first), 0);
+  if constexpr (kind == Kind::object) ledger.note(kind, number_of(*first), 1);
+  if constexpr (kind == Kind::pinned || kind == Kind::device) {
+    const std::size_t bytes = std::get<0>(std::tuple(rest...));
+    if constexpr (s == site::mem_host_register)
+      ledger.note(kind, number_of(first), bytes);
+    else
+      ledger.note(kind, number_of(*first), bytes);
+  }
   if constexpr (s == site::ctx_push_current) current_context = first;
-  if constexpr (s == site::module_get_function)
-    [&](CUmodule, const char* name) { state().launches.named(*first, name); }(rest...);
 }
 
 /// A call of the function `s`, which `next` is in the driver behind.
@@ -325,9 +325,9 @@ const Control control{
     .calls = [](const char* symbol) { return state().injector.calls(symbol); },
     .all_calls = [] { return state().injector.all_calls(); },
     .injected = [] { return state().injector.injected(); },
-    .pinned_bytes = [] { return state().ledger.bytes(Ledger::Memory::pinned); },
-    .device_bytes = [] { return state().ledger.bytes(Ledger::Memory::device); },
-    .objects = [] { return state().ledger.objects(); },
+    .pinned_bytes = [] { return state().ledger.sum(Kind::pinned); },
+    .device_bytes = [] { return state().ledger.sum(Kind::device); },
+    .objects = [] { return state().ledger.sum(Kind::object); },
 };
 
 }  // namespace

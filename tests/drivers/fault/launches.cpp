@@ -3,58 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
 
-#include "kernels/cuda/generate/emit.hpp"
-#include "kernels/cuda/kernels/bit_args.hpp"
-#include "kernels/cuda/kernels/table_args.hpp"
-#include "kernels/cuda/kernels/tile_args.hpp"
-
 namespace ec::test::faults {
-namespace {
-
-using kernels::cuda::BitArgs;
-using kernels::cuda::TableArgs;
-using kernels::cuda::TileArgs;
-
-CUdeviceptr word(std::span<const std::byte> bytes, std::size_t index) {
-  CUdeviceptr value = 0;
-  if (8 * index + 8 <= bytes.size()) std::memcpy(&value, bytes.data() + 8 * index, 8);
-  return value;
-}
-
-template <class Args>
-std::optional<Args> args(std::span<const std::byte> parameter) {
-  Args a;
-  if (parameter.size() != sizeof a) return std::nullopt;
-  std::memcpy(static_cast<void*>(&a), parameter.data(), sizeof a);
-  return a;
-}
-
-template <class Args>
-CUdeviceptr last_address(const Args& a, std::size_t targets) {
-  return word(std::as_bytes(std::span(a.blob)), a.sources + targets - 1);
-}
-
-/// Of ec_table_r<rows>_<ones>.
-std::size_t table_targets(const std::string& name) {
-  for (const auto& kernel : kernels::cuda::table_kernels)
-    if (name == "ec_table_r" + std::to_string(kernel.rows) + "_" + std::to_string(kernel.ones))
-      return kernel.rows + kernel.ones;
-  return 0;
-}
-
-/// After the addresses of a generated program: bytes, stripes, multipliers.
-constexpr std::size_t generated_rest = 16 + sizeof kernels::cuda::multipliers;
-
-}  // namespace
-
-void Launches::named(CUfunction function, const char* name) {
-  std::lock_guard lock(mutex_);
-  names_[function] = name;
-}
-
 std::vector<std::byte> Launches::parameter(CUfunction function, void** parameters) const {
   std::size_t offset = 0, bytes = 0;
   if (info_ == nullptr || parameters == nullptr || info_(function, 0, &offset, &bytes) != CUDA_SUCCESS)
@@ -119,26 +70,25 @@ void Launches::copied(CUdeviceptr to, const void* from, std::size_t bytes) {
   tables_[to] = last;
 }
 
+/// Every parameter has the addresses of the sources in a row, then those of the targets; or, for many
+/// stripes, the one of a table of them.
 CUdeviceptr Launches::last_target(const Launch& launch) {
+  CUdeviceptr last = 0;
+  unsigned addresses = 0;
+  for (std::size_t at = 0; at + 8 <= launch.parameter.size(); at += 8) {
+    CUdeviceptr word = 0;
+    std::memcpy(&word, launch.parameter.data() + at, 8);
+    unsigned type = 0;
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    void* value = &type;
+    const bool known =
+        driver_->pointer_get_attributes(1, &attribute, &value, word) == CUDA_SUCCESS && type != 0;
+    if (!known && addresses > 0) break;
+    addresses += known;
+    if (known) last = word;
+  }
   std::lock_guard lock(mutex_);
-  const std::string& name = names_[launch.function];
-  const std::span<const std::byte> parameter = launch.parameter;
-  if (name == kernels::cuda::entry_point) {
-    const std::size_t addresses =
-        parameter.size() < generated_rest ? 0 : (parameter.size() - generated_rest) / 8;
-    // One address is that of a table.
-    return addresses > 1 ? word(parameter, addresses - 1) : tables_[word(parameter, 0)];
-  }
-  if (name.starts_with("ec_table")) {
-    const auto a = args<TableArgs>(parameter);
-    return a ? last_address(*a, table_targets(name)) : 0;
-  }
-  if (name.starts_with("ec_bits")) {
-    const auto a = args<BitArgs>(parameter);
-    return a ? last_address(*a, a->targets) : 0;
-  }
-  const auto a = args<TileArgs>(parameter);
-  return a && !name.starts_with("ec_xor") ? last_address(*a, a->targets) : 0;
+  return addresses > 1 ? last : tables_[last];
 }
 
 void Launches::spoil(const Launch& launch) {

@@ -7,8 +7,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "kernels/cuda/device/driver.hpp"
@@ -35,7 +33,6 @@ class Launches {
     info_ = info;
   }
 
-  void named(CUfunction function, const char* name);
   /// The parameter of a launch of `function`; empty if its size is not known.
   std::vector<std::byte> parameter(CUfunction function, void** parameters) const;
 
@@ -68,7 +65,6 @@ class Launches {
   const kernels::cuda::Driver* driver_ = nullptr;
   PFN_cuFuncGetParamInfo_v12040 info_ = nullptr;
   std::mutex mutex_;
-  std::map<CUfunction, std::string> names_;
   std::vector<Held> held_;
   std::atomic<bool> any_held_{false};
   /// By the address of a table, its last word.

@@ -1,8 +1,6 @@
 // A libnvrtc.so.13 that stands in front of another and lets calls go wrong by a plan (plan.hpp), as
 // driver.cpp does for the driver: of the environment, since it is opened by the process that compiles. The
 // library behind may be of CUDA 12 or 13, or the emulated one.
-#include <dlfcn.h>
-
 #include <cstddef>
 #include <string>
 #include <thread>
@@ -11,7 +9,7 @@
 
 #include "kernels/cuda/generate/nvrtc.hpp"
 #include "tests/drivers/fault/injector.hpp"
-#include "tests/drivers/fault/next.hpp"
+#include "tests/drivers/fault/library.hpp"
 #include "tests/drivers/fault/sites.hpp"
 
 namespace ec::test::faults {
@@ -26,7 +24,8 @@ enum Site : std::size_t {
 }  // namespace site
 
 struct State {
-  void* library = open_next("EC_FAULTS_NEXT_NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  void* library =
+      open_next("EC_FAULTS_NEXT_NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, &nvrtc_sites);
   Injector injector{nvrtc_sites};
 };
 
@@ -38,13 +37,6 @@ State& state() {
 template <class Function>
 Function find(const char* symbol) {
   return state().library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(state().library, symbol));
-}
-
-/// Changes what the caller gets that asks for a program's bytes.
-void spoil_cubin(void* program, char* to) {
-  static const auto size = find<int (*)(void*, std::size_t*)>("nvrtcGetCUBINSize");
-  std::size_t bytes = 0;
-  if (size(program, &bytes) == 0 && bytes != 0) to[bytes / 2] ^= 1;
 }
 
 template <class Result>
@@ -63,10 +55,7 @@ Result call(Result (*next)(A...), A... a) {
   const Effect effect = state().injector.enter(s, Needs::nothing);
   if (effect.delay.count() != 0) std::this_thread::sleep_for(effect.delay);
   if (effect.code != 0) return failed<Result>(effect.code);
-  const Result result = next(a...);
-  if constexpr (s == site::cubin)
-    if (effect.wrong) spoil_cubin(a...);
-  return result;
+  return next(a...);
 }
 
 }  // namespace

@@ -2,12 +2,10 @@
 #include "tests/drivers/fault/plan.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <span>
 
 #include "tests/drivers/fault/sites.hpp"
 
@@ -47,13 +45,6 @@ constexpr NamedError errors[] = {
 #undef EC_FATAL
 // clang-format on
 
-constexpr std::string_view wrong_sites[] = {"cuLaunchKernel",       "cuMemcpyHtoD_v2",      "cuMemcpyDtoH_v2",
-                                            "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "nvrtcGetCUBIN"};
-
-bool is_one_of(std::span<const std::string_view> list, std::string_view name) {
-  return std::ranges::find(list, name) != list.end();
-}
-
 bool is_of_nvrtc(std::string_view site) { return site.starts_with("nvrtc"); }
 
 /// Empty if there is no such site.
@@ -61,7 +52,8 @@ std::string site_named(std::string_view name) {
   if (name == "launch") return "cuLaunchKernel";
   if (name == "cuda" || name == "nvrtc") return std::string(name);
   for (const std::string& symbol : {std::string(name), std::string(name) + "_v2"})
-    if (is_one_of(driver_sites, symbol) || is_one_of(nvrtc_sites, symbol)) return symbol;
+    if (std::ranges::count(driver_sites, symbol) + std::ranges::count(nvrtc_sites, symbol) != 0)
+      return symbol;
   return {};
 }
 
@@ -73,110 +65,77 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
-std::optional<std::chrono::microseconds> duration(std::string_view text) {
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  const auto count = number<std::uint32_t>(text.substr(0, digits));
-  const std::string_view unit = text.substr(digits);
-  if (!count || *count == 0) return std::nullopt;
-  if (unit == "us") return std::chrono::microseconds(*count);
-  if (unit == "ms") return std::chrono::milliseconds(*count);
-  if (unit == "s") return std::chrono::seconds(*count);
-  return std::nullopt;
-}
-
-/// What follows `key` in "key=value", if that is the key.
+/// What is behind `key`, if the text begins with that.
 std::optional<std::string_view> value_of(std::string_view text, std::string_view key) {
   if (!text.starts_with(key)) return std::nullopt;
   return text.substr(key.size());
 }
 
-/// Each of these reads its part of a rule; an empty answer, or what is wrong with it.
-std::string read_site(std::string_view text, Rule& rule) {
-  rule.site = site_named(text);
-  if (!rule.site.empty()) return {};
-  return fmt::format(
-      "\"{}\" is no function of the driver's or NVRTC's that is used; allowed: launch, cuda, nvrtc, {}, {}",
-      text, fmt::join(driver_sites, ", "), fmt::join(nvrtc_sites, ", "));
+/// Each of these reads its part of a rule; whether it is one.
+bool read_time(std::string_view text, Rule& rule) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto count = number<std::uint32_t>(text.substr(0, digits));
+  const std::string_view unit = text.substr(digits);
+  const int factor = unit == "us" ? 1 : unit == "ms" ? 1000 : unit == "s" ? 1'000'000 : 0;
+  rule.time = std::chrono::microseconds(std::int64_t{count.value_or(0)} * factor);
+  return rule.time.count() > 0;
 }
 
-std::string read_when(std::string_view text, Rule& rule) {
+bool read_when(std::string_view text, Rule& rule) {
   for (const auto& [key, when] : {std::pair{"nth=", Rule::When::nth}, {"every=", Rule::When::every}})
     if (const auto value = value_of(text, key)) {
-      const auto n = number<std::uint64_t>(*value);
       rule.when = when;
-      rule.n = n.value_or(0);
-      return rule.n == 0 ? fmt::format("\"{}\" must be {}N, N a whole number from 1", text, key) : "";
+      rule.n = number<std::uint64_t>(*value).value_or(0);
+      return rule.n != 0;
     }
-  if (const auto value = value_of(text, "p=")) {
-    const std::size_t slash = std::min(value->find('/'), value->size());
-    const auto p = number<double>(value->substr(0, slash));
-    const auto seed = slash == value->size() ? 1 : number<std::uint64_t>(value->substr(slash + 1));
-    if (!p || !seed || !(*p > 0) || *p > 1)
-      return fmt::format("\"{}\" must be p=X or p=X/SEED, 0 < X <= 1, SEED a whole number", text);
-    rule.when = Rule::When::probability;
-    rule.probability = *p;
-    rule.random.seed(*seed);
-    return {};
-  }
-  return fmt::format("\"{}\" must be nth=N, every=N or p=X", text);
+  rule.when = Rule::When::probability;
+  rule.probability = number<double>(value_of(text, "p=").value_or("")).value_or(0);
+  return rule.probability > 0 && rule.probability <= 1;
 }
 
-std::string read_time(std::string_view text, std::string_view key, Rule& rule) {
-  const auto time = duration(text.substr(key.size()));
-  if (!time)
-    return fmt::format("\"{}\" must be {}TIME, a whole number from 1 of us, ms or s, such as 50ms", text,
-                       key);
-  rule.time = *time;
-  return {};
-}
-
-std::string read_what(std::string_view text, Rule& rule) {
+bool read_what(std::string_view text, Rule& rule) {
   using What = Rule::What;
-  if (text == "wrong") {
-    rule.what = What::wrong;
-    return is_one_of(wrong_sites, rule.site)
-               ? ""
-               : fmt::format("{} makes no bytes that could be wrong; allowed: {}", rule.site,
-                             fmt::join(wrong_sites, ", "));
-  }
-  if (value_of(text, "slow=")) {
-    rule.what = What::slow;
-    return read_time(text, "slow=", rule);
-  }
-  if (value_of(text, "lost=")) {
-    rule.what = What::lost;
-    if (is_of_nvrtc(rule.site)) return fmt::format("{} has no device that could be lost", rule.site);
-    return read_time(text, "lost=", rule);
-  }
-  if (text == "hang" || value_of(text, "hang=")) {
-    rule.what = What::hang;
-    if (rule.site != "cuLaunchKernel")
-      return fmt::format("{} cannot hang, only cuLaunchKernel can", rule.site);
-    return text == "hang" ? "" : read_time(text, "hang=", rule);
+  const bool of_nvrtc = is_of_nvrtc(rule.site);
+  const bool of_launch = rule.site == "cuLaunchKernel";
+  for (const auto& [key, what] :
+       {std::pair{"slow=", What::slow}, {"lost=", What::lost}, {"hang=", What::hang}})
+    if (const auto value = value_of(text, key)) {
+      rule.what = what;
+      return read_time(*value, rule) && (what != What::lost || !of_nvrtc) &&
+             (what != What::hang || of_launch);
+    }
+  if (text == "hang" || text == "wrong") {
+    rule.what = text == "hang" ? What::hang : What::wrong;
+    return of_launch;
   }
   rule.what = What::error;
+  rule.code = number<int>(text).value_or(0);
   for (const NamedError& error : errors)
-    if (error.name == text && text.starts_with("NVRTC") == is_of_nvrtc(rule.site)) rule.code = error.code;
-  if (const auto code = number<int>(text); code && *code > 0) rule.code = *code;
-  rule.sticky = !is_of_nvrtc(rule.site) && ends_context(rule.code);
-  if (rule.code != 0) return {};
-  std::vector<std::string_view> names;
-  for (const NamedError& error : errors)
-    if (error.name.starts_with("NVRTC") == is_of_nvrtc(rule.site)) names.push_back(error.name);
-  return fmt::format(
-      "\"{}\" is nothing that can happen to {}; allowed: wrong, slow=TIME, hang, hang=TIME, lost=TIME, an "
-      "error's number, {}",
-      text, rule.site, fmt::join(names, ", "));
+    if (error.name == text && text.starts_with("NVRTC") == of_nvrtc) rule.code = error.code;
+  rule.sticky = !of_nvrtc && ends_context(rule.code);
+  return rule.code > 0;
 }
 
+/// An empty answer, or what is wrong.
 std::string read_rule(std::string_view text, Rule& rule) {
   const std::size_t first = text.find(':');
   const std::size_t second = first == text.npos ? first : text.find(':', first + 1);
   if (second == text.npos) return "a rule is SITE:WHEN:WHAT";
-  std::string why = read_site(text.substr(0, first), rule);
-  if (why.empty()) why = read_when(text.substr(first + 1, second - first - 1), rule);
-  if (why.empty()) why = read_what(text.substr(second + 1), rule);
-  return why;
+  const auto site = text.substr(0, first);
+  const auto when = text.substr(first + 1, second - first - 1);
+  const auto what = text.substr(second + 1);
+  rule.site = site_named(site);
+  if (rule.site.empty())
+    return fmt::format("\"{}\" must be launch, cuda, nvrtc, or one of their functions that is used", site);
+  if (!read_when(when, rule))
+    return fmt::format("\"{}\" must be nth=N, every=N or p=X, N a whole number from 1, 0 < X <= 1", when);
+  if (!read_what(what, rule))
+    return fmt::format(
+        "\"{}\" cannot happen to {}: must be an error by name or number, slow=TIME, of the driver lost=TIME, "
+        "of "
+        "launch wrong, hang or hang=TIME, TIME as in 50ms",
+        what, site);
+  return {};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 //         may be left out), `launch` for cuLaunchKernel, `cuda` or `nvrtc` for every function of that library
 //   WHEN  nth=N        the Nth call, and no other
 //         every=N      each Nth call
-//         p=X          each call with probability X, 0 < X <= 1; p=X/SEED for another sequence than seed 1
+//         p=X          each call with probability X, 0 < X <= 1
 //   WHAT  CUDA_ERROR_.. or NVRTC_ERROR_.. by name or number: the call answers that and does nothing. Errors
 //         that end a context (LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC_UNCORRECTABLE ..) are answered from then on
 //         by every call that needs one, until the primary context has been released and is made anew
@@ -15,12 +15,11 @@
 //         hang         cuLaunchKernel: accepted, never done; its stream is not ready any more
 //         hang=TIME    the same; after TIME the kernel runs, late, at the next call of any function
 //         slow=TIME    the call is done after TIME
-//         wrong        cuLaunchKernel: one bit of the last target comes out wrong; copies: of the first byte;
-//                      nvrtcGetCUBIN: of the middle of the program
+//         wrong        cuLaunchKernel: one bit of the last target comes out wrong
 //   TIME  a whole number of us, ms or s: 50ms
 //
 // A rule counts its calls from when the plan was taken. The first rule that is due decides. Example:
-//   EC_FAULTS="launch:every=500:CUDA_ERROR_LAUNCH_FAILED;cuStreamQuery:every=2000:slow=50ms;launch:p=0.01/7:wrong"
+//   EC_FAULTS="launch:every=500:CUDA_ERROR_LAUNCH_FAILED;cuStreamQuery:every=2000:slow=50ms;launch:p=0.01:wrong"
 #pragma once
 
 #include <chrono>
@@ -39,7 +38,7 @@ struct Rule {
   std::string site;  ///< a symbol, or "cuda" or "nvrtc"
   std::uint64_t n = 1;
   double probability = 0;
-  std::mt19937_64 random;
+  std::mt19937_64 random{1};
   int code = 0;
   bool sticky = false;
   std::chrono::microseconds time{0};  ///< hang: 0 is for ever

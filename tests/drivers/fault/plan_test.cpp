@@ -2,6 +2,7 @@
 #include "tests/drivers/fault/plan.hpp"
 
 #include <cuda.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,8 +29,8 @@ std::string refusal(std::string_view text) {
 
 TEST(FaultPlan, SaysWhatWhenAndWhere) {
   const auto rules = plan(
-      "cuLaunchKernel:every=500:CUDA_ERROR_LAUNCH_FAILED;cuStreamQuery:every=2000:slow=50ms;;launch:p=0.5/"
-      "7:wrong;"
+      "cuLaunchKernel:every=500:CUDA_ERROR_LAUNCH_FAILED;cuStreamQuery:every=2000:slow=50ms;;launch:p=0.5:"
+      "wrong;"
       "cuMemAlloc:nth=3:2;cuda:nth=9:lost=5s;launch:nth=1:hang=20us;launch:nth=2:hang;nvrtc:nth=1:6;");
   ASSERT_EQ(rules.size(), 8u);
   using What = Rule::What;
@@ -64,41 +65,29 @@ TEST(FaultPlan, RulesCountTheirCalls) {
   unsigned due = 0;
   for (int i = 0; i < 10; ++i) due += every.due();
   EXPECT_EQ(due, 5u);
-  auto seven = plan("cuInit:p=0.25/7:1")[0], again = seven, eight = plan("cuInit:p=0.25/8:1")[0];
-  unsigned hits = 0, same = 0;
+  auto likely = plan("cuInit:p=0.25:1")[0], again = likely;
+  unsigned hits = 0;
   for (int i = 0; i < 4000; ++i) {
-    const bool hit = seven.due();
+    const bool hit = likely.due();
     EXPECT_EQ(hit, again.due());
     hits += hit;
-    same += hit == eight.due();
   }
   EXPECT_NEAR(hits, 1000u, 150u);
-  EXPECT_LT(same, 4000u);
 }
 
 TEST(FaultPlan, WhatIsNoPlanIsRefusedWithWhatIsAllowed) {
-  const std::pair<std::string_view, std::string_view> bad[] = {
-      {"cuInit", "rule 1, \"cuInit\": a rule is SITE:WHEN:WHAT"},
-      {"cuInit:nth=1:1;x:nth=1:1",
-       "rule 2, \"x:nth=1:1\": \"x\" is no function of the driver's or NVRTC's that is used; allowed: "
-       "launch, cuda, "
-       "nvrtc, cuInit, "},
-      {"cuInit:nth=0:1", "\"nth=0\" must be nth=N, N a whole number from 1"},
-      {"cuInit:every=1.5:1", "\"every=1.5\" must be every=N, N a whole number from 1"},
-      {"cuInit:p=0:1", "\"p=0\" must be p=X or p=X/SEED, 0 < X <= 1, SEED a whole number"},
-      {"cuInit:p=0.5/x:1", "\"p=0.5/x\" must be p=X or p=X/SEED"},
-      {"cuInit:sometimes:1", "\"sometimes\" must be nth=N, every=N or p=X"},
-      {"cuInit:nth=1:wrong", "cuInit makes no bytes that could be wrong; allowed: cuLaunchKernel, "},
-      {"cuInit:nth=1:hang", "cuInit cannot hang, only cuLaunchKernel can"},
-      {"launch:nth=1:hang=1h",
-       "\"hang=1h\" must be hang=TIME, a whole number from 1 of us, ms or s, such as 50ms"},
-      {"cuInit:nth=1:slow=0ms", "\"slow=0ms\" must be slow=TIME"},
-      {"nvrtc:nth=1:lost=1s", "nvrtc has no device that could be lost"},
-      {"cuInit:nth=1:0", "\"0\" is nothing that can happen to cuInit; allowed: wrong, slow=TIME, "},
-      {"cuInit:nth=1:NVRTC_ERROR_COMPILATION",
-       "\"NVRTC_ERROR_COMPILATION\" is nothing that can happen to cuInit"},
-      {"nvrtcVersion:nth=1:CUDA_ERROR_UNKNOWN", "is nothing that can happen to nvrtcVersion"}};
-  for (const auto& [text, why] : bad) EXPECT_NE(refusal(text).find(why), std::string::npos) << refusal(text);
+  EXPECT_NE(refusal("cuInit:nth=1:1;x:nth=1:1").find("rule 2, \"x:nth=1:1\": \"x\" must be launch, cuda"),
+            std::string::npos);
+  EXPECT_NE(refusal("cuInit").find("a rule is SITE:WHEN:WHAT"), std::string::npos);
+  for (const char* when : {"nth=0", "every=1.5", "p=0", "p=1.5", "p=0.5/7", "sometimes", ""})
+    EXPECT_NE(refusal(fmt::format("cuInit:{}:1", when)).find("must be nth=N, every=N or p=X"),
+              std::string::npos)
+        << when;
+  for (const char* what :
+       {"cuInit:nth=1:wrong", "cuInit:nth=1:hang", "launch:nth=1:hang=1h", "cuInit:nth=1:slow=0ms",
+        "nvrtc:nth=1:lost=1s", "cuInit:nth=1:0", "cuInit:nth=1:-1", "cuInit:nth=1:NVRTC_ERROR_COMPILATION",
+        "nvrtcVersion:nth=1:CUDA_ERROR_UNKNOWN"})
+    EXPECT_NE(refusal(what).find("must be an error by name or number"), std::string::npos) << what;
 }
 
 TEST(FaultInjector, AnErrorThatEndsTheContextStaysUntilItIsMadeAnew) {

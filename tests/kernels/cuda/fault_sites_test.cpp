@@ -87,7 +87,7 @@ class FaultSites : public EmulatedDevice {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     while (!bring_up() && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    codec::Counters counts;
+    codec::Stats counts;
     kernels::Backend* const list[] = {&kernels::cuda::backend(), kernels::backends().back()};
     const codec::Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts);
     const codec::Codec codec(gf::Technique::reed_sol_van, 2, 1, router);
@@ -251,8 +251,8 @@ TEST_P(HungKernels, KeepWhatTheyUse) {
   driver_->hang();
   const auto outcome = kernels::cuda::run_batch(device, stripes.jobs(), kernels::cuda::KernelKind::generated);
   EXPECT_EQ(outcome.status, kernels::Status::hung);
-  std::vector<kernels::cuda::Device::Lane> lanes;
-  while (auto lane = device->borrow_lane()) lanes.push_back(std::move(*lane));
+  std::vector<kernels::cuda::Device::BorrowedLane> lanes;
+  while (auto lane = device->borrow_lane()) lanes.push_back(std::move(lane));
   EXPECT_EQ(lanes.size(), kernels::cuda::Device::lane_count - 1);
   driver_->finish_hung();
   stripes.abandon();

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/kernels/kernel_kind.hpp"
+#include "kernels/cuda/kernels/launches.hpp"
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 #include "tests/kernels/cuda/placed_stripes.hpp"
 
 namespace ec::test {

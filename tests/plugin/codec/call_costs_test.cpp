@@ -88,7 +88,7 @@ TEST(CallCosts, OfAPredictionAreNone) {
               codec::DeviceLoad::Clock::time_point());
   for (codec::DeviceLoad* load : {&codec::device_load(), &busy}) {
     const codec::Router router(BackendChoice::automatic, std::nullopt, codec::default_costs(),
-                               kernels::backends(), codec::counters(), codec::no_validation(), *load);
+                               kernels::backends(), codec::stats(), codec::no_validation(), *load);
     const Codec codec(gf::Technique::cauchy, 8, 3, router);
     for (const std::size_t bytes : {std::size_t{4096}, std::size_t{1} << 20}) {
       std::vector<std::uint8_t> memory(bytes * 11, 0x5a);

@@ -54,7 +54,7 @@ void make_codec() {
   const codec::NodeSettings& node = codec::node_settings();
   const codec::Codec codec(gf::Technique::cauchy, 6, 3,
                            codec::Router(codec::BackendChoice::cpu, node.threshold_bytes, node.costs.table,
-                                         kernels::backends(), codec::counters(), codec::validator(nullptr)));
+                                         kernels::backends(), codec::stats(), codec::validator(nullptr)));
   if (!codec.plan({gf::ChunkSet{0, 1, 2, 3, 4, 5}, gf::ChunkSet{6}})) throw std::bad_alloc();
 }
 

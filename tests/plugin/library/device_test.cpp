@@ -1,5 +1,5 @@
-// Chunks in pinned and device memory through the C++ door. Where there is no GPU the tests are skipped; the
-// test `library.emulated_device` runs them on the emulated one.
+// Chunks in pinned and device memory through the C++ interface. Where there is no GPU the tests are skipped;
+// the test `library.emulated_device` runs them on the emulated one.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -63,64 +63,49 @@ class EveryResidence : public testing::TestWithParam<kernels::Residence> {
 INSTANTIATE_TEST_SUITE_P(Residences, EveryResidence, testing::ValuesIn(residences()),
                          [](const auto& test) { return std::string(name(test.param)); });
 
-TEST_P(EveryResidence, EncodesDecodesAndUpdatesBatches) {
+/// Three stripes in that memory, coded by `call`, which gets them as Placed.
+template <class Call>
+void expect_coded(const StripeSet& stripes, Arena& arena, Call&& call) {
+  const Placed placed(stripes, arena);
+  const Error error = call(placed);
+  ASSERT_FALSE(error) << error.text();
+  EXPECT_EQ(placed.content(), stripes.intact);
+}
+
+/// On the default stream, which reading device memory back waits for, or without a stream.
+void encode_and_decode(Arena& arena, bool on_stream) {
   const auto codec = made(4, 2, Technique::cauchy);
   StripeSet stripes(Technique::cauchy, 4, 2, 3, 5000, 21);
   stripes.scramble({4, 5});
-  {
-    const Placed placed(stripes, *arena_);
-    const auto error = codec.encode(placed.sources({0, 1, 2, 3}), placed.targets({4, 5}));
-    ASSERT_FALSE(error) << error.text();
-    EXPECT_EQ(placed.content(), stripes.intact);
-  }
+  expect_coded(stripes, arena, [&](const Placed& placed) {
+    const auto data = placed.sources({0, 1, 2, 3});
+    const auto coding = placed.targets({4, 5});
+    return on_stream ? codec.encode_async(data, coding, nullptr) : codec.encode(data, coding);
+  });
   stripes.chunks = stripes.intact;
   stripes.scramble({0, 5});
-  {
-    const Placed placed(stripes, *arena_);
+  expect_coded(stripes, arena, [&](const Placed& placed) {
     const std::vector<unsigned> available{1, 2, 3, 4}, lost{0, 5};
-    const auto error = codec.decode(available, placed.sources(available), lost, placed.targets(lost));
-    ASSERT_FALSE(error) << error.text();
-    EXPECT_EQ(placed.content(), stripes.intact);
-  }
-  stripes.chunks = stripes.intact;
-  {
-    const Placed placed(stripes, *arena_);
-    const auto error = codec.update(1, placed.sources({1}), placed.targets({4, 5}));
-    ASSERT_FALSE(error) << error.text();
-    for (auto& stripe : stripes.intact) {
-      auto data = std::vector(stripe.begin(), stripe.begin() + 4);
-      const auto old = data[1];
-      data[1].assign(stripes.bytes, 0);
-      stripe = stripes.coded(data);
-      stripe[1] = old;
-    }
-    EXPECT_EQ(placed.content(), stripes.intact);
-  }
+    const auto sources = placed.sources(available);
+    const auto targets = placed.targets(lost);
+    return on_stream ? codec.decode_async(available, sources, lost, targets, nullptr)
+                     : codec.decode(available, sources, lost, targets);
+  });
 }
 
-/// The default stream, which reading device memory back waits for.
+TEST_P(EveryResidence, EncodesDecodesAndUpdatesBatches) {
+  encode_and_decode(*arena_, false);
+  StripeSet stripes(Technique::cauchy, 4, 2, 3, 5000, 22);
+  stripes.expect_cleared(1);
+  expect_coded(stripes, *arena_, [](const Placed& placed) {
+    return made(4, 2, Technique::cauchy).update(1, placed.sources({1}), placed.targets({4, 5}));
+  });
+}
+
 TEST(OnAStream, EncodesAndDecodesBatches) {
   Arena* arena = arena_of(kernels::Residence::device);
   if (arena == nullptr) GTEST_SKIP() << "no device memory here";
-  const auto codec = made(4, 2, Technique::cauchy);
-  StripeSet stripes(Technique::cauchy, 4, 2, 3, 5000, 22);
-  stripes.scramble({4, 5});
-  {
-    const Placed placed(stripes, *arena);
-    const auto error = codec.encode_async(placed.sources({0, 1, 2, 3}), placed.targets({4, 5}), nullptr);
-    ASSERT_FALSE(error) << error.text();
-    EXPECT_EQ(placed.content(), stripes.intact);
-  }
-  stripes.chunks = stripes.intact;
-  stripes.scramble({0, 5});
-  {
-    const Placed placed(stripes, *arena);
-    const std::vector<unsigned> available{1, 2, 3, 4}, lost{0, 5};
-    const auto error =
-        codec.decode_async(available, placed.sources(available), lost, placed.targets(lost), nullptr);
-    ASSERT_FALSE(error) << error.text();
-    EXPECT_EQ(placed.content(), stripes.intact);
-  }
+  encode_and_decode(*arena, true);
 }
 
 /// More losses than the codec keeps anything for, or its cache of plans holds, cost no more memory.

@@ -2,10 +2,10 @@
 //   at_exit    a static object creates and uses codecs in its destructor
 //   forked     children of fork() create codecs, while the parent's threads were creating them
 //   no_memory  allocations fail: every one from the n-th on, for each n, in the first call of a process
+//   other_isal the program exports functions of ISA-L's names which do nothing, as a host with a stub or
+//   another
+//              version of its own might; run with EC_CUDA_BACKEND=isal
 // Exit status: 0 if every call answered as ec.h says.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ec/ec.h"
+#include "tests/common/child.hpp"
 
 namespace {
 
@@ -58,43 +59,34 @@ struct AtExit {
   }
 } at_exit;
 
-/// The exit status of a child that does `work`, or 128 and the signal that ended it; one that hangs is ended.
-template <class Work>
-int in_child(Work&& work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    work();
-    std::_Exit(0);
-  }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) fail("fork");
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 void try_forks() {
   // The first calls of the library are under way in threads while their process forks.
-  for (int i = 0; i < 100; ++i)
-    if (in_child([] {
-          std::vector<std::jthread> threads;
-          std::atomic<bool> stop{false};
-          for (unsigned t = 0; t < 3; ++t)
-            threads.emplace_back([&stop, t] {
-              for (unsigned k = 2 + t; !stop; k = k % 100 + 2) create_and_encode(k);
-            });
-          for (int n = 0; n < 8; ++n)
-            if (const int status = in_child([] { create_and_encode(5); }); status != 0) {
-              std::fprintf(stderr, "process_life: a child ended with %d\n", status);
-              std::_Exit(1);
-            }
-          stop = true;
-        }) != 0)
-      std::_Exit(1);
+  for (int i = 0; i < 100; ++i) {
+    const int status = ec::test::in_child([] {
+      std::vector<std::jthread> threads;
+      std::atomic<bool> stop{false};
+      for (unsigned t = 0; t < 3; ++t)
+        threads.emplace_back([&stop, t] {
+          for (unsigned k = 2 + t; !stop; k = k % 100 + 2) create_and_encode(k);
+        });
+      int failed = 0;
+      for (int n = 0; n < 8 && failed == 0; ++n)
+        failed = ec::test::in_child([] {
+          create_and_encode(5);
+          return 0;
+        });
+      stop = true;
+      return failed;
+    });
+    if (status == 0) continue;
+    std::fprintf(stderr, "process_life: a child ended with %d\n", status);
+    std::_Exit(1);
+  }
 }
 
 void try_without_memory() {
   for (long n = 0;; ++n) {
-    const int status = in_child([n] {
+    const int status = ec::test::in_child([n] {
       ec_codec* codec = nullptr;
       left = n;
       const int first = ec_codec_create(4, 2, EC_CAUCHY, &codec);
@@ -104,7 +96,7 @@ void try_without_memory() {
       if (first != 0 && (first != -ENOMEM || second != -ENOMEM || codec != nullptr)) fail("without memory");
       if (first != 0) create_and_encode(4);
       ec_codec_destroy(codec);
-      std::_Exit(ran_out ? 0 : 77);
+      return ran_out ? 0 : 77;
     });
     if (status == 77 && n > 5) break;  // all that it needs
     if (status != 0) {
@@ -135,6 +127,12 @@ void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
 }
 }
 
+#define EXPORTED extern "C" __attribute__((visibility("default"), used))
+EXPORTED void ec_encode_data(int, int, int, unsigned char*, unsigned char**, unsigned char**) {}
+EXPORTED void ec_encode_data_update(int, int, int, int, unsigned char*, unsigned char*, unsigned char**) {}
+EXPORTED void ec_init_tables(int, int, unsigned char*, unsigned char*) {}
+EXPORTED void gf_vect_mul_init(unsigned char, unsigned char*) {}
+
 int main(int argc, char** argv) {
   const char* what = argc == 2 ? argv[1] : "";
   if (std::strcmp(what, "at_exit") == 0) {
@@ -144,8 +142,10 @@ int main(int argc, char** argv) {
     try_forks();
   } else if (std::strcmp(what, "no_memory") == 0) {
     try_without_memory();
+  } else if (std::strcmp(what, "other_isal") == 0) {
+    create_and_encode(5);
   } else {
-    std::fprintf(stderr, "usage: process_life at_exit|forked|no_memory\n");
+    std::fprintf(stderr, "usage: process_life at_exit|forked|no_memory|other_isal\n");
     return 2;
   }
   return 0;

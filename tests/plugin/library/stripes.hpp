@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ec/codec.hpp"
@@ -37,6 +38,17 @@ struct StripeSet {
     for (auto& stripe : chunks)
       for (const unsigned c : lost)
         for (auto& byte : stripe[c]) byte ^= 0x5a;
+  }
+
+  /// `intact` becomes what an update leaves whose delta is data chunk `chunk` itself: coding chunks as if
+  /// that one held zeros.
+  void expect_cleared(unsigned chunk) {
+    for (auto& stripe : intact) {
+      auto data = std::vector(stripe.begin(), stripe.begin() + k);
+      auto old = std::exchange(data[chunk], oracle::Bytes(bytes));
+      stripe = coded(std::move(data));
+      stripe[chunk] = std::move(old);
+    }
   }
 
   /// The listed chunks of every stripe, stripe after stripe. View: Source, Target, ec_source, ec_target.

@@ -1,8 +1,5 @@
 // The preload and the device room together, the device emulated: the arena is page-locked when the device
 // comes up, known by its range while it is, and jobs on blocks of it run in place.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +9,8 @@
 
 #include "kernels/residence.hpp"
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
+#include "tests/common/child.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
@@ -43,6 +41,23 @@ Block block(std::size_t bytes = chunk) {
   return Block(posix_memalign(&p, 4096, bytes) == 0 ? static_cast<std::uint8_t*>(p) : nullptr);
 }
 
+/// A stripe of new blocks, with residences as they are found.
+struct Stripe {
+  Stripe() {
+    for (unsigned c = 0; c < k + m; ++c) {
+      blocks.push_back(block());
+      auto* p = blocks.back().get();
+      if (c < k)
+        sources.push_back({p, residence_of(p, chunk)});
+      else
+        targets.push_back({p, residence_of(p, chunk)});
+    }
+  }
+  std::vector<Block> blocks;
+  std::vector<Source> sources;
+  std::vector<Target> targets;
+};
+
 class PinnedFromBirth : public EmulatedDevice {
  protected:
   void SetUp() override {
@@ -56,30 +71,19 @@ class PinnedFromBirth : public EmulatedDevice {
     return o;
   }
 
-  /// Encodes a stripe of new blocks by `auto`, with residences as they are found; whether the bytes are
-  /// right.
+  /// Encodes a stripe by `auto`; whether the bytes are right.
   bool encode(std::uint64_t seed) const { return encode(seed, codec_); }
   static bool encode(std::uint64_t seed, const codec::Codec& codec) {
     const auto data = Random(seed).chunks(k, chunk);
-    std::vector<Block> blocks;
-    std::vector<Source> sources;
-    std::vector<Target> targets;
-    for (unsigned c = 0; c < k + m; ++c) {
-      blocks.push_back(block());
-      auto* p = blocks.back().get();
-      if (c < k) std::memcpy(p, data[c].data(), chunk);
-      if (c < k)
-        sources.push_back({p, residence_of(p, chunk)});
-      else
-        targets.push_back({p, residence_of(p, chunk)});
-    }
-    if (codec.encode(sources, targets, chunk) != Status::ok) return false;
+    const Stripe stripe;
+    for (unsigned c = 0; c < k; ++c) std::memcpy(stripe.blocks[c].get(), data[c].data(), chunk);
+    if (codec.encode(stripe.sources, stripe.targets, chunk) != Status::ok) return false;
     const auto right = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), data);
     for (unsigned r = 0; r < m; ++r)
-      if (std::memcmp(targets[r].data, right[r].data(), chunk) != 0) return false;
+      if (std::memcmp(stripe.targets[r].data, right[r].data(), chunk) != 0) return false;
     return true;
   }
-  static std::uint64_t on_device() { return codec::counts_of("cuda").calls; }
+  static std::uint64_t on_device() { return codec::stats_of("cuda").calls; }
 
   codec::Codec codec_{gf::Technique::reed_sol_van, k, m,
                       codec::Router(codec::BackendChoice::automatic, chunk)};
@@ -128,22 +132,19 @@ TEST_F(PinnedFromBirth, AJobThatIsComparedBringsTheDeviceToo) {
   EXPECT_TRUE(up());
 }
 
-TEST_F(PinnedFromBirth, TheCountersShowTheArena) {
+TEST_F(PinnedFromBirth, TheStatsShowTheArena) {
   ASSERT_TRUE(bring_up()) << log_;
-  const auto& seen = codec::counters().page().arena;
-  const std::vector<Block> held = [] {
-    std::vector<Block> all;
-    for (int i = 0; i < 3; ++i) all.push_back(block());
-    return all;
-  }();
+  const auto& seen = codec::stats().page().arena;
+  const Block held[] = {block(), block(), block()};
   // The first job of a thread is timed; one look a second.
   for (int i = 0; i < 3 && seen.used_bytes != 3 * chunk; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));
-    std::vector<std::uint8_t> memory(6 * chunk);
-    std::thread([&] {
+    std::thread([] {
+      std::vector<std::uint8_t> memory((k + m) * chunk);
       const std::vector<Source> sources(k, Source{memory.data(), Residence::pageable});
-      const std::vector<Target> targets{{memory.data() + 4 * chunk, Residence::pageable},
-                                        {memory.data() + 5 * chunk, Residence::pageable}};
+      std::vector<Target> targets;
+      for (unsigned r = 0; r < m; ++r)
+        targets.push_back({memory.data() + (k + r) * chunk, Residence::pageable});
       EXPECT_EQ(codec::Codec(gf::Technique::cauchy, k, m, codec::Router(codec::BackendChoice::cpu, 0))
                     .encode(sources, targets, chunk),
                 Status::ok);
@@ -155,17 +156,15 @@ TEST_F(PinnedFromBirth, TheCountersShowTheArena) {
 }
 
 TEST_F(PinnedFromBirth, SmallJobsAndOtherChoicesWakeNobody) {
-  const Block b = block();
-  const Source source{b.get(), Residence::pageable};
-  const std::vector<Source> sources(k, source);
-  const Block t1 = block(), t2 = block();
-  const std::vector<Target> targets{{t1.get(), Residence::pageable}, {t2.get(), Residence::pageable}};
-  EXPECT_EQ(codec_.encode(sources, targets, chunk / k - 1), Status::ok) << "below the threshold";
+  const Stripe stripe;
+  EXPECT_EQ(codec_.encode(stripe.sources, stripe.targets, chunk / k - 1), Status::ok)
+      << "below the threshold";
   using enum codec::BackendChoice;
   for (const auto choice : {cpu, x86, isal, reference}) {
     const codec::Codec codec(gf::Technique::reed_sol_van, k, m, codec::Router(choice, 0));
-    EXPECT_EQ(codec.encode(sources, targets, chunk), Status::ok);
+    EXPECT_EQ(codec.encode(stripe.sources, stripe.targets, chunk), Status::ok);
   }
+  const Block b = block();
   EXPECT_EQ(residence_of(b.get(), chunk), Residence::pageable);
   EXPECT_EQ(residence_by_driver(b.get(), chunk), Residence::pageable) << "asking brings nothing up either";
   EXPECT_EQ(driver_->all_calls(), 0u);
@@ -221,16 +220,11 @@ TEST_F(PinnedFromBirth, RefusedLockingIsSaidAndLeavesOrdinaryMemory) {
 
 TEST_F(PinnedFromBirth, HungDeviceKeepsTheArenaLockedForTheNext) {
   ASSERT_TRUE(bring_up());
-  const Block source = block();
-  const std::vector<Source> sources(k, {source.get(), Residence::pinned});
-  Block first = block();
-  Block second = block();
-  const std::vector<Target> targets{{first.get(), Residence::pinned}, {second.get(), Residence::pinned}};
+  Stripe stripe;
   const auto locked = driver_->calls("cuMemHostRegister_v2");
   driver_->hang();
-  EXPECT_EQ(codec_.encode(sources, targets, chunk), Status::hung);
-  (void)first.release();  // a late write may still come
-  (void)second.release();
+  EXPECT_EQ(codec_.encode(stripe.sources, stripe.targets, chunk), Status::hung);
+  for (Block& b : stripe.blocks) (void)b.release();  // a late write may still come
   driver_->finish_hung();
   ASSERT_TRUE(bring_up()) << log_;
   EXPECT_EQ(driver_->calls("cuMemHostRegister_v2"), locked);
@@ -289,14 +283,12 @@ TEST_F(PinnedFromBirth, ThreadsCodeWhileTheDeviceComesAndFails) {
 
 TEST_F(PinnedFromBirth, ChildOfForkTakesNothingForPinned) {
   ASSERT_TRUE(bring_up());
-  const pid_t child = fork();
-  if (child == 0) {
-    const Block b = block();
-    _exit(residence_of(b.get(), chunk) == Residence::pageable && encode(1) && on_device() == 0 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(in_child([&] {
+              const Block b = block();
+              return residence_of(b.get(), chunk) == Residence::pageable && encode(1) && on_device() == 0 ? 0
+                                                                                                          : 1;
+            }),
+            0);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Several devices: who gets the work, what one that fails does to the others, memory and streams of their
-// own.
+// Several devices: who gets the work, what one that fails does to the others, memory, streams and generated
+// programs of their own.
 #include "kernels/cuda/device/devices.hpp"
 
 #include <sys/wait.h>
@@ -10,66 +10,85 @@
 #include <thread>
 #include <vector>
 
-#include "tests/common/conformance.hpp"
-#include "tests/common/random_bytes.hpp"
+#include "kernels/cuda/generate/generated_program.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {
 
-using kernels::Job;
 using kernels::Residence;
 using kernels::Source;
 using kernels::Status;
 using kernels::Target;
 using kernels::cuda::Buffer;
 using kernels::cuda::Claim;
+using kernels::cuda::Device;
 using kernels::cuda::Devices;
+using kernels::cuda::GeneratedProgram;
+using kernels::cuda::KernelKind;
+using kernels::cuda::ProgramForm;
 
+/// The GPUs 2 and 0 of three.
 class SeveralDevices : public EmulatedDevices<3> {
  protected:
   void SetUp() override {
     EmulatedDevices::SetUp();
+    use_devices({2, 0});
+  }
+
+  void use_devices(const std::vector<int>& ordinals) {
     auto o = options();
-    o.devices = {2, 0};
+    o.devices = ordinals;
+    o.retry_after = std::chrono::seconds(3600);
     use(o);
+    for (std::size_t i = 0; i < ordinals.size(); ++i) (void)device(i);
   }
 
-  static void all_up() {
-    std::string why;
-    for (const std::size_t i : {0u, 1u}) ASSERT_TRUE(Devices::instance().acquire_waiting(i, &why)) << why;
-  }
-
-  static int next() {
-    const auto claim = Devices::instance().acquire(0);
+  /// Waited for; null and why_ if it does not come up.
+  std::shared_ptr<Device> device(std::size_t index) { return devices_.acquire_waiting(index, &why_); }
+  int next() const {
+    const auto claim = devices_.acquire(0);
     return claim.device() ? claim.device()->info().ordinal : -1;
   }
+  static Buffer memory(Residence residence, std::size_t index = 0) {
+    return Buffer::allocate(bytes, residence, index);
+  }
 
-  static constexpr std::size_t bytes = 5000;
+  /// A job from one buffer to another.
+  struct CopyJob {
+    CopyJob(const kernels::Program& program, const Buffer& from, const Buffer& to)
+        : source{from.data(), from.residence()},
+          target{to.data(), to.residence()},
+          job{&program, {&source, 1}, {&target, 1}, bytes} {}
+    CopyJob(const CopyJob&) = delete;
+    CopyJob& operator=(const CopyJob&) = delete;
+    Source source;
+    Target target;
+    kernels::Job job;
+  };
+  Status code(const Buffer& from, const Buffer& to, KernelKind kind = KernelKind::automatic) const {
+    return kernels::cuda::backend(kind).transform(CopyJob(program_, from, to).job);
+  }
+
+  static constexpr std::size_t bytes = 8192;
   const kernels::Program program_{gf::Matrix(1, 1)};
-  kernels::Backend& gpu_ = kernels::cuda::backend();
+  Devices& devices_ = Devices::instance();
+  std::string why_;
 };
 
-Source source_of(const Buffer& buffer) { return {buffer.data(), buffer.residence()}; }
-Target target_of(const Buffer& buffer) { return {buffer.data(), buffer.residence()}; }
-
 TEST_F(SeveralDevices, WorkGoesToTheOneWithTheLeastUnderWay) {
-  all_up();
-  EXPECT_EQ(Devices::instance().up(), 2u);
-  std::string why;
-  const auto first = Devices::instance().acquire_waiting(0, &why);
-  const auto second = Devices::instance().acquire_waiting(1, &why);
-  EXPECT_EQ(first->info().ordinal, 2);
-  EXPECT_EQ(second->info().ordinal, 0);
+  EXPECT_EQ(devices_.up(), 2u);
+  EXPECT_EQ(device(0)->info().ordinal, 2);
+  EXPECT_EQ(device(1)->info().ordinal, 0);
   EXPECT_EQ(next(), 2) << "both idle: the order of the setting";
   const auto ordinal = [](const Claim& claim) { return claim.device()->info().ordinal; };
   {
-    const auto a = Devices::instance().acquire(1000);
+    const auto a = devices_.acquire(1000);
     EXPECT_EQ(ordinal(a), 2);
-    const auto b = Devices::instance().acquire(5000);
+    const auto b = devices_.acquire(5000);
     EXPECT_EQ(ordinal(b), 0);
-    const auto c = Devices::instance().acquire(5000);
+    const auto c = devices_.acquire(5000);
     EXPECT_EQ(ordinal(c), 2);
     EXPECT_EQ(next(), 0);
   }
@@ -77,100 +96,60 @@ TEST_F(SeveralDevices, WorkGoesToTheOneWithTheLeastUnderWay) {
 }
 
 TEST_F(SeveralDevices, OneThatFailsLeavesTheWorkToTheOther) {
-  auto o = options();
-  o.devices = {2, 0};
-  o.retry_after = std::chrono::seconds(3600);
-  use(o);
-  all_up();
-  std::string why;
-  Devices::instance().latch(Devices::instance().acquire_waiting(0, &why), "a test");
+  devices_.latch(device(0), "a test");
   EXPECT_NE(log_.find("device 2 is latched off for 3600 s"), std::string::npos) << log_;
-  EXPECT_EQ(Devices::instance().up(), 1u);
+  EXPECT_EQ(devices_.up(), 1u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(next(), 0);
-  const auto pinned = Buffer::allocate(2 * bytes, Residence::pinned, 1);
-  const Source source = source_of(pinned);
-  const Target target{pinned.data() + bytes, Residence::pinned};
-  EXPECT_EQ(gpu_.transform({&program_, {&source, 1}, {&target, 1}, bytes}), Status::ok);
+  EXPECT_EQ(code(memory(Residence::pinned, 1), memory(Residence::pinned, 1)), Status::ok);
 }
 
 TEST_F(SeveralDevices, OneThatIsNotThereIsSaidAndLeftOut) {
-  auto o = options();
-  o.devices = {1, 7};
-  use(o);
-  std::string why;
-  EXPECT_TRUE(Devices::instance().acquire_waiting(0, &why));
-  EXPECT_FALSE(Devices::instance().acquire_waiting(1, &why));
-  EXPECT_EQ(why, "device 7 does not exist: this machine has 3 GPU(s)");
-  EXPECT_FALSE(Devices::instance().acquire_waiting(2, &why));
+  use_devices({1, 7});
+  EXPECT_TRUE(device(0));
+  EXPECT_FALSE(device(1));
+  EXPECT_EQ(why_, "device 7 does not exist: this machine has 3 GPU(s)");
+  EXPECT_FALSE(device(2));
   EXPECT_EQ(next(), 1);
 }
 
-TEST_F(SeveralDevices, DeviceMemoryIsCodedWhereItLies) {
-  all_up();
-  for (const std::size_t i : {0u, 1u}) {
-    const auto in = Buffer::allocate(bytes, Residence::device, i);
-    const auto out = Buffer::allocate(bytes, Residence::device, i);
-    const Source source = source_of(in);
-    const Target target = target_of(out);
-    // The emulated driver lets no device touch the memory of another.
-    EXPECT_EQ(gpu_.transform({&program_, {&source, 1}, {&target, 1}, bytes}), Status::ok) << i;
-  }
-  EXPECT_EQ(Devices::instance().up(), 2u);
-}
+/// The emulated driver lets no device touch the memory of another.
+TEST_F(SeveralDevices, DeviceMemoryIsCodedWhereItLiesOrRefusedAndLatchesNothing) {
+  const Buffer of_first = memory(Residence::device, 0), of_second = memory(Residence::device, 1);
+  EXPECT_EQ(code(of_first, memory(Residence::device, 0)), Status::ok);
+  EXPECT_EQ(code(of_second, memory(Residence::device, 1)), Status::ok);
+  EXPECT_EQ(code(of_first, of_second), Status::fault);
+  EXPECT_EQ(devices_.up(), 2u);
 
-TEST_F(SeveralDevices, ChunksOnTwoDevicesAreRefusedAndLatchNothing) {
-  all_up();
-  const auto in = Buffer::allocate(bytes, Residence::device, 0);
-  const auto out = Buffer::allocate(bytes, Residence::device, 1);
-  const Source source = source_of(in);
-  const Target target = target_of(out);
-  EXPECT_EQ(gpu_.transform({&program_, {&source, 1}, {&target, 1}, bytes}), Status::fault);
-  EXPECT_EQ(Devices::instance().up(), 2u);
-}
-
-TEST_F(SeveralDevices, MemoryOfADeviceThatIsNotInUseIsRefusedAndLatchesNothing) {
-  all_up();
-  const auto in = Buffer::allocate(bytes, Residence::device, 1);
-  auto o = options();
-  o.devices = {2};
-  use(o);
-  const Source source = source_of(in);
-  const Target target = target_of(in);
-  std::string why;
-  const Job job{&program_, {&source, 1}, {&target, 1}, bytes};
-  EXPECT_FALSE(Devices::instance().holder_of({&job, 1}, &why));
-  EXPECT_EQ(why, "the chunks lie in the memory of GPU 0, which is not among the devices in use");
-  EXPECT_EQ(gpu_.transform(job), Status::fault);
-  EXPECT_EQ(Devices::instance().up(), 1u);
+  use_devices({2});
+  const CopyJob elsewhere(program_, of_second, of_second);
+  EXPECT_FALSE(devices_.holder_of({&elsewhere.job, 1}, &why_));
+  EXPECT_EQ(why_, "the chunks lie in the memory of GPU 0, which is not among the devices in use");
+  EXPECT_EQ(code(of_second, of_second), Status::fault);
+  EXPECT_EQ(devices_.up(), 1u);
 }
 
 /// Whatever other threads hold at that moment: the child has no devices, sets options, codes and ends.
 TEST_F(SeveralDevices, AChildOfForkWaitsForNothing) {
-  all_up();
   const auto o = options();
   std::atomic<bool> over{false};
   std::vector<std::thread> busy;
   for (int t = 0; t < 4; ++t)
     busy.emplace_back([&] {
       while (!over) {
-        (void)Devices::instance().acquire(1);
-        (void)Devices::instance().up();
+        (void)devices_.acquire(1);
+        (void)devices_.up();
         if (t == 0) kernels::cuda::configure(o);
       }
     });
-  const auto pinned = Buffer::allocate(2 * bytes, Residence::pinned);
-  const Source source = source_of(pinned);
-  const Target target{pinned.data() + bytes, Residence::pinned};
+  const Buffer pinned = memory(Residence::pinned);
   for (int i = 0; i < 100; ++i) {
     const pid_t child = fork();
     if (child == 0) {
       alarm(5);
-      std::string why;
       kernels::cuda::configure(kernels::cuda::current_options());
-      const bool none = gpu_.transform({&program_, {&source, 1}, {&target, 1}, bytes}) == Status::busy &&
-                        !Devices::instance().acquire_waiting(&why) && Devices::instance().up() == 0 &&
-                        !Devices::instance().current();
-      _exit(none && why == "this process is a child of fork()" ? 0 : 1);
+      const bool none = code(pinned, pinned) == Status::busy && !devices_.acquire_waiting(&why_) &&
+                        devices_.up() == 0 && !devices_.current();
+      _exit(none && why_ == "this process is a child of fork()" ? 0 : 1);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -181,22 +160,60 @@ TEST_F(SeveralDevices, AChildOfForkWaitsForNothing) {
 }
 
 TEST_F(SeveralDevices, AStreamIsServedByItsOwnDevice) {
-  all_up();
-  const auto pinned = Buffer::allocate(2 * bytes, Residence::pinned);
-  const Source source = source_of(pinned);
-  const Target target{pinned.data() + bytes, Residence::pinned};
-  const Job job{&program_, {&source, 1}, {&target, 1}, bytes};
+  const Buffer from = memory(Residence::pinned), to = memory(Residence::pinned);
+  const CopyJob copy(program_, from, to);
   for (const std::size_t i : {0u, 1u}) {
-    std::string why;
-    const auto device = Devices::instance().acquire_waiting(i, &why);
-    const kernels::cuda::Device::Scope scope(*device);
+    const auto its = device(i);
+    const Device::Scope scope(*its);
     CUstream stream = nullptr;
-    ASSERT_EQ(device->driver().stream_create(&stream, CU_STREAM_DEFAULT), CUDA_SUCCESS);
-    EXPECT_EQ(Devices::instance().owner_of(stream), device);
+    ASSERT_EQ(its->driver().stream_create(&stream, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    EXPECT_EQ(devices_.owner_of(stream), its);
     // The emulated driver takes a stream in its own context only.
-    EXPECT_EQ(gpu_.enqueue({&job, 1}, stream), Status::ok) << i;
-    device->driver().stream_destroy(stream);
+    EXPECT_EQ(kernels::cuda::backend().enqueue({&copy.job, 1}, stream), Status::ok) << i;
+    its->driver().stream_destroy(stream);
   }
+}
+
+class GeneratedOnSeveralDevices : public SeveralDevices {
+ protected:
+  void SetUp() override {
+    use_emulated_compiler();
+    SeveralDevices::SetUp();
+  }
+  CUfunction kernel(const kernels::Program& program, std::size_t index) {
+    return GeneratedProgram::of(program)->function(device(index), ProgramForm::transform, 0,
+                                                   GeneratedProgram::Wish::now);
+  }
+};
+
+/// As those of many placement groups: one matrix, one kernel on a device.
+TEST_F(GeneratedOnSeveralDevices, EqualProgramsShareTheirKernels) {
+  const auto kernel_of = [&](unsigned coefficient) {
+    gf::Matrix matrix(1, 1);
+    matrix(0, 0) = static_cast<std::uint8_t>(coefficient);
+    return kernel(kernels::Program(matrix), 0);
+  };
+  const CUfunction first = kernel_of(1);
+  EXPECT_NE(first, nullptr);
+  EXPECT_NE(kernel_of(2), first);
+  const auto loaded = driver_->calls("cuModuleLoadData");
+  EXPECT_EQ(kernel_of(1), first) << "also after its program has gone";
+  EXPECT_EQ(driver_->calls("cuModuleLoadData"), loaded);
+  for (unsigned c = 3; c < 100; ++c) EXPECT_NE(kernel_of(c), nullptr);
+  EXPECT_GT(driver_->calls("cuModuleUnload"), 30u) << "they are bounded";
+}
+
+/// The emulated driver runs a kernel only in the context in which it was loaded.
+TEST_F(GeneratedOnSeveralDevices, AProgramIsLoadedOnItsDeviceWhateverContextIsCurrent) {
+  {
+    const Device::Scope first(*device(0));
+    for (const std::size_t i : {0u, 1u}) EXPECT_NE(kernel(program_, i), nullptr);
+  }
+  for (const std::size_t i : {0u, 1u})
+    EXPECT_EQ(code(memory(Residence::device, i), memory(Residence::device, i), KernelKind::generated),
+              Status::ok)
+        << i;
+  EXPECT_EQ(devices_.up(), 2u) << log_;
 }
 
 }  // namespace

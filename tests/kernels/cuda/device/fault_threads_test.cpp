@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/kernels/cuda/placed_stripes.hpp"
 #include "tests/plugin/codec/routing/round.hpp"
@@ -87,7 +87,7 @@ class FaultThreads : public EmulatedDevice {
 
 TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   use(noisy());
-  const auto before = codec::counts_of("cuda");
+  const auto before = codec::stats_of("cuda");
   std::atomic<unsigned> wrong{0}, running{threads};
   std::vector<std::thread> working;
   for (unsigned t = 0; t < threads; ++t)
@@ -113,7 +113,7 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   EXPECT_EQ(driver_->plan(""), nullptr);
   EXPECT_EQ(wrong, 0u);
 
-  const auto after = codec::counts_of("cuda");
+  const auto after = codec::stats_of("cuda");
   std::printf(
       "%u threads, %u rounds each: %llu calls done by the device, %llu fallen back, %u faults, the device up "
       "%u times, latched off %u times\n",
@@ -128,7 +128,7 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   const codec::Router router(codec::BackendChoice::gpu, 0);
   const Codec codec(gf::Technique::cauchy, 4, 2, router);
   EXPECT_TRUE(round_is_right(codec, router, "cauchy", random));
-  EXPECT_GT(codec::counts_of("cuda").calls, after.calls) << "the device is not back";
+  EXPECT_GT(codec::stats_of("cuda").calls, after.calls) << "the device is not back";
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
-// Whatever the driver does, the host gets right bytes: it fails, hangs, or lies. Each function at each of its
-// calls: fault_sites_test.cpp.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstring>
+// Whatever the driver does, the host gets right bytes, and an operator sees a line in the log for each change
+// of the device's state, none for a call, and stats that say what is so. Each function at each of its calls:
+// fault_sites_test.cpp; work that hangs: submit/staging_test.cpp.
+#include <algorithm>
 #include <vector>
 
+#include "kernels/device_stats.hpp"
 #include "plugin/codec/codec.hpp"
-#include "plugin/codec/stats/counters.hpp"
+#include "plugin/codec/stats/stats.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
@@ -16,120 +15,186 @@
 namespace ec::test {
 namespace {
 
+using codec::Operation;
+using kernels::DeviceState;
+using kernels::DeviceStats;
 using kernels::Residence;
 using kernels::Source;
 using kernels::Status;
 using kernels::Target;
+using Clock = std::chrono::steady_clock;
 
-constexpr unsigned k = 4;
-constexpr unsigned m = 2;
+constexpr const char* up = "ec_cuda: device 0 is up: emulated device, compute capability 9.9\n";
 
-/// A stripe in host memory with its views.
-struct Stripe {
-  Stripe(std::size_t bytes, std::uint64_t seed)
-      : data(Random(seed).chunks(k, bytes)), coding(m, oracle::Bytes(bytes, 0xee)) {
-    for (const auto& chunk : data) sources.push_back({chunk.data(), Residence::pageable});
-    for (auto& chunk : coding) targets.push_back({chunk.data(), Residence::pageable});
-  }
-
-  std::vector<oracle::Bytes> data;
-  std::vector<oracle::Bytes> coding;
-  std::vector<Source> sources;
-  std::vector<Target> targets;
-};
-
-std::vector<oracle::Bytes> right_coding(const std::vector<oracle::Bytes>& data) {
-  return oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), data);
-}
-
-/// An encode and an update of one stripe in host memory, through a router that is told to use the device.
+/// A codec for host memory that is told to use the device.
 class Faults : public EmulatedDevice {
  protected:
-  struct Result {
-    Status encode;
-    Status update;
-    bool right;
-  };
+  void SetUp() override {
+    EmulatedDevice::SetUp();
+    before_ = stats();
+    fallbacks_ = fallbacks();
+  }
 
-  Result work(std::size_t bytes = 3000) {
-    Stripe stripe(bytes, ++seed_);
+  /// Encodes a stripe and updates it, on the device or else on the CPU: whether all of it is ok and right.
+  bool codes_right(bool updates = true) {
+    auto data = Random(++seed_).chunks(k, bytes);
+    std::vector<oracle::Bytes> coding(m, oracle::Bytes(bytes, 0xee));
     const auto delta = Random(seed_ + 1'000'000).bytes(bytes);
-    Result result{};
-    result.encode = codec_.encode(stripe.sources, stripe.targets, bytes);
-    result.update = codec_.update(1, {delta.data(), Residence::pageable}, stripe.targets, bytes);
-    for (std::size_t i = 0; i < bytes; ++i) stripe.data[1][i] ^= delta[i];
-    result.right = stripe.coding == right_coding(stripe.data);
-    return result;
+    std::vector<Source> sources;
+    std::vector<Target> targets;
+    for (const auto& chunk : data) sources.push_back({chunk.data(), Residence::pageable});
+    for (auto& chunk : coding) targets.push_back({chunk.data(), Residence::pageable});
+    if (codec_.encode(sources, targets, bytes) != Status::ok) return false;
+    if (updates) {
+      if (codec_.update(1, {delta.data(), Residence::pageable}, targets, bytes) != Status::ok) return false;
+      for (std::size_t i = 0; i < bytes; ++i) data[1][i] ^= delta[i];
+    }
+    return coding == oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), data);
+  }
+  void expect_right(unsigned times) {
+    for (unsigned i = 0; i < times; ++i) ASSERT_TRUE(codes_right());
+  }
+  void fail_next_launch() { driver_->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, true); }
+
+  static std::uint64_t on_device() { return codec::stats_of("cuda").calls; }
+  static DeviceStats stats() { return kernels::device_stats(); }
+  static DeviceState state() { return static_cast<DeviceState>(stats().state); }
+  static std::array<std::uint64_t, codec::causes> fallbacks() {
+    return sum(codec::stats().page(), 0, Operation::encode).fallbacks;
+  }
+  /// Encode calls since the start of the test.
+  std::uint64_t fell_back(Status cause) const {
+    return fallbacks()[codec::cause_of(cause)] - fallbacks_[codec::cause_of(cause)];
+  }
+  static std::ptrdiff_t lines() { return std::ranges::count(log_, '\n'); }
+  static unsigned lines_with(const std::string& what) {
+    unsigned n = 0;
+    for (auto at = log_.find(what); at != std::string::npos; at = log_.find(what, at + 1)) ++n;
+    return n;
   }
 
-  void expect_right(const std::string& when) {
-    const Result result = work();
-    EXPECT_EQ(result.encode, Status::ok) << when;
-    EXPECT_EQ(result.update, Status::ok) << when;
-    EXPECT_TRUE(result.right) << when;
-  }
-
-  static std::uint64_t on_device() { return codec::counts_of("cuda").calls; }
-
+  static constexpr unsigned k = 4, m = 2;
+  static constexpr std::size_t bytes = 1000;
   codec::Codec codec_{gf::Technique::reed_sol_van, k, m, codec::Router(codec::BackendChoice::gpu, 0)};
   std::uint64_t seed_ = 0;
+  DeviceStats before_;
+  std::array<std::uint64_t, codec::causes> fallbacks_{};
 };
 
-TEST_F(Faults, HealthyDeviceDoesTheWork) {
-  ASSERT_TRUE(bring_up()) << log_;
-  const auto before = on_device();
-  expect_right("healthy");
-  EXPECT_EQ(on_device(), before + 2);
-  EXPECT_EQ(log_, "ec_cuda: device 0 is up: emulated device, compute capability 9.9\n");
+TEST_F(Faults, NothingIsTouchedBeforeTheFirstJob) {
+  const Source source;
+  const Target target;
+  const kernels::Program program(gf::Matrix(1, 1));
+  EXPECT_TRUE(kernels::cuda::backend().supports({&program, {&source, 1}, {&target, 1}, 1}));
+  EXPECT_EQ(driver_->all_calls(), 0u);
 }
 
-TEST_F(Faults, FallBacksAreCountedAndLoggedOnce) {
-  auto o = options();
-  o.retry_after = std::chrono::seconds(3600);
-  use(o);
-  ASSERT_TRUE(bring_up());
-  log_.clear();
-  const auto before = codec::counts_of("cuda").fallbacks;
-  driver_->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, true);
-  expect_right("first");
-  expect_right("latched");
-  EXPECT_EQ(codec::counts_of("cuda").fallbacks, before + 4);
+TEST_F(Faults, TenInManyCallsAreALineForEachChange) {
+  ASSERT_TRUE(bring_up()) << log_;
+  for (int fault = 0; fault < 10; ++fault) {
+    const auto before = on_device();
+    expect_right(20);
+    EXPECT_EQ(on_device(), before + 40);
+    fail_next_launch();
+    ASSERT_TRUE(codes_right(false));
+    EXPECT_EQ(state(), DeviceState::latched);
+    driver_->reset();
+    ASSERT_TRUE(bring_up()) << log_;  // EC_CUDA_RETRY_S is 0 here
+    EXPECT_EQ(state(), DeviceState::up);
+  }
+  EXPECT_EQ(lines_with(up), 11u) << log_;
   EXPECT_EQ(
-      log_,
-      "ec_cuda: device 0 is latched off for 3600 s, the CPU codes: the kernel failed: EMULATED_ERROR_719\n");
+      lines_with(
+          "ec_cuda: device 0 is latched off for 0 s, the CPU codes: the kernel failed: EMULATED_ERROR_719\n"),
+      10u);
+  EXPECT_EQ(lines(), 21) << log_;
+  EXPECT_EQ(fell_back(Status::fault), 10u);
+  EXPECT_EQ(fell_back(Status::busy), 0u);
+  EXPECT_EQ(stats().latches - before_.latches, 10u);
+  EXPECT_EQ(stats().starts - before_.starts, 11u);
+  EXPECT_EQ(stats().failed_starts, before_.failed_starts);
 }
 
-TEST_F(Faults, HungKernelIsGivenUpAndItsLateWriteHitsNothing) {
-  ASSERT_TRUE(bring_up());
-  driver_->hang();
-  const auto start = std::chrono::steady_clock::now();
-  Stripe stripe(3000, 7);
-  EXPECT_EQ(codec_.encode(stripe.sources, stripe.targets, 3000), Status::ok);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
-  EXPECT_EQ(stripe.coding, right_coding(stripe.data));
-
-  const std::size_t kept = driver_->pinned_bytes();
-  EXPECT_GT(kept, 0u) << "staging memory that a late kernel writes must not be freed";
-  for (auto& chunk : stripe.coding) std::memset(chunk.data(), 0x55, chunk.size());
-  driver_->finish_hung();
-  for (const auto& chunk : stripe.coding) EXPECT_EQ(chunk, oracle::Bytes(3000, 0x55));
-  EXPECT_GE(driver_->pinned_bytes(), kept);
-  driver_->reset();
+TEST_F(Faults, WhileTheDeviceIsLatchedCallsAreCountedAndNotSaid) {
+  auto o = options();
+  o.retry_after = std::chrono::hours(1);
+  use(o);
   ASSERT_TRUE(bring_up()) << log_;
-  expect_right("a new device");
+  fail_next_launch();
+  expect_right(100);
+  EXPECT_EQ(lines(), 2) << log_;
+  EXPECT_EQ(fell_back(Status::fault), 1u);
+  EXPECT_EQ(fell_back(Status::busy), 99u);
+  EXPECT_EQ(state(), DeviceState::latched);
 }
 
-TEST_F(Faults, HungKernelThatWritesInPlaceIsReported) {
-  ASSERT_TRUE(bring_up());
-  const auto source = kernels::cuda::Buffer::allocate(4096, Residence::pinned);
-  const auto first = kernels::cuda::Buffer::allocate(4096, Residence::pinned);
-  const auto second = kernels::cuda::Buffer::allocate(4096, Residence::pinned);
-  ASSERT_TRUE(source && first && second);
-  const std::vector<Source> sources(k, Source{source.data(), Residence::pinned});
-  const std::vector<Target> targets{{first.data(), Residence::pinned}, {second.data(), Residence::pinned}};
-  driver_->hang();
-  EXPECT_EQ(codec_.encode(sources, targets, 4096), Status::hung);
-  driver_->finish_hung();
+TEST_F(Faults, ADeviceThatDoesNotComeUpIsSaidOnceInARow) {
+  auto no_driver = options(), no_such_device = options();
+  no_driver.driver_library = "libno-such-driver.so.1";
+  no_such_device.devices = {3};
+  for (const auto& [o, lies, why] :
+       {std::tuple{no_driver, false, "no CUDA driver: "},
+        {no_such_device, false, "device 3 does not exist: this machine has 1 GPU(s)\n"},
+        {options(), true, "self-test: 167 times 0 gave 1\n"}}) {
+    SetUp();
+    use(o);
+    if (lies) driver_->corrupt();
+    std::string ignored;
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_FALSE(kernels::cuda::bring_up(&ignored));
+      expect_right(10);
+    }
+    EXPECT_FALSE(kernels::cuda::bring_up(&ignored));  // waits for what the last call has begun
+    EXPECT_EQ(lines(), 1) << log_;
+    EXPECT_EQ(lines_with(std::string("ec_cuda: no device, the CPU codes: ") + why), 1u) << log_;
+    EXPECT_EQ(fell_back(Status::busy), 50u);
+    EXPECT_GE(stats().failed_starts - before_.failed_starts, 5u);
+    EXPECT_EQ(state(), DeviceState::none);
+  }
+}
+
+/// What a GPU answers while it is absent or another has it, at the start of a daemon.
+class LateDevice : public Faults, public testing::WithParamInterface<std::pair<const char*, const char*>> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, LateDevice,
+    testing::Values(std::pair{"cuInit", "CUDA_ERROR_NO_DEVICE"},
+                    std::pair{"cuDevicePrimaryCtxRetain", "CUDA_ERROR_OUT_OF_MEMORY"},
+                    std::pair{"cuDevicePrimaryCtxRetain", "CUDA_ERROR_DEVICE_UNAVAILABLE"}),
+    [](const auto& info) { return std::string(info.param.first) + "_" + info.param.second; });
+
+TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
+  const auto [function, error] = GetParam();
+  auto o = options();
+  o.retry_after = std::chrono::seconds(1);
+  use(o);
+  ASSERT_EQ(driver_->plan((std::string(function) + ":every=1:" + error).c_str()), nullptr);
+  const auto before = on_device();
+
+  // As a daemon does: it codes, and waits for nothing.
+  ASSERT_TRUE(codes_right());
+  const auto tried = Clock::now() + std::chrono::seconds(5);
+  while (stats().failed_starts == before_.failed_starts && Clock::now() < tried) ASSERT_TRUE(codes_right());
+  const auto failed_at = Clock::now();
+  while (Clock::now() < failed_at + std::chrono::milliseconds(700)) ASSERT_TRUE(codes_right());
+  EXPECT_EQ(stats().failed_starts, before_.failed_starts + 1) << "tried before the retry time was over";
+  EXPECT_EQ(lines_with("ec_cuda: no device, the CPU codes: " + std::string(function) + ": "), 1u) << log_;
+  EXPECT_EQ(lines(), 1) << log_;
+  EXPECT_EQ(on_device(), before);
+  EXPECT_GT(fell_back(Status::busy), 0u);
+  EXPECT_EQ(state(), DeviceState::none);
+
+  ASSERT_EQ(driver_->plan(""), nullptr);
+  while (on_device() == before && Clock::now() < failed_at + std::chrono::seconds(10))
+    ASSERT_TRUE(codes_right());
+  EXPECT_GE(Clock::now(), failed_at + std::chrono::milliseconds(900));
+  EXPECT_EQ(state(), DeviceState::up);
+  EXPECT_EQ(lines_with(up), 1u) << log_;
+  EXPECT_EQ(lines(), 2) << log_;
+  EXPECT_EQ(stats().starts, before_.starts + 1);
+  const auto then = on_device();
+  ASSERT_TRUE(codes_right());
+  EXPECT_EQ(on_device(), then + 2) << "work stays with it";
 }
 
 /// An error that says nothing about the kernel must not make its targets anybody's: it may still write them.
@@ -137,20 +202,17 @@ TEST_F(Faults, ErrorOfTheQuestionIsNoEndOfTheKernel) {
   ASSERT_TRUE(bring_up());
   driver_->fail("cuStreamQuery", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
   const auto before = on_device();
-  expect_right("asked again");
+  ASSERT_TRUE(codes_right()) << "asked again";
   EXPECT_EQ(on_device(), before + 2);
 
-  const auto buffer = kernels::cuda::Buffer::allocate(3 * 4096, Residence::pinned);
-  ASSERT_TRUE(buffer);
-  const std::vector<Source> sources(k, Source{buffer.data(), Residence::pinned});
-  const std::vector<Target> targets{{buffer.data() + 4096, Residence::pinned},
-                                    {buffer.data() + 8192, Residence::pinned}};
   // CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_UNKNOWN
   for (const std::string error : {"400", "999"}) {
     driver_->reset();
     ASSERT_TRUE(bring_up()) << log_;
+    const PlacedStripes stripes({4096, Residence::pinned, Residence::pinned}, 1);
+    ASSERT_TRUE(stripes);
     ASSERT_EQ(driver_->plan(("launch:every=1:hang;cuStreamQuery:every=1:" + error).c_str()), nullptr);
-    EXPECT_EQ(codec_.encode(sources, targets, 4096), Status::hung) << error;
+    EXPECT_EQ(kernels::cuda::backend().transform(stripes.jobs()[0]), Status::hung) << error;
     EXPECT_NE(log_.find("no answer within 50 ms, only EMULATED_ERROR_" + error), std::string::npos) << log_;
   }
 }
@@ -170,65 +232,6 @@ TEST_F(Faults, FaultOfAccumulateLeavesTargetsInHostMemory) {
       EXPECT_EQ(kernels::cuda::backend().accumulate(stripes.jobs()[0]), Status::fault) << plan;
       EXPECT_TRUE(residence == Residence::device || stripes.as_before() == true) << plan;
     }
-}
-
-TEST_F(Faults, DeviceThatLiesIsRefusedBySelfTest) {
-  driver_->corrupt();
-  EXPECT_FALSE(bring_up());
-  EXPECT_NE(log_.find("self-test: 167 times 0 gave 1"), std::string::npos) << log_;
-  expect_right("refused device");
-}
-
-TEST_F(Faults, MissingDriverIsSaidOnceAndTheCpuCodes) {
-  auto o = options();
-  o.driver_library = "libno-such-driver.so.1";
-  use(o);
-  EXPECT_FALSE(bring_up());
-  EXPECT_FALSE(bring_up());
-  expect_right("no driver");
-  const std::string line = "ec_cuda: no device, the CPU codes: no CUDA driver: ";
-  EXPECT_NE(log_.find(line), std::string::npos);
-  EXPECT_EQ(log_.find(line), log_.rfind(line));
-}
-
-TEST_F(Faults, MissingOrdinalIsNamed) {
-  auto o = options();
-  o.devices = {3};
-  use(o);
-  EXPECT_FALSE(bring_up());
-  EXPECT_NE(log_.find("device 3 does not exist: this machine has 1 GPU(s)"), std::string::npos) << log_;
-}
-
-TEST_F(Faults, ChildOfForkUsesTheCpu) {
-  ASSERT_TRUE(bring_up());
-  expect_right("the parent");
-  const pid_t child = fork();
-  if (child == 0) {
-    const Result result = work();
-    _exit(result.encode == Status::ok && result.right && on_device() == 0 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-}
-
-TEST_F(Faults, NothingIsTouchedBeforeTheFirstJob) {
-  const Source source;
-  const Target target;
-  const kernels::Program program(gf::Matrix(1, 1));
-  EXPECT_TRUE(kernels::cuda::backend().supports({&program, {&source, 1}, {&target, 1}, 1}));
-  EXPECT_EQ(driver_->all_calls(), 0u);
-}
-
-TEST_F(Faults, NothingLeaksOverManyDevices) {
-  use(options());
-  const auto pinned = driver_->pinned_bytes();
-  for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(bring_up());
-    expect_right("round");
-    use(options());
-  }
-  EXPECT_EQ(driver_->pinned_bytes(), pinned);
 }
 
 }  // namespace

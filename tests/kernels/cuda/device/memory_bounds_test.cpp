@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/tallies.hpp"
+#include "kernels/device_stats.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/kernels/cuda/placed_stripes.hpp"
@@ -44,9 +44,9 @@ class MemoryBounds : public EmulatedDevice {
     return o;
   }
   Held now() const {
-    const auto& tallies = kernels::device_tallies();
-    return {kernels::read(tallies.device_bytes), kernels::read(tallies.staging_bytes),
-            driver_->device_bytes(), driver_->pinned_bytes()};
+    const auto& stats = kernels::device_stats();
+    return {kernels::read(stats.device_bytes), kernels::read(stats.staging_bytes), driver_->device_bytes(),
+            driver_->pinned_bytes()};
   }
 
   /// One of each thing that can be asked for; some for several slices of staging.

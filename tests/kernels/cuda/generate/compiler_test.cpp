@@ -102,7 +102,6 @@ TEST_F(Compiler, OneThatMisbehavesIsGivenUp) {
     const char* body;
   };
   for (const Case& c : {Case{"hang", Kind::failed, "the compiler did not answer in time"},
-                        {"closes", Kind::failed, "the compiler ended without an answer"},
                         {"silent", Kind::failed, "the compiler ended without an answer"},
                         {"killed", Kind::failed, "the compiler ended without an answer"},
                         {"garbage", Kind::failed, "the compiler ended without an answer"},

@@ -1,15 +1,10 @@
-// Generated kernels on the device: right at every length, for encode and decode matrices, both verbs;
-// compiled in the background while others serve. Needs a GPU; skipped without one.
+// Generated kernels on the device: right at every length, for encode and decode matrices, both verbs. Needs a
+// GPU; skipped without one.
 #include <gtest/gtest.h>
-
-#include <chrono>
-#include <thread>
 
 #include "gf/decode_plan.hpp"
 #include "gf/generator.hpp"
 #include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/device/devices.hpp"
-#include "kernels/cuda/generate/generated_program.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tools/device/buffer.hpp"
@@ -104,49 +99,6 @@ TEST_F(Generated, MoreStripesThanATableHolds) {
     ASSERT_TRUE(
         std::equal(expected.begin(), expected.end(), all.begin() + static_cast<std::ptrdiff_t>(i * bytes)))
         << "stripe " << i;
-}
-
-TEST_F(Generated, ComesInTheBackgroundWhileAnotherKernelServes) {
-  auto options = kernels::cuda::current_options();
-  const auto kept = options;
-  options.generate_after_bytes = 0;
-  kernels::cuda::configure(options);
-  kernels::cuda::Devices::instance().reset();
-  std::string why;
-  ASSERT_TRUE(kernels::cuda::bring_up(&why)) << why;
-
-  // A matrix that no cache on disk has.
-  const auto seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  const kernels::Program program(to_matrix(random_matrix(4, 10, seed)));
-  Random random(seed);
-  const auto buffer = kernels::cuda::Buffer::allocate(14 << 20, Residence::device);
-  ASSERT_TRUE(buffer);
-  std::vector<kernels::Source> sources;
-  std::vector<kernels::Target> targets;
-  for (std::size_t i = 0; i < 10; ++i) sources.push_back({buffer.data() + (i << 20), Residence::device});
-  for (std::size_t i = 10; i < 14; ++i) targets.push_back({buffer.data() + (i << 20), Residence::device});
-  const kernels::Job job{&program, sources, targets, std::size_t{1} << 20};
-
-  const auto start = std::chrono::steady_clock::now();
-  ASSERT_EQ(kernels::cuda::backend().transform(job), kernels::Status::ok);
-  const auto first = std::chrono::steady_clock::now() - start;
-  const auto device = kernels::cuda::Devices::instance().acquire(0).device();
-  const auto* generated = kernels::cuda::GeneratedProgram::of(program);
-  CUfunction function = nullptr;
-  const auto deadline = start + std::chrono::seconds(20);
-  while (function == nullptr && std::chrono::steady_clock::now() < deadline) {
-    const kernels::cuda::Device::Scope scope(*device);
-    function = generated->function(device, kernels::cuda::ProgramForm::transform, 0,
-                                   kernels::cuda::GeneratedProgram::Wish::later);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  const auto there = std::chrono::steady_clock::now() - start;
-  EXPECT_NE(function, nullptr) << generated->failure(kernels::cuda::ProgramForm::transform);
-  using Milliseconds = std::chrono::duration<double, std::milli>;
-  std::printf("first result after %.3f ms, generated kernel after %.0f ms\n", Milliseconds(first).count(),
-              Milliseconds(there).count());
-  kernels::cuda::configure(kept);
-  kernels::cuda::Devices::instance().reset();
 }
 
 }  // namespace

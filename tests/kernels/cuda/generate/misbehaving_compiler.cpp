@@ -26,11 +26,6 @@ void say(CompilerReply::Kind kind, std::size_t bytes, const std::string& body) {
 int main(int, char** arguments) {
   const std::string how = arguments[1];
   if (how == "hang") pause();
-  if (how == "closes") {
-    close(STDIN_FILENO);
-    close(STDOUT_FILENO);
-    pause();
-  }
   if (how == "killed") raise(SIGKILL);
   if (how == "garbage") say("neither head nor body of an answer");
   if (how == "half") say(CompilerReply::Kind::cubin, 1000, "machine code");

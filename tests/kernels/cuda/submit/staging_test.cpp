@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/submit/device_job.hpp"
-#include "kernels/tallies.hpp"
+#include "kernels/device_stats.hpp"
 #include "kernels/transfer.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
@@ -62,15 +62,14 @@ class Staging : public EmulatedDevice {
     bool operator==(const Held&) const = default;
   };
   Held held() const {
-    const auto& tallies = kernels::device_tallies();
-    return {driver_->pinned_bytes(), kernels::read(tallies.staging_bytes),
-            kernels::read(tallies.given_up_bytes)};
+    const auto& stats = kernels::device_stats();
+    return {driver_->pinned_bytes(), kernels::read(stats.staging_bytes), kernels::read(stats.given_up_bytes)};
   }
   unsigned launches() const { return driver_->calls("cuLaunchKernel"); }
   static std::shared_ptr<Device> device() { return kernels::cuda::Devices::instance().current(); }
-  static std::vector<Device::Lane> all_lanes() {
-    std::vector<Device::Lane> lanes;
-    while (auto lane = device()->borrow_lane()) lanes.push_back(std::move(*lane));
+  static std::vector<Device::BorrowedLane> all_lanes() {
+    std::vector<Device::BorrowedLane> lanes;
+    while (auto lane = device()->borrow_lane()) lanes.push_back(std::move(lane));
     return lanes;
   }
 
@@ -121,36 +120,14 @@ TEST_F(Staging, SumsMustFitTheSlabAndAreLeftAloneOtherwise) {
   EXPECT_EQ(on_device.right(), true);
 }
 
-/// An allocation in a job could wait for another that hangs.
-TEST_F(Staging, IsAllocatedWhenTheDeviceComesUpAndNeverInAJob) {
-  const Held up = held();
-  EXPECT_EQ(up.pinned - before_.pinned, options().staging_bytes);
-  EXPECT_EQ(up.staging - before_.staging, options().staging_bytes);
-  {
-    const PlacedStripes batch({page, Residence::device, Residence::device, Verb::transform, 3}, 1);
-    driver_->reset();
-    EXPECT_EQ(run(staged(five_slices, Verb::transform)), Status::ok);
-    EXPECT_EQ(run(staged(five_slices, Verb::accumulate)), Status::ok);
-    EXPECT_EQ(kernels::cuda::backend().transform_all(batch.jobs()), Status::ok);
-    std::vector<std::uint8_t> host(page);
-    const kernels::Transfer piece{batch.jobs()[0].targets[0].data, Residence::device, host.data(), page};
-    EXPECT_EQ(kernels::fetch({&piece, 1}), Status::ok);
-    for (const char* function : {"cuMemHostAlloc", "cuMemAlloc_v2", "cuMemFreeHost", "cuMemFree_v2"})
-      EXPECT_EQ(driver_->calls(function), 0u) << function;
-    EXPECT_EQ(held(), up);
-  }
-  use(options());  // drops the device
-  EXPECT_EQ(held(), before_);
-}
-
 TEST_F(Staging, LanesHaveSlabsOfTheirOwn) {
   const auto lanes = all_lanes();
   ASSERT_EQ(lanes.size(), Device::lane_count);
   std::set<const std::uint8_t*> starts;
-  for (const Device::Lane& lane : lanes) {
-    EXPECT_EQ(lane.slab().size(), slab_bytes);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lane.slab().data()) % page, 0u);
-    starts.insert(lane.slab().data());
+  for (const auto& lane : lanes) {
+    EXPECT_EQ(lane->slab.size(), slab_bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lane->slab.data()) % page, 0u);
+    starts.insert(lane->slab.data());
   }
   EXPECT_EQ(starts.size(), lanes.size());
   for (const std::uint8_t* start : starts)

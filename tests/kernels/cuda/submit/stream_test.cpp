@@ -109,8 +109,7 @@ TEST_F(Streams, AGraphReplaysWhatWasCaptured) {
       generated->function(device_, kernels::cuda::ProgramForm::transform, 0, GeneratedProgram::Wish::now))
       << generated->failure(kernels::cuda::ProgramForm::transform);
   std::thread([] {
-    std::string why;
-    EXPECT_TRUE(kernels::cuda::Device::bring_up(kernels::cuda::current_options(), 0, &why)) << why;
+    EXPECT_TRUE(kernels::cuda::Device::bring_up(kernels::cuda::current_options(), 0));
   }).join();
   ASSERT_EQ(end(stream_, &graph), CUDA_SUCCESS);
   ASSERT_EQ(instantiate(&executable, graph, 0), CUDA_SUCCESS);

@@ -6,17 +6,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "kernels/backends.hpp"
 #include "kernels/reference/reference.hpp"
-#include "plugin/codec/checking/reproducer.hpp"
 #include "plugin/codec/routing/router.hpp"
 #include "tests/common/conformance.hpp"
+#include "tests/common/folder.hpp"
 #include "tests/common/lying_backend.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
@@ -24,8 +23,8 @@
 namespace ec::test {
 namespace {
 
-using codec::Counters;
 using codec::Router;
+using codec::Stats;
 using codec::Validation;
 using codec::Validator;
 using kernels::Job;
@@ -92,7 +91,7 @@ struct Build {
 
   LyingBackend first, isal;
   std::array<kernels::Backend*, 3> list;
-  Counters counts;
+  Stats counts;
   Validator validator;
 };
 
@@ -100,19 +99,27 @@ Spoil at(std::size_t target, std::size_t byte, std::size_t stripe = 0) {
   return [=](std::span<const Job> jobs) { flip(jobs[stripe], target, byte); };
 }
 
+Status code(Build& build, const Stripes& stripes, bool accumulate) {
+  const Router router = build.router();
+  return accumulate ? router.accumulate(stripes.job()) : router.transform(stripes.job());
+}
+
+/// A wrong byte, by either verb.
+void expect_put_right(Stripes& stripes, std::size_t target, std::size_t byte) {
+  for (const bool accumulate : {false, true}) {
+    Build build(always, at(target, byte));
+    stripes.reset();
+    ASSERT_EQ(code(build, stripes, accumulate), Status::ok);
+    ASSERT_EQ(stripes.out, accumulate ? stripes.sums : stripes.expected)
+        << "byte " << byte << " of target " << target;
+    ASSERT_EQ(build.validator.read(0).mismatches, 1u);
+  }
+}
+
 TEST(ValidateAlways, OneWrongByteAnywhereIsPutRight) {
   Stripes stripes(5, 3, 300);
-  for (const bool accumulate : {false, true})
-    for (std::size_t target = 0; target < 3; ++target)
-      for (std::size_t byte = 0; byte < 300; ++byte) {
-        Build build(always, at(target, byte));
-        stripes.reset();
-        ASSERT_EQ(
-            accumulate ? build.router().accumulate(stripes.job()) : build.router().transform(stripes.job()),
-            Status::ok);
-        ASSERT_EQ(stripes.out, accumulate ? stripes.sums : stripes.expected) << target << " " << byte;
-        ASSERT_EQ(build.validator.read(0).mismatches, 1u);
-      }
+  for (std::size_t target = 0; target < 3; ++target)
+    for (std::size_t byte = 0; byte < 300; ++byte) expect_put_right(stripes, target, byte);
 }
 
 TEST(ValidateAlways, TheSeamsOfBlocksAreSeenToo) {
@@ -123,16 +130,7 @@ TEST(ValidateAlways, TheSeamsOfBlocksAreSeenToo) {
     Stripes stripes(2, targets, 2 * longest + 77);
     for (const std::size_t byte :
          {std::size_t{0}, longest - 1, longest, 2 * longest - 1, 2 * longest, 2 * longest + 76})
-      for (const bool accumulate : {false, true}) {
-        Build build(always, at(targets - 1, byte));
-        stripes.reset();
-        ASSERT_EQ(
-            accumulate ? build.router().accumulate(stripes.job()) : build.router().transform(stripes.job()),
-            Status::ok);
-        ASSERT_EQ(stripes.out, accumulate ? stripes.sums : stripes.expected)
-            << targets << " targets, byte " << byte;
-        ASSERT_EQ(build.validator.read(0).mismatches, 1u);
-      }
+      expect_put_right(stripes, targets - 1, byte);
   }
 }
 
@@ -196,7 +194,7 @@ TEST(Validate, AfterALieOnlyAJudgeCodes) {
   LyingBackend cuda("cuda", honest(), at(0, 0));
   FakeBackend x86("x86", Status::ok), isal("isal", Status::ok);
   const std::array<kernels::Backend*, 4> list{&cuda, &x86, &isal, &kernels::reference_backend()};
-  Counters counts;
+  Stats counts;
   Validator validator(sample(1));
   const Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts, validator);
   ASSERT_EQ(router.transform(stripes.job()), Status::ok);
@@ -207,49 +205,20 @@ TEST(Validate, AfterALieOnlyAJudgeCodes) {
   EXPECT_EQ(x86.calls(), 1u) << "the next call is its own again";
 }
 
+/// Its content is in reproducer_test.cpp.
 TEST(Validate, WhatRepeatsAMismatchIsKept) {
-  std::string directory = testing::TempDir() + "validator.XXXXXX";
-  ASSERT_NE(mkdtemp(directory.data()), nullptr);
-  for (const bool accumulate : {false, true}) {
-    Stripes stripes(3, 2, 9000, 2);
-    Build build(always, at(1, 8500), nullptr, directory);
-    ASSERT_EQ(accumulate ? build.router().accumulate(stripes.job()) : build.router().transform(stripes.job()),
-              Status::ok);
-    ASSERT_EQ(logged.size(), 1u);
-    const auto path = logged[0].substr(logged[0].find("; ectool replay ") + 16);
-    ASSERT_TRUE(path.starts_with(directory + "/mismatch-x86-")) << logged[0];
-    std::string why;
-    const auto kept = codec::read_reproducer(path, &why);
-    ASSERT_TRUE(kept) << why;
-    std::filesystem::remove(path);
-    const auto& h = kept->head;
-    EXPECT_STREQ(h.backend.data(), "x86");
-    EXPECT_STREQ(h.judge.data(), "reference");
-    EXPECT_EQ(kept->verb(), accumulate ? kernels::Verb::accumulate : kernels::Verb::transform);
-    EXPECT_EQ(h.chunk_bytes, 9000u);
-    EXPECT_EQ(h.stripes, 1u);
-    EXPECT_EQ(h.block_offset, 8192u);
-    ASSERT_EQ(h.block_bytes, 808u);
-    EXPECT_EQ(kept->matrix(), to_matrix(stripes.matrix));
-    using Part = codec::Reproducer::Part;
-    const auto is_part = [&](Part part, unsigned i, const oracle::Bytes& chunk) {
-      return std::ranges::equal(kept->block(part, i), std::span(chunk).subspan(8192, 808));
-    };
-    for (unsigned i = 0; i < 3; ++i) {
-      EXPECT_TRUE(is_part(Part::source, i, stripes.data[i]));
-      EXPECT_EQ(kept->place(i).misalignment, reinterpret_cast<std::uintptr_t>(stripes.data[i].data()) % 4096);
-    }
-    for (unsigned i = 0; i < 2; ++i) {
-      oracle::Bytes result = accumulate ? stripes.sums[i] : stripes.expected[i];
-      EXPECT_TRUE(is_part(Part::expected, i, result));
-      if (accumulate) {
-        EXPECT_TRUE(is_part(Part::before, i, stripes.before[i]));
-      }
-      if (i == 1) result[8500] ^= 1;
-      EXPECT_TRUE(is_part(Part::got, i, result));
-    }
-  }
-  std::filesystem::remove_all(directory);
+  const Folder folder;
+  Stripes stripes(3, 2, 9000, 2);
+  Build build(always, at(1, 8500), nullptr, folder.path());
+  ASSERT_EQ(code(build, stripes, false), Status::ok);
+  ASSERT_EQ(folder.names().size(), 1u);
+  ASSERT_EQ(logged.size(), 1u);
+  EXPECT_TRUE(logged[0].ends_with("; ectool replay " + folder / *folder.names().begin())) << logged[0];
+  std::string head;
+  std::getline(std::ifstream(folder / *folder.names().begin()), head);
+  EXPECT_EQ(head,
+            "ec_cuda mismatch 2: backend=x86 verb=transform sources=3 targets=2 chunk=9000 block=808 "
+            "offset=8192");
 }
 
 TEST(Validate, AJudgeThatLiesIsFoundOutAndTheCallStands) {
@@ -275,8 +244,7 @@ TEST(Validate, WhenTwoLieTheReferenceCodes) {
   for (const bool accumulate : {false, true}) {
     Stripes stripes(3, 2, 1000);
     Build build(always, at(1, 5), at(0, 63));
-    const Router router = build.router();
-    ASSERT_EQ(accumulate ? router.accumulate(stripes.job()) : router.transform(stripes.job()), Status::ok);
+    ASSERT_EQ(code(build, stripes, accumulate), Status::ok);
     EXPECT_EQ(build.validator.off(), 3u);
     EXPECT_EQ(logged.size(), 2u);
     EXPECT_EQ(stripes.out, accumulate ? stripes.sums : stripes.expected);
@@ -307,44 +275,33 @@ TEST(Validate, NothingToCompareIsNoMismatch) {
   EXPECT_EQ(build.validator.off(), 0u);
 }
 
-TEST(ValidateSample, CatchesASmallLieWithinTwiceThePeriod) {
-  for (const unsigned every : {1u, 2u, 7u, 100u}) {
-    Stripes stripes(4, 2, 4096);
-    Build build(sample(every), at(1, 4000));
+/// In a chunk of one block a lie is caught by the call that is due. One wrong byte in a chunk of 16 blocks is
+/// in a block that is drawn in one call of thirty or sooner: of 1000 calls none has it once in 10^14 runs.
+TEST(ValidateSample, CatchesALieAnywhere) {
+  constexpr std::size_t longer = 65'536 + 100;
+  const struct {
+    unsigned every;
+    std::size_t bytes, byte, stripes, stripe;
+    unsigned calls;
+  } rows[] = {{1, 4096, 4000, 1, 0, 2},
+              {2, 4096, 4000, 1, 0, 4},
+              {7, 4096, 4000, 1, 0, 14},
+              {100, 4096, 4000, 1, 0, 200},
+              {1, longer, 0, 1, 0, 1000},
+              {1, longer, 30'000, 1, 0, 1000},
+              {1, longer, longer - 4097, 1, 0, 1000},
+              {1, longer, longer - 1, 1, 0, 1000},
+              {1, 1000, 999, 10, 7, 400}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(testing::Message() << "row " << &row - rows);
+    Stripes stripes(2, 2, row.bytes, row.stripes);
+    Build build(sample(row.every), at(1, row.byte, row.stripe));
     const Router router = build.router();
-    unsigned calls = 0;
-    while (build.validator.off() == 0) {
-      ASSERT_LT(calls++, 2 * every) << every;
-      ASSERT_EQ(router.transform(stripes.job()), Status::ok);
-    }
-    EXPECT_EQ(stripes.out, stripes.expected) << "the call in which it was caught is put right";
+    for (unsigned call = 0; call < row.calls && build.validator.off() == 0; ++call)
+      ASSERT_EQ(router.transform_all(stripes.jobs), Status::ok);
+    EXPECT_EQ(build.validator.off(), 1u);
+    EXPECT_EQ(stripes.out, stripes.expected) << "all of the call in which it was caught is put right";
   }
-}
-
-/// One wrong byte in a chunk of 16 blocks is in a block that is drawn in one call of thirty or sooner; of
-/// 1000 calls none has it once in 10^14 runs.
-TEST(ValidateSample, CatchesALieAnywhereInALongChunk) {
-  constexpr std::size_t bytes = 65'536 + 100;
-  for (const std::size_t byte : {std::size_t{0}, std::size_t{30'000}, bytes - 4097, bytes - 1}) {
-    Stripes stripes(2, 2, bytes);
-    Build build(sample(1), at(0, byte));
-    const Router router = build.router();
-    for (unsigned call = 0; call < 1000 && build.validator.off() == 0; ++call)
-      ASSERT_EQ(router.transform(stripes.job()), Status::ok);
-    EXPECT_EQ(build.validator.off(), 1u) << byte;
-    EXPECT_EQ(stripes.out, stripes.expected) << "all of it, not only the block";
-    EXPECT_LE(build.validator.read(0).checked, 1000u);
-  }
-}
-
-TEST(ValidateSample, CatchesALieInOneStripeOfMany) {
-  Stripes stripes(2, 2, 1000, 10);
-  Build build(sample(1), at(1, 999, 7));
-  const Router router = build.router();
-  for (unsigned call = 0; call < 400 && build.validator.off() == 0; ++call)
-    ASSERT_EQ(router.transform_all(stripes.jobs), Status::ok);
-  EXPECT_EQ(build.validator.off(), 1u);
-  EXPECT_EQ(stripes.out, stripes.expected);
 }
 
 TEST(ValidateSample, TakesOneCallInSoManyAtNoFixedDistance) {
@@ -375,7 +332,7 @@ TEST(ValidateSample, ThreadsDoNotAllTakeTheSameCall) {
   EXPECT_NE(std::ranges::min(first), std::ranges::max(first));
 }
 
-TEST(Validate, OffWatchesNobody) {
+TEST(Validate, OffWatchesNobodyAndNobodyWatchesTheJudges) {
   Stripes stripes(2, 2, 100);
   Build build({.every = 0, .whole = false}, at(0, 0));
   EXPECT_FALSE(build.validator.watches("cuda"));
@@ -383,17 +340,13 @@ TEST(Validate, OffWatchesNobody) {
   EXPECT_NE(stripes.out, stripes.expected);
   EXPECT_EQ(build.validator.read(0).checked, 0u);
   EXPECT_FALSE(codec::no_validation().watches("x86"));
-}
-
-TEST(Validate, JudgesAreNotWatched) {
   const Validator validator(always);
   for (const auto* name : {"cuda", "x86"}) EXPECT_TRUE(validator.watches(name));
-  for (const auto* name : {"isal", "reference"}) EXPECT_FALSE(validator.watches(name));
+  for (const auto* name : {"isal", "reference"}) EXPECT_FALSE(validator.watches(name)) << "a judge";
 }
 
 TEST(ThreadsValidate, EveryCallIsRightWhileALiarIsFoundOut) {
   Build build(always, at(0, 9));
-  const Router router = build.router();
   std::atomic<unsigned> wrong{0};
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 8; ++t)
@@ -402,8 +355,9 @@ TEST(ThreadsValidate, EveryCallIsRightWhileALiarIsFoundOut) {
       for (unsigned call = 0; call < 50; ++call) {
         stripes.reset();
         const bool accumulate = call % 2 != 0;
-        const Status status = accumulate ? router.accumulate(stripes.job()) : router.transform(stripes.job());
-        if (status != Status::ok || stripes.out != (accumulate ? stripes.sums : stripes.expected)) ++wrong;
+        if (code(build, stripes, accumulate) != Status::ok ||
+            stripes.out != (accumulate ? stripes.sums : stripes.expected))
+          ++wrong;
       }
     });
   for (auto& thread : threads) thread.join();

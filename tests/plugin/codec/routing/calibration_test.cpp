@@ -3,16 +3,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "plugin/codec/settings/setup_error.hpp"
+#include "tests/common/folder.hpp"
 
 namespace ec::test {
 namespace {
@@ -132,121 +131,42 @@ TEST(CalibrationFile, WhatIsNotJsonIsRefused) {
   }
 }
 
-class OnDisk : public testing::Test {
- protected:
-  OnDisk() {
-    char name[] = "/tmp/calibration-test.XXXXXX";
-    directory_ = mkdtemp(name);
-    path_ = directory_ / "file.json";
-  }
-  ~OnDisk() override { fs::remove_all(directory_); }
-
-  void write(const std::string& text, mode_t mode = 0644) const {
-    std::ofstream(path_) << text;
-    chmod(path_.c_str(), mode);
-  }
-  void expect_refused(const std::string& why) const {
-    const Costs costs = codec::costs_from(path_, here);
-    EXPECT_EQ(costs.refused,
-              "ec_cuda: " + path_.string() + " is not used, costs are the built-in ones: " + why);
-    EXPECT_EQ(costs.table, codec::default_costs());
-    EXPECT_EQ(costs.path, "");
-  }
-
-  fs::path directory_, path_;
-};
-
-TEST_F(OnDisk, AGoodFileIsUsed) {
-  write(codec::to_json(measured()));
-  const Costs costs = codec::costs_from(path_, here);
-  EXPECT_EQ(costs.table, measured().costs);
-  EXPECT_EQ(costs.path, path_);
-  EXPECT_EQ(costs.refused, "");
-}
-
-TEST_F(OnDisk, ABadOneIsRefusedInOneLine) {
-  write("{}");
-  expect_refused("it has no format");
-}
-
-TEST_F(OnDisk, WhatOthersMayWriteIsNotTrusted) {
-  for (const mode_t mode : {0666, 0664, 0602}) {
-    write(codec::to_json(measured()), mode);
-    expect_refused("others may write to it (chmod go-w mends that)");
-  }
-}
-
-TEST_F(OnDisk, AnotherUsersFileIsNotTrusted) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
-  write(codec::to_json(measured()));
-  ASSERT_EQ(chown(path_.c_str(), 12345, 12345), 0);
-  expect_refused("it belongs to user 12345, and only root's or one's own is trusted");
-}
-
-TEST_F(OnDisk, OnlyARegularFileOfModestSizeIsRead) {
-  expect_refused("it cannot be opened: No such file or directory");
-  write(codec::to_json(measured()) + std::string(65536, ' '));
-  expect_refused("it is larger than 65536 bytes");
-  fs::remove(path_);
-  // Nobody writes to it: to wait for that would be to hang.
-  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
-  expect_refused("it is not a regular file");
-  fs::remove(path_);
-  fs::create_directory(path_);
-  expect_refused("it is not a regular file");
-  fs::remove(path_);
-  fs::create_symlink(path_, path_);
-  expect_refused("it cannot be opened: Too many levels of symbolic links");
-}
-
-TEST_F(OnDisk, TheFirstThatIsThereEndsTheSearch) {
-  const std::string missing = directory_ / "no" / "such", below_a_file = path_ / "x";
-  write(codec::to_json(measured()));
-  EXPECT_EQ(codec::find_costs({missing, below_a_file, path_}, here).path, path_);
-  EXPECT_EQ(codec::find_costs({missing}, here).path, "");
-  EXPECT_EQ(codec::find_costs({missing}, here).refused, "");
-  const fs::path second = directory_ / "second.json";
-  fs::copy(path_, second);
-  write("{}");
-  EXPECT_NE(codec::find_costs({path_, second}, here).refused, "");
-  EXPECT_EQ(codec::find_costs({path_, second}, here).path, "");
-}
-
-TEST_F(OnDisk, IsWrittenWholeOrNotAtAll) {
-  const fs::path deep = directory_ / "a" / "b" / "c.json";
-  codec::write_calibration(deep, measured());
+/// Who may have written it and what it may be is support's to say (tests/support/files_test.cpp) and shown in
+/// tests/project/bad_input_test.cpp.
+TEST(CalibrationOnDisk, IsWrittenWholeAndUsedOrRefusedInOneLine) {
+  const Folder folder;
+  const std::string path = folder / "a/b/c.json";
+  // A new one, and over an old one; with nothing else left there.
+  for (int i = 0; i < 2; ++i) codec::write_calibration(path, measured());
   struct stat st {};
-  ASSERT_EQ(stat(deep.c_str(), &st), 0);
+  ASSERT_EQ(stat(path.c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 07777, 0644u);
-  EXPECT_EQ(codec::costs_from(deep, here).table, measured().costs);
-  // Over an old one, and with nothing else left there.
-  codec::write_calibration(deep, measured());
-  EXPECT_EQ(std::distance(fs::directory_iterator(deep.parent_path()), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "a/b"), fs::directory_iterator()), 1);
+  EXPECT_EQ(codec::costs_from(path, here), (Costs{measured().costs, path, ""}));
 
-  fs::create_directory(path_);
+  const auto refused = [&](const std::string& file, const std::string& why) {
+    EXPECT_EQ(codec::costs_from(file, here),
+              (Costs{codec::default_costs(), "",
+                     "ec_cuda: " + file + " is not used, costs are the built-in ones: " + why}));
+  };
+  std::ofstream(path) << "{}";
+  refused(path, "it has no format");
+  chmod(path.c_str(), 0666);
+  refused(path, "others may write to it (chmod go-w mends that)");
+  std::ofstream(folder / "large") << codec::to_json(measured()) + std::string(65536, ' ');
+  refused(folder / "large", "it is larger than 65536 bytes");
+  refused(folder / "none", "it cannot be opened: No such file or directory");
+  if (!fs::exists(codec::default_calibration)) {
+    EXPECT_EQ(codec::costs_from("", here), Costs()) << "it need not be there";
+  }
+
   try {
-    codec::write_calibration(path_, measured());
+    codec::write_calibration(folder / "a", measured());
     ADD_FAILURE() << "a directory was replaced";
   } catch (const codec::SetupError& error) {
     EXPECT_EQ(error.code(), EISDIR);
-    EXPECT_EQ(error.what(), path_.string() + " cannot be written: Is a directory");
+    EXPECT_EQ(error.what(), folder / "a" + " cannot be written: Is a directory");
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), fs::directory_iterator()), 2);
-}
-
-TEST(CalibrationPaths, AreTheUsersThenTheMachines) {
-  const auto paths = [](std::map<std::string, std::string> variables) {
-    return codec::calibration_paths([&](const char* name) -> const char* {
-      const auto at = variables.find(name);
-      return at == variables.end() ? nullptr : at->second.c_str();
-    });
-  };
-  using Paths = std::vector<std::string>;
-  const std::string etc = "/etc/ec_cuda/calibration.json";
-  EXPECT_EQ(paths({}), Paths{etc});
-  EXPECT_EQ(paths({{"XDG_CONFIG_HOME", "/x"}, {"HOME", "/h"}}), (Paths{"/x/ec_cuda/calibration.json", etc}));
-  EXPECT_EQ(paths({{"HOME", "/h"}}), (Paths{"/h/.config/ec_cuda/calibration.json", etc}));
-  EXPECT_EQ(paths({{"XDG_CONFIG_HOME", "relative"}, {"HOME", ""}}), Paths{etc});
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
-// A back end under the test's control, to see what the Router does with every answer.
+// A back end under the test's control, to see what the Router does with every answer, and the least job.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <string_view>
 
+#include "kernels/program.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace ec::test {
@@ -43,6 +45,15 @@ class FakeBackend final : public kernels::Backend {
   std::string_view name_;
   kernels::Status answer_;
   std::atomic<unsigned> calls_{0};
+};
+
+/// A job of one byte there and one back, as if in pinned memory.
+struct OneByte {
+  std::uint8_t in = 1, out = 0;
+  kernels::Program program{gf::Matrix(1, 1)};
+  kernels::Source source{&in, kernels::Residence::pinned};
+  kernels::Target target{&out, kernels::Residence::pinned};
+  kernels::Job job{&program, {&source, 1}, {&target, 1}, 1};
 };
 
 }  // namespace ec::test

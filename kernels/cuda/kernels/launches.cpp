@@ -1,0 +1,145 @@
+// Chooses among the kernels, has the tile kernels code what another leaves, and launches generated ones.
+#include "kernels/cuda/kernels/launches.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+#include <vector>
+
+namespace ec::kernels::cuda {
+namespace {
+
+/// Whether the tensor cores take these chunks over the link to the host. Arithmetic costs nothing there, and
+/// the kernel wins that is short and asks for few bytes at a time (H200, one call, us, generated kernels
+/// against this: 8+3, 4 KiB 17.1 to 14.5, 1 MiB 194 to 192; 32+8, 4 KiB 31.6 to 20.3, 256 KiB 223 to 196).
+/// Long jobs in company are better off generated: eight threads, 8+3, 1 MiB, 49 GB/s against 47.
+bool tensor_cores_win_over_link(const Device& device, const ChunkViews& chunks) {
+  constexpr std::size_t long_bytes = std::size_t{4} << 20;
+  const bool alone = chunks.link_jobs == 1;
+  return chunks.link_jobs != 0 && (alone || chunks.bytes * chunks.sources.size() < long_bytes) &&
+         bit_kernel_reach(device, chunks) == chunks.bytes;
+}
+
+/// Launches the fastest kernel that takes at least the start of these chunks, and says how much of them it
+/// codes.
+CUresult launch_best(const std::shared_ptr<Device>& device, const Program& program, const ChunkViews& chunks,
+                     Verb verb, const KernelChoice& choice, CUstream stream, std::size_t* done) {
+  const bool automatic = choice.kind == KernelKind::automatic;
+  const gf::Matrix& matrix = program.matrix();
+  const auto first = [&](std::size_t bytes) {
+    return ChunkViews{chunks.sources, chunks.targets, bytes, chunks.link_jobs};
+  };
+  const bool tensor_cores = automatic && tensor_cores_win_over_link(*device, chunks);
+  *done = 0;
+  if (!tensor_cores && generated_kernel_reach(chunks) != 0) {
+    const auto form = verb == Verb::accumulate ? ProgramForm::accumulate : ProgramForm::transform;
+    const CUfunction function =
+        generated_for(device, program, form, chunks.bytes * chunks.sources.size(), choice);
+    if (function != nullptr) {
+      *done = generated_kernel_reach(chunks);
+      return launch_generated(*device, function, chunks, stream);
+    }
+  }
+  if (choice.kind == KernelKind::table || (automatic && !tensor_cores && table_kernel_pays(matrix))) {
+    *done = table_kernel_reach(chunks, verb);
+    if (*done != 0) return launch_tables(*device, matrix, first(*done), verb, stream);
+  }
+  if (choice.kind == KernelKind::bits || automatic) {
+    *done = bit_kernel_reach(*device, chunks);
+    if (*done != 0) return launch_bits(*device, matrix, first(*done), verb, stream);
+  }
+  return CUDA_SUCCESS;
+}
+
+/// emit.hpp: what `parameter` holds so far, then bytes, stripes.
+CUresult launch_program(const Device& device, CUfunction function, std::vector<std::uint64_t> parameter,
+                        const ChunkViews& each, std::size_t stripes, CUstream stream) {
+  parameter.push_back(each.bytes);
+  parameter.push_back(stripes);
+  parameter.resize(parameter.size() + unused_bytes / 8);
+  // A warp a tile: measured ahead of a grid that stays and loops.
+  constexpr std::size_t warps = block_threads / 32;
+  const std::size_t tiles = (each.bytes + warp_tile - 1) / warp_tile * stripes;
+  const unsigned blocks = blocks_for(each, (tiles + warps - 1) / warps, block_threads, warp_tile);
+  return launch_blocks(device, function, blocks, block_threads, 0, stream, parameter.data());
+}
+
+}  // namespace
+
+unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threads, std::size_t tile_bytes) {
+  /// Read ahead of what is written; a few times what 50 GB/s and 2 us need.
+  constexpr std::size_t in_flight_bytes = 768 * 1024;
+  constexpr std::size_t least_in_flight_bytes = 128 * 1024;
+  constexpr std::size_t most_blocks = std::size_t{1} << 30;
+  if (chunks.link_jobs != 0) {
+    const std::size_t share = std::max(in_flight_bytes / chunks.link_jobs, least_in_flight_bytes);
+    const std::size_t warps = share / (tile_bytes * std::max<std::size_t>(chunks.sources.size(), 1));
+    blocks = std::min(blocks, std::max<std::size_t>(warps / (threads / 32), 4));
+  }
+  return static_cast<unsigned>(std::min(blocks, most_blocks));
+}
+
+std::size_t ChunkViews::alignment() const {
+  std::uintptr_t addresses = 4096;
+  for (const auto* p : sources) addresses |= reinterpret_cast<std::uintptr_t>(p);
+  for (const auto* p : targets) addresses |= reinterpret_cast<std::uintptr_t>(p);
+  return std::size_t{1} << std::countr_zero(addresses);
+}
+
+void fill_blob(std::uint8_t* blob, const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row) {
+  std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
+  blob += chunks.sources.size_bytes();
+  std::memcpy(blob, chunks.targets.data(), chunks.targets.size_bytes());
+  blob += chunks.targets.size_bytes();
+  for (unsigned r = 0; r < chunks.targets.size(); ++r)
+    blob = std::ranges::copy(matrix.row(first_row + r), blob).out;
+}
+
+std::size_t generated_kernel_reach(const ChunkViews& chunks) {
+  return chunks.bytes < warp_tile || chunks.alignment() < load_alignment ? 0 : chunks.bytes;
+}
+
+CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
+                          CUstream stream) {
+  std::vector<std::uint64_t> parameter;
+  for (const auto* p : chunks.sources) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
+  for (const auto* p : chunks.targets) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
+  return launch_program(device, function, std::move(parameter), chunks, 1, stream);
+}
+
+CUresult launch_generated_batch(const Device& device, CUfunction function, CUdeviceptr table,
+                                const ChunkViews& each, std::size_t stripes, CUstream stream) {
+  return launch_program(device, function, {table}, each, stripes, stream);
+}
+
+CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& program, ProgramForm form,
+                         std::uint64_t source_bytes, const KernelChoice& choice) {
+  const bool forced = choice.kind == KernelKind::generated;
+  if (!forced && (choice.kind != KernelKind::automatic || !worth_generating(program.matrix())))
+    return nullptr;
+  const GeneratedProgram* generated = GeneratedProgram::of(program);
+  if (generated == nullptr) return nullptr;
+  using Wish = GeneratedProgram::Wish;
+  const bool now = forced && choice.generated != Wish::never;
+  return generated->function(device, form, source_bytes, now ? Wish::now : choice.generated);
+}
+
+CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& program,
+                       const ChunkViews& chunks, Verb verb, const KernelChoice& choice, CUstream stream) try {
+  std::size_t done = 0;
+  if (const auto r = launch_best(device, program, chunks, verb, choice, stream, &done); r != CUDA_SUCCESS)
+    return r;
+  if (done == chunks.bytes) return CUDA_SUCCESS;
+  std::vector<const std::uint8_t*> sources(chunks.sources.begin(), chunks.sources.end());
+  std::vector<std::uint8_t*> targets(chunks.targets.begin(), chunks.targets.end());
+  for (auto& s : sources) s += done;
+  for (auto& t : targets) t += done;
+  return launch_tiles(*device, program.matrix(), {sources, targets, chunks.bytes - done, chunks.link_jobs},
+                      verb, stream);
+} catch (const std::bad_alloc&) {
+  // An error like the driver's, which has whoever called wait for what was launched before.
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+}  // namespace ec::kernels::cuda

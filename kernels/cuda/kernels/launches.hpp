@@ -1,0 +1,136 @@
+// Launches: of each kernel there is, and of the best one for a stripe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "gf/matrix.hpp"
+#include "kernels/backend.hpp"
+#include "kernels/cuda/device/device.hpp"
+#include "kernels/cuda/generate/generated_program.hpp"
+#include "kernels/program.hpp"
+
+namespace ec::kernels::cuda {
+
+/// automatic: the best that fits the job. tile: generalised tiles, takes every job. table: tables of
+/// products, for any matrix. bits: tensor cores, for any matrix. generated: compiled for the matrix. The last
+/// three code what they can of a job, and tile the rest.
+enum class KernelKind { automatic, tile, table, bits, generated };
+
+/// Of the back end that uses this kernel.
+constexpr std::string_view backend_name(KernelKind kind) {
+  constexpr std::string_view names[] = {"cuda", "cuda-tile", "cuda-table", "cuda-bits", "cuda-generated"};
+  return names[static_cast<int>(kind)];
+}
+
+/// What one launch needs, whichever kernel: the chunks as the device sees them.
+struct ChunkViews {
+  std::span<const std::uint8_t* const> sources;
+  std::span<std::uint8_t* const> targets;
+  std::size_t bytes = 0;
+  /// If some chunk lies in host memory, so that the link to the host bounds the launch: the jobs that share
+  /// the link now, this one included. Otherwise 0.
+  std::size_t link_jobs = 0;
+
+  /// The largest power of two, up to 4096, that divides every address.
+  std::size_t alignment() const;
+};
+
+/// How the kernel of a stripe is chosen.
+struct KernelChoice {
+  KernelKind kind = KernelKind::automatic;
+  /// What may be asked of the driver to get a generated kernel; KernelKind::generated makes `later` a
+  /// `now`.
+  GeneratedProgram::Wish generated = GeneratedProgram::Wish::later;
+};
+
+/// The kernel generated for this form of the program, if it is the choice and is there; source_bytes are to
+/// be coded by it.
+CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& program, ProgramForm form,
+                         std::uint64_t source_bytes, const KernelChoice& choice);
+
+// Launches are enqueued on `stream`, the device's context being current, and code target = M . source, or
+// target += M . source. Some kernels take as many launches as the targets need; on a failure the earlier ones
+// are under way. The reach of a kernel is how many bytes from the start of each chunk it can code; 0 if none.
+
+/// Chunks of any alignment and length that the device can address. The best kernel of `choice` codes what it
+/// can, the tile kernels the rest.
+CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& program,
+                       const ChunkViews& chunks, Verb verb, const KernelChoice& choice, CUstream stream);
+
+/// Chunks of any alignment and length (tile_kernel.cu).
+CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
+                      CUstream stream);
+
+/// Whether the table kernels (table_kernel.cu) beat the tensor-core kernels at this matrix: where they were
+/// measured to.
+bool table_kernel_pays(const gf::Matrix& matrix);
+/// 0 if the chunks are not aligned to 16 bytes or shorter than a tile, or the sources are too many.
+std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb);
+/// All bytes are within reach. A launch for each four rows, after the first, which takes a row of ones too.
+CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
+                       CUstream stream);
+
+/// Of the tensor-core kernels (bit_kernel.cu): a multiple of 16 bytes or more; 0 if the chunks are not
+/// aligned to 16 bytes, the chip has no such instruction, or the sources are too many.
+std::size_t bit_kernel_reach(const Device& device, const ChunkViews& chunks);
+/// The bytes within reach.
+CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
+                     CUstream stream);
+
+/// All, or 0 if they are fewer than a tile or not aligned to 16 bytes.
+std::size_t generated_kernel_reach(const ChunkViews& chunks);
+CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
+                          CUstream stream);
+/// Many stripes: `table` is in device memory, stripe after stripe the addresses of its sources, then of its
+/// targets, aligned to 16 bytes. each: bytes of every chunk, at least warp_tile, and where they lie; no
+/// addresses.
+CUresult launch_generated_batch(const Device& device, CUfunction function, CUdeviceptr table,
+                                const ChunkViews& each, std::size_t stripes, CUstream stream);
+
+/// See tile_kernel.cu: tileWidthCol = columns, tileWidthRow = rows_per_thread * row_groups, tileDepth =
+/// depth.
+struct TileShape {
+  unsigned word_bytes = 4;  ///< 1, 2, 4, 8 or 16
+  unsigned columns = 128;   ///< blockDim.x
+  unsigned row_groups = 1;  ///< blockDim.y
+  unsigned depth = 1;       ///< sources staged at a time
+  unsigned grid_x = 1;
+  unsigned grid_y = 1;
+
+  /// Words of less than four bytes are held in four (see Pack in pack.cuh).
+  std::size_t shared_bytes() const {
+    return std::size_t{depth} * columns * (word_bytes < 4 ? 4 : word_bytes);
+  }
+};
+/// How the tile kernels cut a job. alignment: as ChunkViews::alignment(). bytes > 0.
+TileShape choose_tile(std::size_t bytes, unsigned sources, unsigned targets, std::size_t alignment,
+                      int multiprocessors);
+
+// What the launches share.
+
+/// The alignment that all kernels but the tile kernels need.
+inline constexpr std::size_t load_alignment = 16;
+
+/// The blocks to launch where the kernel itself would like `blocks` of `threads` threads, whose warps code
+/// tile_bytes of every chunk at a time. Fewer over the link: no more warps than keep it busy, so that the
+/// first ones write while others read, and all jobs on the link have their share. (H200, 8+3, chunks of 1
+/// MiB: 46 GB/s with 64 to 256 warps, 38 with one for each tile, which all read before any writes. Eight
+/// threads, chunks of 64 KiB: 44 GB/s with an eighth of that each, 38 with all of it.)
+unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threads, std::size_t tile_bytes);
+
+/// Fills the blob of TileArgs or BitArgs: addresses of the sources, of the targets, then the coefficients of
+/// the matrix's rows first_row .. first_row + targets - 1.
+void fill_blob(std::uint8_t* blob, const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row);
+
+/// A kernel with the one parameter at `args`, in blocks of `threads` in a row.
+inline CUresult launch_blocks(const Device& device, CUfunction function, unsigned blocks, unsigned threads,
+                              std::size_t shared_bytes, CUstream stream, void* args) {
+  return device.driver().launch_kernel(function, blocks, 1, 1, threads, 1, 1,
+                                       static_cast<unsigned>(shared_bytes), stream, &args, nullptr);
+}
+
+}  // namespace ec::kernels::cuda

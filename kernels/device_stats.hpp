@@ -1,0 +1,53 @@
+// What the device room has done and holds, as plain numbers for whoever shows them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ec::kernels {
+
+enum class DeviceState : std::uint64_t { none, coming_up, up, latched };
+
+/// Layout is part of codec::StatsPage: another one is another stats_layout. Counts never fall; *_bytes are
+/// held now.
+struct DeviceStats {
+  std::uint64_t state = 0;   ///< a DeviceState, of the best device; none: not tried yet, or there is none
+  std::uint64_t starts = 0;  ///< times it came up
+  std::uint64_t failed_starts = 0;      ///< times it was tried and did not
+  std::uint64_t latches = 0;            ///< times it was taken out of service after a fault
+  std::uint64_t programs_found = 0;     ///< generated programs that were in the cache, in memory or on disk
+  std::uint64_t programs_compiled = 0;  ///< .. that the compiler made
+  std::uint64_t programs_failed = 0;    ///< .. that it refused
+  std::uint64_t staging_bytes = 0;      ///< pinned memory for staging, in use and given up
+  std::uint64_t given_up_bytes = 0;  ///< of it: that of devices which stopped answering and may still write
+  std::uint64_t device_bytes = 0;    ///< device memory for tables of addresses
+};
+
+/// Relaxed, any thread. A counter may lie in memory that is const to who reads it.
+inline std::uint64_t read(const std::uint64_t& counter) noexcept {
+  return std::atomic_ref(const_cast<std::uint64_t&>(counter)).load(std::memory_order_relaxed);
+}
+inline void add(std::uint64_t& counter, std::uint64_t n) noexcept {
+  std::atomic_ref(counter).fetch_add(n, std::memory_order_relaxed);
+}
+inline void set(std::uint64_t& counter, std::uint64_t n) noexcept {
+  std::atomic_ref(counter).store(n, std::memory_order_relaxed);
+}
+
+namespace detail {
+inline DeviceStats own_device_stats;
+inline std::atomic<DeviceStats*> device_stats{&own_device_stats};
+}  // namespace detail
+
+/// Those of this process.
+inline DeviceStats& device_stats() noexcept { return *detail::device_stats.load(std::memory_order_acquire); }
+
+/// From now on they are kept in `place`, which must live as long as the process; what was counted is taken
+/// along. For set-up, before the device is used: what is counted during the call may be lost.
+inline void keep_device_stats_in(DeviceStats& place) noexcept {
+  if (&place == &device_stats()) return;
+  place = device_stats();
+  detail::device_stats.store(&place, std::memory_order_release);
+}
+
+}  // namespace ec::kernels

@@ -1,0 +1,241 @@
+// Counting, and the page of the process: see stats.hpp and stats_page.hpp.
+#include "plugin/codec/stats/stats.hpp"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <ctime>
+
+#include "kernels/backends.hpp"
+#include "support/files.hpp"
+
+namespace ec::codec {
+namespace {
+
+using kernels::read;
+
+constinit StatsPage unshared;
+
+template <std::size_t n>
+void set_text(std::array<char, n>& to, std::string_view from) noexcept {
+  std::copy_n(from.begin(), std::min(from.size(), n - 1), to.begin());
+}
+
+void introduce(StatsPage& page) noexcept {
+  page.layout = stats_layout;
+  page.bytes = sizeof(StatsPage);
+  page.pid = getpid();
+  page.since = static_cast<std::uint64_t>(std::time(nullptr));
+  // Last, so that who reads it sees the rest; a reader in another process asks for no more than that.
+  std::atomic_thread_fence(std::memory_order_release);
+  page.magic = stats_magic;
+}
+
+/// The page of the process. Not thread safe. System calls only, but for the first make().
+class Region {
+ public:
+  /// Null before make(), never after it.
+  StatsPage* page() const noexcept { return page_; }
+
+  /// A page of zeros with all that is not counted filled in. Its file may be read by the user alone. Where
+  /// the process can have none, the page is memory that nobody else reads.
+  void make() noexcept;
+  /// In a child of fork(): the same, at the same address, and apart from the parent's.
+  void make_anew() noexcept;
+  /// Gives back what make() made.
+  void discard() noexcept;
+
+ private:
+  bool open_file() noexcept;
+  void close_file() noexcept;
+  bool map(void* place, int file) noexcept;
+
+  StatsPage* page_ = nullptr;
+  bool mapped_ = false;
+  // A number alone does not name a file: the program may have closed it and opened another there.
+  int file_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+void Region::make() noexcept {
+  if (!open_file() || !map(nullptr, file_)) {
+    close_file();
+    page_ = &unshared;
+  }
+  set_text(page_->version, EC_VERSION);
+  const auto list = kernels::backends();
+  for (std::size_t i = 0; i < list.size(); ++i) set_text(page_->backends[i], list[i]->name());
+  introduce(*page_);
+}
+
+void Region::make_anew() noexcept {
+  const auto version = page_->version;
+  const auto backends = page_->backends;
+  const auto interface = page_->interface;
+  close_file();
+  if (!mapped_) {
+    std::memset(static_cast<void*>(page_), 0, sizeof *page_);
+  } else if (!open_file() || !map(page_, file_)) {
+    close_file();
+    if (!map(page_, -1)) return;
+  }
+  page_->version = version;
+  page_->backends = backends;
+  page_->interface = interface;
+  introduce(*page_);
+}
+
+void Region::discard() noexcept {
+  close_file();
+  if (mapped_) munmap(page_, sizeof *page_);
+}
+
+bool Region::open_file() noexcept {
+  if (!support::may_be_so_long(sizeof(StatsPage))) return false;
+  const support::Descriptor made(memfd_create(stats_file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Where a program has closed a standard stream, its next file is meant to take that number, and not ours.
+  file_ = fcntl(made.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  struct stat st {};
+  if (file_ < 0 || fstat(file_, &st) != 0) return false;
+  device_ = st.st_dev;
+  inode_ = st.st_ino;
+  return fchmod(file_, S_IRUSR | S_IWUSR) == 0 && ftruncate(file_, sizeof(StatsPage)) == 0;
+}
+
+void Region::close_file() noexcept {
+  struct stat st {};
+  if (file_ >= 0 && fstat(file_, &st) == 0 && st.st_dev == device_ && st.st_ino == inode_) close(file_);
+  file_ = -1;
+}
+
+/// Maps `file` at `place` (null: anywhere), or memory of this process if it is negative.
+bool Region::map(void* place, int file) noexcept {
+  const int where = place == nullptr ? 0 : MAP_FIXED;
+  const int whose = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+  void* mapped = mmap(place, sizeof(StatsPage), PROT_READ | PROT_WRITE, where | whose, file, 0);
+  if (mapped == MAP_FAILED) return false;
+  // What is mapped stays writable.
+  if (file >= 0 && fcntl(file, F_ADD_SEALS, stats_seals | F_SEAL_FUTURE_WRITE) != 0 &&
+      fcntl(file, F_ADD_SEALS, stats_seals) != 0) {
+    if (place == nullptr) munmap(mapped, sizeof(StatsPage));
+    return false;
+  }
+  page_ = static_cast<StatsPage*>(mapped);
+  mapped_ = true;
+  return true;
+}
+
+std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
+  constexpr std::uint64_t least = Durations::bound(0);
+  const std::uint64_t times = (nanoseconds + least - 1) / least;
+  const int bucket = times <= 1 ? 0 : std::bit_width(times - 1);
+  return std::min<std::size_t>(static_cast<std::size_t>(bucket), Durations::buckets - 1);
+}
+
+/// The state of libec_cuda_pinned.so, where it is there, once a second.
+void look_at_arena(StatsPage& page, Stats::Clock::time_point now) noexcept {
+  static std::atomic<std::int64_t> looked_at{-1};
+  const auto second = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
+  std::int64_t last = looked_at.load(std::memory_order_relaxed);
+  if (last == second || !looked_at.compare_exchange_strong(last, second, std::memory_order_relaxed)) return;
+  const auto ask =
+      reinterpret_cast<ec_cuda_pinned_statistics_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"));
+  if (ask == nullptr) return;
+  ec_cuda_pinned_stats seen{};
+  ask(&seen);
+  for (const auto field : {&ec_cuda_pinned_stats::arena_bytes, &ec_cuda_pinned_stats::used_bytes,
+                           &ec_cuda_pinned_stats::peak_bytes, &ec_cuda_pinned_stats::allocated,
+                           &ec_cuda_pinned_stats::released, &ec_cuda_pinned_stats::refused})
+    kernels::set(page.arena.*field, seen.*field);
+}
+
+}  // namespace
+
+Shard sum(const StatsPage& page) noexcept {
+  // A shard is nothing but counts, and zeros between.
+  std::array<std::uint64_t, sizeof(Shard) / sizeof(std::uint64_t)> words{};
+  static_assert(sizeof words == sizeof(Shard));
+  for (const Shard& shard : page.shards)
+    for (std::size_t i = 0; i < words.size(); ++i)
+      words[i] += read(reinterpret_cast<const std::uint64_t*>(&shard)[i]);
+  return std::bit_cast<Shard>(words);
+}
+
+void Stats::speaks(std::string_view interface) noexcept { set_text(page().interface, interface); }
+
+void Stats::Job::took_time(Row& row, std::uint64_t source_bytes, Clock::time_point begun) noexcept {
+  const auto now = Clock::now();
+  const auto ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(now - begun).count());
+  Durations& durations = source_bytes < timed_from_bytes ? row.small : row.large;
+  kernels::add(durations.nanoseconds, ns);
+  kernels::add(durations.jobs[bucket_of(ns)], 1);
+  look_at_arena(stats().page(), now);
+}
+
+BackendStats Stats::read(std::size_t backend) const noexcept {
+  using enum kernels::Status;
+  BackendStats all;
+  const Shard total = sum(page());
+  for (const Row& row : total.rows[backend]) {
+    all.calls += row.calls;
+    all.source_bytes += row.source_bytes;
+    for (const auto cause : {busy, fault, hung}) all.fallbacks += row.fallbacks[cause_of(cause)];
+  }
+  return all;
+}
+
+unsigned Stats::next_shard() noexcept {
+  static std::atomic<unsigned> next{0};
+  return next.fetch_add(1, std::memory_order_relaxed) % shards;
+}
+
+/// Never destroyed: threads of the host may still code while static objects go.
+struct Stats::OfProcess {
+  union {
+    Stats counts;
+  };
+  Region region;
+  constexpr OfProcess() noexcept : counts(nullptr) {}
+  ~OfProcess() {}
+  static OfProcess it;
+  static void become_child() noexcept {
+    if (it.region.page() == nullptr) return;
+    it.region.make_anew();
+    it.counts.on_device_ = 0;
+  }
+};
+constinit Stats::OfProcess Stats::OfProcess::it;
+
+void Stats::publish() noexcept {
+  static_cast<void>(pthread_atfork(nullptr, nullptr, OfProcess::become_child));
+  // No lock: a child of fork() would inherit it locked.
+  Region made;
+  made.make();
+  StatsPage* none = nullptr;
+  if (!page_.compare_exchange_strong(none, made.page(), std::memory_order_acq_rel)) return made.discard();
+  OfProcess::it.region = made;
+  kernels::keep_device_stats_in(made.page()->device);
+}
+
+Stats& stats() noexcept {
+  Stats& counts = Stats::OfProcess::it.counts;
+  if (counts.page_.load(std::memory_order_acquire) == nullptr) [[unlikely]]
+    counts.publish();
+  return counts;
+}
+
+BackendStats stats_of(std::string_view backend) noexcept {
+  const auto list = kernels::backends();
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (list[i]->name() == backend) return stats().read(i);
+  return {};
+}
+
+}  // namespace ec::codec

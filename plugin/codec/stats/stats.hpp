@@ -1,0 +1,142 @@
+// What the process has done, for operators and for tests that must see which back end ran.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "plugin/codec/stats/stats_page.hpp"
+
+namespace ec::codec {
+
+struct BackendStats {
+  std::uint64_t calls = 0;         ///< jobs finished by this back end
+  std::uint64_t source_bytes = 0;  ///< sources x chunk bytes of those jobs
+  std::uint64_t fallbacks = 0;     ///< jobs it took (busy, fault, hung) and did not finish
+};
+
+/// Monotonic counts by back end and operation, and what the device has in hand; relaxed atomics, so a reader
+/// may see a job in one field and not yet in another. Thread safe.
+class Stats {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// On a page of its own.
+  Stats() : own_(std::make_unique<StatsPage>()), page_(own_.get()) {}
+
+  /// never: a job that is only enqueued.
+  enum class Timed : unsigned char { sampled, never };
+
+  /// One job on its way down the list of back ends. For the stack of one thread.
+  class Job {
+   public:
+    Job(Stats& stats, Operation operation, std::uint64_t source_bytes, Timed timed = Timed::sampled) noexcept
+        : source_bytes_(source_bytes) {
+      ThisThread* thread = &this_thread();
+      // Otherwise the compiler takes the look-up of thread-local storage for a constant and does it twice.
+      asm("" : "+r"(thread));
+      row_ = &stats.page().shards[thread->shard].rows[0][static_cast<std::size_t>(operation)];
+      if (timed == Timed::never) return;
+      if (source_bytes >= timed_from_bytes) {
+        timed_ = true;
+      } else if (--thread->until_timed == 0) {
+        timed_ = true;
+        thread->until_timed = small_jobs_a_timed_one;
+      }
+    }
+    /// A back end gets it. backend, here and below: its index in kernels::backends().
+    void begins() noexcept {
+      if (timed_) [[unlikely]]
+        begun_ = Clock::now();
+    }
+    void finished(std::size_t backend) noexcept {
+      Row& row = row_of(backend);
+      kernels::add(row.calls, 1);
+      kernels::add(row.source_bytes, source_bytes_);
+      if (timed_) [[unlikely]]
+        took_time(row, source_bytes_, begun_);
+    }
+    void fell_back(std::size_t backend, kernels::Status status) noexcept {
+      kernels::add(row_of(backend).fallbacks[cause_of(status)], 1);
+    }
+
+   private:
+    Row& row_of(std::size_t backend) noexcept { return row_[backend * operations]; }
+    // Of no object, so that the compiler keeps one in registers.
+    static void took_time(Row& row, std::uint64_t source_bytes, Clock::time_point begun) noexcept;
+
+    Row* row_;  ///< of this operation and back end 0; those of one shard lie side by side
+    const std::uint64_t source_bytes_;
+    Clock::time_point begun_;
+    bool timed_ = false;
+  };
+
+  /// Which of its host's interfaces the process is called by. Before the first job.
+  void speaks(std::string_view interface) noexcept;
+
+  void happened(Event event, std::uint64_t times = 1) noexcept {
+    kernels::add(page().shards[this_thread().shard].events[static_cast<std::size_t>(event)], times);
+  }
+
+  /// Calls that are under way on the device, and one more of them while the mark lives. The router goes by
+  /// it, so it is not read from the page.
+  unsigned on_device() const noexcept { return on_device_.load(std::memory_order_relaxed); }
+  class OnDevice {
+   public:
+    explicit OnDevice(Stats& counts) noexcept : counts_(counts) { add(1); }
+    ~OnDevice() { add(-1); }
+    OnDevice(const OnDevice&) = delete;
+    OnDevice& operator=(const OnDevice&) = delete;
+
+   private:
+    void add(int n) noexcept {
+      counts_.on_device_.fetch_add(static_cast<unsigned>(n), std::memory_order_relaxed);
+      kernels::add(counts_.page().jobs_on_device, static_cast<std::uint64_t>(n));
+    }
+    Stats& counts_;
+  };
+
+  /// All operations of one back end together.
+  BackendStats read(std::size_t backend) const noexcept;
+
+  StatsPage& page() noexcept { return *page_.load(std::memory_order_relaxed); }
+  const StatsPage& page() const noexcept { return *page_.load(std::memory_order_relaxed); }
+
+  /// Threads share a shard when there are more of them.
+  static constexpr unsigned shards = shard_count;
+
+ private:
+  struct ThisThread {
+    unsigned shard = shards;
+    unsigned until_timed = 1;  ///< the first one is
+  };
+  static ThisThread& this_thread() noexcept {
+    thread_local ThisThread thread;
+    if (thread.shard == shards) thread.shard = next_shard();
+    return thread;
+  }
+  /// 0, 1, .., shards - 1 in turn.
+  static unsigned next_shard() noexcept;
+
+  friend Stats& stats() noexcept;
+  struct OfProcess;
+  /// Without a page.
+  explicit constexpr Stats(std::nullptr_t) noexcept : page_(nullptr) {}
+  void publish() noexcept;
+
+  std::unique_ptr<StatsPage> own_;
+  std::atomic<StatsPage*> page_;
+  alignas(64) std::atomic<unsigned> on_device_{0};
+};
+
+/// The counts of this process; other processes may read them (stats_page.hpp). A child of fork() counts
+/// from zero. Takes no lock, and allocates nothing.
+Stats& stats() noexcept;
+
+/// The counts of the back end of that name; zeros if this build has none.
+BackendStats stats_of(std::string_view backend) noexcept;
+
+}  // namespace ec::codec

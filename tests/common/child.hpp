@@ -1,0 +1,23 @@
+// Work in a child process.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ec::test {
+
+/// Forks. The exit status of the child, which is what `work` returns; -signal if one ended it, as it does
+/// after 20 seconds; 255 if there was no child. Allocates nothing.
+template <class Work>
+int in_child(Work&& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(work());
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return 255;
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace ec::test

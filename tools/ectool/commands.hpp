@@ -1,0 +1,43 @@
+// What ectool does, but for its stats (ectool_stats.hpp).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "plugin/codec/routing/calibration.hpp"
+#include "plugin/codec/settings/settings.hpp"
+
+namespace ec::tools {
+
+using Say = std::function<void(const std::string& line)>;
+
+// --- calibrate
+
+/// Takes a few seconds. say: gets a line on each step. Every result is compared with another back end's
+/// before it is timed. Throws std::runtime_error if one differs, or if the device fails while it is measured.
+codec::Calibration measure_costs(const codec::NodeSettings& node, const Say& say);
+
+/// The table for people, a line a row.
+std::string describe(const codec::CostTable& costs);
+
+// --- explain
+
+/// The pairs name=value that explain takes, for --help.
+extern const char* const explain_help;
+
+/// What this machine, with these settings, would do with the call that `pairs` describe, in a few lines. Asks
+/// the router itself; brings the device up to see whether there is one, and codes nothing. Throws
+/// SetupError(EINVAL) for a pair that is unknown, missing, repeated or out of range.
+std::string explain(const std::vector<std::string>& pairs, const codec::NodeSettings& node);
+
+// --- replay: a mismatch once more, with everything that this machine can code with
+
+/// Runs the call of the reproducer in the file `path` (plugin/codec/checking/reproducer.hpp), with other
+/// bytes in place of those that were not kept, by every back end and variant, on the device in each
+/// residence; only a part with the block in it where whole chunks would take long. Brings the device up. Says
+/// a line for each, and before them what was recorded. Whether all results that could be had are right.
+/// Throws SetupError for a file that is no reproducer, and std::bad_alloc.
+bool replay(const std::string& path, const codec::NodeSettings& node, const Say& say);
+
+}  // namespace ec::tools

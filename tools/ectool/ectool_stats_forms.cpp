@@ -1,0 +1,300 @@
+// The stats of a page as JSON, and JSON as a list for people and in the words of Prometheus.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+
+#include "support/printable.hpp"
+#include "tools/ectool/ectool_stats.hpp"
+
+namespace ec::tools {
+namespace {
+
+using codec::Durations;
+using codec::Event;
+using codec::StatsPage;
+/// What a number is taken from.
+struct Seen {
+  const StatsPage& page;
+  codec::Shard total;
+};
+
+/// A single number of a process.
+struct Number {
+  const char* group;  ///< an object of the process
+  const char* name;   ///< in the group
+  const char* metric;
+  const char* result;  ///< its label of that name, or empty
+  const char* help;    ///< of the metric, at its first number
+  std::uint64_t (*value)(const Seen&);
+};
+
+/// Numbers of one metric are neighbours.
+constexpr Number numbers[] = {
+    {"decode_plans", "found", "decode_plans_total", "found",
+     "Decode plans asked for: found (in the cache) or solved.",
+     [](auto& s) { return s.total.times(Event::plan_found); }},
+    {"decode_plans", "solved", "decode_plans_total", "solved", "",
+     [](auto& s) { return s.total.times(Event::plan_solved); }},
+    {"device", "jobs", "jobs_on_device", "", "Jobs offered to the GPU and not yet answered.",
+     [](auto& s) { return s.page.jobs_on_device; }},
+    {"device", "starts", "device_starts_total", "up",
+     "Times the GPU was to be brought up: up (it did) or failed.",
+     [](auto& s) { return s.page.device.starts; }},
+    {"device", "failed_starts", "device_starts_total", "failed", "",
+     [](auto& s) { return s.page.device.failed_starts; }},
+    {"device", "latches", "device_latches_total", "", "Times a fault took the GPU out of service.",
+     [](auto& s) { return s.page.device.latches; }},
+    {"device", "staging_bytes", "staging_bytes", "",
+     "Pinned memory for staging, bounded by EC_CUDA_STAGING_BYTES.",
+     [](auto& s) { return s.page.device.staging_bytes; }},
+    {"device", "given_up_bytes", "given_up_bytes", "",
+     "Memory that a GPU which stopped answering may still write, so that nobody uses it again.",
+     [](auto& s) { return s.page.device.given_up_bytes + s.total.times(Event::bytes_given_up); }},
+    {"device", "device_bytes", "device_bytes", "",
+     "GPU memory of our own. The driver's context and code are not in it.",
+     [](auto& s) { return s.page.device.device_bytes; }},
+    {"programs", "found", "programs_total", "found",
+     "Programs generated for a matrix: found (in the cache in memory or on disk), compiled, or failed.",
+     [](auto& s) { return s.page.device.programs_found; }},
+    {"programs", "compiled", "programs_total", "compiled", "",
+     [](auto& s) { return s.page.device.programs_compiled; }},
+    {"programs", "failed", "programs_total", "failed", "",
+     [](auto& s) { return s.page.device.programs_failed; }},
+    {"arena", "bytes", "arena_bytes", "", "Size of the arena of libec_cuda_pinned.so.",
+     [](auto& s) { return std::uint64_t{s.page.arena.arena_bytes}; }},
+    {"arena", "used_bytes", "arena_used_bytes", "", "Of it, handed out now.",
+     [](auto& s) { return std::uint64_t{s.page.arena.used_bytes}; }},
+    {"arena", "peak_bytes", "arena_peak_bytes", "", "Of it, the most that ever was handed out.",
+     [](auto& s) { return std::uint64_t{s.page.arena.peak_bytes}; }},
+    {"arena", "handed_out", "arena_blocks_total", "handed_out",
+     "Blocks asked of the arena: handed_out, given_back, or refused (no room).",
+     [](auto& s) { return std::uint64_t{s.page.arena.allocated}; }},
+    {"arena", "given_back", "arena_blocks_total", "given_back", "",
+     [](auto& s) { return std::uint64_t{s.page.arena.released}; }},
+    {"arena", "refused", "arena_blocks_total", "refused", "",
+     [](auto& s) { return std::uint64_t{s.page.arena.refused}; }}};
+
+const char* state_of(const StatsPage& page) {
+  constexpr std::array<const char*, 4> states{"none", "coming up", "up", "latched"};
+  return page.device.state < states.size() ? states[page.device.state] : "unknown";
+}
+
+/// In JSON the key of a bucket: microseconds.
+std::string bound_of(std::size_t bucket) {
+  if (bucket + 1 == Durations::buckets) return "more";
+  return fmt::format("{}", static_cast<double>(Durations::bound(bucket)) * 1e-3);
+}
+
+Json to_json(const Durations& durations) {
+  Json at_most_us = Json::object();
+  for (std::size_t i = 0; i < Durations::buckets; ++i)
+    if (durations.jobs[i] != 0) at_most_us[bound_of(i)] = durations.jobs[i];
+  const auto jobs = std::accumulate(durations.jobs.begin(), durations.jobs.end(), std::uint64_t{0});
+  return {{"jobs", jobs}, {"nanoseconds", durations.nanoseconds}, {"at_most_us", at_most_us}};
+}
+
+/// The text so far, one metric after the other: all lines of one must be neighbours.
+class Text {
+ public:
+  explicit Text(const Json& processes) : processes_(processes) {}
+
+  void begin(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    fmt::format_to(std::back_inserter(out_), "# HELP ec_cuda_{0} {1}\n# TYPE ec_cuda_{0} {2}\n", name, help,
+                   type);
+  }
+  /// body(process) writes the lines of a process.
+  template <class Body>
+  void each(Body&& body) {
+    for (const Json& p : processes_) {
+      process_ = label("process", p["name"]) + label("pid", p["pid"].dump());
+      if (p["copy"] != 0) process_ += label("copy", p["copy"].dump());
+      body(p);
+    }
+  }
+  /// body(row, labels) writes the lines of one back end and operation.
+  template <class Body>
+  void each_row(Body&& body) {
+    each([&](const Json& p) {
+      for (const Json& row : p["rows"])
+        body(row, label("backend", row["backend"]) + label("operation", row["operation"]));
+    });
+  }
+  /// labels: those beside the process's; suffix: of the metric's name.
+  template <class Value>
+  void line(std::string_view labels, const Value& value, std::string_view suffix = "") {
+    std::string all = process_ + std::string(labels);
+    all.pop_back();
+    fmt::format_to(std::back_inserter(out_), "ec_cuda_{}{}{{{}}} {}\n", name_, suffix, all, value);
+  }
+  void line(std::string_view labels, const Json& value) { line(labels, value.dump()); }
+
+  /// name="value", of a value that is printable.
+  static std::string label(std::string_view name, const std::string& value) {
+    std::string out = fmt::format("{}=\"", name);
+    for (const char c : value) {
+      if (c == '\\' || c == '"') out += '\\';
+      out += c;
+    }
+    return out + "\",";
+  }
+
+  std::string take() { return std::move(out_); }
+
+ private:
+  const Json& processes_;
+  std::string out_, process_;
+  std::string_view name_;
+};
+
+void histogram(Text& text, const std::string& labels, const Json& durations) {
+  if (durations["jobs"] == 0) return;
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < Durations::buckets; ++i) {
+    below += durations["at_most_us"].value(bound_of(i), std::uint64_t{0});
+    const auto bound = i + 1 == Durations::buckets
+                           ? "+Inf"
+                           : fmt::format("{:.7g}", static_cast<double>(Durations::bound(i)) * 1e-9);
+    text.line(labels + Text::label("le", bound), below, "_bucket");
+  }
+  text.line(labels, durations["nanoseconds"].get<double>() * 1e-9, "_sum");
+  text.line(labels, below, "_count");
+}
+
+void rows(Text& text) {
+  text.begin("jobs_total", "counter", "Jobs that a back end finished. Reads with nothing lost are none.");
+  text.each_row([&](const Json& row, const std::string& labels) { text.line(labels, row["jobs"]); });
+  text.begin("source_bytes_total", "counter", "Bytes that those jobs read.");
+  text.each_row([&](const Json& row, const std::string& labels) { text.line(labels, row["source_bytes"]); });
+  text.begin("fallbacks_total", "counter",
+             "Jobs that a back end was given and did not finish, so that the next one did: unsupported (not "
+             "for it), busy (no room, or no device yet or any more), fault, hung (no answer in time).");
+  text.each_row([&](const Json& row, const std::string& labels) {
+    for (const auto& [cause, jobs] : row["fallbacks"].items())
+      text.line(labels + Text::label("cause", cause), jobs);
+  });
+  text.begin(
+      "job_duration_seconds", "histogram",
+      fmt::format(
+          "Time of finished jobs that were timed. size=large: all that read {} bytes or more. size=small: of "
+          "the others one in {} of each thread.",
+          codec::timed_from_bytes, codec::small_jobs_a_timed_one));
+  text.each_row([&](const Json& row, const std::string& labels) {
+    for (const auto& [size, durations] : row["timed"].items())
+      histogram(text, labels + Text::label("size", size), durations);
+  });
+}
+
+void validations(Text& text) {
+  text.begin(
+      "validations_total", "counter",
+      "Jobs that were due to be compared with the CPU: checked, of these mismatch (wrong, and put right), or "
+      "unchecked (no memory for it).");
+  text.each([&](const Json& p) {
+    for (const Json& v : p["validation"])
+      for (const auto& [result, jobs] :
+           {std::pair{"checked", v["checked"]}, {"mismatch", v["mismatches"]}, {"unchecked", v["unchecked"]}})
+        text.line(Text::label("backend", v["backend"]) + Text::label("result", result), jobs);
+  });
+}
+
+void state(Text& text, const char* name, const char* help, const char* state) {
+  text.begin(name, "gauge", help);
+  text.each([&](const Json& p) { text.line("", int{p["device"]["state"] == state}); });
+}
+
+void single_numbers(Text& text) {
+  for (const Number& n : numbers) {
+    const std::string_view metric = n.metric;
+    if (*n.help != '\0') text.begin(metric, metric.ends_with("_total") ? "counter" : "gauge", n.help);
+    const std::string labels = *n.result != '\0' ? Text::label("result", n.result) : "";
+    text.each([&](const Json& p) { text.line(labels, p[n.group][n.name]); });
+  }
+}
+
+}  // namespace
+
+Json stats_from(const StatsPage& page) {
+  const Seen seen{page, sum(page)};
+  const auto text = [](auto chars) {
+    support::make_printable(chars);
+    return std::string(chars.data());
+  };
+  Json rows = Json::array(), validation = Json::array();
+  std::set<std::string> names;
+  for (std::size_t b = 0; b < codec::max_backends; ++b) {
+    const std::string backend = text(page.backends[b]);
+    if (backend.empty()) break;
+    if (!names.insert(backend).second) throw std::runtime_error("its stats name a back end twice");
+    for (const auto operation :
+         {codec::Operation::encode, codec::Operation::decode, codec::Operation::update}) {
+      const codec::Row& row = seen.total.row(b, operation);
+      if (row.calls == 0 && row.fallbacks == decltype(row.fallbacks){} && backend != "cuda") continue;
+      Json fallbacks;
+      for (std::size_t c = 0; c < codec::causes; ++c)
+        fallbacks[std::string(codec::cause_name(c))] = row.fallbacks[c];
+      rows.push_back({{"backend", backend},
+                      {"operation", name(operation)},
+                      {"jobs", row.calls},
+                      {"source_bytes", row.source_bytes},
+                      {"fallbacks", fallbacks},
+                      {"timed", {{"small", to_json(row.small)}, {"large", to_json(row.large)}}}});
+    }
+    if (const auto& c = page.checks[b]; (c.checked | c.mismatches | c.unchecked) != 0)
+      validation.push_back({{"backend", backend},
+                            {"checked", c.checked},
+                            {"mismatches", c.mismatches},
+                            {"unchecked", c.unchecked}});
+  }
+  Json all{{"version", text(page.version)},
+           {"interface", text(page.interface)},
+           {"since", page.since},
+           {"rows", rows},
+           {"validation", validation}};
+  all["device"]["state"] = state_of(page);
+  for (const Number& n : numbers) all[n.group][n.name] = n.value(seen);
+  return all;
+}
+
+std::string list_of(const Json& processes) {
+  if (processes.empty()) return "no process that this user may look into has stats of ec-cuda\n";
+  std::string out = fmt::format("{:>8} {:16} {:8} {:9} {:>14} {:>12} {:>10}  {}\n", "PID", "name", "version",
+                                "interface", "jobs", "source GB", "fell back", "GPU");
+  for (const Json& p : processes) {
+    std::uint64_t jobs = 0, bytes = 0, fell_back = 0;
+    for (const Json& row : p["rows"]) {
+      jobs += row["jobs"].get<std::uint64_t>();
+      bytes += row["source_bytes"].get<std::uint64_t>();
+      for (const Json& n : row["fallbacks"]) fell_back += n.get<std::uint64_t>();
+    }
+    fmt::format_to(std::back_inserter(out), "{:8} {:16} {:8} {:9} {:14} {:12.3f} {:10}  {}\n",
+                   p["pid"].get<int>(), p["name"].get<std::string>(), p["version"].get<std::string>(),
+                   p["interface"].get<std::string>(), jobs, static_cast<double>(bytes) * 1e-9, fell_back,
+                   p["device"]["state"].get<std::string>());
+  }
+  return out;
+}
+
+std::string prometheus_of(const Json& processes) {
+  Text text(processes);
+  text.begin("info", "gauge", "What counts there: 1.");
+  text.each([&](const Json& p) {
+    text.line(Text::label("version", p["version"]) + Text::label("interface", p["interface"]), 1);
+  });
+  text.begin("start_time_seconds", "gauge", "When the process began to count, in seconds since 1970.");
+  text.each([&](const Json& p) { text.line("", p["since"]); });
+  rows(text);
+  validations(text);
+  state(text, "device_up", "1 while the GPU is in use.", "up");
+  state(text, "device_latched", "1 while the GPU is out of service after a fault.", "latched");
+  single_numbers(text);
+  return text.take();
+}
+
+}  // namespace ec::tools
