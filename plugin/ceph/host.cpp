@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -75,21 +74,17 @@ Dialect dialect_of(const char* version) noexcept {
 }
 
 bool names_our_types(std::string_view names) noexcept {
-  // bitset_set<128, shard_id_t>, and mini_flat_map<shard_id_t, ptr or list of ceph::buffer, signed char>: the
-  // first part of a mangled name, and what may follow it. In place of a type that came before stands S and a
-  // number.
-  struct Type {
-    std::string_view begins;
-    std::array<std::string_view, 2> goes_on;
-  };
-  constexpr std::array types{
-      Type{"10bitset_setILm", {"128E10shard_id_tE", "128ES"}},
-      Type{"13mini_flat_mapI10shard_id_tN4ceph6buffer", {"7v15_2_03ptrEaE", "7v15_2_04listEaE"}}};
-  for (const Type& type : types)
-    for (auto at = names.find(type.begins); at != names.npos; at = names.find(type.begins, at + 1)) {
-      const std::string_view rest = names.substr(at + type.begins.size());
-      if (!rest.starts_with(type.goes_on[0]) && !rest.starts_with(type.goes_on[1])) return false;
-    }
+  // bitset_set<128, shard_id_t>, and mini_flat_map<shard_id_t, ceph::buffer::ptr, signed char>. A mangled
+  // name may also stand for them by numbers, or be of another set: that says nothing.
+  constexpr std::string_view set = "10bitset_setILm", of_shards = "E10shard_id_tE", ours = "128",
+                             map = "13mini_flat_mapI10shard_id_tN4ceph6buffer7v15_2_03ptrE", by_byte = "aE";
+  for (auto at = names.find(set); at != names.npos; at = names.find(set, at + 1)) {
+    const std::string_view rest = names.substr(at + set.size());
+    const std::string_view bits = rest.substr(0, rest.find_first_not_of("0123456789"));
+    if (bits != ours && rest.substr(bits.size()).starts_with(of_shards)) return false;
+  }
+  for (auto at = names.find(map); at != names.npos; at = names.find(map, at + 1))
+    if (!names.substr(at + map.size()).starts_with(by_byte)) return false;
   return true;
 }
 
