@@ -28,9 +28,14 @@ foreach(release 18 20)
     LABELS nightly RUN_SERIAL ON TIMEOUT 2700 SKIP_RETURN_CODE 77)
 endforeach()
 
+# A bit of a coding chunk that is flipped on disk is found.
+ec_in_release(20 inside)
+add_test(NAME ceph20.mutant COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/release_test
+                                    --plugin-dir $<TARGET_FILE_DIR:ec_cuda> --damage --forms cauchy-4k)
+set_tests_properties(ceph20.mutant PROPERTIES LABELS ceph20 RUN_SERIAL ON TIMEOUT 600 SKIP_RETURN_CODE 77)
+
 # Both tables of 20 beside its own isa, in one process.
 if(TARGET tentacle_identity_test)
-  ec_in_release(20 inside)
   add_test(NAME ceph20.tables COMMAND ${inside} $<TARGET_FILE:tentacle_identity_test>)
   set_tests_properties(ceph20.tables PROPERTIES LABELS ceph20 TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endif()
