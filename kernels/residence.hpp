@@ -3,8 +3,7 @@
 // The answer is exact or errs to `pageable`, which is right for any host memory: such bytes are coded by the
 // CPU or staged. It stays right after a block is freed and its address is handed out again, because it does
 // not depend on blocks:
-// - What is known is a whole arena, which stays mapped for good. Whatever block an address in it belongs to,
-// it
+// - What is known is a whole arena, which stays mapped for good. Whatever block an address in it belongs to
 //   is page-locked. An arena that is to be unlocked is withdrawn first, after the last job of its device; a
 //   caller that asked just before then finds no device, and its chunks are host memory, which the CPU codes.
 //   Should it find a device that came up since and did not lock the arena, the kernel faults and the CPU

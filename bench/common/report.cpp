@@ -39,7 +39,9 @@ std::string or_none(const std::string& text) { return text.empty() ? "none" : te
 std::string text_of(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "-";
   if (value.is_string()) return value.get<std::string>();
-  return value.is_number_float() ? fmt::format("{:.4g}", value.get<double>()) : value.dump();
+  if (!value.is_number_float()) return value.dump();
+  const double figure = value.get<double>();
+  return figure < 1000 ? fmt::format("{:.4g}", figure) : fmt::format("{:.0f}", figure);
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ struct KernelCase {
   std::size_t stripes = 1;
 
   bool decodes() const { return op == "decode"; }
+  unsigned sources() const { return k; }
   unsigned targets() const { return decodes() ? erasures : m; }
   const char* lost() const {
     return lost_coding == 0 ? "data" : lost_coding == erasures ? "coding" : "mixed";
@@ -121,8 +122,7 @@ class KernelBench {
         own_kernels_(std::make_shared<GpuKernels>(device)),
         kernels_(ladder_contestants(own_kernels_, &left_out_)),
         xors_(xor_contestants(own_kernels_)),
-        batches_(device, largest(cases, [](const KernelCase& c) { return c.k; }),
-                 largest(cases, [](const KernelCase& c) { return c.targets(); })) {
+        batches_(device, largest(cases, &KernelCase::sources), largest(cases, &KernelCase::targets)) {
     std::ranges::move(product_contestants(device), std::back_inserter(kernels_));
     std::vector<std::string> names = left_out_;
     for (const auto& kernel : kernels_) names.push_back(kernel.name);
@@ -156,11 +156,10 @@ class KernelBench {
   }
 
  private:
-  template <class Chunks>
-  std::size_t largest(const std::vector<KernelCase>& cases, Chunks chunks) const {
+  std::size_t largest(const std::vector<KernelCase>& cases, unsigned (KernelCase::*chunks)() const) const {
     // Room for the copy, and for as many small batches as keep the cache cold.
     std::size_t most = std::min<std::size_t>(total_bytes_, std::size_t{768} << 20);
-    for (const KernelCase& c : cases) most = std::max(most, chunks(c) * c.chunk_bytes * c.stripes);
+    for (const KernelCase& c : cases) most = std::max(most, (c.*chunks)() * c.chunk_bytes * c.stripes);
     return most;
   }
 

@@ -185,7 +185,7 @@ def check_two_devices(small, faults):
     check(1.6 < ratio < 2.1, f"two links carry {ratio} times what one does")
     # A device that fails leaves its work to the other, which is not what was to be measured: at the first size, and at
     # the second, where the rows of the first are kept.
-    for nth, rows in ((20, 0), (65, 2)):
+    for nth, rows in ((20, 0), (95, 2)):
         report = measure(*small, "--sections", "pinned", "--chunks", "4K,16K", "--ops", "encode", "--threads", "2",
                          "--backends", "cuda,isal", keys=HOST_ROW, status=1, says="a device failed while encode 4+2",
                          EC_EMULATED_DEVICES="2", EC_CUDA_DEVICES="0,1", EC_CUDA_RETRY_S="0",

@@ -116,10 +116,10 @@ def check_pageable_costs(ectool, path, calibration):
 
 
 def check_replay(ectool, path, there):
-    def replay(content):
+    def replay(content, **variables):
         with open(path, "wb") as file:
             file.write(content)
-        status, out, err = ectool("replay", path)
+        status, out, err = ectool("replay", path, **variables)
         return status, [line.split(None, 1) for line in out.splitlines()], err
 
     for accumulate in (False, True):
@@ -134,9 +134,9 @@ def check_replay(ectool, path, there):
             check(found in ("right", "does not take this here"), f"{backend}: {found}")
         check(["isal", "right"] in said and ["reference", "right"] in said, said)
         check(not there or ["cuda", "pinned: right"] in said, said)
-    # Of chunks that are too long the part with the block in it.
+    # Of chunks that are too long the part with the block in it. On an emulated device that would take long.
     for offset in (0, 1 << 31, (1 << 32) - 100):
-        status, said, err = replay(reproducer(chunk=1 << 32, offset=offset))
+        status, said, err = replay(reproducer(chunk=1 << 32, offset=offset), LD_LIBRARY_PATH="")
         check(status == 0 and ["reference", "right"] in said and "WRONG" in said[1][1], f"{status} {said} {err}")
 
     good = reproducer()

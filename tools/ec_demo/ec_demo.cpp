@@ -43,23 +43,20 @@ struct ObjectInfo {
   std::uint64_t bytes = 0;
   unsigned stripe_unit = 0;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ObjectInfo, profile, bytes, stripe_unit)
 
 fs::path shard_file(const fs::path& store, int shard) { return store / fmt::format("shard.{}", shard); }
 
 void save(const fs::path& store, const ObjectInfo& info) {
-  const nlohmann::json json{
-      {"profile", info.profile}, {"bytes", info.bytes}, {"stripe_unit", info.stripe_unit}};
   std::ofstream out(store / "object.json");
-  out << json.dump(2) << '\n';
+  out << nlohmann::json(info).dump(2) << '\n';
   if (!out.flush()) throw std::runtime_error(fmt::format("cannot write {}/object.json", store.string()));
 }
 
 ObjectInfo load_info(const fs::path& store) {
   std::ifstream in(store / "object.json");
   if (!in) throw std::runtime_error(fmt::format("{} holds no object.json", store.string()));
-  const auto json = nlohmann::json::parse(in);
-  return {json.at("profile").get<ceph::ErasureCodeProfile>(), json.at("bytes").get<std::uint64_t>(),
-          json.at("stripe_unit").get<unsigned>()};
+  return nlohmann::json::parse(in).get<ObjectInfo>();
 }
 
 std::shared_ptr<ceph::ErasureCodeInterface> make_code(const std::string& plugin_dir,

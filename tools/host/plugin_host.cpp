@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
-#include <utility>
 
 class CephContext;
 
@@ -41,9 +41,6 @@ int ErasureCodePluginRegistry::add(const std::string& name, ErasureCodePlugin* p
 namespace ec::host {
 namespace {
 
-using Version = const char*();
-using Init = int(char* name, char* directory);
-
 /// Held while plugins register, as a daemon holds the lock of its registry.
 std::mutex& registry_mutex() {
   static std::mutex mutex;
@@ -54,26 +51,10 @@ void say(std::ostream* why, const std::string& text) {
   if (why != nullptr) *why << text;
 }
 
-/// An open library, closed again unless it is kept.
-class Library {
- public:
-  explicit Library(const std::string& file) : handle_(dlopen(file.c_str(), RTLD_NOW)) {}
-  ~Library() {
-    if (handle_ != nullptr) dlclose(handle_);
-  }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
-
-  explicit operator bool() const { return handle_ != nullptr; }
-  template <class Function>
-  Function* find(const char* symbol) const {
-    return reinterpret_cast<Function*>(dlsym(handle_, symbol));
-  }
-  void* keep() { return std::exchange(handle_, nullptr); }
-
- private:
-  void* handle_;
-};
+template <class Function>
+Function* find(void* library, const char* symbol) {
+  return reinterpret_cast<Function*>(dlsym(library, symbol));
+}
 
 ceph::ErasureCodePlugin* find_plugin(const std::string& name) {
   const auto found = registered().find(name);
@@ -84,18 +65,19 @@ ceph::ErasureCodePlugin* find_plugin(const std::string& name) {
 int load_locked(const std::string& name, const std::string& directory, std::ostream* why) {
   if (find_plugin(name) != nullptr) return 0;
   const std::string file = directory + "/libec_" + name + ".so";
-  Library library(file);
+  // Closed again unless it is kept.
+  std::unique_ptr<void, int (*)(void*)> library(dlopen(file.c_str(), RTLD_NOW), dlclose);
   if (!library) {
     say(why, std::string("dlopen: ") + dlerror());
     return -EIO;
   }
-  auto* version = library.find<Version>("__erasure_code_version");
+  auto* version = find<const char*()>(library.get(), "__erasure_code_version");
   if (version == nullptr || version() != PluginHost::version()) {
     say(why, file + " is of version " + (version != nullptr ? version() : "(none)") + ", this host of " +
                  PluginHost::version());
     return -EXDEV;
   }
-  auto* init = library.find<Init>("__erasure_code_init");
+  auto* init = find<int(char* name, char* directory)>(library.get(), "__erasure_code_init");
   if (init == nullptr) {
     say(why, file + " has no __erasure_code_init");
     return -ENOENT;
@@ -112,7 +94,7 @@ int load_locked(const std::string& name, const std::string& directory, std::ostr
     say(why, file + " did not register " + name);
     return -EBADF;
   }
-  plugin->library = library.keep();
+  plugin->library = library.release();
   return 0;
 }
 

@@ -16,14 +16,11 @@ namespace {
 /// tile a warp 0.88.
 constexpr unsigned waves = 8;
 
-bool is_ones(std::span<const std::uint8_t> row) {
-  return std::ranges::all_of(row, [](std::uint8_t c) { return c == 1; });
-}
-
 /// The first row of ones, or the number of rows if there is none.
 unsigned row_of_ones(const gf::Matrix& matrix) {
+  const auto is_one = [](std::uint8_t c) { return c == 1; };
   unsigned r = 0;
-  while (r < matrix.rows() && !is_ones(matrix.row(r))) ++r;
+  while (r < matrix.rows() && !std::ranges::all_of(matrix.row(r), is_one)) ++r;
   return r;
 }
 

@@ -24,10 +24,7 @@ constexpr std::size_t largest_file = 64 * 1024;
 /// Above any cost that makes sense, and far below what could overflow a sum.
 constexpr double highest_us = 1e9;
 
-/// Why a text is no calibration of this machine. Stays within this file.
-struct Refused {
-  std::string why;
-};
+SetupError refused(const std::string& why) { return SetupError(EINVAL, why); }
 
 struct RateField {
   const char* key;
@@ -47,7 +44,7 @@ json to_json(const Rates& r) {
 
 const json& member(const json& object, const char* key) {
   const auto at = object.is_object() ? object.find(key) : object.end();
-  if (!object.is_object() || at == object.end()) throw Refused{fmt::format("it has no {}", key)};
+  if (!object.is_object() || at == object.end()) throw refused(fmt::format("it has no {}", key));
   return *at;
 }
 
@@ -55,14 +52,14 @@ double number(const json& object, const char* key, double lowest, double highest
   const json& value = member(object, key);
   const double number = value.is_number() ? value.get<double>() : std::nan("");
   if (!(number >= lowest && number <= highest))
-    throw Refused{fmt::format("{} must be a number from {} to {}", key, lowest, highest)};
+    throw refused(fmt::format("{} must be a number from {} to {}", key, lowest, highest));
   return number;
 }
 
-std::string text(const json& object, const char* key) {
+std::string short_text(const json& object, const char* key) {
   const json& value = member(object, key);
   if (!value.is_string() || value.get_ref<const std::string&>().size() > 256)
-    throw Refused{fmt::format("{} must be a text of at most 256 bytes", key)};
+    throw refused(fmt::format("{} must be a text of at most 256 bytes", key));
   return value.get<std::string>();
 }
 
@@ -70,30 +67,6 @@ Rates rates(const json& object) {
   Rates r;
   for (const auto& [key, field] : rate_fields) r.*field = number(object, key, 0, highest_us);
   return r;
-}
-
-Calibration read(const json& file, const Machine& here) {
-  Calibration c;
-  if (const double found = number(file, "format", 0, 1e6); found != format)
-    throw Refused{fmt::format("it is of format {}, and this version reads format {}", found, format)};
-  c.cpu = text(file, "cpu");
-  if (c.cpu != here.cpu) throw Refused{"it was measured on another CPU than this machine's"};
-  c.date = text(file, "date");
-  c.costs = default_costs();
-  const json& classes = member(file, "cpu_costs");
-  if (!classes.is_array() || classes.size() != c.costs.cpu.size())
-    throw Refused{fmt::format("cpu_costs must be a list of {} classes", c.costs.cpu.size())};
-  std::ranges::transform(classes, c.costs.cpu.begin(), rates);
-  const json& device = member(file, "device");
-  if (device.is_null()) return c;
-  c.gpu = text(device, "gpu");
-  if (c.gpu.empty()) throw Refused{"gpu must not be empty"};
-  if (!here.gpus.empty() && std::ranges::find(here.gpus, c.gpu) == here.gpus.end())
-    throw Refused{"it was measured on another GPU than this machine's"};
-  const json& staged = member(device, "pageable");
-  c.costs.pageable = staged.is_null() ? std::nullopt : std::optional(rates(staged));
-  c.costs.pinned = rates(member(device, "pinned"));
-  return c;
 }
 
 }  // namespace
@@ -109,17 +82,30 @@ std::string to_json(const Calibration& c) {
   return file.dump(2, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
-std::optional<Calibration> parse_calibration(std::string_view text, const Machine& here, std::string* why) {
-  try {
-    const json file = json::parse(text, nullptr, false);
-    if (file.is_discarded()) throw Refused{"it is not JSON"};
-    return read(file, here);
-  } catch (const Refused& r) {
-    *why = r.why;
-  } catch (const json::exception&) {
-    *why = "it is not JSON of the right form";
-  }
-  return std::nullopt;
+Calibration parse_calibration(std::string_view text, const Machine& here) {
+  const json file = json::parse(text, nullptr, false);
+  if (file.is_discarded()) throw refused("it is not JSON");
+  Calibration c;
+  if (const double found = number(file, "format", 0, 1e6); found != format)
+    throw refused(fmt::format("it is of format {}, and this version reads format {}", found, format));
+  c.cpu = short_text(file, "cpu");
+  if (c.cpu != here.cpu) throw refused("it was measured on another CPU than this machine's");
+  c.date = short_text(file, "date");
+  c.costs = default_costs();
+  const json& classes = member(file, "cpu_costs");
+  if (!classes.is_array() || classes.size() != c.costs.cpu.size())
+    throw refused(fmt::format("cpu_costs must be a list of {} classes", c.costs.cpu.size()));
+  std::ranges::transform(classes, c.costs.cpu.begin(), rates);
+  const json& device = member(file, "device");
+  if (device.is_null()) return c;
+  c.gpu = short_text(device, "gpu");
+  if (c.gpu.empty()) throw refused("gpu must not be empty");
+  if (!here.gpus.empty() && std::ranges::find(here.gpus, c.gpu) == here.gpus.end())
+    throw refused("it was measured on another GPU than this machine's");
+  const json& staged = member(device, "pageable");
+  c.costs.pageable = staged.is_null() ? std::nullopt : std::optional(rates(staged));
+  c.costs.pinned = rates(member(device, "pinned"));
+  return c;
 }
 
 Costs costs_from(const std::string& named, const Machine& here) {
@@ -128,8 +114,11 @@ Costs costs_from(const std::string& named, const Machine& here) {
   const int error =
       support::read_file(AT_FDCWD, path, support::Trust::root_or_self, largest_file, &text, &why);
   if (named.empty() && (error == -ENOENT || error == -ENOTDIR)) return {};
-  const auto calibration = error == 0 ? parse_calibration(text, here, &why) : std::nullopt;
-  if (calibration) return {calibration->costs, path, {}};
+  try {
+    if (error == 0) return {parse_calibration(text, here).costs, path, {}};
+  } catch (const SetupError& e) {
+    why = e.what();
+  }
   return {default_costs(),
           {},
           fmt::format("ec_cuda: {} is not used, costs are the built-in ones: {}", path, why)};

@@ -1,7 +1,6 @@
 // The file in which `ectool calibrate` leaves the costs of a machine, and where a process finds it.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,9 +21,9 @@ struct Calibration {
 /// The file's text; ends in a newline.
 std::string to_json(const Calibration& calibration);
 
-/// Nothing if `text` is not such a file, or belongs to another machine than `here` or another version of
-/// ours, with the reason in *why. Any text is safe to give.
-std::optional<Calibration> parse_calibration(std::string_view text, const Machine& here, std::string* why);
+/// Throws SetupError(EINVAL) with the reason if `text` is not such a file, or belongs to another machine than
+/// `here` or another version of ours. Any text is safe to give.
+Calibration parse_calibration(std::string_view text, const Machine& here);
 
 /// Where processes look for it, unless EC_CUDA_CALIBRATION names another file.
 inline constexpr const char* default_calibration = "/etc/ec_cuda/calibration.json";

@@ -10,9 +10,9 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
-#include <type_traits>
 
 #include "plugin/codec/settings/setup_error.hpp"
 
@@ -22,110 +22,88 @@ namespace {
 /// In the order of BackendChoice.
 constexpr std::array<std::string_view, 6> choice_names{"auto", "cpu", "gpu", "x86", "isal", "reference"};
 
+/// A variable of the environment.
+struct Value {
+  std::string_view name, text;
+};
+
 /// EINVAL, with a sentence that names the variable, its value and what is allowed.
 template <class... Args>
-SetupError must_be(std::string_view name, std::string_view text, fmt::format_string<Args...> allowed,
-                   Args&&... args) {
-  return SetupError(
-      EINVAL, fmt::format("{}={} must be {}", name, text, fmt::format(allowed, std::forward<Args>(args)...)));
+SetupError must_be(Value v, fmt::format_string<Args...> allowed, Args&&... args) {
+  return SetupError(EINVAL, fmt::format("{}={} must be {}", v.name, v.text,
+                                        fmt::format(allowed, std::forward<Args>(args)...)));
 }
 
-Validation parse_validation(std::string_view name, std::string_view text) {
+constexpr std::uint64_t KiB = std::uint64_t{1} << 10, MiB = KiB << 10, TiB = MiB << 20;
+
+std::uint64_t number(Value v, std::uint64_t lowest, std::uint64_t highest) {
+  return parse_number(v.name, v.text, lowest, highest);
+}
+std::size_t size(Value v, std::uint64_t lowest) { return parse_number(v.name, v.text, lowest, TiB, true); }
+
+Validation validation(Value v) {
   constexpr std::string_view sample = "sample:";
   constexpr std::uint64_t rarest = 1'000'000'000;
-  if (text == "off") return {.every = 0, .whole = false};
-  if (text == "always") return {.every = 1, .whole = true};
+  if (v.text == "off") return {.every = 0, .whole = false};
+  if (v.text == "always") return {.every = 1, .whole = true};
   std::uint64_t every = 0;
-  if (text.starts_with(sample)) {
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data() + sample.size(), end, every);
+  if (v.text.starts_with(sample)) {
+    const char* end = v.text.data() + v.text.size();
+    const auto [rest, error] = std::from_chars(v.text.data() + sample.size(), end, every);
     if (error != std::errc{} || rest != end || every > rarest) every = 0;
   }
-  if (every == 0)
-    throw must_be(name, text, "off, always, or sample:N with N from 1 to {}, for one call in N", rarest);
+  if (every == 0) throw must_be(v, "off, always, or sample:N with N from 1 to {}, for one call in N", rarest);
   return {.every = static_cast<unsigned>(every), .whole = false};
 }
 
-std::vector<int> parse_devices(std::string_view name, std::string_view text) {
+std::vector<int> devices(Value v) {
   constexpr std::size_t most = 16;
   constexpr int highest = 63;
-  const auto refuse = [&] {
-    return must_be(name, text,
-                   "ordinals of GPUs from 0 to {}, separated by commas, at most {} and no two alike", highest,
-                   most);
-  };
-  std::vector<int> devices;
-  for (const char *at = text.data(), *end = at + text.size();; ++at) {
+  std::vector<int> list;
+  for (const char *at = v.text.data(), *end = at + v.text.size();; ++at) {
     unsigned ordinal = 0;
     const auto [rest, error] = std::from_chars(at, end, ordinal);
-    if (error != std::errc{} || ordinal > highest || devices.size() == most) throw refuse();
-    if (std::ranges::count(devices, static_cast<int>(ordinal)) != 0) throw refuse();
-    devices.push_back(static_cast<int>(ordinal));
+    if (error != std::errc{} || ordinal > highest || list.size() == most ||
+        std::ranges::count(list, static_cast<int>(ordinal)) != 0 || (rest != end && *rest != ','))
+      throw must_be(v, "ordinals of GPUs from 0 to {}, separated by commas, at most {} and no two alike",
+                    highest, most);
+    list.push_back(static_cast<int>(ordinal));
     at = rest;
-    if (at == end) return devices;
-    if (*at != ',') throw refuse();
+    if (at == end) return list;
   }
 }
 
-std::string parse_path(std::string_view name, std::string_view text) {
-  if (text != "none" && !text.starts_with('/')) throw must_be(name, text, "an absolute path or none");
-  return std::string(text);
+std::string path(Value v) {
+  if (v.text != "none" && !v.text.starts_with('/')) throw must_be(v, "an absolute path or none");
+  return std::string(v.text);
 }
 
-BackendChoice parse_choice(std::string_view name, std::string_view text) {
-  const auto choice = parse_backend_choice(text);
-  if (!choice) throw must_be(name, text, "one of {}", backend_choice_names);
+BackendChoice choice(Value v) {
+  const auto choice = parse_backend_choice(v.text);
+  if (!choice) throw must_be(v, "one of {}", backend_choice_names);
   return *choice;
-}
-
-/// EC_CUDA_REPRODUCERS: empty for none.
-std::string parse_directory(std::string_view name, std::string_view text) {
-  return text == "none" ? std::string() : parse_path(name, text);
-}
-
-using Take = void(NodeSettings&, std::string_view name, std::string_view text);
-using Node = NodeSettings;
-using Device = kernels::cuda::Options;
-
-/// The member of the settings or of their options for the device.
-template <auto member>
-auto& place(NodeSettings& s) {
-  if constexpr (std::is_invocable_v<decltype(member), NodeSettings&>)
-    return s.*member;
-  else
-    return s.device.*member;
-}
-
-/// `parse` makes the member of the text.
-template <auto member, auto parse>
-void parsed(NodeSettings& s, std::string_view name, std::string_view text) {
-  place<member>(s) = parse(name, text);
-}
-
-/// The member is a whole number, or made of one.
-template <auto member, std::uint64_t lowest, std::uint64_t highest, bool is_size = false>
-void number(NodeSettings& s, std::string_view name, std::string_view text) {
-  auto& taken = place<member>(s);
-  taken = std::remove_reference_t<decltype(taken)>(parse_number(name, text, lowest, highest, is_size));
 }
 
 struct Setting {
   std::string_view name;
-  Take* take;
+  void (*take)(NodeSettings&, Value);
 };
-constexpr std::uint64_t KiB = std::uint64_t{1} << 10, MiB = KiB << 10, TiB = MiB << 20;
+using Node = NodeSettings;
 constexpr Setting settings_table[] = {
-    {"EC_CUDA_BACKEND", parsed<&Node::backend, parse_choice>},
-    {"EC_CUDA_DEVICES", parsed<&Device::devices, parse_devices>},
-    {"EC_CUDA_THRESHOLD", number<&Node::threshold_bytes, 0, TiB, true>},
-    {"EC_CUDA_CALIBRATION", parsed<&Node::calibration, parse_path>},
-    {"EC_CUDA_DEADLINE_MS", number<&Device::deadline, 1, 600'000>},
-    {"EC_CUDA_RETRY_S", number<&Device::retry_after, 0, 86'400>},
-    {"EC_CUDA_STAGING_BYTES", number<&Device::staging_bytes, MiB, TiB, true>},
-    {"EC_CUDA_VALIDATE", parsed<&Node::validation, parse_validation>},
-    {"EC_CUDA_REPRODUCERS", parsed<&Node::reproducers, parse_directory>},
-    {"EC_CUDA_PINNED_BYTES", number<&Device::pinned_bytes, 2 * MiB, TiB, true>},
-    {"EC_CUDA_PINNED_THRESHOLD", number<&Device::pinned_threshold, 4 * KiB, TiB, true>},
+    {"EC_CUDA_BACKEND", [](Node& s, Value v) { s.backend = choice(v); }},
+    {"EC_CUDA_DEVICES", [](Node& s, Value v) { s.device.devices = devices(v); }},
+    {"EC_CUDA_THRESHOLD", [](Node& s, Value v) { s.threshold_bytes = size(v, 0); }},
+    {"EC_CUDA_CALIBRATION", [](Node& s, Value v) { s.calibration = path(v); }},
+    {"EC_CUDA_DEADLINE_MS",
+     [](Node& s, Value v) { s.device.deadline = std::chrono::milliseconds(number(v, 1, 600'000)); }},
+    {"EC_CUDA_RETRY_S",
+     [](Node& s, Value v) { s.device.retry_after = std::chrono::seconds(number(v, 0, 86'400)); }},
+    {"EC_CUDA_STAGING_BYTES", [](Node& s, Value v) { s.device.staging_bytes = size(v, MiB); }},
+    {"EC_CUDA_VALIDATE", [](Node& s, Value v) { s.validation = validation(v); }},
+    {"EC_CUDA_REPRODUCERS",
+     [](Node& s, Value v) { s.reproducers = path(v) == "none" ? std::string() : path(v); }},
+    {"EC_CUDA_PINNED_BYTES", [](Node& s, Value v) { s.device.pinned_bytes = size(v, 2 * MiB); }},
+    {"EC_CUDA_PINNED_THRESHOLD", [](Node& s, Value v) { s.device.pinned_threshold = size(v, 4 * KiB); }},
 };
 
 constexpr auto known_names = [] {
@@ -152,7 +130,7 @@ NodeSettings read_node_settings() {
 std::uint64_t parse_number(std::string_view name, std::string_view text, std::uint64_t lowest,
                            std::uint64_t highest, bool takes_suffix) {
   const auto refuse = [&] {
-    return must_be(name, text, "a whole number from {} to {}{}", lowest, highest,
+    return must_be({name, text}, "a whole number from {} to {}{}", lowest, highest,
                    takes_suffix ? " bytes; the suffixes K, M and G multiply by powers of 1024" : "");
   };
   std::uint64_t value = 0;
@@ -179,7 +157,7 @@ std::string_view name(BackendChoice choice) { return choice_names[static_cast<st
 NodeSettings parse_node_settings(const Environment& environment) {
   NodeSettings s;
   for (const Setting& setting : settings_table)
-    if (const char* text = environment(setting.name.data())) setting.take(s, setting.name, text);
+    if (const char* text = environment(setting.name.data())) setting.take(s, {setting.name, text});
   return s;
 }
 

@@ -318,7 +318,7 @@ const Control control{
     .hang = [] { state().injector.add(every_launch(Rule::What::hang)); },
     .finish_hung =
         [] {
-          state().injector.take({});
+          state().injector.forget();
           state().launches.finish(true);
         },
     .corrupt = [] { state().injector.add(every_launch(Rule::What::wrong)); },

@@ -7,7 +7,8 @@
 //   WHEN  nth=N        the Nth call, and no other
 //         every=N      each Nth call
 //         p=X          each call with probability X, 0 < X <= 1
-//   WHAT  CUDA_ERROR_.. or NVRTC_ERROR_.. by name or number: the call answers that and does nothing. Errors
+//   WHAT  CUDA_ERROR_.. or NVRTC_ERROR_.., by number or, if it is common, by name: the call answers that and
+//   does nothing. Errors
 //         that end a context (LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC_UNCORRECTABLE ..) are answered from then on
 //         by every call that needs one, until the primary context has been released and is made anew
 //         lost=TIME    the device is gone for so long: every call answers CUDA_ERROR_DEVICE_UNAVAILABLE, and

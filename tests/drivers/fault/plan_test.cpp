@@ -92,7 +92,7 @@ TEST(FaultPlan, WhatIsNoPlanIsRefusedWithWhatIsAllowed) {
 
 TEST(FaultInjector, AnErrorThatEndsTheContextStaysUntilItIsMadeAnew) {
   Injector injector(driver_sites);
-  injector.take(plan("cuLaunchKernel:nth=1:CUDA_ERROR_LAUNCH_FAILED"));
+  EXPECT_EQ(injector.take_plan("cuLaunchKernel:nth=1:CUDA_ERROR_LAUNCH_FAILED"), nullptr);
   const auto site = [](std::string_view symbol) {
     return static_cast<std::size_t>(std::ranges::find(driver_sites, symbol) - std::begin(driver_sites));
   };
@@ -109,7 +109,7 @@ TEST(FaultInjector, AnErrorThatEndsTheContextStaysUntilItIsMadeAnew) {
 
 TEST(FaultInjector, ALostDeviceAnswersNothingUntilItIsBack) {
   Injector injector(driver_sites);
-  injector.take(plan("cuInit:nth=1:lost=30ms"));
+  EXPECT_EQ(injector.take_plan("cuInit:nth=1:lost=30ms"), nullptr);
   EXPECT_EQ(injector.enter(0, Needs::nothing).code, CUDA_ERROR_DEVICE_UNAVAILABLE);
   EXPECT_EQ(injector.enter(1, Needs::nothing).code, CUDA_ERROR_DEVICE_UNAVAILABLE);
   const auto start = std::chrono::steady_clock::now();

@@ -6,7 +6,6 @@
 #include <set>
 #include <thread>
 
-#include "kernels/cuda/submit/device_job.hpp"
 #include "tests/drivers/fault/sites.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/kernels/cuda/workload.hpp"
@@ -189,21 +188,6 @@ TEST_F(FaultSites, ALaunchThatComputesWrongIsSeen) {
   EXPECT_GE(found_wrong_ + stream_wrong_, visits_ - 1);
 }
 
-TEST_F(FaultSites, TheDeviceStaysOffForTheTimeOfTheLatch) {
-  auto o = life();
-  o.retry_after = std::chrono::seconds(1);
-  use(o);
-  ASSERT_TRUE(bring_up());
-  EXPECT_EQ(driver_->plan("launch:nth=1:CUDA_ERROR_LAUNCH_FAILED"), nullptr);
-  const auto failed = std::chrono::steady_clock::now();
-  const Seen seen = Workload(seed_ += 1000).run();
-  EXPECT_EQ(seen.failed + seen.wrong, 0u) << seen.first_bad;
-  EXPECT_EQ(seen.on_device, 0u);
-  EXPECT_FALSE(bring_up());
-  std::this_thread::sleep_until(failed + std::chrono::milliseconds(1500));
-  comes_back("after the latch");
-}
-
 /// A kernel that hangs, at each launch: the deadline passes, the CPU answers, and what the kernel writes when
 /// it goes on after all reaches nothing that was handed out since. Last, since a device that hung is never
 /// torn down.
@@ -238,24 +222,6 @@ TEST_P(HungKernels, WriteNothingThatIsInUse) {
   }
   std::printf("%u launches hung, %u of them on memory of the program\n", launches, hung);
   EXPECT_GT(hung, 0u);
-}
-
-/// The lane of a batch that hung stays out of use, with its slab and table, although the device is still at
-/// hand, as it is for jobs that came in meanwhile.
-TEST_P(HungKernels, KeepWhatTheyUse) {
-  ASSERT_TRUE(bring_up());
-  const auto device = kernels::cuda::Devices::instance().current();
-  PlacedStripes stripes({4096, kernels::Residence::pinned, kernels::Residence::pinned, Verb::transform, 2},
-                        seed_ += 1000);
-  ASSERT_TRUE(stripes);
-  driver_->hang();
-  const auto outcome = kernels::cuda::run_batch(device, stripes.jobs(), kernels::cuda::KernelKind::generated);
-  EXPECT_EQ(outcome.status, kernels::Status::hung);
-  std::vector<kernels::cuda::Device::BorrowedLane> lanes;
-  while (auto lane = device->borrow_lane()) lanes.push_back(std::move(lane));
-  EXPECT_EQ(lanes.size(), kernels::cuda::Device::lane_count - 1);
-  driver_->finish_hung();
-  stripes.abandon();
 }
 
 INSTANTIATE_TEST_SUITE_P(Last, HungKernels, testing::Values("hang"));

@@ -17,21 +17,42 @@ using kernels::Residence;
 using kernels::Status;
 using kernels::cuda::KernelKind;
 
-/// Waits for the default stream as a program does that has other things to do; what it makes of an error is a
-/// fault.
-Status wait_for_stream() {
-  const auto device = kernels::cuda::Devices::instance().current();
-  if (!device) return Status::fault;
-  const kernels::cuda::Device::Scope scope(*device);
-  const auto end = std::chrono::steady_clock::now() + device->options().deadline;
-  for (;;) {
-    const CUresult answer = device->driver().stream_query(nullptr);
-    if (answer == CUDA_SUCCESS) return Status::ok;
-    if (answer != CUDA_ERROR_NOT_READY) return Status::fault;
-    if (std::chrono::steady_clock::now() > end) return Status::hung;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+/// A stream of the program's own, if the device is up.
+class OwnStream {
+ public:
+  OwnStream() : device_(kernels::cuda::Devices::instance().current()) {
+    if (!device_) return;
+    const kernels::cuda::Device::Scope scope(*device_);
+    if (device_->driver().stream_create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) stream_ = nullptr;
   }
-}
+  ~OwnStream() {
+    if (stream_ == nullptr || hung_) return;
+    const kernels::cuda::Device::Scope scope(*device_);
+    device_->driver().stream_destroy(stream_);
+  }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  CUstream get() const { return stream_; }
+
+  /// Waits as a program does that has other things to do; what a program makes of an error is a fault.
+  Status wait() {
+    const kernels::cuda::Device::Scope scope(*device_);
+    const auto end = std::chrono::steady_clock::now() + device_->options().deadline;
+    for (;;) {
+      const CUresult answer = device_->driver().stream_query(stream_);
+      if (answer == CUDA_SUCCESS) return Status::ok;
+      if (answer != CUDA_ERROR_NOT_READY) return Status::fault;
+      hung_ = std::chrono::steady_clock::now() > end;
+      if (hung_) return Status::hung;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+ private:
+  std::shared_ptr<kernels::cuda::Device> device_;
+  CUstream stream_ = nullptr;
+  bool hung_ = false;
+};
 
 /// The one back end of this kind, then the CPU, which every result is compared with.
 struct Backends {
@@ -93,8 +114,10 @@ void Workload::judge(const Job& job, Status status, const PlacedStripes& stripes
 
 Status Workload::start(const Job& job, const codec::Router& router, std::span<const kernels::Job> jobs) {
   if (job.on_stream) {
-    const Status status = router.enqueue(jobs, nullptr);
-    return status == Status::ok ? wait_for_stream() : status;
+    OwnStream stream;
+    if (stream.get() == nullptr) return Status::fault;
+    const Status status = router.enqueue(jobs, stream.get());
+    return status == Status::ok ? stream.wait() : status;
   }
   if (jobs.size() > 1) return router.transform_all(jobs);
   return job.verb == Verb::accumulate ? router.accumulate(jobs[0]) : router.transform(jobs[0]);
@@ -103,7 +126,6 @@ Status Workload::start(const Job& job, const codec::Router& router, std::span<co
 void Workload::job(const Job& job) {
   PlacedStripes& stripes = stripes_.emplace_back(
       PlacedStripes::Shape{job.bytes, job.residence, job.residence, job.verb, job.stripes}, ++seed_);
-  ++seen_.jobs;
   if (!stripes) {
     ++seen_.device_failed;
     return;

@@ -17,7 +17,6 @@ namespace ec::test {
 
 /// What a run saw. A job is one of host memory (pageable, pinned) unless it is said to be the device's.
 struct Seen {
-  unsigned jobs = 0;           ///< of both kinds that were tried
   unsigned on_device = 0;      ///< finished by a device
   unsigned fell_back = 0;      ///< counted as fall-backs
   unsigned failed = 0;         ///< jobs whose status was not ok, nor hung where that may be

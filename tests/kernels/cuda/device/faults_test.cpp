@@ -170,14 +170,15 @@ TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
   use(o);
   ASSERT_EQ(driver_->plan((std::string(function) + ":every=1:" + error).c_str()), nullptr);
   const auto before = on_device();
+  const auto began = Clock::now();  // no second try for a second from here
 
   // As a daemon does: it codes, and waits for nothing.
   ASSERT_TRUE(codes_right());
-  const auto tried = Clock::now() + std::chrono::seconds(5);
-  while (stats().failed_starts == before_.failed_starts && Clock::now() < tried) ASSERT_TRUE(codes_right());
-  const auto failed_at = Clock::now();
-  while (Clock::now() < failed_at + std::chrono::milliseconds(700)) ASSERT_TRUE(codes_right());
-  EXPECT_EQ(stats().failed_starts, before_.failed_starts + 1) << "tried before the retry time was over";
+  const auto enough = [&] { return Clock::now() > began + std::chrono::seconds(10); };
+  while (stats().failed_starts == before_.failed_starts && !enough()) ASSERT_TRUE(codes_right());
+  while (Clock::now() < began + std::chrono::milliseconds(700)) ASSERT_TRUE(codes_right());
+  const auto tries = stats().failed_starts - before_.failed_starts;
+  EXPECT_TRUE(tries == 1 || Clock::now() >= began + std::chrono::seconds(1)) << tries;
   EXPECT_EQ(lines_with("ec_cuda: no device, the CPU codes: " + std::string(function) + ": "), 1u) << log_;
   EXPECT_EQ(lines(), 1) << log_;
   EXPECT_EQ(on_device(), before);
@@ -185,9 +186,8 @@ TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
   EXPECT_EQ(state(), DeviceState::none);
 
   ASSERT_EQ(driver_->plan(""), nullptr);
-  while (on_device() == before && Clock::now() < failed_at + std::chrono::seconds(10))
-    ASSERT_TRUE(codes_right());
-  EXPECT_GE(Clock::now(), failed_at + std::chrono::milliseconds(900));
+  while (on_device() == before && !enough()) ASSERT_TRUE(codes_right());
+  EXPECT_GE(Clock::now(), began + std::chrono::seconds(1));
   EXPECT_EQ(state(), DeviceState::up);
   EXPECT_EQ(lines_with(up), 1u) << log_;
   EXPECT_EQ(lines(), 2) << log_;
