@@ -49,7 +49,7 @@ class Door : public HostsInterface {
   }
   int minimum_to_decode_with_cost(const std::set<int>& want_to_read, const std::map<int, int>& available,
                                   std::set<int>* minimum) override {
-    return choose_cheapest_reads(want_to_read, available, minimum);
+    return choose_reads(want_to_read, available, minimum);
   }
   int encode(const std::set<int>& want_to_encode, const bufferlist& in,
              std::map<int, bufferlist>* encoded) override {
@@ -99,24 +99,21 @@ class Door : public HostsInterface {
   }
 
  protected:
-  /// 0; -EIO if `available` does not suffice; -EINVAL for a shard outside 0..k+m-1.
+  /// 0; -EIO if `available`, a set or a map of costs, does not suffice; -EINVAL for a shard outside 0..k+m-1.
   template <class Want, class Available, class Minimum>
   int choose_reads(const Want& want_to_read, const Available& available, Minimum* minimum) const {
     return at_the_door([&] {
       const auto wanted = chunks_of(want_to_read), there = chunks_of(available);
       if (!wanted || !there || !is_usable(minimum, code_.n())) return -EINVAL;
-      return put_all(smallest_read(code_.k(), *wanted, *there), *minimum);
-    });
-  }
-  /// The same. `available`: a map of costs.
-  template <class Want, class Available, class Minimum>
-  int choose_cheapest_reads(const Want& want_to_read, const Available& available, Minimum* minimum) const {
-    return at_the_door([&] {
-      const auto wanted = chunks_of(want_to_read);
-      if (!wanted || !chunks_of(available) || !is_usable(minimum, code_.n())) return -EINVAL;
       std::map<unsigned, int> costs;
-      each_shard(available, [&](int shard, int cost) { costs[code_.chunk_of(shard)] = cost; });
-      return put_all(cheapest_read(code_.k(), *wanted, costs), *minimum);
+      each_shard(available, [&]([[maybe_unused]] int shard, auto... cost) {
+        (costs.emplace(code_.chunk_of(shard), cost), ...);
+      });
+      const auto read = costs.empty() ? smallest_read(code_.k(), *wanted, *there)
+                                      : cheapest_read(code_.k(), *wanted, costs);
+      if (!read) return -EIO;
+      for (unsigned c : *read) put(*minimum, code_.shard_of(c));
+      return 0;
     });
   }
   /// 0; -EINVAL if k chunks of the input would not fit 32 bits. An empty input gives empty chunks.
@@ -148,14 +145,8 @@ class Door : public HostsInterface {
       const Sources in = sources_of(chunks);
       PerChunk<Made> made;
       if (const int error = code_.decode(*wanted - in.there, in, made)) return error;
-      auto next = made.begin();
-      for (unsigned c : *wanted) {
-        bufferlist& out = place(*decoded, code_.shard_of(c));
-        if (in.there.contains(c))
-          out = *in.at[c].list;
-        else if (next != made.end())
-          out.push_back(std::move((next++)->buffer));
-      }
+      hand_out(*wanted, in, made,
+               [&](unsigned c) -> bufferlist& { return place(*decoded, code_.shard_of(c)); });
       return 0;
     });
   }
@@ -165,14 +156,21 @@ class Door : public HostsInterface {
     const Sources in = sources_of(chunks);
     PerChunk<Made> made;
     if (const int error = code_.decode(wanted - in.there, in, made)) return error;
+    hand_out(wanted, in, made, [&](unsigned) -> bufferlist& { return *decoded; });
+    return 0;
+  }
+
+  /// Adds each wanted chunk, from `in` or made, to the list that is its.
+  template <class ListOf>
+  static void hand_out(const gf::ChunkSet& wanted, const Sources& in, PerChunk<Made>& made, ListOf list_of) {
     auto next = made.begin();
     for (unsigned c : wanted) {
+      bufferlist& list = list_of(c);
       if (in.there.contains(c))
-        decoded->append(*in.at[c].list);
+        list.append(*in.at[c].list);
       else if (next != made.end())
-        decoded->push_back(std::move((next++)->buffer));
+        list.push_back(std::move((next++)->buffer));
     }
-    return 0;
   }
 
   /// The chunks that these shards keep: a set of shards, or the keys of a map. Nothing if one is no shard of
@@ -215,14 +213,6 @@ class Door : public HostsInterface {
   }
 
   ErasureCode code_;
-
- private:
-  template <class Minimum>
-  int put_all(const std::optional<gf::ChunkSet>& read, Minimum& minimum) const {
-    if (!read) return -EIO;
-    for (unsigned c : *read) put(minimum, code_.shard_of(c));
-    return 0;
-  }
 };
 
 }  // namespace ec::ceph

@@ -35,15 +35,6 @@ int Tentacle::init(ErasureCodeProfile& profile, std::ostream* ss) {
   });
 }
 
-std::uint64_t Tentacle::get_supported_optimizations() const {
-  using namespace ::ceph::tentacle;
-  return partial_read | partial_write | zero_in_zero_out | parity_delta | optimized_pools;
-}
-
-std::string Tentacle::get_optimizations_flags_string() const {
-  return "partialread,partialwrite,zeroinout,paritydelta,optimizedsupport";
-}
-
 int Tentacle::minimum_to_decode(const ShardIdSet& want_to_read, const ShardIdSet& available,
                                 ShardIdSet& minimum, ShardIdMap<SubChunks>* sub_chunks) {
   return at_the_door([&] {
@@ -52,19 +43,6 @@ int Tentacle::minimum_to_decode(const ShardIdSet& want_to_read, const ShardIdSet
     if (sub_chunks != nullptr) each_shard(minimum, [&](int shard) { put(*sub_chunks, shard); });
     return 0;
   });
-}
-
-int Tentacle::minimum_to_decode_with_cost(const ShardIdSet& want_to_read, const ShardIdMap<int>& available,
-                                          ShardIdSet* minimum) {
-  return choose_cheapest_reads(want_to_read, available, minimum);
-}
-
-int Tentacle::encode(const ShardIdSet& want_to_encode, const bufferlist& in, ListMap* encoded) {
-  return encode_object(want_to_encode, in, encoded);
-}
-
-int Tentacle::decode(const ShardIdSet& want_to_read, const ListMap& chunks, ListMap* decoded, int) {
-  return decode_shards(want_to_read, chunks, decoded);
 }
 
 int Tentacle::decode_concat(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,

@@ -26,15 +26,26 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   int init(ErasureCodeProfile& profile, std::ostream* ss) override;
   const std::vector<ShardId>& get_chunk_mapping() const override { return mapping_; }
   std::size_t get_minimum_granularity() override { return 1; }
-  std::uint64_t get_supported_optimizations() const override;
-  std::string get_optimizations_flags_string() const override;
+  std::uint64_t get_supported_optimizations() const override {
+    using namespace ::ceph::tentacle;
+    return partial_read | partial_write | zero_in_zero_out | parity_delta | optimized_pools;
+  }
+  std::string get_optimizations_flags_string() const override {
+    return "partialread,partialwrite,zeroinout,paritydelta,optimizedsupport";
+  }
 
   int minimum_to_decode(const ShardIdSet& want_to_read, const ShardIdSet& available, ShardIdSet& minimum,
                         ShardIdMap<SubChunks>* sub_chunks) override;
   int minimum_to_decode_with_cost(const ShardIdSet& want_to_read, const ShardIdMap<int>& available,
-                                  ShardIdSet* minimum) override;
-  int encode(const ShardIdSet& want_to_encode, const bufferlist& in, ListMap* encoded) override;
-  int decode(const ShardIdSet& want_to_read, const ListMap& chunks, ListMap* decoded, int) override;
+                                  ShardIdSet* minimum) override {
+    return choose_reads(want_to_read, available, minimum);
+  }
+  int encode(const ShardIdSet& want_to_encode, const bufferlist& in, ListMap* encoded) override {
+    return encode_object(want_to_encode, in, encoded);
+  }
+  int decode(const ShardIdSet& want_to_read, const ListMap& chunks, ListMap* decoded, int) override {
+    return decode_shards(want_to_read, chunks, decoded);
+  }
   int decode_concat(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
                     bufferlist* decoded) override;
 
