@@ -115,6 +115,11 @@ class Client:
         """As likely in each power of two; few large ones."""
         return min(self.random.randrange(1, 1 << self.random.randrange(1, 23)), 4 * MiB)
 
+    def _offset(self, last):
+        """Of half of them the first byte of a page."""
+        offset = self.random.randrange(last + 1)
+        return offset - offset % (4 * KiB) if self.random.random() < 0.5 else offset
+
     def _settled(self, pool):
         return [key for key, shadow in self.shadows.items()
                 if key[0] == pool.name and shadow.settled and shadow.content is not None]
@@ -150,7 +155,7 @@ class Client:
         size = len(self.shadows[key].content)
         kinds = {"read": 4, "read range": 3, "replace": 2, "delete": 1}
         if pool.overwrites:
-            kinds |= {"overwrite": 6, "append": 3, "truncate": 1}
+            kinds |= {"overwrite": 6, "append": 3, "truncate": 1, "zero": 1 if size else 0}
         elif size % pool.stripe_width == 0:
             kinds |= {"append": 6}
         if self._held() > self.bytes_at_most:
@@ -167,7 +172,10 @@ class Client:
         if kind == "delete":
             return model.Operation("remove")
         if kind == "truncate":
-            return model.Operation("trunc", self.random.randrange(size + 1))
+            return model.Operation("trunc", self.random.randrange(size + 1 + self._size() // 8))
+        if kind == "zero":
+            offset = self._offset(size - 1)
+            return model.Operation("zero", offset, min(self._size(), size - offset))
         data = self.random.randbytes(self._size())
         if kind == "replace":
             return model.Operation("write_full", data)
@@ -175,7 +183,7 @@ class Client:
             if not pool.overwrites:
                 data = data[: len(data) // pool.stripe_width * pool.stripe_width] or data
             return model.Operation("append", data)
-        offset = self.random.randrange(size + 1) if self.random.random() < 0.9 else size + self._size() // 8
+        offset = self._offset(size) if self.random.random() < 0.9 else size + self._size() // 8
         return model.Operation("write", data, offset)
 
     # --- the whole of it

@@ -180,7 +180,7 @@ class Cluster:
         except (OSError, ValueError):
             return None
         program = f"ceph-{name.split('.')[0]}".encode()
-        ours = os.path.basename(argv[0]) == program and os.fsencode(self.conf) in argv
+        ours = program in map(os.path.basename, argv) and os.fsencode(self.conf) in argv  # spawn()'s shell is ours as well
         return pid if ours else None
 
     def osd_pids(self):

@@ -4,6 +4,7 @@ No manager is needed: PGs are asked for their state through the OSDs that lead t
 """
 
 import dataclasses
+import errno
 import json
 
 from cluster.daemons import Failure, wait_until
@@ -106,8 +107,13 @@ class Pools:
         for pgid in self.pg_ids():
             # Before it is asked: a small PG may be done before the next question.
             stamps[pgid] = self.query(pgid)["info"]["history"]["last_deep_scrub_stamp"]
-            self.cluster.rados.pg(pgid, "deep_scrub")
-            self.cluster.rados.pg(pgid, "scrub")  # the one makes the next scrub deep, the other makes it due
+            try:
+                self.cluster.rados.pg(pgid, "deep-scrub")
+            except OSError as e:  # before Ceph 20 one command makes the next scrub deep, another makes it due
+                if e.errno != errno.EINVAL:
+                    raise
+                self.cluster.rados.pg(pgid, "deep_scrub")
+                self.cluster.rados.pg(pgid, "scrub")
         return stamps
 
     def wait_deep_scrub(self, stamps):

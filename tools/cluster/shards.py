@@ -1,5 +1,6 @@
 """What lies on the disks of OSDs that are stopped: the bytes of each shard, by ceph-objectstore-tool's export of a PG."""
 
+import json
 import struct
 import subprocess
 
@@ -67,11 +68,23 @@ def objects(export):
     return {name: (bytes(data), hash_info) for name, (data, hash_info) in found.items()}
 
 
+def _tool(cluster, osd, *arguments, data=b""):
+    """What ceph-objectstore-tool prints."""
+    done = subprocess.run(["ceph-objectstore-tool", "--no-mon-config", "--data-path", cluster.dir / f"osd.{osd}", *arguments],
+                          env=cluster.env, input=data, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise Failure(f"ceph-objectstore-tool, osd.{osd}, {arguments}: {done.stderr.decode(errors='replace')[-500:]}")
+    return done.stdout
+
+
 def of_pg(cluster, osd, pgid):
     """Objects of one shard of a PG, as `5.0s3`."""
-    done = subprocess.run(["ceph-objectstore-tool", "--no-mon-config", "--data-path", cluster.dir / f"osd.{osd}",
-                           "--op", "export", "--pgid", pgid, "--file", "-"],
-                          env=cluster.env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise Failure(f"ceph-objectstore-tool, osd.{osd}, {pgid}: {done.stderr.decode(errors='replace')[-500:]}")
-    return objects(done.stdout)
+    return objects(_tool(cluster, osd, "--op", "export", "--pgid", pgid, "--file", "-"))
+
+
+def flip_bit(cluster, osd, pgid, name):
+    """In the first byte of an object's shard."""
+    listed = _tool(cluster, osd, "--op", "list", "--pgid", pgid, name).decode().splitlines()[0]
+    content = bytearray(of_pg(cluster, osd, pgid)[name][0])
+    content[0] ^= 1
+    _tool(cluster, osd, "--pgid", pgid, json.dumps(json.loads(listed)[1]), "set-bytes", data=content)

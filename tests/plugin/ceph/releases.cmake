@@ -6,16 +6,36 @@ endif()
 set(EC_CEPH_RELEASES ${default} CACHE PATH "where the tests keep a Debian with Ceph 18 and one with Ceph 20")
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 
-# ec_add_release_test(NAME 18|20 COMMAND..): in the folder of that release, with our build at its own path.
-function(ec_add_release_test name release)
-  add_test(NAME ceph${release}.${name} COMMAND
-    ${PROJECT_SOURCE_DIR}/tools/ceph-release ${release} ${EC_CEPH_RELEASES}/ceph-${release} --bind ${PROJECT_BINARY_DIR}
-      --bind $<TARGET_FILE:Boost::program_options> -- ${ARGN})
-  set_tests_properties(ceph${release}.${name} PROPERTIES
-    LABELS ceph${release} RUN_SERIAL ON COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
+# The command that runs one in the folder of a release, with our build at its own path.
+function(ec_in_release release command)
+  set(${command} ${PROJECT_SOURCE_DIR}/tools/ceph-release ${release} ${EC_CEPH_RELEASES}/ceph-${release}
+    --bind ${PROJECT_BINARY_DIR} --bind $<TARGET_FILE:Boost::program_options> -- PARENT_SCOPE)
 endfunction()
 
 foreach(release 18 20)
-  ec_add_release_test(identical ${release} ${CMAKE_CURRENT_SOURCE_DIR}/release_test
-                      --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
+  ec_in_release(${release} inside)
+  set(plugin --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
+  add_test(NAME ceph${release}.identical COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/release_test ${plugin})
+  add_test(NAME ceph${release}.own COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/ceph_own_test ${plugin} --minutes 0.5)
+  add_test(NAME ceph${release}.chaos COMMAND ${inside} ${chaos} --minutes 0.5 --mbytes 32)
+  set_tests_properties(ceph${release}.identical ceph${release}.own ceph${release}.chaos PROPERTIES
+    LABELS ceph${release} RUN_SERIAL ON COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
+  # Only by name: ctest --preset nightly
+  add_test(NAME ceph${release}.own.nightly CONFIGURATIONS nightly
+           COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/ceph_own_test ${plugin} --minutes 10)
+  add_test(NAME ceph${release}.chaos.nightly CONFIGURATIONS nightly COMMAND ${inside} ${chaos} --minutes 10)
+  set_tests_properties(ceph${release}.own.nightly ceph${release}.chaos.nightly PROPERTIES
+    LABELS nightly RUN_SERIAL ON TIMEOUT 2700 SKIP_RETURN_CODE 77)
 endforeach()
+
+# A bit of a coding chunk that is flipped on disk is found.
+ec_in_release(20 inside)
+add_test(NAME ceph20.mutant COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/release_test
+                                    --plugin-dir $<TARGET_FILE_DIR:ec_cuda> --damage --forms cauchy-4k)
+set_tests_properties(ceph20.mutant PROPERTIES LABELS ceph20 RUN_SERIAL ON TIMEOUT 600 SKIP_RETURN_CODE 77)
+
+# Both tables of 20 beside its own isa, in one process.
+if(TARGET tentacle_identity_test)
+  add_test(NAME ceph20.tables COMMAND ${inside} $<TARGET_FILE:tentacle_identity_test>)
+  set_tests_properties(ceph20.tables PROPERTIES LABELS ceph20 TIMEOUT 1200 SKIP_RETURN_CODE 77)
+endif()
