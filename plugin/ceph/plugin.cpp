@@ -10,9 +10,6 @@
 #include "plugin/ceph/tentacle.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
-#ifdef EC_WITH_CUDA
-#include "plugin/codec/settings/settings.hpp"
-#endif
 
 namespace ec::ceph {
 namespace {

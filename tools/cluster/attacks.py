@@ -15,12 +15,12 @@ from cluster.pools import NO_OSD
 
 
 class Attacks:
-    def __init__(self, pools, osds, moods, stats, seed, tally, say):
-        self.cluster, self.pools, self.osds, self.moods, self.stats = pools.cluster, pools, osds, moods, stats
+    def __init__(self, pools, osds, setups, stats, seed, tally, say):
+        self.cluster, self.pools, self.osds, self.setups, self.stats = pools.cluster, pools, osds, setups, stats
         self.random = random.Random(f"{seed}/attacks")
         self.tally, self.say = tally, say
-        self.next_moods = []
-        self.lock = threading.Lock()  # of the moods, which are handed out to several threads when all OSDs start
+        self.next_setups = []
+        self.lock = threading.Lock()  # of the setups, which are handed out to several threads when all OSDs start
         self.down = set()
 
     # --- one OSD
@@ -33,14 +33,14 @@ class Attacks:
 
     def start(self, osd, bring_up=None):
         with self.lock:
-            self.next_moods = self.next_moods or self.random.sample(self.moods, len(self.moods))
-            mood = self.next_moods.pop()
-        log = {"EC_FAULTS_LOG": str(logs.fault_log(self.cluster.dir, osd))} if mood.faults else {}
-        (bring_up or self.cluster.start_osd)(osd, {**mood.env, **log})
+            self.next_setups = self.next_setups or self.random.sample(self.setups, len(self.setups))
+            setup = self.next_setups.pop()
+        log = {"EC_FAULTS_LOG": str(logs.fault_log(self.cluster.dir, osd))} if setup.faults else {}
+        (bring_up or self.cluster.start_osd)(osd, {**setup.env, **log})
         self.down.discard(osd)
         self.tally.add("starts")
-        self.tally.add(f"mood: {mood.name}")
-        self.tally.add("starts with faults", int(mood.faults))
+        self.tally.add(f"setup: {setup.name}")
+        self.tally.add("starts with faults", int(setup.faults))
 
     def purge(self, osd):
         """Lose it for good, and rebuild it from the others."""

@@ -128,6 +128,24 @@ TEST_F(Faults, WhileTheDeviceIsLatchedCallsAreCountedAndNotSaid) {
   EXPECT_EQ(state(), DeviceState::latched);
 }
 
+TEST_F(Faults, ALatchedDeviceTakesWorkAgainAfterTheRetryTimeAndNotBefore) {
+  auto o = options();
+  o.retry_after = std::chrono::seconds(1);
+  use(o);
+  ASSERT_TRUE(bring_up()) << log_;
+  fail_next_launch();
+  const auto failed_at = Clock::now();
+  ASSERT_TRUE(codes_right(false));
+  const auto before = on_device();
+  while (Clock::now() < failed_at + std::chrono::milliseconds(700)) ASSERT_TRUE(codes_right());
+  EXPECT_EQ(on_device(), before);
+  EXPECT_EQ(state(), DeviceState::latched);
+  while (on_device() == before && Clock::now() < failed_at + std::chrono::seconds(10))
+    ASSERT_TRUE(codes_right());
+  EXPECT_GE(Clock::now(), failed_at + std::chrono::seconds(1));
+  EXPECT_EQ(state(), DeviceState::up);
+}
+
 TEST_F(Faults, ADeviceThatDoesNotComeUpIsSaidOnceInARow) {
   auto no_driver = options(), no_such_device = options();
   no_driver.driver_library = "libno-such-driver.so.1";

@@ -18,7 +18,7 @@ WRONG_BYTES = "launch:p=0.05:wrong"  # only where every result is validated
 
 
 @dataclasses.dataclass(frozen=True)
-class Mood:
+class Setup:
     name: str
     env: dict
     faults: bool = False  # whether the device is made to fail
@@ -34,36 +34,36 @@ def device_env(*directories):
             "EC_CUDA_DEADLINE_MS": "60000"}
 
 
-def moods(options):
+def setups(options):
     """All that this machine can have. Of the options: `driver`, directory of a libcuda.so.1 to take; `gpu`, there is a
     real one; `preload`, the library; `fault_driver`, directory of tests/drivers/fault; `faults`, plans for it."""
     has_device = options.driver or options.gpu
     device = device_env(options.driver)
     absent = {"CUDA_VISIBLE_DEVICES": ""} if options.gpu else {}
     pinned = {"LD_PRELOAD": str(options.preload), "EC_CUDA_PINNED_BYTES": "128M"}
-    found = [Mood("auto", {}), Mood("cpu", {"EC_CUDA_BACKEND": "cpu"}), Mood("isal", {"EC_CUDA_BACKEND": "isal"}),
-             Mood("x86", {"EC_CUDA_BACKEND": "x86"}), Mood("reference", {"EC_CUDA_BACKEND": "reference"}),
-             Mood("gpu without one", {**absent, "EC_CUDA_BACKEND": "gpu", "EC_CUDA_RETRY_S": "1"})]
+    found = [Setup("auto", {}), Setup("cpu", {"EC_CUDA_BACKEND": "cpu"}), Setup("isal", {"EC_CUDA_BACKEND": "isal"}),
+             Setup("x86", {"EC_CUDA_BACKEND": "x86"}), Setup("reference", {"EC_CUDA_BACKEND": "reference"}),
+             Setup("gpu without one", {**absent, "EC_CUDA_BACKEND": "gpu", "EC_CUDA_RETRY_S": "1"})]
     if options.preload:
-        found.append(Mood("preload", pinned))
+        found.append(Setup("preload", pinned))
     if has_device:
-        found += [Mood("gpu", {**device, "EC_CUDA_BACKEND": "gpu", "EC_CUDA_STAGING_BYTES": "16M"}),
-                  Mood("auto, threshold 64K", {**device, "EC_CUDA_THRESHOLD": "64K"})]
+        found += [Setup("gpu", {**device, "EC_CUDA_BACKEND": "gpu", "EC_CUDA_STAGING_BYTES": "16M"}),
+                  Setup("auto, threshold 64K", {**device, "EC_CUDA_THRESHOLD": "64K"})]
         if options.preload:
-            found.append(Mood("preload, threshold 4K", {**device, **pinned, "EC_CUDA_THRESHOLD": "4K"}))
-    by_name = {mood.name: mood for mood in found}
-    found += [Mood(f"{name}, validate {value}", {**by_name[name].env, "EC_CUDA_VALIDATE": value})
+            found.append(Setup("preload, threshold 4K", {**device, **pinned, "EC_CUDA_THRESHOLD": "4K"}))
+    by_name = {setup.name: setup for setup in found}
+    found += [Setup(f"{name}, validate {value}", {**by_name[name].env, "EC_CUDA_VALIDATE": value})
               for name, value in (("auto", "off"), ("x86", "always"), ("gpu", "sample:10")) if name in by_name]
-    return found + fault_moods(options)
+    return found + fault_setups(options)
 
 
-def fault_moods(options):
+def fault_setups(options):
     if not options.fault_driver:
         return []
     env = {**device_env(options.fault_driver, options.driver), "EC_CUDA_BACKEND": "gpu",
            "EC_CUDA_DEADLINE_MS": "1000", "EC_CUDA_RETRY_S": "1"}
-    found = [Mood(f"faults {plan}", {**env, "EC_FAULTS": plan}, faults=True) for plan in options.faults or FAULT_PLANS]
+    found = [Setup(f"faults {plan}", {**env, "EC_FAULTS": plan}, faults=True) for plan in options.faults or FAULT_PLANS]
     if not options.faults:
-        found.append(Mood(f"faults {WRONG_BYTES}, validate always",
+        found.append(Setup(f"faults {WRONG_BYTES}, validate always",
                           {**env, "EC_FAULTS": WRONG_BYTES, "EC_CUDA_VALIDATE": "always"}, faults=True))
     return found
