@@ -66,7 +66,7 @@ class Door : public HostsInterface {
         const unsigned c = code_.chunk_of(shard);
         std::uint8_t* bytes = writable_bytes(list);  // which puts it into one piece
         if (c < code_.k())
-          data.add(c, readable(std::as_const(list)), list.length());
+          data.add(c, {list.length() == 0 ? nullptr : &std::as_const(list).front(), &list}, list.length());
         else
           coding.add(c, bytes, list.length());
       }
@@ -82,6 +82,7 @@ class Door : public HostsInterface {
                     std::map<int, bufferlist>* decoded) override {
     return at_the_door([&] {
       if (decoded == nullptr) return -EINVAL;
+      if (chunks.empty()) return -EIO;
       const Sources in = sources_of(chunks);
       Places out;
       for (unsigned c = 0; c < code_.n(); ++c) {
@@ -90,7 +91,7 @@ class Door : public HostsInterface {
         if (at == decoded->end()) return -EINVAL;
         out.add(c, writable_bytes(at->second), at->second.length());
       }
-      return chunks.empty() ? -EIO : code_.decode_chunks(in, out);
+      return out.count == 0 ? 0 : code_.decode_chunks(in, out);
     });
   }
   /// As decode of all data chunks. Shares the buffers of `chunks` and computes nothing if none is lost.

@@ -2,14 +2,20 @@
 #include "plugin/ceph/tentacle.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <ostream>
 
 namespace ec::ceph {
 namespace {
 
-/// For the functions that can return nothing.
-void complain(const char* function, int error) {
+/// For the functions that can return nothing. What the host must not ask for is left undone. Where we are to
+/// blame the process ends: it would write data whose parity is stale, and no scrub of Ceph 20 looks at
+/// parity.
+void answer_for(const char* function, int error) {
+  if (error == 0) return;
   std::fprintf(stderr, "ec_cuda: %s has done nothing: %s\n", function, std::strerror(-error));
+  if (error != -EINVAL) std::abort();
 }
 
 /// At any address.
@@ -29,6 +35,10 @@ void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to, std::si
 int Tentacle::init(ErasureCodeProfile& profile, std::ostream* ss) {
   if (const int error = Base::init(profile, ss)) return error;
   return at_the_door([&] {
+    if (code_.n() > most_shards) {
+      if (ss != nullptr) *ss << "k+m=" << code_.n() << " must be at most " << most_shards << " under Ceph 20";
+      return -EINVAL;
+    }
     mapping_.clear();
     for (int shard : code_.mapping()) mapping_.push_back({static_cast<std::int8_t>(shard)});
     return 0;
@@ -89,7 +99,7 @@ void Tentacle::encode_delta(const bufferptr& old_data, const bufferptr& new_data
     add(bytes_of(old_data), bytes_of(new_data), writable_bytes(*delta), bytes);
     return 0;
   });
-  if (error != 0) complain("encode_delta", error);
+  answer_for("encode_delta", error);
 }
 
 void Tentacle::apply_delta(const BufferMap& in, BufferMap& out) {
@@ -98,7 +108,7 @@ void Tentacle::apply_delta(const BufferMap& in, BufferMap& out) {
     Places coding;
     return divide(in, out, deltas, coding) ? code_.apply_delta(deltas, coding) : -EINVAL;
   });
-  if (error != 0) complain("apply_delta", error);
+  answer_for("apply_delta", error);
 }
 
 int Tentacle::decode_chunks(const ShardIdSet&, BufferMap& in, BufferMap& out) {

@@ -53,16 +53,19 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   /// is not looked at.
   int encode_chunks(const BufferMap& in, BufferMap& out) override;
   /// A buffer of another length in *delta is replaced. Nothing is done, and a line says so on stderr, if
-  /// there is no delta or the lengths differ.
+  /// there is no delta or the lengths differ. The process ends where memory runs out: the host would write
+  /// data with stale parity.
   void encode_delta(const bufferptr& old_data, const bufferptr& new_data, bufferptr* delta) override;
   /// Coding shards in `in` and data shards in `out` are not looked at. Nothing is done, and a line says so on
-  /// stderr, if the buffers are not all of one length.
+  /// stderr, if the buffers are not all of one length. The process ends as above.
   void apply_delta(const BufferMap& in, BufferMap& out) override;
   /// Writes every shard of `out`; one that is in `in` as well is copied. 0; -EIO if `in` does not suffice;
   /// -EINVAL for a shard outside 0..k+m-1 or buffers of unequal length.
   int decode_chunks(const ShardIdSet& want_to_read, BufferMap& in, BufferMap& out) override;
 
  private:
+  static constexpr unsigned most_shards = 128;  ///< of a ShardIdSet
+
   /// The data shards of `in` and the coding shards of `out`. False if a map is not ours to use.
   bool divide(const BufferMap& in, BufferMap& out, Sources& data, Places& coding) const;
 

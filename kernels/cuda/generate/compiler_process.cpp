@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,9 +51,13 @@ int make_file(std::string_view content, Descriptor* file) {
   if (*file && file->get() <= STDERR_FILENO)
     *file = Descriptor(fcntl(file->get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!*file) return errno;
-  const ssize_t written = pwrite(file->get(), content.data(), content.size(), 0);
-  if (written < 0) return errno;
-  return static_cast<std::size_t>(written) == content.size() ? 0 : EFBIG;
+  for (std::size_t done = 0; done < content.size();) {
+    const auto at = static_cast<off_t>(done);
+    const ssize_t written = pwrite(file->get(), content.data() + done, content.size() - done, at);
+    if (written < 0) return errno;
+    done += static_cast<std::size_t>(written);
+  }
+  return 0;
 }
 
 std::string path_of(const Descriptor& file) { return "/proc/self/fd/" + std::to_string(file.get()); }
@@ -106,16 +111,17 @@ bool wait_for(pid_t process, Clock::time_point until, const std::atomic<bool>& s
 
 /// What a program has written, if it is a whole answer.
 std::optional<CompilerReply> reply_in(const Descriptor& output) {
-  std::string answer;
   CompilerReplyHead head{};
-  if (support::read_file(AT_FDCWD, path_of(output), support::Trust::anyone, longest_answer, &answer,
-                         nullptr) != 0 ||
-      answer.size() < sizeof head)
+  struct stat file {};
+  if (fstat(output.get(), &file) != 0 || pread(output.get(), &head, sizeof head, 0) != sizeof head)
     return std::nullopt;
-  std::memcpy(&head, answer.data(), sizeof head);
-  if (head.kind < Kind::version || head.kind > Kind::failed || answer.size() != sizeof head + head.bytes)
+  if (head.kind < Kind::version || head.kind > Kind::failed || head.bytes > longest_answer ||
+      static_cast<std::size_t>(file.st_size) != sizeof head + head.bytes)
     return std::nullopt;
-  return CompilerReply{head.kind, answer.substr(sizeof head)};
+  std::string body(head.bytes, '\0');
+  const auto read = pread(output.get(), body.data(), body.size(), sizeof head);
+  if (read != static_cast<ssize_t>(body.size())) return std::nullopt;
+  return CompilerReply{head.kind, std::move(body)};
 }
 
 }  // namespace

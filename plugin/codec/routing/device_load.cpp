@@ -55,10 +55,10 @@ void DeviceLoad::took(const Prediction& call, Clock::time_point begun) noexcept 
 }
 
 void DeviceLoad::cpu_took(const Prediction& call, Clock::time_point begun) noexcept {
-  if (!(call.cpu_us > 0)) return;
-  const double news = std::clamp(us_since(begun) / call.cpu_us, 1 / most_news, most_news);
+  if (!(call.cpu_table_us > 0)) return;
   Factor& factor = cpu_factors_[static_cast<std::size_t>(call.kind)];
   const double before = factor.load(std::memory_order_relaxed);
+  const double news = std::clamp(us_since(begun) / call.cpu_table_us / before, 1 / most_news, most_news);
   const double seen = std::clamp(before * (1 + (news - 1) / cpu_parts), lowest, highest);
   // Threads share the line, so what is hardly news is not written.
   if (std::abs(seen - before) > before / 64) factor.store(seen, std::memory_order_relaxed);

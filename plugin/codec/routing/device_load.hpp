@@ -28,6 +28,7 @@ class DeviceLoad {
     bool probe = false;
     double device_us = 0;  ///< by the table, with this process's own calls in flight
     double cpu_us = 0;     ///< by the table and cpu_factor()
+    double cpu_table_us = 0;
   };
 
   /// No factor leaves lowest .. highest.

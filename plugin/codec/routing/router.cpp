@@ -127,7 +127,8 @@ bool Router::compare(const Work& work, ResidenceRange lie,
   DeviceLoad::Prediction& call = compared->emplace();
   call.kind = kind_of(work, lie);
   call.device_us = *device_us(*costs_, work, lie.nearest_host, queue());
-  call.cpu_us = load_->cpu_factor(call.kind) * cpu_us(*costs_, work);
+  call.cpu_table_us = cpu_us(*costs_, work);
+  call.cpu_us = load_->cpu_factor(call.kind) * call.cpu_table_us;
   if (load_->factor(call.kind) * call.device_us < call.cpu_us) return true;
   return call.probe = call.device_us < call.cpu_us && load_->claim_probe(call);
 }

@@ -80,9 +80,10 @@ class Stripe {
   }
   Shards some(const std::vector<int>& of, std::size_t least = 0) {
     Shards shards;
-    while (shards.size() < least)
+    do {
       for (int s : of)
         if (random_.below(2) == 0) shards.insert(s);
+    } while (shards.size() < least);
     return shards;
   }
   std::vector<int> all() const {

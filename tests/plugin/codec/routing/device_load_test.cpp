@@ -84,7 +84,7 @@ TEST_F(DeviceLoadTest, LearnsHowFarTheTableIsOffForTheCpuAndForgetsItWhileTheDev
     for (int i = 0; i < calls; ++i) {
       const auto begun = load.now();
       pass_us(us);
-      load.cpu_took({.device_us = 100, .cpu_us = 100 * load.cpu_factor(Kind::small)}, begun);
+      load.cpu_took({.device_us = 100, .cpu_table_us = 100}, begun);
     }
     return load.cpu_factor(Kind::small);
   };
@@ -95,6 +95,18 @@ TEST_F(DeviceLoadTest, LearnsHowFarTheTableIsOffForTheCpuAndForgetsItWhileTheDev
   EXPECT_EQ(load.factor(Kind::small), 1);
   for (int i = 0; i < 1000; ++i) finish(load, hundred, 100);
   EXPECT_NEAR(load.cpu_factor(Kind::small), 1, 0.05);
+}
+
+TEST_F(DeviceLoadTest, ManyCallsAtOnceTeachWhatOneDoes) {
+  constexpr DeviceLoad::Prediction call{.device_us = 100, .cpu_table_us = 100};
+  const auto begun = load.now();
+  pass_us(400);
+  for (int caller = 0; caller < 64; ++caller) load.cpu_took(call, begun);
+  EXPECT_NEAR(load.cpu_factor(Kind::small), 4, 0.5);  // less than an eighth off is no news
+  const auto later = load.now();
+  pass_us(100);
+  for (int caller = 0; caller < 64; ++caller) load.cpu_took(call, later);
+  EXPECT_NEAR(load.cpu_factor(Kind::small), 1, 0.2);
 }
 
 /// Calls until one is a probe.
