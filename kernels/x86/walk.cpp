@@ -22,6 +22,12 @@ const Core& this_core() noexcept {
   return core;
 }
 
+namespace {
+/// Made when we are loaded, so that no child of fork() finds another thread at it.
+[[maybe_unused]] const auto threshold_at_load = stream_threshold();
+[[maybe_unused]] const auto& core_at_load = this_core();
+}  // namespace
+
 Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) noexcept {
   Walk walk;
   walk.stream = !accumulate;

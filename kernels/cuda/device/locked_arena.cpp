@@ -38,6 +38,11 @@ bool has_preload() noexcept {
   return found;
 }
 
+namespace {
+/// Made when we are loaded, so that no child of fork() finds another thread at it.
+[[maybe_unused]] const bool at_load = has_preload();
+}  // namespace
+
 std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdevice device,
                                                      const Options& options, std::string* outcome) {
   if (!has_preload()) return nullptr;
