@@ -14,6 +14,10 @@ std::int64_t ns(DeviceLoad::Clock::time_point time) noexcept {
   return std::chrono::nanoseconds(time.time_since_epoch()).count();
 }
 
+double us_between(DeviceLoad::Clock::time_point begun, DeviceLoad::Clock::time_point end) noexcept {
+  return std::chrono::duration<double, std::micro>(end - begun).count();
+}
+
 /// For a call that took, or is expected to take, so much longer than the CPU.
 std::int64_t quiet_ns(double lost_us) noexcept {
   return static_cast<std::int64_t>(1e3 * DeviceLoad::quiet * std::max(lost_us, 0.0));
@@ -36,7 +40,8 @@ bool DeviceLoad::claim_probe(const Prediction& call) noexcept {
 
 void DeviceLoad::took(const Prediction& call, Clock::time_point begun) noexcept {
   if (!(call.device_us > 0)) return;
-  const double us = us_since(begun);
+  const Clock::time_point end = now();
+  const double us = us_between(begun, end);
   Factor& factor = factors_[static_cast<std::size_t>(call.kind)];
   const double before = factor.load(std::memory_order_relaxed);
   const double news = std::clamp(us / call.device_us / before, 1 / most_news, most_news);
@@ -44,7 +49,7 @@ void DeviceLoad::took(const Prediction& call, Clock::time_point begun) noexcept 
   const double now_seen = is_back ? us / call.device_us : before * std::sqrt(news);
   factor.store(std::clamp(now_seen, lowest, highest), std::memory_order_relaxed);
 
-  if (call.probe) next_probe_ns_.store(ns(now()) + quiet_ns(us - call.cpu_us), std::memory_order_relaxed);
+  if (call.probe) next_probe_ns_.store(ns(end) + quiet_ns(us - call.cpu_us), std::memory_order_relaxed);
   if ((is_back || !call.probe) && gap_.load(std::memory_order_relaxed) != first_gap) {
     calls_.store(0, std::memory_order_relaxed);
     gap_.store(first_gap, std::memory_order_relaxed);
@@ -58,7 +63,8 @@ void DeviceLoad::cpu_took(const Prediction& call, Clock::time_point begun) noexc
   if (!(call.cpu_table_us > 0)) return;
   Factor& factor = cpu_factors_[static_cast<std::size_t>(call.kind)];
   const double before = factor.load(std::memory_order_relaxed);
-  const double news = std::clamp(us_since(begun) / call.cpu_table_us / before, 1 / most_news, most_news);
+  const double news =
+      std::clamp(us_between(begun, now()) / call.cpu_table_us / before, 1 / most_news, most_news);
   const double seen = std::clamp(before * (1 + (news - 1) / cpu_parts), lowest, highest);
   // Threads share the line, so what is hardly news is not written.
   if (std::abs(seen - before) > before / 64) factor.store(seen, std::memory_order_relaxed);

@@ -78,10 +78,6 @@ class DeviceLoad {
 
  private:
   using Factor = std::atomic<double>;
-  double us_since(Clock::time_point begun) const noexcept {
-    return std::chrono::duration<double, std::micro>(now() - begun).count();
-  }
-
   // All on two lines of the cache: whoever compares reads most of it, and each call writes it.
   alignas(64) std::array<Factor, kinds> factors_{Factor(1), Factor(1), Factor(1)};
   std::array<Factor, kinds> cpu_factors_{Factor(1), Factor(1), Factor(1)};

@@ -101,7 +101,9 @@ constexpr Setting settings_table[] = {
     {"EC_CUDA_STAGING_BYTES", [](Node& s, Value v) { s.device.staging_bytes = size(v, MiB); }},
     {"EC_CUDA_VALIDATE", [](Node& s, Value v) { s.validation = validation(v); }},
     {"EC_CUDA_REPRODUCERS",
-     [](Node& s, Value v) { s.reproducers = path(v) == "none" ? std::string() : path(v); }},
+     [](Node& s, Value v) {
+       if (auto directory = path(v); directory != "none") s.reproducers = std::move(directory);
+     }},
     {"EC_CUDA_PINNED_BYTES", [](Node& s, Value v) { s.device.pinned_bytes = size(v, 2 * MiB); }},
     {"EC_CUDA_PINNED_THRESHOLD", [](Node& s, Value v) { s.device.pinned_threshold = size(v, 4 * KiB); }},
 };
