@@ -1,6 +1,8 @@
 // Calls of the host: which chunks, and into whose buffers.
 #include "plugin/ceph/erasure_code.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -67,8 +69,12 @@ bool is_one_job(const Sources& in, const Places& out) {
 
 }  // namespace
 
-int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss) try {
+int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards) try {
   PoolProfile parsed = parse_profile(profile);
+  if (parsed.k + parsed.m > most_shards)
+    throw codec::SetupError(
+        EINVAL, fmt::format("k={} and m={}: k+m must be at most {} in this release of Ceph", parsed.k,
+                            parsed.m, most_shards));
   std::vector<unsigned> chunk_of_shard(parsed.k + parsed.m);
   for (unsigned c = 0; c < chunk_of_shard.size(); ++c)
     chunk_of_shard[parsed.mapping.empty() ? c : static_cast<unsigned>(parsed.mapping[c])] = c;

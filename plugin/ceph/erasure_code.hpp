@@ -61,8 +61,9 @@ struct Made {
 /// and the CPU codes into new ones.
 class ErasureCode {
  public:
-  /// 0; -EINVAL or -ENOENT as parse_profile says. The object is as before if it fails. Throws nothing.
-  int init(ErasureCodeProfile& profile, std::ostream* ss);
+  /// 0; -EINVAL or -ENOENT as parse_profile says, and -EINVAL for more chunks than the host has shards. The
+  /// object is as before if it fails. Throws nothing.
+  int init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards = gf::max_chunks);
   const ErasureCodeProfile& profile() const { return raw_profile_; }
   int create_rule(const std::string& name, CrushWrapper& crush, std::ostream* ss) const;
 

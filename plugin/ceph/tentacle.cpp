@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ostream>
 
 namespace ec::ceph {
 namespace {
@@ -33,12 +32,8 @@ void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to, std::si
 }  // namespace
 
 int Tentacle::init(ErasureCodeProfile& profile, std::ostream* ss) {
-  if (const int error = Base::init(profile, ss)) return error;
+  if (const int error = code_.init(profile, ss, most_shards)) return error;
   return at_the_door([&] {
-    if (code_.n() > most_shards) {
-      if (ss != nullptr) *ss << "k+m=" << code_.n() << " must be at most " << most_shards << " under Ceph 20";
-      return -EINVAL;
-    }
     mapping_.clear();
     for (int shard : code_.mapping()) mapping_.push_back({static_cast<std::int8_t>(shard)});
     return 0;

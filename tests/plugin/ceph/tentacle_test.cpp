@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "plugin/ceph/classic.hpp"
 #include "tests/common/oracle.hpp"
@@ -318,6 +319,11 @@ TEST_F(TentacleDoor, IsInitialisedAgain) {
   EXPECT_EQ(stripe.code.init(same, nullptr), 0);
   EXPECT_EQ(same, stripe.code.get_profile());
   EXPECT_EQ(stripe.code.init(bad, nullptr), -EINVAL);
+  // Ceph 20 numbers 128 shards.
+  ErasureCodeProfile too_wide{{"k", "120"}, {"m", "9"}, {"technique", "cauchy"}};
+  std::ostringstream why;
+  EXPECT_EQ(stripe.code.init(too_wide, &why), -EINVAL);
+  EXPECT_EQ(why.str(), "k=120 and m=9: k+m must be at most 128 in this release of Ceph");
   EXPECT_EQ(stripe.code.get_chunk_count(), 6u) << "as it was";
   EXPECT_EQ(same, stripe.code.get_profile());
   EXPECT_EQ(stripe.code.init(good, nullptr), 0);
