@@ -143,6 +143,7 @@ def check_host(rows, gpus=1, processes=1, isal=True):
 
 
 def test_host():
+    os.environ["EC_CUDA_THRESHOLD"] = "1G"  # `auto` by a rule: what it learns of the emulated device is left to chance
     small = [*HOST_PACE, "0", "--shapes", "4+2"]
     report = measure(*small, "--chunks", "4K,16K", "--threads", "1,2", says="worst", keys=HOST_ROW)
     rows = report["rows"]
@@ -177,20 +178,25 @@ def check_two_devices(small, faults):
                          "cuda,isal", keys=HOST_ROW, EC_EMULATED_DEVICES="2", EC_CUDA_DEVICES=devices,
                          EC_FAULTS="cuMemcpyHtoDAsync:every=1:slow=20ms", **faults)
         check_host(report["rows"], gpus=len(devices.split(",")))
-        check(report["header"]["command"].startswith(f"EC_CUDA_DEVICES={devices} ec_bench host "), report["header"]["command"])
+        check(f"EC_CUDA_DEVICES={devices} " in report["header"]["command"].split("ec_bench host ")[0],
+              report["header"]["command"])
         ways = {way for ceiling in report["ceilings"] for way in ceiling["source_gbps"]}
         check(devices == "0" or ways == {"copies", "device copy"}, f"ceilings {ways}")
         copies[devices] = next(c["source_gbps"]["copies"] for c in report["ceilings"] if not c["on_device"])
     ratio = copies["0,1"] / copies["0"]
     check(1.6 < ratio < 2.1, f"two links carry {ratio} times what one does")
     # A device that fails leaves its work to the other, which is not what was to be measured: at the first size, and at
-    # the second, where the rows of the first are kept.
-    for nth, rows in ((20, 0), (95, 2)):
+    # the second, where the rows of the first are kept. How many launches a size takes is left to the machine's load.
+    kept = []
+    for nth in range(20, 200, 25):
         report = measure(*small, "--sections", "pinned", "--chunks", "4K,16K", "--ops", "encode", "--threads", "2",
                          "--backends", "cuda,isal", keys=HOST_ROW, status=1, says="a device failed while encode 4+2",
                          EC_EMULATED_DEVICES="2", EC_CUDA_DEVICES="0,1", EC_CUDA_RETRY_S="0",
                          EC_FAULTS=f"cuLaunchKernel:nth={nth}:CUDA_ERROR_NOT_INITIALIZED", **faults)
-        check(len(report["rows"]) == rows, f"what was measured before launch {nth}")
+        kept.append(len(report["rows"]))
+        if kept[-1] > 0:
+            break
+    check(kept[0] == 0 and kept[-1] == 2, f"rows kept where launch 20, 45, .. failed: {kept}")
 
 
 def check_processes(faults):
