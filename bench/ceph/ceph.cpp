@@ -1,5 +1,4 @@
 // What `ec_bench ceph` runs: plugins behind Ceph's classic interface, several in this process.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,9 +6,9 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 
+#include "bench/ceph/plugins.hpp"
 #include "bench/common/random.hpp"
 #include "bench/common/sweep.hpp"
 #include "kernels/program.hpp"
@@ -120,34 +119,17 @@ class PluginCalls {
   std::shared_ptr<const Objects> objects_;
 };
 
-ceph::ErasureCodeInterfaceRef make_code(const std::string& name, const std::string& directory,
-                                        const Case& c) {
-  ceph::ErasureCodeProfile profile{{"plugin", name},
-                                   {"technique", std::string(gf::name(c.technique))},
-                                   {"k", std::to_string(c.k)},
-                                   {"m", std::to_string(c.m)}};
-  std::ostringstream why;
-  const auto made = host::PluginHost::instance().make(name, directory, profile, &why);
-  if (!made) throw UsageError(fmt::format("--plugin {}={}: {} ({})", name, directory, why.str(), made.error));
-  if (const auto size = made.code->get_chunk_size(static_cast<unsigned>(c.object_bytes));
-      size != c.chunk_bytes)
-    throw std::runtime_error(fmt::format("{}: chunks of {} bytes, expected {}", name, size, c.chunk_bytes));
-  return made.code;
-}
-
-/// plugins: NAME, or NAME=DIRECTORY where libec_NAME.so is not in its usual place.
 std::vector<SweepContestant> line_up(const std::vector<std::string>& plugins, const Case& c) {
-  if (dlsym(RTLD_DEFAULT, "ec_encode_data") != nullptr)
-    throw std::runtime_error("this program exposes an ISA-L, which would replace that of the plugins");
   const auto objects = std::make_shared<const Objects>(c);
   std::vector<SweepContestant> list;
   for (const auto& text : plugins) {
-    const std::size_t equals = text.find('=');
-    const std::string name = text.substr(0, equals);
-    const std::string usual = name == "cuda" ? EC_PLUGIN_DIR : EC_STOCK_PLUGIN_DIR;
-    const std::string directory = equals == std::string::npos ? usual : text.substr(equals + 1);
-    const auto calls = std::make_shared<const PluginCalls>(name, make_code(name, directory, c), objects);
-    list.push_back({{.name = name,
+    const PluginName plugin(text);
+    auto code = make_code(plugin, c.technique, c.k, c.m);
+    if (const auto size = code->get_chunk_size(static_cast<unsigned>(c.object_bytes)); size != c.chunk_bytes)
+      throw std::runtime_error(
+          fmt::format("{}: chunks of {} bytes, expected {}", plugin.name, size, c.chunk_bytes));
+    const auto calls = std::make_shared<const PluginCalls>(plugin.name, std::move(code), objects);
+    list.push_back({{.name = plugin.name,
                      .threads = c.threads,
                      .run = [calls](std::size_t stripe) { calls->call(stripe); },
                      .right = [calls](std::size_t stripe) { return calls->right(stripe); }},

@@ -1,0 +1,38 @@
+// Loads the plugins that are measured.
+#include "bench/ceph/plugins.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <sstream>
+#include <stdexcept>
+
+#include "bench/common/options.hpp"
+#include "tools/host/plugin_host.hpp"
+
+namespace ec::bench {
+
+PluginName::PluginName(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  name = text.substr(0, equals);
+  const std::string usual = name == "cuda" ? EC_PLUGIN_DIR : EC_STOCK_PLUGIN_DIR;
+  directory = equals == std::string::npos ? usual : text.substr(equals + 1);
+}
+
+::ceph::ErasureCodeInterfaceRef make_code(const PluginName& plugin, gf::Technique technique, unsigned k,
+                                          unsigned m) {
+  if (dlsym(RTLD_DEFAULT, "ec_encode_data") != nullptr)
+    throw std::runtime_error("this program exposes an ISA-L, which would replace that of the plugins");
+  ::ceph::ErasureCodeProfile profile{{"plugin", plugin.name},
+                                     {"technique", std::string(gf::name(technique))},
+                                     {"k", std::to_string(k)},
+                                     {"m", std::to_string(m)}};
+  std::ostringstream why;
+  const auto made = host::PluginHost::instance().make(plugin.name, plugin.directory, profile, &why);
+  if (!made)
+    throw UsageError(
+        fmt::format("--plugin {}={}: {} ({})", plugin.name, plugin.directory, why.str(), made.error));
+  return made.code;
+}
+
+}  // namespace ec::bench
