@@ -1,6 +1,7 @@
 // What `ec_bench tentacle` runs: plugins behind the interface of Ceph 20, several in this process, beside the
 // memory bound. The host must be one of Ceph 20: tools/ceph-release runs it in one.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstring>
 #include <memory>
@@ -26,7 +27,8 @@ using ceph::tentacle::BufferMap;
 using Interface = ceph::tentacle::ErasureCodeInterface;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr const char* ops[] = {"encode", "encode-delta", "apply-delta", "decode-one", "decode"};
+constexpr const char* ops[] = {"encode",     "encode-delta", "apply-delta",
+                               "decode-one", "decode-spare", "decode"};
 constexpr std::size_t page = 4096;
 /// The data shard that an overwrite changes: where no coefficient but that of the first coding shard is one.
 constexpr unsigned changed = 1;
@@ -38,7 +40,9 @@ struct Case {
   std::size_t chunk_bytes;
 
   /// Data shards, from the first on, that are lost.
-  unsigned erasures() const { return op == "decode" ? m : op == "decode-one" ? 1 : 0; }
+  unsigned erasures() const { return op == "decode" ? m : op.starts_with("decode-") ? 1 : 0; }
+  /// Shards that a decode is given: as many as it needs, which is what an OSD reads, or all that are left.
+  unsigned survivors() const { return op == "decode-spare" ? k + m - 1 : k; }
 };
 
 /// All k + m chunks of a stripe, made by the reference back end.
@@ -60,7 +64,8 @@ std::vector<Bytes> stripe_of(const Case& c, std::uint64_t seed_of_changed) {
 
 /// A stripe before and after an overwrite.
 struct Known {
-  explicit Known(const Case& c) : before(stripe_of(c, 1000)), after(stripe_of(c, 2000)), delta(c.chunk_bytes) {
+  explicit Known(const Case& c)
+      : before(stripe_of(c, 1000)), after(stripe_of(c, 2000)), delta(c.chunk_bytes) {
     for (std::size_t i = 0; i < delta.size(); ++i) delta[i] = before[changed][i] ^ after[changed][i];
   }
 
@@ -86,11 +91,12 @@ class Stripe {
     } else if (c.op == "encode") {
       const bufferptr object = make_buffer(c.k * c.chunk_bytes);
       for (unsigned i = 0; i < c.k; ++i)
-        insert(in_, i, read(known.before[i], bufferptr(object, static_cast<unsigned>(i * c.chunk_bytes),
-                                                       static_cast<unsigned>(c.chunk_bytes))));
+        insert(in_, i,
+               read(known.before[i], bufferptr(object, static_cast<unsigned>(i * c.chunk_bytes),
+                                               static_cast<unsigned>(c.chunk_bytes))));
       for (unsigned i = c.k; i < c.k + c.m; ++i) insert(out_, i, write({}, known.before[i]));
     } else {
-      for (unsigned i = 0; i < c.k + c.m && in_.entries < c.k; ++i)
+      for (unsigned i = 0; i < c.k + c.m && in_.entries < c.survivors(); ++i)
         if (i >= c.erasures()) insert(in_, i, read(known.before[i]));
       for (unsigned i = 0; i < c.erasures(); ++i) {
         insert(out_, i, write({}, known.before[i]));
@@ -102,7 +108,8 @@ class Stripe {
   void call(Interface& code, const Case& c) {
     if (c.op == "encode-delta") return code.encode_delta(old_, new_, &delta_);
     if (c.op == "apply-delta") return code.apply_delta(in_, out_);
-    const int answer = c.op == "encode" ? code.encode_chunks(in_, out_) : code.decode_chunks(want_, in_, out_);
+    const int answer =
+        c.op == "encode" ? code.encode_chunks(in_, out_) : code.decode_chunks(want_, in_, out_);
     if (answer != 0) throw std::runtime_error(fmt::format("{}: {}", c.op, std::strerror(-answer)));
   }
   /// As it was before the first call.
@@ -220,7 +227,8 @@ void measure_case(const Case& c, std::size_t memory, const std::vector<PluginNam
             {"ratio_limit", nullptr},
             {"ratio", nullptr}};
     if (results[i].verified) {
-      const auto moved = static_cast<double>((stripe.sources().size() + stripe.targets().size()) * c.chunk_bytes);
+      const auto moved =
+          static_cast<double>((stripe.sources().size() + stripe.targets().size()) * c.chunk_bytes);
       row["call_us"] = 1e6 * seconds(results[i]);
       row["noise_percent"] = noise_percent(call_seconds(results[i], 1));
       row["moved_gbps"] = 1e-9 * moved / seconds(results[i]);
@@ -234,7 +242,8 @@ void measure_case(const Case& c, std::size_t memory, const std::vector<PluginNam
 int run(const CommandLine& line, const std::vector<std::string>& arguments) {
   const std::string host = host::PluginHost::version();
   if (!host.starts_with("20."))
-    throw std::runtime_error(fmt::format("this host is Ceph {}, and must be 20: see tools/ceph-release", host));
+    throw std::runtime_error(
+        fmt::format("this host is Ceph {}, and must be 20: see tools/ceph-release", host));
   std::vector<PluginName> plugins;
   for (const auto& text : line.list("plugin")) plugins.emplace_back(text);
   const Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
@@ -257,7 +266,10 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   CommandLine line("tentacle");
   line.add("plugin", "cuda,isa", "plugins, NAME or NAME=DIRECTORY of libec_NAME.so");
-  line.add("ops", "", "of encode, encode-delta, apply-delta, decode-one, decode (m lost); default all");
+  line.add("ops", "",
+           fmt::format("of {}; default all. Lost is one data shard, of decode m; decode-spare "
+                       "gets all others, and not k of them",
+                       fmt::join(ops, ", ")));
   line.add("shapes", "4+2,8+3,10+4", "data+coding chunks, two data chunks at least");
   line.add("chunks", "4K,16K,64K,256K,1M", "bytes of a chunk, suffixes K, M, G");
   line.add("memory", "0", "bytes of stripes that calls go round; 0: one stripe over and over");
