@@ -35,3 +35,9 @@ if(TARGET tentacle_identity_test)
   add_test(NAME ceph20.tables COMMAND ${inside} $<TARGET_FILE:tentacle_identity_test>)
   set_tests_properties(ceph20.tables PROPERTIES LABELS ceph20 TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endif()
+
+# What is measured there: that it runs, and that the bytes are right.
+if(TARGET ec_bench_tentacle)
+  add_test(NAME ceph20.bench COMMAND ${inside} $<TARGET_FILE:ec_bench_tentacle> --chunks 4K,64K --rounds 1 --sample-ms 0)
+  set_tests_properties(ceph20.bench PROPERTIES LABELS ceph20 TIMEOUT 600 SKIP_RETURN_CODE 77)
+endif()
