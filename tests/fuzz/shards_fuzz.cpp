@@ -60,8 +60,8 @@ Contents draw(Input& input, const Case& c, bool as_they_are) {
 /// As the host makes it.
 struct Map : BufferMap {
   Map(Input& input, const Contents& contents)
-      : BufferMap(static_cast<std::size_t>(
-            std::max(contents.empty() ? 0 : contents.rbegin()->first + 1, input.ConsumeIntegralInRange(0, 128)))) {
+      : BufferMap(static_cast<std::size_t>(std::max(contents.empty() ? 0 : contents.rbegin()->first + 1,
+                                                    input.ConsumeIntegralInRange(0, 128)))) {
     for (const auto& [shard, text] : contents) {
       slots[static_cast<std::size_t>(shard)].emplace(buffer_of(input, text));
       ++entries;
@@ -137,7 +137,8 @@ void check_encode_delta(Input& input, const Case& c) {
   if (texts.size() < 2) return;
   std::string old = texts.begin()->second, fresh = texts.rbegin()->second;
   const bufferptr a = buffer_of(input, old), b = buffer_of(input, fresh);
-  bufferptr delta = input.ConsumeBool() ? a : buffer_of(input, content(input.ConsumeIntegral<std::uint8_t>(), 1));
+  bufferptr delta =
+      input.ConsumeBool() ? a : buffer_of(input, content(input.ConsumeIntegral<std::uint8_t>(), 1));
   const std::string before = text_of(delta);
   c.code.ours.encode_delta(a, b, &delta);
   c.code.ours.encode_delta(a, b, nullptr);
@@ -175,10 +176,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Case c{code, {}, input.ConsumeIntegralInRange<std::size_t>(0, 200)};
   Contents chunks;
   for (unsigned d = 0; d < code.k; ++d)
-    chunks[code.shards[d]] = content(c.bytes, static_cast<std::uint8_t>(17 * d + input.ConsumeIntegral<std::uint8_t>()));
+    chunks[code.shards[d]] =
+        content(c.bytes, static_cast<std::uint8_t>(17 * d + input.ConsumeIntegral<std::uint8_t>()));
   c.right = coding_of(c, chunks, c.bytes);
   c.right.merge(chunks);
-  constexpr std::array checks{check_encode_chunks, check_apply_delta, check_encode_delta, check_decode_chunks};
+  constexpr std::array checks{check_encode_chunks, check_apply_delta, check_encode_delta,
+                              check_decode_chunks};
   checks[verb](input, c);
   return 0;
 }
