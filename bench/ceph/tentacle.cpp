@@ -27,7 +27,7 @@ using ceph::tentacle::BufferMap;
 using Interface = ceph::tentacle::ErasureCodeInterface;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr const char* ops[] = {"encode",     "encode-delta", "apply-delta",
+constexpr const char* ops[] = {"encode",     "encode-one",   "encode-delta", "apply-delta",
                                "decode-one", "decode-spare", "decode"};
 constexpr std::size_t page = 4096;
 /// The data shard that an overwrite changes: where no coefficient but that of the first coding shard is one.
@@ -62,15 +62,14 @@ std::vector<Bytes> stripe_of(const Case& c, std::uint64_t seed_of_changed) {
   return chunks;
 }
 
-/// A stripe before and after an overwrite.
+/// A stripe before and after an overwrite, and what each chunk changes by.
 struct Known {
-  explicit Known(const Case& c)
-      : before(stripe_of(c, 1000)), after(stripe_of(c, 2000)), delta(c.chunk_bytes) {
-    for (std::size_t i = 0; i < delta.size(); ++i) delta[i] = before[changed][i] ^ after[changed][i];
+  explicit Known(const Case& c) : before(stripe_of(c, 1000)), after(stripe_of(c, 2000)), delta(before) {
+    for (std::size_t chunk = 0; chunk < delta.size(); ++chunk)
+      for (std::size_t i = 0; i < c.chunk_bytes; ++i) delta[chunk][i] ^= after[chunk][i];
   }
 
-  std::vector<Bytes> before, after;
-  Bytes delta;
+  std::vector<Bytes> before, after, delta;
 };
 
 /// What a call gets and what it leaves: buffers at the start of a page, as an OSD has them; the data of an
@@ -81,13 +80,16 @@ class Stripe {
     if (c.op == "encode-delta") {
       old_ = read(known.before[changed]);
       new_ = read(known.after[changed]);
-      delta_ = write(known.before[changed], known.delta);
+      delta_ = write(known.before[changed], known.delta[changed]);
     } else if (c.op == "apply-delta") {
-      insert(in_, changed, read(known.delta));
+      insert(in_, changed, read(known.delta[changed]));
       for (unsigned i = c.k; i < c.k + c.m; ++i) {
         insert(out_, i, write(known.before[i], known.after[i]));
         sources_.push_back({targets_.back().data});
       }
+    } else if (c.op == "encode-one") {
+      insert(in_, changed, read(known.delta[changed]));
+      for (unsigned i = c.k; i < c.k + c.m; ++i) insert(out_, i, write({}, known.delta[i]));
     } else if (c.op == "encode") {
       const bufferptr object = make_buffer(c.k * c.chunk_bytes);
       for (unsigned i = 0; i < c.k; ++i)
@@ -109,7 +111,7 @@ class Stripe {
     if (c.op == "encode-delta") return code.encode_delta(old_, new_, &delta_);
     if (c.op == "apply-delta") return code.apply_delta(in_, out_);
     const int answer =
-        c.op == "encode" ? code.encode_chunks(in_, out_) : code.decode_chunks(want_, in_, out_);
+        c.op.starts_with("encode") ? code.encode_chunks(in_, out_) : code.decode_chunks(want_, in_, out_);
     if (answer != 0) throw std::runtime_error(fmt::format("{}: {}", c.op, std::strerror(-answer)));
   }
   /// As it was before the first call.
@@ -267,9 +269,10 @@ int main(int argc, char** argv) {
   CommandLine line("tentacle");
   line.add("plugin", "cuda,isa", "plugins, NAME or NAME=DIRECTORY of libec_NAME.so");
   line.add("ops", "",
-           fmt::format("of {}; default all. Lost is one data shard, of decode m; decode-spare "
-                       "gets all others, and not k of them",
-                       fmt::join(ops, ", ")));
+           fmt::format(
+               "of {}; default all. encode-one: all other data is zero and not there; decode: m data shards "
+               "are lost, else one; decode-spare: all others are there, else k",
+               fmt::join(ops, ", ")));
   line.add("shapes", "4+2,8+3,10+4", "data+coding chunks, two data chunks at least");
   line.add("chunks", "4K,16K,64K,256K,1M", "bytes of a chunk, suffixes K, M, G");
   line.add("memory", "0", "bytes of stripes that calls go round; 0: one stripe over and over");
