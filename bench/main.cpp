@@ -1,6 +1,6 @@
-// ec_bench SUBCOMMAND: measures the code directly (codec), the CPU path against the memory limit (cpu), the
-// device kernels against the device's memory (kernels), calls against the link (host), and behind Ceph's
-// interfaces (ceph, tentacle).
+// ec_bench SUBCOMMAND: measures the CPU path against the memory limit (cpu), the device kernels against the
+// device's memory (kernels), calls against the link (host), and behind Ceph's interfaces
+// (ceph, tentacle).
 // The latter two are programs of their own beside this one, because this one links ISA-L: a plugin that it
 // loaded would run that copy instead of the one it carries.
 #include <fmt/format.h>
@@ -15,9 +15,9 @@
 namespace {
 
 #ifdef EC_WITH_CUDA
-constexpr const char* names = "codec, cpu, kernels, host, ceph, tentacle";
+constexpr const char* names = "cpu, kernels, host, ceph, tentacle";
 #else
-constexpr const char* names = "codec, cpu, ceph, tentacle";
+constexpr const char* names = "cpu, ceph, tentacle";
 #endif
 
 /// Becomes the program for that sub-command; returns only if that fails.
@@ -34,7 +34,6 @@ int main(int argc, char** argv) {
   using namespace ec::bench;
   const std::string name = argc > 1 ? argv[1] : "";
   const std::vector<std::string> arguments(argv + std::min(2, argc), argv + argc);
-  if (name == "codec") return run_codec(arguments);
   if (name == "cpu") return run_cpu(arguments);
 #ifdef EC_WITH_CUDA
   if (name == "kernels") return run_kernels(arguments);

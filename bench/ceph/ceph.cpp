@@ -9,8 +9,10 @@
 #include <stdexcept>
 
 #include "bench/ceph/plugins.hpp"
+#include "bench/common/measure.hpp"
 #include "bench/common/random.hpp"
-#include "bench/common/sweep.hpp"
+#include "bench/common/report.hpp"
+#include "bench/common/stats.hpp"
 #include "kernels/program.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tools/host/plugin_host.hpp"
@@ -119,9 +121,10 @@ class PluginCalls {
   std::shared_ptr<const Objects> objects_;
 };
 
-std::vector<SweepContestant> line_up(const std::vector<std::string>& plugins, const Case& c) {
+/// The plugins on the same objects, one for each thread. Throws UsageError.
+std::vector<Contestant> line_up(const std::vector<std::string>& plugins, const Case& c) {
   const auto objects = std::make_shared<const Objects>(c);
-  std::vector<SweepContestant> list;
+  std::vector<Contestant> list;
   for (const auto& text : plugins) {
     const PluginName plugin(text);
     auto code = make_code(plugin, c.technique, c.k, c.m);
@@ -129,13 +132,84 @@ std::vector<SweepContestant> line_up(const std::vector<std::string>& plugins, co
       throw std::runtime_error(
           fmt::format("{}: chunks of {} bytes, expected {}", plugin.name, size, c.chunk_bytes));
     const auto calls = std::make_shared<const PluginCalls>(plugin.name, std::move(code), objects);
-    list.push_back({{.name = plugin.name,
-                     .threads = c.threads,
-                     .run = [calls](std::size_t stripe) { calls->call(stripe); },
-                     .right = [calls](std::size_t stripe) { return calls->right(stripe); }},
-                    "pageable"});
+    list.push_back({.name = plugin.name,
+                    .threads = c.threads,
+                    .run = [calls](std::size_t stripe) { calls->call(stripe); },
+                    .right = [calls](std::size_t stripe) { return calls->right(stripe); }});
   }
   return list;
+}
+
+/// Every combination of the options, in the order of the report.
+std::vector<Case> cases_of(const CommandLine& line) {
+  constexpr std::size_t chunk_granularity = 32;
+  constexpr std::size_t largest_size = std::size_t{1} << 31;
+  std::vector<Case> cases;
+  for (const auto& op : line.list("ops", {"encode", "decode", "read", "degraded-read"}))
+    for (const auto& [k, m] : line.shapes("shapes"))
+      for (const std::size_t size : line.numbers("sizes", 1, largest_size))
+        for (const std::size_t threads : line.numbers("threads", 1, 1024)) {
+          Case c{.op = op, .technique = technique_for({k, m}), .k = k, .m = m, .object_bytes = size};
+          c.erasures = op == "decode" || op == "degraded-read" ? m : 0;
+          c.chunk_bytes = (size + k * chunk_granularity - 1) / (k * chunk_granularity) * chunk_granularity;
+          c.threads = static_cast<unsigned>(threads);
+          cases.push_back(c);
+        }
+  return cases;
+}
+
+/// Chunks read and written by a call. A healthy read hands on what is there.
+unsigned moved_chunks(const Case& c) {
+  if (c.op == "encode") return c.k + c.m;
+  return c.erasures == 0 ? 0 : c.k + c.erasures;
+}
+
+Row row_of(const Case& c, const std::string& plugin, const Result& result, const Result* isa) {
+  Row row{{"op", c.op},
+          {"technique", gf::name(c.technique)},
+          {"k", c.k},
+          {"m", c.m},
+          {"erasures", c.erasures},
+          {"object_bytes", c.object_bytes},
+          {"chunk_bytes", c.chunk_bytes},
+          {"threads", c.threads},
+          {"backend", plugin},
+          {"path", "pageable"},
+          {"verified", result.verified},
+          {"samples", result.samples.size()},
+          {"median_seconds", nullptr},
+          {"noise_percent", nullptr},
+          {"object_gbps", nullptr},
+          {"moved_gbps", nullptr},
+          {"ratio", nullptr}};
+  if (!result.verified) return row;
+  const auto seconds = call_seconds(result, c.threads);
+  const double chunk_gbps = 1e-9 * c.threads * static_cast<double>(c.chunk_bytes) / median(seconds);
+  row["median_seconds"] = median(seconds);
+  row["noise_percent"] = noise_percent(seconds);
+  row["object_gbps"] = chunk_gbps * c.k;
+  row["moved_gbps"] = chunk_gbps * moved_chunks(c);
+  if (isa != nullptr) row["ratio"] = speed_ratio(result, *isa);
+  return row;
+}
+
+/// All plugins on one case.
+void measure_case(const Case& c, const std::vector<Contestant>& plugins, const Pace& pace, Report& report) {
+  Workers workers(c.threads);
+  const auto results = measure(workers, plugins, {c.threads, 1, 1}, pace);
+  const Result* isa = nullptr;
+  for (std::size_t i = 0; i < plugins.size(); ++i)
+    if (plugins[i].name == "isa" && results[i].verified) isa = &results[i];
+  for (std::size_t i = 0; i < plugins.size(); ++i) report.add(row_of(c, plugins[i].name, results[i], isa));
+}
+
+int run(const CommandLine& line, const std::vector<std::string>& arguments) {
+  const auto cases = cases_of(line);
+  const Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
+  Report report(line.text("json"));
+  report.begin(make_header("Ceph " + host::PluginHost::version(), "ceph", arguments, {}));
+  for (const Case& c : cases) measure_case(c, line_up(line.list("plugin"), c), pace, report);
+  return report.finish();
 }
 
 }  // namespace
@@ -143,13 +217,16 @@ std::vector<SweepContestant> line_up(const std::vector<std::string>& plugins, co
 
 int main(int argc, char** argv) {
   using namespace ec::bench;
-  return run_sweep({.name = "ceph",
-                    .contestants_option = "plugin",
-                    .contestants_default = "cuda,isa",
-                    .contestants_help = "plugins, NAME or NAME=DIRECTORY of libec_NAME.so",
-                    .ops = {"encode", "decode", "read", "degraded-read"},
-                    .baseline = "isa",
-                    .host_version = "Ceph " + ec::host::PluginHost::version(),
-                    .line_up = line_up},
-                   {argv + 1, argv + argc});
+  CommandLine line("ceph");
+  line.add("plugin", "cuda,isa", "plugins, NAME or NAME=DIRECTORY of libec_NAME.so");
+  line.add("ops", "encode", "operations: encode, decode, read, degraded-read");
+  line.add("shapes", "4+2,8+3,10+4", "data+coding chunks");
+  line.add("sizes", "16K,256K,4M,64M",
+           "object bytes of one stripe (k x chunk, before padding), suffixes K, M, G");
+  line.add("threads", "1", "threads, each coding a stripe of its own over and over");
+  line.add("rounds", "15", "samples of each plugin, taken in turn");
+  line.add("sample-ms", "10", "shortest time of a sample");
+  line.add("json", "", "write the report to this file too");
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  return line.run(arguments, [&] { return run(line, arguments); });
 }
