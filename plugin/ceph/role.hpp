@@ -1,14 +1,11 @@
 // Whose part the plugin plays. The name that a host loads it by says how it reads a profile: as our own, or
 // as one of Ceph's plugins would, so that pools of that plugin are served without a change.
 //
-// What holds of the roles isa and jerasure:
-// - What Ceph's plugin of that name takes is taken, with the same defaults written back, and coded to the
-// same bytes
-//   in chunks of the same size; what it refuses is refused. Keys that it does not know are kept and not
-//   looked at.
-// - A mapping that moves a chunk. Neither plugin codes by it, and data are written over by coding
-//   chunks. As isa it is refused; as jerasure it is the stock plugin's.
-// - A shape that our back ends cannot code (k+m above 255): refused as isa, the stock plugin's as jerasure.
+// As isa or jerasure what Ceph's plugin of that name takes is taken, with the same defaults written back, and
+// coded to the same bytes in chunks of the same size; what it refuses is refused. Keys that it does not know
+// are kept and not looked at. Two things are not so. A mapping that moves a chunk is refused as isa, and the
+// stock plugin's as jerasure: neither plugin codes by it, and both write coding chunks over data. Nor do our
+// back ends code more than 255 chunks.
 #pragma once
 
 #include <string_view>

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -20,15 +19,9 @@ using ::ceph::ErasureCodePluginRegistry;
 
 constexpr std::string_view suffix = " of Ceph's own";
 
-/// Where packages put them: Debian's by the processor's name, those of RPM, and those of Ceph's project.
-constexpr std::array packaged {
-#if defined(__x86_64__)
-  "/usr/lib/x86_64-linux-gnu/ceph/erasure-code",
-#elif defined(__aarch64__)
-  "/usr/lib/aarch64-linux-gnu/ceph/erasure-code",
-#endif
-      "/usr/lib64/ceph/erasure-code", "/usr/lib/ceph/erasure-code"
-};
+/// Where packages put them: Debian's, those of RPM, and those of Ceph's project.
+constexpr const char* packaged[] = {"/usr/lib/" EC_LIBRARY_ARCHITECTURE "/ceph/erasure-code",
+                                    "/usr/lib64/ceph/erasure-code", "/usr/lib/ceph/erasure-code"};
 
 // ErasureCodePluginRegistry::get(name): a member function takes the object first.
 constexpr const char* get_symbol =
