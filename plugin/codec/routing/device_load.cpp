@@ -59,6 +59,11 @@ void DeviceLoad::took(const Prediction& call, Clock::time_point begun) noexcept 
   cpu.store(cpu_before + (1 - cpu_before) / cpu_parts_unseen, std::memory_order_relaxed);
 }
 
+bool DeviceLoad::times_cpu(const Prediction& call) noexcept {
+  thread_local unsigned small_calls = 0;
+  return call.kind != Kind::small || small_calls++ % cpu_sample == 0;
+}
+
 void DeviceLoad::cpu_took(const Prediction& call, Clock::time_point begun) noexcept {
   if (!(call.cpu_table_us > 0)) return;
   Factor& factor = cpu_factors_[static_cast<std::size_t>(call.kind)];

@@ -40,6 +40,7 @@ class DeviceLoad {
   /// The CPU's factor goes one part in so many of the way to a call, and, while the device has the calls, to
   /// 1: so the CPU is tried again where it was slow for a while.
   static constexpr double cpu_parts = 8, cpu_parts_unseen = 256;
+  static constexpr unsigned cpu_sample = 4;
   /// Of the calls that the CPU gets for the factor alone, one in so many may go to the device, so that the
   /// factor can fall again. The first comes after first_gap calls, since a few slow calls may have been
   /// chance; each further one after twice as many. All are odd: callers often do things in turns of two, four
@@ -73,6 +74,9 @@ class DeviceLoad {
   /// The device has finished a call that began at `begun`. A probe that was clearly faster than the CPU is
   /// believed at once: the factor is what it took.
   void took(const Prediction& call, Clock::time_point begun) noexcept;
+  /// Whether a call that the CPU gets is to be timed: of a thread's small ones each cpu_sample-th, since they
+  /// take little more than what threads pay for writing one line of the cache.
+  static bool times_cpu(const Prediction& call) noexcept;
   /// The CPU has finished one.
   void cpu_took(const Prediction& call, Clock::time_point begun) noexcept;
 

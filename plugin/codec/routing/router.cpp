@@ -148,7 +148,7 @@ Validator::Answer Router::ask(std::size_t i, const Call& call,
   };
   const bool on_device = (device_ >> i & 1u) != 0;
   // What a check takes is not the back end's time.
-  const bool timed = compared && !checked;
+  const bool timed = compared && !checked && (on_device || DeviceLoad::times_cpu(*compared));
   if (!on_device && !timed) return answer();
   std::optional<Stats::OnDevice> in_flight;
   if (on_device) in_flight.emplace(*counts_);

@@ -14,28 +14,29 @@ endfunction()
 foreach(release 18 20)
   ec_in_release(${release} inside)
   set(plugin --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
+  add_test(NAME ceph${release}.identical COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/release_test ${plugin})
+  set_tests_properties(ceph${release}.identical PROPERTIES
+    LABELS ceph${release} RUN_SERIAL ON COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
   # Only by name: ctest --preset nightly
-  add_test(NAME ceph${release}.identical CONFIGURATIONS nightly
-           COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/release_test ${plugin})
   add_test(NAME ceph${release}.own.nightly CONFIGURATIONS nightly
            COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/ceph_own_test ${plugin} --minutes 10)
   add_test(NAME ceph${release}.chaos.nightly CONFIGURATIONS nightly COMMAND ${inside} ${chaos} --minutes 10)
-  set_tests_properties(ceph${release}.identical ceph${release}.own.nightly ceph${release}.chaos.nightly PROPERTIES
+  set_tests_properties(ceph${release}.own.nightly ceph${release}.chaos.nightly PROPERTIES
     LABELS nightly RUN_SERIAL ON TIMEOUT 2700 SKIP_RETURN_CODE 77)
 endforeach()
 
 # A bit of a coding chunk that is flipped on disk is found.
 ec_in_release(20 inside)
-add_test(NAME ceph20.mutant CONFIGURATIONS nightly COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/release_test
+add_test(NAME ceph20.mutant COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/release_test
                                     --plugin-dir $<TARGET_FILE_DIR:ec_cuda> --damage --forms cauchy-4k)
-set_tests_properties(ceph20.mutant PROPERTIES LABELS nightly RUN_SERIAL ON TIMEOUT 600 SKIP_RETURN_CODE 77)
+set_tests_properties(ceph20.mutant PROPERTIES LABELS ceph20 RUN_SERIAL ON COST 1000 TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 # As Ceph's own plugins, beside those of each release.
 if(TARGET roles_test)
   foreach(release 18 20)
     ec_in_release(${release} inside)
     add_test(NAME ceph${release}.roles COMMAND ${inside} $<TARGET_FILE:roles_test>)
-    set_tests_properties(ceph${release}.roles PROPERTIES LABELS ceph20 TIMEOUT 1200 SKIP_RETURN_CODE 77)
+    set_tests_properties(ceph${release}.roles PROPERTIES LABELS ceph${release} TIMEOUT 1200 SKIP_RETURN_CODE 77)
   endforeach()
 endif()
 

@@ -118,6 +118,16 @@ unsigned calls_until_a_probe(DeviceLoad& load, const DeviceLoad::Prediction& cal
   return 0;
 }
 
+TEST(DeviceLoad, OfSmallCallsOfTheCpuAThreadTimesFew) {
+  unsigned small = 0, large = 0;
+  for (unsigned call = 0; call < 10 * DeviceLoad::cpu_sample; ++call) {
+    small += DeviceLoad::times_cpu({.kind = Kind::small});
+    large += DeviceLoad::times_cpu({.kind = Kind::large});
+  }
+  EXPECT_EQ(small, 10);
+  EXPECT_EQ(large, 10 * DeviceLoad::cpu_sample);
+}
+
 TEST_F(DeviceLoadTest, AProbeComesEverMoreRarelyAndOnlyAfterAQuietTime) {
   constexpr DeviceLoad::Prediction probe{.probe = true, .device_us = 100, .cpu_us = 200};
   for (const unsigned gap : {7u, 15u, 31u, 63u, 127u, 255u, 511u, 511u}) {
