@@ -82,7 +82,7 @@ int run_codec(const std::vector<std::string>& arguments) {
        .contestants_help = fmt::format("back ends: {}; @pinned or @device behind one for such memory",
                                        fmt::join(contestant_names(), ", ")),
        .ops = {"encode", "decode"},
-       .baseline = "isal",
+       .baselines = {"isal"},
        .host_version = "none",
        .line_up = line_up},
       arguments);

@@ -36,7 +36,7 @@ struct Sweep {
   std::string contestants_default;
   std::string contestants_help;
   std::vector<std::string> ops;
-  std::string baseline;  ///< the contestant that ratios refer to
+  std::vector<std::string> baselines;  ///< ratios refer to the last contestant of such a name
   std::string host_version;
   /// The contestants of these names for a case, on the same stripes, one for each thread. Throws UsageError.
   std::function<std::vector<SweepContestant>(const std::vector<std::string>& names, const Case&)> line_up;
