@@ -20,6 +20,8 @@ constexpr int domain_counts_since = 19;
 /// The release from which on isa has no more coding chunks than this.
 constexpr int isa_bounds_m_since = 20;
 constexpr int isa_most_coding = 32;
+/// The release from which on jerasure has a technique where the profile names none.
+constexpr int jerasure_default_since = 20;
 /// Bytes that chunks are a multiple of with jerasure-per-chunk-alignment: 16 for each bit of a word.
 constexpr unsigned per_chunk_granularity = 128;
 
@@ -95,6 +97,7 @@ PoolProfile parse_as_isa(ErasureCodeProfile& profile, int release) {
 
 PoolProfile parse_as_jerasure(ErasureCodeProfile& profile, int release) {
   PoolProfile parsed;
+  if (release >= jerasure_default_since) value_of(profile, "technique", "reed_sol_van");
   const auto technique = profile.find("technique");
   const std::string name = technique == profile.end() ? "" : technique->second;
   if (name != "reed_sol_van" && name != "reed_sol_r6_op")

@@ -1,5 +1,6 @@
 #include "tests/plugin/ceph/roles.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -35,6 +36,12 @@ Made make(const std::string& plugin, Profile profile) {
   std::ostringstream why;
   auto made = host::PluginHost::instance().make(plugin, role_folder(), profile, &why);
   return {made.error, why.str(), std::move(profile), std::move(made.code)};
+}
+
+bool is_by_ours(const Made& made) {
+  Dl_info file{};
+  dladdr(*reinterpret_cast<void**>(made.code.get()), &file);  // where its virtual table is
+  return std::filesystem::canonical(file.dli_fname).filename() == "libec_cuda.so";
 }
 
 Chunks Code::encode(const ceph::bufferlist& in) const {

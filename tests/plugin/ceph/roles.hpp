@@ -28,6 +28,8 @@ struct Made {
   ::ceph::ErasureCodeInterfaceRef code;
 };
 Made make(const std::string& plugin, Profile profile);
+/// Whether the object is of our plugin's file, and not of Ceph's.
+bool is_by_ours(const Made& made);
 
 /// The functions of both interfaces that are called alike, and those that are not.
 class Code {

@@ -172,6 +172,8 @@ bool compare_profile(const std::string& role, const Profile& profile, Draw& draw
   EXPECT_EQ(ours.why.empty(), stock.why.empty());
   if (ours.error != 0 || stock.error != 0) return false;
   EXPECT_EQ(ours.profile, stock.profile);
+  EXPECT_EQ(is_by_ours(ours), role == "isa" || (stock.profile["technique"].starts_with("reed_sol_") &&
+                                                std::stoi(stock.profile["w"]) == 8));
   const Pair pair(std::move(ours), std::move(stock));
   EXPECT_EQ(pair.ours.n(), pair.stock.n());
   EXPECT_EQ(pair.ours.k(), pair.stock.k());
