@@ -1,6 +1,5 @@
-// ec_bench SUBCOMMAND: measures the code directly (codec), the CPU path against the memory limit (cpu), the
-// device kernels against the device's memory (kernels), calls against the link (host), and behind Ceph's
-// interface (ceph).
+// ec_bench SUBCOMMAND: measures the CPU path against the memory limit (cpu), the device kernels against the
+// device's memory (kernels), calls against the link (host), and behind Ceph's interface (ceph).
 // The latter is a program of its own beside this one, because this one links ISA-L: a plugin that it loaded
 // would run that copy instead of the one it carries.
 #include <fmt/format.h>
@@ -15,9 +14,9 @@
 namespace {
 
 #ifdef EC_WITH_CUDA
-constexpr const char* names = "codec, cpu, kernels, host, ceph";
+constexpr const char* names = "cpu, kernels, host, ceph";
 #else
-constexpr const char* names = "codec, cpu, ceph";
+constexpr const char* names = "cpu, ceph";
 #endif
 
 /// Becomes the program for `ceph`; returns only if that fails.
@@ -34,7 +33,6 @@ int main(int argc, char** argv) {
   using namespace ec::bench;
   const std::string name = argc > 1 ? argv[1] : "";
   const std::vector<std::string> arguments(argv + std::min(2, argc), argv + argc);
-  if (name == "codec") return run_codec(arguments);
   if (name == "cpu") return run_cpu(arguments);
 #ifdef EC_WITH_CUDA
   if (name == "kernels") return run_kernels(arguments);

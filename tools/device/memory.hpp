@@ -1,4 +1,4 @@
-// Memory of any residence.
+// Memory of any residence, for programs that measure.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include "tools/device/buffer.hpp"
 #endif
 
-namespace ec::bench {
+namespace ec::tools {
 
 /// Page-aligned; freed with the object. Everything throws std::runtime_error.
 class Memory {
@@ -71,4 +71,4 @@ class Memory {
 #endif
 };
 
-}  // namespace ec::bench
+}  // namespace ec::tools
