@@ -11,6 +11,14 @@
 #include "tools/host/plugin_host.hpp"
 
 namespace ec::bench {
+namespace {
+
+/// What a plugin calls it.
+std::string technique_by(const std::string& plugin, gf::Technique technique) {
+  return plugin == "jerasure" ? "reed_sol_van" : std::string(gf::name(technique));
+}
+
+}  // namespace
 
 PluginName::PluginName(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -24,7 +32,7 @@ PluginName::PluginName(const std::string& text) {
   if (dlsym(RTLD_DEFAULT, "ec_encode_data") != nullptr)
     throw std::runtime_error("this program exposes an ISA-L, which would replace that of the plugins");
   ::ceph::ErasureCodeProfile profile{{"plugin", plugin.name},
-                                     {"technique", std::string(gf::name(technique))},
+                                     {"technique", technique_by(plugin.name, technique)},
                                      {"k", std::to_string(k)},
                                      {"m", std::to_string(m)}};
   std::ostringstream why;
