@@ -46,6 +46,7 @@ endif()
 configure_file(tools/systemd/ec-cuda-metrics.service.in ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service tools/systemd/ec-cuda-metrics.timer
         DESTINATION lib/systemd/system COMPONENT tools)
+install(PROGRAMS tools/adopt DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ec_adopt COMPONENT tools)
 # The Python programs stay beside the modules that they share; Python looks where a link leads.
 install(PROGRAMS tools/ceph-cluster tools/ceph-chaos DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
 install(DIRECTORY tools/cluster DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools FILES_MATCHING PATTERN *.py)
