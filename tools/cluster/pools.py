@@ -32,6 +32,12 @@ class PoolSpec:
         return self.k * self.stripe_unit
 
     @property
+    def losses(self):
+        """Shards that a PG does without. Of lrc Ceph 16 to 20 does not serve every PG that could be decoded, whatever is inside:
+        k=4 m=2 l=3 stays down without shards 1 and 3."""
+        return 1 if self.locality else self.m
+
+    @property
     def shards(self):
         return self.k + self.m + ((self.k + self.m) // self.locality if self.locality else 0)
 

@@ -38,7 +38,7 @@ class Form:
         return list(range(self.spec.shards))
 
     def bears(self, lost):
-        return len(lost & set(self.osds)) <= self.spec.m
+        return len(lost & set(self.osds)) <= self.spec.losses
 
     def _do(self, done, name, *call):
         operation = Operation(*call)
