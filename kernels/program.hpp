@@ -5,9 +5,11 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "gf/matrix.hpp"
 
@@ -22,13 +24,20 @@ class Expansion {
 /// One place per kind of expansion in every Program.
 enum class ExpansionSlot : unsigned { isal, cuda, x86_affine, x86_shuffle, count };
 
+/// Numbers of the chunks that are columns and rows of a matrix, data chunks first; both empty if they are not known.
+struct ChunkNumbers {
+  std::vector<std::uint8_t> sources, targets;
+};
+
 /// An immutable matrix (targets x sources) shared by threads. Expansions are made on first use and live as
 /// long as the program, so a cached program costs a back end nothing to set up again.
 class Program {
  public:
   /// compiled: whether code may be compiled for it. Not for one that is gone before its work is done.
-  explicit Program(gf::Matrix matrix, bool compiled = true)
+  /// chunks: what a back end may look for structure by; it changes no byte.
+  explicit Program(gf::Matrix matrix, bool compiled = true, ChunkNumbers chunks = {})
       : matrix_(std::move(matrix)),
+        chunks_(std::move(chunks)),
         is_xor_(std::ranges::all_of(matrix_.cells(), [](auto c) { return c == 1; })),
         compiled_(compiled) {}
   ~Program() {
@@ -38,6 +47,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   const gf::Matrix& matrix() const { return matrix_; }
+  const ChunkNumbers& chunks() const { return chunks_; }
   unsigned targets() const { return matrix_.rows(); }
   unsigned sources() const { return matrix_.cols(); }
   /// Whether every coefficient is one: the transform is a plain XOR into each target.
@@ -64,6 +74,7 @@ class Program {
 
  private:
   gf::Matrix matrix_;
+  ChunkNumbers chunks_;
   bool is_xor_;
   bool compiled_;
   mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)>

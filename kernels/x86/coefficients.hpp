@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "gf/cauchy_stages.hpp"
 #include "kernels/program.hpp"
 #include "kernels/x86/kernel.hpp"
 
@@ -17,10 +18,23 @@ constexpr std::size_t coefficient_bytes(Form form) {
   return form == Form::affine ? affine_bytes : shuffle_bytes;
 }
 
+/// A transform in place of the matrix, and the memory it points to. Form::affine alone.
+class TransformTables {
+ public:
+  /// Throws std::bad_alloc.
+  explicit TransformTables(gf::CauchyStages stages);
+  const Transform& get() const { return transform_; }
+
+ private:
+  gf::CauchyStages stages_;
+  std::vector<std::uint8_t> bytes_;
+  Transform transform_{};
+};
+
 /// Immutable once made.
 struct Coefficients final : Expansion {
   /// Throws std::bad_alloc.
-  Coefficients(const gf::Matrix& matrix, Form form);
+  Coefficients(const Program& program, Form form);
 
   /// The kernels' first row makes target `first`, and their row `first` target 0; every other row makes the
   /// target of its own number.
@@ -29,6 +43,7 @@ struct Coefficients final : Expansion {
   /// All rows together are the sum of that many first sources, as where all lost chunks are data and one of
   /// the sources is the sum of the data: what a row less of products makes. 0: not so, or of no use.
   unsigned folded = 0;
+  std::unique_ptr<const TransformTables> transform;  ///< null: products by the matrix are not more work
   std::vector<std::uint8_t> bytes;  ///< pass by pass, each laid out as Call::coefficients asks
 };
 
