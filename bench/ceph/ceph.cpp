@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -135,9 +136,19 @@ ceph::ErasureCodeInterfaceRef make_code(const std::string& name, const std::stri
   return made.code;
 }
 
+/// Whether an ISA-L stands in front of that of the plugins, other than one that the user has put there by
+/// LD_PRELOAD.
+bool exposes_isal() {
+  void* const function = dlsym(RTLD_DEFAULT, "ec_encode_data");
+  Dl_info info{};
+  if (function == nullptr || dladdr(function, &info) == 0) return function != nullptr;
+  const char* preloads = std::getenv("LD_PRELOAD");
+  return preloads == nullptr || std::strstr(preloads, info.dli_fname) == nullptr;
+}
+
 /// plugins: NAME, or NAME=DIRECTORY where libec_NAME.so is not in its usual place.
 std::vector<SweepContestant> line_up(const std::vector<std::string>& plugins, const Case& c) {
-  if (dlsym(RTLD_DEFAULT, "ec_encode_data") != nullptr)
+  if (exposes_isal())
     throw std::runtime_error("this program exposes an ISA-L, which would replace that of the plugins");
   const auto objects = std::make_shared<const Objects>(c);
   std::vector<SweepContestant> list;
