@@ -3,15 +3,19 @@
 // Environment: EC_ISAL_CALLS: random calls in place of the default. EC_ISAL_SEED: of them.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "kernels/x86/backend.hpp"
+#include "plugin/codec/stats/stats_page.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 
@@ -245,6 +249,37 @@ TEST(IsalDoor, NothingIsDoneForNothing) {
   Draw draw(random, 4, 2, 64);
   draw.rows = 0;
   EXPECT_EQ(draw.after(ours(), draw.our_tables, 0, -1), draw.memory);
+}
+
+/// The pages of counts that this process has: of this program, and of the library.
+std::vector<const codec::StatsPage*> pages() {
+  std::vector<const codec::StatsPage*> found;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(file, gone).native().find(codec::stats_file_name) == std::string::npos)
+      continue;
+    const int descriptor = std::stoi(file.path().filename());
+    void* page = mmap(nullptr, sizeof(codec::StatsPage), PROT_READ, MAP_SHARED, descriptor, 0);
+    if (page != MAP_FAILED) found.push_back(static_cast<const codec::StatsPage*>(page));
+  }
+  return found;
+}
+
+// As `ectool stats` reads it.
+TEST(IsalDoor, WhatOurKernelsCodeIsCounted) {
+  Random random(6);
+  const Draw draw(random, 4, 2, 4096);
+  const auto count = [&] {
+    std::uint64_t calls = 0;
+    for (const auto* page : pages())
+      if (std::string_view(page->backends[0].data()) == "x86" && page->backends[1][0] == 0)
+        calls += codec::sum(*page, 0, codec::Operation::encode).calls;
+    return calls;
+  };
+  draw.after(ours(), draw.our_tables, 0, -1);
+  const auto before = count();
+  for (unsigned i = 0; i < 10; ++i) draw.after(ours(), draw.our_tables, 0, -1);
+  EXPECT_EQ(count(), before + (kernels::x86::backend().runs_here() ? 10 : 0));
 }
 
 TEST(IsalDoorThreads, CallsOfManyThreads) {
