@@ -46,11 +46,13 @@ bool has_overlap(const Call& call) {
 }
 
 /// Whether the real library codes so little before we have read its tables. Only where it can take the
-/// caller's. Measured on a Xeon with GFNI against ISA-L 2.30: with each of our instruction sets and one lost,
-/// 4+2, 8+3, 10+4 and 20+4 both are as fast in chunks of 200 to 800 bytes, the shorter the larger the matrix.
+/// caller's. Measured on a Xeon with GFNI against ISA-L 2.30, with its instruction set and ours alike (AVX2,
+/// AVX-512) and with GFNI: both are as fast in chunks of 250 to 450 bytes at 8+3, 10+4 and 20+4, of 500 at
+/// 6+1, of 600 at 4+2, and of 1100 at 2+1.
 bool is_small(const Call& call) {
-  constexpr int alike = 832, less_by_coefficient = 8;
-  return call.bytes < alike && call.bytes < alike - less_by_coefficient * call.k * call.rows;
+  constexpr int never_faster_bytes = 300;
+  constexpr std::int64_t products = 2400;
+  return (std::int64_t{call.bytes} - never_faster_bytes) * call.k * call.rows < products;
 }
 
 std::size_t place_of(std::string_view name) {
