@@ -135,6 +135,7 @@ void Door::by_real(const Call& call) const noexcept {
 
 void Door::update(int bytes, int k, int rows, int column, unsigned char* tables, unsigned char* source,
                   unsigned char** targets) const noexcept {
+  if (bytes <= 0 || rows <= 0) return;
   if (real_.classic_tables) return real_.update(bytes, k, rows, column, tables, source, targets);
   update_with_its_tables(bytes, {tables, k}, rows, column, source, targets);
 }

@@ -37,8 +37,9 @@ class Door {
   /// the real library, which is right; 0: none.
   Door(const Real& real, const kernels::x86::X86& ours, unsigned every);
 
-  /// ec_encode_data. Nothing for lengths and numbers of rows of 0 and less. What ISA-L does where targets
-  /// overlap sources or each other depends on its version, so such calls are the real library's.
+  /// ec_encode_data. What ISA-L does where targets overlap sources or each other depends on its version, so
+  /// such calls are the real library's. Here and in update() nothing is done for lengths and numbers of rows
+  /// of 0 and less; with less than 0 ISA-L 2.32 ends the process.
   void encode(const Call& call) noexcept;
 
   /// ec_encode_data_update, always by the real library. It reads a source and reads and writes all targets,

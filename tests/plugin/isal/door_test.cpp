@@ -177,8 +177,8 @@ TEST(IsalDoor, RandomCallsAreAsByTheRealLibrary) {
 
 TEST(IsalDoor, LongChunksAreAsByTheRealLibrary) {
   Random random(2);
-  for (const auto& [k, rows] : {std::pair{4, 2}, {10, 4}, {1, 1}, {20, 9}, {3, 40}})
-    for (const int bytes : {104858, 1 << 20, (3 << 20) + 17}) {
+  for (const auto& [k, rows] : {std::pair{4, 2}, {10, 4}, {1, 1}, {20, 9}, {3, 12}})
+    for (const int bytes : {104858, 1 << 20, (2 << 20) + 17}) {
       const Draw draw(random, k, rows, bytes);
       ASSERT_TRUE(draw.after(ours(), draw.our_tables, 0, -1) == draw.after(real(), draw.real_tables, 0, -1))
           << k << "+" << rows << " " << bytes;
