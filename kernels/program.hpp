@@ -1,7 +1,6 @@
 // A matrix ready to be applied to chunks, with whatever each back end makes of it once.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -28,9 +27,7 @@ class Program {
  public:
   /// compiled: whether code may be compiled for it. Not for one that is gone before its work is done.
   explicit Program(gf::Matrix matrix, bool compiled = true)
-      : matrix_(std::move(matrix)),
-        is_xor_(std::ranges::all_of(matrix_.cells(), [](auto c) { return c == 1; })),
-        compiled_(compiled) {}
+      : matrix_(std::move(matrix)), compiled_(compiled) {}
   ~Program() {
     for (auto& place : expansions_) delete place.load(std::memory_order_acquire);
   }
@@ -40,8 +37,6 @@ class Program {
   const gf::Matrix& matrix() const { return matrix_; }
   unsigned targets() const { return matrix_.rows(); }
   unsigned sources() const { return matrix_.cols(); }
-  /// Whether every coefficient is one: the transform is a plain XOR into each target.
-  bool is_xor() const { return is_xor_; }
   bool may_be_compiled() const { return compiled_; }
 
   /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>; null on failure, or
@@ -64,7 +59,6 @@ class Program {
 
  private:
   gf::Matrix matrix_;
-  bool is_xor_;
   bool compiled_;
   mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)>
       expansions_{};

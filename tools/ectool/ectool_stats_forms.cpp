@@ -60,7 +60,7 @@ constexpr Number numbers[] = {
      "GPU memory of our own. The driver's context and code are not in it.",
      [](auto& s) { return s.page.device.device_bytes; }},
     {"programs", "found", "programs_total", "found",
-     "Programs generated for a matrix: found (in the cache in memory or on disk), compiled, or failed.",
+     "Programs generated for a matrix: found (there for an equal matrix), compiled, or failed.",
      [](auto& s) { return s.page.device.programs_found; }},
     {"programs", "compiled", "programs_total", "compiled", "",
      [](auto& s) { return s.page.device.programs_compiled; }},
