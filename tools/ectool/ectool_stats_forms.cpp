@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "support/printable.hpp"
 #include "tools/ectool/ectool_stats.hpp"
+#include "tools/ectool/printable.hpp"
 
 namespace ec::tools {
 namespace {
@@ -223,7 +223,7 @@ void single_numbers(Text& text) {
 Json stats_from(const StatsPage& page) {
   const Seen seen{page, sum(page)};
   const auto text = [](auto chars) {
-    support::make_printable(chars);
+    make_printable(chars);
     return std::string(chars.data());
   };
   Json rows = Json::array(), validation = Json::array();
