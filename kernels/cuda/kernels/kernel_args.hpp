@@ -9,7 +9,7 @@ namespace ec::kernels::cuda {
 /// Everything a launch needs travels in its parameter (at most 4096 bytes on every chip), so that a job costs
 /// one launch and no copy.
 struct KernelArgs {
-  std::uint64_t bytes;  ///< coded of every chunk
+  std::uint64_t bytes;  ///< coded of every chunk; for the tensor-core kernels in tiles (BitShape)
   std::uint32_t sources;
   std::uint32_t targets;
   std::uint32_t tile_depth;  ///< of the tile kernels: sources staged in shared memory at a time
