@@ -1,7 +1,6 @@
 // A matrix ready to be applied to chunks, with whatever each back end makes of it once.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -36,10 +35,7 @@ class Program {
   /// compiled: whether code may be compiled for it. Not for one that is gone before its work is done.
   /// chunks: what a back end may look for structure by; it changes no byte.
   explicit Program(gf::Matrix matrix, bool compiled = true, ChunkNumbers chunks = {})
-      : matrix_(std::move(matrix)),
-        chunks_(std::move(chunks)),
-        is_xor_(std::ranges::all_of(matrix_.cells(), [](auto c) { return c == 1; })),
-        compiled_(compiled) {}
+      : matrix_(std::move(matrix)), chunks_(std::move(chunks)), compiled_(compiled) {}
   ~Program() {
     for (auto& place : expansions_) delete place.load(std::memory_order_acquire);
   }
@@ -50,8 +46,6 @@ class Program {
   const ChunkNumbers& chunks() const { return chunks_; }
   unsigned targets() const { return matrix_.rows(); }
   unsigned sources() const { return matrix_.cols(); }
-  /// Whether every coefficient is one: the transform is a plain XOR into each target.
-  bool is_xor() const { return is_xor_; }
   bool may_be_compiled() const { return compiled_; }
 
   /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>; null on failure, or
@@ -75,7 +69,6 @@ class Program {
  private:
   gf::Matrix matrix_;
   ChunkNumbers chunks_;
-  bool is_xor_;
   bool compiled_;
   mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)>
       expansions_{};

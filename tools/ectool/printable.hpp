@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-namespace ec::support {
+namespace ec::tools {
 
 /// '?' in the place of all that is not a printable character of ASCII.
 inline void make_printable(std::string& text) {
@@ -23,4 +23,4 @@ void make_printable(std::array<char, n>& text) {
   std::fill(end, text.end(), '\0');
 }
 
-}  // namespace ec::support
+}  // namespace ec::tools
