@@ -122,10 +122,12 @@ class PluginCalls {
   std::shared_ptr<const Objects> objects_;
 };
 
+constexpr std::string_view jerasure = "jerasure";
+
 /// Beside jerasure, which has no other matrix in common with anyone, all code its reed_sol_van.
 gf::Technique technique_beside(const std::vector<std::string>& plugins, Shape shape) {
   const bool has_jerasure = std::ranges::any_of(
-      plugins, [](std::string_view text) { return PluginName(text).name == "jerasure"; });
+      plugins, [](const std::string& text) { return PluginName(text).name == jerasure; });
   return has_jerasure ? gf::Technique::jerasure_reed_sol_van : technique_for(shape);
 }
 
