@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -121,6 +122,13 @@ class PluginCalls {
   std::shared_ptr<const Objects> objects_;
 };
 
+/// Beside jerasure, which has no other matrix in common with anyone, all code its reed_sol_van.
+gf::Technique technique_beside(const std::vector<std::string>& plugins, Shape shape) {
+  const bool has_jerasure = std::ranges::any_of(
+      plugins, [](std::string_view text) { return PluginName(text).name == "jerasure"; });
+  return has_jerasure ? gf::Technique::jerasure_reed_sol_van : technique_for(shape);
+}
+
 /// The plugins on the same objects, one for each thread. Throws UsageError.
 std::vector<Contestant> line_up(const std::vector<std::string>& plugins, const Case& c) {
   const auto objects = std::make_shared<const Objects>(c);
@@ -144,12 +152,13 @@ std::vector<Contestant> line_up(const std::vector<std::string>& plugins, const C
 std::vector<Case> cases_of(const CommandLine& line) {
   constexpr std::size_t chunk_granularity = 32;
   constexpr std::size_t largest_size = std::size_t{1} << 31;
+  const auto plugins = line.list("plugin");
   std::vector<Case> cases;
   for (const auto& op : line.list("ops", {"encode", "decode", "read", "degraded-read"}))
     for (const auto& [k, m] : line.shapes("shapes"))
       for (const std::size_t size : line.numbers("sizes", 1, largest_size))
         for (const std::size_t threads : line.numbers("threads", 1, 1024)) {
-          Case c{.op = op, .technique = technique_for({k, m}), .k = k, .m = m, .object_bytes = size};
+          Case c{.op = op, .technique = technique_beside(plugins, {k, m}), .k = k, .m = m, .object_bytes = size};
           c.erasures = op == "decode" || op == "degraded-read" ? m : 0;
           c.chunk_bytes = (size + k * chunk_granularity - 1) / (k * chunk_granularity) * chunk_granularity;
           c.threads = static_cast<unsigned>(threads);
@@ -164,7 +173,7 @@ unsigned moved_chunks(const Case& c) {
   return c.erasures == 0 ? 0 : c.k + c.erasures;
 }
 
-Row row_of(const Case& c, const std::string& plugin, const Result& result, const Result* isa) {
+Row row_of(const Case& c, const std::string& plugin, const Result& result, const Result* base) {
   Row row{{"op", c.op},
           {"technique", gf::name(c.technique)},
           {"k", c.k},
@@ -189,7 +198,7 @@ Row row_of(const Case& c, const std::string& plugin, const Result& result, const
   row["noise_percent"] = noise_percent(seconds);
   row["object_gbps"] = chunk_gbps * c.k;
   row["moved_gbps"] = chunk_gbps * moved_chunks(c);
-  if (isa != nullptr) row["ratio"] = speed_ratio(result, *isa);
+  if (base != nullptr) row["ratio"] = speed_ratio(result, *base);
   return row;
 }
 
@@ -197,10 +206,10 @@ Row row_of(const Case& c, const std::string& plugin, const Result& result, const
 void measure_case(const Case& c, const std::vector<Contestant>& plugins, const Pace& pace, Report& report) {
   Workers workers(c.threads);
   const auto results = measure(workers, plugins, {c.threads, 1, 1}, pace);
-  const Result* isa = nullptr;
+  const Result* base = nullptr;  // isa, or jerasure
   for (std::size_t i = 0; i < plugins.size(); ++i)
-    if (plugins[i].name == "isa" && results[i].verified) isa = &results[i];
-  for (std::size_t i = 0; i < plugins.size(); ++i) report.add(row_of(c, plugins[i].name, results[i], isa));
+    if ((plugins[i].name == "isa" || plugins[i].name == jerasure) && results[i].verified) base = &results[i];
+  for (std::size_t i = 0; i < plugins.size(); ++i) report.add(row_of(c, plugins[i].name, results[i], base));
 }
 
 int run(const CommandLine& line, const std::vector<std::string>& arguments) {
@@ -218,7 +227,7 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   using namespace ec::bench;
   CommandLine line("ceph");
-  line.add("plugin", "cuda,isa", "plugins, NAME or NAME=DIRECTORY of libec_NAME.so");
+  line.add("plugin", "cuda,isa", "plugins, NAME or NAME=DIRECTORY of libec_NAME.so; cuda,jerasure: jerasure's reed_sol_van");
   line.add("ops", "encode", "operations: encode, decode, read, degraded-read");
   line.add("shapes", "4+2,8+3,10+4", "data+coding chunks");
   line.add("sizes", "16K,256K,4M,64M",
