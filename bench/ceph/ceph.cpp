@@ -182,7 +182,8 @@ std::vector<Case> cases_of(const CommandLine& line) {
     for (const auto& [k, m] : line.shapes("shapes"))
       for (const std::size_t size : line.numbers("sizes", 1, largest_size))
         for (const std::size_t threads : line.numbers("threads", 1, 1024)) {
-          Case c{.op = op, .technique = technique_beside(plugins, {k, m}), .k = k, .m = m, .object_bytes = size};
+          Case c{
+              .op = op, .technique = technique_beside(plugins, {k, m}), .k = k, .m = m, .object_bytes = size};
           c.erasures = op == "decode" || op == "degraded-read" ? m : 0;
           c.chunk_bytes = (size + k * chunk_granularity - 1) / (k * chunk_granularity) * chunk_granularity;
           c.threads = static_cast<unsigned>(threads);
@@ -251,7 +252,8 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   using namespace ec::bench;
   CommandLine line("ceph");
-  line.add("plugin", "cuda,isa", "plugins, NAME or NAME=DIRECTORY of libec_NAME.so; cuda,jerasure: jerasure's reed_sol_van");
+  line.add("plugin", "cuda,isa",
+           "plugins, NAME or NAME=DIRECTORY of libec_NAME.so; cuda,jerasure: jerasure's reed_sol_van");
   line.add("ops", "encode", "operations: encode, decode, read, degraded-read");
   line.add("shapes", "4+2,8+3,10+4", "data+coding chunks");
   line.add("sizes", "16K,256K,4M,64M",
