@@ -156,6 +156,14 @@ void expect_same_reads(const Pair& pair, Draw& draw) {
   EXPECT_EQ(pair.ours.cheapest_reads(want, costs), pair.stock.cheapest_reads(want, costs));
 }
 
+/// Ceph's isa copies a kept table as if it were of this m, beyond its end; what it copies too much is not
+/// used.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool has_stock_decode = false;
+#else
+constexpr bool has_stock_decode = true;
+#endif
+
 /// Encodes with both, has each decode what chunks are lost, and returns what was compared.
 Chunks expect_same_bytes(const Pair& pair, Draw& draw, unsigned bytes) {
   const auto in = draw.bytes(bytes, static_cast<unsigned>(draw.number(1, 9)));
@@ -164,7 +172,9 @@ Chunks expect_same_bytes(const Pair& pair, Draw& draw, unsigned bytes) {
   EXPECT_EQ(difference(ours, stock, first_chunks(n)), "") << bytes << " bytes";
   const auto lost = draw.subset(first_chunks(n), static_cast<unsigned>(draw.number(1, n - k)));
   EXPECT_EQ(difference(pair.ours.decode(stock, lost), stock, lost), "") << fmt::format("lost {}", lost);
-  EXPECT_EQ(difference(pair.stock.decode(ours, lost), ours, lost), "") << fmt::format("lost {}", lost);
+  if (has_stock_decode) {
+    EXPECT_EQ(difference(pair.stock.decode(ours, lost), ours, lost), "") << fmt::format("lost {}", lost);
+  }
   return stock;
 }
 
