@@ -7,6 +7,16 @@ set(EC_PLUGIN_INSTALL_DIR ${CMAKE_INSTALL_LIBDIR}/ceph/erasure-code
 
 install(TARGETS ec_cuda ec_cuda_pinned LIBRARY DESTINATION ${EC_PLUGIN_INSTALL_DIR} COMPONENT plugin)
 
+# Not where ldconfig looks: it would make the library of this SONAME everybody's. The directory isal/ is one for
+# LD_LIBRARY_PATH.
+if(TARGET ec_isal)
+  set(isal_dir ${CMAKE_INSTALL_LIBDIR}/ec-cuda)
+  install(TARGETS ec_isal LIBRARY DESTINATION ${isal_dir} COMPONENT plugin)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/links)
+  file(CREATE_LINK ../libec_isal.so ${PROJECT_BINARY_DIR}/links/libisal.so.2 SYMBOLIC)
+  install(FILES ${PROJECT_BINARY_DIR}/links/libisal.so.2 DESTINATION ${isal_dir}/isal COMPONENT plugin)
+endif()
+
 # The library, its headers, and what find_package(eccoder) and pkg-config read. Both may be moved with their prefix.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/eccoder)
@@ -47,12 +57,13 @@ configure_file(tools/systemd/ec-cuda-metrics.service.in ${PROJECT_BINARY_DIR}/ec
 install(FILES ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service tools/systemd/ec-cuda-metrics.timer
         DESTINATION lib/systemd/system COMPONENT tools)
 # The Python programs stay beside the modules that they share; Python looks where a link leads.
-install(PROGRAMS tools/ceph-cluster tools/ceph-chaos DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
+install(PROGRAMS tools/ceph-cluster tools/ceph-chaos tools/adopt DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
 install(DIRECTORY tools/cluster DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools FILES_MATCHING PATTERN *.py)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_DATADIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE data_dir)
-foreach(program ceph-cluster ceph-chaos)
+foreach(program ceph-cluster ceph-chaos ec_adopt)
+  string(REPLACE ec_ "" file ${program})
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/links)
-  file(CREATE_LINK ${data_dir}/ec-cuda/${program} ${PROJECT_BINARY_DIR}/links/${program} SYMBOLIC)
+  file(CREATE_LINK ${data_dir}/ec-cuda/${file} ${PROJECT_BINARY_DIR}/links/${program} SYMBOLIC)
   install(FILES ${PROJECT_BINARY_DIR}/links/${program} TYPE BIN COMPONENT tools)
 endforeach()
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)

@@ -1,15 +1,15 @@
 // What `ec_bench ceph` runs: plugins behind Ceph's classic interface, several in this process.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 
+#include "bench/ceph/plugins.hpp"
 #include "bench/common/measure.hpp"
 #include "bench/common/random.hpp"
 #include "bench/common/report.hpp"
@@ -122,49 +122,25 @@ class PluginCalls {
   std::shared_ptr<const Objects> objects_;
 };
 
-constexpr std::string_view jerasure = "jerasure";
-
 /// Beside jerasure, which has no other matrix in common with anyone, all code its reed_sol_van.
 gf::Technique technique_beside(const std::vector<std::string>& plugins, Shape shape) {
   const bool has_jerasure = std::ranges::any_of(
-      plugins, [](std::string_view text) { return text.substr(0, text.find('=')) == jerasure; });
+      plugins, [](std::string_view text) { return PluginName(text).name == "jerasure"; });
   return has_jerasure ? gf::Technique::jerasure_reed_sol_van : technique_for(shape);
 }
 
-/// What a plugin calls it.
-std::string technique_by(const std::string& plugin, gf::Technique technique) {
-  return plugin == jerasure ? "reed_sol_van" : std::string(gf::name(technique));
-}
-
-ceph::ErasureCodeInterfaceRef make_code(const std::string& name, const std::string& directory,
-                                        const Case& c) {
-  ceph::ErasureCodeProfile profile{{"plugin", name},
-                                   {"technique", technique_by(name, c.technique)},
-                                   {"k", std::to_string(c.k)},
-                                   {"m", std::to_string(c.m)}};
-  std::ostringstream why;
-  const auto made = host::PluginHost::instance().make(name, directory, profile, &why);
-  if (!made) throw UsageError(fmt::format("--plugin {}={}: {} ({})", name, directory, why.str(), made.error));
-  if (const auto size = made.code->get_chunk_size(static_cast<unsigned>(c.object_bytes));
-      size != c.chunk_bytes)
-    throw std::runtime_error(fmt::format("{}: chunks of {} bytes, expected {}", name, size, c.chunk_bytes));
-  return made.code;
-}
-
-/// The plugins on the same objects, one for each thread. plugins: NAME, or NAME=DIRECTORY where libec_NAME.so
-/// is not in its usual place. Throws UsageError.
+/// The plugins on the same objects, one for each thread. Throws UsageError.
 std::vector<Contestant> line_up(const std::vector<std::string>& plugins, const Case& c) {
-  if (dlsym(RTLD_DEFAULT, "ec_encode_data") != nullptr)
-    throw std::runtime_error("this program exposes an ISA-L, which would replace that of the plugins");
   const auto objects = std::make_shared<const Objects>(c);
   std::vector<Contestant> list;
   for (const auto& text : plugins) {
-    const std::size_t equals = text.find('=');
-    const std::string name = text.substr(0, equals);
-    const std::string usual = name == "cuda" ? EC_PLUGIN_DIR : EC_STOCK_PLUGIN_DIR;
-    const std::string directory = equals == std::string::npos ? usual : text.substr(equals + 1);
-    const auto calls = std::make_shared<const PluginCalls>(name, make_code(name, directory, c), objects);
-    list.push_back({.name = name,
+    const PluginName plugin(text);
+    auto code = make_code(plugin, c.technique, c.k, c.m);
+    if (const auto size = code->get_chunk_size(static_cast<unsigned>(c.object_bytes)); size != c.chunk_bytes)
+      throw std::runtime_error(
+          fmt::format("{}: chunks of {} bytes, expected {}", plugin.name, size, c.chunk_bytes));
+    const auto calls = std::make_shared<const PluginCalls>(plugin.name, std::move(code), objects);
+    list.push_back({.name = plugin.name,
                     .threads = c.threads,
                     .run = [calls](std::size_t stripe) { calls->call(stripe); },
                     .right = [calls](std::size_t stripe) { return calls->right(stripe); }});

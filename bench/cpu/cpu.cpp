@@ -112,16 +112,35 @@ void add_rows(const Section& section, const Case& c, const char* layout,
   }
 }
 
-int run(const CommandLine& line, const std::vector<std::string>& arguments) {
+/// Those that are wanted, and each once for every wanted length and with the wanted shapes.
+std::vector<Section> sections_of(const CommandLine& line) {
   const auto wanted = line.list("sections", section_names());
+  const auto lengths = line.numbers("chunks", 64, std::size_t{1} << 30, 64);
+  std::vector<Section> all;
+  for (Section section : sections) {
+    if (std::ranges::find(wanted, section.name) == wanted.end()) continue;
+    if (const auto shapes = line.shapes("shapes"); !shapes.empty()) section.shapes = shapes;
+    if (lengths.empty() || section.chunk_bytes == 0) {
+      all.push_back(section);
+      continue;
+    }
+    for (const std::size_t length : lengths) {
+      section.chunk_bytes = length;
+      all.push_back(section);
+    }
+  }
+  return all;
+}
+
+int run(const CommandLine& line, const std::vector<std::string>& arguments) {
+  const auto chosen = sections_of(line);
   std::vector<LoadedIsal> loaded;
   for (const auto& file : line.list("isal")) loaded.emplace_back(file);
   const Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
   Report report(line.text("json"));
   report.begin(make_header("none", "cpu", arguments,
                            {{"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}}));
-  for (const Section& section : sections) {
-    if (std::ranges::find(wanted, section.name) == wanted.end()) continue;
+  for (const Section& section : chosen) {
     Workers workers(section.threads);
     for (const Shape& shape : section.shapes)
       for (const Layout layout : section.layouts)
@@ -142,6 +161,8 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
 int run_cpu(const std::vector<std::string>& arguments) {
   CommandLine line("cpu");
   line.add("sections", "", fmt::format("of {}; default all", fmt::join(section_names(), ", ")));
+  line.add("shapes", "", "data+coding chunks; default: those of the section");
+  line.add("chunks", "", "bytes of a chunk, multiples of 64; default: that of the section");
   line.add("isal", "", "further libisal.so to load and compare");
   line.add("rounds", "31", "samples of each contestant, taken in turn");
   line.add("sample-ms", "2", "shortest time of a sample");

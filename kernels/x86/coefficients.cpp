@@ -37,36 +37,52 @@ consteval Expanded<shuffle_bytes> make_shuffle() {
   return all;
 }
 
+/// A matrix with fewer cells is not looked at: it is coded at the speed of memory.
+constexpr std::size_t least_transformed_cells = 256;
+/// How many products by the matrix must be in the place of one of the transform.
+constexpr unsigned worth_transforming = 2;
+
 constexpr Expanded<affine_bytes> affine = make_affine();
 constexpr Expanded<shuffle_bytes> shuffle = make_shuffle();
+
+/// Row by row, without an owner.
+struct Cells {
+  std::span<const std::uint8_t> all;
+  unsigned rows;
+  unsigned columns;
+
+  std::span<const std::uint8_t> row(unsigned r) const {
+    return all.subspan(std::size_t{r} * columns, columns);
+  }
+};
 
 bool all_ones(std::span<const std::uint8_t> row) {
   return std::ranges::all_of(row, [](auto c) { return c == 1; });
 }
 
 /// See Coefficients::folded.
-unsigned folded_sources(const gf::Matrix& matrix) {
-  if (matrix.rows() < 2 || matrix.rows() > max_group_rows) return 0;
+unsigned folded_sources(const Cells& matrix) {
+  if (matrix.rows < 2 || matrix.rows > max_group_rows) return 0;
   const auto sum = [&](unsigned column) {
     unsigned all = 0;
-    for (unsigned r = 0; r < matrix.rows(); ++r) all ^= matrix(r, column);
+    for (unsigned r = 0; r < matrix.rows; ++r) all ^= matrix.row(r)[column];
     return all;
   };
   unsigned ones = 0;
-  while (ones < matrix.cols() && sum(ones) == 1) ++ones;
+  while (ones < matrix.columns && sum(ones) == 1) ++ones;
   if (ones == 0) return 0;
-  for (unsigned c = ones; c < matrix.cols(); ++c)
+  for (unsigned c = ones; c < matrix.columns; ++c)
     if (sum(c) != 0) return 0;
   return ones;
 }
 
 /// The table's entries for the matrix with rows 0 and `first` exchanged.
 template <std::size_t bytes>
-void lay_out(const gf::Matrix& matrix, unsigned first, const Expanded<bytes>& table, std::uint8_t* to) {
+void lay_out(const Cells& matrix, unsigned first, const Expanded<bytes>& table, std::uint8_t* to) {
   const auto row_of = [&](unsigned r) { return r == 0 ? first : r == first ? 0 : r; };
-  for (unsigned pass = 0; pass < pass_count(matrix.rows()); ++pass) {
-    const unsigned begin = pass_begin(matrix.rows(), pass);
-    const unsigned rows = pass_begin(matrix.rows(), pass + 1) - begin;
+  for (unsigned pass = 0; pass < pass_count(matrix.rows); ++pass) {
+    const unsigned begin = pass_begin(matrix.rows, pass);
+    const unsigned rows = pass_begin(matrix.rows, pass + 1) - begin;
     for (unsigned g = 0; g < group_count(rows); ++g) {
       const unsigned group = group_begin(rows, g);
       const unsigned group_rows = group_begin(rows, g + 1) - group;
@@ -77,29 +93,85 @@ void lay_out(const gf::Matrix& matrix, unsigned first, const Expanded<bytes>& ta
           at += group_rows * bytes;
         }
       }
-      to += std::size_t{group_rows} * matrix.cols() * bytes;
+      to += std::size_t{group_rows} * matrix.columns * bytes;
     }
   }
 }
 
+/// The program's transform, if it is less work.
+std::unique_ptr<const TransformTables> transform_of(const Program& program) {
+  const gf::Matrix& matrix = program.matrix();
+  if (matrix.rows() > max_pass_rows || matrix.cells().size() < least_transformed_cells) return nullptr;
+  auto stages = gf::cauchy_stages(matrix, program.chunks().sources, program.chunks().targets);
+  if (!stages || stages->row_blocks() * stages->points() > max_transform_sums) return nullptr;
+  if (stages->products() * worth_transforming > matrix.cells().size()) return nullptr;
+  return std::make_unique<const TransformTables>(std::move(*stages));
+}
+
 }  // namespace
 
-Coefficients::Coefficients(const gf::Matrix& matrix, Form form)
-    : bytes(matrix.cells().size() * coefficient_bytes(form)) {
-  while (first < matrix.rows() && !all_ones(matrix.row(first))) ++first;
-  first_is_xor = first < matrix.rows();
-  if (!first_is_xor) {
-    first = 0;
-    folded = folded_sources(matrix);
+Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, Form form, std::uint8_t* to) noexcept {
+  if (rows == 0) return {};
+  const Cells matrix{cells, rows, static_cast<unsigned>(cells.size() / rows)};
+  Pattern found;
+  while (found.first < rows && !all_ones(matrix.row(found.first))) ++found.first;
+  found.first_is_xor = found.first < rows;
+  if (!found.first_is_xor) {
+    found.first = 0;
+    found.folded = folded_sources(matrix);
   }
-  form == Form::affine ? lay_out(matrix, first, affine, bytes.data())
-                       : lay_out(matrix, first, shuffle, bytes.data());
+  form == Form::affine ? lay_out(matrix, found.first, affine, to) : lay_out(matrix, found.first, shuffle, to);
+  return found;
+}
+
+const std::uint8_t* nibble_products(std::uint8_t c) noexcept { return shuffle[c].data(); }
+
+TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(stages)) {
+  const gf::CauchyStages& s = stages_;
+  const std::size_t dense = s.before.cells().size() + s.then.cells().size();
+  bytes_.resize((s.inverse.size() + s.scales.size() + s.forward.size() + dense) * affine_bytes);
+  std::uint8_t* to = bytes_.data();
+  const auto expand = [&](const std::vector<std::uint8_t>& factors) {
+    const std::uint8_t* begin = to;
+    for (const std::uint8_t factor : factors) {
+      std::memcpy(to, affine[factor].data(), affine_bytes);
+      to += affine_bytes;
+    }
+    return begin;
+  };
+  const auto lay_out_dense = [&](const gf::Matrix& matrix) {
+    const std::uint8_t* begin = to;
+    if (matrix.rows() != 0) lay_out({matrix.cells(), matrix.rows(), matrix.cols()}, 0, affine, to);
+    to += matrix.cells().size() * affine_bytes;
+    return begin;
+  };
+  transform_ = {.log_points = s.log_points,
+                .blocks = s.source_blocks(),
+                .row_blocks = s.row_blocks(),
+                .rows = s.rows(),
+                .lanes = s.lanes.data(),
+                .inverse = expand(s.inverse),
+                .scales = expand(s.scales),
+                .forward = expand(s.forward),
+                .places = s.places.data(),
+                .added = s.added.data(),
+                .rest = s.rest.data(),
+                .rest_count = static_cast<unsigned>(s.rest.size()),
+                .before = lay_out_dense(s.before),
+                .then = s.then.rows() == 0 ? nullptr : lay_out_dense(s.then)};
+}
+
+Coefficients::Coefficients(const Program& program, Form form)
+    : bytes(program.matrix().cells().size() * coefficient_bytes(form)) {
+  const gf::Matrix& matrix = program.matrix();
+  static_cast<Pattern&>(*this) = expand(matrix.cells(), matrix.rows(), form, bytes.data());
+  if (form == Form::affine) transform = transform_of(program);
 }
 
 const Coefficients* coefficients_of(const Program& program, Form form) noexcept {
   const auto slot = form == Form::affine ? ExpansionSlot::x86_affine : ExpansionSlot::x86_shuffle;
   return static_cast<const Coefficients*>(
-      program.expansion(slot, [&] { return std::make_unique<Coefficients>(program.matrix(), form); }));
+      program.expansion(slot, [&] { return std::make_unique<Coefficients>(program, form); }));
 }
 
 }  // namespace ec::kernels::x86

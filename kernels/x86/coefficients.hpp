@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "gf/cauchy_stages.hpp"
 #include "kernels/program.hpp"
 #include "kernels/x86/kernel.hpp"
 
@@ -17,11 +19,21 @@ constexpr std::size_t coefficient_bytes(Form form) {
   return form == Form::affine ? affine_bytes : shuffle_bytes;
 }
 
-/// Immutable once made.
-struct Coefficients final : Expansion {
+/// A transform in place of the matrix, and the memory it points to. Form::affine alone.
+class TransformTables {
+ public:
   /// Throws std::bad_alloc.
-  Coefficients(const gf::Matrix& matrix, Form form);
+  explicit TransformTables(gf::CauchyStages stages);
+  const Transform& get() const { return transform_; }
 
+ private:
+  gf::CauchyStages stages_;
+  std::vector<std::uint8_t> bytes_;
+  Transform transform_{};
+};
+
+/// What of a matrix the kernels make use of beside its coefficients.
+struct Pattern {
   /// The kernels' first row makes target `first`, and their row `first` target 0; every other row makes the
   /// target of its own number.
   unsigned first = 0;
@@ -29,6 +41,21 @@ struct Coefficients final : Expansion {
   /// All rows together are the sum of that many first sources, as where all lost chunks are data and one of
   /// the sources is the sum of the data: what a row less of products makes. 0: not so, or of no use.
   unsigned folded = 0;
+};
+
+/// A matrix of so many rows and columns, row by row in `cells`, laid out for the kernels: writes
+/// cells.size() * coefficient_bytes(form) bytes.
+Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, Form form, std::uint8_t* to) noexcept;
+
+/// c times 0, 1, .., 15, then c times 0, 16, .., 240: shuffle_bytes of them. They live for ever.
+const std::uint8_t* nibble_products(std::uint8_t c) noexcept;
+
+/// Immutable once made.
+struct Coefficients final : Expansion, Pattern {
+  /// Throws std::bad_alloc.
+  Coefficients(const Program& program, Form form);
+
+  std::unique_ptr<const TransformTables> transform;  ///< null: products by the matrix are not more work
   std::vector<std::uint8_t> bytes;  ///< pass by pass, each laid out as Call::coefficients asks
 };
 

@@ -1,0 +1,1 @@
+// Nothing: this library is only a name to link against. See CMakeLists.txt.
