@@ -125,7 +125,7 @@ class PluginCalls {
 /// Beside jerasure, which has no other matrix in common with anyone, all code its reed_sol_van.
 gf::Technique technique_beside(const std::vector<std::string>& plugins, Shape shape) {
   const bool has_jerasure = std::ranges::any_of(
-      plugins, [](std::string_view text) { return PluginName(text).name == "jerasure"; });
+      plugins, [](const std::string& text) { return PluginName(text).name == "jerasure"; });
   return has_jerasure ? gf::Technique::jerasure_reed_sol_van : technique_for(shape);
 }
 
@@ -209,7 +209,8 @@ void measure_case(const Case& c, const std::vector<Contestant>& plugins, const P
   const auto results = measure(workers, plugins, {c.threads, 1, 1}, pace);
   const Result* base = nullptr;  // isa, or jerasure
   for (std::size_t i = 0; i < plugins.size(); ++i)
-    if ((plugins[i].name == "isa" || plugins[i].name == jerasure) && results[i].verified) base = &results[i];
+    if ((plugins[i].name == "isa" || plugins[i].name == "jerasure") && results[i].verified)
+      base = &results[i];
   for (std::size_t i = 0; i < plugins.size(); ++i) report.add(row_of(c, plugins[i].name, results[i], base));
 }
 
