@@ -99,8 +99,8 @@ int ErasureCode::create_rule(const std::string& name, CrushWrapper& crush, std::
 
 unsigned ErasureCode::get_chunk_size(unsigned stripe_width) const {
   const std::uint64_t chunk = (std::uint64_t{stripe_width} + profile_.k - 1) / profile_.k;
-  const std::uint64_t granularity = profile_.chunk_granularity;
-  return static_cast<unsigned>((chunk + granularity - 1) / granularity * granularity);
+  const std::uint64_t rest = profile_.chunk_granularity - 1;
+  return static_cast<unsigned>((chunk + rest) & ~rest);
 }
 
 int ErasureCode::encode(const bufferlist& in, PerChunk<bufferptr>& chunks) const {

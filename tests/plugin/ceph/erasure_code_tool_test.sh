@@ -87,6 +87,9 @@ adopt plugin=jerasure,technique=reed_sol_van,k=4,m=2,w=16 6 4096 100000 0 1
 # Over jerasure, which lrc asks for by itself.
 adopt plugin=lrc,k=4,m=2,l=3 8 4096 1000000 0
 adopt plugin=lrc,k=8,m=4,l=3 16 4096 1000000 0 5
+# Clay codes pairs of chunks by others, and hands them keys of its own.
+adopt plugin=clay,k=4,m=2,scalar_mds=isa,technique=reed_sol_van 6 16384 1000000 0 4
+adopt plugin=clay,k=4,m=2,scalar_mds=jerasure,technique=reed_sol_van 6 16384 1000000 1 2
 for technique in reed_sol_van reed_sol_r6_op; do
   compare stock plugin=jerasure,technique=$technique,k=4,m=2 stock plugin=cuda,technique=jerasure_$technique,k=4,m=2 \
     6 4096 300000 1 5

@@ -65,6 +65,8 @@ class Code {
                       : std::to_string(tentacle_->get_supported_optimizations()) + " " +
                             tentacle_->get_optimizations_flags_string();
   }
+  /// Null before Ceph 20.
+  ::ceph::tentacle::ErasureCodeInterface* tentacle() const { return tentacle_.get(); }
   /// All chunks.
   Chunks encode(const ceph::bufferlist& in) const;
   /// The lost chunks, out of all others.

@@ -13,9 +13,13 @@
 #include <random>
 
 #include "tests/plugin/ceph/roles.hpp"
+#include "tests/plugin/ceph/shards.hpp"
 
 namespace ec::test {
 namespace {
+
+using ::ceph::tentacle::BufferMap;
+using ::ceph::tentacle::ShardIdSet;
 
 std::uint64_t base_seed() {
   static const std::uint64_t seed = [] {
@@ -152,6 +156,14 @@ void expect_same_reads(const Pair& pair, Draw& draw) {
   EXPECT_EQ(pair.ours.cheapest_reads(want, costs), pair.stock.cheapest_reads(want, costs));
 }
 
+/// Ceph's isa copies a kept table as if it were of this m, beyond its end; what it copies too much is not
+/// used.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool has_stock_decode = false;
+#else
+constexpr bool has_stock_decode = true;
+#endif
+
 /// Encodes with both, has each decode what chunks are lost, and returns what was compared.
 Chunks expect_same_bytes(const Pair& pair, Draw& draw, unsigned bytes) {
   const auto in = draw.bytes(bytes, static_cast<unsigned>(draw.number(1, 9)));
@@ -160,7 +172,9 @@ Chunks expect_same_bytes(const Pair& pair, Draw& draw, unsigned bytes) {
   EXPECT_EQ(difference(ours, stock, first_chunks(n)), "") << bytes << " bytes";
   const auto lost = draw.subset(first_chunks(n), static_cast<unsigned>(draw.number(1, n - k)));
   EXPECT_EQ(difference(pair.ours.decode(stock, lost), stock, lost), "") << fmt::format("lost {}", lost);
-  EXPECT_EQ(difference(pair.stock.decode(ours, lost), ours, lost), "") << fmt::format("lost {}", lost);
+  if (has_stock_decode) {
+    EXPECT_EQ(difference(pair.stock.decode(ours, lost), ours, lost), "") << fmt::format("lost {}", lost);
+  }
   return stock;
 }
 
@@ -279,6 +293,93 @@ TEST(Roles, EveryLossOfCodesOfUpTo12Chunks) {
         if (HasFailure()) return;
       }
   fmt::print("{} losses decoded\n", decoded);
+}
+
+/// What optimised pools of Ceph 20 ask for, on chunks of one stripe, with one data chunk changed.
+class PartsOfAStripe {
+ public:
+  PartsOfAStripe(const Code& code, const Chunks& before, const Chunks& after, int changed)
+      : code_(*code.tentacle()),
+        n_(code.n()),
+        k_(code.k()),
+        before_(before),
+        after_(after),
+        changed_(changed) {}
+
+  /// The coding chunks of `after`, from its data.
+  std::string encoded() const {
+    BufferMap data(n_), coding(n_);
+    for (unsigned c = 0; c < n_; ++c)
+      insert(c < k_ ? data : coding, static_cast<int>(c),
+             buffer_of(flat(after_.at(c < k_ ? static_cast<int>(c) : 0))));
+    EXPECT_EQ(code_.encode_chunks(data, coding), 0);
+    return difference_of(coding, k_, n_);
+  }
+  /// The same, from the coding chunks of `before` and the change.
+  std::string updated() const {
+    BufferMap deltas(n_), coding(n_);
+    const std::string old_data = flat(before_.at(changed_));
+    ceph::bufferptr delta = buffer_of(old_data);
+    code_.encode_delta(buffer_of(old_data), buffer_of(flat(after_.at(changed_))), &delta);
+    insert(deltas, changed_, delta);
+    for (unsigned c = k_; c < n_; ++c)
+      insert(coding, static_cast<int>(c), buffer_of(flat(before_.at(static_cast<int>(c)))));
+    code_.apply_delta(deltas, coding);
+    return difference_of(coding, k_, n_);
+  }
+  /// Lost data chunks of `after`.
+  std::string decoded(const std::set<int>& lost) const {
+    BufferMap there(n_), made(n_);
+    ShardIdSet wanted;
+    fill(wanted, lost);
+    for (unsigned c = 0; c < n_; ++c) {
+      const bool is_lost = lost.contains(static_cast<int>(c));
+      insert(is_lost ? made : there, static_cast<int>(c),
+             buffer_of(flat(after_.at(is_lost ? 0 : static_cast<int>(c)))));
+    }
+    EXPECT_EQ(code_.decode_chunks(wanted, there, made), 0);
+    return difference_of(made, 0, n_);
+  }
+
+ private:
+  /// From `after`, in the chunks that are there; empty if there is none.
+  std::string difference_of(const BufferMap& made, unsigned first, unsigned end) const {
+    for (unsigned c = first; c < end; ++c)
+      if (made.slots[c] && text(*made.slots[c]) != flat(after_.at(static_cast<int>(c))))
+        return fmt::format("chunk {} differs", c);
+    return "";
+  }
+
+  ::ceph::tentacle::ErasureCodeInterface& code_;
+  unsigned n_, k_;
+  const Chunks& before_;
+  const Chunks& after_;
+  int changed_;
+};
+
+TEST(Roles, SameBytesInOptimisedPools) {
+  if (host_release() < 20) GTEST_SKIP() << "this host is of release " << host_release();
+  Draw draw(base_seed());
+  for (const Family& family : families)
+    for (unsigned k = 2; k <= 10; ++k)
+      for (unsigned m = family.least_m; m <= std::min(family.most_m, 4u); ++m) {
+        SCOPED_TRACE(fmt::format("{} {} {}+{}", family.role, family.technique, k, m));
+        const Pair pair = pair_of(family.role, profile_of(family.technique, k, m));
+        const std::string old_object = flat(draw.bytes(k * 4096, 1));
+        const auto changed = static_cast<int>(draw.number(0, k - 1));
+        std::string object = old_object;
+        object.replace(static_cast<std::size_t>(changed) * 4096, 4096, flat(draw.bytes(4096, 1)));
+        const Chunks before = pair.stock.encode(draw.in_pieces(old_object, 1));
+        const Chunks after = pair.stock.encode(draw.in_pieces(object, 1));
+        const auto lost = draw.subset(first_chunks(k), static_cast<unsigned>(draw.number(1, std::min(k, m))));
+        for (const Code* code : {&pair.ours, &pair.stock}) {
+          const PartsOfAStripe parts(*code, before, after, changed);
+          EXPECT_EQ(parts.encoded(), "");
+          EXPECT_EQ(parts.updated(), "");
+          EXPECT_EQ(parts.decoded(lost), "");
+        }
+        if (HasFailure()) return;
+      }
 }
 
 // What the slow second opinion wrote, against both.
