@@ -2,6 +2,7 @@
 // (16.2.15, 18.2.7 and 20.2.4); tests/plugin/ceph/roles_test.cpp compares.
 #include "plugin/ceph/role.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -52,8 +53,7 @@ void take_mapping(PoolProfile& parsed, const ErasureCodeProfile& profile) {
   const std::string& text = at->second;
   if (text.find('D', std::min(text.find_first_not_of('D'), text.size())) != text.npos)
     refuse(EINVAL,
-           "mapping={}: Ceph's own plugin of this name does not code by a mapping and writes over data; only "
-           "one "
+           "mapping={}: Ceph's own plugin of this name does not code by a mapping and writes over data; one "
            "that moves no chunk is served",
            text);
   parsed.mapping.resize(parsed.k + parsed.m);

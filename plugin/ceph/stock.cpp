@@ -85,11 +85,11 @@ Stock load_stock(std::string_view name, const std::string& directory) {
     for (const char* place : packaged)
       if (Stock stock = look_in(place); stock.plugin != nullptr) return stock;
   }
-  refuse(ENOENT,
-         "Ceph's own libec_{}.so, which codes what this plugin does not, is not in {}; "
-         "EC_CUDA_STOCK_DIRECTORY says "
-         "where it is",
-         name, tried);
+  refuse(
+      ENOENT,
+      "Ceph's own libec_{}.so, which codes what this plugin does not, is not in {}; EC_CUDA_STOCK_DIRECTORY "
+      "says where it is",
+      name, tried);
 }
 
 std::string stock_name(std::string_view name) { return std::string(name).append(suffix); }
