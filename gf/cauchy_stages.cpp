@@ -18,21 +18,25 @@ std::uint8_t vanishing(unsigned log, unsigned x) {
 }
 
 /// The factor of a butterfly at level `log` of the transform at x.
-std::uint8_t twiddle(unsigned log, unsigned x) { return mul(vanishing(log, x), inv(vanishing(log, 1u << log))); }
+std::uint8_t twiddle(unsigned log, unsigned x) {
+  return mul(vanishing(log, x), inv(vanishing(log, 1u << log)));
+}
 
-/// Those of the inverse transform at `at`: level 0 first, in a level by place. The transform itself goes the other way.
+/// Those of the inverse transform at `at`: level 0 first, in a level by place. The transform itself goes the
+/// other way.
 void add_twiddles(std::vector<std::uint8_t>& to, unsigned log_points, unsigned at, bool forward) {
   for (unsigned step = 0; step < log_points; ++step) {
     const unsigned level = forward ? log_points - 1 - step : step;
-    for (unsigned place = 0; place < 1u << log_points; place += 2u << level) to.push_back(twiddle(level, at ^ place));
+    for (unsigned place = 0; place < 1u << log_points; place += 2u << level)
+      to.push_back(twiddle(level, at ^ place));
   }
 }
 
 /// What the matrix is made of, before blocks are chosen.
 struct Structure {
-  std::vector<std::uint8_t> data;           ///< chunk numbers of the columns that are data, first columns first
-  std::vector<std::uint8_t> rows;           ///< chunk numbers of the rows in between: coding chunks
-  std::vector<std::uint8_t> added;          ///< by row: the column of that chunk, if it is a source
+  std::vector<std::uint8_t> data;   ///< chunk numbers of the columns that are data, first columns first
+  std::vector<std::uint8_t> rows;   ///< chunk numbers of the rows in between: coding chunks
+  std::vector<std::uint8_t> added;  ///< by row: the column of that chunk, if it is a source
   Matrix then;
 };
 
@@ -68,7 +72,8 @@ std::optional<Structure> structure_of(const Matrix& matrix, std::span<const std:
       s.data.push_back(source);
     else
       s.rows.push_back(source);
-  for (std::size_t r = 0; r < s.rows.size(); ++r) s.added.push_back(static_cast<std::uint8_t>(s.data.size() + r));
+  for (std::size_t r = 0; r < s.rows.size(); ++r)
+    s.added.push_back(static_cast<std::uint8_t>(s.data.size() + r));
   const unsigned from_sources = static_cast<unsigned>(s.rows.size());
   for (const std::uint8_t target : made)
     if (target >= k) s.rows.push_back(target);
@@ -143,7 +148,8 @@ std::optional<CauchyStages> cauchy_stages(const Matrix& matrix, std::span<const 
   std::optional<CauchyStages> best;
   for (unsigned log_points = 2; log_points <= most_log_points; ++log_points) {
     auto stages = stages_of(*structure, log_points);
-    if (stages.source_blocks() > 0 && (!best || stages.products() < best->products())) best = std::move(stages);
+    if (stages.source_blocks() > 0 && (!best || stages.products() < best->products()))
+      best = std::move(stages);
   }
   return best;
 }

@@ -23,7 +23,8 @@ class Expansion {
 /// One place per kind of expansion in every Program.
 enum class ExpansionSlot : unsigned { isal, cuda, x86_affine, x86_shuffle, count };
 
-/// Numbers of the chunks that are columns and rows of a matrix, data chunks first; both empty if they are not known.
+/// Numbers of the chunks that are columns and rows of a matrix, data chunks first; both empty if they are not
+/// known.
 struct ChunkNumbers {
   std::vector<std::uint8_t> sources, targets;
 };

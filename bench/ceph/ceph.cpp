@@ -126,8 +126,8 @@ constexpr std::string_view jerasure = "jerasure";
 
 /// Beside jerasure, which has no other matrix in common with anyone, all code its reed_sol_van.
 gf::Technique technique_beside(const std::vector<std::string>& plugins, Shape shape) {
-  const bool has_jerasure = std::ranges::any_of(
-      plugins, [](const std::string& text) { return PluginName(text).name == jerasure; });
+  const bool has_jerasure =
+      std::ranges::any_of(plugins, [](const std::string& text) { return PluginName(text).name == jerasure; });
   return has_jerasure ? gf::Technique::jerasure_reed_sol_van : technique_for(shape);
 }
 
@@ -160,7 +160,8 @@ std::vector<Case> cases_of(const CommandLine& line) {
     for (const auto& [k, m] : line.shapes("shapes"))
       for (const std::size_t size : line.numbers("sizes", 1, largest_size))
         for (const std::size_t threads : line.numbers("threads", 1, 1024)) {
-          Case c{.op = op, .technique = technique_beside(plugins, {k, m}), .k = k, .m = m, .object_bytes = size};
+          Case c{
+              .op = op, .technique = technique_beside(plugins, {k, m}), .k = k, .m = m, .object_bytes = size};
           c.erasures = op == "decode" || op == "degraded-read" ? m : 0;
           c.chunk_bytes = (size + k * chunk_granularity - 1) / (k * chunk_granularity) * chunk_granularity;
           c.threads = static_cast<unsigned>(threads);
@@ -229,7 +230,8 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   using namespace ec::bench;
   CommandLine line("ceph");
-  line.add("plugin", "cuda,isa", "plugins, NAME or NAME=DIRECTORY of libec_NAME.so; cuda,jerasure: jerasure's reed_sol_van");
+  line.add("plugin", "cuda,isa",
+           "plugins, NAME or NAME=DIRECTORY of libec_NAME.so; cuda,jerasure: jerasure's reed_sol_van");
   line.add("ops", "encode", "operations: encode, decode, read, degraded-read");
   line.add("shapes", "4+2,8+3,10+4", "data+coding chunks");
   line.add("sizes", "16K,256K,4M,64M",

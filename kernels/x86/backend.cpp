@@ -40,11 +40,12 @@ void clear(const Job& job) {
 }
 
 /// Codes all bytes but less than a vector, and sets the pointers to those. Returns how many.
-std::size_t transform_whole_vectors(Isa isa, const Transform& transform, const std::uint8_t** sources, unsigned k,
-                                    std::uint8_t** targets, unsigned rows, std::size_t bytes) {
+std::size_t transform_whole_vectors(Isa isa, const Transform& transform, const std::uint8_t** sources,
+                                    unsigned k, std::uint8_t** targets, unsigned rows, std::size_t bytes) {
   const std::size_t whole = bytes / 64 * 64;
   bool stream = choose_walk(k, rows, bytes, false).stream;
-  for (unsigned r = 0; r < rows; ++r) stream = stream && reinterpret_cast<std::uintptr_t>(targets[r]) % 64 == 0;
+  for (unsigned r = 0; r < rows; ++r)
+    stream = stream && reinterpret_cast<std::uintptr_t>(targets[r]) % 64 == 0;
   const TransformCall call{sources, targets, rows, whole, &transform, stream};
   isa == Isa::gfni512 ? transform_gfni512(call) : transform_gfni256(call);
   for (unsigned s = 0; s < k; ++s) sources[s] += whole;
@@ -79,7 +80,8 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   for (unsigned r = 0; r < rows; ++r) targets[r] = job.targets[r].data;
   std::size_t bytes = job.bytes;
   if (coefficients->transform && !accumulate) {
-    const std::size_t done = transform_whole_vectors(isa_, coefficients->transform->get(), sources, k, targets, rows, bytes);
+    const std::size_t done =
+        transform_whole_vectors(isa_, coefficients->transform->get(), sources, k, targets, rows, bytes);
     if (done == bytes) return {Status::ok, isa_};
     bytes -= done;
   }

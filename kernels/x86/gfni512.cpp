@@ -7,8 +7,8 @@ namespace ec::kernels::x86 {
 namespace {
 
 #include "kernels/x86/coder.inl"
-#include "kernels/x86/vector512.inl"
 #include "kernels/x86/transform.inl"
+#include "kernels/x86/vector512.inl"
 
 struct Gfni512 : Vector512 {
   struct Prepared {

@@ -55,11 +55,12 @@ struct Call {
   Walk walk;
 };
 
-/// The stages of gf/cauchy_stages.hpp with expanded coefficients, affine_bytes each; its words are explained there.
+/// The stages of gf/cauchy_stages.hpp with expanded coefficients, affine_bytes each; its words are explained
+/// there.
 struct Transform {
   unsigned log_points;  ///< 2 to 4
   unsigned blocks, row_blocks;
-  unsigned rows;        ///< at most max_pass_rows
+  unsigned rows;  ///< at most max_pass_rows
   const uint8_t* lanes;
   const uint8_t* inverse;
   const uint8_t* scales;

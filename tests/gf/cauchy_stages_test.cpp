@@ -1,4 +1,5 @@
-// The stages against the oracle's product by the matrix. They are carried out here as their header describes them.
+// The stages against the oracle's product by the matrix. They are carried out here as their header describes
+// them.
 #include "gf/cauchy_stages.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,8 @@ using oracle::mul;
 gf::Matrix cauchy(unsigned k, unsigned m) { return gf::coding_matrix(gf::Technique::cauchy, k, m); }
 
 /// One butterfly at each pair of a level: u += factor v, v += u, or the same backwards.
-void transform(const CauchyStages& stages, std::vector<std::uint8_t>& v, const std::uint8_t* factor, bool inverse) {
+void transform(const CauchyStages& stages, std::vector<std::uint8_t>& v, const std::uint8_t* factor,
+               bool inverse) {
   for (unsigned step = 0; step < stages.log_points; ++step) {
     const unsigned half = 1u << (inverse ? step : stages.log_points - 1 - step);
     for (unsigned block = 0; block < v.size(); block += 2 * half, ++factor)
@@ -39,7 +41,8 @@ std::vector<std::uint8_t> carry_out(const CauchyStages& stages, const std::vecto
   for (unsigned block = 0; block < stages.source_blocks(); ++block) {
     std::vector<std::uint8_t> values(q);
     for (unsigned lane = 0; lane < q; ++lane)
-      if (const auto source = stages.lanes[block * q + lane]; source != CauchyStages::none) values[lane] = sources[source];
+      if (const auto source = stages.lanes[block * q + lane]; source != CauchyStages::none)
+        values[lane] = sources[source];
     transform(stages, values, &stages.inverse[block * (q - 1)], true);
     for (unsigned p = 0; p < sums.size(); ++p)
       for (unsigned lane = 0; lane < q; ++lane)
@@ -51,7 +54,8 @@ std::vector<std::uint8_t> carry_out(const CauchyStages& stages, const std::vecto
       if (const auto row = stages.places[p * q + lane]; row != CauchyStages::none) rows[row] = sums[p][lane];
   }
   for (unsigned r = 0; r < rows.size(); ++r) {
-    for (unsigned c = 0; c < stages.rest.size(); ++c) rows[r] ^= mul(stages.before(r, c), sources[stages.rest[c]]);
+    for (unsigned c = 0; c < stages.rest.size(); ++c)
+      rows[r] ^= mul(stages.before(r, c), sources[stages.rest[c]]);
     if (stages.added[r] != CauchyStages::none) rows[r] ^= sources[stages.added[r]];
   }
   if (stages.then.rows() == 0) return rows;
@@ -77,7 +81,8 @@ TEST(CauchyStages, EncodeEveryShape) {
       for (unsigned most : {2u, 3u, 4u}) {
         SCOPED_TRACE(testing::Message() << k << "+" << m << ", blocks of " << (1u << most) << " at most");
         const auto matrix = cauchy(k, m);
-        if (const auto stages = gf::cauchy_stages(matrix, {}, {}, most)) expect_product(matrix, *stages, draw);
+        if (const auto stages = gf::cauchy_stages(matrix, {}, {}, most))
+          expect_product(matrix, *stages, draw);
         else  // few rows, or blocks that are shared with rows: nothing to save
           ASSERT_TRUE(m <= 6 || k < 12);
       }
@@ -88,7 +93,8 @@ TEST(CauchyStages, EncodeWideShapesByFewProducts) {
   // Counted by an independent program, with factors 0 and 1 for free: at most so many.
   const struct {
     unsigned k, m, products;
-  } shapes[] = {{16, 4, 44}, {32, 8, 100}, {48, 16, 208}, {64, 16, 260}, {96, 16, 360}, {128, 32, 800}, {150, 4, 620}};
+  } shapes[] = {{16, 4, 44},   {32, 8, 100},   {48, 16, 208}, {64, 16, 260},
+                {96, 16, 360}, {128, 32, 800}, {150, 4, 620}};
   for (const auto& shape : shapes) {
     SCOPED_TRACE(testing::Message() << shape.k << "+" << shape.m);
     const auto matrix = cauchy(shape.k, shape.m);
@@ -110,7 +116,8 @@ TEST(CauchyStages, SolveRandomLosses) {
     std::shuffle(chunks.begin(), chunks.end(), draw);
     gf::ErasureSignature signature;
     const unsigned lost = 1 + draw() % m;
-    for (unsigned i = 0; i < k + m; ++i) (i < lost ? signature.wanted : signature.available).insert(chunks[i]);
+    for (unsigned i = 0; i < k + m; ++i)
+      (i < lost ? signature.wanted : signature.available).insert(chunks[i]);
     const auto plan = gf::make_decode_plan(coding, signature);
     ASSERT_TRUE(plan);
     const auto stages = gf::cauchy_stages(plan->matrix, plan->sources, plan->targets);

@@ -168,7 +168,14 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
       const auto plan = gf::make_decode_plan(coding, signature);
       ASSERT_TRUE(plan);
       for (const std::size_t bytes : {1u, 64u, 3000u})
-        check({to_rows(plan->matrix), bytes, Verb::transform, {}, {1}, bytes, 1, {plan->sources, plan->targets}});
+        check({to_rows(plan->matrix),
+               bytes,
+               Verb::transform,
+               {},
+               {1},
+               bytes,
+               1,
+               {plan->sources, plan->targets}});
     }
   }
 }
