@@ -53,7 +53,7 @@ class Transformer {
       const size_t bytes = call_.bytes - at < tile_bytes ? call_.bytes - at : tile_bytes;
       if (t_.rest_count != 0) code_rest_of(at, bytes);
       for (unsigned block = 0; block < t_.blocks; ++block)
-        block == 0 ? add_block<true>(block, at, bytes) : add_block<false>(block, at, bytes);
+        call_.stream ? add_block<true>(block, at, bytes) : add_block<false>(block, at, bytes);
       for (unsigned p = 0; p < t_.row_blocks; ++p) finish_block(p, at, bytes, stream);
       if (t_.then != nullptr) code_then(at, bytes);
     }
@@ -74,7 +74,8 @@ class Transformer {
     }
   }
 
-  template <bool is_first>
+  /// fetch: sources that no near cache holds, ahead of their use.
+  template <bool fetch>
   void add_block(unsigned block, size_t at, size_t bytes) {
     const uint8_t* lanes[points];
     const uint8_t* next[points];
@@ -91,7 +92,7 @@ class Transformer {
 #pragma GCC unroll 16
       for (unsigned lane = 0; lane < points; ++lane) {
         v[lane] = T::load(lanes[lane] + column);
-        _mm_prefetch(from[lane] + ahead, _MM_HINT_T0);
+        if constexpr (fetch) _mm_prefetch(from[lane] + ahead, _MM_HINT_T0);
       }
       interpolate<T, log>(v, inverse);
       for (unsigned p = 0; p < t_.row_blocks; ++p) {
@@ -99,7 +100,7 @@ class Transformer {
         uint8_t* sums = sums_ + size_t{p} * points * tile_bytes + column;
 #pragma GCC unroll 16
         for (unsigned lane = 0; lane < points; ++lane) {
-          const auto before = is_first ? T::zero() : T::load(sums + lane * tile_bytes);
+          const auto before = block == 0 ? T::zero() : T::load(sums + lane * tile_bytes);
           T::store(sums + lane * tile_bytes, T::multiply_add(before, scale, T::prepare(v[lane])));
         }
       }
