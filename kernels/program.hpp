@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include "gf/matrix.hpp"
 
@@ -23,10 +23,10 @@ class Expansion {
 /// One place per kind of expansion in every Program.
 enum class ExpansionSlot : unsigned { isal, cuda, x86_affine, x86_shuffle, count };
 
-/// Numbers of the chunks that are columns and rows of a matrix, data chunks first; both empty if they are not
-/// known.
+/// Numbers of the chunks that are columns and rows of a matrix, data chunks first, in memory that outlives
+/// the program. Both are empty if they are not known.
 struct ChunkNumbers {
-  std::vector<std::uint8_t> sources, targets;
+  std::span<const std::uint8_t> sources, targets;
 };
 
 /// An immutable matrix (targets x sources) shared by threads. Expansions are made on first use and live as
@@ -36,7 +36,7 @@ class Program {
   /// compiled: whether code may be compiled for it. Not for one that is gone before its work is done.
   /// chunks: what a back end may look for structure by; it changes no byte.
   explicit Program(gf::Matrix matrix, bool compiled = true, ChunkNumbers chunks = {})
-      : matrix_(std::move(matrix)), chunks_(std::move(chunks)), compiled_(compiled) {}
+      : matrix_(std::move(matrix)), chunks_(chunks), compiled_(compiled) {}
   ~Program() {
     for (auto& place : expansions_) delete place.load(std::memory_order_acquire);
   }
