@@ -52,6 +52,8 @@ class Door {
   /// multiple of 32, which it may refuse, and for chunks that overlap.
   int multiply(int bytes, unsigned char* table, void* source, void* target) noexcept;
 
+  const ec_isal_functions& real() const noexcept { return real_; }
+
   /// Whether everything is the real library's: this CPU runs none of our kernels, or they were wrong once.
   bool is_off() const noexcept { return off_.load(std::memory_order_relaxed); }
 

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/backends.hpp"
 #include "kernels/x86/backend.hpp"
 #include "plugin/codec/stats/stats_page.hpp"
 #include "tests/common/oracle.hpp"
@@ -279,21 +280,39 @@ std::vector<const codec::StatsPage*> pages() {
   return found;
 }
 
+std::uint64_t calls_of_our_kernels() {
+  std::uint64_t calls = 0;
+  for (const auto* page : pages())
+    if (std::string_view(page->backends[0].data()) == "x86" && page->backends[1][0] == 0)
+      calls += codec::sum(*page, 0, codec::Operation::encode).calls;
+  return calls;
+}
+
 // As `ectool stats` reads it.
 TEST(IsalDoor, WhatOurKernelsCodeIsCounted) {
   Random random(6);
   const Draw draw(random, 4, 2, 4096);
-  const auto count = [&] {
-    std::uint64_t calls = 0;
-    for (const auto* page : pages())
-      if (std::string_view(page->backends[0].data()) == "x86" && page->backends[1][0] == 0)
-        calls += codec::sum(*page, 0, codec::Operation::encode).calls;
-    return calls;
-  };
   draw.after(ours(), draw.our_tables, 0, -1);
-  const auto before = count();
+  const auto before = calls_of_our_kernels();
   for (unsigned i = 0; i < 10; ++i) draw.after(ours(), draw.our_tables, 0, -1);
-  EXPECT_EQ(count(), before + (kernels::x86::backend().runs_here() ? 10 : 0));
+  EXPECT_EQ(calls_of_our_kernels(), before + (kernels::x86::backend().runs_here() ? 10 : 0));
+}
+
+// The judge of our kernels must not be our kernels.
+TEST(IsalDoor, OurOwnBackEndIsTheRealLibraryBehindIt) {
+  if (dlsym(RTLD_DEFAULT, "ec_isal_real") == nullptr) GTEST_SKIP() << "the library was not preloaded";
+  Random random(8);
+  const kernels::Program program(gf::Matrix(2, 2));
+  auto chunks = random.chunks(4, 4096);
+  const std::array sources{kernels::Source{chunks[0].data()}, kernels::Source{chunks[1].data()}};
+  const std::array targets{kernels::Target{chunks[2].data()}, kernels::Target{chunks[3].data()}};
+  kernels::Backend* const isal = kernels::find_backend("isal");
+  const Draw draw(random, 4, 2, 4096);
+  draw.after(ours(), draw.our_tables, 0, -1);
+  const auto before = calls_of_our_kernels();
+  ASSERT_EQ(isal->transform({&program, sources, targets, 4096}), kernels::Status::ok);
+  EXPECT_EQ(calls_of_our_kernels(), before);
+  EXPECT_EQ(chunks[2], Bytes(4096)) << "the matrix is zero";
 }
 
 TEST(IsalDoorThreads, CallsOfManyThreads) {
