@@ -1,8 +1,8 @@
-// ec_bench SUBCOMMAND: measures the code directly (codec), the CPU path against the memory limit (cpu), the
-// device kernels against the device's memory (kernels), calls against the link (host), and behind Ceph's
-// interface (ceph).
-// The latter is a program of its own beside this one, because this one links ISA-L: a plugin that it loaded
-// would run that copy instead of the one it carries.
+// ec_bench SUBCOMMAND: measures the CPU path against the memory limit (cpu), the device kernels against the
+// device's memory (kernels), calls against the link (host), and behind Ceph's interfaces
+// (ceph, tentacle).
+// The latter two are programs of their own beside this one, because this one links ISA-L: a plugin that it
+// loaded would run that copy instead of the one it carries.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,16 +15,16 @@
 namespace {
 
 #ifdef EC_WITH_CUDA
-constexpr const char* names = "codec, cpu, kernels, host, ceph";
+constexpr const char* names = "cpu, kernels, host, ceph, tentacle";
 #else
-constexpr const char* names = "codec, cpu, ceph";
+constexpr const char* names = "cpu, ceph, tentacle";
 #endif
 
-/// Becomes the program for `ceph`; returns only if that fails.
-int become_ceph_bench(char** argv) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("ec_bench_ceph");
+/// Becomes the program for that sub-command; returns only if that fails.
+int become(const std::string& name, char** argv) {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("ec_bench_" + name);
   execv(program.c_str(), argv);
-  fmt::print(stderr, "ec_bench: sub-command ceph: {}: {}\n", program.string(), std::strerror(errno));
+  fmt::print(stderr, "ec_bench: sub-command {}: {}: {}\n", name, program.string(), std::strerror(errno));
   return 1;
 }
 
@@ -34,13 +34,12 @@ int main(int argc, char** argv) {
   using namespace ec::bench;
   const std::string name = argc > 1 ? argv[1] : "";
   const std::vector<std::string> arguments(argv + std::min(2, argc), argv + argc);
-  if (name == "codec") return run_codec(arguments);
   if (name == "cpu") return run_cpu(arguments);
 #ifdef EC_WITH_CUDA
   if (name == "kernels") return run_kernels(arguments);
   if (name == "host") return run_host(arguments);
 #endif
-  if (name == "ceph") return become_ceph_bench(argv + 1);
+  if (name == "ceph" || name == "tentacle") return become(name, argv + 1);
   if (name == "--help") {
     fmt::print("ec_bench SUBCOMMAND [options]; sub-commands: {}; each takes --help\n", names);
     return 0;

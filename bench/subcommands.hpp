@@ -7,8 +7,6 @@
 
 namespace ec::bench {
 
-/// Back ends of kernels/, and the router over them, called directly.
-int run_codec(const std::vector<std::string>& arguments);
 /// The back ends of the CPU beside the memory bound.
 int run_cpu(const std::vector<std::string>& arguments);
 /// The device kernels on chunks in device memory, against a copy and against plain XOR.

@@ -57,12 +57,13 @@ configure_file(tools/systemd/ec-cuda-metrics.service.in ${PROJECT_BINARY_DIR}/ec
 install(FILES ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service tools/systemd/ec-cuda-metrics.timer
         DESTINATION lib/systemd/system COMPONENT tools)
 # The Python programs stay beside the modules that they share; Python looks where a link leads.
-install(PROGRAMS tools/ceph-cluster tools/ceph-chaos DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
+install(PROGRAMS tools/ceph-cluster tools/ceph-chaos tools/adopt DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
 install(DIRECTORY tools/cluster DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools FILES_MATCHING PATTERN *.py)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_DATADIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE data_dir)
-foreach(program ceph-cluster ceph-chaos)
+foreach(program ceph-cluster ceph-chaos ec_adopt)
+  string(REPLACE ec_ "" file ${program})
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/links)
-  file(CREATE_LINK ${data_dir}/ec-cuda/${program} ${PROJECT_BINARY_DIR}/links/${program} SYMBOLIC)
+  file(CREATE_LINK ${data_dir}/ec-cuda/${file} ${PROJECT_BINARY_DIR}/links/${program} SYMBOLIC)
   install(FILES ${PROJECT_BINARY_DIR}/links/${program} TYPE BIN COMPONENT tools)
 endforeach()
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)

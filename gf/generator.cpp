@@ -2,10 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "gf/gf256.hpp"
 
 namespace ec::gf {
 namespace {
+
+/// In the order of Technique.
+constexpr std::array<std::string_view, 4> names{"reed_sol_van", "cauchy", "jerasure_reed_sol_van",
+                                                "jerasure_reed_sol_r6_op"};
 
 /// Row r holds the powers of 2^r, r = 0 .. m-1 (ISA-L's gf_gen_rs_matrix).
 Matrix vandermonde(unsigned k, unsigned m) {
@@ -30,6 +37,23 @@ Matrix cauchy(unsigned k, unsigned m) {
   return a;
 }
 
+/// A polynomial of degree < k, known at the points 0 .. k-1, at the points k .. k+m-2 and at infinity: cell
+/// (r, c) is a product of 1 / (x + c), of a factor of its row and of one of its column, with x = k + r and
+/// sums in the field. The factors are those that make row 0 and column 0 all ones.
+Matrix jerasure_vandermonde(unsigned k, unsigned m) {
+  const auto element = [](unsigned value) { return static_cast<std::uint8_t>(value); };
+  Matrix a(m, k);
+  for (unsigned c = 0; c < k; ++c) {
+    const std::uint8_t column = mul(element(k ^ c), inv(element(k)));
+    for (unsigned r = 0; r + 1 < m; ++r) {
+      const unsigned x = k + r;
+      a(r, c) = mul(column, mul(element(x), inv(element(x ^ c))));
+    }
+    a(m - 1, c) = column;
+  }
+  return a;
+}
+
 bool vandermonde_is_safe(unsigned k, unsigned m) {
   return m <= 3 || k <= 3 || (k == 4 && k + m <= 25) || (k == 5 && k + m <= 10) || (k <= 21 && m == 4);
 }
@@ -37,14 +61,11 @@ bool vandermonde_is_safe(unsigned k, unsigned m) {
 }  // namespace
 
 std::optional<Technique> parse_technique(std::string_view text) {
-  if (text == "reed_sol_van") return Technique::reed_sol_van;
-  if (text == "cauchy") return Technique::cauchy;
-  return std::nullopt;
+  const auto at = std::ranges::find(names, text) - names.begin();
+  return at == std::ssize(names) ? std::nullopt : std::optional(static_cast<Technique>(at));
 }
 
-std::string_view name(Technique technique) {
-  return technique == Technique::reed_sol_van ? "reed_sol_van" : "cauchy";
-}
+std::string_view name(Technique technique) { return names[static_cast<std::size_t>(technique)]; }
 
 std::string shape_error(Technique technique, unsigned k, unsigned m) {
   if (k < 2) return fmt::format("k={} must be at least 2", k);
@@ -59,13 +80,24 @@ std::string shape_error(Technique technique, unsigned k, unsigned m) {
         "m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
         "technique=cauchy has no such limit",
         k, m);
+  if (technique == Technique::jerasure_reed_sol_r6_op && m != 2)
+    return fmt::format("m={} must be 2 with technique=jerasure_reed_sol_r6_op", m);
   return {};
 }
 
 Matrix coding_matrix(Technique technique, unsigned k, unsigned m) {
-  // The first Vandermonde row is all ones, which is what both techniques use for a single coding chunk.
-  if (technique == Technique::reed_sol_van || m == 1) return vandermonde(k, m);
-  return cauchy(k, m);
+  // The first Vandermonde row is all ones, which is what all techniques use for a single coding chunk.
+  if (m == 1) return vandermonde(k, m);
+  switch (technique) {
+    case Technique::cauchy:
+      return cauchy(k, m);
+    case Technique::jerasure_reed_sol_van:
+      return jerasure_vandermonde(k, m);
+    case Technique::reed_sol_van:
+    case Technique::jerasure_reed_sol_r6_op:
+      break;
+  }
+  return vandermonde(k, m);
 }
 
 }  // namespace ec::gf

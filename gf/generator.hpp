@@ -9,10 +9,12 @@
 
 namespace ec::gf {
 
-/// Names are Ceph's: the values of the profile key `technique` of its isa plugin.
-enum class Technique { reed_sol_van, cauchy };
+/// The first two are named as by Ceph's isa plugin; the others are those of its jerasure plugin that have
+/// words of 8 bits, reed_sol_van and reed_sol_r6_op there.
+enum class Technique { reed_sol_van, cauchy, jerasure_reed_sol_van, jerasure_reed_sol_r6_op };
 
-inline constexpr std::string_view technique_names = "reed_sol_van, cauchy";
+inline constexpr std::string_view technique_names =
+    "reed_sol_van, cauchy, jerasure_reed_sol_van, jerasure_reed_sol_r6_op";
 std::optional<Technique> parse_technique(std::string_view name);
 std::string_view name(Technique technique);
 
@@ -21,13 +23,17 @@ inline constexpr unsigned max_chunks = 255;
 
 /// Empty if k data and m coding chunks can be coded with any m of them lost (the code is MDS),
 /// otherwise a sentence that names the offending parameter, its value and what is allowed.
-/// The safe shapes of the Vandermonde are those ISA-L documents for gf_gen_rs_matrix;
-/// a Cauchy matrix is always MDS.
+/// The safe shapes of reed_sol_van are those ISA-L documents for gf_gen_rs_matrix; jerasure_reed_sol_r6_op
+/// has m = 2 alone. A Cauchy matrix is always MDS, and jerasure_reed_sol_van is one whose rows and columns
+/// are scaled, with a point at infinity.
 std::string shape_error(Technique technique, unsigned k, unsigned m);
 
-/// The coding matrix (m x k): the lower rows of ISA-L's gf_gen_rs_matrix or gf_gen_cauchy1_matrix.
-/// m = 1 is all ones for either technique, as in Ceph's isa plugin.
-/// The shape must be one that shape_error accepts.
+/// The coding matrix (m x k): the lower rows of ISA-L's gf_gen_rs_matrix or gf_gen_cauchy1_matrix, or what
+/// Ceph's jerasure plugin makes. jerasure_reed_sol_van is a closed form of the elimination that Plank and
+/// Ding describe (Note: Correction to the 1997 Tutorial on Reed-Solomon Coding, 2003), rows and columns
+/// scaled so that the first of each is all ones. jerasure_reed_sol_r6_op is the P and Q of RAID-6, the first
+/// two rows of reed_sol_van. m = 1 is all ones for every technique, as in both plugins. The shape must be one
+/// that shape_error accepts.
 Matrix coding_matrix(Technique technique, unsigned k, unsigned m);
 
 }  // namespace ec::gf

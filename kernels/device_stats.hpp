@@ -15,7 +15,7 @@ struct DeviceStats {
   std::uint64_t starts = 0;  ///< times it came up
   std::uint64_t failed_starts = 0;      ///< times it was tried and did not
   std::uint64_t latches = 0;            ///< times it was taken out of service after a fault
-  std::uint64_t programs_found = 0;     ///< generated programs that were in the cache, in memory or on disk
+  std::uint64_t programs_found = 0;     ///< generated programs that an equal matrix had asked for
   std::uint64_t programs_compiled = 0;  ///< .. that the compiler made
   std::uint64_t programs_failed = 0;    ///< .. that it refused
   std::uint64_t staging_bytes = 0;      ///< pinned memory for staging, in use and given up

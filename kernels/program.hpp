@@ -1,13 +1,14 @@
 // A matrix ready to be applied to chunks, with whatever each back end makes of it once.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "gf/matrix.hpp"
 
@@ -22,15 +23,20 @@ class Expansion {
 /// One place per kind of expansion in every Program.
 enum class ExpansionSlot : unsigned { isal, cuda, x86_affine, x86_shuffle, count };
 
+/// Numbers of the chunks that are columns and rows of a matrix, data chunks first; both empty if they are not
+/// known.
+struct ChunkNumbers {
+  std::vector<std::uint8_t> sources, targets;
+};
+
 /// An immutable matrix (targets x sources) shared by threads. Expansions are made on first use and live as
 /// long as the program, so a cached program costs a back end nothing to set up again.
 class Program {
  public:
   /// compiled: whether code may be compiled for it. Not for one that is gone before its work is done.
-  explicit Program(gf::Matrix matrix, bool compiled = true)
-      : matrix_(std::move(matrix)),
-        is_xor_(std::ranges::all_of(matrix_.cells(), [](auto c) { return c == 1; })),
-        compiled_(compiled) {}
+  /// chunks: what a back end may look for structure by; it changes no byte.
+  explicit Program(gf::Matrix matrix, bool compiled = true, ChunkNumbers chunks = {})
+      : matrix_(std::move(matrix)), chunks_(std::move(chunks)), compiled_(compiled) {}
   ~Program() {
     for (auto& place : expansions_) delete place.load(std::memory_order_acquire);
   }
@@ -38,10 +44,9 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   const gf::Matrix& matrix() const { return matrix_; }
+  const ChunkNumbers& chunks() const { return chunks_; }
   unsigned targets() const { return matrix_.rows(); }
   unsigned sources() const { return matrix_.cols(); }
-  /// Whether every coefficient is one: the transform is a plain XOR into each target.
-  bool is_xor() const { return is_xor_; }
   bool may_be_compiled() const { return compiled_; }
 
   /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>; null on failure, or
@@ -64,7 +69,7 @@ class Program {
 
  private:
   gf::Matrix matrix_;
-  bool is_xor_;
+  ChunkNumbers chunks_;
   bool compiled_;
   mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)>
       expansions_{};

@@ -10,7 +10,6 @@ namespace {
 constinit std::atomic<unsigned> knowing{0};  // how many KnownArena there are
 constinit std::atomic<std::uintptr_t> arena_start{0};
 constinit std::atomic<std::size_t> arena_bytes{0};
-constinit std::atomic<DriverAnswer> driver{nullptr};
 
 }  // namespace
 
@@ -29,14 +28,5 @@ Residence residence_of(const void* first, std::size_t bytes) noexcept {
       reinterpret_cast<std::uintptr_t>(first) - arena_start.load(std::memory_order_relaxed);
   return offset < length && bytes <= length - offset ? Residence::pinned : Residence::pageable;
 }
-
-Residence residence_by_driver(const void* first, std::size_t bytes) noexcept {
-  const Residence known = residence_of(first, bytes);
-  if (known != Residence::pageable) return known;
-  const DriverAnswer ask = driver.load(std::memory_order_acquire);
-  return ask == nullptr ? known : ask(first, bytes);
-}
-
-void answer_residence_with(DriverAnswer answer) noexcept { driver.store(answer, std::memory_order_release); }
 
 }  // namespace ec::kernels

@@ -1,15 +1,12 @@
 // Where the bytes of a chunk lie, for callers that were handed an address and nothing else.
 //
 // The answer is exact or errs to `pageable`, which is right for any host memory: such bytes are coded by the
-// CPU or staged. It stays right after a block is freed and its address is handed out again, because it does
-// not depend on blocks:
-// - What is known is a whole arena, which stays mapped for good. Whatever block an address in it belongs to
-//   is page-locked. An arena that is to be unlocked is withdrawn first, after the last job of its device; a
-//   caller that asked just before then finds no device, and its chunks are host memory, which the CPU codes.
-//   Should it find a device that came up since and did not lock the arena, the kernel faults and the CPU
-//   codes, which costs time and no bytes.
-// - The driver's answer is asked for at each call and never kept. The caller owns the chunk while it asks and
-//   codes, so it cannot be freed meanwhile.
+// CPU or staged. It stays right after a block is freed and its address is handed out again, because what is
+// known is a whole arena, which stays mapped for good: whatever block an address in it belongs to is
+// page-locked. An arena that is to be unlocked is withdrawn first, after the last job of its device; a caller
+// that asked just before then finds no device, and its chunks are host memory, which the CPU codes. Should it
+// find a device that came up since and did not lock the arena, the kernel faults and the CPU codes, which
+// costs time and no bytes.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +19,6 @@ namespace ec::kernels {
 /// pageable. A few loads; takes no lock and calls nobody. bytes may be 0. Thread safe.
 Residence residence_of(const void* first, std::size_t bytes) noexcept;
 
-/// The same, and for bytes outside the arena what the GPU's driver says: memory that a program itself had
-/// page-locked or allocated on the device. Costs a call of the driver, about a microsecond. While no device
-/// is up this is residence_of(): it never brings one up. Thread safe.
-Residence residence_by_driver(const void* first, std::size_t bytes) noexcept;
-
 /// Makes the arena of this process known while it lives: [start, start + bytes), which is pinned. There may
 /// be several, for devices that share the arena, all of the same range. Thread safe.
 class KnownArena {
@@ -36,9 +28,5 @@ class KnownArena {
   KnownArena& operator=(const KnownArena&) = delete;
   ~KnownArena();
 };
-
-/// For the room that has the driver: what residence_by_driver() asks. Null: nobody.
-using DriverAnswer = Residence (*)(const void* first, std::size_t bytes) noexcept;
-void answer_residence_with(DriverAnswer answer) noexcept;
 
 }  // namespace ec::kernels

@@ -28,7 +28,7 @@ int refuse(int error, std::string* why, std::string sentence) {
 
 int check(const struct stat& found, Trust trust, std::string* why) {
   if (trust == Trust::anyone) return 0;
-  if (found.st_uid != geteuid() && (found.st_uid != 0 || trust == Trust::self))
+  if (found.st_uid != geteuid() && found.st_uid != 0)
     return refuse(
         EPERM, why,
         fmt::format("it belongs to user {}, and only root's or one's own is trusted", found.st_uid));
@@ -73,8 +73,7 @@ int write_all(int fd, std::string_view content) {
 
 int open_file(int directory, const std::string& path, Trust trust, Descriptor* file, std::string* why) {
   // O_PATH finds the file and does not open it. What it found is looked at, and that same file is opened.
-  const int follow = trust == Trust::self ? O_NOFOLLOW : 0;
-  const Descriptor found(openat(directory, path.c_str(), O_PATH | O_CLOEXEC | follow));
+  const Descriptor found(openat(directory, path.c_str(), O_PATH | O_CLOEXEC));
   struct stat st {};
   if (!found || fstat(found.get(), &st) != 0) return fail(errno, why, "opened");
   if (!S_ISREG(st.st_mode)) return refuse(EINVAL, why, "it is not a regular file");
@@ -111,25 +110,24 @@ bool may_be_so_long(std::size_t bytes) noexcept {
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
-int write_new_file(int directory, const std::string& path, std::string_view content, mode_t mode, Sync sync) {
+int write_new_file(int directory, const std::string& path, std::string_view content, mode_t mode) {
   if (!may_be_so_long(content.size())) return -EFBIG;
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const Descriptor file(openat(directory, path.c_str(), flags, mode));
   if (!file) return -errno;
   int error = write_all(file.get(), content);
-  if (error == 0 && (fchmod(file.get(), mode) != 0 || (sync == Sync::yes && fsync(file.get()) != 0)))
-    error = -errno;
+  if (error == 0 && (fchmod(file.get(), mode) != 0 || fsync(file.get()) != 0)) error = -errno;
   if (error != 0) unlinkat(directory, path.c_str(), 0);
   return error;
 }
 
-int replace_file(int directory, const std::string& path, std::string_view content, mode_t mode, Sync sync) {
+int replace_file(int directory, const std::string& path, std::string_view content, mode_t mode) {
   // The time too: a process of another PID namespace may share the directory.
   static std::atomic<unsigned> count{0};
   const std::string beside =
       fmt::format("{}.{}.{}-{}.tmp", path, getpid(),
                   std::chrono::system_clock::now().time_since_epoch().count(), count.fetch_add(1));
-  if (const int error = write_new_file(directory, beside, content, mode, sync); error != 0) return error;
+  if (const int error = write_new_file(directory, beside, content, mode); error != 0) return error;
   if (renameat(directory, beside.c_str(), directory, path.c_str()) == 0) return 0;
   const int error = -errno;
   unlinkat(directory, beside.c_str(), 0);

@@ -38,9 +38,8 @@ class Descriptor {
 
 /// Whom a file or directory is taken from. Nobody else may be able to write to it.
 enum class Trust : unsigned char {
-  anyone,        ///< whoever made it, and whoever may change it
-  root_or_self,  ///< root or the effective user
-  self           ///< the effective user; and the last part of the path is no symbolic link
+  anyone,       ///< whoever made it, and whoever may change it
+  root_or_self  ///< root or the effective user
 };
 
 /// A new descriptor of the file behind `path`, which is opened only if it is a regular one: to open a FIFO or
@@ -59,20 +58,18 @@ int open_directory(const std::string& path, Trust trust, Descriptor* directory, 
 /// The names in an open directory, without . and ..
 int list_directory(int directory, std::vector<std::string>* names);
 
-enum class Sync : bool { no, yes };
-
 /// Whether RLIMIT_FSIZE lets this process make a file of so many bytes. To try what it does not let ends the
 /// process by SIGXFSZ, unless that is caught.
 bool may_be_so_long(std::size_t bytes) noexcept;
 
 /// Makes a file of this mode, whatever the umask is, with this content. -EEXIST: something of that name is
-/// there. -EFBIG: more than the process may write. On any error nothing is left. Sync::yes: the content is on
+/// there. -EFBIG: more than the process may write. On any error nothing is left; otherwise the content is on
 /// the disk when this returns.
-int write_new_file(int directory, const std::string& path, std::string_view content, mode_t mode, Sync sync);
+int write_new_file(int directory, const std::string& path, std::string_view content, mode_t mode);
 
 /// Puts such a file in the place of what is there: it is written as "<path>.<PID>.<numbers>.tmp" and renamed,
 /// so that readers find the old one or the new one, whole. On an error the old one is there. A process that
 /// is killed may leave the temporary file.
-int replace_file(int directory, const std::string& path, std::string_view content, mode_t mode, Sync sync);
+int replace_file(int directory, const std::string& path, std::string_view content, mode_t mode);
 
 }  // namespace ec::support

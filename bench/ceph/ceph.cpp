@@ -1,5 +1,4 @@
 // What `ec_bench ceph` runs: plugins behind Ceph's classic interface, several in this process.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 
+#include "bench/ceph/plugins.hpp"
+#include "bench/common/measure.hpp"
 #include "bench/common/random.hpp"
-#include "bench/common/sweep.hpp"
+#include "bench/common/report.hpp"
+#include "bench/common/stats.hpp"
 #include "kernels/program.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tools/host/plugin_host.hpp"
@@ -121,50 +122,106 @@ class PluginCalls {
   std::shared_ptr<const Objects> objects_;
 };
 
-ceph::ErasureCodeInterfaceRef make_code(const std::string& name, const std::string& directory,
-                                        const Case& c) {
-  ceph::ErasureCodeProfile profile{{"plugin", name},
-                                   {"technique", std::string(gf::name(c.technique))},
-                                   {"k", std::to_string(c.k)},
-                                   {"m", std::to_string(c.m)}};
-  std::ostringstream why;
-  const auto made = host::PluginHost::instance().make(name, directory, profile, &why);
-  if (!made) throw UsageError(fmt::format("--plugin {}={}: {} ({})", name, directory, why.str(), made.error));
-  if (const auto size = made.code->get_chunk_size(static_cast<unsigned>(c.object_bytes));
-      size != c.chunk_bytes)
-    throw std::runtime_error(fmt::format("{}: chunks of {} bytes, expected {}", name, size, c.chunk_bytes));
-  return made.code;
+constexpr std::string_view jerasure = "jerasure";
+
+/// Beside jerasure, which has no other matrix in common with anyone, all code its reed_sol_van.
+gf::Technique technique_beside(const std::vector<std::string>& plugins, Shape shape) {
+  const bool has_jerasure =
+      std::ranges::any_of(plugins, [](const std::string& text) { return PluginName(text).name == jerasure; });
+  return has_jerasure ? gf::Technique::jerasure_reed_sol_van : technique_for(shape);
 }
 
-/// Whether an ISA-L stands in front of that of the plugins, other than one that the user has put there by
-/// LD_PRELOAD.
-bool exposes_isal() {
-  void* const function = dlsym(RTLD_DEFAULT, "ec_encode_data");
-  Dl_info info{};
-  if (function == nullptr || dladdr(function, &info) == 0) return function != nullptr;
-  const char* preloads = std::getenv("LD_PRELOAD");
-  return preloads == nullptr || std::strstr(preloads, info.dli_fname) == nullptr;
-}
-
-/// plugins: NAME, or NAME=DIRECTORY where libec_NAME.so is not in its usual place.
-std::vector<SweepContestant> line_up(const std::vector<std::string>& plugins, const Case& c) {
-  if (exposes_isal())
-    throw std::runtime_error("this program exposes an ISA-L, which would replace that of the plugins");
+/// The plugins on the same objects, one for each thread. Throws UsageError.
+std::vector<Contestant> line_up(const std::vector<std::string>& plugins, const Case& c) {
   const auto objects = std::make_shared<const Objects>(c);
-  std::vector<SweepContestant> list;
+  std::vector<Contestant> list;
   for (const auto& text : plugins) {
-    const std::size_t equals = text.find('=');
-    const std::string name = text.substr(0, equals);
-    const std::string usual = name == "cuda" ? EC_PLUGIN_DIR : EC_STOCK_PLUGIN_DIR;
-    const std::string directory = equals == std::string::npos ? usual : text.substr(equals + 1);
-    const auto calls = std::make_shared<const PluginCalls>(name, make_code(name, directory, c), objects);
-    list.push_back({{.name = name,
-                     .threads = c.threads,
-                     .run = [calls](std::size_t stripe) { calls->call(stripe); },
-                     .right = [calls](std::size_t stripe) { return calls->right(stripe); }},
-                    "pageable"});
+    const PluginName plugin(text);
+    auto code = make_code(plugin, c.technique, c.k, c.m);
+    if (const auto size = code->get_chunk_size(static_cast<unsigned>(c.object_bytes)); size != c.chunk_bytes)
+      throw std::runtime_error(
+          fmt::format("{}: chunks of {} bytes, expected {}", plugin.name, size, c.chunk_bytes));
+    const auto calls = std::make_shared<const PluginCalls>(plugin.name, std::move(code), objects);
+    list.push_back({.name = plugin.name,
+                    .threads = c.threads,
+                    .run = [calls](std::size_t stripe) { calls->call(stripe); },
+                    .right = [calls](std::size_t stripe) { return calls->right(stripe); }});
   }
   return list;
+}
+
+/// Every combination of the options, in the order of the report.
+std::vector<Case> cases_of(const CommandLine& line) {
+  constexpr std::size_t chunk_granularity = 32;
+  constexpr std::size_t largest_size = std::size_t{1} << 31;
+  const auto plugins = line.list("plugin");
+  std::vector<Case> cases;
+  for (const auto& op : line.list("ops", {"encode", "decode", "read", "degraded-read"}))
+    for (const auto& [k, m] : line.shapes("shapes"))
+      for (const std::size_t size : line.numbers("sizes", 1, largest_size))
+        for (const std::size_t threads : line.numbers("threads", 1, 1024)) {
+          Case c{
+              .op = op, .technique = technique_beside(plugins, {k, m}), .k = k, .m = m, .object_bytes = size};
+          c.erasures = op == "decode" || op == "degraded-read" ? m : 0;
+          c.chunk_bytes = (size + k * chunk_granularity - 1) / (k * chunk_granularity) * chunk_granularity;
+          c.threads = static_cast<unsigned>(threads);
+          cases.push_back(c);
+        }
+  return cases;
+}
+
+/// Chunks read and written by a call. A healthy read hands on what is there.
+unsigned moved_chunks(const Case& c) {
+  if (c.op == "encode") return c.k + c.m;
+  return c.erasures == 0 ? 0 : c.k + c.erasures;
+}
+
+Row row_of(const Case& c, const std::string& plugin, const Result& result, const Result* base) {
+  Row row{{"op", c.op},
+          {"technique", gf::name(c.technique)},
+          {"k", c.k},
+          {"m", c.m},
+          {"erasures", c.erasures},
+          {"object_bytes", c.object_bytes},
+          {"chunk_bytes", c.chunk_bytes},
+          {"threads", c.threads},
+          {"backend", plugin},
+          {"path", "pageable"},
+          {"verified", result.verified},
+          {"samples", result.samples.size()},
+          {"median_seconds", nullptr},
+          {"noise_percent", nullptr},
+          {"object_gbps", nullptr},
+          {"moved_gbps", nullptr},
+          {"ratio", nullptr}};
+  if (!result.verified) return row;
+  const auto seconds = call_seconds(result, c.threads);
+  const double chunk_gbps = 1e-9 * c.threads * static_cast<double>(c.chunk_bytes) / median(seconds);
+  row["median_seconds"] = median(seconds);
+  row["noise_percent"] = noise_percent(seconds);
+  row["object_gbps"] = chunk_gbps * c.k;
+  row["moved_gbps"] = chunk_gbps * moved_chunks(c);
+  if (base != nullptr) row["ratio"] = speed_ratio(result, *base);
+  return row;
+}
+
+/// All plugins on one case.
+void measure_case(const Case& c, const std::vector<Contestant>& plugins, const Pace& pace, Report& report) {
+  Workers workers(c.threads);
+  const auto results = measure(workers, plugins, {c.threads, 1, 1}, pace);
+  const Result* base = nullptr;  // isa, or jerasure
+  for (std::size_t i = 0; i < plugins.size(); ++i)
+    if ((plugins[i].name == "isa" || plugins[i].name == jerasure) && results[i].verified) base = &results[i];
+  for (std::size_t i = 0; i < plugins.size(); ++i) report.add(row_of(c, plugins[i].name, results[i], base));
+}
+
+int run(const CommandLine& line, const std::vector<std::string>& arguments) {
+  const auto cases = cases_of(line);
+  const Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
+  Report report(line.text("json"));
+  report.begin(make_header("Ceph " + host::PluginHost::version(), "ceph", arguments, {}));
+  for (const Case& c : cases) measure_case(c, line_up(line.list("plugin"), c), pace, report);
+  return report.finish();
 }
 
 }  // namespace
@@ -172,13 +229,17 @@ std::vector<SweepContestant> line_up(const std::vector<std::string>& plugins, co
 
 int main(int argc, char** argv) {
   using namespace ec::bench;
-  return run_sweep({.name = "ceph",
-                    .contestants_option = "plugin",
-                    .contestants_default = "cuda,isa",
-                    .contestants_help = "plugins, NAME or NAME=DIRECTORY of libec_NAME.so",
-                    .ops = {"encode", "decode", "read", "degraded-read"},
-                    .baseline = "isa",
-                    .host_version = "Ceph " + ec::host::PluginHost::version(),
-                    .line_up = line_up},
-                   {argv + 1, argv + argc});
+  CommandLine line("ceph");
+  line.add("plugin", "cuda,isa",
+           "plugins, NAME or NAME=DIRECTORY of libec_NAME.so; cuda,jerasure: jerasure's reed_sol_van");
+  line.add("ops", "encode", "operations: encode, decode, read, degraded-read");
+  line.add("shapes", "4+2,8+3,10+4", "data+coding chunks");
+  line.add("sizes", "16K,256K,4M,64M",
+           "object bytes of one stripe (k x chunk, before padding), suffixes K, M, G");
+  line.add("threads", "1", "threads, each coding a stripe of its own over and over");
+  line.add("rounds", "15", "samples of each plugin, taken in turn");
+  line.add("sample-ms", "10", "shortest time of a sample");
+  line.add("json", "", "write the report to this file too");
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  return line.run(arguments, [&] { return run(line, arguments); });
 }

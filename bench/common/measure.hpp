@@ -9,8 +9,21 @@
 
 #include "bench/common/call_times.hpp"
 #include "bench/common/workers.hpp"
+#include "gf/generator.hpp"
 
 namespace ec::bench {
+
+/// One line-up: every contestant does exactly this.
+struct Case {
+  std::string op;
+  gf::Technique technique = gf::Technique::reed_sol_van;
+  unsigned k = 0;
+  unsigned m = 0;
+  unsigned erasures = 0;         ///< chunks lost; 0 where the operation loses none
+  std::size_t object_bytes = 0;  ///< of one stripe, before padding
+  std::size_t chunk_bytes = 0;
+  unsigned threads = 1;  ///< each coding stripes of its own
+};
 
 /// Somebody who codes the stripes of a case. The functions run in many threads at once, each on stripes of
 /// its own, and throw std::runtime_error if the coding itself reports an error.

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "bench/common/measure.hpp"
-#include "bench/common/memory.hpp"
 #include "plugin/codec/codec.hpp"
+#include "tools/device/memory.hpp"
 
 namespace ec::bench {
+
+using tools::Memory;
 
 /// What a call does: a program, the chunks that it reads and those that it makes.
 struct Operation {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/common/sweep.hpp"
+#include "bench/common/measure.hpp"
 
 namespace ec::bench {
 

@@ -14,14 +14,16 @@
 #include <vector>
 
 #include "bench/common/gpu.hpp"
-#include "bench/common/memory.hpp"
 #include "bench/common/random.hpp"
 #include "bench/common/stats.hpp"
 #include "bench/common/workers.hpp"
 #include "bench/kernels/contestants.hpp"
 #include "bench/kernels/xor_args.hpp"
+#include "tools/device/memory.hpp"
 
 namespace ec::bench {
+
+using tools::Memory;
 
 /// The memory that transfers over the link of one device go between, and the clock on them.
 struct Link {

@@ -8,13 +8,15 @@
 #include <stdexcept>
 #include <vector>
 
-#include "bench/common/memory.hpp"
 #include "bench/common/random.hpp"
 #include "bench/common/stats.hpp"
 #include "bench/kernels/contestants.hpp"
 #include "kernels/backends.hpp"
+#include "tools/device/memory.hpp"
 
 namespace ec::bench {
+
+using tools::Memory;
 
 struct KernelTiming {
   double seconds = 0;  ///< median of the runs

@@ -77,11 +77,16 @@ class ErasureCodePlugin {
                       ErasureCodeInterfaceRef* erasure_code, std::ostream* ss) = 0;
 };
 
-/// The host's registry; only its address and its add() are used. Its lock is held by the caller while
-/// __erasure_code_init runs, and add() does not take it.
+/// The host's registry, without its data. Its lock is held by the caller while __erasure_code_init runs;
+/// add() and get() do not take it, factory() does.
 class __attribute__((visibility("default"))) ErasureCodePluginRegistry {
  public:
   int add(const std::string& name, ErasureCodePlugin* plugin);
+  /// Null if none of that name has registered.
+  ErasureCodePlugin* get(const std::string& name);
+  /// Loads the plugin unless it is loaded, and has it make an object.
+  int factory(const std::string& name, const std::string& directory, ErasureCodeProfile& profile,
+              ErasureCodeInterfaceRef* erasure_code, std::ostream* ss);
 
   static ErasureCodePluginRegistry singleton;
 };

@@ -5,7 +5,6 @@
 #include <new>
 
 #include "kernels/cuda/device/devices.hpp"
-#include "kernels/cuda/kernels/tile_args.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
 
 namespace ec::kernels::cuda {
@@ -19,7 +18,7 @@ class Cuda final : public Backend {
 
   bool supports(const Job& job) const noexcept override {
     // At least one row must fit the kernel's parameter with all sources.
-    return TileArgs::blob_needed(job.sources.size(), 1) <= TileArgs::blob_bytes;
+    return KernelArgs::fit(job.sources.size(), 1);
   }
 
   Status transform(const Job& job) noexcept override { return run(job, Verb::transform); }

@@ -39,6 +39,20 @@ void clear(const Job& job) {
   for (const Target& target : job.targets) std::memset(target.data, 0, job.bytes);
 }
 
+/// Codes all bytes but less than a vector, and sets the pointers to those. Returns how many.
+std::size_t transform_whole_vectors(Isa isa, const Transform& transform, const std::uint8_t** sources,
+                                    unsigned k, std::uint8_t** targets, unsigned rows, std::size_t bytes) {
+  const std::size_t whole = bytes / 64 * 64;
+  bool stream = choose_walk(k, rows, bytes, false).stream;
+  for (unsigned r = 0; r < rows; ++r)
+    stream = stream && reinterpret_cast<std::uintptr_t>(targets[r]) % 64 == 0;
+  const TransformCall call{sources, targets, rows, whole, &transform, stream};
+  isa == Isa::gfni512 ? transform_gfni512(call) : transform_gfni256(call);
+  for (unsigned s = 0; s < k; ++s) sources[s] += whole;
+  for (unsigned r = 0; r < rows; ++r) targets[r] += whole;
+  return whole;
+}
+
 }  // namespace
 
 X86::X86(std::string_view name, Isa isa) : name_(name), isa_(isa), runs_here_(cpu_has(isa)) {}
@@ -64,6 +78,13 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   const unsigned rows = static_cast<unsigned>(job.targets.size());
   for (unsigned s = 0; s < k; ++s) sources[s] = job.sources[s].data;
   for (unsigned r = 0; r < rows; ++r) targets[r] = job.targets[r].data;
+  std::size_t bytes = job.bytes;
+  if (coefficients->transform && !accumulate) {
+    const std::size_t done =
+        transform_whole_vectors(isa_, coefficients->transform->get(), sources, k, targets, rows, bytes);
+    if (done == bytes) return {Status::ok, isa_};
+    bytes -= done;
+  }
   std::swap(targets[0], targets[coefficients->first]);
 
   Isa ran = isa_;
@@ -71,10 +92,10 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
     const unsigned first = pass_begin(rows, pass);
     const unsigned count = pass_begin(rows, pass + 1) - first;
     ran = call_kernel(isa_,
-                      {sources, targets + first, k, count, job.bytes,
+                      {sources, targets + first, k, count, bytes,
                        coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
                        pass == 0 && coefficients->first_is_xor, coefficients->folded, accumulate,
-                       choose_walk(k, count, job.bytes, accumulate)});
+                       choose_walk(k, count, bytes, accumulate)});
   }
   return {Status::ok, ran};
 }

@@ -159,9 +159,9 @@ void code_range(const Pass& shared, size_t begin, size_t end) {
   for (; at < end; at += T::width) code_block<T, rows, first, 1, false>(pass, at, io);
 }
 
-/// The bytes from `at` on that are less than a vector; `io` knows how many.
-template <class T, unsigned rows, First first, class Io>
-void code_rest(const Pass& shared, size_t at, const Io& io) {
+/// The bytes from `at` on that are less than a vector.
+template <class T, unsigned rows, First first>
+void code_rest(const Pass& shared, size_t at, const typename T::Rest& io) {
   const Pass pass = shared;
   code_block<T, rows, first, 1, false>(pass, at, io);
 }
@@ -276,17 +276,11 @@ class Coder {
   }
 
   void code_tail(size_t at, size_t rest) const {
-    T::with_rest(call_, rest, [&](const auto& io) {
-      each_group([&](unsigned g) {
-        Pass pass = pass_over_all(g);
-        if (io.sums_from_targets) pass.in = pass.out;
-        // Sums that begin with what targets hold cannot be folded.
-        const auto run = [&]<unsigned rows, First first>() { code_rest<T, rows, first>(pass, at, io); };
-        if (first_row_is(g) == First::ones)
-          with_rows<First::ones>(rows(g), run);
-        else
-          with_rows<First::general>(rows(g), run);
-      });
+    const typename T::Rest io{rest};
+    each_group([&](unsigned g) {
+      const Pass pass = pass_over_all(g);
+      with_shape(rows(g), first_row_is(g),
+                 [&]<unsigned rows, First first>() { code_rest<T, rows, first>(pass, at, io); });
     });
   }
 

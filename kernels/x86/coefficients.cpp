@@ -37,6 +37,11 @@ consteval Expanded<shuffle_bytes> make_shuffle() {
   return all;
 }
 
+/// A matrix with fewer cells is not looked at: it is coded at the speed of memory.
+constexpr std::size_t least_transformed_cells = 256;
+/// How many products by the matrix must be in the place of one of the transform.
+constexpr unsigned worth_transforming = 2;
+
 constexpr Expanded<affine_bytes> affine = make_affine();
 constexpr Expanded<shuffle_bytes> shuffle = make_shuffle();
 
@@ -93,6 +98,16 @@ void lay_out(const Cells& matrix, unsigned first, const Expanded<bytes>& table, 
   }
 }
 
+/// The program's transform, if it is less work.
+std::unique_ptr<const TransformTables> transform_of(const Program& program) {
+  const gf::Matrix& matrix = program.matrix();
+  if (matrix.rows() > max_pass_rows || matrix.cells().size() < least_transformed_cells) return nullptr;
+  auto stages = gf::cauchy_stages(matrix, program.chunks().sources, program.chunks().targets);
+  if (!stages || stages->row_blocks() * stages->points() > max_transform_sums) return nullptr;
+  if (stages->products() * worth_transforming > matrix.cells().size()) return nullptr;
+  return std::make_unique<const TransformTables>(std::move(*stages));
+}
+
 }  // namespace
 
 Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, Form form, std::uint8_t* to) noexcept {
@@ -111,15 +126,52 @@ Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, Form form, st
 
 const std::uint8_t* nibble_products(std::uint8_t c) noexcept { return shuffle[c].data(); }
 
-Coefficients::Coefficients(const gf::Matrix& matrix, Form form)
-    : bytes(matrix.cells().size() * coefficient_bytes(form)) {
+TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(stages)) {
+  const gf::CauchyStages& s = stages_;
+  const std::size_t dense = s.before.cells().size() + s.then.cells().size();
+  bytes_.resize((s.inverse.size() + s.scales.size() + s.forward.size() + dense) * affine_bytes);
+  std::uint8_t* to = bytes_.data();
+  const auto expand = [&](const std::vector<std::uint8_t>& factors) {
+    const std::uint8_t* begin = to;
+    for (const std::uint8_t factor : factors) {
+      std::memcpy(to, affine[factor].data(), affine_bytes);
+      to += affine_bytes;
+    }
+    return begin;
+  };
+  const auto lay_out_dense = [&](const gf::Matrix& matrix) {
+    const std::uint8_t* begin = to;
+    if (matrix.rows() != 0) lay_out({matrix.cells(), matrix.rows(), matrix.cols()}, 0, affine, to);
+    to += matrix.cells().size() * affine_bytes;
+    return begin;
+  };
+  transform_ = {.log_points = s.log_points,
+                .blocks = s.source_blocks(),
+                .row_blocks = s.row_blocks(),
+                .rows = s.rows(),
+                .lanes = s.lanes.data(),
+                .inverse = expand(s.inverse),
+                .scales = expand(s.scales),
+                .forward = expand(s.forward),
+                .places = s.places.data(),
+                .added = s.added.data(),
+                .rest = s.rest.data(),
+                .rest_count = static_cast<unsigned>(s.rest.size()),
+                .before = lay_out_dense(s.before),
+                .then = s.then.rows() == 0 ? nullptr : lay_out_dense(s.then)};
+}
+
+Coefficients::Coefficients(const Program& program, Form form)
+    : bytes(program.matrix().cells().size() * coefficient_bytes(form)) {
+  const gf::Matrix& matrix = program.matrix();
   static_cast<Pattern&>(*this) = expand(matrix.cells(), matrix.rows(), form, bytes.data());
+  if (form == Form::affine) transform = transform_of(program);
 }
 
 const Coefficients* coefficients_of(const Program& program, Form form) noexcept {
   const auto slot = form == Form::affine ? ExpansionSlot::x86_affine : ExpansionSlot::x86_shuffle;
   return static_cast<const Coefficients*>(
-      program.expansion(slot, [&] { return std::make_unique<Coefficients>(program.matrix(), form); }));
+      program.expansion(slot, [&] { return std::make_unique<Coefficients>(program, form); }));
 }
 
 }  // namespace ec::kernels::x86

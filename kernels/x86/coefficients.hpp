@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "gf/cauchy_stages.hpp"
 #include "kernels/program.hpp"
 #include "kernels/x86/kernel.hpp"
 
@@ -17,6 +18,19 @@ enum class Form { affine, shuffle };
 constexpr std::size_t coefficient_bytes(Form form) {
   return form == Form::affine ? affine_bytes : shuffle_bytes;
 }
+
+/// A transform in place of the matrix, and the memory it points to. Form::affine alone.
+class TransformTables {
+ public:
+  /// Throws std::bad_alloc.
+  explicit TransformTables(gf::CauchyStages stages);
+  const Transform& get() const { return transform_; }
+
+ private:
+  gf::CauchyStages stages_;
+  std::vector<std::uint8_t> bytes_;
+  Transform transform_{};
+};
 
 /// What of a matrix the kernels make use of beside its coefficients.
 struct Pattern {
@@ -39,8 +53,9 @@ const std::uint8_t* nibble_products(std::uint8_t c) noexcept;
 /// Immutable once made.
 struct Coefficients final : Expansion, Pattern {
   /// Throws std::bad_alloc.
-  Coefficients(const gf::Matrix& matrix, Form form);
+  Coefficients(const Program& program, Form form);
 
+  std::unique_ptr<const TransformTables> transform;  ///< null: products by the matrix are not more work
   std::vector<std::uint8_t> bytes;  ///< pass by pass, each laid out as Call::coefficients asks
 };
 

@@ -7,6 +7,7 @@ namespace ec::kernels::x86 {
 namespace {
 
 #include "kernels/x86/coder.inl"
+#include "kernels/x86/transform.inl"
 #include "kernels/x86/vector256.inl"
 
 struct Gfni256 : Vector256 {
@@ -37,5 +38,7 @@ Isa run_gfni256(const Call& call) noexcept {
   Coder<Gfni256>(call).run();
   return Isa::gfni256;
 }
+
+void transform_gfni256(const TransformCall& call) noexcept { run_transform<Gfni256>(call); }
 
 }  // namespace ec::kernels::x86

@@ -7,6 +7,7 @@ namespace ec::kernels::x86 {
 namespace {
 
 #include "kernels/x86/coder.inl"
+#include "kernels/x86/transform.inl"
 #include "kernels/x86/vector512.inl"
 
 struct Gfni512 : Vector512 {
@@ -46,5 +47,7 @@ Isa run_gfni512(const Call& call) noexcept {
   Coder<Gfni512>(call).run();
   return Isa::gfni512;
 }
+
+void transform_gfni512(const TransformCall& call) noexcept { run_transform<Gfni512>(call); }
 
 }  // namespace ec::kernels::x86

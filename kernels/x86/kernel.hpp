@@ -55,6 +55,40 @@ struct Call {
   Walk walk;
 };
 
+/// The stages of gf/cauchy_stages.hpp with expanded coefficients, affine_bytes each; its words are explained
+/// there.
+struct Transform {
+  unsigned log_points;  ///< 2 to 4
+  unsigned blocks, row_blocks;
+  unsigned rows;  ///< at most max_pass_rows
+  const uint8_t* lanes;
+  const uint8_t* inverse;
+  const uint8_t* scales;
+  const uint8_t* forward;
+  const uint8_t* places;
+  const uint8_t* added;
+  const uint8_t* rest;
+  unsigned rest_count;
+  const uint8_t* before;  ///< laid out as Call::coefficients
+  const uint8_t* then;    ///< the same; null: the rows are the targets
+};
+static constexpr unsigned transform_none = 255;
+/// Most values that are summed up: points times blocks of rows.
+static constexpr unsigned max_transform_sums = 64;
+static constexpr size_t transform_tile_bytes = 1024;
+
+/// targets = transform of the sources. 1 <= target_count <= max_pass_rows; bytes: whole vectors.
+struct TransformCall {
+  const uint8_t* const* sources;
+  uint8_t* const* targets;
+  unsigned target_count;
+  size_t bytes;
+  const Transform* transform;
+  bool stream;  ///< write targets past the cache; they are aligned to 64 bytes
+};
+void transform_gfni512(const TransformCall& call) noexcept;
+void transform_gfni256(const TransformCall& call) noexcept;
+
 /// Each returns the instruction set its own translation unit was built for.
 Isa run_gfni512(const Call& call) noexcept;
 Isa run_gfni256(const Call& call) noexcept;

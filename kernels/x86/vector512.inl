@@ -12,16 +12,11 @@ struct Vector512 {
   static Vector add(Vector a, Vector b, Vector c) { return _mm512_ternarylogic_epi64(a, b, c, 0x96); }
 
   /// Less than a vector: lanes past the end are neither read nor written.
-  struct Masked {
-    static constexpr bool sums_from_targets = false;
+  struct Rest {
+    explicit Rest(size_t bytes) : lanes((__mmask64{1} << bytes) - 1) {}
     __mmask64 lanes;
     Vector load(const uint8_t* at) const { return _mm512_maskz_loadu_epi8(lanes, at); }
     Vector sum(const uint8_t* at) const { return load(at); }
     void store(uint8_t* at, Vector v) const { _mm512_mask_storeu_epi8(at, lanes, v); }
   };
-
-  template <class F>
-  static void with_rest(const Call&, size_t rest, F&& f) {
-    f(Masked{(__mmask64{1} << rest) - 1});
-  }
 };

@@ -8,6 +8,7 @@ namespace ec::ceph {
 
 class Classic final : public Door<::ceph::ErasureCodeInterface> {
  public:
+  using Door::Door;
   const std::vector<int>& get_chunk_mapping() const override { return code_.mapping(); }
 };
 

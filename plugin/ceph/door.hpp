@@ -32,6 +32,8 @@ class Door : public HostsInterface {
  public:
   using Interface = HostsInterface;
 
+  explicit Door(Role role = Role::own) : code_(role) {}
+
   int init(ErasureCodeProfile& profile, std::ostream* ss) override { return code_.init(profile, ss); }
   const ErasureCodeProfile& get_profile() const override { return code_.profile(); }
   int create_rule(const std::string& name, CrushWrapper& crush, std::ostream* ss) const override {
@@ -110,8 +112,9 @@ class Door : public HostsInterface {
       each_shard(available, [&]([[maybe_unused]] int shard, auto... cost) {
         (costs.emplace(code_.chunk_of(shard), cost), ...);
       });
-      const auto read = costs.empty() ? smallest_read(code_.k(), *wanted, *there)
-                                      : cheapest_read(code_.k(), *wanted, costs);
+      const auto read = code_.reads_lowest() ? lowest_read(code_.k(), *wanted, *there)
+                        : costs.empty()      ? smallest_read(code_.k(), *wanted, *there)
+                                             : cheapest_read(code_.k(), *wanted, costs);
       if (!read) return -EIO;
       for (unsigned c : *read) put(*minimum, code_.shard_of(c));
       return 0;

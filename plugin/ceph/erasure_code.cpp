@@ -28,9 +28,6 @@ std::span<T> span_of(PerChunk<T>& v) {
   return {v.data(), v.size()};
 }
 
-/// Bytes that a chunk's length is rounded up to, as in Ceph's isa plugin; it decides what is on disk.
-constexpr unsigned chunk_granularity = 32;
-
 int to_errno(Status status) {
   switch (status) {
     case Status::ok:
@@ -70,7 +67,7 @@ bool is_one_job(const Sources& in, const Places& out) {
 }  // namespace
 
 int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards) try {
-  PoolProfile parsed = parse_profile(profile);
+  PoolProfile parsed = parse_profile(role_, profile, release_of(host_version()));
   if (parsed.k + parsed.m > most_shards)
     throw codec::SetupError(
         EINVAL, fmt::format("k={} and m={}: k+m must be at most {} in this release of Ceph", parsed.k,
@@ -102,11 +99,12 @@ int ErasureCode::create_rule(const std::string& name, CrushWrapper& crush, std::
 
 unsigned ErasureCode::get_chunk_size(unsigned stripe_width) const {
   const std::uint64_t chunk = (std::uint64_t{stripe_width} + profile_.k - 1) / profile_.k;
-  return static_cast<unsigned>((chunk + chunk_granularity - 1) / chunk_granularity * chunk_granularity);
+  const std::uint64_t rest = profile_.chunk_granularity - 1;
+  return static_cast<unsigned>((chunk + rest) & ~rest);
 }
 
 int ErasureCode::encode(const bufferlist& in, PerChunk<bufferptr>& chunks) const {
-  const std::uint64_t widest = std::uint64_t{in.length()} + std::uint64_t{k()} * chunk_granularity;
+  const std::uint64_t widest = std::uint64_t{in.length()} + std::uint64_t{k()} * profile_.chunk_granularity;
   if (widest > std::numeric_limits<unsigned>::max()) return -EINVAL;
   const unsigned bytes = get_chunk_size(in.length());
   if (bytes == 0) {

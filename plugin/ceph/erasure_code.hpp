@@ -9,7 +9,7 @@
 
 #include "ceph/classic.h"
 #include "plugin/ceph/chunk_buffers.hpp"
-#include "plugin/ceph/profile.hpp"
+#include "plugin/ceph/role.hpp"
 #include "plugin/codec/codec.hpp"
 
 namespace ec::ceph {
@@ -61,6 +61,7 @@ struct Made {
 /// and the CPU codes into new ones.
 class ErasureCode {
  public:
+  explicit ErasureCode(Role role) : role_(role) {}
   /// 0; -EINVAL or -ENOENT as parse_profile says, and -EINVAL for more chunks than the host has shards. The
   /// object is as before if it fails. Throws nothing.
   int init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards = gf::max_chunks);
@@ -78,7 +79,11 @@ class ErasureCode {
   unsigned chunk_of(int shard) const { return chunk_of_shard_[static_cast<std::size_t>(shard)]; }
   bool is_shard(int shard) const { return shard >= 0 && shard < static_cast<int>(n()); }
 
-  /// ceil(stripe_width / k) rounded up to 32 bytes, as Ceph's isa plugin.
+  bool reads_lowest() const { return profile_.reads_lowest; }
+  bool allows_optimized_pools() const { return profile_.allows_optimized_pools; }
+
+  /// ceil(stripe_width / k) rounded up to the granularity of the profile: 32 bytes, as Ceph's isa and
+  /// jerasure plugins, but for jerasure-per-chunk-alignment.
   unsigned get_chunk_size(unsigned stripe_width) const;
 
   /// All k+m chunks of an object; empty ones of an empty object. -EINVAL if k chunks of it would not fit 32
@@ -102,6 +107,7 @@ class ErasureCode {
   /// Statuses are those of Codec::apply; hung only if a target is not pageable.
   kernels::Status apply(const codec::Plan& plan, const Sources& in, PerChunk<kernels::Target>& targets) const;
 
+  Role role_;
   ErasureCodeProfile raw_profile_;
   PoolProfile profile_;
   std::vector<unsigned> chunk_of_shard_;

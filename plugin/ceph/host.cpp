@@ -62,12 +62,16 @@ const char* host_version() noexcept {
   return version == nullptr ? nullptr : version();
 }
 
-Dialect dialect_of(const char* version) noexcept {
-  if (version == nullptr) return Dialect::none;
+int release_of(const char* version) noexcept {
+  if (version == nullptr) return 0;
   int release = 0;
   const char* end = version + std::strlen(version);
   const auto [rest, error] = std::from_chars(version, end, release);
-  if (error != std::errc{} || rest == end || *rest != '.') return Dialect::none;
+  return error != std::errc{} || rest == end || *rest != '.' ? 0 : release;
+}
+
+Dialect dialect_of(const char* version) noexcept {
+  const int release = release_of(version);
   if (release == tentacle_release) return Dialect::tentacle;
   return release >= first_classic_release && release <= last_classic_release ? Dialect::classic
                                                                              : Dialect::none;
@@ -105,6 +109,13 @@ Dialect host_dialect(std::string* why) noexcept try {
 
 int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfile& profile,
                    std::ostream* why) {
+  if (profile.counts_domains) {
+    if (why != nullptr)
+      *why << "a rule of crush-num-failure-domains or crush-osds-per-failure-domain is not made by this "
+              "plugin; "
+              "make one with ceph osd crush rule and name it with the pool";
+    return -ENOTSUP;
+  }
   if (const auto add = find<AddSimpleRule18>(add_simple_rule_18))
     return add(&crush, name, profile.crush_root, profile.crush_failure_domain, profile.crush_device_class,
                "indep", rule_type_erasure, why);

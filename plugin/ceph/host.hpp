@@ -13,6 +13,8 @@ namespace ec::ceph {
 
 /// The host's version string ("16.2.15"), or null if it exports none.
 const char* host_version() noexcept;
+/// The first number of a version; 0 for what cannot be read.
+int release_of(const char* version) noexcept;
 
 /// Which of Ceph's interfaces a host calls.
 enum class Dialect : unsigned char { none, classic, tentacle };
@@ -35,7 +37,7 @@ bool names_our_types(std::string_view names) noexcept;
 
 /// Adds the erasure rule `name` to `crush` for the root, failure domain and device class of the profile.
 /// Returns its id or -errno, with the reason in *why (may be null); -ENOTSUP if the host exports no function
-/// that adds one.
+/// that adds one, or the profile counts failure domains.
 int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfile& profile,
                    std::ostream* why);
 

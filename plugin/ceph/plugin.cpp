@@ -7,6 +7,8 @@
 
 #include "plugin/ceph/classic.hpp"
 #include "plugin/ceph/host.hpp"
+#include "plugin/ceph/role.hpp"
+#include "plugin/ceph/stock.hpp"
 #include "plugin/ceph/tentacle.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
@@ -18,9 +20,14 @@ namespace {
 template <class Code>
 class Plugin final : public ::ceph::ErasureCodePlugin {
  public:
-  int factory(const std::string&, ::ceph::ErasureCodeProfile& profile,
+  /// stock: codes what is not ours in this role; not asked where all is.
+  Plugin(Role role, ::ceph::ErasureCodePlugin* stock) : role_(role), stock_(stock) {}
+
+  int factory(const std::string& directory, ::ceph::ErasureCodeProfile& profile,
               ::ceph::ErasureCodeInterfaceRef* erasure_code, std::ostream* ss) override try {
-    auto made = std::make_shared<Code>();
+    if (!is_ours(role_, profile, release_of(host_version())))
+      return stock_->factory(directory, profile, erasure_code, ss);
+    auto made = std::make_shared<Code>(role_);
     if (const int error = made->init(profile, ss)) return error;
     using Ref = std::shared_ptr<typename Code::Interface>;
     static_assert(sizeof(Ref) == sizeof *erasure_code);
@@ -29,11 +36,27 @@ class Plugin final : public ::ceph::ErasureCodePlugin {
   } catch (const std::bad_alloc&) {
     return -ENOMEM;
   }
+
+ private:
+  Role role_;
+  ::ceph::ErasureCodePlugin* stock_;
 };
 
-::ceph::ErasureCodePlugin* new_plugin(Dialect dialect) {
-  if (dialect == Dialect::tentacle) return new Plugin<Tentacle>;
-  return new Plugin<Classic>;
+::ceph::ErasureCodePlugin* new_plugin(Dialect dialect, Role role, ::ceph::ErasureCodePlugin* stock) {
+  if (dialect == Dialect::tentacle) return new Plugin<Tentacle>(role, stock);
+  return new Plugin<Classic>(role, stock);
+}
+
+/// What codes the pools of jerasure that we do not; null in the other roles.
+::ceph::ErasureCodePlugin* stock_for(Role role, const codec::NodeSettings& node) {
+  if (role != Role::jerasure) return nullptr;
+  const Stock stock = load_stock("jerasure", node.stock_directory);
+  std::fprintf(
+      stderr,
+      "ec_cuda: pools of jerasure with reed_sol_van or reed_sol_r6_op and w=8 are coded by ec_cuda, all "
+      "others by %s\n",
+      stock.file.c_str());
+  return stock.plugin;
 }
 
 /// Only notes what is wanted; the device is not touched before the first job, because daemons fork after
@@ -66,13 +89,18 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
     std::string why;
     const Dialect dialect = host_dialect(&why);
     if (dialect == Dialect::none) return say(why.c_str()), -EXDEV;
+    // By who looked for Ceph's own plugin and found a copy of this one.
+    if (is_stock_name(plugin_name)) return say("this is ec_cuda"), -EINVAL;
     const auto& node = ec::codec::node_settings();
     if (!node.costs.refused.empty()) std::fprintf(stderr, "%s\n", node.costs.refused.c_str());
     configure_device(node);
     ec::codec::stats().speaks(name(dialect));
-    std::fprintf(stderr, "ec_cuda: version %s for Ceph %s, %s interface\n", EC_VERSION, host_version(),
-                 name(dialect).data());
-    return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name, new_plugin(dialect));
+    const Role role = role_of(plugin_name);
+    std::fprintf(stderr, "ec_cuda: version %s for Ceph %s, %s interface%s%s\n", EC_VERSION, host_version(),
+                 name(dialect).data(), role == Role::own ? "" : ", in the place of ",
+                 role == Role::own ? "" : plugin_name);
+    return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name,
+                                                          new_plugin(dialect, role, stock_for(role, node)));
   } catch (const ec::codec::SetupError& e) {
     say(e.what());
     return -e.code();

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "plugin/codec/settings/setup_error.hpp"
+#include "plugin/ceph/profile_values.hpp"
 
 namespace ec::ceph {
 namespace {
@@ -21,21 +21,9 @@ using codec::SetupError;
 constexpr std::array<std::string_view, 8> our_keys{
     "k", "m", "technique", "backend", "mapping", "crush-root", "crush-failure-domain", "crush-device-class"};
 
-template <class... Values>
-[[noreturn]] void refuse(int code, fmt::format_string<Values...> sentence, Values&&... values) {
-  throw SetupError(code, fmt::format(sentence, std::forward<Values>(values)...));
-}
-
 bool is_hosts_key(std::string_view key) {
   return key == "plugin" || key == "directory" || key == "stripe_unit" || key.starts_with("crush-") ||
          key.starts_with("ruleset-");
-}
-
-/// The value of `key`; an absent or empty one becomes the default, as in Ceph's own plugins.
-const std::string& value_of(ErasureCodeProfile& profile, const char* key, const char* fallback) {
-  std::string& value = profile[key];
-  if (value.empty()) value = fallback;
-  return value;
 }
 
 unsigned parse_count(ErasureCodeProfile& profile, const char* key, const char* fallback) {

@@ -22,6 +22,12 @@ struct PoolProfile {
   std::string crush_root;
   std::string crush_failure_domain;
   std::string crush_device_class;
+  /// What Ceph's own plugins have besides, for who stands in for one of them (role.hpp).
+  unsigned chunk_granularity =
+      32;                     ///< a chunk's length is a multiple of it, a power of 2; decides what is on disk
+  bool reads_lowest = false;  ///< where a wanted shard is lost, the first k that are there are read
+  bool allows_optimized_pools = true;  ///< of Ceph 20
+  bool counts_domains = false;         ///< wants a rule of a number of failure domains, or of OSDs in each
 };
 
 /// The keys that are ours to read.

@@ -24,6 +24,18 @@ std::optional<ChunkSet> smallest_read(unsigned k, const ChunkSet& wanted, const 
   return read;
 }
 
+std::optional<ChunkSet> lowest_read(unsigned k, const ChunkSet& wanted, const ChunkSet& available) {
+  if (available.includes(wanted)) return wanted;
+  if (available.count() < k) return std::nullopt;
+  ChunkSet read;
+  unsigned picked = 0;
+  for (unsigned c : available) {
+    if (picked++ == k) break;
+    read.insert(c);
+  }
+  return read;
+}
+
 std::optional<ChunkSet> cheapest_read(unsigned k, const ChunkSet& wanted,
                                       const std::map<unsigned, int>& costs) {
   ChunkSet available;

@@ -15,7 +15,12 @@ namespace ec::ceph {
 std::optional<gf::ChunkSet> smallest_read(unsigned k, const gf::ChunkSet& wanted,
                                           const gf::ChunkSet& available);
 
-/// The same with the least total cost (ties: the wanted themselves, then lower indices).
+/// As Ceph's own plugins choose: the wanted themselves if all are there, otherwise the first k, wanted or
+/// not.
+std::optional<gf::ChunkSet> lowest_read(unsigned k, const gf::ChunkSet& wanted,
+                                        const gf::ChunkSet& available);
+
+/// As smallest_read, with the least total cost (ties: the wanted themselves, then lower indices).
 /// costs: the available chunks and what each costs to read.
 std::optional<gf::ChunkSet> cheapest_read(unsigned k, const gf::ChunkSet& wanted,
                                           const std::map<unsigned, int>& costs);

@@ -17,16 +17,36 @@ void answer_for(const char* function, int error) {
   if (error != -EINVAL) std::abort();
 }
 
-/// At any address.
-using Vector [[gnu::vector_size(16), gnu::aligned(1), gnu::may_alias]] = std::uint8_t;
+/// At any address. On a CPU with shorter registers it takes several.
+using Vector [[gnu::vector_size(64), gnu::aligned(1), gnu::may_alias]] = std::uint64_t;
 
-/// to = a ^ b. `to` may be a or b.
-void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to, std::size_t bytes) {
+[[gnu::always_inline]] inline void add_vectors(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to,
+                                               std::size_t bytes) {
   std::size_t i = 0;
   for (; bytes - i >= sizeof(Vector); i += sizeof(Vector))
     *reinterpret_cast<Vector*>(to + i) =
         *reinterpret_cast<const Vector*>(a + i) ^ *reinterpret_cast<const Vector*>(b + i);
   for (; i < bytes; ++i) to[i] = a[i] ^ b[i];
+}
+
+#ifdef __x86_64__
+[[gnu::target("avx512f")]] void add_avx512(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to,
+                                           std::size_t bytes) {
+  add_vectors(a, b, to, bytes);
+}
+[[gnu::target("avx2")]] void add_avx2(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to,
+                                      std::size_t bytes) {
+  add_vectors(a, b, to, bytes);
+}
+#endif
+
+/// to = a ^ b. `to` may be a or b.
+void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to, std::size_t bytes) {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f")) return add_avx512(a, b, to, bytes);
+  if (__builtin_cpu_supports("avx2")) return add_avx2(a, b, to, bytes);
+#endif
+  add_vectors(a, b, to, bytes);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   using BufferMap = ::ceph::tentacle::BufferMap;
   using ListMap = ::ceph::tentacle::ListMap;
   using Base = Door<::ceph::tentacle::ErasureCodeInterface>;
+  using Base::Base;
   using Base::decode;
   using Base::decode_chunks;
   using Base::decode_concat;
@@ -28,10 +29,12 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   std::size_t get_minimum_granularity() override { return 1; }
   std::uint64_t get_supported_optimizations() const override {
     using namespace ::ceph::tentacle;
-    return partial_read | partial_write | zero_in_zero_out | parity_delta | optimized_pools;
+    constexpr auto always = partial_read | partial_write | zero_in_zero_out | parity_delta;
+    return code_.allows_optimized_pools() ? always | optimized_pools : always;
   }
   std::string get_optimizations_flags_string() const override {
-    return "partialread,partialwrite,zeroinout,paritydelta,optimizedsupport";
+    const std::string always = "partialread,partialwrite,zeroinout,paritydelta";
+    return code_.allows_optimized_pools() ? always + ",optimizedsupport" : always;
   }
 
   int minimum_to_decode(const ShardIdSet& want_to_read, const ShardIdSet& available, ShardIdSet& minimum,

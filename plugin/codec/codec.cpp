@@ -36,7 +36,9 @@ constinit Codes codes;
 }  // namespace
 
 Plan::Plan(gf::DecodePlan plan)
-    : sources(std::move(plan.sources)), targets(std::move(plan.targets)), program(std::move(plan.matrix)) {}
+    : sources(std::move(plan.sources)),
+      targets(std::move(plan.targets)),
+      program(std::move(plan.matrix), true, {sources, targets}) {}
 
 std::shared_ptr<Code> Code::get(gf::Technique technique, unsigned k, unsigned m) {
   if (const auto error = gf::shape_error(technique, k, m); !error.empty()) throw SetupError(EINVAL, error);

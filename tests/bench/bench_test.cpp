@@ -8,13 +8,11 @@
 #include <mutex>
 #include <set>
 #include <stdexcept>
-#include <tuple>
 
 #include "bench/common/measure.hpp"
 #include "bench/common/stats.hpp"
 #include "bench/common/stripes.hpp"
 #include "bench/common/workers.hpp"
-#include "bench/host/cases.hpp"
 #include "bench/host/rows.hpp"
 #include "kernels/backends.hpp"
 
@@ -121,47 +119,6 @@ TEST(BenchHostReport, IsalsCpuIsThatOfAsManyThreads) {
   EXPECT_DOUBLE_EQ(report_row(rows[0], rows)["isal_cpu_s_per_gb"], 5e-6 / (4 * 4096e-9));
   EXPECT_TRUE(report_row(rows[1], rows)["isal_cpu_s_per_gb"].is_null());
   EXPECT_DOUBLE_EQ(report_row(rows[0], rows)["ratio_ceiling"], 0.5);
-}
-
-HostOptions options_of(const std::vector<std::string>& arguments) {
-  CommandLine line = host_command_line();
-  line.parse(arguments);
-  return host_options(line);
-}
-
-bool has(const std::vector<HostCase>& cases, const std::string& op, unsigned k, std::size_t chunk,
-         Residence residence, const HostEntrant& entrant) {
-  return std::ranges::any_of(cases, [&](const HostCase& c) {
-    return c.op == op && c.k == k && c.chunk_bytes == chunk && c.residence == residence &&
-           std::ranges::find(c.entrants, entrant) != c.entrants.end();
-  });
-}
-
-TEST(BenchHostOptions, TheDefaultsHoldThePointsOfTheBars) {
-  const auto cases = options_of({"--largest-bytes", "1024G"}).cases;
-  constexpr std::size_t K = 1024, M = 1024 * K;
-  for (const auto* op : {"encode", "decode-1", "decode-m"}) {
-    EXPECT_TRUE(has(cases, op, 10, 64 * M, Residence::pinned, {"cuda", 1})) << op;
-    EXPECT_TRUE(has(cases, op, 10, 64 * M, Residence::device, {"cuda", 1})) << op;
-    EXPECT_FALSE(has(cases, op, 10, 64 * M, Residence::device, {"isal", 1})) << op;
-    for (const std::size_t chunk : {4 * K, 64 * K, 256 * K, M})
-      for (const unsigned threads : {1u, 8u})
-        for (const auto* backend : {"cuda", "isal", "auto"})
-          EXPECT_TRUE(has(cases, op, 8, chunk, Residence::pinned, {backend, threads})) << op << chunk;
-    EXPECT_TRUE(has(cases, op, 8, M, Residence::pinned, {"isal", all_cores()})) << op;
-  }
-  EXPECT_EQ(std::ranges::count_if(cases, &HostCase::judges_router), 4 * 8 * 2);
-  EXPECT_TRUE(has(cases, "encode", 32, 64 * M, Residence::pageable, {"auto", 8}));
-  // What several sections want is measured once.
-  std::set<std::tuple<std::string, unsigned, unsigned, std::size_t, Residence>> seen;
-  for (const auto& c : cases)
-    EXPECT_TRUE(seen.emplace(c.op, c.k, c.m, c.chunk_bytes, c.residence).second)
-        << c.op << c.k << c.chunk_bytes;
-}
-
-TEST(BenchHostOptions, OneChunkOfOneIsNotMeasuredTwice) {
-  const auto cases = options_of({"--sections", "pinned", "--shapes", "4+1", "--chunks", "4K"}).cases;
-  EXPECT_EQ(cases.size(), 2u);  // encode, decode-1
 }
 
 /// Three stripes of 4+2 for that operation, in ordinary memory.

@@ -25,6 +25,7 @@ struct JobCase {
   std::uint64_t seed = 1;
   /// More than one: as many jobs for transform_all, which is the verb then.
   std::size_t stripes = 1;
+  kernels::ChunkNumbers chunks = {};
 };
 
 /// passed: the result is the oracle's, the sources and all guard bytes are as before.

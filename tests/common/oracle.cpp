@@ -57,9 +57,41 @@ std::uint8_t power(std::uint8_t a, unsigned n) {
   return result;
 }
 
+namespace {
+
+Rows jerasure_reed_sol_van(unsigned k, unsigned m) {
+  const unsigned n = k + m;
+  Rows v(n, Bytes(k, 0));
+  for (unsigned i = 0; i + 1 < n; ++i)
+    for (unsigned c = 0; c < k; ++c) v[i][c] = c == 0 ? 1 : mul(v[i][c - 1], static_cast<std::uint8_t>(i));
+  v[n - 1][k - 1] = 1;
+  for (unsigned i = 0; i < k; ++i) {
+    const auto scale = inverse(v[i][i]);
+    for (auto& row : v) row[i] = mul(row[i], scale);
+    for (unsigned c = 0; c < k; ++c) {
+      const auto factor = v[i][c];
+      if (c == i || factor == 0) continue;
+      for (auto& row : v) row[c] ^= mul(factor, row[i]);
+    }
+  }
+  Rows coding(v.begin() + k, v.end());
+  for (unsigned c = 0; c < k; ++c) {
+    const auto scale = inverse(coding[0][c]);
+    for (auto& row : coding) row[c] = mul(row[c], scale);
+  }
+  for (auto& row : coding) {
+    const auto scale = inverse(row[0]);
+    for (auto& cell : row) cell = mul(cell, scale);
+  }
+  return coding;
+}
+
+}  // namespace
+
 Rows coding_matrix(std::string_view technique, unsigned k, unsigned m) {
   Rows rows(m, Bytes(k, 1));
   if (m == 1) return rows;
+  if (technique == "jerasure_reed_sol_van") return jerasure_reed_sol_van(k, m);
   for (unsigned r = 0; r < m; ++r)
     for (unsigned c = 0; c < k; ++c)
       rows[r][c] =

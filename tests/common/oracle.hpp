@@ -22,8 +22,11 @@ std::uint8_t inverse(std::uint8_t a);
 /// a^n by repeated multiplication; a^0 = 1.
 std::uint8_t power(std::uint8_t a, unsigned n);
 
-/// The m x k coding matrix of technique `reed_sol_van` (cell = (2^r)^c) or `cauchy` (cell = 1 / ((k + r) ^
-/// c)), all ones when m = 1.
+/// The m x k coding matrix of technique `reed_sol_van` (cell = (2^r)^c), `cauchy` (cell = 1 / ((k + r) ^ c)),
+/// `jerasure_reed_sol_r6_op` (a row of ones, and 2^c) or `jerasure_reed_sol_van`, all ones when m = 1. The
+/// last is by elimination: the extended Vandermonde matrix of k+m rows, whose first is 1, 0, .. and whose
+/// last is .., 0, 1, made systematic by operations on its columns; then columns and rows scaled to begin
+/// with 1.
 Rows coding_matrix(std::string_view technique, unsigned k, unsigned m);
 /// The (k + m) x k generator: the identity above the coding matrix.
 Rows generator(std::string_view technique, unsigned k, unsigned m);

@@ -18,7 +18,8 @@ using Profile = ::ceph::ErasureCodeProfile;
 /// The shapes in which any k chunks suffice, stated here once more.
 bool can_be_coded(const ceph::PoolProfile& p) {
   if (p.k < 2 || p.m < 1 || p.k + p.m > 255) return false;
-  return p.technique == gf::Technique::cauchy || p.m <= 3 || p.k <= 3 || (p.m == 4 && p.k <= 21) ||
+  if (p.technique == gf::Technique::jerasure_reed_sol_r6_op) return p.m == 2;
+  return p.technique != gf::Technique::reed_sol_van || p.m <= 3 || p.k <= 3 || (p.m == 4 && p.k <= 21) ||
          (p.k == 4 && p.m <= 21) || (p.k == 5 && p.m <= 5);
 }
 

@@ -44,13 +44,47 @@ TEST(Generator, EqualsTheDefinitionAndIsaLs) {
     }
 }
 
+TEST(Generator, OfJerasureEqualsTheElimination) {
+  const auto expect_equal = [](Technique technique, CodeShape s) {
+    ASSERT_EQ(to_rows(gf::coding_matrix(technique, s.k, s.m)),
+              oracle::coding_matrix(gf::name(technique), s.k, s.m))
+        << gf::name(technique) << " " << s.k << "+" << s.m;
+  };
+  for (unsigned k = 2; k <= 40; ++k) {
+    for (unsigned m = 1; m <= 8; ++m) expect_equal(Technique::jerasure_reed_sol_van, {k, m});
+    expect_equal(Technique::jerasure_reed_sol_r6_op, {k, 2});
+  }
+  for (const CodeShape wide :
+       {CodeShape{200, 55}, {128, 127}, {2, 253}, {100, 100}, {252, 3}, {253, 2}, {254, 1}})
+    expect_equal(Technique::jerasure_reed_sol_van, wide);
+  expect_equal(Technique::jerasure_reed_sol_r6_op, {253, 2});
+}
+
+// From a profile of 4+2 of Ceph's jerasure plugin, whose rows are these.
+TEST(Generator, OfJerasureByHand) {
+  EXPECT_EQ(to_rows(gf::coding_matrix(Technique::jerasure_reed_sol_van, 4, 2)),
+            (oracle::Rows{{1, 1, 1, 1}, {1, 70, 143, 200}}));
+  EXPECT_EQ(to_rows(gf::coding_matrix(Technique::jerasure_reed_sol_r6_op, 4, 2)),
+            (oracle::Rows{{1, 1, 1, 1}, {1, 2, 4, 8}}));
+}
+
+TEST(Generator, OfJerasureHasNoSingularMinor) {
+  for (const CodeShape s : {CodeShape{4, 2}, {8, 3}, {6, 6}, {253, 2}, {2, 253}, {60, 3}, {5, 8}, {16, 4}})
+    EXPECT_TRUE(oracle::every_minor_invertible(oracle::coding_matrix("jerasure_reed_sol_van", s.k, s.m)))
+        << s.k << "+" << s.m;
+}
+
 TEST(Generator, TechniqueNames) {
-  for (const auto technique : techniques) EXPECT_EQ(gf::parse_technique(gf::name(technique)), technique);
+  for (const auto technique : {Technique::reed_sol_van, Technique::cauchy, Technique::jerasure_reed_sol_van,
+                               Technique::jerasure_reed_sol_r6_op})
+    EXPECT_EQ(gf::parse_technique(gf::name(technique)), technique);
   EXPECT_EQ(gf::name(Technique::reed_sol_van), "reed_sol_van");
   EXPECT_EQ(gf::name(Technique::cauchy), "cauchy");
+  EXPECT_EQ(gf::name(Technique::jerasure_reed_sol_van), "jerasure_reed_sol_van");
+  EXPECT_EQ(gf::name(Technique::jerasure_reed_sol_r6_op), "jerasure_reed_sol_r6_op");
   for (const auto* wrong : {"", "Cauchy", "reed_sol_van ", "reed_sol_r6_op", "cauchy_orig", "vandermonde"})
     EXPECT_FALSE(gf::parse_technique(wrong)) << wrong;
-  EXPECT_EQ(gf::technique_names, "reed_sol_van, cauchy");
+  EXPECT_EQ(gf::technique_names, "reed_sol_van, cauchy, jerasure_reed_sol_van, jerasure_reed_sol_r6_op");
 }
 
 // A Vandermonde matrix of a smaller shape is the upper left corner of a larger one's. So what holds for the
@@ -97,7 +131,13 @@ TEST(ShapeError, NamesTheParameterItsValueAndWhatIsAllowed) {
       "m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
       "technique=cauchy has no such limit");
   for (unsigned k = 2; k <= 254; ++k)
-    for (unsigned m = 1; k + m <= 255; ++m) ASSERT_EQ(gf::shape_error(Technique::cauchy, k, m), "");
+    for (unsigned m = 1; k + m <= 255; ++m) {
+      ASSERT_EQ(gf::shape_error(Technique::cauchy, k, m), "");
+      ASSERT_EQ(gf::shape_error(Technique::jerasure_reed_sol_van, k, m), "");
+    }
+  EXPECT_EQ(gf::shape_error(Technique::jerasure_reed_sol_r6_op, 253, 2), "");
+  EXPECT_EQ(gf::shape_error(Technique::jerasure_reed_sol_r6_op, 4, 3),
+            "m=3 must be 2 with technique=jerasure_reed_sol_r6_op");
 }
 
 }  // namespace

@@ -13,7 +13,6 @@ namespace {
 
 using kernels::KnownArena;
 using kernels::Residence;
-using kernels::residence_by_driver;
 using kernels::residence_of;
 
 /// Addresses only.
@@ -21,7 +20,6 @@ const std::uint8_t* at(std::uintptr_t address) { return reinterpret_cast<const s
 
 TEST(KnownArena, OnlyWhatLiesWhollyInside) {
   EXPECT_EQ(residence_of(at(0x10000), 1), Residence::pageable);
-  EXPECT_EQ(residence_by_driver(at(0x10000), 1), Residence::pageable);
   const KnownArena pinned(at(0x10000), 0x1000);
   struct Case {
     std::uintptr_t first;
@@ -37,10 +35,8 @@ TEST(KnownArena, OnlyWhatLiesWhollyInside) {
                                                {0x10fff, 2, Residence::pageable},
                                                {0x10000, 0x1001, Residence::pageable},
                                                {0x10001, SIZE_MAX, Residence::pageable},
-                                               {0, 0, Residence::pageable}}) {
+                                               {0, 0, Residence::pageable}})
     EXPECT_EQ(residence_of(at(first), bytes), expected) << first << ", " << bytes;
-    EXPECT_EQ(residence_by_driver(at(first), bytes), expected) << "nobody is asked without a driver";
-  }
 }
 
 TEST(KnownArena, IsKnownUntilTheLastWhoSaysSoIsGone) {

@@ -102,7 +102,7 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
         const kernels::x86::Form form = variant_->isa() == Isa::gfni512 || variant_->isa() == Isa::gfni256
                                             ? kernels::x86::Form::affine
                                             : kernels::x86::Form::shuffle;
-        const kernels::x86::Coefficients coefficients(to_matrix(rows), form);
+        const kernels::x86::Coefficients coefficients(Program(to_matrix(rows)), form);
         const auto data = random.chunks(sources, bytes);
         const auto expected = oracle::apply(rows, data);
         std::vector<const std::uint8_t*> from;
@@ -145,6 +145,39 @@ TEST_P(Variant, MoreRowsThanOnePass) {
       matrix[rows - 1].assign(7, 1);
       check({matrix, 1111, verb, {}, {}, rows});
     }
+}
+
+/// Where it is less work; other cases of it are in patterns_test.cpp and conformance_test.cpp.
+TEST_P(Variant, CauchyMatricesByTheirStages) {
+  const std::size_t streamed = kernels::x86::stream_threshold() / 40 + 77;
+  for (const auto& [k, m] : {std::pair{32u, 8u}, {39u, 9u}, {64u, 16u}, {100u, 20u}, {128u, 32u}}) {
+    const auto coding = gf::coding_matrix(gf::Technique::cauchy, k, m);
+    const auto encode = to_rows(coding);
+    EXPECT_NE(kernels::x86::Coefficients(Program(coding), kernels::x86::Form::affine).transform, nullptr);
+    for (const std::size_t bytes : {1u, 63u, 64u, 1023u, 1024u, 4096u + 17u}) {
+      check({encode, bytes, Verb::transform, {}, {}, bytes});
+      check({encode, bytes, Verb::transform, {3, 17}, {5, 0, 64}, bytes});
+      check({encode, bytes, Verb::accumulate, {}, {}, bytes});
+    }
+    if (k == 32) check({encode, streamed, Verb::transform, {}, {}, 1});
+    for (const unsigned lost_coding : {0u, 2u, m}) {
+      gf::ErasureSignature signature{gf::ChunkSet::first(k + m), {}};
+      for (unsigned c = 0; c < lost_coding; ++c) signature.wanted.insert(k + m - 1 - c);
+      for (unsigned c = lost_coding; c < m; ++c) signature.wanted.insert(c * 5 % k);
+      signature.available = signature.available - signature.wanted;
+      const auto plan = gf::make_decode_plan(coding, signature);
+      ASSERT_TRUE(plan);
+      for (const std::size_t bytes : {1u, 64u, 3000u})
+        check({to_rows(plan->matrix),
+               bytes,
+               Verb::transform,
+               {},
+               {1},
+               bytes,
+               1,
+               {plan->sources, plan->targets}});
+    }
+  }
 }
 
 TEST_P(Variant, NoSourcesMakeZeros) {
@@ -197,11 +230,11 @@ TEST(X86Coefficients, PutARowOfOnesFirst) {
   gf::Matrix matrix(3, 2);
   for (unsigned r = 0; r < 3; ++r)
     for (unsigned c = 0; c < 2; ++c) matrix(r, c) = r == 2 ? 1 : static_cast<std::uint8_t>(2 + r);
-  const kernels::x86::Coefficients ones(matrix, kernels::x86::Form::affine);
+  const kernels::x86::Coefficients ones(Program(matrix), kernels::x86::Form::affine);
   EXPECT_TRUE(ones.first_is_xor);
   EXPECT_EQ(ones.first, 2u);
   matrix(2, 1) = 0;
-  EXPECT_FALSE(kernels::x86::Coefficients(matrix, kernels::x86::Form::affine).first_is_xor);
+  EXPECT_FALSE(kernels::x86::Coefficients(Program(matrix), kernels::x86::Form::affine).first_is_xor);
 }
 
 TEST(X86Coefficients, FoldWhereAllLostChunksAreDataAndOneSourceIsTheirSum) {
@@ -209,7 +242,7 @@ TEST(X86Coefficients, FoldWhereAllLostChunksAreDataAndOneSourceIsTheirSum) {
     const auto coding = gf::coding_matrix(gf::Technique::reed_sol_van, 8, 4);
     const auto all = gf::ChunkSet::first(8);
     const auto plan = gf::make_decode_plan(coding, {available, all});
-    return kernels::x86::Coefficients(plan->matrix, kernels::x86::Form::affine).folded;
+    return kernels::x86::Coefficients(Program(plan->matrix), kernels::x86::Form::affine).folded;
   };
   const auto all = gf::ChunkSet::first(12);
   EXPECT_EQ(folded(all - gf::ChunkSet{0, 3, 7}), 6u) << "five data chunks and the first coding chunk";

@@ -1,7 +1,7 @@
-// All that an operator, a program or a host can get wrong: each with the code and the exact sentence it gets,
-// in bad_input.json. Keys and variables without a row there fail the test. The calls of libeccoder are in
-// tests/plugin/library/bad_input_test.cpp, further damage to calibration files in
-// tests/plugin/codec/routing/calibration_test.cpp.
+// What an operator or a host can get wrong: each with the code and the exact sentence it gets, in
+// bad_input.json. Keys without a row there fail the test. The calls of libeccoder are in
+// tests/plugin/library/bad_input_test.cpp, all variables in tests/plugin/codec/settings/settings_test.cpp,
+// calibration files in tests/plugin/codec/routing/calibration_test.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -128,7 +128,7 @@ TEST(BadProfile, NoStripeUnitIsTakenThatCephReadsOtherwise) {
   }
 }
 
-// --- Variables of the node, calibration files and command lines, by the programs themselves.
+// --- Variables of the node and command lines, by the programs themselves.
 
 struct Answer {
   int status = 0;
@@ -156,23 +156,16 @@ Answer run(std::string line) {
 }
 
 TEST(BadVariable, IsRefusedByNameAndValue) {
-  for (const json& row : rows("variables")) {
-    const std::string name = row[0], value = row[1], allowed = row[2];
-    const Answer answer = run(fmt::format("{}={} @B/ectool calibrate --show", name, value));
-    EXPECT_EQ(answer.status, 1);
-    EXPECT_EQ(answer.text, fmt::format("ectool: {}={} must be {}", name, value, allowed));
-  }
+  const Answer wrong = run("EC_CUDA_THRESHOLD=64k @B/ectool calibrate --show");
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_EQ(
+      wrong.text,
+      "ectool: EC_CUDA_THRESHOLD=64k must be a whole number from 0 to 1099511627776 bytes; the suffixes K, M "
+      "and G multiply by powers of 1024");
   const Answer unknown = run("EC_CUDA_DEVICE=0 @B/ectool calibrate --show");
   EXPECT_EQ(unknown.status, 1);
   EXPECT_EQ(unknown.text, fmt::format("ectool: unknown variable EC_CUDA_DEVICE; known are {}",
                                       fmt::join(codec::known_settings(), ", ")));
-}
-
-TEST(BadVariable, EveryVariableHasARow) {
-  std::set<std::string> seen;
-  for (const json& row : rows("variables")) seen.insert(row[0]);
-  for (const auto name : codec::known_settings())
-    EXPECT_TRUE(seen.contains(std::string(name))) << name << " has no row";
 }
 
 /// Who starts a setuid program must not steer it.
@@ -198,37 +191,6 @@ TEST(BadVariable, KeepsADaemonFromLoadingThePlugin) {
   EXPECT_EQ(answer.text,
             "plugin cuda: EC_CUDA_RETRY_S=x must be a whole number from 0 to 86400\nec_demo: " EC_PLUGIN_DIR
             "/libec_cuda.so: __erasure_code_init: Invalid argument (Invalid argument)");
-}
-
-TEST(BadCalibration, IsNotUsedAndSaysWhy) {
-  const Folder folder;
-  const std::string file = folder / "file";
-  const auto expect_refused = [&](const std::string& why) {
-    const Answer answer = run(fmt::format("EC_CUDA_CALIBRATION={} @B/ectool calibrate --show", file));
-    EXPECT_EQ(answer.status, 0) << "costs are built in, so there is always an answer";
-    EXPECT_EQ(answer.text.substr(0, answer.text.find('\n')),
-              fmt::format("ec_cuda: {} is not used, costs are the built-in ones: {}", file, why));
-  };
-  expect_refused("it cannot be opened: No such file or directory");
-  fs::create_directory(file);
-  expect_refused("it is not a regular file");
-  fs::remove(file);
-  const std::pair<std::string, const char*> texts[] = {
-      {"", "it is not JSON"},
-      {"{}", "it has no format"},
-      {R"({"format":1})", "it is of format 1, and this version reads format 3"},
-      {R"({"format":3,"cpu":"a Z80"})", "it was measured on another CPU than this machine's"},
-      {std::string(65'537, ' '), "it is larger than 65536 bytes"},
-  };
-  for (const auto& [text, why] : texts) {
-    std::ofstream(file) << text;
-    expect_refused(why);
-  }
-  chmod(file.c_str(), 0666);
-  expect_refused("others may write to it (chmod go-w mends that)");
-  if (geteuid() != 0) return;  // only root gives files away
-  ASSERT_EQ(chown(file.c_str(), 12345, 12345), 0);
-  expect_refused("it belongs to user 12345, and only root's or one's own is trusted");
 }
 
 TEST(BadCommandLine, IsRefusedByOptionAndValue) {

@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using support::Descriptor;
-using support::Sync;
 using support::Trust;
 
 std::string content_of(const std::string& path) {
@@ -43,7 +42,7 @@ Answer read(const std::string& path, Trust trust) {
   return {error, error == 0 ? content : why};
 }
 
-constexpr Trust every_trust[] = {Trust::anyone, Trust::root_or_self, Trust::self};
+constexpr Trust every_trust[] = {Trust::anyone, Trust::root_or_self};
 
 TEST(ReadFile, TakesARegularFileUpToItsBound) {
   const Folder folder;
@@ -87,13 +86,11 @@ TEST(ReadFile, TrustsNobodyWhoCouldChangeIt) {
   std::ofstream(folder / "file") << "x";
   fs::create_symlink(folder / "file", folder / "link");
   EXPECT_EQ(read(folder / "link", Trust::root_or_self), (Answer{0, "x"}));
-  EXPECT_EQ(read(folder / "link", Trust::self), (Answer{-EINVAL, "it is not a regular file"}));
   for (const mode_t mode : {0620, 0602}) {
     ASSERT_EQ(chmod((folder / "file").c_str(), mode), 0);
     EXPECT_EQ(read(folder / "file", Trust::anyone), (Answer{0, "x"}));
-    for (const Trust trust : {Trust::root_or_self, Trust::self})
-      EXPECT_EQ(read(folder / "file", trust),
-                (Answer{-EPERM, "others may write to it (chmod go-w mends that)"}));
+    EXPECT_EQ(read(folder / "file", Trust::root_or_self),
+              (Answer{-EPERM, "others may write to it (chmod go-w mends that)"}));
   }
   if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   ASSERT_EQ(chmod((folder / "file").c_str(), 0600), 0);
@@ -101,16 +98,13 @@ TEST(ReadFile, TrustsNobodyWhoCouldChangeIt) {
   const Answer foreign{-EPERM, "it belongs to user 12345, and only root's or one's own is trusted"};
   EXPECT_EQ(read(folder / "file", Trust::anyone), (Answer{0, "x"}));
   EXPECT_EQ(read(folder / "file", Trust::root_or_self), foreign);
-  EXPECT_EQ(read(folder / "file", Trust::self), foreign);
   ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
   ASSERT_EQ(chown((folder / "file").c_str(), 0, 0), 0);
   ASSERT_EQ(chmod((folder / "file").c_str(), 0644), 0);
   ASSERT_EQ(seteuid(12345), 0);
-  const Answer by_other = read(folder / "file", Trust::root_or_self),
-               by_self = read(folder / "file", Trust::self);
+  const Answer by_other = read(folder / "file", Trust::root_or_self);
   ASSERT_EQ(seteuid(0), 0);
   EXPECT_EQ(by_other, (Answer{0, "x"})) << "root's is anybody's";
-  EXPECT_EQ(by_self, (Answer{-EPERM, "it belongs to user 0, and only root's or one's own is trusted"}));
 }
 
 TEST(Directories, AreOpenedAsTheyAreAndListed) {
@@ -119,7 +113,7 @@ TEST(Directories, AreOpenedAsTheyAreAndListed) {
   fs::create_directory_symlink(folder.path(), folder / "link");
   Descriptor directory;
   std::string why;
-  ASSERT_EQ(support::open_directory(folder.path(), Trust::self, &directory, &why), 0) << why;
+  ASSERT_EQ(support::open_directory(folder.path(), Trust::root_or_self, &directory, &why), 0) << why;
   for (int i = 0; i < 2; ++i) {
     std::vector<std::string> names;
     EXPECT_EQ(support::list_directory(directory.get(), &names), 0);
@@ -137,14 +131,14 @@ TEST(Directories, AreOpenedAsTheyAreAndListed) {
 TEST(WriteNewFile, OverwritesNothing) {
   const Folder folder;
   const mode_t before = umask(0);
-  EXPECT_EQ(support::write_new_file(AT_FDCWD, folder / "a", "one", 0600, Sync::yes), 0);
+  EXPECT_EQ(support::write_new_file(AT_FDCWD, folder / "a", "one", 0600), 0);
   umask(before);
   EXPECT_EQ(fs::status(folder / "a").permissions(), fs::perms::owner_read | fs::perms::owner_write);
   fs::create_symlink(folder / "nowhere", folder / "link");
   for (const auto* name : {"a", "link"})
-    EXPECT_EQ(support::write_new_file(AT_FDCWD, folder / name, "two", 0600, Sync::no), -EEXIST) << name;
+    EXPECT_EQ(support::write_new_file(AT_FDCWD, folder / name, "two", 0600), -EEXIST) << name;
   EXPECT_EQ(content_of(folder / "a"), "one");
-  EXPECT_EQ(support::write_new_file(AT_FDCWD, folder / "none/a", "x", 0600, Sync::no), -ENOENT);
+  EXPECT_EQ(support::write_new_file(AT_FDCWD, folder / "none/a", "x", 0600), -ENOENT);
   EXPECT_EQ(folder.names(), (std::set<std::string>{"a", "link"}));
 }
 
@@ -152,14 +146,14 @@ TEST(ReplaceFile, IsWholeReadableOrLeavesNothingBeside) {
   const Folder folder;
   const mode_t before = umask(077);
   for (const auto* text : {"one", "two"})
-    EXPECT_EQ(support::replace_file(AT_FDCWD, folder / "a", text, 0644, Sync::no), 0);
+    EXPECT_EQ(support::replace_file(AT_FDCWD, folder / "a", text, 0644), 0);
   umask(before);
   EXPECT_EQ(content_of(folder / "a"), "two");
   EXPECT_EQ(static_cast<unsigned>(fs::status(folder / "a").permissions()), 0644u);
   fs::create_directory(folder / "b");
   for (const auto& [path, error] :
        {std::pair(folder / "b", -EISDIR), {folder / "none/a", -ENOENT}, {"/dev/full/a", -ENOTDIR}})
-    EXPECT_EQ(support::replace_file(AT_FDCWD, path, "x", 0644, Sync::no), error) << path;
+    EXPECT_EQ(support::replace_file(AT_FDCWD, path, "x", 0644), error) << path;
   EXPECT_EQ(folder.names(), (std::set<std::string>{"a", "b"}));
 }
 
@@ -171,7 +165,7 @@ TEST(ReplaceFile, ReadersAndWritersMayRace) {
     for (char t = 'a'; t < 'e'; ++t)
       threads.emplace_back([&, t] {
         for (int i = 0; i < 100; ++i) {
-          wrong += support::replace_file(AT_FDCWD, folder / "a", std::string(20'000, t), 0600, Sync::no) != 0;
+          wrong += support::replace_file(AT_FDCWD, folder / "a", std::string(20'000, t), 0600) != 0;
           const std::string text = content_of(folder / "a");
           wrong += text.size() != 20'000 || text != std::string(20'000, text[0]);
         }
@@ -184,7 +178,7 @@ TEST(ReplaceFile, ReadersAndWritersMayRace) {
 TEST(WriteNewFile, ALimitOnTheSizeOfFilesIsAnErrorAndNoSignal) {
   const Folder folder;
   const auto write = [&](const char* name, std::size_t bytes) {
-    return support::write_new_file(AT_FDCWD, folder / name, std::string(bytes, 'x'), 0600, Sync::no);
+    return support::write_new_file(AT_FDCWD, folder / name, std::string(bytes, 'x'), 0600);
   };
   EXPECT_EQ(in_child([&] {
               const struct rlimit limit { 1000, 1000 };

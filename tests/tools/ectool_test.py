@@ -96,6 +96,8 @@ def check_calibrate(ectool, path, there):
     check(ectool.right("calibrate", "--show").startswith(f"costs: {path}\n"), "the file is not found")
     check(lines(ectool.right("explain", *CALL, "residence=pinned"))["costs"] == path, "the file is not used")
     check(ectool.right("calibrate", "--show", EC_CUDA_CALIBRATION="none").startswith("costs: built in\n"), "none")
+    refused = ectool.right("calibrate", "--show", EC_CUDA_CALIBRATION="/nowhere")
+    check(refused.startswith("ec_cuda: /nowhere is not used, costs are the built-in ones: it cannot be opened"), refused)
     if there:
         check_pageable_costs(ectool, path, found)
     folder = os.path.dirname(path)

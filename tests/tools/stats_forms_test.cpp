@@ -154,12 +154,6 @@ TEST(StatsPrometheus, HasEverySeriesOnceAndItsValue) {
   EXPECT_EQ(series.at(R"(ec_cuda_arena_bytes{process="osd.3",pid="8"})"), 0);
 }
 
-TEST(StatsPrometheus, QuotesNames) {
-  const auto text = tools::prometheus_of(Json::array({named(Stats().page(), 1, R"(a"b\c)")}));
-  EXPECT_NE(text.find(R"(ec_cuda_start_time_seconds{process="a\"b\\c",pid="1"} )"), std::string::npos)
-      << text;
-}
-
 TEST(StatsJson, HasEveryNumber) {
   const Json found = named(known_counts()->page(), 7, "x");
   const json expected = json::parse(R"({

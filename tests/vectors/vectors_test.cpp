@@ -40,6 +40,20 @@ const std::vector<Entry>& entries() {
       {"cauchy", 32, 8, {32}},
       {"cauchy", 100, 20, {32}},
       {"cauchy", 127, 128, {8}},
+      {"jerasure_reed_sol_van", 2, 1, {32}},
+      {"jerasure_reed_sol_van", 2, 2, {32, 67}},
+      {"jerasure_reed_sol_van", 4, 2, {1, 32, 64, 992}},
+      {"jerasure_reed_sol_van", 7, 3, {32, 67, 512}},
+      {"jerasure_reed_sol_van", 8, 3, {32, 515}},
+      {"jerasure_reed_sol_van", 10, 4, {32, 67}},
+      {"jerasure_reed_sol_van", 6, 6, {64}},
+      {"jerasure_reed_sol_van", 20, 6, {32}},
+      {"jerasure_reed_sol_van", 100, 20, {32}},
+      {"jerasure_reed_sol_van", 128, 127, {32}},
+      {"jerasure_reed_sol_r6_op", 2, 2, {32}},
+      {"jerasure_reed_sol_r6_op", 4, 2, {32, 67, 992}},
+      {"jerasure_reed_sol_r6_op", 12, 2, {64}},
+      {"jerasure_reed_sol_r6_op", 253, 2, {32}},
   };
   return all;
 }
@@ -66,7 +80,12 @@ nlohmann::json make_vectors() {
   document["coding"] = "hexadecimal, one string for each coding chunk, in order";
   document["techniques"] = {
       {"reed_sol_van", "coding chunk r = sum over c of (2^r)^c . data chunk c"},
-      {"cauchy", "coding chunk r = sum over c of 1/((k + r) xor c) . data chunk c; the plain sum if m = 1"}};
+      {"cauchy", "coding chunk r = sum over c of 1/((k + r) xor c) . data chunk c; the plain sum if m = 1"},
+      {"jerasure_reed_sol_van",
+       "coding chunk r = sum over c of x (k xor c)/(k (x xor c)) . data chunk c with x = k + r, the last "
+       "coding "
+       "chunk of (k xor c)/k; the plain sum if m = 1"},
+      {"jerasure_reed_sol_r6_op", "coding chunk 0 = the plain sum, 1 = sum over c of 2^c . data chunk c"}};
   for (const Entry& entry : entries())
     for (const auto bytes : entry.chunk_bytes) {
       std::vector<oracle::Bytes> data;

@@ -63,14 +63,14 @@ class Attacks:
         acting = self.pools.acting()
         order = self.random.sample(range(self.osds), self.osds)
         group = set()
-        for osd in order[: self.random.randint(1, max(s.m for s in self.pools.specs.values()))]:
+        for osd in order[: self.random.randint(1, max(s.losses for s in self.pools.specs.values()))]:
             if self.harmless(group | {osd}, acting):
                 group.add(osd)
         return group
 
     def harmless(self, group, acting):
         """Whether every PG can do without the group."""
-        return all(len(group & set(osds)) + osds.count(NO_OSD) <= self.pools.specs[pool].m
+        return all(len(group & set(osds)) + osds.count(NO_OSD) <= self.pools.specs[pool].losses
                    for pool, pgs in acting.items() for osds in pgs)
 
     def attack(self):
@@ -121,5 +121,5 @@ class Attacks:
         from the pools that bear it."""
         every = list(self.pools.specs)
         yield from (({osd}, every) for osd in range(self.osds))
-        if wide := [name for name, spec in self.pools.specs.items() if spec.m >= 2]:
+        if wide := [name for name, spec in self.pools.specs.items() if spec.losses >= 2]:
             yield from (({osd, osd + 1}, wide) for osd in range(0, self.osds - 1, 2))

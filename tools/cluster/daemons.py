@@ -70,7 +70,7 @@ mgr stats period = 1
 public addr = 127.0.0.1
 cluster addr = 127.0.0.1
 osd data = {dir}/osd.$id
-osd objectstore = {store}
+osd objectstore = bluestore
 osd crush initial weight = 1
 osd heartbeat grace = 8
 osd heartbeat interval = 2
@@ -88,7 +88,6 @@ osd scrub during recovery = true
 bluestore block size = 12884901888
 bluestore cache autotune = false
 bluestore cache size = 67108864
-memstore device bytes = 4294967296
 """
 
 
@@ -96,14 +95,14 @@ class Failure(Exception):
     """The cluster does not do what it must; the text is for the person at the terminal."""
 
 
-def free_port(wanted=None):
+def free_port():
     """One for the monitor, below the range that Linux hands to clients; the other daemons find theirs themselves."""
-    for port in [wanted] if wanted else random.sample(range(10000, 32000), 100):
+    for port in random.sample(range(10000, 32000), 100):
         with socket.socket() as s, contextlib.suppress(OSError):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             s.bind(("127.0.0.1", port))
             return port
-    raise Failure(f"--base-port {wanted}: taken" if wanted else "no free port found; give --base-port")
+    raise Failure("no free port found from 10000 to 31999")
 
 
 def wait_until(what, late, timeout_s, pause_s=0.3):
@@ -270,15 +269,14 @@ class Cluster:
 
     # --- the verbs
 
-    def up(self, osds, plugin_dir=None, osd_env=None, *, store="bluestore", mgr=False, base_port=None, keep=False,
-           settings=None):
+    def up(self, osds, plugin_dir=None, osd_env=None, *, mgr=False, keep=False, settings=None):
         """Make a cluster and start it, and wait until its OSDs are up. `keep`: leave the directory if that fails.
         `settings`: options of Ceph, for all daemons and clients."""
         needed = [p for p in PROGRAMS if mgr or p != "ceph-mgr"]
         if missing := [p for p in needed if not shutil.which(p)]:
             raise Failure(f"not installed: {', '.join(missing)} (apt-get install {' '.join(missing)})")
         librados.library()
-        facts = {"osds": osds, "store": store, "mgr": mgr, "osd_env": dict(osd_env or {}), "port": free_port(base_port)}
+        facts = {"osds": osds, "mgr": mgr, "osd_env": dict(osd_env or {}), "port": free_port()}
         self.make_directory(facts, plugin_dir, settings or {})
         try:
             self.start_all(facts)
@@ -299,7 +297,6 @@ class Cluster:
         for sub in ("run", "log", "crash", "erasure-code", "mon.a", "mgr.x"):
             (self.dir / sub).mkdir()
         self.conf.write_text(CONF.format(dir=self.dir, fsid=uuid.uuid4(), port=facts["port"], size=min(3, facts["osds"]),
-                                         store=facts["store"],
                                          more="\n".join(f"{name} = {value}" for name, value in settings.items())))
         sources = [source for source in (stock_plugins(), plugin_dir) if source and source.is_dir()]
         for path in {p.name: p for source in sources for p in source.iterdir()}.values():

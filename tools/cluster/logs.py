@@ -4,24 +4,10 @@ import collections
 import re
 
 REASON = re.compile(r"ceph_abort|ceph_assert|Caught signal|corrupt|checksum mismatch|bad crc|\berror\b", re.IGNORECASE)
-STACK = re.compile(r" (\d+: |in thread |ceph version )")  # what follows a reason
-STAMP = re.compile(r"\s*(-?\d+> )?\d{4}-\d\d-\d\dT\S+ [0-9a-f]+\s+-?\d+ ")  # time, thread and level, in a dump with its place
 
 
 def _lines(path):
     return path.read_text(errors="replace").splitlines() if path.is_file() else []
-
-
-def reasons(lines, most=6, frames=10):
-    """The last lines that may say why a daemon ended, each text once, and the top of the call stack below it."""
-    found = {}
-    for at, line in enumerate(lines):
-        text = STAMP.sub("", line)
-        if REASON.search(text) and not STACK.match(text) and text not in found:
-            below = lines[at + 1 : at + 1 + frames]
-            end = next((i for i, frame in enumerate(below) if not STACK.match(frame)), len(below))
-            found[text] = [line, *below[:end]]
-    return [line for block in list(found.values())[-most:] for line in block]
 
 
 def tails(directory, daemon="*", lines=12):
@@ -29,8 +15,8 @@ def tails(directory, daemon="*", lines=12):
     shown = []
     for path in sorted((directory / "log").glob(f"{daemon}.[el]*")):
         text = _lines(path)
-        if why := reasons(text[:-lines]):
-            shown += [f"--- {path.name}, from above", *why]
+        if why := [line for line in text[:-lines] if REASON.search(line)]:
+            shown += [f"--- {path.name}, from above", *why[-2 * lines :]]
         shown += [f"--- {path.name}", *text[-lines:]]
     return "\n".join(line[:300] for line in shown)
 

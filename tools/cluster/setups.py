@@ -57,6 +57,12 @@ def setups(options):
     return found + fault_setups(options)
 
 
+def adopted(found, directory):
+    """The same on OSDs that take their plugins from that directory, as often as OSDs with Ceph's own."""
+    return [Setup(f"adopted, {setup.name}", {**setup.env, "CEPH_ARGS": f"--erasure-code-dir={directory}"}, setup.faults)
+            for setup in found] + [Setup("stock plugins", {})] * len(found)
+
+
 def fault_setups(options):
     if not options.fault_driver:
         return []

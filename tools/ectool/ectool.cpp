@@ -83,7 +83,7 @@ int stats(const Words& words, const Given& given) {
     return 0;
   }
   using namespace ec::support;
-  if (const int error = replace_file(AT_FDCWD, output, text, 0644, Sync::no); error != 0)
+  if (const int error = replace_file(AT_FDCWD, output, text, 0644); error != 0)
     throw std::runtime_error(fmt::format("{} cannot be written: {}", output, std::strerror(-error)));
   return 0;
 }

@@ -7,9 +7,7 @@
 
 #include "kernels/backend.hpp"
 #include "plugin/codec/settings/settings.hpp"
-#ifdef EC_WITH_CUDA
-#include "tools/device/buffer.hpp"
-#endif
+#include "tools/device/memory.hpp"
 
 namespace ec::tools {
 
@@ -23,22 +21,17 @@ class Chunks {
   /// Throws std::runtime_error if there is no such memory.
   Chunks(std::size_t count, std::size_t bytes, kernels::Residence residence);
 
-  kernels::Source source(std::size_t i) const { return {address(i), residence_}; }
-  kernels::Target target(std::size_t i) const { return {address(i), residence_}; }
+  kernels::Source source(std::size_t i) const { return {address(i), memory_.residence()}; }
+  kernels::Target target(std::size_t i) const { return {address(i), memory_.residence()}; }
   /// What lies there now.
   std::vector<std::uint8_t> read(std::size_t i) const;
 
  private:
-  std::uint8_t* address(std::size_t i) const { return base_ + i * stride_; }
+  std::uint8_t* address(std::size_t i) const { return memory_.data() + i * stride_; }
 
   std::size_t bytes_;
   std::size_t stride_;
-  kernels::Residence residence_;
-  std::vector<std::uint8_t> host_;
-  std::uint8_t* base_ = nullptr;
-#ifdef EC_WITH_CUDA
-  kernels::cuda::Buffer buffer_;
-#endif
+  Memory memory_;
 };
 
 }  // namespace ec::tools

@@ -17,9 +17,9 @@
 #include "plugin/codec/checking/reproducer.hpp"
 #include "plugin/codec/checking/validator.hpp"
 #include "support/files.hpp"
-#include "support/printable.hpp"
 #include "tools/ectool/ectool_device.hpp"
 #include "tools/ectool/name_values.hpp"
+#include "tools/ectool/printable.hpp"
 
 namespace ec::tools {
 namespace {
@@ -50,7 +50,7 @@ Call parse(const std::string& file) {
   if (!file.starts_with(begin) || end == std::string::npos)
     throw codec::SetupError(EINVAL, "it is no reproducer of this version");
   std::string head = file.substr(begin.size(), end - begin.size());
-  support::make_printable(head);
+  make_printable(head);
   std::istringstream words(head);
   const std::vector<std::string> pairs(std::istream_iterator<std::string>(words), {});
   const NameValues given(pairs, names);

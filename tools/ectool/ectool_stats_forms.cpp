@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "support/printable.hpp"
 #include "tools/ectool/ectool_stats.hpp"
+#include "tools/ectool/printable.hpp"
 
 namespace ec::tools {
 namespace {
@@ -60,7 +60,7 @@ constexpr Number numbers[] = {
      "GPU memory of our own. The driver's context and code are not in it.",
      [](auto& s) { return s.page.device.device_bytes; }},
     {"programs", "found", "programs_total", "found",
-     "Programs generated for a matrix: found (in the cache in memory or on disk), compiled, or failed.",
+     "Programs generated for a matrix: found (there for an equal matrix), compiled, or failed.",
      [](auto& s) { return s.page.device.programs_found; }},
     {"programs", "compiled", "programs_total", "compiled", "",
      [](auto& s) { return s.page.device.programs_compiled; }},
@@ -223,7 +223,7 @@ void single_numbers(Text& text) {
 Json stats_from(const StatsPage& page) {
   const Seen seen{page, sum(page)};
   const auto text = [](auto chars) {
-    support::make_printable(chars);
+    make_printable(chars);
     return std::string(chars.data());
   };
   Json rows = Json::array(), validation = Json::array();

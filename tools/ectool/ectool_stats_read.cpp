@@ -16,8 +16,8 @@
 #include <stdexcept>
 
 #include "support/files.hpp"
-#include "support/printable.hpp"
 #include "tools/ectool/ectool_stats.hpp"
+#include "tools/ectool/printable.hpp"
 
 namespace ec::tools {
 namespace {
@@ -40,7 +40,7 @@ std::string proc_file(pid_t pid, const char* name) {
 
 std::string printable(std::string text) {
   text.resize(std::min(text.size(), longest_name));
-  support::make_printable(text);
+  make_printable(text);
   return text;
 }
 
@@ -94,7 +94,7 @@ Json read(const support::Descriptor& file, const struct stat& st, pid_t pid) {
   if (!is_region(file, st, pid)) throw std::runtime_error(unknown_form);
   read_bytes(file, page.get(), offsetof(StatsPage, backends));
   if (page->magic != codec::stats_magic) throw std::runtime_error(unknown_form);
-  support::make_printable(page->version);
+  make_printable(page->version);
   if (page->layout != codec::stats_layout || page->bytes != sizeof *page)
     throw std::runtime_error(fmt::format(
         "they are of ec-cuda {} (layout {}, {} bytes), and this is the ectool of {} (layout {}, {} bytes): "

@@ -36,6 +36,20 @@ int ErasureCodePluginRegistry::add(const std::string& name, ErasureCodePlugin* p
   return registered().emplace(name, plugin).second ? 0 : -EEXIST;
 }
 
+ErasureCodePlugin* ErasureCodePluginRegistry::get(const std::string& name) {
+  const auto found = registered().find(name);
+  return found == registered().end() ? nullptr : found->second;
+}
+
+// For plugins that code by others, as lrc does.
+int ErasureCodePluginRegistry::factory(const std::string& name, const std::string& directory,
+                                       ErasureCodeProfile& profile, ErasureCodeInterfaceRef* erasure_code,
+                                       std::ostream* ss) {
+  auto made = ec::host::PluginHost::instance().make(name, directory, profile, ss);
+  *erasure_code = std::move(made.code);
+  return made.error;
+}
+
 }  // namespace ceph
 
 namespace ec::host {
@@ -57,8 +71,13 @@ Function* find(void* library, const char* symbol) {
 }
 
 ceph::ErasureCodePlugin* find_plugin(const std::string& name) {
-  const auto found = registered().find(name);
-  return found == registered().end() ? nullptr : found->second;
+  return ceph::ErasureCodePluginRegistry::singleton.get(name);
+}
+
+/// Of an object behind any of Ceph's interfaces: its slot is the same in all. A sanitizer sees another class.
+[[gnu::no_sanitize("vptr")]] const ceph::ErasureCodeProfile& profile_of(
+    const ceph::ErasureCodeInterface& code) {
+  return code.get_profile();
 }
 
 /// load() with the registry's lock held.
@@ -135,7 +154,7 @@ MadeCode PluginHost::make(const std::string& name, const std::string& directory,
   made.error = plugin->factory(directory, profile, &made.code, reasons);
   if (made.error != 0) {
     made.code.reset();
-  } else if (profile != made.code->get_profile()) {
+  } else if (profile != profile_of(*made.code)) {
     *reasons << "the plugin " << name << " made an object of another profile than it was given";
     made = {nullptr, -EINVAL};
   }

@@ -2,7 +2,7 @@
 // constant initialisers to shared memory: lookups of different addresses by the threads of a warp are served
 // there, bank by bank.
 #include "bench/kernels/ladder/shapes.hpp"
-#include "kernels/cuda/kernels/tile_args.hpp"
+#include "kernels/cuda/kernels/kernel_args.hpp"
 
 namespace {
 
@@ -48,7 +48,7 @@ struct Job {
   std::uint8_t* const* targets;
   const std::uint8_t* coefficients;
 
-  __device__ explicit Job(const TileArgs& args)
+  __device__ explicit Job(const KernelArgs& args)
       : sources(reinterpret_cast<const std::uint8_t* const*>(args.blob)),
         targets(reinterpret_cast<std::uint8_t* const*>(args.blob + 8 * args.sources)),
         coefficients(args.blob + 8 * (args.sources + args.targets)) {}
@@ -62,7 +62,8 @@ struct Job {
 // This is the bottom: every source byte is read once a target (m times in all, the caches permitting), memory
 // is asked for one byte a thread at a time, and each product costs three dependent lookups, whose addresses
 // collide in the banks of shared memory.
-extern "C" __global__ void __launch_bounds__(naive_threads) ec_naive(const __grid_constant__ TileArgs args) {
+extern "C" __global__ void __launch_bounds__(naive_threads)
+    ec_naive(const __grid_constant__ KernelArgs args) {
   __shared__ LogTables tables;
   copy_log_tables(tables);
   __syncthreads();
@@ -85,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(naive_threads) ec_naive(const __gri
 // tile is 16 bytes, half a sector of memory. Where the caches already serve the naive rung's repeated reads,
 // the loss wins.
 extern "C" __global__ void __launch_bounds__(square_side* square_side)
-    ec_square_tile(const __grid_constant__ TileArgs args) {
+    ec_square_tile(const __grid_constant__ KernelArgs args) {
   constexpr unsigned side = square_side;
   __shared__ LogTables tables;
   __shared__ std::uint8_t tile[side][side];         // [source][byte]
@@ -118,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(square_side* square_side)
 // Expected gain: no idle rows for m = 4, full sectors on every fetch, and the coefficient and its logarithm
 // are looked up once for four products. Codes with more targets read each source ceil(m / 4) times.
 extern "C" __global__ void __launch_bounds__(rectangle_threads* rectangle_rows)
-    ec_rectangular_tile(const __grid_constant__ TileArgs args) {
+    ec_rectangular_tile(const __grid_constant__ KernelArgs args) {
   constexpr unsigned columns = rectangle_columns_per_thread;
   constexpr unsigned width = rectangle_threads * columns;
   __shared__ LogTables tables;

@@ -15,8 +15,8 @@
 // consecutive bytes a fetch with the next one in flight. Codes with more than 8 targets read the sources once
 // for 8 of them. Chunks must be aligned to 16 bytes.
 #include "bench/kernels/ladder/shapes.hpp"
+#include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
-#include "kernels/cuda/kernels/tile_args.hpp"
 
 namespace {
 
@@ -88,7 +88,7 @@ struct Tables {
     high = reinterpret_cast<std::uint32_t*>(shared + depth * Rows);
   }
   /// Of `count` sources from `first`, by the whole block. Rows past the last have zeros.
-  __device__ void make(const TileArgs& args, unsigned first, unsigned count) const {
+  __device__ void make(const KernelArgs& args, unsigned first, unsigned count) const {
     const std::uint8_t* coefficients = args.blob + 8 * (args.sources + args.targets);
     for (unsigned i = threadIdx.x; i < count * Rows; i += blockDim.x) {
       const unsigned row = blockIdx.y * Rows + i % Rows;
@@ -99,7 +99,7 @@ struct Tables {
 };
 
 template <unsigned Rows, unsigned Packs>
-__device__ __forceinline__ void transform(const TileArgs& args) {
+__device__ __forceinline__ void transform(const KernelArgs& args) {
   constexpr unsigned warp_bytes = 32 * 16 * Packs;
   const Tables<Rows> tables(args.tile_depth);
   const auto* sources = reinterpret_cast<const std::uint8_t* const*>(args.blob);
@@ -155,7 +155,7 @@ __device__ __forceinline__ void transform(const TileArgs& args) {
 // more.
 #define EC_REGISTER_TILE(rows, packs, blocks)                            \
   extern "C" __global__ void __launch_bounds__(register_threads, blocks) \
-      ec_register_tile_##rows(const __grid_constant__ TileArgs args) {   \
+      ec_register_tile_##rows(const __grid_constant__ KernelArgs args) { \
     transform<rows, packs>(args);                                        \
   }
 EC_REGISTER_TILE(2, 2, 3)

@@ -5,7 +5,7 @@
 
 #include "bench/kernels/contestants.hpp"
 #include "bench/kernels/ladder/shapes.hpp"
-#include "kernels/cuda/kernels/tile_args.hpp"
+#include "kernels/cuda/kernels/kernel_args.hpp"
 
 extern "C" const unsigned char ec_fatbin_log_kernels[];
 extern "C" const unsigned char ec_fatbin_register_tile[];
@@ -15,7 +15,7 @@ namespace ec::bench {
 namespace {
 
 using namespace ladder;
-using kernels::cuda::TileArgs;
+using kernels::cuda::KernelArgs;
 
 /// What a launch depends on. All > 0.
 struct Product {
@@ -30,7 +30,7 @@ struct Launch {
   std::pair<unsigned, unsigned> grid;
   std::pair<unsigned, unsigned> block;
   std::size_t shared_bytes = 0;  ///< dynamic
-  unsigned depth = 1;            ///< TileArgs::tile_depth
+  unsigned depth = 1;            ///< KernelArgs::tile_depth
 };
 
 struct Rung {
@@ -125,16 +125,11 @@ constexpr Rung rungs[] = {{"cuda-naive", ec_fatbin_log_kernels, naive},
 void launch(GpuKernels& kernels, const Rung& rung, const StripeBatch& batch, CUstream stream) {
   const unsigned rows = batch.targets();
   unsigned most = rows;
-  while (TileArgs::blob_needed(batch.sources(), most) > TileArgs::blob_bytes) --most;
+  while (!KernelArgs::fit(batch.sources(), most)) --most;
   for (unsigned first = 0; first < rows; first += most) {
     auto chunks = batch.only_stripe();
     chunks.targets = chunks.targets.subspan(first, std::min(most, rows - first));
-    TileArgs args;
-    args.bytes = batch.chunk_bytes;
-    args.sources = batch.sources();
-    args.targets = static_cast<std::uint32_t>(chunks.targets.size());
-    args.accumulate = 0;
-    fill_blob(args.blob, chunks, batch.program->matrix(), first);
+    auto args = args_for(chunks, batch.program->matrix(), first, kernels::Verb::transform);
     const Launch l =
         rung.choose({args.bytes, args.sources, args.targets, kernels.device().info().multiprocessors});
     args.tile_depth = l.depth;

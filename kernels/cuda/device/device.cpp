@@ -160,37 +160,15 @@ void Device::abandon() {
   if (!abandoned_.exchange(true)) add(device_stats().given_up_bytes, staging_.size());
 }
 
-bool Device::ask(std::span<CUpointer_attribute> attributes, std::span<void*> values,
-                 const void* address) const {
-  const Scope scope(*this);
-  return scope.result() == CUDA_SUCCESS &&
-         driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
-                                         values.data(),
-                                         reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS;
-}
-
-Residence Device::residence_of(const void* first, std::size_t bytes) const {
-  unsigned type = 0;
-  CUdeviceptr seen = 0;
-  CUdeviceptr start = 0;
-  std::size_t length = 0;
-  std::array attributes{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-  std::array<void*, attributes.size()> values{&type, &seen, &start, &length};
-  // For an address that the driver does not know this succeeds and leaves zeros.
-  if (!ask(attributes, values, first)) return Residence::pageable;
-  if (type == CU_MEMORYTYPE_DEVICE) return Residence::device;
-  const auto address = reinterpret_cast<CUdeviceptr>(first);
-  const bool whole =
-      seen == address && address >= start && address - start <= length && bytes <= length - (address - start);
-  return type == CU_MEMORYTYPE_HOST && whole ? Residence::pinned : Residence::pageable;
-}
-
 int Device::holder_of(const void* address) const {
   int ordinal = -1;
-  std::array attributes{CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-  std::array<void*, 1> values{&ordinal};
-  return ask(attributes, values, address) ? ordinal : -1;
+  void* value = &ordinal;
+  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+  const Scope scope(*this);
+  const bool known = scope.result() == CUDA_SUCCESS &&
+                     driver_->pointer_get_attributes(1, &attribute, &value,
+                                                     reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS;
+  return known ? ordinal : -1;
 }
 
 bool Device::owns(CUstream stream) const {

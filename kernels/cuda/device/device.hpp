@@ -16,7 +16,6 @@
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
 #include "kernels/cuda/options.hpp"
-#include "kernels/region.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -97,9 +96,6 @@ class Device {
   /// about what became of it; empty where there is no such arena. Called once.
   std::string lock_preload_arena();
 
-  /// Where [first, first + bytes) lies as the driver knows it: pinned only if the device sees all of it at
-  /// the host's addresses, device for any memory of a device.
-  Residence residence_of(const void* first, std::size_t bytes) const;
   /// The ordinal of the GPU whose memory holds `address`; negative if the driver does not say.
   int holder_of(const void* address) const;
   /// Whether a stream is of this device's context.
@@ -116,7 +112,6 @@ class Device {
   void make_lanes();
   void free_lanes();
   void check(const char* call, CUresult result) const;
-  bool ask(std::span<CUpointer_attribute> attributes, std::span<void*> values, const void* address) const;
 
   const Driver* driver_;
   Options options_;

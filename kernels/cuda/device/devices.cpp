@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "kernels/cuda/submit/device_job.hpp"
-#include "kernels/residence.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -23,11 +22,6 @@ constexpr std::chrono::seconds without_a_thread{1};
 /// CUDA contexts do not survive fork(), and threads that the child has not may hold locks. So a child has no
 /// devices.
 std::atomic<bool> forked{false};
-
-Residence ask_driver(const void* first, std::size_t bytes) noexcept {
-  const auto device = Devices::instance().current();
-  return device ? device->residence_of(first, bytes) : Residence::pageable;
-}
 
 template <class Visit>
 void visit_device_chunks(std::span<const Job> jobs, Visit&& visit) {
@@ -92,7 +86,6 @@ std::shared_ptr<Device> Devices::try_to_bring_up(const Slot& slot, const Options
   const DeviceInfo& info = device->info();
   log(options, "device {} is up: {}, compute capability {}.{}", info.ordinal, info.name, info.compute_major,
       info.compute_minor);
-  answer_residence_with(ask_driver);
   if (const auto arena = device->lock_preload_arena(); !arena.empty()) log(options, "{}", arena);
   return device;
 } catch (const std::runtime_error& error) {

@@ -9,7 +9,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -34,14 +33,9 @@ std::string read_input() {
   return text;
 }
 
-CompilerReply answer(const char* argument) try {
+CompilerReply answer(const char* chip) try {
   if (std::string missing = nvrtc_missing(); !missing.empty()) return {Kind::unavailable, std::move(missing)};
-  if (std::strcmp(argument, ask_for_version) == 0) {
-    std::string version = nvrtc_version();
-    return version.empty() ? CompilerReply{Kind::failed, "NVRTC does not say its version"}
-                           : CompilerReply{Kind::version, std::move(version)};
-  }
-  Compiled compiled = compile(read_input(), static_cast<unsigned>(std::atoi(argument)));
+  Compiled compiled = compile(read_input(), static_cast<unsigned>(std::atoi(chip)));
   if (!compiled) return {Kind::refused, std::move(compiled.log)};
   return {Kind::cubin, std::move(compiled.cubin)};
 } catch (const std::bad_alloc&) {

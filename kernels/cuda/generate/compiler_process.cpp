@@ -115,7 +115,7 @@ std::optional<CompilerReply> reply_in(const Descriptor& output) {
   struct stat file {};
   if (fstat(output.get(), &file) != 0 || pread(output.get(), &head, sizeof head, 0) != sizeof head)
     return std::nullopt;
-  if (head.kind < Kind::version || head.kind > Kind::failed || head.bytes > longest_answer ||
+  if (head.kind < Kind::cubin || head.kind > Kind::failed || head.bytes > longest_answer ||
       static_cast<std::size_t>(file.st_size) != sizeof head + head.bytes)
     return std::nullopt;
   std::string body(head.bytes, '\0');

@@ -13,11 +13,10 @@ namespace ec::kernels::cuda {
 /// What the program answers.
 struct CompilerReply {
   enum class Kind : std::uint64_t {
-    version = 0xec0c0de1,  ///< of NVRTC, "13.0"
-    cubin,                 ///< machine code
-    refused,               ///< what NVRTC says of the source
-    unavailable,           ///< why nothing is compiled in this process, now or later
-    failed                 ///< what went wrong this time
+    cubin = 0xec0c0de2,  ///< machine code
+    refused,             ///< what NVRTC says of the source
+    unavailable,         ///< why nothing is compiled in this process, now or later
+    failed               ///< what went wrong this time
   };
   Kind kind;
   std::string body;
@@ -29,11 +28,8 @@ struct CompilerReplyHead {
   std::uint64_t bytes;  ///< of the body
 };
 
-/// The argument that asks for NVRTC's version; any other is a chip, "90", and the source is the program's
-/// standard input. Its standard output is a file too.
-inline constexpr const char* ask_for_version = "version";
-
-/// The program made of compile_program.cpp, embedded in this library.
+/// The program made of compile_program.cpp, embedded in this library. Its argument is a chip, "90"; the
+/// source is its standard input and the answer its standard output, both files.
 std::string_view compiler_program() noexcept;
 
 /// Runs `program`, an ELF file, with one argument and `input`, and waits for its answer: `failed` after

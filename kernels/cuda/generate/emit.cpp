@@ -4,7 +4,8 @@
 //   4+2 1.033   6+3 1.036   8+3 1.046   8+4 1.034   10+4 1.039   12+4 1.042   16+4 1.034   20+4 1.036
 //   32+8 0.987
 // What else was tried moves less than 1 % at these shapes, or loses:
-//   sums of the low and high four planes, one source a step: 8+3 1.046, 10+4 1.044, 20+4 1.037
+//   sums of the low and high four planes, one source a step: 8+3 1.046, 10+4 1.044, 20+4 1.037; but one
+//   stripe of 10+4, 16 KiB to 4 MiB chunks, at 0.92 to 0.96 of the speed (H100)
 //   one source a step: 1.045, 1.033, 1.006
 //   loads 0 / 2 / 3 steps ahead: 10+4 1.035 / 1.039 / 1.040; 20+4 1.034 / 1.039 / 1.033
 //   threads 64 / 128 / 512: 10+4 1.043 / 1.042 / 0.939; 20+4 1.032 / 1.030 / 1.004

@@ -14,7 +14,6 @@
 
 #include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/generate/compiler_process.hpp"
-#include "kernels/cuda/generate/program_files.hpp"
 #include "kernels/device_stats.hpp"
 #include "support/background_thread.hpp"
 
@@ -136,43 +135,25 @@ class ProgramCompiler {
     return {};
   }
 
-  /// From a file or from the compiler; empty, and *why, if there is none.
+  /// What the compiler makes of it; empty, and *why, if that is nothing.
   std::string cubin_of(const GeneratedKernel& kernel, unsigned chip, std::string* why) {
-    auto& stats = device_stats();
-    if (know_version(why)) {
-      const std::string source = emit(kernel.matrix, kernel.form, chip);
-      const std::string key = fmt::format("NVRTC {} sm_{}\n{}", version_, chip, source);
-      if (std::string cubin = files_.read(key); !cubin.empty()) {
-        add(stats.programs_found, 1);
-        return cubin;
-      }
-      CompilerReply reply =
-          run_compiler(compiler_program(), std::to_string(chip).c_str(), source, deadline, stopping_);
+    if (unavailable_.empty()) {
+      CompilerReply reply = run_compiler(compiler_program(), std::to_string(chip).c_str(),
+                                         emit(kernel.matrix, kernel.form, chip), deadline, stopping_);
       if (reply.kind == CompilerReply::Kind::cubin) {
-        files_.write(key, reply.body);
-        add(stats.programs_compiled, 1);
+        add(device_stats().programs_compiled, 1);
         return std::move(reply.body);
       }
-      *why = std::move(reply.body);
-    }
-    add(stats.programs_failed, 1);
-    return {};
-  }
-
-  /// Asks once what every key begins with, and with that whether anything can be compiled here.
-  bool know_version(std::string* why) {
-    if (version_.empty() && unavailable_.empty()) {
-      CompilerReply reply = run_compiler(compiler_program(), ask_for_version, {}, deadline, stopping_);
-      if (reply.kind == CompilerReply::Kind::version)
-        version_ = std::move(reply.body);
-      else if (reply.kind == CompilerReply::Kind::unavailable) {
-        unavailable_ = std::move(reply.body);
+      if (reply.kind == CompilerReply::Kind::unavailable) {
+        unavailable_ = reply.body;
         log(current_options(), "no kernels are generated, those for any matrix serve: {}", unavailable_);
-      } else
-        *why = std::move(reply.body);
+      }
+      *why = std::move(reply.body);
+    } else {
+      *why = unavailable_;
     }
-    if (!unavailable_.empty()) *why = unavailable_;
-    return !version_.empty();
+    add(device_stats().programs_failed, 1);
+    return {};
   }
 
   std::mutex mutex_;
@@ -180,10 +161,8 @@ class ProgramCompiler {
   Kernels kernels_;  // what was asked for last is last
   std::atomic<bool> stopping_{false};
   support::BackgroundThread thread_;
-  // Of the thread.
-  const ProgramFiles files_{default_cache_directory(), {}};
-  std::string version_;      // of NVRTC; empty: not known
-  std::string unavailable_;  // why nothing is compiled in this process; empty: something may be
+  std::string
+      unavailable_;  // of the thread: why nothing is compiled in this process; empty: something may be
 };
 
 std::shared_ptr<const GeneratedKernel> ProgramCompiler::ask(const gf::Matrix& matrix, ProgramForm form,
@@ -195,6 +174,7 @@ std::shared_ptr<const GeneratedKernel> ProgramCompiler::ask(const gf::Matrix& ma
     const auto kernel = *at;
     if (kernel->is_for(form, device) && kernel->matrix == matrix && !kernel->failed()) {
       if (kernel->done) kernels_.splice(kernels_.end(), kernels_, at);
+      add(device_stats().programs_found, 1);
       return kernel;
     }
     queued += !kernel->done;

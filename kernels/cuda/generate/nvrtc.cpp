@@ -43,12 +43,6 @@ const Nvrtc& nvrtc() {
 
 std::string nvrtc_missing() { return nvrtc().missing; }
 
-std::string nvrtc_version() {
-  int major = 0, minor = 0;
-  if (!nvrtc().missing.empty() || nvrtc().version(&major, &minor) != 0) return {};
-  return std::to_string(major) + '.' + std::to_string(minor);
-}
-
 Compiled compile(const std::string& source, unsigned chip, const std::vector<std::string>& options) {
   const Nvrtc& n = nvrtc();
   if (!n.missing.empty()) return {{}, n.missing};

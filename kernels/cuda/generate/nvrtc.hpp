@@ -21,8 +21,7 @@ namespace ec::kernels::cuda {
   X(log, nvrtcGetProgramLog, int (*)(void*, char*))                                                     \
   X(cubin_size, nvrtcGetCUBINSize, int (*)(void*, std::size_t*))                                        \
   X(cubin, nvrtcGetCUBIN, int (*)(void*, char*))                                                        \
-  X(error, nvrtcGetErrorString, const char* (*)(int))                                                   \
-  X(version, nvrtcVersion, int (*)(int* major, int* minor))
+  X(error, nvrtcGetErrorString, const char* (*)(int))
 
 /// What a compilation gave. `cubin` is empty on failure, and `log` says why; on success `log` is the
 /// compiler's report (with "-Xptxas -v": registers, spills).
@@ -34,9 +33,6 @@ struct Compiled {
 
 /// Empty if NVRTC is there, otherwise why not. Thread safe.
 std::string nvrtc_missing();
-
-/// "13.0", or empty if NVRTC is missing or does not say. Thread safe.
-std::string nvrtc_version();
 
 /// Compiles CUDA C++ to machine code for sm_<chip> (75, 80, 90, ..). `options`: more options for NVRTC.
 /// Thread safe; takes as long as the compiler does; throws std::bad_alloc alone.

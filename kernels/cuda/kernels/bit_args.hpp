@@ -1,22 +1,10 @@
-// The parameter of the tensor-core kernels, shared by host and device.
+// The shapes of the tensor-core kernels, shared by host and device.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 namespace ec::kernels::cuda {
-
-/// As TileArgs: one launch and no copy. Pointers of the sources, of the targets, then the coefficients row by
-/// row.
-struct BitArgs {
-  std::uint64_t tiles;  ///< of BitShape::tile_bytes() in every chunk; what is left over is not coded
-  std::uint32_t sources;
-  std::uint32_t targets;
-  std::uint32_t accumulate;  ///< 0: targets are overwritten; 1: added to
-  static constexpr std::size_t blob_bytes = 4000;
-  alignas(8) std::uint8_t blob[blob_bytes];
-};
-static_assert(sizeof(BitArgs) <= 4096);
 
 /// Sources of one instruction's operand: the bits of 16 sources fill 128 columns.
 inline constexpr unsigned sources_per_group = 16;

@@ -16,11 +16,12 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernels/bit_args.hpp"
+#include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
 
 namespace {
 
-using ec::kernels::cuda::BitArgs;
+using ec::kernels::cuda::KernelArgs;
 using ec::kernels::cuda::pick;
 using ec::kernels::cuda::sources_per_group;
 using ec::kernels::cuda::targets_per_group;
@@ -81,7 +82,7 @@ __device__ std::uint32_t bit_row(std::uint32_t c, unsigned bit) {
 }
 
 /// The words of A as the lanes hold them: fragments[(block * groups + group) * 32 + lane], two words each.
-__device__ void make_fragments(const BitArgs& args, unsigned groups, unsigned row_blocks,
+__device__ void make_fragments(const KernelArgs& args, unsigned groups, unsigned row_blocks,
                                std::uint32_t* words) {
   const std::uint8_t* coefficients = args.blob + 8 * (args.sources + args.targets);
   const unsigned full = args.targets / targets_per_group + (args.targets % targets_per_group > 4);
@@ -172,7 +173,7 @@ __device__ void gather(std::uint32_t (&b)[(Quads + 3) / 4][4 * W], const std::ui
 
 /// Half: up to four targets. Otherwise any number.
 template <int Quads, int W, bool Half, bool Accumulate>
-__device__ void transform(const BitArgs& args) {
+__device__ void transform(const KernelArgs& args) {
   constexpr int Groups = (Quads + 3) / 4;
   extern __shared__ uint2 shared[];
   const unsigned full = Half ? 0 : args.targets / targets_per_group + (args.targets % targets_per_group > 4);
@@ -190,7 +191,7 @@ __device__ void transform(const BitArgs& args) {
   const unsigned t = lane % 4;
   const unsigned piece = (g % 2) * 4 + g / 2;
   const std::uint64_t step = std::uint64_t{gridDim.x} * (threads / 32);
-  for (std::uint64_t tile = std::uint64_t{blockIdx.x} * (threads / 32) + threadIdx.x / 32; tile < args.tiles;
+  for (std::uint64_t tile = std::uint64_t{blockIdx.x} * (threads / 32) + threadIdx.x / 32; tile < args.bytes;
        tile += step) {
     const std::uint64_t offset = tile * (32 * W);
     std::uint32_t b[Groups][4 * W];
@@ -225,7 +226,7 @@ __device__ void transform(const BitArgs& args) {
 
 /// Two bodies: a choice at every store would keep the compiler from mixing stores with what follows.
 template <int Quads, int W, bool Half>
-__device__ void run(const BitArgs& args) {
+__device__ void run(const KernelArgs& args) {
   if (args.accumulate)
     transform<Quads, W, Half, true>(args);
   else
@@ -242,11 +243,11 @@ __device__ void run(const BitArgs& args) {
 #endif
 #define EC_BIT_KERNELS(quads, words, half_blocks, half_waves, any_blocks, any_waves) \
   extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(half_blocks))  \
-      ec_bits_q##quads##_half(const __grid_constant__ BitArgs args) {                \
+      ec_bits_q##quads##_half(const __grid_constant__ KernelArgs args) {             \
     run<quads, words, true>(args);                                                   \
   }                                                                                  \
   extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(any_blocks))   \
-      ec_bits_q##quads##_any(const __grid_constant__ BitArgs args) {                 \
+      ec_bits_q##quads##_any(const __grid_constant__ KernelArgs args) {              \
     run<quads, words, false>(args);                                                  \
   }
 EC_BIT_SHAPES(EC_BIT_KERNELS)

@@ -23,7 +23,7 @@ unsigned shape_for(std::size_t sources) {
 
 unsigned targets_per_launch(std::size_t sources, std::size_t targets, unsigned groups) {
   const auto fits = [&](std::size_t t) {
-    return 8 * (sources + t) + sources * t <= BitArgs::blob_bytes &&
+    return KernelArgs::fit(sources, t) &&
            bit_shared_bytes(groups, static_cast<unsigned>(t)) <= most_shared_bytes;
   };
   if (fits(targets)) return static_cast<unsigned>(targets);
@@ -51,20 +51,18 @@ CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const Chunk
   const BitShape& shape = bit_shapes[index];
   const auto rows = static_cast<unsigned>(chunks.targets.size());
   const unsigned most = targets_per_launch(chunks.sources.size(), rows, shape.groups());
-  BitArgs args;
-  args.tiles = chunks.bytes / shape.tile_bytes();
-  args.sources = static_cast<std::uint32_t>(chunks.sources.size());
-  args.accumulate = verb == Verb::accumulate;
+  const std::size_t tiles = chunks.bytes / shape.tile_bytes();
   constexpr unsigned warps = bit_kernel_threads / 32;
   for (unsigned first = 0; first < rows; first += most) {
-    args.targets = std::min(most, rows - first);
-    fill_blob(args.blob, {chunks.sources, chunks.targets.subspan(first, args.targets), chunks.bytes}, matrix,
-              first);
+    KernelArgs args =
+        args_for({chunks.sources, chunks.targets.subspan(first, std::min(most, rows - first)), chunks.bytes},
+                 matrix, first, verb);
+    args.bytes = tiles;
     const bool half = args.targets <= most_half_targets;
     const unsigned resident =
         half ? shape.half_blocks * shape.half_waves : shape.any_blocks * shape.any_waves;
     const std::uint64_t wanted = std::min<std::uint64_t>(
-        (args.tiles + warps - 1) / warps, resident * static_cast<unsigned>(device.info().multiprocessors));
+        (tiles + warps - 1) / warps, resident * static_cast<unsigned>(device.info().multiprocessors));
     const unsigned blocks = blocks_for(chunks, wanted, bit_kernel_threads, shape.tile_bytes());
     const auto r = launch_blocks(device, device.bit_kernel(index, half), blocks, bit_kernel_threads,
                                  bit_shared_bytes(shape.groups(), args.targets), stream, &args);

@@ -87,13 +87,21 @@ std::size_t ChunkViews::alignment() const {
   return std::size_t{1} << std::countr_zero(addresses);
 }
 
-void fill_blob(std::uint8_t* blob, const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row) {
+KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row, Verb verb) {
+  KernelArgs args;
+  args.bytes = chunks.bytes;
+  args.sources = static_cast<std::uint32_t>(chunks.sources.size());
+  args.targets = static_cast<std::uint32_t>(chunks.targets.size());
+  args.tile_depth = 0;
+  args.accumulate = verb == Verb::accumulate;
+  std::uint8_t* blob = args.blob;
   std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
   blob += chunks.sources.size_bytes();
   std::memcpy(blob, chunks.targets.data(), chunks.targets.size_bytes());
   blob += chunks.targets.size_bytes();
   for (unsigned r = 0; r < chunks.targets.size(); ++r)
     blob = std::ranges::copy(matrix.row(first_row + r), blob).out;
+  return args;
 }
 
 std::size_t generated_kernel_reach(const ChunkViews& chunks) {

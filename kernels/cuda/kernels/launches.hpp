@@ -11,6 +11,7 @@
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
+#include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/program.hpp"
 
 namespace ec::kernels::cuda {
@@ -122,9 +123,8 @@ inline constexpr std::size_t load_alignment = 16;
 /// threads, chunks of 64 KiB: 44 GB/s with an eighth of that each, 38 with all of it.)
 unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threads, std::size_t tile_bytes);
 
-/// Fills the blob of TileArgs or BitArgs: addresses of the sources, of the targets, then the coefficients of
-/// the matrix's rows first_row .. first_row + targets - 1.
-void fill_blob(std::uint8_t* blob, const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row);
+/// The parameter for these chunks, whose targets are those of the matrix's rows from first_row on.
+KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row, Verb verb);
 
 /// A kernel with the one parameter at `args`, in blocks of `threads` in a row.
 inline CUresult launch_blocks(const Device& device, CUfunction function, unsigned blocks, unsigned threads,

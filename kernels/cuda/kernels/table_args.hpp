@@ -1,22 +1,11 @@
-// The parameter of the table kernels and their geometry, shared by host and device.
+// The table kernels and their geometry, shared by host and device. The parameter: bytes is a multiple of 16
+// and at least table_tile, with `accumulate` a multiple of that; targets is not used.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 namespace ec::kernels::cuda {
-
-/// As TileArgs: one launch and no copy. Addresses of the sources, of the targets, then the coefficients row
-/// by row. A kernel with a row of ones adds all sources into the first target, for which there are no
-/// coefficients.
-struct TableArgs {
-  std::uint64_t bytes;  ///< coded of every chunk: a multiple of 16, and at least table_tile
-  std::uint32_t sources;
-  std::uint32_t accumulate;  ///< 0: targets are overwritten; 1: added to, and bytes must divide by table_tile
-  static constexpr std::size_t blob_bytes = 4000;
-  alignas(8) std::uint8_t blob[blob_bytes];
-};
-static_assert(sizeof(TableArgs) <= 4096);
 
 inline constexpr unsigned table_threads = 128;
 /// Bytes of every chunk that a warp codes at a time: two fetches of 16 bytes a lane.
@@ -25,10 +14,10 @@ inline constexpr unsigned table_tile = 1024;
 inline constexpr std::size_t table_coefficient_bytes = 20;
 
 // X(rows, ones, blocks): kernels ec_table_r<rows>_<ones> for that many rows by table, and `ones` (0 or 1)
-// rows of ones; `blocks` of them stay on a multiprocessor, which bounds the registers. H200, ratio to the
-// copy: 8+3 by three tables: 4 blocks 0.82, 5 blocks 0.84, 6 blocks 0.69 (it spills); 10+4 by a sum and three
-// tables: 4 blocks 0.81, 5 blocks 0.82; 10+4 by four: 4 blocks 0.73, 5 blocks 0.64. One source at a time
-// instead of two: 0.83, 0.80, 0.71.
+// rows of ones before them, sums of all sources that have no coefficients; `blocks` of them stay on a
+// multiprocessor, which bounds the registers. H200, ratio to the copy: 8+3 by three tables: 4 blocks 0.82, 5
+// blocks 0.84, 6 blocks 0.69 (it spills); 10+4 by a sum and three tables: 4 blocks 0.81, 5 blocks 0.82; 10+4
+// by four: 4 blocks 0.73, 5 blocks 0.64. One source at a time instead of two: 0.83, 0.80, 0.71.
 #define EC_TABLE_KERNELS(X) \
   X(0, 1, 7) X(1, 0, 8) X(1, 1, 6) X(2, 0, 6) X(2, 1, 5) X(3, 0, 5) X(3, 1, 5) X(4, 0, 4)
 

@@ -12,6 +12,7 @@
 // into tiles, the last tile starts early: what two warps write there is the same.
 #include <cstdint>
 
+#include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
 #include "kernels/cuda/kernels/table_args.hpp"
 
@@ -149,7 +150,7 @@ struct Sums {
 };
 
 template <int Rows, bool Ones, bool Accumulate>
-__device__ __forceinline__ void transform(const TableArgs& args) {
+__device__ __forceinline__ void transform(const KernelArgs& args) {
   const auto* sources = reinterpret_cast<const std::uint8_t* const*>(args.blob);
   const auto* targets = reinterpret_cast<std::uint8_t* const*>(args.blob + 8 * args.sources);
   const Tables tables(args.sources, Rows);
@@ -205,7 +206,7 @@ __device__ __forceinline__ void transform(const TableArgs& args) {
 // 0.84).
 #define EC_TABLE_KERNEL(rows, ones, blocks)                                                  \
   extern "C" __global__ void __launch_bounds__(table_threads, EC_TABLE_BLOCKS(rows, blocks)) \
-      ec_table_r##rows##_##ones(const __grid_constant__ TableArgs args) {                    \
+      ec_table_r##rows##_##ones(const __grid_constant__ KernelArgs args) {                   \
     if (args.accumulate)                                                                     \
       transform<rows, ones != 0, true>(args);                                                \
     else                                                                                     \

@@ -24,10 +24,6 @@ unsigned row_of_ones(const gf::Matrix& matrix) {
   return r;
 }
 
-constexpr std::size_t blob_needed(std::size_t sources, std::size_t targets, std::size_t rows) {
-  return 8 * (sources + targets) + sources * rows;
-}
-
 /// Rows of one launch: `rows` by table, and the row of ones first if `ones`.
 struct Pass {
   std::span<const unsigned> rows;
@@ -43,9 +39,11 @@ unsigned kernel_for(const Pass& pass) {
 
 CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
                      const Pass& pass, Verb verb, CUstream stream) {
-  TableArgs args;
+  KernelArgs args;
   args.bytes = chunks.bytes;
   args.sources = static_cast<std::uint32_t>(chunks.sources.size());
+  args.targets = static_cast<std::uint32_t>(pass.rows.size());
+  args.tile_depth = 0;
   args.accumulate = verb == Verb::accumulate;
   std::uint8_t* blob = args.blob;
   std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
@@ -83,7 +81,7 @@ bool table_kernel_pays(const gf::Matrix& matrix) {
 
 std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb) {
   if (chunks.bytes < table_tile || chunks.alignment() < load_alignment ||
-      blob_needed(chunks.sources.size(), 1, 1) > TableArgs::blob_bytes)
+      !KernelArgs::fit(chunks.sources.size(), 1))
     return 0;
   // Tiles that overlap would be added twice.
   const std::size_t unit = verb == Verb::accumulate ? table_tile : load_alignment;
@@ -101,7 +99,7 @@ CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const Chu
   std::span<const unsigned> left = rows;
   for (bool with_ones = ones < matrix.rows(); !left.empty(); with_ones = false) {
     std::size_t count = std::min<std::size_t>(left.size(), most_table_rows);
-    while (blob_needed(sources, count, count - with_ones) > TableArgs::blob_bytes) --count;
+    while (!KernelArgs::fit(sources, count, count - with_ones)) --count;
     const auto r = launch_pass(device, matrix, chunks, {left.first(count), with_ones}, verb, stream);
     if (r != CUDA_SUCCESS) return r;
     left = left.subspan(count);

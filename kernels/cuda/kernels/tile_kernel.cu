@@ -11,8 +11,8 @@
 // the packed multiplication is Russian-peasant.
 #include <cstdint>
 
+#include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
-#include "kernels/cuda/kernels/tile_args.hpp"
 
 namespace {
 
@@ -33,7 +33,7 @@ __device__ void add_products(Pack<Bytes> (&sum)[rows_per_thread],
 }
 
 template <unsigned Bytes>
-__device__ void transform(const TileArgs& args) {
+__device__ void transform(const KernelArgs& args) {
   using Word = Pack<Bytes>;
   extern __shared__ uint4 shared[];
   Word* tile = reinterpret_cast<Word*>(shared);  // tile_depth x blockDim.x
@@ -79,9 +79,9 @@ __device__ void transform(const TileArgs& args) {
 
 }  // namespace
 
-#define EC_TILE_KERNEL(bits)                                                          \
-  extern "C" __global__ void ec_tile_w##bits(const __grid_constant__ TileArgs args) { \
-    transform<bits / 8>(args);                                                        \
+#define EC_TILE_KERNEL(bits)                                                            \
+  extern "C" __global__ void ec_tile_w##bits(const __grid_constant__ KernelArgs args) { \
+    transform<bits / 8>(args);                                                          \
   }
 EC_TILE_KERNEL(8)
 EC_TILE_KERNEL(16)

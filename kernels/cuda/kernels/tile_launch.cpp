@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/cuda/kernels/tile_args.hpp"
-
 namespace ec::kernels::cuda {
 namespace {
 
@@ -19,12 +17,7 @@ unsigned ceil_div(std::size_t a, std::size_t b) { return static_cast<unsigned>((
 
 CUresult launch_rows(const Device& device, const gf::Matrix& matrix, unsigned first_row,
                      const ChunkViews& chunks, Verb verb, CUstream stream) {
-  TileArgs args;
-  args.bytes = chunks.bytes;
-  args.sources = static_cast<std::uint32_t>(chunks.sources.size());
-  args.targets = static_cast<std::uint32_t>(chunks.targets.size());
-  args.accumulate = verb == Verb::accumulate;
-  fill_blob(args.blob, chunks, matrix, first_row);
+  KernelArgs args = args_for(chunks, matrix, first_row, verb);
   const TileShape s = choose_tile(chunks.bytes, args.sources, args.targets, chunks.alignment(),
                                   device.info().multiprocessors);
   args.tile_depth = s.depth;
@@ -56,7 +49,7 @@ CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const Chun
                       CUstream stream) {
   const auto rows = static_cast<unsigned>(chunks.targets.size());
   unsigned most = rows;
-  while (TileArgs::blob_needed(chunks.sources.size(), most) > TileArgs::blob_bytes) --most;
+  while (!KernelArgs::fit(chunks.sources.size(), most)) --most;
   for (unsigned first = 0; first < rows; first += most) {
     const unsigned count = std::min(most, rows - first);
     const auto r =

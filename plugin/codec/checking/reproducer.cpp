@@ -60,8 +60,7 @@ std::string write_reproducer(const std::string& directory, std::string_view back
     return refuse(fmt::format("it holds {} of them already, which is all that are kept", most_reproducers));
   const std::string name = fmt::format("{}{}-{}-{}.bin", prefix, backend, std::time(nullptr), getpid());
   if (error == 0)
-    error = support::write_new_file(opened.get(), name, content(backend, views, before, got), 0600,
-                                    support::Sync::yes);
+    error = support::write_new_file(opened.get(), name, content(backend, views, before, got), 0600);
   if (error != 0) return refuse(fmt::format("it cannot be written to: {}", std::strerror(-error)));
   return directory + "/" + name;
 }

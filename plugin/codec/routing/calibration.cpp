@@ -134,7 +134,7 @@ void write_calibration(const std::string& path, const Calibration& calibration) 
     std::filesystem::create_directories(directory, error);
     if (error) throw fail("made a directory for", error.value());
   }
-  const int failure = support::replace_file(AT_FDCWD, path, to_json(calibration), 0644, support::Sync::yes);
+  const int failure = support::replace_file(AT_FDCWD, path, to_json(calibration), 0644);
   if (failure != 0) throw fail("written", -failure);
 }
 

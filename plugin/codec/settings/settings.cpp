@@ -104,6 +104,10 @@ constexpr Setting settings_table[] = {
      [](Node& s, Value v) {
        if (auto directory = path(v); directory != "none") s.reproducers = std::move(directory);
      }},
+    {"EC_CUDA_STOCK_DIRECTORY",
+     [](Node& s, Value v) {
+       if (auto directory = path(v); directory != "none") s.stock_directory = std::move(directory);
+     }},
     {"EC_CUDA_PINNED_BYTES", [](Node& s, Value v) { s.device.pinned_bytes = size(v, 2 * MiB); }},
     {"EC_CUDA_PINNED_THRESHOLD", [](Node& s, Value v) { s.device.pinned_threshold = size(v, 4 * KiB); }},
 };

@@ -56,6 +56,9 @@ struct NodeSettings {
   /// EC_CUDA_REPRODUCERS: absolute path of the directory for reproducers of mismatches; empty: none is
   /// written, because they hold bytes of objects.
   std::string reproducers;
+  /// EC_CUDA_STOCK_DIRECTORY: absolute path of the directory that holds Ceph's own libec_jerasure.so, for a
+  /// plugin that is loaded as jerasure; empty: it is where Ceph's packages put it.
+  std::string stock_directory;
   /// What predictions are made of. parse_node_settings leaves the built-in costs.
   Costs costs;
 

@@ -278,15 +278,6 @@ EXPORTED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* at
                                              : on_device ? CU_MEMORYTYPE_DEVICE
                                                          : CU_MEMORYTYPE_HOST;
         break;
-      case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        *static_cast<CUdeviceptr*>(values[i]) = known ? pointer : 0;
-        break;
-      case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        *static_cast<CUdeviceptr*>(values[i]) = reinterpret_cast<CUdeviceptr>(block.start);
-        break;
-      case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        *static_cast<std::size_t*>(values[i]) = block.bytes;
-        break;
       case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *static_cast<int*>(values[i]) = !known ? -2 : on_device ? block.ordinal : contexts_pushed.back();
         break;

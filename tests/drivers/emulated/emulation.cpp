@@ -8,19 +8,17 @@
 
 #include "kernels/cuda/generate/emit.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
+#include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
-#include "kernels/cuda/kernels/tile_args.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/drivers/emulated/memory.hpp"
 
 namespace ec::test::emulated {
 namespace {
 
-using kernels::cuda::BitArgs;
 using kernels::cuda::BitShape;
-using kernels::cuda::TableArgs;
+using kernels::cuda::KernelArgs;
 using kernels::cuda::TableKernel;
-using kernels::cuda::TileArgs;
 
 constexpr unsigned most_shared_bytes = 48 * 1024;  // without asking for more
 constexpr unsigned most_threads = 1024;
@@ -40,9 +38,9 @@ std::map<std::string, Kernel> make_kernels() {
   return known;
 }
 
-template <class Args>
-const Args& args_of(const Launch& l) {
-  return *reinterpret_cast<const Args*>(l.parameter.data());
+/// Of a kernel for any matrix.
+const KernelArgs& args_of(const Launch& l) {
+  return *reinterpret_cast<const KernelArgs*>(l.parameter.data());
 }
 
 std::uint64_t word_at(const void* words, std::size_t index) {
@@ -83,40 +81,29 @@ struct Work {
 const BitShape& bit_shape(const Launch& l) { return kernels::cuda::bit_shapes[l.kernel->size]; }
 const TableKernel& table_kernel(const Launch& l) { return kernels::cuda::table_kernels[l.kernel->size]; }
 
-template <class Args>
-Work work_of_blob(const Args& a, unsigned targets, std::uint64_t bytes, unsigned ones = 0) {
-  return {a.sources, targets, bytes, a.accumulate != 0, a.blob + 8 * (a.sources + targets), ones, a.blob};
-}
-
 Work work_of(const Launch& l) {
-  switch (l.kernel->kind) {
-    case Kernel::Kind::generated: {
-      const Program& p = *l.kernel->program;
-      const std::size_t words = p.batch ? 1 : p.sources + p.targets;
-      const void* first = l.parameter.data();
-      return {p.sources,
-              p.targets,
-              word_at(first, words),
-              p.accumulate,
-              p.coefficients.data(),
-              0,
-              p.batch ? view(reinterpret_cast<const void*>(word_at(first, 0))) : first,
-              p.batch ? word_at(first, words + 1) : 1};
-    }
-    case Kernel::Kind::table: {
-      const auto& a = args_of<TableArgs>(l);
-      const TableKernel& kernel = table_kernel(l);
-      return work_of_blob(a, kernel.rows + kernel.ones, a.bytes, kernel.ones);
-    }
-    case Kernel::Kind::bits: {
-      const auto& a = args_of<BitArgs>(l);
-      return work_of_blob(a, a.targets, a.tiles * bit_shape(l).tile_bytes());
-    }
-    case Kernel::Kind::tile:
-      break;
+  if (l.kernel->kind == Kernel::Kind::generated) {
+    const Program& p = *l.kernel->program;
+    const std::size_t words = p.batch ? 1 : p.sources + p.targets;
+    const void* first = l.parameter.data();
+    return {p.sources,
+            p.targets,
+            word_at(first, words),
+            p.accumulate,
+            p.coefficients.data(),
+            0,
+            p.batch ? view(reinterpret_cast<const void*>(word_at(first, 0))) : first,
+            p.batch ? word_at(first, words + 1) : 1};
   }
-  const auto& a = args_of<TileArgs>(l);
-  return work_of_blob(a, a.targets, a.bytes);
+  const KernelArgs& a = args_of(l);
+  const bool tables = l.kernel->kind == Kernel::Kind::table;
+  return {a.sources,
+          a.targets,
+          a.bytes * (l.kernel->kind == Kernel::Kind::bits ? bit_shape(l).tile_bytes() : 1),
+          a.accumulate != 0,
+          a.blob + 8 * (a.sources + a.targets),
+          tables ? table_kernel(l).ones : 0,
+          a.blob};
 }
 
 /// Whether the kernel can be given this launch, chunks left aside: CUDA_SUCCESS or what the device answers.
@@ -126,8 +113,8 @@ CUresult check_kernel(const Launch& l) {
     const Program& p = *l.kernel->program;
     return l.block_x == p.threads && one_row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
+  const KernelArgs& a = args_of(l);
   if (l.kernel->kind == Kernel::Kind::bits) {
-    const auto& a = args_of<BitArgs>(l);
     const BitShape& shape = bit_shape(l);
     if (l.block_x != kernels::cuda::bit_kernel_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
     // The kernel takes the sources of full quads for granted.
@@ -138,14 +125,13 @@ CUresult check_kernel(const Launch& l) {
     return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   if (l.kernel->kind == Kernel::Kind::table) {
-    const auto& a = args_of<TableArgs>(l);
     if (l.block_x != kernels::cuda::table_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
     const std::size_t tables = kernels::cuda::table_coefficient_bytes * a.sources * table_kernel(l).rows;
     const std::size_t unit = a.accumulate ? kernels::cuda::table_tile : 16;
-    const bool fits = l.shared_bytes >= tables && a.bytes >= kernels::cuda::table_tile && a.bytes % unit == 0;
+    const bool fits = a.targets == table_kernel(l).rows + table_kernel(l).ones && l.shared_bytes >= tables &&
+                      a.bytes >= kernels::cuda::table_tile && a.bytes % unit == 0;
     return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
   }
-  const auto& a = args_of<TileArgs>(l);
   const std::size_t staged = std::size_t{a.tile_depth} * l.block_x * std::max(l.kernel->size, 4u);
   return a.tile_depth != 0 && l.shared_bytes >= staged ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
@@ -165,17 +151,7 @@ const Kernel* find_kernel(const std::string& name) {
 }
 
 std::size_t parameter_bytes(const Kernel& kernel) {
-  switch (kernel.kind) {
-    case Kernel::Kind::generated:
-      return kernel.program->parameter_bytes();
-    case Kernel::Kind::bits:
-      return sizeof(BitArgs);
-    case Kernel::Kind::table:
-      return sizeof(TableArgs);
-    case Kernel::Kind::tile:
-      break;
-  }
-  return sizeof(TileArgs);
+  return kernel.program != nullptr ? kernel.program->parameter_bytes() : sizeof(KernelArgs);
 }
 
 CUresult check(const Launch& l) {

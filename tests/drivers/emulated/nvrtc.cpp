@@ -1,5 +1,5 @@
 // A stand-in for libnvrtc.so.13 whose machine code only the emulated driver understands (generated.hpp):
-// generated programs are asked for, compiled, kept and loaded without a compiler.
+// generated programs are asked for, compiled and loaded without a compiler.
 #include <cstring>
 #include <string>
 
@@ -56,8 +56,4 @@ EXPORTED const char* nvrtcGetErrorString(int result) {
   return result == success       ? "NVRTC_SUCCESS"
          : result == compilation ? "NVRTC_ERROR_COMPILATION"
                                  : "NVRTC_ERROR";
-}
-EXPORTED int nvrtcVersion(int* major, int* minor) {
-  *major = *minor = 0;
-  return success;
 }

@@ -46,11 +46,11 @@ TEST(FaultPlan, SaysWhatWhenAndWhere) {
   EXPECT_FALSE(rules[3].sticky);
   EXPECT_EQ(rules[4].time, std::chrono::seconds(5));
   EXPECT_TRUE(rules[4].covers("cuInit"));
-  EXPECT_FALSE(rules[4].covers("nvrtcVersion"));
+  EXPECT_FALSE(rules[4].covers("nvrtcGetErrorString"));
   EXPECT_EQ(rules[5].time, std::chrono::microseconds(20));
   EXPECT_EQ(rules[6].what, What::hang);
   EXPECT_EQ(rules[6].time.count(), 0);
-  EXPECT_TRUE(rules[7].covers("nvrtcVersion"));
+  EXPECT_TRUE(rules[7].covers("nvrtcGetErrorString"));
   EXPECT_FALSE(rules[7].covers("cuInit"));
 }
 
@@ -86,7 +86,7 @@ TEST(FaultPlan, WhatIsNoPlanIsRefusedWithWhatIsAllowed) {
   for (const char* what :
        {"cuInit:nth=1:wrong", "cuInit:nth=1:hang", "launch:nth=1:hang=1h", "cuInit:nth=1:slow=0ms",
         "nvrtc:nth=1:lost=1s", "cuInit:nth=1:0", "cuInit:nth=1:-1", "cuInit:nth=1:NVRTC_ERROR_COMPILATION",
-        "nvrtcVersion:nth=1:CUDA_ERROR_UNKNOWN"})
+        "nvrtcGetErrorString:nth=1:CUDA_ERROR_UNKNOWN"})
     EXPECT_NE(refusal(what).find("must be an error by name or number"), std::string::npos) << what;
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Ceph's own ceph-erasure-code-tool with plugin=isa and plugin=cuda: the same chunk files, and each decodes what
-# the other wrote with m chunks lost.
+# Ceph's own ceph-erasure-code-tool, with two plugins of which each must write the same chunk files as the other and
+# decode them with m chunks lost: plugin=cuda beside isa, and ours under Ceph's names beside Ceph's own.
 # Arguments: the directory of libec_cuda.so, the directory of Debian's plugins. Exits 77 where the tool is missing.
 set -eu
 ours=$1
@@ -10,47 +10,88 @@ command -v ceph-erasure-code-tool >/dev/null || { echo "there is no ceph-erasure
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-mkdir plugins
-ln -s "$stock"/libec_*.so "$ours"/libec_cuda.so plugins/
-export CEPH_CONF=/dev/null CEPH_ARGS="--erasure-code-dir=$work/plugins"
+mkdir stock adopted
+ln -s "$stock"/libec_*.so stock/
+ln -sf "$ours"/libec_cuda.so stock/
+cp -P stock/* adopted/
+for name in isa jerasure; do ln -sf "$ours"/libec_cuda.so adopted/libec_$name.so; done
+export CEPH_CONF=/dev/null
 
 fail() { echo "FAILED: $*"; exit 1; }
-tool() { ceph-erasure-code-tool "$@" >log 2>&1 || { cat log; fail "ceph-erasure-code-tool $*"; }; }
+# tool DIRECTORY ARGUMENT..: with the plugins of that directory.
+tool() {
+  directory=$1
+  shift
+  CEPH_ARGS="--erasure-code-dir=$work/$directory" ceph-erasure-code-tool "$@" >log 2>&1 ||
+    { cat log; fail "ceph-erasure-code-tool $* in $directory"; }
+  [ "$directory" = stock ] || grep -q "in the place of" log || fail "$*: ours is not loaded"
+}
 
-# check TECHNIQUE K M STRIPE_UNIT BYTES LOST...: LOST are m chunks.
-check() {
-  technique=$1 k=$2 m=$3 stripe_unit=$4 bytes=$5
-  shift 5
+# compare DIRECTORY_A PROFILE_A DIRECTORY_B PROFILE_B CHUNKS STRIPE_UNIT BYTES LOST...
+compare() {
+  a=$1 profile_a=$2 b=$3 profile_b=$4 chunks=$5 stripe_unit=$6 bytes=$7
+  shift 7
   lost=" $* "
-  code="technique=$technique,k=$k,m=$m"
   head -c "$bytes" /dev/urandom >object
   all="" left=""
   chunk=0
-  while [ $chunk -lt $((k + m)) ]; do
+  while [ $chunk -lt "$chunks" ]; do
     all="$all${all:+,}$chunk"
     case "$lost" in *" $chunk "*) ;; *) left="$left${left:+,}$chunk" ;; esac
     chunk=$((chunk + 1))
   done
-  for plugin in isa cuda; do
-    cp object $plugin
-    tool encode "plugin=$plugin,$code" "$stripe_unit" "$all" $plugin
-    rm $plugin
-  done
+  cp object one
+  cp object two
+  tool "$a" encode "$profile_a" "$stripe_unit" "$all" one
+  tool "$b" encode "$profile_b" "$stripe_unit" "$all" two
+  rm one two
   for chunk in $(echo "$all" | tr , ' '); do
-    cmp isa."$chunk" cuda."$chunk" || fail "$code: chunk $chunk"
+    cmp one."$chunk" two."$chunk" || fail "$profile_a and $profile_b: chunk $chunk"
   done
-  for chunk in $lost; do rm isa."$chunk" cuda."$chunk"; done
-  tool decode "plugin=cuda,$code" "$stripe_unit" "$left" isa
-  tool decode "plugin=isa,$code" "$stripe_unit" "$left" cuda
-  for plugin in isa cuda; do
+  for chunk in $lost; do rm one."$chunk" two."$chunk"; done
+  tool "$b" decode "$profile_b" "$stripe_unit" "$left" one
+  tool "$a" decode "$profile_a" "$stripe_unit" "$left" two
+  for file in one two; do
     # What decoding yields is padded to whole stripes.
-    head -c "$bytes" $plugin | cmp - object || fail "$code: decoding what $plugin wrote"
+    head -c "$bytes" $file | cmp - object || fail "$profile_a and $profile_b: decoding $file"
   done
-  rm -f isa* cuda* object
+  rm -f one* two* object
 }
 
+# check TECHNIQUE K M STRIPE_UNIT BYTES LOST...: LOST are m chunks.
+check() {
+  code="technique=$1,k=$2,m=$3" chunks=$(($2 + $3))
+  shift 3
+  compare stock "plugin=isa,$code" stock "plugin=cuda,$code" "$chunks" "$@"
+}
 check reed_sol_van 4 2 4096 5000000 1 4
 check cauchy 8 3 65536 5000001 0 7 8
 check reed_sol_van 2 1 4096 1 0
 check cauchy 10 4 131072 3333333 2 3 9 13
+
+# adopt PROFILE CHUNKS STRIPE_UNIT BYTES LOST...: Ceph's own against ours under its name.
+adopt() {
+  profile=$1
+  shift
+  compare stock "$profile" adopted "$profile" "$@"
+}
+adopt plugin=isa,technique=reed_sol_van,k=4,m=2,w=8 6 4096 1000000 0 1
+adopt plugin=isa,technique=cauchy,k=8,m=3 11 4096 1000001 2 3 9
+adopt plugin=jerasure,technique=reed_sol_van,k=4,m=2 6 4096 1000000 0 1
+adopt plugin=jerasure,technique=reed_sol_van,k=8,m=3,jerasure-per-chunk-alignment=true 11 65536 3000001 1 2 8
+adopt plugin=jerasure,technique=reed_sol_van,k=5,m=4,w=8 9 4096 77777 0 2 4 6
+adopt plugin=jerasure,technique=reed_sol_r6_op,k=6,m=2 8 16384 1000003 0 7
+# By Ceph's own file, beside ours.
+adopt plugin=jerasure,technique=cauchy_good,k=4,m=2,packetsize=64 6 4096 100000 0 1
+adopt plugin=jerasure,technique=reed_sol_van,k=4,m=2,w=16 6 4096 100000 0 1
+# Over jerasure, which lrc asks for by itself.
+adopt plugin=lrc,k=4,m=2,l=3 8 4096 1000000 0
+adopt plugin=lrc,k=8,m=4,l=3 16 4096 1000000 0 5
+# Clay codes pairs of chunks by others, and hands them keys of its own.
+adopt plugin=clay,k=4,m=2,scalar_mds=isa,technique=reed_sol_van 6 16384 1000000 0 4
+adopt plugin=clay,k=4,m=2,scalar_mds=jerasure,technique=reed_sol_van 6 16384 1000000 1 2
+for technique in reed_sol_van reed_sol_r6_op; do
+  compare stock plugin=jerasure,technique=$technique,k=4,m=2 stock plugin=cuda,technique=jerasure_$technique,k=4,m=2 \
+    6 4096 300000 1 5
+done
 echo "all chunks the same, all objects recovered"

@@ -96,18 +96,6 @@ void compare(const PluginPair& pair, Draw& draw, std::size_t length) {
 // would be compared with itself.
 TEST(IsaIdentity, EachPluginRunsItsOwnIsaL) { EXPECT_EQ(dlsym(RTLD_DEFAULT, "ec_encode_data"), nullptr); }
 
-TEST(IsaIdentity, ComparisonSeesOneByte) {
-  Draw draw(1);
-  Chunks a;
-  a[0] = draw.bytes(1000, 3);
-  a[1] = draw.bytes(1000, 3);
-  Chunks b = deep_copy(a);
-  EXPECT_EQ(difference(a, b, {0, 1}), "");
-  b[1].c_str()[999] ^= 1;
-  EXPECT_EQ(difference(a, b, {0, 1}), "chunk 1 differs at byte 999 of 1000");
-  EXPECT_EQ(difference(a, b, {0, 2}), "chunk 2 is missing");
-}
-
 TEST(IsaIdentity, EveryShape) {
   Draw draw(base_seed());
   for (const Shape& shape : compared_shapes())

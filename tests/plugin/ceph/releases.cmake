@@ -29,10 +29,27 @@ endforeach()
 ec_in_release(20 inside)
 add_test(NAME ceph20.mutant COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/release_test
                                     --plugin-dir $<TARGET_FILE_DIR:ec_cuda> --damage --forms cauchy-4k)
-set_tests_properties(ceph20.mutant PROPERTIES LABELS ceph20 RUN_SERIAL ON COST 1000 TIMEOUT 600 SKIP_RETURN_CODE 77)
+# Pools of isa and jerasure of which half of the OSDs code by our file under those names.
+add_test(NAME ceph20.adopt COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/adopt_test --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
+set_tests_properties(ceph20.mutant ceph20.adopt PROPERTIES LABELS ceph20 RUN_SERIAL ON COST 1000 TIMEOUT 600 SKIP_RETURN_CODE 77)
+
+# As Ceph's own plugins, beside those of each release.
+if(TARGET roles_test)
+  foreach(release 18 20)
+    ec_in_release(${release} inside)
+    add_test(NAME ceph${release}.roles COMMAND ${inside} $<TARGET_FILE:roles_test>)
+    set_tests_properties(ceph${release}.roles PROPERTIES LABELS ceph${release} TIMEOUT 1200 SKIP_RETURN_CODE 77)
+  endforeach()
+endif()
 
 # Both tables of 20 beside its own isa, in one process.
 if(TARGET tentacle_identity_test)
   add_test(NAME ceph20.tables COMMAND ${inside} $<TARGET_FILE:tentacle_identity_test>)
   set_tests_properties(ceph20.tables PROPERTIES LABELS ceph20 TIMEOUT 1200 SKIP_RETURN_CODE 77)
+endif()
+
+# What is measured there: that it runs, and that the bytes are right.
+if(TARGET ec_bench_tentacle)
+  add_test(NAME ceph20.bench COMMAND ${inside} $<TARGET_FILE:ec_bench_tentacle> --chunks 4K,64K --rounds 1 --sample-ms 0)
+  set_tests_properties(ceph20.bench PROPERTIES LABELS ceph20 TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()

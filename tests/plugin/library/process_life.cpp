@@ -1,10 +1,9 @@
 // Codecs in the corners of a process's life, through the C door. Each argument is a process of its own:
 //   at_exit    a static object creates and uses codecs in its destructor
 //   forked     children of fork() create codecs, while the parent's threads were creating them
-//   no_memory  allocations fail: every one from the n-th on, for each n, in the first call of a process
+//   no_memory  allocations fail: every one from the n-th on, for each n, in the first calls of a process
 //   other_isal the program exports functions of ISA-L's names which do nothing, as a host with a stub or
-//   another
-//              version of its own might; run with EC_CUDA_BACKEND=isal
+//              another version of its own might; run with EC_CUDA_BACKEND=isal
 // Exit status: 0 if every call answered as ec.h says.
 #include <atomic>
 #include <cerrno>
@@ -84,6 +83,16 @@ void try_forks() {
   }
 }
 
+/// Makes the first chunk of a 4+2 code out of the next four.
+int decode_one(const ec_codec* codec) {
+  static unsigned char memory[5][64];
+  const unsigned available[] = {1, 2, 3, 4}, wanted[] = {0};
+  ec_source sources[4];
+  for (unsigned i = 0; i < 4; ++i) sources[i] = {memory[i + 1], EC_PAGEABLE};
+  const ec_target target{memory[0], EC_PAGEABLE};
+  return ec_decode(codec, 1, available, 4, sources, wanted, 1, &target, 64);
+}
+
 void try_without_memory() {
   for (long n = 0;; ++n) {
     const int status = ec::test::in_child([n] {
@@ -91,8 +100,10 @@ void try_without_memory() {
       left = n;
       const int first = ec_codec_create(4, 2, EC_CAUCHY, &codec);
       const int second = first == 0 ? 0 : ec_codec_create(4, 2, EC_CAUCHY, &codec);
+      const int decoded = first == 0 ? decode_one(codec) : 0;
       const bool ran_out = left == 0;
       left = -1;
+      if (decoded != 0 && (decoded != -ENOMEM || decode_one(codec) != 0)) fail("decode without memory");
       if (first != 0 && (first != -ENOMEM || second != -ENOMEM || codec != nullptr)) fail("without memory");
       if (first != 0) create_and_encode(4);
       ec_codec_destroy(codec);

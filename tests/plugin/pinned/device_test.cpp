@@ -15,13 +15,11 @@
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/plugin/pinned/preload.hpp"
-#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {
 
 using kernels::Residence;
-using kernels::residence_by_driver;
 using kernels::residence_of;
 using kernels::Source;
 using kernels::Status;
@@ -100,7 +98,6 @@ TEST_F(PinnedFromBirth, DeviceOpensTheArenaAndItsBlocksArePinned) {
   EXPECT_EQ(residence_of(b.get(), 8 * MiB + 1), Residence::pageable) << "longer than the arena";
   EXPECT_EQ(residence_of(early.get(), chunk), Residence::pageable);
   EXPECT_EQ(residence_of(small.get(), 100), Residence::pageable);
-  EXPECT_EQ(residence_by_driver(b.get(), chunk), Residence::pinned);
 }
 
 TEST_F(PinnedFromBirth, FirstJobBringsTheDeviceAndLaterOnesRunInPlace) {
@@ -166,23 +163,7 @@ TEST_F(PinnedFromBirth, SmallJobsAndOtherChoicesWakeNobody) {
   }
   const Block b = block();
   EXPECT_EQ(residence_of(b.get(), chunk), Residence::pageable);
-  EXPECT_EQ(residence_by_driver(b.get(), chunk), Residence::pageable) << "asking brings nothing up either";
   EXPECT_EQ(driver_->all_calls(), 0u);
-}
-
-TEST_F(PinnedFromBirth, DriverIsAskedForMemoryOfOthers) {
-  ASSERT_TRUE(bring_up()) << log_;
-  const auto pinned = kernels::cuda::Buffer::allocate(chunk, Residence::pinned);
-  const auto device = kernels::cuda::Buffer::allocate(chunk, Residence::device);
-  std::vector<std::uint8_t> heap(chunk);
-  EXPECT_EQ(residence_of(pinned.data(), chunk), Residence::pageable) << "in no known range";
-  EXPECT_EQ(residence_by_driver(pinned.data(), chunk), Residence::pinned);
-  EXPECT_EQ(residence_by_driver(pinned.data() + 5, chunk - 5), Residence::pinned);
-  EXPECT_EQ(residence_by_driver(pinned.data() + 5, chunk), Residence::pageable) << "beyond its end";
-  EXPECT_EQ(residence_by_driver(device.data(), chunk), Residence::device);
-  EXPECT_EQ(residence_by_driver(heap.data(), chunk), Residence::pageable);
-  driver_->fail("cuPointerGetAttributes", 1, CUDA_ERROR_INVALID_VALUE, false);
-  EXPECT_EQ(residence_by_driver(pinned.data(), chunk), Residence::pageable);
 }
 
 TEST_F(PinnedFromBirth, ArenaComesAndGoesWithTheDevice) {
@@ -253,7 +234,7 @@ TEST_F(PinnedFromBirth, ADeviceThatIsGivenUpLeavesTheArenaToTheOther) {
     for (std::uint64_t seed = 0; seed < 3; ++seed) EXPECT_TRUE(encode(seed));
     EXPECT_EQ(on_device(), before + 3);
     EXPECT_EQ(devices.up(), 1u) << log_;
-    EXPECT_EQ(residence_by_driver(block().get(), chunk), Residence::pinned);
+    EXPECT_EQ(residence_of(block().get(), chunk), Residence::pinned);
   }
   use(small_arena());
   EXPECT_EQ(driver_->calls("cuMemHostUnregister"), driver_->calls("cuMemHostRegister_v2"));

@@ -55,17 +55,6 @@ TEST(Region, TakesTheShortestExtentThatFits) {
   EXPECT_EQ(r.region.allocate(8, page), r.at(0));
 }
 
-TEST(Region, JoinsNeighboursInEveryOrder) {
-  const std::vector<std::vector<std::size_t>> orders{{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
-                                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
-  for (const auto& order : orders) {
-    Range r(9);
-    for (int i = 0; i < 3; ++i) ASSERT_NE(r.region.allocate(8, 3 * page), nullptr);
-    for (const std::size_t block : order) EXPECT_EQ(r.region.release(r.at(3 * block)), 3 * page);
-    EXPECT_EQ(r.region.allocate(8, 9 * page), r.at(0));
-  }
-}
-
 TEST(Region, KnowsWhatIsNoBlock) {
   Range r(8);
   ASSERT_EQ(r.region.allocate(8, 2 * page), r.at(0));

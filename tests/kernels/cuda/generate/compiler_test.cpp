@@ -55,10 +55,6 @@ class Compiler : public testing::Test {
 };
 
 TEST_F(Compiler, Answers) {
-  const auto version =
-      run_compiler(compiler_program(), kernels::cuda::ask_for_version, {}, std::chrono::seconds(20), go_on);
-  EXPECT_EQ(version.kind, Kind::version) << version.body;
-  EXPECT_EQ(version.body, "0.0");
   const auto cubin = compile();
   EXPECT_EQ(cubin.kind, Kind::cubin) << cubin.body;
   EXPECT_TRUE(cubin.body.starts_with("EMULATED PROGRAM")) << cubin.body;
@@ -77,16 +73,10 @@ TEST_F(Compiler, EachFunctionOfNvrtcMayFail) {
       const std::string before = site == "nvrtcGetErrorString" ? "nvrtcCompileProgram:nth=1:6;" : "";
       const std::string plan = before + std::string(site) + ":nth=1:" + what;
       setenv("EC_FAULTS", plan.c_str(), 1);
-      const bool version = site == "nvrtcVersion";
-      const auto reply = version ? run_compiler(compiler_program(), kernels::cuda::ask_for_version, {},
-                                                std::chrono::seconds(20), go_on)
-                                 : compile();
+      const auto reply = compile();
       const bool harmless = site == "nvrtcDestroyProgram" || site.find("Log") != site.npos ||
                             (what.starts_with("slow") && before.empty());
-      EXPECT_EQ(reply.kind, harmless  ? version ? Kind::version : Kind::cubin
-                            : version ? Kind::failed
-                                      : Kind::refused)
-          << plan << ": " << reply.body;
+      EXPECT_EQ(reply.kind, harmless ? Kind::cubin : Kind::refused) << plan << ": " << reply.body;
       EXPECT_NE(content(log).find(site), std::string::npos) << plan << " was not met";
     }
   std::filesystem::remove(log);
@@ -108,7 +98,7 @@ TEST_F(Compiler, OneThatMisbehavesIsGivenUp) {
                         {"half", Kind::failed, "the compiler ended without an answer"},
                         {"endless", Kind::failed, "the compiler ended without an answer"},
                         {"deaf", Kind::cubin, "machine code"},
-                        {"preload", Kind::version, "none"}}) {
+                        {"preload", Kind::cubin, "none"}}) {
     setenv("LD_PRELOAD", "libno-such.so", 1);
     const std::string long_input(1 << 20, 'x');
     const auto reply = run_compiler(program, c.how, long_input, std::chrono::milliseconds(500), go_on);
@@ -186,7 +176,7 @@ TEST_F(CompilerDeathTest, AProcessMayEndWhileItCompiles) {
   const char* variable = "EC_EXIT_AFTER_US";
   const char* drawn = getenv(variable);
   const std::string of_child = drawn == nullptr ? "" : drawn;
-  setenv("EC_FAULTS", "nvrtcVersion:nth=1:slow=50ms;nvrtcCompileProgram:nth=1:slow=100ms", 1);
+  setenv("EC_FAULTS", "nvrtcCreateProgram:nth=1:slow=50ms;nvrtcCompileProgram:nth=1:slow=100ms", 1);
   std::random_device random;
   for (int i = count == nullptr ? 30 : std::atoi(count); i > 0; --i) {
     const std::string delay = of_child.empty() ? std::to_string(random() % 300'000) : of_child;

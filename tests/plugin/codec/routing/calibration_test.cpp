@@ -123,8 +123,7 @@ TEST(CalibrationFile, WhatIsNotJsonIsRefused) {
   }
 }
 
-/// Who may have written it and what it may be is support's to say (tests/support/files_test.cpp) and shown in
-/// tests/project/bad_input_test.cpp.
+/// Who may have written it and what it may be is support's to say (tests/support/files_test.cpp).
 TEST(CalibrationOnDisk, IsWrittenWholeAndUsedOrRefusedInOneLine) {
   const Folder folder;
   const std::string path = folder / "a/b/c.json";

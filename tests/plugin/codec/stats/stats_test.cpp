@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,6 +16,7 @@
 
 #include "plugin/codec/codec.hpp"
 #include "support/files.hpp"
+#include "tests/common/child.hpp"
 #include "tests/common/folder.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
 #include "tests/plugin/codec/stripe.hpp"
@@ -155,14 +155,10 @@ bool encode() {
   return codec.encode(stripe.data(), stripe.coding(), 100) == Status::ok;
 }
 
-/// How a child of fork() ends that does this.
+/// Whether a child of fork() ends well that does this.
 template <class Body>
-int in_child(Body&& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body() ? 0 : 1);
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return status;
+bool right_in_child(Body&& body) {
+  return in_child([&] { return body() ? 0 : 1; }) == 0;
 }
 
 bool counts_anew() {
@@ -202,7 +198,7 @@ TEST(StatsPage, AChildOfForkCountsForItself) {
   ASSERT_TRUE(encode());
   const auto before = codec::stats_of("reference");
   const Stats::OnDevice mark(codec::stats());
-  EXPECT_EQ(in_child([] { return counts_anew() && page_file() > 2; }), 0);
+  EXPECT_TRUE(right_in_child([] { return counts_anew() && page_file() > 2; }));
   EXPECT_EQ(codec::stats_of("reference").calls, before.calls);
 }
 
@@ -210,7 +206,8 @@ TEST(StatsPage, AChildOfForkCountsForItself) {
 TEST(StatsPage, AChildCountsWhateverItsParentDidToDescriptors) {
   ASSERT_TRUE(encode());
   const auto in_grandchild = [](auto&& take, auto&& holds) {
-    EXPECT_EQ(in_child([&] { return take() && in_child([&] { return counts_anew() && holds(); }) == 0; }), 0);
+    EXPECT_TRUE(
+        right_in_child([&] { return take() && right_in_child([&] { return counts_anew() && holds(); }); }));
   };
   const Folder folder;
   const int number = page_file();
@@ -228,7 +225,7 @@ TEST(StatsPage, AChildCountsWhateverItsParentDidToDescriptors) {
         const struct rlimit none { 1000, 1000 };
         return setrlimit(RLIMIT_FSIZE, &none) == 0;
       },
-      [] { return page_file() < 0 && in_child([] { return counts_anew(); }) == 0; });
+      [] { return page_file() < 0 && right_in_child([] { return counts_anew(); }); });
 }
 
 TEST(StatsPage, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
@@ -240,14 +237,13 @@ TEST(StatsPage, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
       while (!done) finish(codec::stats(), 100);
     });
   for (int i = 0; i < 20; ++i) {
-    const int status = in_child([] {
+    EXPECT_TRUE(right_in_child([] {
       // Without an allocation: AddressSanitizer's allocator may be locked by a thread that the child has not.
       const auto& page = codec::stats().page();
       const bool fresh = sum(page, 0, Operation::encode).calls == 0 && page.pid == getpid();
       finish(codec::stats(), 100, 3);
       return fresh && sum(page, 0, Operation::encode).calls == 3;
-    });
-    EXPECT_EQ(status, 0);
+    }));
   }
   done = true;
   EXPECT_EQ(codec::stats().page().pid, getpid());

@@ -1,0 +1,34 @@
+// The parameter of the kernels for any matrix, shared by host and device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ec::kernels::cuda {
+
+/// Everything a launch needs travels in its parameter (at most 4096 bytes on every chip), so that a job costs
+/// one launch and no copy.
+struct KernelArgs {
+  std::uint64_t bytes;  ///< coded of every chunk; for the tensor-core kernels in tiles (BitShape)
+  std::uint32_t sources;
+  std::uint32_t targets;
+  std::uint32_t tile_depth;  ///< of the tile kernels: sources staged in shared memory at a time
+  std::uint32_t accumulate;  ///< 0: targets are overwritten; 1: added to
+  static constexpr std::size_t blob_bytes = 4000;
+  /// Addresses of the sources, of the targets, then the coefficients row by row, but for rows of ones that
+  /// the kernel knows of.
+  alignas(8) std::uint8_t blob[blob_bytes];
+
+  static constexpr bool fit(std::size_t sources, std::size_t targets, std::size_t rows) {
+    return 8 * (sources + targets) + sources * rows <= blob_bytes;
+  }
+  static constexpr bool fit(std::size_t sources, std::size_t targets) {
+    return fit(sources, targets, targets);
+  }
+};
+static_assert(sizeof(KernelArgs) <= 4096);
+
+/// Of the tile kernels: rows that one thread computes for its column; a block computes this times blockDim.y.
+inline constexpr unsigned rows_per_thread = 4;
+
+}  // namespace ec::kernels::cuda

@@ -1,0 +1,173 @@
+// A Cauchy matrix by its stages (gf/cauchy_stages.hpp), a template over the vectors of an instruction set. Included
+// after coder.inl inside the same unnamed namespace.
+//
+// Tile by tile, so that the sums of all rows stay in the first caches. In a tile a block of sources goes by column by
+// column: its values are in registers while they are interpolated and added to the sums of each block of rows.
+
+template <class T, unsigned log>
+using Values = typename T::Vector[1u << log];
+
+template <class T, unsigned log, unsigned level, bool inverse>
+[[gnu::always_inline]] inline void butterflies(Values<T, log>& v, const uint8_t*& factors) {
+  constexpr unsigned half = 1u << level;
+#pragma GCC unroll 8
+  for (unsigned block = 0; block < 1u << log; block += 2 * half) {
+    const auto factor = T::factor(factors);
+    factors += affine_bytes;
+#pragma GCC unroll 8
+    for (unsigned j = block; j < block + half; ++j) {
+      if constexpr (inverse) v[j + half] = T::add(v[j + half], v[j]);
+      v[j] = T::multiply_add(v[j], factor, T::prepare(v[j + half]));
+      if constexpr (!inverse) v[j + half] = T::add(v[j + half], v[j]);
+    }
+  }
+}
+
+template <class T, unsigned log>
+[[gnu::always_inline]] inline void interpolate(Values<T, log>& v, const uint8_t* factors) {
+  butterflies<T, log, 0, true>(v, factors);
+  butterflies<T, log, 1, true>(v, factors);
+  if constexpr (log > 2) butterflies<T, log, 2, true>(v, factors);
+  if constexpr (log > 3) butterflies<T, log, 3, true>(v, factors);
+}
+
+template <class T, unsigned log>
+[[gnu::always_inline]] inline void evaluate(Values<T, log>& v, const uint8_t* factors) {
+  if constexpr (log > 3) butterflies<T, log, 3, false>(v, factors);
+  if constexpr (log > 2) butterflies<T, log, 2, false>(v, factors);
+  butterflies<T, log, 1, false>(v, factors);
+  butterflies<T, log, 0, false>(v, factors);
+}
+
+template <class T, unsigned log>
+class Transformer {
+ public:
+  explicit Transformer(const TransformCall& call) : call_(call), t_(*call.transform) {
+    for (unsigned r = 0; r < t_.rows; ++r) row_[r] = rows_ + r * tile_bytes;
+  }
+
+  void run() {
+    // Where a second matrix follows, it writes the targets.
+    const bool stream = call_.stream && t_.then == nullptr;
+    for (size_t at = 0; at < call_.bytes; at += tile_bytes) {
+      const size_t bytes = call_.bytes - at < tile_bytes ? call_.bytes - at : tile_bytes;
+      if (t_.rest_count != 0) code_rest_of(at, bytes);
+      for (unsigned block = 0; block < t_.blocks; ++block)
+        block == 0 ? add_block<true>(block, at, bytes) : add_block<false>(block, at, bytes);
+      for (unsigned p = 0; p < t_.row_blocks; ++p) finish_block(p, at, bytes, stream);
+      if (t_.then != nullptr) code_then(at, bytes);
+    }
+    if (stream) _mm_sfence();
+  }
+
+ private:
+  static constexpr unsigned points = 1u << log;
+  static constexpr size_t tile_bytes = transform_tile_bytes;
+  /// How far ahead of its use a source is fetched, in the order of use.
+  static constexpr size_t ahead_bytes = 256;
+
+  /// The sources of a block from `at` on; those that are not there are zeros.
+  void lanes_of(unsigned block, size_t at, const uint8_t** lanes) const {
+    for (unsigned lane = 0; lane < points; ++lane) {
+      const uint8_t source = t_.lanes[block * points + lane];
+      lanes[lane] = source == transform_none ? zeros : call_.sources[source] + at;
+    }
+  }
+
+  template <bool is_first>
+  void add_block(unsigned block, size_t at, size_t bytes) {
+    const uint8_t* lanes[points];
+    const uint8_t* next[points];
+    lanes_of(block, at, lanes);
+    const bool is_last = block + 1 == t_.blocks;
+    lanes_of(is_last ? 0 : block + 1, is_last && at + tile_bytes < call_.bytes ? at + tile_bytes : at, next);
+    const uint8_t* inverse = t_.inverse + size_t{block} * (points - 1) * affine_bytes;
+    const uint8_t* scales = t_.scales + size_t{block} * t_.row_blocks * affine_bytes;
+    for (size_t column = 0; column < bytes; column += T::width) {
+      typename T::Vector v[points];
+      const bool stays = column + ahead_bytes < bytes;
+      const uint8_t* const* from = stays ? lanes : next;
+      const size_t ahead = stays ? column + ahead_bytes : column + ahead_bytes - bytes;
+#pragma GCC unroll 16
+      for (unsigned lane = 0; lane < points; ++lane) {
+        v[lane] = T::load(lanes[lane] + column);
+        _mm_prefetch(from[lane] + ahead, _MM_HINT_T0);
+      }
+      interpolate<T, log>(v, inverse);
+      for (unsigned p = 0; p < t_.row_blocks; ++p) {
+        const auto scale = T::factor(scales + p * affine_bytes);
+        uint8_t* sums = sums_ + size_t{p} * points * tile_bytes + column;
+#pragma GCC unroll 16
+        for (unsigned lane = 0; lane < points; ++lane) {
+          const auto before = is_first ? T::zero() : T::load(sums + lane * tile_bytes);
+          T::store(sums + lane * tile_bytes, T::multiply_add(before, scale, T::prepare(v[lane])));
+        }
+      }
+    }
+  }
+
+  /// The rows of a block of points, from their sums.
+  void finish_block(unsigned p, size_t at, size_t bytes, bool stream) {
+    const uint8_t* forward = t_.forward + size_t{p} * (points - 1) * affine_bytes;
+    const uint8_t* places = t_.places + p * points;
+    for (size_t column = 0; column < bytes; column += T::width) {
+      typename T::Vector v[points];
+      const uint8_t* sums = sums_ + size_t{p} * points * tile_bytes + column;
+#pragma GCC unroll 16
+      for (unsigned lane = 0; lane < points; ++lane) v[lane] = T::load(sums + lane * tile_bytes);
+      evaluate<T, log>(v, forward);
+#pragma GCC unroll 16
+      for (unsigned lane = 0; lane < points; ++lane) {
+        const unsigned row = places[lane];
+        if (row == transform_none) continue;
+        auto value = v[lane];
+        if (t_.rest_count != 0) value = T::add(value, T::load(row_[row] + column));
+        if (const unsigned source = t_.added[row]; source != transform_none)
+          value = T::add(value, T::load(call_.sources[source] + at + column));
+        uint8_t* to = t_.then != nullptr ? row_[row] + column : call_.targets[row] + at + column;
+        if (stream)
+          T::stream(to, value);
+        else
+          T::store(to, value);
+      }
+    }
+  }
+
+  /// rows = before . sources of no block, in this tile.
+  void code_rest_of(size_t at, size_t bytes) {
+    const uint8_t* sources[max_sources];
+    for (unsigned s = 0; s < t_.rest_count; ++s) sources[s] = call_.sources[t_.rest[s]] + at;
+    const Call dense{sources, row_, t_.rest_count, t_.rows, bytes, t_.before, false, 0, false, {}};
+    Coder<T>(dense).run();
+  }
+
+  /// targets = then . rows, in this tile.
+  void code_then(size_t at, size_t bytes) {
+    uint8_t* targets[max_pass_rows];
+    for (unsigned t = 0; t < call_.target_count; ++t) targets[t] = call_.targets[t] + at;
+    const Call dense{row_, targets, t_.rows, call_.target_count, bytes, t_.then, false, 0, false,
+                     {.stream = call_.stream}};
+    Coder<T>(dense).run();
+  }
+
+  alignas(64) static constexpr uint8_t zeros[tile_bytes] = {};
+
+  const TransformCall& call_;
+  const Transform& t_;
+  uint8_t* row_[max_pass_rows];
+  alignas(64) uint8_t sums_[max_transform_sums * tile_bytes];
+  alignas(64) uint8_t rows_[max_pass_rows * tile_bytes];
+};
+
+template <class T>
+void run_transform(const TransformCall& call) {
+  switch (call.transform->log_points) {
+    case 2:
+      return Transformer<T, 2>(call).run();
+    case 3:
+      return Transformer<T, 3>(call).run();
+    case 4:
+      return Transformer<T, 4>(call).run();
+  }
+  __builtin_unreachable();
+}

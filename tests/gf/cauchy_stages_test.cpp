@@ -1,0 +1,151 @@
+// The stages against the oracle's product by the matrix. They are carried out here as their header describes
+// them.
+#include "gf/cauchy_stages.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "gf/decode_plan.hpp"
+#include "gf/generator.hpp"
+#include "tests/common/oracle.hpp"
+
+namespace ec::test {
+namespace {
+
+using gf::CauchyStages;
+using oracle::mul;
+
+gf::Matrix cauchy(unsigned k, unsigned m) { return gf::coding_matrix(gf::Technique::cauchy, k, m); }
+
+/// One butterfly at each pair of a level: u += factor v, v += u, or the same backwards.
+void transform(const CauchyStages& stages, std::vector<std::uint8_t>& v, const std::uint8_t* factor,
+               bool inverse) {
+  for (unsigned step = 0; step < stages.log_points; ++step) {
+    const unsigned half = 1u << (inverse ? step : stages.log_points - 1 - step);
+    for (unsigned block = 0; block < v.size(); block += 2 * half, ++factor)
+      for (unsigned j = block; j < block + half; ++j) {
+        if (inverse) v[j + half] ^= v[j];
+        v[j] ^= mul(*factor, v[j + half]);
+        if (!inverse) v[j + half] ^= v[j];
+      }
+  }
+}
+
+std::vector<std::uint8_t> carry_out(const CauchyStages& stages, const std::vector<std::uint8_t>& sources) {
+  const unsigned q = stages.points();
+  std::vector<std::uint8_t> rows(stages.rows());
+  std::vector<std::vector<std::uint8_t>> sums(stages.row_blocks(), std::vector<std::uint8_t>(q));
+  for (unsigned block = 0; block < stages.source_blocks(); ++block) {
+    std::vector<std::uint8_t> values(q);
+    for (unsigned lane = 0; lane < q; ++lane)
+      if (const auto source = stages.lanes[block * q + lane]; source != CauchyStages::none)
+        values[lane] = sources[source];
+    transform(stages, values, &stages.inverse[block * (q - 1)], true);
+    for (unsigned p = 0; p < sums.size(); ++p)
+      for (unsigned lane = 0; lane < q; ++lane)
+        sums[p][lane] ^= mul(stages.scales[block * sums.size() + p], values[lane]);
+  }
+  for (unsigned p = 0; p < sums.size(); ++p) {
+    transform(stages, sums[p], &stages.forward[p * (q - 1)], false);
+    for (unsigned lane = 0; lane < q; ++lane)
+      if (const auto row = stages.places[p * q + lane]; row != CauchyStages::none) rows[row] = sums[p][lane];
+  }
+  for (unsigned r = 0; r < rows.size(); ++r) {
+    for (unsigned c = 0; c < stages.rest.size(); ++c)
+      rows[r] ^= mul(stages.before(r, c), sources[stages.rest[c]]);
+    if (stages.added[r] != CauchyStages::none) rows[r] ^= sources[stages.added[r]];
+  }
+  if (stages.then.rows() == 0) return rows;
+  std::vector<std::uint8_t> targets(stages.then.rows());
+  for (unsigned t = 0; t < targets.size(); ++t)
+    for (unsigned r = 0; r < rows.size(); ++r) targets[t] ^= mul(stages.then(t, r), rows[r]);
+  return targets;
+}
+
+void expect_product(const gf::Matrix& matrix, const CauchyStages& stages, std::mt19937& draw) {
+  std::vector<std::uint8_t> sources(matrix.cols());
+  for (auto& byte : sources) byte = static_cast<std::uint8_t>(draw());
+  std::vector<std::uint8_t> expected(matrix.rows());
+  for (unsigned t = 0; t < matrix.rows(); ++t)
+    for (unsigned c = 0; c < matrix.cols(); ++c) expected[t] ^= mul(matrix(t, c), sources[c]);
+  ASSERT_EQ(carry_out(stages, sources), expected);
+}
+
+TEST(CauchyStages, EncodeEveryShape) {
+  std::mt19937 draw(1);
+  for (unsigned k = 4; k <= 64; ++k)
+    for (unsigned m = 2; m <= 16; ++m)
+      for (unsigned most : {2u, 3u, 4u}) {
+        SCOPED_TRACE(testing::Message() << k << "+" << m << ", blocks of " << (1u << most) << " at most");
+        const auto matrix = cauchy(k, m);
+        if (const auto stages = gf::cauchy_stages(matrix, {}, {}, most))
+          expect_product(matrix, *stages, draw);
+        else  // few rows, or blocks that are shared with rows: nothing to save
+          ASSERT_TRUE(m <= 6 || k < 12);
+      }
+}
+
+TEST(CauchyStages, EncodeWideShapesByFewProducts) {
+  std::mt19937 draw(2);
+  // Counted by an independent program, with factors 0 and 1 for free: at most so many.
+  const struct {
+    unsigned k, m, products;
+  } shapes[] = {{16, 4, 44},   {32, 8, 100},   {48, 16, 208}, {64, 16, 260},
+                {96, 16, 360}, {128, 32, 800}, {150, 4, 620}};
+  for (const auto& shape : shapes) {
+    SCOPED_TRACE(testing::Message() << shape.k << "+" << shape.m);
+    const auto matrix = cauchy(shape.k, shape.m);
+    const auto stages = gf::cauchy_stages(matrix, {}, {});
+    ASSERT_TRUE(stages);
+    EXPECT_LE(stages->products(), shape.products);
+    expect_product(matrix, *stages, draw);
+  }
+}
+
+TEST(CauchyStages, SolveRandomLosses) {
+  std::mt19937 draw(3);
+  int solved = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    const unsigned k = 8 + draw() % 120, m = 2 + draw() % 31;
+    const auto coding = cauchy(k, m);
+    std::vector<unsigned> chunks(k + m);
+    std::iota(chunks.begin(), chunks.end(), 0u);
+    std::shuffle(chunks.begin(), chunks.end(), draw);
+    gf::ErasureSignature signature;
+    const unsigned lost = 1 + draw() % m;
+    for (unsigned i = 0; i < k + m; ++i)
+      (i < lost ? signature.wanted : signature.available).insert(chunks[i]);
+    const auto plan = gf::make_decode_plan(coding, signature);
+    ASSERT_TRUE(plan);
+    const auto stages = gf::cauchy_stages(plan->matrix, plan->sources, plan->targets);
+    SCOPED_TRACE(testing::Message() << k << "+" << m << ", " << lost << " lost");
+    if (stages) expect_product(plan->matrix, *stages, draw);
+    solved += stages.has_value();
+    EXPECT_TRUE(stages || lost <= 6 || k < 16);
+  }
+  EXPECT_GE(solved, 1000);
+}
+
+TEST(CauchyStages, AreOfNoOtherMatrix) {
+  EXPECT_FALSE(gf::cauchy_stages(gf::coding_matrix(gf::Technique::reed_sol_van, 21, 4), {}, {}));
+  auto matrix = cauchy(64, 16);
+  matrix(15, 63) ^= 1;
+  EXPECT_FALSE(gf::cauchy_stages(matrix, {}, {}));
+  EXPECT_FALSE(gf::cauchy_stages(cauchy(64, 33), {}, {})) << "more rows than are kept";
+  EXPECT_FALSE(gf::cauchy_stages({}, {}, {}));
+  // Numbers of chunks that the matrix is not of.
+  std::vector<std::uint8_t> sources(64), targets(16);
+  std::iota(sources.begin(), sources.end(), std::uint8_t{0});
+  std::iota(targets.begin(), targets.end(), std::uint8_t{64});
+  ASSERT_TRUE(gf::cauchy_stages(cauchy(64, 16), sources, targets));
+  std::swap(targets[0], targets[1]);
+  EXPECT_FALSE(gf::cauchy_stages(cauchy(64, 16), sources, targets));
+  targets.pop_back();
+  EXPECT_FALSE(gf::cauchy_stages(cauchy(64, 16), sources, targets));
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,196 @@
+"""Pools of a real cluster that must come out alike: the same operations on each, and what their objects must hold."""
+
+import concurrent.futures
+import contextlib
+import random
+import time
+
+from cluster import shards
+from cluster.daemons import Failure
+from cluster.model import Operation, first_difference
+from cluster.pools import Pools
+
+MiB = 1 << 20
+
+
+def check(holds, message):
+    if not holds:
+        raise Failure(message)
+
+
+@contextlib.contextmanager
+def stage(name):
+    start = time.monotonic()
+    yield
+    print(f"{name}: ok, {time.monotonic() - start:.1f} s", flush=True)
+
+
+class Form:
+    """Pools that must come out alike, and what their objects must hold."""
+
+    def __init__(self, spec, pools, seed):
+        self.spec, self.pools = spec, pools  # {name: PoolSpec}
+        self.random = random.Random(f"{seed}/{spec.name}")
+        self.expected = {}
+
+    @property
+    def osds(self):
+        return list(range(self.spec.shards))
+
+    def bears(self, lost):
+        return len(lost & set(self.osds)) <= self.spec.losses
+
+    def _do(self, done, name, *call):
+        operation = Operation(*call)
+        self.expected[name] = operation.apply(self.expected.get(name))
+        done.append((name, operation))
+
+    def puts(self):
+        """Operations that make the objects: around the edges of chunks and stripes, and some large ones."""
+        unit, width, done = self.spec.stripe_unit, self.spec.stripe_width, []
+        for size in sorted({0, 1, unit - 1, unit, width, width + 1, 2 * width + unit // 2 + 77, 3 * width, MiB + 4097}):
+            self._do(done, f"size{size}", "write_full", self.random.randbytes(size))
+        self._do(done, "zeros", "write_full", bytes(2 * width))
+        self._do(done, "hole", "write_full", self.random.randbytes(unit))
+        return done
+
+    def changes(self, count):
+        """Operations that alter the objects; of a pool without overwrites new objects, and whole stripes appended."""
+        done = []
+        for number in range(count):
+            name = self.random.choice(sorted(self.expected))
+            if self.spec.overwrites:
+                self._do(done, name, *self._change(len(self.expected[name])))
+            elif len(self.expected[name]) % self.spec.stripe_width == 0 and number % 2:
+                self._do(done, name, "append", self.random.randbytes(self.spec.stripe_width * self.random.randint(1, 3)))
+            else:
+                self._do(done, name, "write_full", self.random.randbytes(self.random.randrange(1, 3 * self.spec.stripe_width)))
+        return done
+
+    def _change(self, size):
+        draw, unit, width = self.random, self.spec.stripe_unit, self.spec.stripe_width
+        grain = draw.choice([1, 4096, unit, width])  # of the place
+        length = draw.choice([1, 100, 4096, 5000, unit, unit + 1, width, width + 4096, draw.randrange(1, 3 * width)])
+        length = min(length, MiB)
+        inside = draw.randrange(size + 1) // grain * grain
+        kind = draw.choices(["write", "zeros", "zero", "append", "beyond", "cut", "stretch"], [10, 2, 2, 3, 2, 2, 1])[0]
+        beyond = size + draw.choice([1, 4096, unit + 5, 2 * width])
+        return {
+            "write": ("write", draw.randbytes(length), inside),
+            "zeros": ("write", bytes(length), inside),
+            "zero": ("zero", inside, max(1, min(length, size - inside))) if inside < size else ("append", b"x"),
+            "append": ("append", draw.randbytes(length)),
+            "beyond": ("write", draw.randbytes(length), beyond // grain * grain if beyond // grain * grain > size else beyond),
+            "cut": ("trunc", inside),
+            "stretch": ("trunc", beyond),
+        }[kind]
+
+
+class ClusterTest:
+    """Forms of pools in a cluster, each with one PG on the OSDs 0, 1, .., whose shard s lies on OSD s."""
+
+    def __init__(self, cluster, forms):
+        self.cluster, self.forms, self.pools = cluster, forms, Pools(cluster)
+        self.threads = concurrent.futures.ThreadPoolExecutor(max_workers=4)
+        self.io = {}
+
+    def make_pools(self, forms=None):
+        made = [(form, name) for form in forms or self.forms for name in form.pools]
+        list(self.threads.map(self._make_pool, made))
+        homes = {self.pools.pg_ids([name])[0]: form.osds for form, name in made}
+        self.pools.wait("PGs where they were put", lambda pgid, answer: answer["acting"] == homes[pgid],
+                        pools=[name for _, name in made])
+        self.pools.wait_clean()
+        self.io |= {name: self.cluster.rados.pool(name) for _, name in made}
+
+    def _make_pool(self, of):
+        form, name = of
+        self.pools.make(form.pools[name], 1)
+        self.cluster.mon("osd pg-upmap", pgid=self.pools.pg_ids([name])[0], id=form.osds)
+
+    # --- objects
+
+    def bearing(self, lost):
+        return [form for form in self.forms if form.bears(lost)]
+
+    def send(self, operations):
+        """{form: its operations}; each pool gets them in order."""
+        self.send_to_pools({name: wanted for form, wanted in operations.items() for name in form.pools})
+
+    def send_to_pools(self, operations):
+        """{pool: its operations}"""
+
+        def send_to(item):
+            name, wanted = item
+            for number, (target, operation) in enumerate(wanted):
+                try:
+                    operation.send(self.io[name], target)
+                except OSError as e:
+                    raise Failure(f"{name}/{target}, operation {number}: {operation.call}: {e}") from None
+
+        list(self.threads.map(send_to, operations.items()))
+
+    def put(self):
+        self.send({form: form.puts() for form in self.forms})
+
+    def change(self, count, lost=frozenset()):
+        self.send({form: form.changes(count) for form in self.bearing(lost)})
+        self.verify(lost)
+
+    def verify(self, lost=frozenset(), forms=None):
+        def verify_pool(item):
+            form, name = item
+            for target, content in form.expected.items():
+                got = self.io[name].read(target, len(content) + 1)
+                check(got == content, f"{name}/{target}: {got != content and first_difference(got, content)}")
+
+        list(self.threads.map(verify_pool, [(form, name) for form in forms or self.bearing(lost) for name in form.pools]))
+
+    # --- OSDs
+
+    def wait_without(self, lost):
+        self.pools.wait_without(lost, [name for form in self.bearing(lost) for name in form.pools])
+
+    def kill(self, osd, lost):
+        self.cluster.kill_osd(osd)
+        self.wait_without(lost)
+
+    def start(self, osds):
+        self.cluster.start_osds(set(osds))
+        self.pools.wait_clean()
+
+    def empty(self, osd):
+        """A new disk under the old id."""
+        self.cluster.kill_osd(osd)
+        self.cluster.wipe_osd(osd)
+        self.start([osd])
+
+    # --- shards
+
+    def shards_on_disk(self, damaged="", of_osd=0):
+        """{(pool, OSD): what `of_pg` of cluster/shards.py gives}. Ends every OSD. A bit of the object "hole" of the pool
+        `damaged` is flipped there before, on one OSD."""
+        pgs = {name: self.pools.pg_ids([name])[0] for form in self.forms for name in form.pools}
+        places = {osd: [name for form in self.forms if osd in form.osds for name in form.pools]
+                  for osd in range(max(form.spec.shards for form in self.forms))}
+        self.cluster.disconnect()
+        self.cluster.stop([name for name in self.cluster.daemons() if name.startswith("osd.")])
+        if damaged:
+            shards.flip_bit(self.cluster, of_osd, f"{pgs[damaged]}s{of_osd}", "hole")
+
+        def read_osd(osd):  # its store is for one process at a time
+            return {(name, osd): shards.of_pg(self.cluster, osd, f"{pgs[name]}s{osd}") for name in places[osd]}
+
+        return {key: value for part in self.threads.map(read_osd, places) for key, value in part.items()}
+
+    @staticmethod
+    def compare(found, form, name, twin, twins_shard=lambda shard: shard):
+        """That every shard of one pool equals its twin's. Returns how many."""
+        for osd in form.osds:
+            ours, theirs = found[name, osd], found[twin, twins_shard(osd)]
+            for target in form.expected:
+                check(target in ours and target in theirs, f"{name}/{target}: no shard {osd} on disk of {name} or {twin}")
+                for got, expected, what in zip(ours[target], theirs[target], ("", " (sums)")):
+                    check(got == expected, f"{name}/{target}, shard {osd}{what}, against {twin}: "
+                                           f"{got != expected and first_difference(got, expected)}")
+        return len(form.osds) * len(form.expected)

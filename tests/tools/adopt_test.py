@@ -1,0 +1,171 @@
+"""tools/adopt on directories made up here, and beside processes that look to it like OSDs.
+
+adopt_test.py ADOPT
+"""
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ADOPT = sys.argv.pop(1)
+# Maps the plugins it is given, and answers at a socket as an OSD's admin socket does. Ends with its standard input.
+OSD = """
+import ctypes, json, mmap, socket, struct, sys, threading
+ctypes.CDLL(None).prctl(15, b"ceph-osd")  # PR_SET_NAME
+_, _, _, admin, directory, *plugins = sys.argv
+files = [open(path, "rb") for path in plugins]
+kept = [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) for file in files]
+server = socket.socket(socket.AF_UNIX)
+server.bind(admin)
+server.listen()
+def serve():
+    while True:
+        client, _ = server.accept()
+        client.recv(1000)
+        text = json.dumps({"erasure_code_dir": directory}).encode()
+        client.sendall(struct.pack(">I", len(text)) + text)
+        client.close()
+threading.Thread(target=serve, daemon=True).start()
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+class AdoptTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="adopt-test-")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.stock, self.ours = self.root / "stock", self.root / "lib" / "libec_cuda.so"
+        self.directory = self.root / "made" / "erasure-code"
+        for path in (self.stock / "libec_isa.so", self.stock / "libec_jerasure.so", self.stock / "libec_lrc.so", self.ours):
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(path.name.encode() + b" EC_CUDA_STOCK_DIRECTORY" * (path == self.ours))
+
+    def adopt(self, *arguments, status=0, says=()):
+        done = subprocess.run([sys.executable, ADOPT, *arguments, "--directory", self.directory, "--stock", self.stock,
+                               "--plugin", self.ours], capture_output=True, text=True)
+        text = done.stdout + done.stderr
+        self.assertEqual(done.returncode, status, text)
+        for words in says:
+            self.assertIn(words, text)
+        return text
+
+    def links(self):
+        return {path.name: path.resolve() for path in self.directory.glob("libec_*")}
+
+    def stock_links(self):
+        return {path.name: path for path in self.stock.iterdir()}
+
+    def test_changes_nothing_unless_told_to(self):
+        self.adopt("isa", says=["nothing was changed", f"erasure_code_dir {self.directory}", "systemctl restart"])
+        self.assertFalse(self.directory.parent.exists())
+
+    def test_links_our_file_for_the_names_and_the_packaged_files_for_all_others(self):
+        packaged = {path: path.read_bytes() for path in self.stock.iterdir()}
+        old_mask = os.umask(0o077)
+        self.addCleanup(os.umask, old_mask)
+        self.adopt("isa", "jerasure", "--apply")
+        ours = {name: self.ours for name in ("libec_cuda.so", "libec_isa.so", "libec_jerasure.so")}
+        self.assertEqual(self.links(), self.stock_links() | ours)
+        self.assertEqual(self.directory.stat().st_mode & 0o777, 0o755)  # for the daemons' user
+        self.adopt("isa", "--apply")  # the names are all that is adopted
+        self.assertEqual(self.links(), self.stock_links() | {name: self.ours for name in ("libec_cuda.so", "libec_isa.so")})
+        self.assertEqual({path: path.read_bytes() for path in self.stock.iterdir()}, packaged)
+
+    def test_undo_leads_all_names_back_and_remove_leaves_no_trace(self):
+        self.adopt("isa", "jerasure", "--apply")
+        self.adopt("--undo", says=["nothing was changed"])
+        self.assertEqual(self.links()["libec_isa.so"], self.ours)
+        self.adopt("--undo", "--apply")
+        self.assertEqual(self.links(), self.stock_links() | {"libec_cuda.so": self.ours})
+        self.adopt("--remove", says=["nothing was changed"])
+        self.adopt("--remove", "--apply")
+        self.assertFalse(self.directory.exists())
+        self.adopt("--remove", "--apply")
+
+    def test_goes_on_after_an_interruption(self):
+        self.adopt("isa", "--apply")
+        (self.directory / ".libec_isa.so.new").symlink_to("/nowhere")
+        (self.directory / "libec_isa.so").unlink()
+        self.adopt("--check", status=1, says=["libec_isa.so of Ceph has no link here"])
+        self.adopt("isa", "--apply")
+        self.assertEqual(self.links()["libec_isa.so"], self.ours)
+        self.adopt("--undo", "--apply")
+        self.adopt("--remove", "--apply")
+
+    def test_touches_no_directory_of_others(self):
+        self.directory.mkdir(parents=True)
+        (self.directory / "libec_isa.so").write_text("packaged")
+        for verb in (["isa", "--apply"], ["--undo", "--apply"], ["--remove", "--apply"]):
+            self.adopt(*verb, status=1, says=["not made by this program"])
+        self.assertEqual(self.links(), {"libec_isa.so": self.directory / "libec_isa.so"})
+        shutil.rmtree(self.directory)
+        self.directory.symlink_to(self.stock)
+        self.adopt("isa", "--apply", status=1, says=["not made by this program"])
+
+    def test_names_what_is_wrong(self):
+        self.adopt("clay", status=2, says=["'clay'", "isa, jerasure"])
+        self.adopt("\x1b[2Jisa", status=2, says=["'?[2Jisa'"])
+        self.adopt(status=2, says=["--check"])
+        self.adopt("isa", "--undo", status=2)
+        self.ours.write_bytes(b"of version 0.1")
+        self.adopt("isa", status=1, says=["too old", str(self.ours)])
+        self.ours.unlink()
+        self.adopt("isa", status=1, says=["No such file", "--plugin"])
+        (self.stock / "libec_jerasure.so").unlink()
+        self.adopt("jerasure", status=1, says=["libec_jerasure.so is not in"])
+
+    # --- beside OSDs
+
+    @contextlib.contextmanager
+    def osd(self, number, directory, *plugins):
+        script, admin = self.root / "osd.py", self.root / f"osd.{number}.asok"
+        script.write_text(OSD)
+        admin.unlink(missing_ok=True)
+        with subprocess.Popen([sys.executable, script, "-i", str(number), admin, directory, *plugins],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            self.assertEqual(process.stdout.readline(), b"up\n")
+            yield process
+
+    def test_says_of_each_osd_what_it_uses_and_what_is_missing(self):
+        stock = [self.stock / "libec_isa.so", self.stock / "libec_jerasure.so"]
+        with self.osd(1, self.stock, *stock):
+            self.adopt("isa", "jerasure", "--apply")
+            with self.osd(2, self.directory, self.ours, stock[1]), self.osd(13, self.stock, *stock):
+                text = self.adopt("--check", status=1, says=["stands in for isa, jerasure"])
+                parts = {words.split(",")[0]: words for words in text.split("\nosd.")[1:]}
+                for late in ("1", "13"):
+                    self.assertIn(f"isa: by Ceph ({stock[0]})", parts[late])
+                    self.assertIn(f"to do: isa: set erasure_code_dir to {self.directory} and restart it", parts[late])
+                self.assertIn(f"isa: all techniques by ec_cuda ({self.ours})", parts["2"])
+                self.assertIn("jerasure: reed_sol_van and reed_sol_r6_op with w=8 by ec_cuda, the others by", parts["2"])
+                self.assertNotIn("to do", parts["2"])
+                self.adopt("--remove", "--apply", status=1, says=["osd.2 would not start again"])
+                # Replaced, as a package's upgrade does it.
+                fresh = self.ours.with_suffix(".new")
+                shutil.copy(self.ours, fresh)
+                fresh.replace(self.ours)
+                self.adopt("--check", status=1, says=[f"restart it, {self.ours} was replaced on disk"])
+
+    def test_finds_nothing_to_do_where_all_use_it(self):
+        self.adopt("isa", "--apply")
+        with self.osd(0, self.directory, self.ours):
+            self.adopt("--check", says=["osd.0"])
+        self.adopt("--undo", "--apply")
+        with self.osd(0, self.directory, self.stock / "libec_isa.so"):
+            self.adopt("--check", says=["stands in for nothing", "isa: by Ceph"])
+
+    def test_tells_an_osd_that_started_before_the_directory_changed(self):
+        self.adopt("isa", "--apply")
+        with self.osd(0, self.directory, self.ours, self.stock / "libec_jerasure.so"):
+            self.adopt("isa", "jerasure", "--apply")
+            self.adopt("--check", status=1, says=["to do: jerasure: restart it, the directory changed after its start"])
+
+
+if __name__ == "__main__":
+    unittest.main()
