@@ -1,6 +1,7 @@
 // Jobs by ISA-L's functions.
 #include "kernels/isal/isal.hpp"
 
+#include <dlfcn.h>
 #include <isa-l/erasure_code.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "ec_isal.h"
 #include "gf/generator.hpp"
 #include "gf/gf256.hpp"
 #include "support/never_destroyed.hpp"
@@ -17,6 +19,15 @@ namespace {
 
 /// ISA-L counts bytes in an int; slices keep a multiple of every vector length.
 constexpr std::size_t max_slice_bytes = std::size_t{1} << 30;
+
+/// ISA-L's functions. Where libec_isal.so stands in front of them, those behind it: that one is our kernels.
+ec_isal_functions find_functions() noexcept {
+  const auto real = reinterpret_cast<ec_isal_real_function*>(dlsym(RTLD_DEFAULT, "ec_isal_real"));
+  return real != nullptr ? *real() : ec_isal_functions{ec_init_tables, ec_encode_data, ec_encode_data_update};
+}
+
+/// Found when we are loaded.
+const ec_isal_functions functions = find_functions();
 
 /// Whether ISA-L's functions code a few bytes right, by each number of rows that it has a kernel for. A
 /// program that exports functions of these names, or a library before ISA-L's that does, gets our calls.
@@ -35,9 +46,9 @@ bool codes_right() noexcept {
   for (int rows = 1; rows <= most_rows; ++rows) {
     std::memset(coded, 0xaa, sizeof coded);
     std::memset(added, 0, sizeof added);
-    ec_init_tables(k, rows, cells, tables);
-    ec_encode_data(bytes, k, rows, tables, sources, targets);
-    for (int c = 0; c < k; ++c) ec_encode_data_update(bytes, k, rows, c, tables, sources[c], sums);
+    functions.init_tables(k, rows, cells, tables);
+    functions.encode(bytes, k, rows, tables, sources, targets);
+    for (int c = 0; c < k; ++c) functions.update(bytes, k, rows, c, tables, sources[c], sums);
     for (int r = 0; r < rows; ++r)
       for (int i = 0; i < bytes; ++i) {
         const unsigned char right = gf::mul(cells[r * k], data[0][i]) ^ gf::mul(cells[r * k + 1], data[1][i]);
@@ -55,8 +66,8 @@ struct Tables final : Expansion {
   explicit Tables(const gf::Matrix& matrix) : bytes(matrix.cells().size() * 32) {
     // ISA-L reads the matrix through a pointer to non-const.
     std::vector<unsigned char> cells(matrix.cells().begin(), matrix.cells().end());
-    ec_init_tables(static_cast<int>(matrix.cols()), static_cast<int>(matrix.rows()), cells.data(),
-                   bytes.data());
+    functions.init_tables(static_cast<int>(matrix.cols()), static_cast<int>(matrix.rows()), cells.data(),
+                          bytes.data());
   }
   mutable std::vector<unsigned char> bytes;
 };
@@ -95,11 +106,11 @@ class Isal final : public Backend {
       for (std::size_t i = 0; i < job.targets.size(); ++i) targets[i] = job.targets[i].data + done;
       const int bytes = static_cast<int>(std::min(max_slice_bytes, job.bytes - done));
       if (verb == Verb::transform)
-        ec_encode_data(bytes, k, rows, coefficients, sources.data(), targets.data());
+        functions.encode(bytes, k, rows, coefficients, sources.data(), targets.data());
       else
         for (int i = 0; i < k; ++i)
-          ec_encode_data_update(bytes, k, rows, i, coefficients, sources[static_cast<unsigned>(i)],
-                                targets.data());
+          functions.update(bytes, k, rows, i, coefficients, sources[static_cast<unsigned>(i)],
+                           targets.data());
     }
     return Status::ok;
   }

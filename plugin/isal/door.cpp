@@ -187,7 +187,8 @@ int Door::multiply(int bytes, unsigned char* table, void* source, void* target) 
   constexpr int granularity = 32;
   auto* from = static_cast<unsigned char*>(source);
   auto* to = static_cast<unsigned char*>(target);
-  if (bytes <= 0 || bytes % granularity != 0 || overlap(from, to, static_cast<std::size_t>(bytes))) {
+  if (bytes <= 0) return 0;
+  if (bytes % granularity != 0 || overlap(from, to, static_cast<std::size_t>(bytes))) {
     unsigned char own[entry_bytes];
     real_.multiply_init(table[1], own);
     return real_.multiply(bytes, own, source, target);

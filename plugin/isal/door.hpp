@@ -48,8 +48,11 @@ class Door {
   void update(int bytes, int k, int rows, int column, unsigned char* tables, unsigned char* source,
               unsigned char** targets) const noexcept;
 
-  /// gf_vect_mul: not 0 where ISA-L's says so of a length. source may be target.
+  /// gf_vect_mul. Nothing, and 0, for lengths of 0 and less. The real library's for lengths that are no
+  /// multiple of 32, which it may refuse, and for chunks that overlap.
   int multiply(int bytes, unsigned char* table, void* source, void* target) noexcept;
+
+  const ec_isal_functions& real() const noexcept { return real_; }
 
   /// Whether everything is the real library's: this CPU runs none of our kernels, or they were wrong once.
   bool is_off() const noexcept { return off_.load(std::memory_order_relaxed); }

@@ -24,6 +24,8 @@ Door& door() noexcept {
 
 using namespace ec::isal;  // NOLINT: the C functions below are all the rest of this file
 
+EXPORTED const ec_isal_functions* ec_isal_real() { return &door().real(); }
+
 EXPORTED void ec_init_tables(int k, int rows, unsigned char* matrix, unsigned char* tables) {
   for (long entry = 0; entry < long{k} * rows; ++entry)
     write_entry(matrix[entry], tables + entry * long{entry_bytes});

@@ -30,7 +30,7 @@ void find(void* library, const char* path, const char* name, Function*& function
 Real load_real(const char* path) noexcept {
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) refuse(path, dlerror());
-  Real real;
+  Real real{};
   find(library, path, "ec_init_tables", real.init_tables);
   find(library, path, "ec_encode_data", real.encode);
   find(library, path, "ec_encode_data_update", real.update);

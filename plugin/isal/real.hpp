@@ -1,18 +1,15 @@
 // The functions of the real ISA-L that the door passes calls to.
 #pragma once
 
+#include "ec_isal.h"
+
 namespace ec::isal {
 
 /// Bytes of a table for one coefficient.
 inline constexpr unsigned entry_bytes = 32;
 
 /// As in isa-l/erasure_code.h. Tables of one library are for that library alone.
-struct Real {
-  void (*init_tables)(int k, int rows, unsigned char* matrix, unsigned char* tables) = nullptr;
-  void (*encode)(int bytes, int k, int rows, unsigned char* tables, unsigned char** sources,
-                 unsigned char** targets) = nullptr;
-  void (*update)(int bytes, int k, int rows, int column, unsigned char* tables, unsigned char* source,
-                 unsigned char** targets) = nullptr;
+struct Real : ec_isal_functions {
   void (*multiply_init)(unsigned char coefficient, unsigned char* table) = nullptr;
   int (*multiply)(int bytes, unsigned char* table, void* source, void* target) = nullptr;
 

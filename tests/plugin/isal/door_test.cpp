@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/backends.hpp"
 #include "kernels/x86/backend.hpp"
 #include "plugin/codec/stats/stats_page.hpp"
 #include "tests/common/oracle.hpp"
@@ -202,22 +204,30 @@ TEST(IsalDoor, TablesHaveTheClassicLayout) {
   }
 }
 
+// ISA-L wants the target on 32 bytes, writes 32 bytes for a length of 0, and more than the length for one
+// that is not a multiple of 32, for which it answers as here.
 TEST(IsalDoor, MultipliesAsTheRealLibrary) {
   Random random(3);
-  for (int bytes = 0; bytes <= 400; ++bytes)
+  constexpr std::size_t most = 400, room = 448;
+  struct Chunks {
+    alignas(64) std::array<std::uint8_t, room> from;
+    alignas(64) std::array<std::uint8_t, room> to{};
+    bool operator==(const Chunks&) const = default;
+  };
+  for (int bytes = 1; bytes <= int{most}; ++bytes)
     for (const bool in_place : {false, true}) {
-      const Bytes source = random.bytes(448);  // ISA-L 2.30 writes past 400
+      Chunks before;
+      std::ranges::copy(random.bytes(room), before.from.begin());
       const auto c = static_cast<unsigned char>(random.below(256));
-      const auto run = [&](const Library& library, int* status) {
-        Bytes table(32), from = source, to(source.size(), 0xa7);
+      const auto run = [&](const Library& library, Chunks* chunks) {
+        Bytes table(32);
         library.multiply_init(c, table.data());
-        *status = library.multiply(bytes, table.data(), from.data(), in_place ? from.data() : to.data());
-        from.insert(from.end(), to.begin(), to.end());
-        return from;
+        return library.multiply(bytes, table.data(), chunks->from.data(),
+                                in_place ? chunks->from.data() : chunks->to.data());
       };
-      int ours_says = 0, real_says = 0;
-      EXPECT_EQ(run(ours(), &ours_says), run(real(), &real_says)) << bytes << (in_place ? " in place" : "");
-      EXPECT_EQ(ours_says, real_says) << bytes;
+      Chunks by_ours = before, by_real = before;
+      EXPECT_EQ(run(ours(), &by_ours), run(real(), &by_real)) << bytes;
+      EXPECT_TRUE(by_ours == by_real) << bytes << (in_place ? " in place" : "");
     }
 }
 
@@ -246,6 +256,11 @@ TEST(IsalDoor, NothingIsDoneForNothing) {
     EXPECT_EQ(draw.after(ours(), draw.our_tables, 0, -1), draw.memory) << bytes;
     EXPECT_EQ(draw.after(ours(), draw.our_tables, 0, 1), draw.memory) << bytes;
   }
+  Bytes table(32), one(1, 7);
+  ours().multiply_init(5, table.data());
+  for (const int bytes : {0, -32})
+    EXPECT_EQ(ours().multiply(bytes, table.data(), one.data(), one.data()), 0) << bytes;
+  EXPECT_EQ(one[0], 7);
   Draw draw(random, 4, 2, 64);
   draw.rows = 0;
   EXPECT_EQ(draw.after(ours(), draw.our_tables, 0, -1), draw.memory);
@@ -265,21 +280,39 @@ std::vector<const codec::StatsPage*> pages() {
   return found;
 }
 
+std::uint64_t calls_of_our_kernels() {
+  std::uint64_t calls = 0;
+  for (const auto* page : pages())
+    if (std::string_view(page->backends[0].data()) == "x86" && page->backends[1][0] == 0)
+      calls += codec::sum(*page, 0, codec::Operation::encode).calls;
+  return calls;
+}
+
 // As `ectool stats` reads it.
 TEST(IsalDoor, WhatOurKernelsCodeIsCounted) {
   Random random(6);
   const Draw draw(random, 4, 2, 4096);
-  const auto count = [&] {
-    std::uint64_t calls = 0;
-    for (const auto* page : pages())
-      if (std::string_view(page->backends[0].data()) == "x86" && page->backends[1][0] == 0)
-        calls += codec::sum(*page, 0, codec::Operation::encode).calls;
-    return calls;
-  };
   draw.after(ours(), draw.our_tables, 0, -1);
-  const auto before = count();
+  const auto before = calls_of_our_kernels();
   for (unsigned i = 0; i < 10; ++i) draw.after(ours(), draw.our_tables, 0, -1);
-  EXPECT_EQ(count(), before + (kernels::x86::backend().runs_here() ? 10 : 0));
+  EXPECT_EQ(calls_of_our_kernels(), before + (kernels::x86::backend().runs_here() ? 10 : 0));
+}
+
+// The judge of our kernels must not be our kernels.
+TEST(IsalDoor, OurOwnBackEndIsTheRealLibraryBehindIt) {
+  if (dlsym(RTLD_DEFAULT, "ec_isal_real") == nullptr) GTEST_SKIP() << "the library was not preloaded";
+  Random random(8);
+  const kernels::Program program(gf::Matrix(2, 2));
+  auto chunks = random.chunks(4, 4096);
+  const std::array sources{kernels::Source{chunks[0].data()}, kernels::Source{chunks[1].data()}};
+  const std::array targets{kernels::Target{chunks[2].data()}, kernels::Target{chunks[3].data()}};
+  kernels::Backend* const isal = kernels::find_backend("isal");
+  const Draw draw(random, 4, 2, 4096);
+  draw.after(ours(), draw.our_tables, 0, -1);
+  const auto before = calls_of_our_kernels();
+  ASSERT_EQ(isal->transform({&program, sources, targets, 4096}), kernels::Status::ok);
+  EXPECT_EQ(calls_of_our_kernels(), before);
+  EXPECT_EQ(chunks[2], Bytes(4096)) << "the matrix is zero";
 }
 
 TEST(IsalDoorThreads, CallsOfManyThreads) {
