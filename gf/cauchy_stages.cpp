@@ -40,6 +40,12 @@ struct Structure {
   Matrix then;
 };
 
+/// Each point has one lane.
+bool repeats(std::vector<std::uint8_t> points) {
+  std::ranges::sort(points);
+  return std::ranges::adjacent_find(points) != points.end();
+}
+
 /// Whether `matrix` is what the structure says in the columns of data; the others are in `then` as they are.
 bool holds(const Matrix& matrix, const Structure& s) {
   for (unsigned t = 0; t < matrix.rows(); ++t)
@@ -64,11 +70,12 @@ std::optional<Structure> structure_of(const Matrix& matrix, std::span<const std:
   if (sources.empty()) {
     for (unsigned c = 0; c < k; ++c) s.data.push_back(static_cast<std::uint8_t>(c));
     for (unsigned t = 0; t < matrix.rows(); ++t) made.push_back(inv(matrix(t, 0)));
-  } else if (sources.size() != k || made.size() != matrix.rows()) {
-    return std::nullopt;
   }
+  if ((!sources.empty() && sources.size() != k) || made.size() != matrix.rows()) return std::nullopt;
+  // Of a stripe with absent data chunks too, whose columns are fewer than the code's: all sources are data.
+  const bool encodes = !sources.empty() && sources.back() < made.front();
   for (const std::uint8_t source : sources)
-    if (source < k)
+    if (source < k || encodes)
       s.data.push_back(source);
     else
       s.rows.push_back(source);
@@ -88,7 +95,7 @@ std::optional<Structure> structure_of(const Matrix& matrix, std::span<const std:
       if (made[t] >= k) s.then(t, next++) = 1;
     }
   }
-  if (!holds(matrix, s)) return std::nullopt;
+  if (repeats(s.rows) || repeats(s.data) || !holds(matrix, s)) return std::nullopt;
   return s;
 }
 

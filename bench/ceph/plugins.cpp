@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 
@@ -27,7 +28,8 @@ bool exposes_isal() {
   Dl_info info{};
   if (function == nullptr || dladdr(function, &info) == 0) return function != nullptr;
   const char* preloads = std::getenv("LD_PRELOAD");
-  return preloads == nullptr || std::strstr(preloads, info.dli_fname) == nullptr;
+  return preloads == nullptr ||
+         std::strstr(preloads, std::filesystem::path(info.dli_fname).filename().c_str()) == nullptr;
 }
 
 }  // namespace

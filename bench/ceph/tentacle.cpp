@@ -102,7 +102,7 @@ class Stripe {
         if (i >= c.erasures()) insert(in_, i, read(known.before[i]));
       for (unsigned i = 0; i < c.erasures(); ++i) {
         insert(out_, i, write({}, known.before[i]));
-        want_.words[0] |= std::uint64_t{1} << i;
+        want_.words[i / 64] |= std::uint64_t{1} << i % 64;
       }
     }
   }

@@ -39,18 +39,16 @@ void clear(const Job& job) {
   for (const Target& target : job.targets) std::memset(target.data, 0, job.bytes);
 }
 
-/// Codes all bytes but less than a vector, and sets the pointers to those. Returns how many.
-std::size_t transform_whole_vectors(Isa isa, const Transform& transform, const std::uint8_t** sources,
-                                    unsigned k, std::uint8_t** targets, unsigned rows, std::size_t bytes) {
-  const std::size_t whole = bytes / 64 * 64;
-  bool stream = choose_walk(k, rows, bytes, false).stream;
+/// Whether targets are to be written past the cache, and can be.
+bool streams(unsigned k, std::uint8_t* const* targets, unsigned rows, std::size_t bytes) {
+  bool aligned = true;
   for (unsigned r = 0; r < rows; ++r)
-    stream = stream && reinterpret_cast<std::uintptr_t>(targets[r]) % 64 == 0;
-  const TransformCall call{sources, targets, rows, whole, &transform, stream};
-  isa == Isa::gfni512 ? transform_gfni512(call) : transform_gfni256(call);
-  for (unsigned s = 0; s < k; ++s) sources[s] += whole;
-  for (unsigned r = 0; r < rows; ++r) targets[r] += whole;
-  return whole;
+    aligned = aligned && reinterpret_cast<std::uintptr_t>(targets[r]) % 64 == 0;
+  return aligned && choose_walk(k, rows, bytes, false).stream;
+}
+
+Isa call_transform(Isa isa, const TransformCall& call) {
+  return isa == Isa::gfni512 ? transform_gfni512(call) : transform_gfni256(call);
 }
 
 }  // namespace
@@ -79,15 +77,19 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   for (unsigned s = 0; s < k; ++s) sources[s] = job.sources[s].data;
   for (unsigned r = 0; r < rows; ++r) targets[r] = job.targets[r].data;
   std::size_t bytes = job.bytes;
+  Isa ran = isa_;
   if (coefficients->transform && !accumulate) {
-    const std::size_t done =
-        transform_whole_vectors(isa_, coefficients->transform->get(), sources, k, targets, rows, bytes);
-    if (done == bytes) return {Status::ok, isa_};
-    bytes -= done;
+    const std::size_t whole = bytes / 64 * 64;
+    ran = call_transform(isa_, {sources, targets, rows, whole, &coefficients->transform->get(),
+                                streams(k, targets, rows, whole)});
+    if (whole == bytes) return {Status::ok, ran};
+    // Less than a vector is left to products by the matrix.
+    for (unsigned s = 0; s < k; ++s) sources[s] += whole;
+    for (unsigned r = 0; r < rows; ++r) targets[r] += whole;
+    bytes -= whole;
   }
   std::swap(targets[0], targets[coefficients->first]);
 
-  Isa ran = isa_;
   for (unsigned pass = 0; pass < pass_count(rows); ++pass) {
     const unsigned first = pass_begin(rows, pass);
     const unsigned count = pass_begin(rows, pass + 1) - first;

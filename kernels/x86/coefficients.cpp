@@ -101,6 +101,8 @@ void lay_out(const Cells& matrix, unsigned first, const Expanded<bytes>& table, 
   }
 }
 
+static_assert(gf::CauchyStages::max_rows <= max_pass_rows && gf::CauchyStages::none == transform_none);
+
 /// The program's transform, if it is less work.
 std::unique_ptr<const TransformTables> transform_of(const Program& program) {
   const gf::Matrix& matrix = program.matrix();

@@ -39,6 +39,9 @@ Isa run_gfni256(const Call& call) noexcept {
   return Isa::gfni256;
 }
 
-void transform_gfni256(const TransformCall& call) noexcept { run_transform<Gfni256>(call); }
+Isa transform_gfni256(const TransformCall& call) noexcept {
+  run_transform<Gfni256>(call);
+  return Isa::gfni256;
+}
 
 }  // namespace ec::kernels::x86

@@ -48,6 +48,9 @@ Isa run_gfni512(const Call& call) noexcept {
   return Isa::gfni512;
 }
 
-void transform_gfni512(const TransformCall& call) noexcept { run_transform<Gfni512>(call); }
+Isa transform_gfni512(const TransformCall& call) noexcept {
+  run_transform<Gfni512>(call);
+  return Isa::gfni512;
+}
 
 }  // namespace ec::kernels::x86

@@ -75,7 +75,7 @@ struct Transform {
 static constexpr unsigned transform_none = 255;
 /// Most values that are summed up: points times blocks of rows.
 static constexpr unsigned max_transform_sums = 64;
-static constexpr size_t transform_tile_bytes = 1024;
+static constexpr size_t transform_tile_bytes = 512;
 
 /// targets = transform of the sources. 1 <= target_count <= max_pass_rows; bytes: whole vectors.
 struct TransformCall {
@@ -86,8 +86,9 @@ struct TransformCall {
   const Transform* transform;
   bool stream;  ///< write targets past the cache; they are aligned to 64 bytes
 };
-void transform_gfni512(const TransformCall& call) noexcept;
-void transform_gfni256(const TransformCall& call) noexcept;
+/// Each returns the instruction set its own translation unit was built for.
+Isa transform_gfni512(const TransformCall& call) noexcept;
+Isa transform_gfni256(const TransformCall& call) noexcept;
 
 /// Each returns the instruction set its own translation unit was built for.
 Isa run_gfni512(const Call& call) noexcept;

@@ -122,7 +122,7 @@ int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfi
   if (const auto add = find<AddSimpleRule19>(add_simple_rule_19))
     return add(&crush, name, profile.crush_root, profile.crush_failure_domain, any_number_of_domains,
                profile.crush_device_class, "indep", rule_type_erasure, why);
-  if (why != nullptr) *why << "this host exports no CrushWrapper::add_simple_rule that plugin=cuda knows";
+  if (why != nullptr) *why << "this host exports no CrushWrapper::add_simple_rule that this plugin knows";
   return -ENOTSUP;
 }
 

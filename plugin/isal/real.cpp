@@ -30,6 +30,7 @@ void find(void* library, const char* path, const char* name, Function*& function
 Real load_real(const char* path) noexcept {
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) refuse(path, dlerror());
+  if (dlsym(library, "ec_isal_real") != nullptr) refuse(path, "it is libec_isal.so itself");
   Real real{};
   find(library, path, "ec_init_tables", real.init_tables);
   find(library, path, "ec_encode_data", real.encode);

@@ -129,6 +129,22 @@ TEST(CauchyStages, SolveRandomLosses) {
   EXPECT_GE(solved, 1000);
 }
 
+TEST(CauchyStages, EncodeWhatIsThereOfAStripe) {
+  std::mt19937 draw(4);
+  const auto whole = cauchy(64, 16);
+  gf::Matrix part(16, 62);
+  std::vector<std::uint8_t> sources, targets(16);
+  for (unsigned c = 0; c < 64; ++c)
+    if (c != 10 && c != 33) {
+      for (unsigned r = 0; r < 16; ++r) part(r, static_cast<unsigned>(sources.size())) = whole(r, c);
+      sources.push_back(static_cast<std::uint8_t>(c));
+    }
+  std::iota(targets.begin(), targets.end(), std::uint8_t{64});
+  const auto stages = gf::cauchy_stages(part, sources, targets);
+  ASSERT_TRUE(stages);
+  expect_product(part, *stages, draw);
+}
+
 TEST(CauchyStages, AreOfNoOtherMatrix) {
   EXPECT_FALSE(gf::cauchy_stages(gf::coding_matrix(gf::Technique::reed_sol_van, 21, 4), {}, {}));
   auto matrix = cauchy(64, 16);
@@ -136,6 +152,9 @@ TEST(CauchyStages, AreOfNoOtherMatrix) {
   EXPECT_FALSE(gf::cauchy_stages(matrix, {}, {}));
   EXPECT_FALSE(gf::cauchy_stages(cauchy(64, 33), {}, {})) << "more rows than are kept";
   EXPECT_FALSE(gf::cauchy_stages({}, {}, {}));
+  auto twice = cauchy(64, 16);
+  std::ranges::copy(twice.row(3), twice.row(4).begin());
+  EXPECT_FALSE(gf::cauchy_stages(twice, {}, {})) << "two rows of one point";
   // Numbers of chunks that the matrix is not of.
   std::vector<std::uint8_t> sources(64), targets(16);
   std::iota(sources.begin(), sources.end(), std::uint8_t{0});

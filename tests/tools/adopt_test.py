@@ -44,7 +44,7 @@ class AdoptTest(unittest.TestCase):
         self.directory = self.root / "made" / "erasure-code"
         for path in (self.stock / "libec_isa.so", self.stock / "libec_jerasure.so", self.stock / "libec_lrc.so", self.ours):
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(path.name.encode() + b" EC_CUDA_STOCK_DIRECTORY" * (path == self.ours))
+            path.write_bytes(path.name.encode() + b" EC_CUDA_STOCK_DIRECTORY __erasure_code_init" * (path == self.ours))
 
     def adopt(self, *arguments, status=0, says=()):
         done = subprocess.run([sys.executable, ADOPT, *arguments, "--directory", self.directory, "--stock", self.stock,
@@ -93,6 +93,7 @@ class AdoptTest(unittest.TestCase):
         (self.directory / ".libec_isa.so.new").symlink_to("/nowhere")
         (self.directory / "libec_isa.so").unlink()
         self.adopt("--check", status=1, says=["libec_isa.so of Ceph has no link here"])
+        (self.directory / ".libec_lrc.so.new").symlink_to("/nowhere")
         self.adopt("isa", "--apply")
         self.assertEqual(self.links()["libec_isa.so"], self.ours)
         self.adopt("--undo", "--apply")
@@ -106,14 +107,21 @@ class AdoptTest(unittest.TestCase):
         self.assertEqual(self.links(), {"libec_isa.so": self.directory / "libec_isa.so"})
         shutil.rmtree(self.directory)
         self.directory.symlink_to(self.stock)
-        self.adopt("isa", "--apply", status=1, says=["not made by this program"])
+        self.adopt("isa", "--apply", status=2, says=["it is a link"])
+        self.directory.unlink()
+        self.adopt("isa", "--apply")
+        (self.directory / "notes").touch()
+        self.adopt("--remove", "--apply", status=1, says=["notes is not ours; nothing was changed"])
+        self.assertEqual(self.links()["libec_isa.so"], self.ours)
 
     def test_names_what_is_wrong(self):
         self.adopt("clay", status=2, says=["'clay'", "isa, jerasure"])
         self.adopt("\x1b[2Jisa", status=2, says=["'?[2Jisa'"])
         self.adopt(status=2, says=["--check"])
         self.adopt("isa", "--undo", status=2)
+        self.adopt("jerasure", "--apply", says=["EC_CUDA_STOCK_DIRECTORY=", "may not read"])
         self.ours.write_bytes(b"of version 0.1")
+        self.adopt("--check", status=1, says=["DANGER", "--undo --apply"])
         self.adopt("isa", status=1, says=["too old", str(self.ours)])
         self.ours.unlink()
         self.adopt("isa", status=1, says=["No such file", "--plugin"])

@@ -40,7 +40,7 @@ class DeviceLoad {
   /// The CPU's factor goes one part in so many of the way to a call, and, while the device has the calls, to
   /// 1: so the CPU is tried again where it was slow for a while.
   static constexpr double cpu_parts = 8, cpu_parts_unseen = 256;
-  static constexpr unsigned cpu_sample = 4;
+  static constexpr unsigned cpu_sample = 5;  ///< odd too
   /// Of the calls that the CPU gets for the factor alone, one in so many may go to the device, so that the
   /// factor can fall again. The first comes after first_gap calls, since a few slow calls may have been
   /// chance; each further one after twice as many. All are odd: callers often do things in turns of two, four

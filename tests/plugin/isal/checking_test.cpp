@@ -154,6 +154,7 @@ TEST(IsalDoorReal, WhatIsNoIsalIsRefused) {
               "libec_isal: /nowhere/lib");
   EXPECT_EXIT(isal::load_real("libdl.so.2"), ::testing::ExitedWithCode(127),
               "libdl.so.2 is not an ISA-L.*ec_init_tables");
+  EXPECT_EXIT(isal::load_real(EC_ISAL_DOOR), ::testing::ExitedWithCode(127), "it is libec_isal.so itself");
 }
 
 }  // namespace
