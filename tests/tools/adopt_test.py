@@ -50,7 +50,11 @@ class AdoptTest(unittest.TestCase):
         done = subprocess.run([sys.executable, ADOPT, *arguments, "--directory", self.directory, "--stock", self.stock,
                                "--plugin", self.ours], capture_output=True, text=True)
         text = done.stdout + done.stderr
-        self.assertEqual(done.returncode, status, text)
+        if "--check" in arguments and done.returncode == 1:  # OSDs that are not ours may run on this machine, too
+            ours = "".join(part for part in text.split("\nosd.") if ", pid " not in part or f"dir {self.root}" in part)
+            self.assertEqual("to do" in ours, status == 1, text)
+        else:
+            self.assertEqual(done.returncode, status, text)
         for words in says:
             self.assertIn(words, text)
         return text
