@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ADOPT = sys.argv.pop(1)
@@ -47,8 +48,12 @@ class AdoptTest(unittest.TestCase):
             path.write_bytes(path.name.encode() + b" EC_CUDA_STOCK_DIRECTORY __erasure_code_init" * (path == self.ours))
 
     def adopt(self, *arguments, status=0, says=()):
-        done = subprocess.run([sys.executable, ADOPT, *arguments, "--directory", self.directory, "--stock", self.stock,
-                               "--plugin", self.ours], capture_output=True, text=True)
+        for _ in range(20):  # OSDs of others that are just starting do not answer yet
+            done = subprocess.run([sys.executable, ADOPT, *arguments, "--directory", self.directory, "--stock", self.stock,
+                                   "--plugin", self.ours], capture_output=True, text=True)
+            if "does not say which directory" not in done.stderr:
+                break
+            time.sleep(0.5)
         text = done.stdout + done.stderr
         if "--check" in arguments and done.returncode == 1:  # OSDs that are not ours may run on this machine, too
             ours = "".join(part for part in text.split("\nosd.") if ", pid " not in part or f"dir {self.root}" in part)
