@@ -151,18 +151,18 @@ class AdoptTest(unittest.TestCase):
 
     def test_says_of_each_osd_what_it_uses_and_what_is_missing(self):
         stock = [self.stock / "libec_isa.so", self.stock / "libec_jerasure.so"]
-        with self.osd(1, self.stock, *stock):
+        with self.osd(901, self.stock, *stock):
             self.adopt("isa", "jerasure", "--apply")
-            with self.osd(2, self.directory, self.ours, stock[1]), self.osd(13, self.stock, *stock):
+            with self.osd(902, self.directory, self.ours, stock[1]), self.osd(913, self.stock, *stock):
                 text = self.adopt("--check", status=1, says=["stands in for isa, jerasure"])
                 parts = {words.split(",")[0]: words for words in text.split("\nosd.")[1:]}
-                for late in ("1", "13"):
+                for late in ("901", "913"):
                     self.assertIn(f"isa: by Ceph ({stock[0]})", parts[late])
                     self.assertIn(f"to do: isa: set erasure_code_dir to {self.directory} and restart it", parts[late])
-                self.assertIn(f"isa: all techniques by ec_cuda ({self.ours})", parts["2"])
-                self.assertIn("jerasure: reed_sol_van and reed_sol_r6_op with w=8 by ec_cuda, the others by", parts["2"])
-                self.assertNotIn("to do", parts["2"])
-                self.adopt("--remove", "--apply", status=1, says=["osd.2 would not start again"])
+                self.assertIn(f"isa: all techniques by ec_cuda ({self.ours})", parts["902"])
+                self.assertIn("jerasure: reed_sol_van and reed_sol_r6_op with w=8 by ec_cuda, the others by", parts["902"])
+                self.assertNotIn("to do", parts["902"])
+                self.adopt("--remove", "--apply", status=1, says=["osd.902 would not start again"])
                 # Replaced, as a package's upgrade does it.
                 fresh = self.ours.with_suffix(".new")
                 shutil.copy(self.ours, fresh)
