@@ -190,9 +190,8 @@ __device__ void transform(const KernelArgs& args) {
   const unsigned g = lane / 4;
   const unsigned t = lane % 4;
   const unsigned piece = (g % 2) * 4 + g / 2;
-  const std::uint64_t tiles = args.bytes / (32 * W);
   const std::uint64_t step = std::uint64_t{gridDim.x} * (threads / 32);
-  for (std::uint64_t tile = std::uint64_t{blockIdx.x} * (threads / 32) + threadIdx.x / 32; tile < tiles;
+  for (std::uint64_t tile = std::uint64_t{blockIdx.x} * (threads / 32) + threadIdx.x / 32; tile < args.bytes;
        tile += step) {
     const std::uint64_t offset = tile * (32 * W);
     std::uint32_t b[Groups][4 * W];

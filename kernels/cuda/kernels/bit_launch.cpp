@@ -57,6 +57,7 @@ CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const Chunk
     KernelArgs args =
         args_for({chunks.sources, chunks.targets.subspan(first, std::min(most, rows - first)), chunks.bytes},
                  matrix, first, verb);
+    args.bytes = tiles;
     const bool half = args.targets <= most_half_targets;
     const unsigned resident =
         half ? shape.half_blocks * shape.half_waves : shape.any_blocks * shape.any_waves;

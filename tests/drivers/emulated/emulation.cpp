@@ -99,7 +99,7 @@ Work work_of(const Launch& l) {
   const bool tables = l.kernel->kind == Kernel::Kind::table;
   return {a.sources,
           a.targets,
-          a.bytes,
+          a.bytes * (l.kernel->kind == Kernel::Kind::bits ? bit_shape(l).tile_bytes() : 1),
           a.accumulate != 0,
           a.blob + 8 * (a.sources + a.targets),
           tables ? table_kernel(l).ones : 0,
@@ -120,7 +120,6 @@ CUresult check_kernel(const Launch& l) {
     // The kernel takes the sources of full quads for granted.
     const bool fits = a.sources <= 4 * shape.quads &&
                       a.sources >= 4 * kernels::cuda::full_quads(shape.quads) &&
-                      a.bytes % shape.tile_bytes() == 0 &&
                       (!l.kernel->half || a.targets <= kernels::cuda::most_half_targets) &&
                       l.shared_bytes >= kernels::cuda::bit_shared_bytes(shape.groups(), a.targets);
     return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
