@@ -12,8 +12,8 @@ struct KernelArgs {
   std::uint64_t bytes;  ///< coded of every chunk; for the tensor-core kernels in tiles (BitShape)
   std::uint32_t sources;
   std::uint32_t targets;
-  std::uint32_t tile_depth;  ///< of the tile kernels: sources staged in shared memory at a time
   std::uint32_t accumulate;  ///< 0: targets are overwritten; 1: added to
+  std::uint32_t tile_depth;  ///< of the tile kernels: sources staged in shared memory at a time
   static constexpr std::size_t blob_bytes = 4000;
   /// Addresses of the sources, of the targets, then the coefficients row by row, but for rows of ones that
   /// the kernel knows of.
