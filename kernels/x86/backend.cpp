@@ -47,10 +47,6 @@ bool streams(unsigned k, std::uint8_t* const* targets, unsigned rows, std::size_
   return aligned && choose_walk(k, rows, bytes, false).stream;
 }
 
-Isa call_transform(Isa isa, const TransformCall& call) {
-  return isa == Isa::gfni512 ? transform_gfni512(call) : transform_gfni256(call);
-}
-
 }  // namespace
 
 X86::X86(std::string_view name, Isa isa) : name_(name), isa_(isa), runs_here_(cpu_has(isa)) {}
@@ -78,10 +74,10 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   for (unsigned r = 0; r < rows; ++r) targets[r] = job.targets[r].data;
   std::size_t bytes = job.bytes;
   Isa ran = isa_;
-  if (coefficients->transform && !accumulate) {
+  if (coefficients->transform && isa_ == Isa::gfni512 && !accumulate) {
     const std::size_t whole = bytes / 64 * 64;
-    ran = call_transform(isa_, {sources, targets, rows, whole, &coefficients->transform->get(),
-                                streams(k, targets, rows, whole)});
+    ran = transform_gfni512(
+        {sources, targets, rows, whole, &coefficients->transform->get(), streams(k, targets, rows, whole)});
     if (whole == bytes) return {Status::ok, ran};
     // Less than a vector is left to products by the matrix.
     for (unsigned s = 0; s < k; ++s) sources[s] += whole;

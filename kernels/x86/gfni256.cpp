@@ -7,7 +7,6 @@ namespace ec::kernels::x86 {
 namespace {
 
 #include "kernels/x86/coder.inl"
-#include "kernels/x86/transform.inl"
 #include "kernels/x86/vector256.inl"
 
 struct Gfni256 : Vector256 {
@@ -36,11 +35,6 @@ Isa run_gfni256(const Call& call) noexcept {
 #error to be built with -mgfni -mavx2 and without AVX-512
 #endif
   Coder<Gfni256>(call).run();
-  return Isa::gfni256;
-}
-
-Isa transform_gfni256(const TransformCall& call) noexcept {
-  run_transform<Gfni256>(call);
   return Isa::gfni256;
 }
 
