@@ -114,6 +114,8 @@ CauchyStages stages_of(const Structure& s, unsigned log_points) {
   for (std::size_t r = 0; r < s.rows.size(); ++r) put(row_blocks, s.rows[r], r);
   for (std::size_t c = 0; c < s.data.size(); ++c) put(source_blocks, s.data[c], c);
 
+  std::uint8_t derivative = 1;
+  for (unsigned v = 1; v < points; ++v) derivative = mul(derivative, static_cast<std::uint8_t>(v));
   const std::size_t rows = s.rows.size();
   const std::size_t block_products = log_points * points / 2 + row_blocks.size() * points;
   for (const auto& [at, lanes] : source_blocks) {
@@ -125,8 +127,6 @@ CauchyStages stages_of(const Structure& s, unsigned log_points) {
     }
     made.lanes.insert(made.lanes.end(), lanes.begin(), lanes.end());
     add_twiddles(made.inverse, log_points, at, false);
-    std::uint8_t derivative = 1;
-    for (unsigned v = 1; v < points; ++v) derivative = mul(derivative, static_cast<std::uint8_t>(v));
     for (const auto& block : row_blocks)
       made.scales.push_back(mul(derivative, inv(vanishing(log_points, block.first ^ at))));
   }
