@@ -78,6 +78,12 @@ std::string path(Value v) {
   return std::string(v.text);
 }
 
+/// Empty: none.
+std::string directory_or_none(Value v) {
+  auto directory = path(v);
+  return directory == "none" ? std::string() : std::move(directory);
+}
+
 BackendChoice choice(Value v) {
   const auto choice = parse_backend_choice(v.text);
   if (!choice) throw must_be(v, "one of {}", backend_choice_names);
@@ -100,14 +106,8 @@ constexpr Setting settings_table[] = {
      [](Node& s, Value v) { s.device.retry_after = std::chrono::seconds(number(v, 0, 86'400)); }},
     {"EC_CUDA_STAGING_BYTES", [](Node& s, Value v) { s.device.staging_bytes = size(v, MiB); }},
     {"EC_CUDA_VALIDATE", [](Node& s, Value v) { s.validation = validation(v); }},
-    {"EC_CUDA_REPRODUCERS",
-     [](Node& s, Value v) {
-       if (auto directory = path(v); directory != "none") s.reproducers = std::move(directory);
-     }},
-    {"EC_CUDA_STOCK_DIRECTORY",
-     [](Node& s, Value v) {
-       if (auto directory = path(v); directory != "none") s.stock_directory = std::move(directory);
-     }},
+    {"EC_CUDA_REPRODUCERS", [](Node& s, Value v) { s.reproducers = directory_or_none(v); }},
+    {"EC_CUDA_STOCK_DIRECTORY", [](Node& s, Value v) { s.stock_directory = directory_or_none(v); }},
     {"EC_CUDA_PINNED_BYTES", [](Node& s, Value v) { s.device.pinned_bytes = size(v, 2 * MiB); }},
     {"EC_CUDA_PINNED_THRESHOLD", [](Node& s, Value v) { s.device.pinned_threshold = size(v, 4 * KiB); }},
 };
