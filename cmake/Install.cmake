@@ -50,7 +50,7 @@ foreach(program ec_bench ec_demo)
   endif()
 endforeach()
 if(TARGET ectool)
-  install(TARGETS ectool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  install(TARGETS ec ectool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 endif()
 # What has ectool write a file for Prometheus; systemctl enable --now ec-cuda-metrics.timer.
 configure_file(tools/systemd/ec-cuda-metrics.service.in ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service @ONLY)

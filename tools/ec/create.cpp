@@ -22,6 +22,9 @@ class Object {
   explicit Object(const Options& options) {
     is_stream_ = options.paths == std::vector<std::string>{"-"};
     if (is_stream_) {
+      if (!is_file_name(options.name))
+        fail(Status::usage, "--name {} must be the name of a file, of 1 to 255 bytes and without /",
+             printable(options.name));
       entries_.push_back({options.name, 0});
       return;
     }

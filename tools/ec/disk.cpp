@@ -95,7 +95,7 @@ NewFile::NewFile(const fs::path& directory, mode_t mode) {
     temporaries().paths.insert(temporary_);
   }
   fd_ = support::Descriptor(open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-  if (!fd_) fail_errno("made", temporary_);
+  if (!fd_) fail_errno("written to", directory);
 }
 
 NewFile::~NewFile() {

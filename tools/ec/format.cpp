@@ -70,17 +70,17 @@ Checksum checksum(const void* bytes, std::size_t size, std::uint64_t seed) {
   return std::bit_cast<Checksum>(canonical);
 }
 
-bool is_file_name(const std::string& name) {
-  return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
-         name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
-}
-
 }  // namespace
 
 std::size_t SetHeader::header_bytes() const {
   std::size_t bytes = digests_at + checksum_bytes * shards() + checksum_bytes;
   for (const auto& file : files) bytes += file_entry_bytes + file.name.size();
   return (bytes + header_unit - 1) / header_unit * header_unit;
+}
+
+bool is_file_name(std::string_view name) {
+  return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
+         name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
 std::string why_not(const SetHeader& set) {

@@ -58,6 +58,9 @@ struct ShardHeader {
   bool operator==(const ShardHeader&) const = default;
 };
 
+/// Of 1 to 255 bytes, and no path.
+bool is_file_name(std::string_view name);
+
 /// Empty if the set may be written, else what is wrong with it. Shapes that a technique does not take are for
 /// Codec::create to refuse.
 std::string why_not(const SetHeader& set);

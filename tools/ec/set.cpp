@@ -107,13 +107,14 @@ const Claims* only_one(const std::vector<Claims>& sets, const std::function<bool
   return found;
 }
 
-const Claims& choose(const std::vector<Claims>& sets) {
+const Claims* choose(const std::vector<Claims>& sets) {
   for (const bool with_temporary : {false, true})
     if (const auto* found = only_one(sets, [&](const Claims& claims) {
           return shards_in(claims, with_temporary) >= claims.front().header.set.k;
         }))
-      return *found;
-  return *only_one(sets, [](const Claims&) { return true; });
+      return found;
+  // What is temporary by itself is what an interrupted create has left.
+  return only_one(sets, [](const Claims& claims) { return shards_in(claims, false) > 0; });
 }
 
 }  // namespace
@@ -126,28 +127,35 @@ bool ShardSet::is_whole(unsigned shard) const {
 ShardSet find_set(const std::vector<std::string>& paths, const std::string& uuid,
                   std::vector<std::string>* notes) {
   std::vector<Claims> sets;
-  for (const auto& path : files_of(paths))
-    for (auto& claim : claims_of(path, notes)) {
+  unsigned unfinished = 0;
+  for (const auto& path : files_of(paths)) {
+    auto claims = claims_of(path, notes);
+    if (claims.empty() && is_temporary(path)) ++unfinished;
+    for (auto& claim : claims) {
       if (!text_of(claim.header.set.uuid).starts_with(uuid)) continue;
       const auto known = std::ranges::find_if(
           sets, [&](const Claims& claims) { return claims.front().header.set == claim.header.set; });
       (known == sets.end() ? sets.emplace_back() : *known).push_back(std::move(claim));
     }
-  if (sets.empty())
+  }
+  if (unfinished > 0)
+    notes->push_back(
+        fmt::format("{} files .ec-*.tmp are those of a run that was interrupted, or is running", unfinished));
+  const Claims* chosen = choose(sets);
+  if (chosen == nullptr)
     fail(Status::failure, "no shard {}in {}", uuid.empty() ? "" : "of that set ", printable(paths.front()));
-  const Claims& chosen = choose(sets);
   for (const auto& claims : sets)
-    if (&claims != &chosen)
+    if (&claims != chosen)
       notes->push_back(fmt::format("left out: {} files of another set, {}", claims.size(),
                                    text_of(claims.front().header.set)));
 
   ShardSet set;
-  set.header = chosen.front().header.set;
+  set.header = chosen->front().header.set;
   set.shards.resize(set.header.shards());
   set.directory =
-      fs::is_directory(paths.front()) ? fs::path(paths.front()) : chosen.front().path.parent_path();
+      fs::is_directory(paths.front()) ? fs::path(paths.front()) : chosen->front().path.parent_path();
   set.mode = 0666;
-  for (const auto& claim : chosen) {
+  for (const auto& claim : *chosen) {
     ShardFile& file = set.shards[claim.header.shard].emplace_back();
     file.path = claim.path;
     file.fault = claim.fault;
