@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/wait.hpp"
 #include "tools/ec/disk.hpp"
 
 namespace ec::file {
@@ -117,7 +118,7 @@ void Pipeline::work_on(const SetHeader& set, const Work& work) {
 
 void Pipeline::in_turn(std::uint64_t stripe, const std::function<void()>& part) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return turn_ == stripe || error_; });
+  support::wait(changed_, lock, [&] { return turn_ == stripe || error_; });
   if (error_) throw Stopped();
   lock.unlock();
   part();
