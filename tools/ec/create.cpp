@@ -7,7 +7,6 @@
 #include <random>
 
 #include "tools/ec/commands.hpp"
-#include "tools/ec/disk.hpp"
 
 namespace ec::file {
 namespace {
@@ -65,42 +64,34 @@ class Object {
     std::string path;
     support::Descriptor fd;
     struct stat opened;
-    std::uint64_t begin;  ///< in the object
   };
 
   void add(const std::string& path) {
     if (path == "-") fail(Status::usage, "- is the only thing to code, or none");
-    File file{path, support::Descriptor(), {}, files_.empty() ? 0 : end_};
+    File file{path, support::Descriptor(), {}};
     std::string why;
     if (support::open_file(AT_FDCWD, path, support::Trust::anyone, &file.fd, &why) != 0 ||
         fstat(file.fd.get(), &file.opened) != 0)
       fail(Status::failure, "{}: {}", printable(path), why);
-    const auto bytes = static_cast<std::uint64_t>(file.opened.st_size);
-    end_ += bytes;
     mode_ &= file.opened.st_mode;
-    entries_.push_back({fs::path(path).filename(), bytes});
+    entries_.push_back({fs::path(path).filename(), static_cast<std::uint64_t>(file.opened.st_size)});
     files_.push_back(std::move(file));
   }
 
   std::size_t read_files(std::span<std::byte> block, std::uint64_t offset) const {
     std::size_t got = 0;
-    for (std::size_t i = 0; i < files_.size() && got < block.size(); ++i) {
-      const std::uint64_t at = offset + got - files_[i].begin;
-      if (offset + got < files_[i].begin || at >= entries_[i].bytes) continue;
-      const auto part =
-          block.subspan(got, std::min<std::uint64_t>(block.size() - got, entries_[i].bytes - at));
+    split_by_file(entries_, block, offset, [&](std::size_t i, std::span<std::byte> part, std::uint64_t at) {
       int error = 0;
       if (read_at(files_[i].fd.get(), part, at, &error) != part.size())
         fail(Status::failure, "{} cannot be read: {}", printable(files_[i].path),
              error == 0 ? "it became shorter" : std::strerror(error));
       got += part.size();
-    }
+    });
     return got;
   }
 
   bool is_stream_ = false;
   mode_t mode_ = 0666;
-  std::uint64_t end_ = 0;
   std::vector<File> files_;
   std::vector<FileEntry> entries_;
 };
@@ -192,15 +183,7 @@ Outcome create(const Options& options) {
   object.check_unchanged();
   if (object.is_stream()) set.object_bytes = set.files.front().bytes = bytes;
 
-  for (unsigned i = 0; i < set.shards(); ++i) {
-    const std::string header = write_header({set, i});
-    shards[i].write_at(std::as_bytes(std::span(header)), 0);
-    shards[i].write_at(std::as_bytes(std::span(header)), set.record_at(set.stripes()));
-  }
-  for (auto& shard : shards) {
-    end_if_interrupted();
-    shard.sync();
-  }
+  for (unsigned i = 0; i < set.shards(); ++i) finish(shards[i], set, i);
   put_in_place(shards, paths);
   sync_directory(options.output);
 

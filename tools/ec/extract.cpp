@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "tools/ec/commands.hpp"
-#include "tools/ec/disk.hpp"
 
 namespace ec::file {
 namespace {
@@ -25,17 +24,8 @@ class OutputFiles {
   }
 
   void write(std::span<const std::byte> part, std::uint64_t offset) {
-    std::uint64_t begin = 0;
-    for (std::size_t i = 0; i < files_.size() && !part.empty(); ++i) {
-      const std::uint64_t end = begin + set_.header.files[i].bytes;
-      if (offset < end) {
-        const auto bytes = std::min<std::uint64_t>(part.size(), end - offset);
-        files_[i].write_at(part.first(bytes), offset - begin);
-        part = part.subspan(bytes);
-        offset += bytes;
-      }
-      begin = end;
-    }
+    split_by_file(set_.header.files, part, offset,
+                  [&](std::size_t i, auto bytes, std::uint64_t at) { files_[i].write_at(bytes, at); });
   }
 
   void put_in_place(bool may_replace) {

@@ -16,53 +16,42 @@
 namespace ec::file {
 namespace {
 
-constexpr std::string_view magic =
-    "\x89"
-    "ecs\r\n\x1a\n";  // clang-format: one literal would be \x89e
+constexpr std::array<std::uint8_t, 8> magic{0x89, 'e', 'c', 's', '\r', '\n', 0x1a, '\n'};
 constexpr std::uint32_t version = 1;
-constexpr std::size_t digests_at = 64;
+
+/// How a header begins, as it lies in the file. Digests and file entries follow.
+struct Beginning {
+  std::array<std::uint8_t, 8> magic;
+  std::uint32_t version;
+  std::uint32_t header_bytes;
+  Uuid uuid;
+  std::uint16_t k;
+  std::uint16_t m;
+  std::uint16_t shard;
+  std::uint16_t technique;
+  std::uint32_t record_bytes;
+  std::uint32_t files;
+  std::uint64_t object_bytes;
+  std::uint64_t zero;
+};
+static_assert(sizeof(Beginning) == 64 && std::endian::native == std::endian::little);
+
 constexpr std::size_t file_entry_bytes = 8 + 2;  // and the name
 
-template <class Number>
-void append(std::string& text, Number number) {
-  for (unsigned i = 0; i < sizeof(Number); ++i)
-    text.push_back(static_cast<char>(static_cast<std::uint64_t>(number) >> 8 * i));
+template <class Part>
+void append(std::string& text, const Part& part) {
+  text.append(reinterpret_cast<const char*>(&part), sizeof(part));
 }
 
-/// Takes numbers and texts off the front; what is not there reads as zeros, and `is_short` says so.
-class Parser {
- public:
-  explicit Parser(std::string_view bytes) : rest_(bytes) {}
-  bool is_short = false;
-
-  std::string_view text(std::size_t bytes) {
-    if (rest_.size() < bytes) {
-      is_short = true;
-      return {};
-    }
-    const auto taken = rest_.substr(0, bytes);
-    rest_.remove_prefix(bytes);
-    return taken;
-  }
-  template <class Number>
-  Number number() {
-    std::uint64_t value = 0;
-    const auto bytes = text(sizeof(Number));
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      value |= std::uint64_t{static_cast<std::uint8_t>(bytes[i])} << 8 * i;
-    return static_cast<Number>(value);
-  }
-  template <class Array>
-  Array array() {
-    Array value{};
-    const auto bytes = text(value.size());
-    std::ranges::copy(bytes, value.begin());
-    return value;
-  }
-
- private:
-  std::string_view rest_;
-};
+/// Takes a part off the front; what is not there reads as zeros.
+template <class Part>
+Part take(std::string_view& text) {
+  Part part{};
+  const auto bytes = std::min(text.size(), sizeof(part));
+  std::memcpy(&part, text.data(), bytes);
+  text.remove_prefix(bytes);
+  return part;
+}
 
 Checksum checksum(const void* bytes, std::size_t size, std::uint64_t seed) {
   XXH128_canonical_t canonical;
@@ -73,7 +62,7 @@ Checksum checksum(const void* bytes, std::size_t size, std::uint64_t seed) {
 }  // namespace
 
 std::size_t SetHeader::header_bytes() const {
-  std::size_t bytes = digests_at + checksum_bytes * shards() + checksum_bytes;
+  std::size_t bytes = sizeof(Beginning) + checksum_bytes * shards() + checksum_bytes;
   for (const auto& file : files) bytes += file_entry_bytes + file.name.size();
   return (bytes + header_unit - 1) / header_unit * header_unit;
 }
@@ -108,62 +97,62 @@ std::string why_not(const SetHeader& set) {
 
 std::string write_header(const ShardHeader& header) {
   const SetHeader& set = header.set;
-  std::string text(magic);
-  append(text, version);
-  append(text, static_cast<std::uint32_t>(set.header_bytes()));
-  text.append(set.uuid.begin(), set.uuid.end());
-  append(text, static_cast<std::uint16_t>(set.k));
-  append(text, static_cast<std::uint16_t>(set.m));
-  append(text, static_cast<std::uint16_t>(header.shard));
-  append(text, static_cast<std::uint16_t>(set.technique));
-  append(text, set.record_bytes);
-  append(text, static_cast<std::uint32_t>(set.files.size()));
-  append(text, set.object_bytes);
-  text.resize(digests_at);
-  for (const auto& digest : set.digests) text.append(digest.begin(), digest.end());
+  std::string text;
+  append(text, Beginning{.magic = magic,
+                         .version = version,
+                         .header_bytes = static_cast<std::uint32_t>(set.header_bytes()),
+                         .uuid = set.uuid,
+                         .k = static_cast<std::uint16_t>(set.k),
+                         .m = static_cast<std::uint16_t>(set.m),
+                         .shard = static_cast<std::uint16_t>(header.shard),
+                         .technique = static_cast<std::uint16_t>(set.technique),
+                         .record_bytes = set.record_bytes,
+                         .files = static_cast<std::uint32_t>(set.files.size()),
+                         .object_bytes = set.object_bytes,
+                         .zero = 0});
+  for (const auto& digest : set.digests) append(text, digest);
   for (const auto& file : set.files) {
     append(text, file.bytes);
     append(text, static_cast<std::uint16_t>(file.name.size()));
     text += file.name;
   }
   text.resize(set.header_bytes() - checksum_bytes);
-  const Checksum sum = checksum(text.data(), text.size(), 0);
-  return text.append(sum.begin(), sum.end());
+  append(text, checksum(text.data(), text.size(), 0));
+  return text;
 }
 
 std::optional<ShardHeader> parse_header(std::string_view bytes) {
-  Parser parser(bytes);
-  ShardHeader header;
-  SetHeader& set = header.set;
-  if (parser.text(magic.size()) != magic || parser.number<std::uint32_t>() != version) return {};
-  const auto header_bytes = parser.number<std::uint32_t>();
-  if (header_bytes > bytes.size() || header_bytes < header_unit || header_bytes > most_header_bytes)
-    return {};
-  const auto summed = bytes.substr(0, header_bytes - checksum_bytes);
-  const Checksum sum = checksum(summed.data(), summed.size(), 0);
-  if (std::memcmp(sum.data(), bytes.data() + summed.size(), sum.size()) != 0) return {};
-
-  set.uuid = parser.array<Uuid>();
-  set.k = parser.number<std::uint16_t>();
-  set.m = parser.number<std::uint16_t>();
-  header.shard = parser.number<std::uint16_t>();
-  const auto technique = parser.number<std::uint16_t>();
-  set.record_bytes = parser.number<std::uint32_t>();
-  const auto files = parser.number<std::uint32_t>();
-  set.object_bytes = parser.number<std::uint64_t>();
-  parser.number<std::uint64_t>();
+  std::string_view rest = bytes;
+  const auto beginning = take<Beginning>(rest);
+  const std::size_t length = beginning.header_bytes;
+  if (beginning.magic != magic || beginning.version != version) return {};
+  if (length > bytes.size() || length < header_unit || length > most_header_bytes) return {};
+  bytes = bytes.substr(0, length);
+  std::string_view sum = bytes.substr(length - checksum_bytes);
+  if (take<Checksum>(sum) != checksum(bytes.data(), length - checksum_bytes, 0)) return {};
   // Numbers are checked before anything is made of them.
-  if (technique > 1 || set.shards() > 255 || header.shard >= set.shards()) return {};
-  if (files > most_header_bytes / file_entry_bytes) return {};
-  set.technique = static_cast<Technique>(technique);
-  for (unsigned i = 0; i < set.shards(); ++i) set.digests.push_back(parser.array<Checksum>());
-  for (std::uint32_t i = 0; i < files && !parser.is_short; ++i) {
-    const auto file_bytes = parser.number<std::uint64_t>();
-    const auto name_bytes = parser.number<std::uint16_t>();
-    set.files.push_back({std::string(parser.text(name_bytes)), file_bytes});
+  if (beginning.k + beginning.m > 255 || beginning.shard >= beginning.k + beginning.m) return {};
+  if (beginning.technique > 1 || beginning.files > length / file_entry_bytes) return {};
+
+  ShardHeader header{{.uuid = beginning.uuid,
+                      .k = beginning.k,
+                      .m = beginning.m,
+                      .technique = static_cast<Technique>(beginning.technique),
+                      .record_bytes = beginning.record_bytes,
+                      .object_bytes = beginning.object_bytes,
+                      .files = {},
+                      .digests = {}},
+                     beginning.shard};
+  for (unsigned i = 0; i < header.set.shards(); ++i) header.set.digests.push_back(take<Checksum>(rest));
+  for (std::uint32_t i = 0; i < beginning.files; ++i) {
+    const auto file_bytes = take<std::uint64_t>(rest);
+    const auto name_bytes = take<std::uint16_t>(rest);
+    const auto name = rest.substr(0, name_bytes);
+    rest.remove_prefix(name.size());
+    header.set.files.push_back({std::string(name), file_bytes});
   }
-  if (parser.is_short || !why_not(set).empty()) return {};
-  if (write_header(header) != bytes.substr(0, header_bytes)) return {};
+  // Whatever else could be wrong is not as it would be written.
+  if (!why_not(header.set).empty() || write_header(header) != bytes) return {};
   return header;
 }
 
@@ -178,10 +167,10 @@ std::optional<ShardHeader> parse_last_header(std::string_view bytes) {
 
 Checksum block_checksum(std::span<const std::byte> block, const Uuid& uuid, unsigned shard,
                         std::uint64_t stripe) {
-  std::array<std::uint8_t, sizeof(Uuid) + 4 + 8> place{};
-  std::ranges::copy(uuid, place.begin());
-  for (unsigned i = 0; i < 4; ++i) place[16 + i] = static_cast<std::uint8_t>(shard >> 8 * i);
-  for (unsigned i = 0; i < 8; ++i) place[20 + i] = static_cast<std::uint8_t>(stripe >> 8 * i);
+  std::string place;
+  append(place, uuid);
+  append(place, std::uint32_t{shard});
+  append(place, stripe);
   return checksum(block.data(), block.size(), XXH3_64bits(place.data(), place.size()));
 }
 

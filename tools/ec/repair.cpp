@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "tools/ec/commands.hpp"
-#include "tools/ec/disk.hpp"
 
 namespace ec::file {
 namespace {
@@ -82,13 +81,9 @@ Outcome repair(const Options& options) {
   };
   if (!wanted.empty()) Pipeline(options.threads, progress).run(set.header, set.header.stripes(), code);
   for (auto& shard : made) {
-    end_if_interrupted();
     if (!reader.is_as_coded(shard.shard))
       fail(Status::failure, "shard {} did not become what it was; nothing was changed", shard.shard);
-    const std::string header = write_header({set.header, shard.shard});
-    shard.file.write_at(std::as_bytes(std::span(header)), 0);
-    shard.file.write_at(std::as_bytes(std::span(header)), set.header.record_at(set.header.stripes()));
-    shard.file.sync();
+    finish(shard.file, set.header, shard.shard);
   }
   for (auto& shard : made) {
     shard.file.put_at(shard.path, shard.replaces);

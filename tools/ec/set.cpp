@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 
-#include "tools/ec/disk.hpp"
 #include "tools/ec/failure.hpp"
 
 namespace ec::file {
@@ -39,13 +38,13 @@ std::size_t shards_in(const Claims& claims, bool with_temporary) {
 /// Every regular file behind the paths, once.
 std::set<fs::path> files_of(const std::vector<std::string>& paths) {
   std::set<fs::path> files;
-  std::error_code error;
   for (const auto& path : paths) {
-    if (fs::is_directory(path)) {
-      for (const auto& entry : fs::directory_iterator(path))
-        if (entry.is_regular_file(error)) files.insert(fs::canonical(entry.path(), error));
-    } else {
+    std::error_code error, passing;
+    if (!fs::is_directory(path, error)) {
       files.insert(fs::canonical(path, error));
+    } else {
+      for (const auto& entry : fs::directory_iterator(path, error))
+        if (entry.is_regular_file(passing)) files.insert(fs::canonical(entry.path()));
     }
     if (error) fail(Status::failure, "{} cannot be read: {}", printable(path), error.message());
   }
@@ -168,6 +167,14 @@ ShardSet find_set(const std::vector<std::string>& paths, const std::string& uuid
     set.mode &= st.st_mode;
   }
   return set;
+}
+
+void finish(NewFile& file, const SetHeader& set, unsigned shard) {
+  end_if_interrupted();
+  const std::string header = write_header({set, shard});
+  file.write_at(std::as_bytes(std::span(header)), 0);
+  file.write_at(std::as_bytes(std::span(header)), set.record_at(set.stripes()));
+  file.sync();
 }
 
 std::string shard_name(const std::string& name, unsigned shard) {

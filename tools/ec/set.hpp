@@ -12,6 +12,7 @@
 
 #include "ec/codec.hpp"
 #include "support/files.hpp"
+#include "tools/ec/disk.hpp"
 #include "tools/ec/format.hpp"
 #include "tools/ec/pipeline.hpp"
 
@@ -43,6 +44,25 @@ struct ShardSet {
 /// Throws Failure.
 ShardSet find_set(const std::vector<std::string>& paths, const std::string& uuid,
                   std::vector<std::string>* notes);
+
+/// What there is of an object in its files: calls use(number of the file, bytes, their offset in it).
+template <class Byte, class Use>
+void split_by_file(const std::vector<FileEntry>& files, std::span<Byte> part, std::uint64_t offset, Use use) {
+  std::uint64_t begin = 0;
+  for (std::size_t i = 0; i < files.size() && !part.empty(); ++i) {
+    const std::uint64_t end = begin + files[i].bytes;
+    if (offset < end) {
+      const auto bytes = std::min<std::uint64_t>(part.size(), end - offset);
+      use(i, part.first(bytes), offset - begin);
+      part = part.subspan(bytes);
+      offset += bytes;
+    }
+    begin = end;
+  }
+}
+
+/// Writes the headers of a shard whose records are written; then it is on the disk.
+void finish(NewFile& file, const SetHeader& set, unsigned shard);
 
 /// "NAME.007.ec"
 std::string shard_name(const std::string& name, unsigned shard);
