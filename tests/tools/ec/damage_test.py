@@ -62,7 +62,7 @@ class Case:
         data = bytearray(files.get(name, b""))
         record = max(1, (len(data) - 8192) // 65536)
         kind = rnd.choice(["flip", "flip", "flip", "zeros", "cut", "longer", "missing", "missing", "swap", "foreign", "copy",
-                           "move block", "header", "header of another", "garbage"])
+                           "move block", "header", "header of another", "two in one", "garbage"])
         other = rnd.choice(sorted(files) or ["x"])
         if kind == "flip":
             for _ in range(rnd.choice([1, 1, 2, 8])):
@@ -94,6 +94,8 @@ class Case:
             data[at] ^= 1 << rnd.randrange(8)
         elif kind == "header of another" and len(data) > 8192:
             data[:4096] = (foreign if rnd.random() < 0.5 else files).get(other, data)[:4096]
+        elif kind == "two in one" and len(data) > 8192 and other in files:
+            data[:4096] = files.pop(other)[:4096]
         elif kind == "garbage":
             data[:] = rnd.randbytes(min(len(data), 20000))
         files[name] = bytes(data)

@@ -200,6 +200,25 @@ def check_terminal(ec):
     check(said("-o", "set", "--name", "b", "--quiet") == b"", "--quiet on a terminal")
 
 
+def check_leftovers(ec):
+    """What create leaves when it is killed while it gives names: some shards have theirs, the others are temporary."""
+    content = random.randbytes(100000)
+    ec.write("object", content)
+    for named in range(7):
+        ec.fresh("set", "out")
+        ec.right("create", "object", "-k", "4", "-m", "2", "-o", "set")
+        for i in range(named, 6):
+            os.rename(os.path.join(ec.folder, f"set/object.{i:03}.ec"), os.path.join(ec.folder, f"set/.ec-{i}.tmp"))
+        ec.right("verify", "set")
+        ec.right("extract", "set", "-o", "out")
+        check(ec.read("out/object") == content, f"{named} shards have their names")
+        ec.right("repair", "set")
+        check(ec.files("set") == {f"object.{i:03}.ec" for i in range(6)}, f"{ec.files('set')}")
+    ec.write("set/.ec-1.tmp", bytes(100000))
+    status, _, err = ec("verify", "set")
+    check(status == OK and "1 files .ec-*.tmp" in err, f"{status} {err}")
+
+
 def check_interruptions(ec, kills):
     """At any moment: afterwards there is the old state or the new one."""
     content = random.randbytes(20000000)
@@ -286,6 +305,7 @@ def main():
         check_limits(ec)
         check_terminal(ec)
         check_changing(ec)
+        check_leftovers(ec)
         check_interruptions(ec, given.kills)
     finally:
         shutil.rmtree(folder)
