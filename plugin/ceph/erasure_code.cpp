@@ -29,19 +29,9 @@ std::span<T> span_of(PerChunk<T>& v) {
 }
 
 int to_errno(Status status) {
-  switch (status) {
-    case Status::ok:
-      return 0;
-    case Status::unsupported:
-      return -EINVAL;
-    case Status::busy:
-      return -EBUSY;
-    case Status::fault:
-      return -ENOMEM;  // host memory: only a back end that could not allocate leaves nobody to finish
-    case Status::hung:
-      return -ETIMEDOUT;
-  }
-  return -EINVAL;
+  // A fault in host memory: only a back end that could not allocate leaves nobody to finish.
+  constexpr int errnos[] = {0, EINVAL, EBUSY, ENOMEM, ETIMEDOUT};
+  return -errnos[static_cast<std::size_t>(status)];
 }
 
 // Of chunks below `end`: a look at each costs less than to walk a set.
