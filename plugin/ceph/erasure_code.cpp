@@ -167,14 +167,14 @@ Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, PerChunk<T
   PerChunk<Source> sources;
   if (std::ranges::all_of(plan.sources, [&](auto c) { return in.at[c].piece != nullptr; })) {
     for (auto c : plan.sources) sources.push_back(source_of(*in.at[c].piece));
-    return codec_->apply(plan, span_of(sources), span_of(targets), in.bytes);
+    return codec_->decode(plan, span_of(sources), span_of(targets), in.bytes);
   }
   PerChunk<const bufferlist*> lists;
   for (auto c : plan.sources) lists.push_back(in.at[c].list);
   sources.resize(lists.size());
   SegmentWalker walker(span_of(lists));
   while (const std::size_t segment = walker.next(span_of(sources))) {
-    const Status status = codec_->apply(plan, span_of(sources), span_of(targets), segment);
+    const Status status = codec_->decode(plan, span_of(sources), span_of(targets), segment);
     if (status != Status::ok) return status;
     for (Target& t : targets) t.data += segment;
   }

@@ -75,7 +75,7 @@ TEST(Stats, KeepOperationsAndCausesApart) {
     EXPECT_EQ(codec.encode(stripe.data(), stripe.coding(), 100), hangs ? Status::hung : Status::ok);
     const auto plan = codec.plan({gf::ChunkSet{0, 1, 3}, gf::ChunkSet{2}});
     ASSERT_TRUE(plan);
-    EXPECT_EQ(codec.decode(*plan, stripe.sources(), stripe.targets(), 100),
+    EXPECT_EQ(codec.decode(*plan, stripe.sources(plan->sources), stripe.targets(plan->targets), 100),
               hangs ? Status::hung : Status::ok);
     EXPECT_EQ(codec.update(0, stripe.data()[1], stripe.coding(), 100), hangs ? Status::hung : Status::ok);
   }
