@@ -1,7 +1,6 @@
 // Opens the arena, and keeps its children out of it.
 #include "plugin/pinned/arena.hpp"
 
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -14,7 +13,16 @@ namespace {
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t largest_arena = std::size_t{1} << 40;
 
-using Locked = std::lock_guard<std::mutex>;
+class Locked {
+ public:
+  explicit Locked(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  ~Locked() { pthread_mutex_unlock(&mutex_); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
 
 /// The sum. Only one thread at a time writes, so this need not be one operation.
 std::uint64_t add(std::atomic<std::uint64_t>& count, std::uint64_t n) {
@@ -113,7 +121,7 @@ ec_cuda_pinned_stats Arena::statistics() const {
 // The books must be whole in the child, so no other thread may be at work on them when it begins.
 void Arena::watch_forks() {
   forking = this;
-  pthread_atfork([] { forking->mutex_.lock(); }, [] { forking->mutex_.unlock(); },
+  pthread_atfork([] { pthread_mutex_lock(&forking->mutex_); }, [] { pthread_mutex_unlock(&forking->mutex_); },
                  [] { forking->become_child(); });
 }
 
@@ -126,7 +134,7 @@ void Arena::become_child() {
   if (length != 0)
     (void)mmap(reinterpret_cast<void*>(start_.load(std::memory_order_relaxed)), length, PROT_NONE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  mutex_.unlock();
+  pthread_mutex_unlock(&mutex_);
 }
 
 }  // namespace ec::pinned

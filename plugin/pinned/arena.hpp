@@ -13,10 +13,11 @@
 //   does nothing, touching one ends the child.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include "ec_cuda_pinned.h"
 #include "plugin/pinned/region.hpp"
@@ -71,8 +72,8 @@ class Arena {
   std::atomic<std::size_t> threshold_{never};
   std::atomic<bool> starting_{false};
   std::atomic<bool> inherited_{false};
-  std::mutex start_mutex_;
-  std::mutex mutex_;  // of what follows
+  pthread_mutex_t start_mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // of what follows
   Region* region_ = nullptr;
   std::atomic<std::uint64_t> used_{0}, peak_{0}, allocated_{0}, released_{0}, refused_{0};
 };
