@@ -186,7 +186,8 @@ TEST(BadVariable, IsNotReadByASetuidProgram) {
 
 #ifdef EC_WITH_BENCH
 TEST(BadVariable, KeepsADaemonFromLoadingThePlugin) {
-  const Answer answer = run("EC_CUDA_RETRY_S=x @B/ec_bench ceph --plugin cuda=@P --sizes 64K 2>&1 >/dev/null");
+  const Answer answer =
+      run("EC_CUDA_RETRY_S=x @B/ec_bench ceph --plugin cuda=@P --sizes 64K 2>&1 >/dev/null");
   EXPECT_EQ(answer.status, 2);
   EXPECT_EQ(answer.text,
             "plugin cuda: EC_CUDA_RETRY_S=x must be a whole number from 0 to 86400\n"

@@ -1,4 +1,6 @@
 // ec: files kept in k + m shards, of which any k give them back; see docs/ec.md and docs/format.md.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <iostream>
@@ -64,6 +66,14 @@ const Command& command_of(const Given& given) {
   return *command;
 }
 
+/// Shards and files are open all at once; 1024 descriptors are what a shell allows, and not what it must.
+void allow_many_files() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int run(int argc, char** argv) {
   options::options_description description(
       "ec create FILE... | verify PATH... | repair PATH... | extract PATH... | info PATH...\n"
@@ -106,6 +116,7 @@ int run(int argc, char** argv) {
   const bool is_json = given.contains("json");
   if (to_stdout && is_json) fail(Status::usage, "--json and --output - both write to standard output");
   note_interrupts();
+  allow_many_files();
   const Outcome outcome = command.run(wanted);
   for (const auto& note : outcome.notes)
     if (!wanted.is_quiet) std::cerr << "ec: " << note << '\n';

@@ -118,6 +118,13 @@ def check_shapes(ec):
     ec("extract", "set", "-o", "out")
     for name in names:
         check(ec.read(f"out/{name}") == ec.read(name), name)
+    ec.fresh("set", "out", "many")
+    names = [f"many/{i}" for i in range(1500)]
+    for name in names:
+        ec.write(name, name.encode())
+    ec.right("create", *names, "-k", "4", "-m", "2", "-o", "set")
+    ec.right("extract", "set", "-o", "out")
+    check(contents(os.path.join(ec.folder, "out")) == contents(os.path.join(ec.folder, "many")), "1500 files")
     ec.write("secret", b"secret")
     os.chmod(os.path.join(ec.folder, "secret"), 0o600)
     ec.fresh("set", "out")
