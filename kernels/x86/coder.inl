@@ -34,6 +34,7 @@ struct Pass {
 /// Whole vectors.
 template <class T>
 struct Whole {
+  static constexpr bool may_stream = true;
   static typename T::Vector load(const uint8_t* at) { return T::load(at); }
   static typename T::Vector sum(const uint8_t* at) { return T::load(at); }
   static void store(uint8_t* at, typename T::Vector v) { T::store(at, v); }
@@ -127,7 +128,7 @@ template <class T, unsigned rows, First first, unsigned vectors, bool fetch, cla
     uint8_t* out = pass.out[r] + (at - pass.out_origin);
 #pragma GCC unroll 8
     for (unsigned v = 0; v < vectors; ++v) {
-      if (pass.stream)
+      if (Io::may_stream && pass.stream)
         T::stream(out + v * T::width, sums[r][v]);
       else
         io.store(out + v * T::width, sums[r][v]);
@@ -135,7 +136,7 @@ template <class T, unsigned rows, First first, unsigned vectors, bool fetch, cla
   }
 }
 
-/// Bytes [begin, end) of a pass; a whole number of vectors.
+/// Bytes [begin, end) of a pass. What is less than a vector at the end must be the end of the chunks.
 template <class T, unsigned rows, First first>
 void code_range(const Pass& shared, size_t begin, size_t end) {
   const Pass pass = shared;  // a copy that no store to a target can change, so its fields stay in registers
@@ -156,14 +157,11 @@ void code_range(const Pass& shared, size_t begin, size_t end) {
   } else {
     for (; at + block <= end; at += block) code_block<T, rows, first, vectors, false>(pass, at, io);
   }
-  for (; at < end; at += T::width) code_block<T, rows, first, 1, false>(pass, at, io);
-}
-
-/// The bytes from `at` on that are less than a vector.
-template <class T, unsigned rows, First first>
-void code_rest(const Pass& shared, size_t at, const typename T::Rest& io) {
-  const Pass pass = shared;
-  code_block<T, rows, first, 1, false>(pass, at, io);
+  for (; at + T::width <= end; at += T::width) code_block<T, rows, first, 1, false>(pass, at, io);
+  if (at != end)
+    T::code_rest(at, end, pass.in != nullptr, [&](size_t from, const auto& rest) {
+      code_block<T, rows, first, 1, false>(pass, from, rest);
+    });
 }
 
 template <First first, class F>
@@ -205,17 +203,11 @@ class Coder {
  public:
   explicit Coder(const Call& call) : call_(call), groups_(group_count(call.target_count)) {}
 
-  void run() {
-    size_t begin = 0;
-    const bool stream = call_.walk.stream && !call_.accumulate && can_stream(begin);
-    if (begin != 0) each_group([&](unsigned g) { all_sources(g, 0, 64, false); });
-    const size_t whole = (call_.bytes - begin) / T::width * T::width;
-    if (call_.walk.tile_bytes == 0)
-      each_group([&](unsigned g) { all_sources(g, begin, begin + whole, stream); });
+  void run() const {
+    if (call_.walk.tile_bytes == 0 && !call_.walk.stream)
+      each_group([&](unsigned g) { all_sources(g, 0, call_.bytes, false); });
     else
-      walk_tiles(begin, begin + whole, stream);
-    if (const size_t rest = call_.bytes - begin - whole; rest != 0) code_tail(begin + whole, rest);
-    if (stream) _mm_sfence();
+      run_large();
   }
 
  private:
@@ -230,12 +222,26 @@ class Coder {
     return true;
   }
 
+  void run_large() const {
+    size_t begin = 0;
+    const bool stream = call_.walk.stream && !call_.accumulate && can_stream(begin);
+    if (begin != 0) each_group([&](unsigned g) { all_sources(g, 0, 64, false); });
+    if (call_.walk.tile_bytes == 0) {
+      each_group([&](unsigned g) { all_sources(g, begin, call_.bytes, stream); });
+    } else {
+      const size_t end = begin + (call_.bytes - begin) / T::width * T::width;
+      walk_tiles(begin, end, stream);
+      if (end != call_.bytes) each_group([&](unsigned g) { all_sources(g, end, call_.bytes, false); });
+    }
+    if (stream) _mm_sfence();
+  }
+
   template <class F>
   void each_group(F&& f) const {
     for (unsigned g = 0; g < groups_; ++g) f(g);
   }
 
-  unsigned first_row(unsigned g) const { return group_begin(call_.target_count, g); }
+  unsigned first_row(unsigned g) const { return part_begin(call_.target_count, groups_, g); }
   unsigned rows(unsigned g) const { return first_row(g + 1) - first_row(g); }
   First first_row_is(unsigned g) const {
     if (g != 0) return First::general;
@@ -273,15 +279,6 @@ class Coder {
   void code(unsigned g, const Pass& pass, size_t begin, size_t end) const {
     with_shape(rows(g), first_row_is(g),
                [&]<unsigned rows, First first>() { code_range<T, rows, first>(pass, begin, end); });
-  }
-
-  void code_tail(size_t at, size_t rest) const {
-    const typename T::Rest io{rest};
-    each_group([&](unsigned g) {
-      const Pass pass = pass_over_all(g);
-      with_shape(rows(g), first_row_is(g),
-                 [&]<unsigned rows, First first>() { code_rest<T, rows, first>(pass, at, io); });
-    });
   }
 
   [[gnu::noinline]] void walk_tiles(size_t begin, size_t end, bool stream) const {

@@ -45,11 +45,10 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
   return walk;
 }
 
-Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
+Walk walk_above_threshold(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
   /// The third level of the caches of a Zen 5 feeds one target faster than tiles do.
   constexpr std::size_t most_of_one_target = std::size_t{8} << 20;
   const std::size_t all = bytes * (sources + targets);
-  if (all <= stream_threshold()) return {};
   if (targets == 1 && all <= most_of_one_target && !this_core().intel) return {.stream = !accumulate};
   return large_walk(sources, targets, accumulate, this_core());
 }

@@ -41,7 +41,13 @@ const Core& this_core() noexcept;
 ///                     12 by tiles of 10); otherwise 6 sources in a tile.
 Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) noexcept;
 
+/// That of a job above the threshold on this core.
+Walk walk_above_threshold(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept;
+
 /// The walk for `sources` x `targets` chunks of `bytes` each. targets: those of one pass.
-Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept;
+inline Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
+  if (bytes * (sources + targets) <= stream_threshold()) return {};
+  return walk_above_threshold(sources, targets, bytes, accumulate);
+}
 
 }  // namespace ec::kernels::x86
