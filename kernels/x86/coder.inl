@@ -204,8 +204,8 @@ class Coder {
   explicit Coder(const Call& call) : call_(call), groups_(group_count(call.target_count)) {}
 
   void run() const {
-    if (call_.walk.tile_bytes == 0 && !call_.walk.stream)
-      each_group([&](unsigned g) { all_sources(g, 0, call_.bytes, false); });
+    if (call_.walk.tile_bytes == 0 && call_.walk.ahead_bytes == 0 && !call_.walk.stream)
+      each_group([&](unsigned g) { all_sources(g, nullptr, 0, call_.bytes, false); });
     else
       run_large();
   }
@@ -222,16 +222,22 @@ class Coder {
     return true;
   }
 
-  void run_large() const {
+  [[gnu::noinline]] void run_large() const {
+    const uint8_t* ahead[max_sources];
+    fill_ahead(ahead);
     size_t begin = 0;
     const bool stream = call_.walk.stream && !call_.accumulate && can_stream(begin);
-    if (begin != 0) each_group([&](unsigned g) { all_sources(g, 0, 64, false); });
+    if (begin != 0) each_group([&](unsigned g) { all_sources(g, nullptr, 0, 64, false); });
     if (call_.walk.tile_bytes == 0) {
-      each_group([&](unsigned g) { all_sources(g, begin, call_.bytes, stream); });
+      const bool fetches = call_.walk.ahead_bytes != 0;
+      each_group([&](unsigned g) {
+        all_sources(g, fetches && g == 0 ? ahead : nullptr, begin, call_.bytes, stream);
+      });
     } else {
       const size_t end = begin + (call_.bytes - begin) / T::width * T::width;
-      walk_tiles(begin, end, stream);
-      if (end != call_.bytes) each_group([&](unsigned g) { all_sources(g, end, call_.bytes, false); });
+      walk_tiles(call_.walk.ahead != 0 ? ahead : nullptr, begin, end, stream);
+      if (end != call_.bytes)
+        each_group([&](unsigned g) { all_sources(g, nullptr, end, call_.bytes, false); });
     }
     if (stream) _mm_sfence();
   }
@@ -270,8 +276,9 @@ class Coder {
             1};
   }
 
-  void all_sources(unsigned g, size_t begin, size_t end, bool stream) const {
+  void all_sources(unsigned g, const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {
     Pass pass = pass_over_all(g);
+    pass.ahead = ahead;
     pass.stream = stream;
     code(g, pass, begin, end);
   }
@@ -281,13 +288,10 @@ class Coder {
                [&]<unsigned rows, First first>() { code_range<T, rows, first>(pass, begin, end); });
   }
 
-  [[gnu::noinline]] void walk_tiles(size_t begin, size_t end, bool stream) const {
+  void walk_tiles(const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {
     alignas(64) uint8_t sums[max_pass_rows * max_tile_bytes];
     uint8_t* sum_rows[max_pass_rows];
     for (unsigned r = 0; r < call_.target_count; ++r) sum_rows[r] = sums + r * call_.walk.tile_bytes;
-    const uint8_t* ahead[max_sources];
-    fill_ahead(ahead);
-
     const unsigned k = call_.source_count;
     const unsigned source_groups = (k + call_.walk.group_sources - 1) / call_.walk.group_sources;
     for (size_t tile = begin; tile < end; tile += call_.walk.tile_bytes) {
@@ -302,7 +306,7 @@ class Coder {
           uint8_t* const* kept = sum_rows + first_row(g);
           Pass pass;
           pass.sources = call_.sources + first;
-          pass.ahead = call_.walk.ahead == 0 ? nullptr : ahead + first;
+          pass.ahead = ahead == nullptr ? nullptr : ahead + first;
           pass.source_count = count;
           pass.coefficients = coefficients(g, first);
           pass.in = !is_first ? kept : call_.accumulate ? targets : nullptr;
@@ -320,12 +324,13 @@ class Coder {
     }
   }
 
-  /// Beside each source the one that is `ahead` places later, in the next tile where the order of use wraps.
+  /// Beside each source the one that is `ahead` places later, in the next tile where the order of use wraps; or
+  /// itself, ahead_bytes later.
   void fill_ahead(const uint8_t** ahead) const {
     const unsigned k = call_.source_count;
     for (unsigned s = 0; s < k; ++s) {
       const unsigned place = s + call_.walk.ahead;
-      ahead[s] = call_.sources[place % k] + place / k * call_.walk.tile_bytes;
+      ahead[s] = call_.sources[place % k] + place / k * call_.walk.tile_bytes + call_.walk.ahead_bytes;
     }
   }
 
