@@ -72,7 +72,11 @@ struct Transform {
   unsigned rest_count;
   const uint8_t* before;  ///< laid out as Call::coefficients
   const uint8_t* then;    ///< the same; null: the rows are the targets
+  /// Whether there are full blocks of sources, one block of rows, and no more, of
+  /// transform_register_log_points: the sums stay in registers.
+  bool in_registers;
 };
+static constexpr unsigned transform_register_log_points = 3;
 static constexpr unsigned transform_none = 255;
 /// Most values that are summed up: points times blocks of rows.
 static constexpr unsigned max_transform_sums = 64;
