@@ -1,7 +1,8 @@
 """Runs a sub-command of ec_bench on few bytes, with whatever device there is, and checks exit status, report and
 refusals.
 
-ec_bench_test.py EC_BENCH SUBCOMMAND [FOLDER: of the fault driver, for host]
+ec_bench_test.py EC_BENCH SUBCOMMAND [MORE: for host the folder of the fault driver; for cpu bench/cpu/against_peer and a
+libisal.so]
 """
 import json
 import os
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-BENCH, SUBCOMMAND, *FOLDER = sys.argv[1:]
+BENCH, SUBCOMMAND, *MORE = sys.argv[1:]
 HEADER = {"device", "driver", "cpu", "last-level cache", "host", "commit", "command", "date"}
 CEPH_ROW = {"op", "technique", "k", "m", "erasures", "object_bytes", "chunk_bytes", "threads", "backend", "path",
              "verified", "samples", "median_seconds", "noise_percent", "object_gbps", "moved_gbps", "ratio"}
@@ -70,6 +71,30 @@ def test_ceph():
     refuse(shapes="4x2", ops="fly")
 
 
+def check_against_peer(against_peer, isal):
+    with tempfile.TemporaryDirectory() as folder:
+        report, recorded, known = (os.path.join(folder, name) for name in ("report", "recorded", "known"))
+        status, text = run(BENCH, "cpu", "--sections", "hot", "--shapes", "4+2,8+3", "--techniques", "cauchy", "--chunks", "100,4097",
+                           "--rounds", "1", "--sample-ms", "0", "--coders", "eccoder", "--isal", isal, "--json", report)
+        check(status == 0, text)
+        with open(report, encoding="utf-8") as f:
+            rows = [row for row in json.load(f)["rows"] if row["contestant"] == "eccoder"]
+        check(len(rows) == 4 and all(row["ratio_peer"] > 0 for row in rows), f"{rows}")
+        # Shorter chunks cost a library more than coding them.
+        below = {f"eccoder hot contiguous 4097 encode cauchy {row['k']}+{row['m']}" for row in rows
+                 if row["ratio_peer"] < 0.97 and row["chunk_bytes"] == 4097}
+        check(run(against_peer, "record", report, report, recorded)[0] == 0, "two reports are recorded")
+        check(run(against_peer, "accept", recorded, known)[0] == 0, "what is below is accepted")
+        with open(known, encoding="utf-8") as f:
+            check(set(f.read().splitlines()) == below, f"below the peer: {rows}")
+        check(run(against_peer, "check", recorded, known)[0] == 0, "what is known is all there is")
+        with open(known, "a", encoding="utf-8") as f:
+            f.write("eccoder hot contiguous 1 encode cauchy 4+2\n")
+        status, text = run(against_peer, "check", recorded, known)
+        check(status == 1 and "no longer below the peer: eccoder hot contiguous 1 " in text, text)
+        check(run(against_peer, "check", recorded)[0] == 2, "a file is missing")
+
+
 def test_cpu():
     shapes = {(4, 2), (8, 3), (8, 4), (10, 4), (16, 4), (20, 4), (32, 8), (64, 16)}
     # Every contestant is verified before it is timed, so one sample of each is enough.
@@ -80,7 +105,8 @@ def test_cpu():
         check(row["op"] == "encode" or row["erasures"] == row["m"], f"nothing lost: {row}")
     check({(row["contestant"], row["k"], row["m"]) for row in rows if row["op"] == "solve"} ==
           {(contestant, *shape) for contestant in ("plan", "isal") for shape in shapes}, "contestants and shapes of solve")
-    refuse(sections="nonsense")
+    check_against_peer(*MORE)
+    refuse(sections="nonsense", chunks="0", techniques="x", coders="x")
     status, text = run(BENCH, "nonsense")
     check(status == 2 and "nonsense: must be one of cpu, " in text, f"a bad sub-command: {status} {text}")
 
@@ -132,7 +158,7 @@ def test_host():
     check(cores == {1, 2, len(os.sched_getaffinity(0))}, f"ISA-L on {cores} threads")
     check({row["residence"] for row in rows} == {"pageable", "pinned", "device"}, "residences")
     check(report["router"]["points"] == 8 and report["ceilings"] and report["left_out"] == [], f"router: {report['router']}")
-    faults = {"LD_LIBRARY_PATH": f"{FOLDER[0]}:{os.environ['LD_LIBRARY_PATH']}"}
+    faults = {"LD_LIBRARY_PATH": f"{MORE[0]}:{os.environ['LD_LIBRARY_PATH']}"}
     check_processes(faults)
     if "emulated" in report["header"]["gpu"]:
         check_two_devices(small, faults)
