@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "bench/common/report.hpp"
@@ -75,7 +76,8 @@ const std::vector<Section> sections{
     {"peer", {"encode", "decode"}, narrow, {kib + 1, 4 * kib - 1, 4 * kib + 1, odd}, hot, 1, {unaligned}},
     {"peer", {"encode", "decode"}, narrow, {4 * kib, odd}, warm, 1, {scattered}},
     {"peer", {"encode", "decode"}, narrow, {4 * kib, odd, mib, 4 * mib}, cold, 1, {scattered}},
-    {"peer", {"encode", "decode"}, narrow, {mib, 64 * mib}, cold, 1, {contiguous}}};
+    {"peer", {"encode", "decode"}, narrow, {mib}, cold, 1, {contiguous}},
+    {"peer", {"encode"}, {{4, 2}, {10, 4}}, {64 * mib}, cold, 1, {contiguous}}};
 
 std::vector<std::string> section_names() {
   std::vector<std::string> names;
@@ -120,13 +122,26 @@ std::string peer_of(const std::string& contestant, const std::vector<LoadedIsal>
   return has_it ? by_variant : own_choice;
 }
 
+/// Of a call of each sample: what passed in its thread, or what the process had of the CPU.
+std::vector<double> seconds_of(const Result& result, const Case& c, bool by_cpu) {
+  if (!by_cpu) return call_seconds(result, c.threads);
+  std::vector<double> seconds;
+  for (const Sample& s : result.samples) seconds.push_back(s.cpu_seconds);
+  return seconds;
+}
+
 /// What is said of the result of each contestant that codes, set beside the fastest bound, the linked ISA-L
 /// and a loaded one.
 void add_rows(const Section& section, const Case& c, const char* layout,
               const std::vector<Contestant>& contestants, const std::vector<Result>& results,
-              const std::vector<LoadedIsal>& loaded, Report& report) {
+              const std::vector<LoadedIsal>& loaded, bool by_cpu, Report& report) {
   const auto gbps = [&](const Result& result) {
-    return 1e-9 * static_cast<double>(c.object_bytes) * c.threads / median(call_seconds(result, c.threads));
+    return 1e-9 * static_cast<double>(c.object_bytes) * c.threads / median(seconds_of(result, c, by_cpu));
+  };
+  const auto speed_ratio = [&](const Result& result, const Result& base) {
+    std::vector<double> ratios = seconds_of(base, c, by_cpu);
+    std::ranges::transform(ratios, seconds_of(result, c, by_cpu), ratios.begin(), std::divides<>{});
+    return median(ratios);
   };
   const Result* bound = nullptr;
   const Result* isal = nullptr;
@@ -155,7 +170,7 @@ void add_rows(const Section& section, const Case& c, const char* layout,
          {"call_us", "source_gbps", "limit_gbps", "ratio_limit", "ratio_isal", "ratio_peer", "noise"})
       row[figure] = nullptr;
     if (result.verified) {
-      const auto seconds = call_seconds(result, c.threads);
+      const auto seconds = seconds_of(result, c, by_cpu);
       row["call_us"] = 1e6 * median(seconds);
       row["noise"] = noise_percent(seconds);
       if (c.object_bytes != 0) row["source_gbps"] = gbps(result);
@@ -209,6 +224,7 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
   const auto coders = line.list("coders", all_coders());
   std::vector<LoadedIsal> loaded;
   for (const auto& file : line.list("isal")) std::ranges::move(load_isal(file), std::back_inserter(loaded));
+  const bool by_cpu = line.list("clock", {"wall", "cpu"}).front() == "cpu";
   const Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
   Report report(line.text("json"));
   report.begin(
@@ -227,7 +243,7 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
                                        ? solving_contestants(c)
                                        : coding_contestants(c, order.stripes(), layout.gap, coders, loaded);
           const auto results = measure(workers, contestants, order, pace);
-          add_rows(section, c, layout.name, contestants, results, loaded, report);
+          add_rows(section, c, layout.name, contestants, results, loaded, by_cpu, report);
         });
   }
   return report.finish();
@@ -245,6 +261,8 @@ int run_cpu(const std::vector<std::string>& arguments) {
   line.add("isal", "", "further libisal.so to load and compare; the first one is the peer of ratio_peer");
   line.add("rounds", "31", "samples of each contestant, taken in turn");
   line.add("sample-ms", "2", "shortest time of a sample");
+  line.add("clock", "wall",
+           "wall, or cpu: what the process had of the CPU, on a machine that others use too");
   line.add("json", "", "write the report to this file too");
   return line.run(arguments, [&] { return run(line, arguments); });
 }
