@@ -2,6 +2,7 @@
 #include "kernels/cuda/kernels/launches.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <vector>
 
@@ -38,8 +39,10 @@ unsigned kernel_for(const Pass& pass) {
 
 CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
                      const Pass& pass, Verb verb, CUstream stream) {
-  std::vector<std::uint8_t*> targets;
-  for (const unsigned row : pass.rows) targets.push_back(chunks.targets[row]);
+  std::array<std::uint8_t*, gf::max_chunks> all;  // no allocation in a launch
+  const auto end =
+      std::ranges::transform(pass.rows, all.begin(), [&](unsigned row) { return chunks.targets[row]; });
+  const std::span<std::uint8_t* const> targets(all.begin(), end.out);
   KernelArgs args;
   std::uint8_t* coefficients = begin_args(args, {chunks.sources, targets, chunks.bytes}, verb);
   for (const unsigned row : pass.rows.subspan(pass.ones))
