@@ -288,7 +288,7 @@ class Coder {
                [&]<unsigned rows, First first>() { code_range<T, rows, first>(pass, begin, end); });
   }
 
-  void walk_tiles(const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {
+  [[gnu::noinline]] void walk_tiles(const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {
     alignas(64) uint8_t sums[max_pass_rows * max_tile_bytes];
     uint8_t* sum_rows[max_pass_rows];
     for (unsigned r = 0; r < call_.target_count; ++r) sum_rows[r] = sums + r * call_.walk.tile_bytes;
