@@ -7,7 +7,7 @@ from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Protocol, Tuple, Union
 
-from ._interface import DEVICE, PAGEABLE, PINNED, Place, refuse
+from ._interface import DEVICE, PAGEABLE, PINNED, Place, function_of, refuse
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -54,8 +54,8 @@ class _Buffer(ctypes.Structure):
                 ("axes", c_int), ("format", c_char_p), ("shape", POINTER(c_ssize_t)), ("strides", POINTER(c_ssize_t)),
                 ("suboffsets", c_void_p), ("internal", c_void_p)]
 
-    def __del__(self, release: Any = ctypes.pythonapi.PyBuffer_Release) -> None:
-        release(ctypes.byref(self))
+    def __del__(self) -> None:
+        _release_buffer(ctypes.byref(self))
 
 
 class _Tensor(ctypes.Structure):
@@ -69,20 +69,18 @@ class _Tensor(ctypes.Structure):
 # What stands before the DLTensor of a capsule "dltensor_versioned": version, context, deleter, flags.
 _VERSIONED_HEAD, _FLAGS_AT, _READ_ONLY = 32, 24, 1
 
-_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
-_get_buffer.argtypes = (py_object, POINTER(_Buffer), c_int)
-_STRIDED_READ_ONLY = 0x18  # PyBUF_STRIDES: no format, so that NumPy hands out elements of every type
-_is_buffer = ctypes.pythonapi.PyObject_CheckBuffer
-_is_buffer.argtypes = (py_object,)
-_is_capsule = ctypes.pythonapi.PyCapsule_IsValid
-_is_capsule.argtypes = (py_object, c_char_p)
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.argtypes, _capsule_pointer.restype = (py_object, c_char_p), c_void_p
+_python = ctypes.PyDLL(None)  # not pythonapi, whose functions others give other types
+_is_buffer = function_of(_python, "PyObject_CheckBuffer", c_int, py_object)
+_get_buffer = function_of(_python, "PyObject_GetBuffer", c_int, py_object, c_void_p, c_int)
+_STRIDES = 0x18  # PyBUF_STRIDES; it asks for no format, so that NumPy answers with elements of every type
+_release_buffer = function_of(_python, "PyBuffer_Release", None, c_void_p)
+_is_capsule = function_of(_python, "PyCapsule_IsValid", c_int, py_object, c_char_p)
+_capsule_pointer = function_of(_python, "PyCapsule_GetPointer", c_void_p, py_object, c_char_p)
 
 
 def _of_buffer(array: Any) -> Memory:
     buffer = _Buffer()
-    _get_buffer(array, ctypes.byref(buffer), _STRIDED_READ_ONLY)
+    _get_buffer(array, ctypes.byref(buffer), _STRIDES)
     axes = buffer.axes
     strides = tuple(buffer.strides[:axes]) if buffer.strides else None  # those of ctypes have none
     return Memory(buffer.address or 0, tuple(buffer.shape[:axes]), strides, buffer.item, PAGEABLE, None, bool(buffer.readonly),

@@ -27,9 +27,6 @@ class Error(Exception):
 class InvalidArgument(Error, ValueError):
     """A wrong argument (errno.EINVAL); the sentence names it, its value and what is allowed. Nothing was written."""
 
-    def __init__(self, errno: int, text: str) -> None:
-        super().__init__(errno, text)
-
 
 def refuse(text: str) -> InvalidArgument:
     return InvalidArgument(errno.EINVAL, text)
@@ -52,8 +49,8 @@ def _opened() -> ctypes.CDLL:
 _library = _opened()
 
 
-def _function(name: str, result: Any, *arguments: Any) -> Any:
-    function = getattr(_library, name)
+def function_of(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
+    function = getattr(library, name)
     function.restype, function.argtypes = result, arguments
     return function
 
@@ -61,14 +58,14 @@ def _function(name: str, result: Any, *arguments: Any) -> Any:
 _places, _numbers = POINTER(Place), POINTER(c_uint)
 _coded = (c_void_p, c_size_t, _places, _places, c_size_t)
 _decoded = (c_void_p, c_size_t, _numbers, c_size_t, _places, _numbers, c_size_t, _places, c_size_t)
-encode = _function("ec_encode", c_int, *_coded)
-encode_async = _function("ec_encode_async", c_int, *_coded, c_void_p)
-decode = _function("ec_decode", c_int, *_decoded)
-decode_async = _function("ec_decode_async", c_int, *_decoded, c_void_p)
-update = _function("ec_update", c_int, c_void_p, c_size_t, c_uint, _places, _places, c_size_t)
-_create = _function("ec_codec_create", c_int, c_uint, c_uint, c_int, POINTER(c_void_p))
-_error_text = _function("ec_error_text", c_char_p)
-_version = _function("ec_version", c_char_p)
+encode = function_of(_library, "ec_encode", c_int, *_coded)
+encode_async = function_of(_library, "ec_encode_async", c_int, *_coded, c_void_p)
+decode = function_of(_library, "ec_decode", c_int, *_decoded)
+decode_async = function_of(_library, "ec_decode_async", c_int, *_decoded, c_void_p)
+update = function_of(_library, "ec_update", c_int, c_void_p, c_size_t, c_uint, _places, _places, c_size_t)
+_create = function_of(_library, "ec_codec_create", c_int, c_uint, c_uint, c_int, POINTER(c_void_p))
+_error_text = function_of(_library, "ec_error_text", c_char_p)
+_version = function_of(_library, "ec_version", c_char_p)
 
 
 def check(result: int) -> None:

@@ -62,8 +62,3 @@ def test_types(tmp_path):
     assert use.returncode == 0, use.stdout
     misuse = python(*check, str(tmp_path / "misuse.py"), MYPYPATH=str(SOURCE / "python"))
     assert misuse.returncode == 1 and "incompatible type" in misuse.stdout, misuse.stdout
-
-
-def test_small():
-    """It is to stay so; a package of a few hundred lines is read in one sitting."""
-    assert sum(len(path.read_text().splitlines()) for path in (SOURCE / "python" / "eccoder").glob("*.py")) <= 500
