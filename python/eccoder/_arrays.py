@@ -87,10 +87,10 @@ def _of_buffer(array: Any) -> Memory:
                   buffer)
 
 
-def _of_dlpack(name: str, array: Any, device: Tuple[int, int], stream: int) -> Memory:
+def _of_dlpack(array: Any, device: Tuple[int, int], stream: int) -> Memory:
     kind = int(device[0])
     if kind not in _residence_of:
-        raise refuse(f"{name} is in memory of DLPack's device type {kind}; allowed are 1 (CPU), 2 (CUDA), 3 (CUDA's pinned memory)")
+        raise BufferError(f"memory of DLPack's device type {kind}; allowed are 1 (CPU), 2 (CUDA), 3 (pinned for CUDA)")
     wait = {"stream": stream} if kind == _ON_GPU else {}
     try:
         capsule = array.__dlpack__(max_version=(1, 0), **wait)
@@ -106,7 +106,7 @@ def _of_dlpack(name: str, array: Any, device: Tuple[int, int], stream: int) -> M
         tensor = _Tensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     item, rest = divmod(tensor.bits * tensor.lanes, 8)
     if rest:
-        raise refuse(f"{name} has elements of {tensor.bits * tensor.lanes} bits; allowed are whole bytes")
+        raise BufferError(f"elements of {tensor.bits * tensor.lanes} bits; allowed are whole bytes")
     axes = tensor.axes
     strides = tuple([stride * item for stride in tensor.strides[:axes]]) if tensor.strides else None
     return Memory((tensor.address or 0) + tensor.offset, tuple(tensor.shape[:axes]), strides, item, _residence_of[kind],
@@ -132,14 +132,14 @@ def memory_of(name: str, array: Any, stream: int) -> Memory:
         # What the CPU can read by both is asked for its buffer, which says whether it is read-only.
         if _is_buffer(array) and (device is None or device[0] == _ON_CPU):
             if getattr(getattr(array, "dtype", None), "hasobject", False):
-                raise refuse(f"{name} has elements that are Python objects; allowed are elements that are bytes")
+                raise BufferError("elements that are Python objects; allowed are those that are bytes")
             return _of_buffer(array)
         if device is not None:
-            return _of_dlpack(name, array, device, stream)
+            return _of_dlpack(array, device, stream)
         interface = getattr(array, "__cuda_array_interface__", None)
         if interface is not None:
             return _of_cuda_interface(array, interface, stream)
-    except (BufferError, RuntimeError, OSError) as error:
+    except (BufferError, RuntimeError, ValueError, OSError) as error:
         raise refuse(f"{name}: {error}") from error
     raise TypeError(f"{name} is of type {type(array).__name__}; {_ALLOWED}")
 

@@ -3,6 +3,10 @@ import array
 import ctypes
 import errno
 import mmap
+import os
+import pathlib
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -123,11 +127,22 @@ def test_makes_chunks_like_the_data():
     assert CODEC.decode(dict(enumerate(DATA)), []) == []
 
 
-def test_memory_is_let_go_after_a_call():
+def test_memory_is_held_during_a_call_and_let_go_after_it(monkeypatch):
     data = [bytearray(chunk) for chunk in DATA]
+    encode, held = _interface.encode, []
+
+    def watched(*arguments):
+        for chunk in data:
+            with pytest.raises(BufferError):
+                chunk.append(1)
+            held.append(chunk)
+        return encode(*arguments)
+
+    monkeypatch.setattr(_interface, "encode", watched)
+    CODEC.encode(data)
+    assert len(held) == 4
     with pytest.raises(eccoder.InvalidArgument):
         CODEC.encode(data, data[:2])
-    CODEC.encode(data)
     for chunk in data:
         chunk.append(1)  # BufferError while anyone holds it
 
@@ -147,6 +162,21 @@ class OtherDevice:
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         return new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+def test_an_error_of_the_library_has_its_code():
+    """In a process that has no GPU for the memory of one."""
+    use = """
+import arrays_test, eccoder
+try:
+    arrays_test.CODEC.encode([arrays_test.OtherDevice(2)] * 4, [bytearray(8), bytearray(8)])
+except eccoder.Error as error:
+    print(type(error).__name__, error.errno, error)
+"""
+    path = os.pathsep.join([str(pathlib.Path(__file__).parent), os.environ["PYTHONPATH"]])
+    done = subprocess.run([sys.executable, "-c", use], env={**os.environ, "PYTHONPATH": path, "EC_CUDA_DEVICES": "63"},
+                          capture_output=True, text=True)
+    assert done.stdout.startswith(f"Error {errno.ENODEV} chunks are in device memory, and no device is up: "), done
 
 
 SPACE = bytearray(LENGTH)
@@ -183,11 +213,10 @@ REFUSED = [
                                                  "stripe"),
     (lambda: CODEC.encode(7), TypeError, "data is of type int; allowed are a sequence of k=4 chunks, and one array"),
     (lambda: CODEC.encode([DATA[0], "text", *DATA[2:]]), TypeError, "data[1] is of type str; " + NEITHER),
-    (lambda: CODEC.encode([numpy.array([None])] * 4), "data[0] has elements that are Python objects; allowed are elements that are "
-                                                           "bytes"),
-    (lambda: CODEC.encode([OtherDevice(10)] * 4), "data[0] is in memory of DLPack's device type 10; allowed are 1 (CPU), 2 "
-                                                  "(CUDA), 3 (CUDA's pinned memory)"),
-    (lambda: CODEC.encode([OtherDevice(1, bits=4)] * 4), "data[0] has elements of 4 bits; allowed are whole bytes"),
+    (lambda: CODEC.encode([numpy.array([None])] * 4), "data[0]: elements that are Python objects; allowed are those that are bytes"),
+    (lambda: CODEC.encode([OtherDevice(10)] * 4), "data[0]: memory of DLPack's device type 10; allowed are 1 (CPU), 2 (CUDA), 3 "
+                                                  "(pinned for CUDA)"),
+    (lambda: CODEC.encode([OtherDevice(1, bits=4)] * 4), "data[0]: elements of 4 bits; allowed are whole bytes"),
     (lambda: CODEC.decode({c: DATA[c] for c in (1, 2, 3)}, [0]), errno.ENODATA, "available has 3 chunks; k=4 are needed"),
     (lambda: CODEC.decode({}, [0]), errno.ENODATA, "available has 0 chunks; k=4 are needed"),
     (lambda: CODEC.decode({**ALL, 9: DATA[0]}, [4]), "available[4]=9; chunks are numbered 0 to 5"),
