@@ -41,8 +41,7 @@ def content(array):
     return array.get().tobytes() if hasattr(array, "get") else bytes(array)
 
 
-DTYPES = [torch.uint8, torch.bool, torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int64, torch.complex64,
-          torch.float8_e4m3fn]
+DTYPES = [torch.uint8, torch.bool, torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int64, torch.complex64]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
