@@ -10,4 +10,4 @@ from ._codec import Codec
 from ._interface import Error, InvalidArgument, version
 
 __all__ = ["Codec", "Error", "InvalidArgument"]
-__version__ = version()
+__version__: str = version().decode()

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import errno
 import operator
-from ctypes import c_uint, c_void_p
-from typing import Any, Iterable, Mapping, Optional, Tuple, Type
+from collections.abc import Iterable, Mapping
+from ctypes import c_uint
+from typing import Any, Optional, Tuple, Type
 
 from . import _interface
 from ._arrays import Call, Chunk, Chunks
@@ -122,6 +123,8 @@ class Codec:
         check(_interface.update(self._codec, 1, _number("chunk", chunk), source, targets, call.bytes))
 
     def _lost(self, call: Call, available: Mapping[int, Chunk], wanted: Iterable[int]) -> Any:
+        if not isinstance(available, Mapping):
+            raise TypeError(f"available is of type {type(available).__name__}; allowed is a dict from numbers of chunks to contents")
         have = [_number("available", chunk) for chunk in available]
         want = [_number("wanted", chunk) for chunk in wanted]
         if len(have) < self._k:

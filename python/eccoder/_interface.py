@@ -65,7 +65,7 @@ decode_async = function_of(_library, "ec_decode_async", c_int, *_decoded, c_void
 update = function_of(_library, "ec_update", c_int, c_void_p, c_size_t, c_uint, _places, _places, c_size_t)
 _create = function_of(_library, "ec_codec_create", c_int, c_uint, c_uint, c_int, POINTER(c_void_p))
 _error_text = function_of(_library, "ec_error_text", c_char_p)
-_version = function_of(_library, "ec_version", c_char_p)
+version = function_of(_library, "ec_version", c_char_p)
 
 
 def check(result: int) -> None:
@@ -85,7 +85,3 @@ def codec(k: int, m: int, technique: str) -> int:
     check(_create(k, m, TECHNIQUES.index(technique), ctypes.byref(made)))
     assert made.value is not None
     return made.value
-
-
-def version() -> str:
-    return str(_version().decode())

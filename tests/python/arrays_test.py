@@ -218,6 +218,7 @@ REFUSED = [
                                                   "(pinned for CUDA)"),
     (lambda: CODEC.encode([OtherDevice(1, bits=4)] * 4), "data[0]: elements of 4 bits; allowed are whole bytes"),
     (lambda: CODEC.decode({c: DATA[c] for c in (1, 2, 3)}, [0]), errno.ENODATA, "available has 3 chunks; k=4 are needed"),
+    (lambda: CODEC.decode(DATA, [4]), TypeError, "available is of type list; allowed is a dict from numbers of chunks to contents"),
     (lambda: CODEC.decode({}, [0]), errno.ENODATA, "available has 0 chunks; k=4 are needed"),
     (lambda: CODEC.decode({**ALL, 9: DATA[0]}, [4]), "available[4]=9; chunks are numbered 0 to 5"),
     (lambda: CODEC.decode({**ALL, -1: DATA[0]}, [4]), "available=-1; allowed are whole numbers, 0 to 255"),
