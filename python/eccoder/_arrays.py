@@ -208,18 +208,16 @@ class Call:
         if written and memory.readonly:
             raise refuse(f"{name} is read-only; it is written to")
         if memory.gpu is not None:
-            if self._on_gpu is None:
-                self._on_gpu = name, memory.gpu
-            elif self._on_gpu[1] != memory.gpu:
+            self._on_gpu = self._on_gpu or (name, memory.gpu)
+            if self._on_gpu[1] != memory.gpu:
                 raise refuse(f"{name} is on GPU {memory.gpu} and {self._on_gpu[0]} on GPU {self._on_gpu[1]}; "
                              "the chunks of a call that are on a GPU must be on the same")
         self._memories.append(memory)
         return memory
 
     def _agree(self, name: str, length: int) -> None:
-        if self._first is None:
-            self._first = name, length
-        elif self._first[1] != length:
+        self._first = self._first or (name, length)
+        if self._first[1] != length:
             raise refuse(f"{name} has {length} bytes and {self._first[0]} has {self._first[1]}; "
                          "all chunks of a call must be equally long")
 

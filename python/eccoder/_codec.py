@@ -125,8 +125,8 @@ class Codec:
     def _lost(self, call: Call, available: Mapping[int, Chunk], wanted: Iterable[int]) -> Any:
         if not isinstance(available, Mapping):
             raise TypeError(f"available is of type {type(available).__name__}; allowed is a dict from numbers of chunks to contents")
-        have = [_number("available", chunk) for chunk in available]
-        want = [_number("wanted", chunk) for chunk in wanted]
+        have = [_number(f"available[{i}]", chunk) for i, chunk in enumerate(available)]
+        want = [_number(f"wanted[{i}]", chunk) for i, chunk in enumerate(wanted)]
         if len(have) < self._k:
             raise Error(errno.ENODATA, f"available has {len(have)} chunks; k={self._k} are needed")
         sources = call.take("sources", list(available.values()), len(have), "len(available)")
@@ -135,7 +135,10 @@ class Codec:
 
 def _number(name: str, value: int) -> int:
     """ctypes would cut a number that is too large."""
-    number = operator.index(value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is of type {type(value).__name__}; allowed are whole numbers") from None
     if not 0 <= number <= 255:
         raise refuse(f"{name}={number}; allowed are whole numbers, 0 to 255")
     return number
