@@ -45,6 +45,13 @@ CUresult launch_best(const std::shared_ptr<Device>& device, const Program& progr
     *done = table_kernel_reach(chunks, verb);
     if (*done != 0) return launch_tables(*device, matrix, first(*done), verb, stream);
   }
+  if (verb == Verb::transform && (choice.kind == KernelKind::paired || automatic)) {
+    const unsigned below = automatic ? bit_kernel_steps(matrix) : ~0u;
+    if (const PairedShape* shape = paired_shape_for(*device, matrix, below)) {
+      *done = paired_kernel_reach(*shape, chunks);
+      if (*done != 0) return launch_paired(*device, *shape, matrix, first(*done), stream);
+    }
+  }
   if (choice.kind == KernelKind::bits || automatic) {
     *done = bit_kernel_reach(*device, chunks);
     if (*done != 0) return launch_bits(*device, matrix, first(*done), verb, stream);
@@ -87,7 +94,8 @@ std::size_t ChunkViews::alignment() const {
   return std::size_t{1} << std::countr_zero(addresses);
 }
 
-KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row, Verb verb) {
+KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row, Verb verb,
+                    unsigned every) {
   KernelArgs args;
   args.bytes = chunks.bytes;
   args.sources = static_cast<std::uint32_t>(chunks.sources.size());
@@ -99,7 +107,7 @@ KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned
   blob += chunks.sources.size_bytes();
   std::memcpy(blob, chunks.targets.data(), chunks.targets.size_bytes());
   blob += chunks.targets.size_bytes();
-  for (unsigned r = 0; r < chunks.targets.size(); ++r)
+  for (unsigned r = 0; r < chunks.targets.size(); r += every)
     blob = std::ranges::copy(matrix.row(first_row + r), blob).out;
   return args;
 }
