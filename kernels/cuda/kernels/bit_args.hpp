@@ -92,7 +92,7 @@ struct PairedShape {
 
 // H100, ratio to the copy: 64+16: 5 blocks 0.91, 4 blocks 0.91, 6 blocks 0.85, 4 words and 3 blocks 0.87.
 // 128+32: 0.79, 4 words and 2 blocks 0.80. 192+32: three pairs 0.75, two 0.60.
-#define EC_PAIRED_SHAPES(X) X(1, 8, 2, 4) X(1, 16, 2, 3) X(2, 8, 2, 3) X(3, 8, 2, 2)
+#define EC_PAIRED_SHAPES(X) X(1, 8, 2, 5) X(1, 16, 2, 3) X(2, 8, 2, 3) X(3, 8, 2, 2)
 
 inline constexpr PairedShape paired_shapes[] = {
 #define EC_PAIRED_SHAPE(...) {__VA_ARGS__},

@@ -277,9 +277,11 @@ __device__ void transform(const KernelArgs& args) {
     std::uint32_t b[Classes][Groups][4 * W];
     gather<Classes, Quads, FullQuads, W>(b, sources, columns, offset + piece * 4 * W, t);
     std::uint32_t out[Classes][2][W];
+    unsigned group = 0;
     if constexpr (Eights) {
+      // Two ways to say the same: either way the compiler spills least where it is used.
 #pragma unroll 1
-      for (unsigned group = 0; group < full; ++group) {
+      for (; Fours ? group < full : group * targets_per_group < row_count; ++group) {
         rows<4, Classes, Groups, W>(out, b, shared + group * 4 * Classes * Groups * 32 + lane);
         const unsigned row = group * targets_per_group + g;
         if (row >= row_count) continue;
@@ -295,11 +297,11 @@ __device__ void transform(const KernelArgs& args) {
         }
       }
     }
-    if (!Fours || row_blocks == 4 * full) continue;
-    rows<2, Classes, Groups, W>(out, b, shared + full * 4 * Classes * Groups * 32 + lane);
+    if (!Fours || group * targets_per_group >= row_count) continue;
+    rows<2, Classes, Groups, W>(out, b, shared + group * 4 * Classes * Groups * 32 + lane);
     // Two lane groups hold the halves of a target's bytes: they swap, and each stores half the positions.
     const bool odd = g % 2 != 0;
-    const unsigned row = full * targets_per_group + g / 2;
+    const unsigned row = group * targets_per_group + g / 2;
 #pragma unroll
     for (int part = 0; part < Classes; ++part) {
       std::uint32_t mine[W];
