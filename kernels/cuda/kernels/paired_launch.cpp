@@ -73,7 +73,10 @@ std::size_t paired_kernel_reach(const PairedShape& shape, const ChunkViews& chun
 
 CUresult launch_paired(const Device& device, const PairedShape& shape, const gf::Matrix& matrix,
                        const ChunkViews& chunks, CUstream stream) {
-  KernelArgs args = args_for(chunks, matrix, 0, Verb::transform, shape.classes());
+  KernelArgs args;
+  std::uint8_t* coefficients = begin_args(args, chunks, Verb::transform);
+  for (unsigned r = 0; r < matrix.rows(); r += shape.classes())
+    coefficients = std::ranges::copy(matrix.row(r), coefficients).out;
   args.bytes = chunks.bytes / shape.tile_bytes();
   constexpr unsigned warps = bit_kernel_threads / 32;
   const std::uint64_t wanted = std::min<std::uint64_t>(
