@@ -87,8 +87,8 @@ def test_cpu():
 
 def test_kernels():
     # The emulated device does not know the kernels that are the bench's own; they are left out there.
-    names = "cuda-naive,cuda-tile-w128,cuda-register-tile,table,bits,generated"
-    report = measure("--total", "1M", "--runs", "3", "--shapes", "8+3,10+4", "--kernels", names, keys=KERNELS_ROW)
+    names = "cuda-naive,cuda-tile-w128,cuda-register-tile,table,bits,paired,generated"
+    report = measure("--total", "1M", "--runs", "3", "--shapes", "8+3,10+4,64+16", "--kernels", names, keys=KERNELS_ROW)
     rows = report["rows"]
     emulated = "emulated" in report["header"]["gpu"]
     check(all(row["moved_gbps"] > 0 for row in rows), "rows")

@@ -15,15 +15,15 @@
 // contiguous over the warp (32 W bytes of every chunk). Needs compute capability 8.0 (mma.m16n8k256.b1); on
 // older chips the kernel exists and traps. Shapes and what they gave: bit_args.hpp.
 //
-// A paired matrix has M(r ^ h, c ^ h) = M(r, c) for h below 2^p, p being 1 or 2: a Cauchy matrix whose cells are
-// 1 / (row + column) and whose rows and columns begin at multiples of 2^p. The lowest p bits part rows and
-// columns into 2^p classes, and the sub-matrix of two classes depends on their XOR alone. That makes it a
-// product in the group algebra of (Z/2)^p, which in characteristic 2 is that of the polynomials in p variables
-// whose squares are 0. So, for sets of bits s, t below 2^p, with
+// A paired matrix has M(r ^ h, c ^ h) = M(r, c) for h below 2^p, p being 1 or 2: a Cauchy matrix whose cells
+// are 1 / (row + column) and whose rows and columns begin at multiples of 2^p. The lowest p bits part rows
+// and columns into 2^p classes, and the sub-matrix of two classes depends on their XOR alone. That makes it a
+// product in the group algebra of (Z/2)^p, which in characteristic 2 is that of the polynomials in p
+// variables whose squares are 0. So, for sets of bits s, t below 2^p, with
 //   a(t) = sum of the sub-matrices of all s that contain t, b(t) = sum of the sources of all such classes,
 //   c(t) = sum over the subsets z of t of a(t - z) b(z),
-// class t of the targets is the sum of all c(s), s containing t: 3^p products of sub-matrices for 4^p. Sums are
-// XORs of whole words. With p = 0 all this is nothing, and any matrix will do.
+// class t of the targets is the sum of all c(s), s containing t: 3^p products of sub-matrices for 4^p. Sums
+// are XORs of whole words. With p = 0 all this is nothing, and any matrix will do.
 #pragma once
 
 #include <cstdint>
@@ -105,8 +105,9 @@ __device__ std::uint32_t bit_row(std::uint32_t c, unsigned bit) {
   return row;
 }
 
-/// The words of A as the lanes hold them: fragments[((block * classes + class) * groups + group) * 32 + lane],
-/// two words each. rows, columns: of a sub-matrix; full: groups of eight rows, whose row blocks come first.
+/// The words of A as the lanes hold them: fragments[((block * classes + class) * groups + group) * 32 +
+/// lane], two words each. rows, columns: of a sub-matrix; full: groups of eight rows, whose row blocks come
+/// first.
 template <unsigned Classes>
 __device__ void make_fragments(const KernelArgs& args, unsigned rows, unsigned columns, unsigned groups,
                                unsigned full, unsigned row_blocks, std::uint32_t* words) {
@@ -216,8 +217,9 @@ __device__ void rows(std::uint32_t (&out)[Classes][2][W], const std::uint32_t (&
 /// The bytes of four sources a register, for each byte position of the lane. columns: of a sub-matrix, and
 /// those that every code of the shape has.
 template <int Classes, int Quads, int FullQuads, int W>
-__device__ void gather(std::uint32_t (&b)[Classes][(Quads + 3) / 4][4 * W], const std::uint8_t* const* sources,
-                       unsigned columns, std::uint64_t offset, unsigned t) {
+__device__ void gather(std::uint32_t (&b)[Classes][(Quads + 3) / 4][4 * W],
+                       const std::uint8_t* const* sources, unsigned columns, std::uint64_t offset,
+                       unsigned t) {
 #pragma unroll
   for (int k = 0; k < Classes * ((Quads + 3) / 4); ++k) {
     const int part = k / ((Quads + 3) / 4), i = k % ((Quads + 3) / 4);
@@ -228,7 +230,8 @@ __device__ void gather(std::uint32_t (&b)[Classes][(Quads + 3) / 4][4 * W], cons
       const unsigned s = quad * 4 + t;
 #pragma unroll
       for (int w = 0; w < W; ++w) x[q][w] = 0;
-      if (quad < FullQuads || (quad < Quads && s < columns)) load<W>(x[q], sources[s * Classes + part] + offset);
+      if (quad < FullQuads || (quad < Quads && s < columns))
+        load<W>(x[q], sources[s * Classes + part] + offset);
     }
 #pragma unroll
     for (int w = 0; w < W; ++w) {
@@ -266,8 +269,8 @@ __device__ void transform(const KernelArgs& args) {
   const unsigned lane = threadIdx.x % 32;
   const unsigned g = lane / 4;
   const unsigned t = lane % 4;
-  // Columns 2 t and 2 t + 1 of B become the lane's. Where they are less than 16 bytes together they lie side by
-  // side and are stored at once; else the lanes of a target store their first columns together.
+  // Columns 2 t and 2 t + 1 of B become the lane's. Where they are less than 16 bytes together they lie side
+  // by side and are stored at once; else the lanes of a target store their first columns together.
   constexpr bool together = W < 4;
   const unsigned piece = together ? g : (g % 2) * 4 + g / 2;
   const std::uint64_t step = std::uint64_t{gridDim.x} * (threads / 32);
@@ -311,7 +314,8 @@ __device__ void transform(const KernelArgs& args) {
         mine[w] = (odd ? other : out[part][0][w]) + (odd ? out[part][1][w] : other) * 16;
       }
       if (row < row_count)
-        store<W, Accumulate>(targets[row * Classes + part] + offset + (together ? 2 * t + odd : 4 * odd + t) * 4 * W, mine);
+        store<W, Accumulate>(
+            targets[row * Classes + part] + offset + (together ? 2 * t + odd : 4 * odd + t) * 4 * W, mine);
     }
   }
 }
