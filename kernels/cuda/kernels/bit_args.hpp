@@ -90,8 +90,8 @@ struct PairedShape {
   constexpr unsigned tile_bytes() const { return 32 * words; }
 };
 
-// H100, ratio to the copy: 64+16: 5 blocks 0.91, 4 blocks 0.91, 6 blocks 0.85, 4 words and 3 blocks 0.87.
-// 128+32: 0.79, 4 words and 2 blocks 0.80. 192+32: three pairs 0.75, two 0.60.
+// H100, ratio to the copy. 64+16: 4 blocks 0.90, 5 blocks 0.90, 6 blocks 0.88, 4 words and 3 blocks 0.89.
+// 128+16: 0.86. 128+32: by one pair 0.74, two 0.83, three 0.54. 192+32: 0.72, by two pairs 0.60.
 #define EC_PAIRED_SHAPES(X) X(1, 8, 2, 5) X(1, 16, 2, 3) X(2, 8, 2, 3) X(3, 8, 2, 2)
 
 inline constexpr PairedShape paired_shapes[] = {

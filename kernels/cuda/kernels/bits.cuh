@@ -15,7 +15,7 @@
 // contiguous over the warp (32 W bytes of every chunk). Needs compute capability 8.0 (mma.m16n8k256.b1); on
 // older chips the kernel exists and traps. Shapes and what they gave: bit_args.hpp.
 //
-// A paired matrix has M(r ^ h, c ^ h) = M(r, c) for h below 2^p, p being 1 or 2: a Cauchy matrix whose cells
+// A paired matrix has M(r ^ h, c ^ h) = M(r, c) for h below 2^p, p being 1 to 3: a Cauchy matrix whose cells
 // are 1 / (row + column) and whose rows and columns begin at multiples of 2^p. The lowest p bits part rows
 // and columns into 2^p classes, and the sub-matrix of two classes depends on their XOR alone. That makes it a
 // product in the group algebra of (Z/2)^p, which in characteristic 2 is that of the polynomials in p
@@ -140,16 +140,14 @@ __device__ std::uint32_t parities(std::uint32_t c0, std::uint32_t c1, std::uint3
   return pick(0x00ff00ff, c0 + c2 * 0x10000u, c1 * 0x100u + c3 * 0x1000000u);
 }
 
-/// The n-th subset of `set`.
+/// The n-th subset of `set`, which is below 8, and how many there are.
 __host__ __device__ constexpr unsigned subset(unsigned set, unsigned n) {
   unsigned chosen = 0;
   for (unsigned bit = 1; bit <= set; bit *= 2)
     if (set & bit) chosen |= n % 2 * bit, n /= 2;
   return chosen;
 }
-__host__ __device__ constexpr int subsets(unsigned set) {
-  return set == 0 ? 1 : (set % 2 + 1) * subsets(set / 2);
-}
+__host__ __device__ constexpr int subsets(unsigned set) { return 1 << (set % 2 + set / 2 % 2 + set / 4); }
 
 /// part[t] becomes the sum of all part[s], s containing t.
 template <int Classes, class Part, class Add>
@@ -300,7 +298,7 @@ __device__ void transform(const KernelArgs& args) {
         }
       }
     }
-    if (!Fours || group * targets_per_group >= row_count) continue;
+    if (!Fours || (Eights && group * targets_per_group >= row_count)) continue;
     rows<2, Classes, Groups, W>(out, b, shared + group * 4 * Classes * Groups * 32 + lane);
     // Two lane groups hold the halves of a target's bytes: they swap, and each stores half the positions.
     const bool odd = g % 2 != 0;
