@@ -98,8 +98,10 @@ def test_kernels():
           all(row["ratio_xor"] == 1 for row in rows if row["kernel"] == "xor"), "XOR is its own yardstick")
     check({row["lost"] for row in rows if row["op"] == "decode"} == {"data", "coding", "mixed"}, "what was lost")
     check({row["technique"] for row in rows} == {"reed_sol_van", "cauchy"}, "techniques")
-    # Two shapes: encode by two techniques, four decodes, two sizes of one shape; many stripes a launch of the other.
-    check(sum(row["kernel"] == "table" for row in rows) == 2 * (2 + 4) + 2, "cases")
+    # Two shapes: encode by two techniques, four decodes, two sizes of one shape; many stripes a launch of the other. One
+    # more has one technique, and pairs where m are lost.
+    check(sum(row["kernel"] == "table" for row in rows) == 2 * (2 + 4) + 2 + (1 + 4), "cases")
+    check(sum(row["kernel"] == "paired" for row in rows) == 3, "cases in pairs")
     check({row["kernel"] for row in rows if row["stripes"] > 1} == {"generated"} | ({"xor"} - own), "many stripes")
     refuse(kernels="none", shapes="4x2", ops="update")
 
