@@ -113,8 +113,8 @@ def test_cpu():
 
 def test_kernels():
     # The emulated device does not know the kernels that are the bench's own; they are left out there.
-    names = "cuda-naive,cuda-tile-w128,cuda-register-tile,table,bits,generated"
-    report = measure("--total", "1M", "--runs", "3", "--shapes", "8+3,10+4", "--kernels", names, keys=KERNELS_ROW)
+    names = "cuda-naive,cuda-tile-w128,cuda-register-tile,table,bits,paired,generated"
+    report = measure("--total", "1M", "--runs", "3", "--shapes", "8+3,10+4,64+16", "--kernels", names, keys=KERNELS_ROW)
     rows = report["rows"]
     emulated = "emulated" in report["header"]["gpu"]
     check(all(row["moved_gbps"] > 0 for row in rows), "rows")
@@ -124,8 +124,10 @@ def test_kernels():
           all(row["ratio_xor"] == 1 for row in rows if row["kernel"] == "xor"), "XOR is its own yardstick")
     check({row["lost"] for row in rows if row["op"] == "decode"} == {"data", "coding", "mixed"}, "what was lost")
     check({row["technique"] for row in rows} == {"reed_sol_van", "cauchy"}, "techniques")
-    # Two shapes: encode by two techniques, four decodes, two sizes of one shape; many stripes a launch of the other.
-    check(sum(row["kernel"] == "table" for row in rows) == 2 * (2 + 4) + 2, "cases")
+    # Two shapes: encode by two techniques, four decodes, two sizes of one shape; many stripes a launch of the other. One
+    # more has one technique, and pairs where m are lost.
+    check(sum(row["kernel"] == "table" for row in rows) == 2 * (2 + 4) + 2 + (1 + 4), "cases")
+    check(sum(row["kernel"] == "paired" for row in rows) == 3, "cases in pairs")
     check({row["kernel"] for row in rows if row["stripes"] > 1} == {"generated"} | ({"xor"} - own), "many stripes")
     refuse(kernels="none", shapes="4x2", ops="update")
 

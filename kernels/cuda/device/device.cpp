@@ -10,6 +10,7 @@
 // The fat binaries of the .cu files beside this one, linked in as data (cmake/Cuda.cmake).
 extern "C" const unsigned char ec_fatbin_tile_kernel[];
 extern "C" const unsigned char ec_fatbin_bit_kernel[];
+extern "C" const unsigned char ec_fatbin_paired_kernel[];
 extern "C" const unsigned char ec_fatbin_table_kernel[];
 
 namespace ec::kernels::cuda {
@@ -75,9 +76,10 @@ void Device::open_context(int ordinal) {
 }
 
 void Device::load_kernels() {
-  CUmodule tiles = nullptr, bits = nullptr, tables = nullptr;
+  CUmodule tiles = nullptr, bits = nullptr, paired = nullptr, tables = nullptr;
   check("cuModuleLoadData", load_module(ec_fatbin_tile_kernel, &tiles));
   check("cuModuleLoadData", load_module(ec_fatbin_bit_kernel, &bits));
+  check("cuModuleLoadData", load_module(ec_fatbin_paired_kernel, &paired));
   check("cuModuleLoadData", load_module(ec_fatbin_table_kernel, &tables));
   const auto find = [&](CUmodule module, const std::string& name) {
     CUfunction function = nullptr;
@@ -90,6 +92,9 @@ void Device::load_kernels() {
     const auto name = fmt::format("ec_bits_q{}", bit_shapes[i].quads);
     bit_kernels_[i] = {find(bits, name + "_any"), find(bits, name + "_half")};
   }
+  for (unsigned i = 0; i < paired_kernels_.size(); ++i)
+    paired_kernels_[i] =
+        find(paired, fmt::format("ec_paired_p{}_q{}", paired_shapes[i].pairs, paired_shapes[i].quads));
   for (unsigned i = 0; i < table_kernels_.size(); ++i)
     table_kernels_[i] =
         find(tables, fmt::format("ec_table_r{}_{}", table_kernels[i].rows, table_kernels[i].ones));

@@ -82,6 +82,8 @@ class Device {
   CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
   /// For bit_shapes[i].
   CUfunction bit_kernel(unsigned i, bool half) const { return bit_kernels_[i][half ? 1 : 0]; }
+  /// For paired_shapes[i].
+  CUfunction paired_kernel(unsigned i) const { return paired_kernels_[i]; }
   /// For table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   LinkClock& link_clock() { return link_clock_; }
@@ -119,6 +121,7 @@ class Device {
   CUcontext context_ = nullptr;
   std::array<CUfunction, tile_words.size()> tile_kernels_{};
   std::array<std::array<CUfunction, 2>, std::size(bit_shapes)> bit_kernels_{};
+  std::array<CUfunction, std::size(paired_shapes)> paired_kernels_{};
   std::array<CUfunction, std::size(table_kernels)> table_kernels_{};
   std::mutex modules_mutex_;
   std::vector<CUmodule> modules_;
