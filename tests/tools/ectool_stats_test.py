@@ -103,6 +103,13 @@ def check_list(ectool, child):
     check(len(alone) == 1 and alone[0] in json.loads(ectool.right("--json"))["processes"], alone)
 
 
+def check_doctor(ectool):
+    """The doctor sees a process and what it has in /proc; each of its checks: doctor_test.cpp."""
+    said = subprocess.run([ectool.program, "doctor"], capture_output=True, text=True, check=False).stdout
+    processes = json.loads(ectool.right("--json"))["processes"]
+    check(f"ok       running      {len(processes)} process(es), version {processes[0]['version']}\n" in said, said)
+
+
 def check_refusals(ectool, child):
     ended = subprocess.Popen(["true"])
     ended.wait()
@@ -173,7 +180,7 @@ def region(content, seals=SHRINK_GROW_SEAL, name="ec_cuda_stats"):
 
 
 def check_other_regions(ectool, program):
-    def header(magic=b"ec_stats", layout=4, size=0, version=b"9.9\x1b[31m"):
+    def header(magic=b"ec_stats", layout=5, size=0, version=b"9.9\x1b[31m"):
         return struct.pack("8sIIqQ16s", magic, layout, size, os.getpid(), 0, version)
 
     def answer(content, **options):
@@ -247,6 +254,7 @@ def main():
     with Child(options.child) as child:
         check_known_work(ectool, child)
         check_list(ectool, child)
+        check_doctor(ectool)
         check_prometheus(ectool, child)
         check_refusals(ectool, child)
     check(ectool.wrong(child.pid) == (1, f"ectool: there is no process {child.pid}\n"), "nothing is left of it")
