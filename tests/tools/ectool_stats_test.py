@@ -103,11 +103,16 @@ def check_list(ectool, child):
     check(len(alone) == 1 and alone[0] in json.loads(ectool.right("--json"))["processes"], alone)
 
 
-def check_doctor(ectool):
-    """The doctor sees a process and what it has in /proc; each of its checks: doctor_test.cpp."""
-    said = subprocess.run([ectool.program, "doctor"], capture_output=True, text=True, check=False).stdout
-    processes = json.loads(ectool.right("--json"))["processes"]
-    check(f"ok       running      {len(processes)} process(es), version {processes[0]['version']}\n" in said, said)
+def check_doctor(ectool, program):
+    """The doctor sees a process and what /proc says of it. Each of its checks: doctor_test.cpp."""
+    def said():
+        return subprocess.run([ectool.program, "doctor"], capture_output=True, text=True, check=False).stdout
+
+    finding = "warning  calibration  ec_cuda: /nowhere/at/all is not used"
+    with Child("env", "EC_CUDA_CALIBRATION=/nowhere/at/all", program) as child:
+        child.tell("encode", 1, 64)
+        check(finding in said(), said())
+    check(finding not in said(), "it has ended")
 
 
 def check_refusals(ectool, child):
@@ -254,11 +259,11 @@ def main():
     with Child(options.child) as child:
         check_known_work(ectool, child)
         check_list(ectool, child)
-        check_doctor(ectool)
         check_prometheus(ectool, child)
         check_refusals(ectool, child)
     check(ectool.wrong(child.pid) == (1, f"ectool: there is no process {child.pid}\n"), "nothing is left of it")
     check_names(options.child, ectool)
+    check_doctor(ectool, options.child)
     check_other_regions(ectool, options.child)
     check_nothing_is_opened(ectool)
 
