@@ -182,7 +182,8 @@ TEST(Doctor, SaysWhatIsWrongAndNothingElse) {
     EXPECT_NE(found.text.find(illness.says), std::string::npos) << illness.says << '\n' << found.text;
     for (const Json& finding : found.json["findings"]) {
       EXPECT_EQ(finding["severity"] != "ok", finding.contains("advice")) << finding;
-      EXPECT_TRUE(finding["check"] == illness.check || finding["severity"] == "ok") << illness.says << finding;
+      EXPECT_TRUE(finding["check"] == illness.check || finding["severity"] == "ok")
+          << illness.says << finding;
     }
     EXPECT_EQ(found.json["severity"], names[static_cast<std::size_t>(illness.severity)]);
   }
