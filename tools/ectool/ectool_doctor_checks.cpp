@@ -362,12 +362,13 @@ constexpr Check table[] = {
     {"user", user, "let that user read and write /dev/nvidia*, and its unit see them (PrivateDevices=no)"},
     {"compiler", compiler, "install libnvrtc.so of the driver's CUDA release and restart the daemons"},
     {"mps", sharing, "start MPS before the OSDs and restart these: 'MPS' in docs/operations.md"},
-    {"limits", limits, "lower EC_CUDA_PINNED_BYTES, or raise MemoryMax= or LimitMEMLOCK= of the unit"},
+    {"limits", limits, "lower EC_CUDA_PINNED_BYTES, or raise MemoryMax= of the unit"},
     {"arena", arena, "raise EC_CUDA_PINNED_BYTES, or set bluestore_default_buffered_read=false"},
     {"preload", preload, "load it into the OSDs: 'The preload' in docs/operations.md"},
     {"calibration", calibration, "call `ectool calibrate` on an idle machine, then restart the daemons"},
     {"hugepages", hugepages, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"},
-    {"devices", devices, "look for Xid in the kernel's log; restart the daemon to have the memory back"}};
+    {"devices", devices,
+     "look for Xid in the kernel's log; restart the daemon, under MPS all of the host, one at a time"}};
 
 }  // namespace
 
