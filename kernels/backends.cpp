@@ -34,6 +34,8 @@ namespace {
 [[maybe_unused]] const auto at_load = backends();
 }  // namespace
 
+std::string_view missing_backend() noexcept { return why_no_isal(); }
+
 std::span<Backend* const> variants() noexcept {
   static const auto list = [] {
     std::vector<Backend*> all;

@@ -12,6 +12,9 @@ namespace ec::kernels {
 /// Touches no device.
 std::span<Backend* const> backends() noexcept;
 
+/// Why a back end of the list codes nothing in this process (ISA-L is not installed); empty where all may.
+std::string_view missing_backend() noexcept;
+
 /// Back ends that are reached by name only: each instruction set of x86 by itself (x86-gfni512, x86-gfni256,
 /// x86-avx512, x86-avx2; one that this CPU cannot run supports no job) and each kernel of the device
 /// (cuda-tile, cuda-table, cuda-bits, cuda-generated).

@@ -1,8 +1,7 @@
-// Jobs by ISA-L's functions.
+// Jobs by the functions of ISA-L, which is opened when we are loaded.
 #include "kernels/isal/isal.hpp"
 
 #include <dlfcn.h>
-#include <isa-l/erasure_code.h>
 
 #include <algorithm>
 #include <array>
@@ -20,17 +19,42 @@ namespace {
 /// ISA-L counts bytes in an int; slices keep a multiple of every vector length.
 constexpr std::size_t max_slice_bytes = std::size_t{1} << 30;
 
-/// ISA-L's functions. Where libec_isal.so stands in front of them, those behind it: that one is our kernels.
-ec_isal_functions find_functions() noexcept {
-  const auto real = reinterpret_cast<ec_isal_real_function*>(dlsym(RTLD_DEFAULT, "ec_isal_real"));
-  return real != nullptr ? *real() : ec_isal_functions{ec_init_tables, ec_encode_data, ec_encode_data_update};
+/// SONAME of all releases from 2.30 on.
+constexpr char library_name[] = "libisal.so.2";
+
+template <class Function>
+bool find(void* library, const char* name, Function*& function) noexcept {
+  function = reinterpret_cast<Function*>(dlsym(library, name));
+  return function != nullptr;
 }
 
-/// Found when we are loaded.
+/// A library that calls its own functions though the program exports some of their names. Sanitizers refuse
+/// it.
+#ifdef EC_SANITIZED
+constexpr int own_scope = RTLD_LOCAL;
+#else
+constexpr int own_scope = RTLD_LOCAL | RTLD_DEEPBIND;
+#endif
+
+/// ISA-L's functions; null pointers where there is none. Where libec_isal.so goes by its name, those behind
+/// it: that one is our kernels. The library stays open for good.
+ec_isal_functions find_functions() noexcept {
+  void* const library = dlopen(library_name, RTLD_NOW | RTLD_NODELETE | own_scope);
+  if (library == nullptr) return {};
+  ec_isal_real_function* real = nullptr;
+  if (find(library, "ec_isal_real", real)) return *real();
+  ec_isal_functions found{};
+  const bool all = find(library, "ec_init_tables", found.init_tables) &&
+                   find(library, "ec_encode_data", found.encode) &&
+                   find(library, "ec_encode_data_update", found.update);
+  return all ? found : ec_isal_functions{};
+}
+
+/// Found when we are loaded, so that no thread and no child of fork() waits for it later.
 const ec_isal_functions functions = find_functions();
 
-/// Whether ISA-L's functions code a few bytes right, by each number of rows that it has a kernel for. A
-/// program that exports functions of these names, or a library before ISA-L's that does, gets our calls.
+/// Whether the functions code a few bytes right, by each number of rows that ISA-L has a kernel for. What
+/// goes by its name may be something else.
 bool codes_right() noexcept {
   constexpr int k = 2, most_rows = 6, bytes = 160;
   unsigned char cells[most_rows * k], tables[most_rows * k * 32];
@@ -58,8 +82,7 @@ bool codes_right() noexcept {
   return true;
 }
 
-/// Found out when we are loaded, so that no thread and no child of fork() waits for it later.
-const bool usable = codes_right();
+const bool usable = functions.encode != nullptr && codes_right();
 
 /// ISA-L's multiplication tables of one matrix. Opaque: their layout is the library's own affair.
 struct Tables final : Expansion {
@@ -117,6 +140,12 @@ class Isal final : public Backend {
 };
 
 }  // namespace
+
+std::string_view why_no_isal() noexcept {
+  if (usable) return {};
+  return functions.encode == nullptr ? "libisal.so.2 is not found or lacks functions"
+                                     : "libisal.so.2 codes wrong bytes";
+}
 
 Backend& isal_backend() noexcept {
   static constinit NeverDestroyed<Isal> backend;

@@ -5,6 +5,7 @@
 #include <ostream>
 #include <string>
 
+#include "kernels/backends.hpp"
 #include "plugin/ceph/classic.hpp"
 #include "plugin/ceph/host.hpp"
 #include "plugin/ceph/role.hpp"
@@ -100,6 +101,8 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
     std::fprintf(stderr, "ec_cuda: version %s for Ceph %s, %s interface%s%s\n", EC_VERSION, host_version(),
                  name(dialect).data(), role == Role::own ? "" : ", in the place of ",
                  role == Role::own ? "" : plugin_name);
+    if (const auto why = ec::kernels::missing_backend(); !why.empty())
+      std::fprintf(stderr, "ec_cuda: ISA-L codes nothing here, others do: %s\n", why.data());
     return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name,
                                                           new_plugin(dialect, role, stock_for(role, node)));
   } catch (const ec::codec::SetupError& e) {

@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/submit/device_job.hpp"
 #include "support/files.hpp"
+#include "support/wait.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -174,7 +175,7 @@ Claim Devices::acquire(std::size_t bytes) {
 std::shared_ptr<Device> Devices::wait_for(Slot& slot, std::string* why) {
   std::unique_lock lock(mutex_);
   start_if_due_locked(slot);
-  came_up_or_failed_.wait(lock, [&] { return slot.state != DeviceState::coming_up; });
+  support::wait(came_up_or_failed_, lock, [&] { return slot.state != DeviceState::coming_up; });
   if (!slot.device) *why = slot.reason;
   return slot.device;
 }
@@ -264,7 +265,7 @@ void Devices::latch(const std::shared_ptr<Device>& device, const std::string& re
 void Devices::reset() {
   for (Slot& slot : slots_) {
     std::unique_lock lock(mutex_);
-    came_up_or_failed_.wait(lock, [&] { return slot.state != DeviceState::coming_up; });
+    support::wait(came_up_or_failed_, lock, [&] { return slot.state != DeviceState::coming_up; });
     slot.retry_at = {};
     auto last = std::move(slot.device);
     become_locked(slot, DeviceState::none, nullptr, {});

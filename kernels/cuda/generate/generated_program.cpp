@@ -16,6 +16,7 @@
 #include "kernels/cuda/generate/compiler_process.hpp"
 #include "kernels/device_stats.hpp"
 #include "support/background_thread.hpp"
+#include "support/wait.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -80,7 +81,7 @@ class ProgramCompiler {
     std::unique_lock lock(mutex_);
     for (;;) {
       auto next = kernels_.end();
-      wake_.wait(lock, [&] {
+      support::wait(wake_, lock, [&] {
         next = std::ranges::find_if(kernels_, [](const auto& kernel) { return !kernel->done; });
         return stopping_ || next != kernels_.end();
       });
