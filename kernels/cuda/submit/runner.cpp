@@ -158,8 +158,8 @@ Outcome Runner::ask_until_over(Clock::duration under_way) {
   }
   if (answered) {
     Outcome failed = outcome_of(driver, "the kernel failed", answer);
-    // MPS tells the fault of one client to all of them, while the kernels of the others may still run. Seen
-    // on an H100: buffers that were used anew had wrong bytes a millisecond later.
+    // MPS tells the fault of one client to all, while the kernels of the others may still run: on an H100
+    // buffers that were used anew after such a fault had wrong bytes.
     if (device_.info().shared_by_mps != 0 && submission_.writes_in_place) failed.status = Status::hung;
     return failed;
   }
