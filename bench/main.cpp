@@ -20,9 +20,13 @@ constexpr const char* names = "cpu, kernels, host, ceph, tentacle";
 constexpr const char* names = "cpu, ceph, tentacle";
 #endif
 
-/// Becomes the program for that sub-command; returns only if that fails.
+/// Becomes the program for that sub-command, beside this one or where it is installed; returns only if that
+/// fails.
 int become(const std::string& name, char** argv) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("ec_bench_" + name);
+  const auto directory = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::string file = "ec_bench_" + name;
+  auto program = directory / file;
+  if (!std::filesystem::exists(program)) program = directory.parent_path() / EC_LIBEXEC_DIR / file;
   execv(program.c_str(), argv);
   fmt::print(stderr, "ec_bench: sub-command {}: {}: {}\n", name, program.string(), std::strerror(errno));
   return 1;
@@ -40,7 +44,11 @@ int main(int argc, char** argv) {
   if (name == "host") return run_host(arguments);
 #endif
   if (name == "ceph" || name == "tentacle") return become(name, argv + 1);
-  if (name == "--help") {
+  if (name == "--version") {
+    fmt::print("ec_bench {}\n", EC_VERSION);
+    return 0;
+  }
+  if (name == "--help" || name == "-h") {
     fmt::print("ec_bench SUBCOMMAND [options]; sub-commands: {}; each takes --help\n", names);
     return 0;
   }

@@ -1,6 +1,7 @@
 # Everything here is a Debian package; tools/setup installs them all.
 find_package(Threads REQUIRED)
-# Its program_options for all programs; the plugin and the libraries do without.
+# Its program_options, linked into all programs, since each release of Debian has another version; the plugin and the libraries do without.
+set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.74 REQUIRED OPTIONAL_COMPONENTS program_options)
 if(NOT TARGET Boost::program_options AND (EC_BUILD_TESTS OR EC_BUILD_BENCH))
   message(FATAL_ERROR "Boost.Program_options not found: install libboost-program-options-dev (or run tools/setup), or "

@@ -41,17 +41,25 @@ cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY "\${prefix}" OU
 configure_file(cmake/eccoder.pc.in ${PROJECT_BINARY_DIR}/eccoder.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/eccoder.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 
-foreach(program ec_bench ec_demo)
+# Programs that host Ceph's plugins. libceph-common lies in a directory of Ceph's own.
+set(programs_of_ec_bench ec_bench_ceph ec_bench_tentacle)
+foreach(program ec_demo ${programs_of_ec_bench})
   if(TARGET ${program})
-    # libceph-common lies in a directory of Ceph's own.
     cmake_path(GET CEPH_COMMON_LIBRARY PARENT_PATH ceph_library_dir)
     set_target_properties(${program} PROPERTIES INSTALL_RPATH ${ceph_library_dir})
+  endif()
+endforeach()
+foreach(program ectool ec_bench ec_demo)
+  if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   endif()
 endforeach()
-if(TARGET ectool)
-  install(TARGETS ectool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
-endif()
+foreach(program ${programs_of_ec_bench})
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/ec-cuda COMPONENT tools)
+  endif()
+endforeach()
+install(FILES tools/completion DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ectool COMPONENT tools)
 # What has ectool write a file for Prometheus; systemctl enable --now ec-cuda-metrics.timer.
 configure_file(tools/systemd/ec-cuda-metrics.service.in ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service tools/systemd/ec-cuda-metrics.timer

@@ -32,13 +32,20 @@ bool exposes_isal() {
          std::strstr(preloads, std::filesystem::path(info.dli_fname).filename().c_str()) == nullptr;
 }
 
+/// Ours is that of the build that this program lies in; once installed, all lie together.
+std::string usual_directory(const std::string& plugin) {
+  const auto built =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/erasure-code";
+  return plugin == "cuda" && std::filesystem::exists(built / "libec_cuda.so") ? built.string()
+                                                                              : EC_STOCK_PLUGIN_DIR;
+}
+
 }  // namespace
 
 PluginName::PluginName(const std::string& text) {
   const std::size_t equals = text.find('=');
   name = text.substr(0, equals);
-  const std::string usual = name == "cuda" ? EC_PLUGIN_DIR : EC_STOCK_PLUGIN_DIR;
-  directory = equals == std::string::npos ? usual : text.substr(equals + 1);
+  directory = equals == std::string::npos ? usual_directory(name) : text.substr(equals + 1);
 }
 
 ::ceph::ErasureCodeInterfaceRef make_code(const PluginName& plugin, gf::Technique technique, unsigned k,

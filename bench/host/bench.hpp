@@ -43,7 +43,7 @@ class CodecCalls {
     const auto sources = stripes.sources(stripe);
     const auto targets = stripes.targets(stripe);
     const auto& plan = stripes.operation().plan;
-    return plan ? codec_.apply(*plan, sources, targets, stripes.chunk_bytes())
+    return plan ? codec_.decode(*plan, sources, targets, stripes.chunk_bytes())
                 : codec_.encode(sources, targets, stripes.chunk_bytes());
   }
   /// From now on calls count; those before made the caches warm.

@@ -66,7 +66,7 @@ class Door : public HostsInterface {
       for (auto& [shard, list] : *encoded) {
         if (!code_.is_shard(shard)) return -EINVAL;
         const unsigned c = code_.chunk_of(shard);
-        std::uint8_t* bytes = writable_bytes(list);  // which puts it into one piece
+        std::uint8_t* bytes = writable_bytes(list);
         if (c < code_.k())
           data.add(c, {list.length() == 0 ? nullptr : &std::as_const(list).front(), &list}, list.length());
         else
@@ -106,15 +106,13 @@ class Door : public HostsInterface {
   template <class Want, class Available, class Minimum>
   int choose_reads(const Want& want_to_read, const Available& available, Minimum* minimum) const {
     return at_the_door([&] {
-      const auto wanted = chunks_of(want_to_read), there = chunks_of(available);
-      if (!wanted || !there || !is_usable(minimum, code_.n())) return -EINVAL;
-      std::map<unsigned, int> costs;
-      each_shard(available, [&]([[maybe_unused]] int shard, auto... cost) {
-        (costs.emplace(code_.chunk_of(shard), cost), ...);
+      const auto wanted = chunks_of(want_to_read);
+      if (!wanted || !chunks_of(available) || !is_usable(minimum, code_.n())) return -EINVAL;
+      PerChunk<Offer> offers;
+      each_shard(available, [&](int shard, auto... cost) {
+        offers.push_back({code_.chunk_of(shard), code_.reads_lowest() ? 0 : (cost + ... + 0)});
       });
-      const auto read = code_.reads_lowest() ? lowest_read(code_.k(), *wanted, *there)
-                        : costs.empty()      ? smallest_read(code_.k(), *wanted, *there)
-                                             : cheapest_read(code_.k(), *wanted, costs);
+      const auto read = choose_read(code_.k(), *wanted, {offers.data(), offers.size()}, code_.reads_lowest());
       if (!read) return -EIO;
       for (unsigned c : *read) put(*minimum, code_.shard_of(c));
       return 0;
@@ -209,11 +207,9 @@ class Door : public HostsInterface {
   static Readable readable(const bufferlist& list) {
     return {is_one_piece(list) ? &list.front() : nullptr, &list};
   }
-  static std::uint8_t* writable_bytes(bufferptr& buffer) {
-    return buffer.length() == 0 ? nullptr : reinterpret_cast<std::uint8_t*>(buffer.c_str());
-  }
-  static std::uint8_t* writable_bytes(bufferlist& list) {
-    return list.length() == 0 ? nullptr : reinterpret_cast<std::uint8_t*>(list.c_str());
+  /// Of a buffer or of a list, which is put into one piece.
+  static std::uint8_t* writable_bytes(auto& chunk) {
+    return chunk.length() == 0 ? nullptr : reinterpret_cast<std::uint8_t*>(chunk.c_str());
   }
 
   ErasureCode code_;

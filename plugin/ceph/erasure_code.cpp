@@ -29,19 +29,9 @@ std::span<T> span_of(PerChunk<T>& v) {
 }
 
 int to_errno(Status status) {
-  switch (status) {
-    case Status::ok:
-      return 0;
-    case Status::unsupported:
-      return -EINVAL;
-    case Status::busy:
-      return -EBUSY;
-    case Status::fault:
-      return -ENOMEM;  // host memory: only a back end that could not allocate leaves nobody to finish
-    case Status::hung:
-      return -ETIMEDOUT;
-  }
-  return -EINVAL;
+  // A fault in host memory: only a back end that could not allocate leaves nobody to finish.
+  constexpr int errnos[] = {0, EINVAL, EBUSY, ENOMEM, ETIMEDOUT};
+  return -errnos[static_cast<std::size_t>(status)];
 }
 
 // Of chunks below `end`: a look at each costs less than to walk a set.
@@ -177,14 +167,14 @@ Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, PerChunk<T
   PerChunk<Source> sources;
   if (std::ranges::all_of(plan.sources, [&](auto c) { return in.at[c].piece != nullptr; })) {
     for (auto c : plan.sources) sources.push_back(source_of(*in.at[c].piece));
-    return codec_->apply(plan, span_of(sources), span_of(targets), in.bytes);
+    return codec_->decode(plan, span_of(sources), span_of(targets), in.bytes);
   }
   PerChunk<const bufferlist*> lists;
   for (auto c : plan.sources) lists.push_back(in.at[c].list);
   sources.resize(lists.size());
   SegmentWalker walker(span_of(lists));
   while (const std::size_t segment = walker.next(span_of(sources))) {
-    const Status status = codec_->apply(plan, span_of(sources), span_of(targets), segment);
+    const Status status = codec_->decode(plan, span_of(sources), span_of(targets), segment);
     if (status != Status::ok) return status;
     for (Target& t : targets) t.data += segment;
   }

@@ -104,7 +104,7 @@ class ErasureCode {
  private:
   using PlanPointer = std::shared_ptr<const codec::Plan>;
   int find_plan(const gf::ChunkSet& wanted, const Sources& in, PlanPointer& plan) const;
-  /// Statuses are those of Codec::apply; hung only if a target is not pageable.
+  /// Statuses are those of Codec::decode; hung only if a target is not pageable.
   kernels::Status apply(const codec::Plan& plan, const Sources& in, PerChunk<kernels::Target>& targets) const;
 
   Role role_;

@@ -3,64 +3,31 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
-#include <vector>
+#include <tuple>
 
 namespace ec::ceph {
 
 using gf::ChunkSet;
 
-std::optional<ChunkSet> smallest_read(unsigned k, const ChunkSet& wanted, const ChunkSet& available) {
-  if (available.includes(wanted)) return wanted;
-  if (available.count() < k) return std::nullopt;
-  ChunkSet read;
-  unsigned picked = 0;
-  for (const ChunkSet& candidates : {wanted & available, available - wanted})
-    for (unsigned c : candidates) {
-      if (picked == k) return read;
-      read.insert(c);
-      ++picked;
-    }
-  return read;
-}
-
-std::optional<ChunkSet> lowest_read(unsigned k, const ChunkSet& wanted, const ChunkSet& available) {
-  if (available.includes(wanted)) return wanted;
-  if (available.count() < k) return std::nullopt;
-  ChunkSet read;
-  unsigned picked = 0;
-  for (unsigned c : available) {
-    if (picked++ == k) break;
-    read.insert(c);
-  }
-  return read;
-}
-
-std::optional<ChunkSet> cheapest_read(unsigned k, const ChunkSet& wanted,
-                                      const std::map<unsigned, int>& costs) {
-  ChunkSet available;
-  std::vector<std::pair<int, unsigned>> by_cost;
-  for (const auto& [chunk, cost] : costs) {
+std::optional<ChunkSet> choose_read(unsigned k, const ChunkSet& wanted, std::span<Offer> there, bool lowest) {
+  const auto rank = [&](const Offer& o) {
+    return std::tuple(o.cost, !lowest && !wanted.contains(o.chunk), o.chunk);
+  };
+  std::ranges::sort(there, {}, rank);
+  ChunkSet available, cheapest;
+  std::int64_t wanted_cost = 0, cheapest_cost = 0;
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    const auto& [chunk, cost] = there[i];
     available.insert(chunk);
-    by_cost.emplace_back(cost, chunk);
+    if (wanted.contains(chunk)) wanted_cost += cost;
+    if (i >= k) continue;
+    cheapest.insert(chunk);
+    cheapest_cost += cost;
   }
-  const bool direct = available.includes(wanted);
-  std::int64_t direct_cost = 0;
-  if (direct)
-    for (unsigned c : wanted) direct_cost += costs.at(c);
-
-  if (by_cost.size() >= k) {
-    std::ranges::sort(by_cost);
-    ChunkSet cheapest;
-    std::int64_t cost = 0;
-    for (unsigned i = 0; i < k; ++i) {
-      cheapest.insert(by_cost[i].second);
-      cost += by_cost[i].first;
-    }
-    if (!direct || cost < direct_cost) return cheapest;
-  }
-  if (direct) return wanted;
-  return std::nullopt;
+  const bool enough = there.size() >= k;
+  if (available.includes(wanted) && (!enough || wanted_cost <= cheapest_cost)) return wanted;
+  if (!enough) return std::nullopt;
+  return cheapest;
 }
 
 }  // namespace ec::ceph

@@ -68,9 +68,13 @@ inline void put(std::set<int>& set, int shard) { set.insert(shard); }
 inline void put(ShardIdSet& set, int shard) {
   set.words[static_cast<unsigned>(shard) / 64] |= std::uint64_t{1} << (shard % 64);
 }
-/// A chunk has one sub-chunk, all of it.
-inline void put(std::map<int, SubChunks>& map, int shard) { map[shard] = {{0, 1}}; }
 
+/// The entry of `shard`, made if it is not there.
+template <class T>
+T& entry(std::map<int, T>& map, int shard) {
+  // In ascending order when there is no chunk mapping.
+  return map.try_emplace(map.end(), shard)->second;
+}
 template <class T>
 T& entry(ShardIdMap<T>& map, int shard) {
   auto& slot = map.slots[static_cast<std::size_t>(shard)];
@@ -80,16 +84,16 @@ T& entry(ShardIdMap<T>& map, int shard) {
   }
   return *slot;
 }
-inline void put(ShardIdMap<SubChunks>& map, int shard) { entry(map, shard) = {{0, 1}}; }
+
+/// A chunk has one sub-chunk, all of it.
+template <class Map>
+void put(Map& map, int shard) {
+  entry(map, shard) = {{0, 1}};
+}
 
 /// The list for `shard`, empty.
-inline bufferlist& place(std::map<int, bufferlist>& map, int shard) {
-  // In ascending order when there is no chunk mapping.
-  bufferlist& list = map.try_emplace(map.end(), shard)->second;
-  if (list.length() != 0) list.clear();
-  return list;
-}
-inline bufferlist& place(ShardIdMap<bufferlist>& map, int shard) {
+template <class Map>
+bufferlist& place(Map& map, int shard) {
   bufferlist& list = entry(map, shard);
   if (list.length() != 0) list.clear();
   return list;

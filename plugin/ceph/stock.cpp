@@ -6,7 +6,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <vector>
 
 #include "plugin/ceph/host.hpp"
 #include "plugin/ceph/profile_values.hpp"
@@ -66,30 +68,22 @@ ErasureCodePlugin* start(const Library& library, const std::string& file, std::s
 }  // namespace
 
 Stock load_stock(std::string_view name, const std::string& directory) {
-  std::string tried;
-  const auto look_in = [&](std::string_view place) {
+  std::vector<std::string> places(std::begin(packaged), std::end(packaged));
+  if (!directory.empty()) places = {directory};
+  for (const std::string& place : places) {
     const std::string file = fmt::format("{}/libec_{}.so", place, name);
     Library library = open(file);
-    Stock stock{nullptr, file};
-    if (library) {
-      stock.plugin = start(library, file, stock_name(name));
-      // As the loader does: the registry closes it at its end.
-      stock.plugin->library = library.release();
-    }
-    tried += fmt::format("{}{}", tried.empty() ? "" : ", ", place);
-    return stock;
-  };
-  if (!directory.empty()) {
-    if (Stock stock = look_in(directory); stock.plugin != nullptr) return stock;
-  } else {
-    for (const char* place : packaged)
-      if (Stock stock = look_in(place); stock.plugin != nullptr) return stock;
+    if (!library) continue;
+    ErasureCodePlugin* plugin = start(library, file, stock_name(name));
+    // As the loader does: the registry closes it at its end.
+    plugin->library = library.release();
+    return {plugin, file};
   }
   refuse(
       ENOENT,
       "Ceph's own libec_{}.so, which codes what this plugin does not, is not in {}; EC_CUDA_STOCK_DIRECTORY "
       "says where it is",
-      name, tried);
+      name, fmt::join(places, ", "));
 }
 
 std::string stock_name(std::string_view name) { return std::string(name).append(suffix); }

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 
-#include <boost/container/static_vector.hpp>
 #include <cerrno>
 #include <map>
 #include <mutex>
@@ -92,16 +91,6 @@ Codec::Codec(gf::Technique technique, unsigned k, unsigned m, Router router)
 Status Codec::encode(std::span<const Source> data, std::span<const Target> coding,
                      std::size_t bytes) const noexcept {
   return router_.transform({&code_->encode_program(), data, coding, bytes}, Operation::encode);
-}
-
-Status Codec::decode(const Plan& plan, std::span<const Source> chunks, std::span<const Target> out,
-                     std::size_t bytes) const noexcept {
-  if (plan.targets.empty()) return Status::ok;
-  boost::container::static_vector<Source, gf::max_chunks> sources;
-  boost::container::static_vector<Target, gf::max_chunks> targets;
-  for (auto c : plan.sources) sources.push_back(chunks[c]);
-  for (auto c : plan.targets) targets.push_back(out[c]);
-  return apply(plan, {sources.data(), sources.size()}, {targets.data(), targets.size()}, bytes);
 }
 
 Status Codec::update(unsigned chunk, Source delta, std::span<const Target> coding,

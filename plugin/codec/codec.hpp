@@ -82,14 +82,11 @@ class Codec {
     return code_->part(signature);
   }
 
-  /// Applies a plan. chunks and out are indexed by chunk, k + m long; only chunks[plan.sources] are read and
-  /// only out[plan.targets] are written.
-  kernels::Status decode(const Plan& plan, std::span<const kernels::Source> chunks,
-                         std::span<const kernels::Target> out, std::size_t bytes) const noexcept;
-
-  /// The same with chunks and out already in the order of plan.sources and plan.targets.
-  kernels::Status apply(const Plan& plan, std::span<const kernels::Source> sources,
-                        std::span<const kernels::Target> targets, std::size_t bytes) const noexcept {
+  /// Applies a plan: sources and targets are in the order of plan.sources and plan.targets. A plan that makes
+  /// nothing is done without a back end.
+  kernels::Status decode(const Plan& plan, std::span<const kernels::Source> sources,
+                         std::span<const kernels::Target> targets, std::size_t bytes) const noexcept {
+    if (targets.empty()) return kernels::Status::ok;
     return router_.transform({&plan.program, sources, targets, bytes}, Operation::decode);
   }
 

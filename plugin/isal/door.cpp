@@ -1,7 +1,6 @@
 #include "plugin/isal/door.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "kernels/x86/coefficients.hpp"
 #include "kernels/x86/walk.hpp"
 #include "plugin/codec/checking/block_check.hpp"
+#include "plugin/codec/checking/pace.hpp"
 #include "plugin/codec/stats/stats.hpp"
 
 namespace ec::isal {
@@ -76,12 +76,7 @@ x86::Form form_of(x86::Isa isa) {
   return isa == x86::Isa::gfni512 || isa == x86::Isa::gfni256 ? x86::Form::affine : x86::Form::shuffle;
 }
 
-/// Of this thread. left: calls until one is checked; 0: it has not begun.
-struct Pace {
-  std::uint32_t left = 0;
-  std::uint32_t random = 0;
-};
-thread_local Pace pace;
+thread_local codec::Pace pace{};
 
 }  // namespace
 
@@ -102,7 +97,7 @@ void Door::encode(const Call& call) noexcept {
   codec::Stats::Job job(codec::stats(), codec::Operation::encode,
                         static_cast<std::uint64_t>(call.k) * static_cast<unsigned>(call.bytes));
   job.begins();
-  is_due() ? checked(call) : by_ours(call);
+  every_ != 0 && pace.is_due(1, every_) ? checked(call) : by_ours(call);
   job.finished(in_backends_);
 }
 
@@ -197,25 +192,6 @@ int Door::multiply(int bytes, unsigned char* table, void* source, void* target) 
   return 0;
 }
 
-bool Door::is_due() const noexcept {
-  if (every_ <= 1) return every_ == 1;
-  if (pace.left > 1) [[likely]] {
-    --pace.left;
-    return false;
-  }
-  const bool begins = pace.left == 0;
-  if (begins) {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-    pace.random = static_cast<std::uint32_t>(now ^ reinterpret_cast<std::intptr_t>(&pace)) | 1;
-  }
-  // xorshift (Marsaglia, 2003): gaps that no rhythm of the caller's evades.
-  pace.random ^= pace.random << 13;
-  pace.random ^= pace.random >> 17;
-  pace.random ^= pace.random << 5;
-  pace.left = 1 + pace.random % (2 * every_ - 1);
-  return !begins;
-}
-
 void Door::checked(const Call& call) noexcept {
   by_ours(call);
   // Heads and tails have code of their own in every kernel.
@@ -223,8 +199,8 @@ void Door::checked(const Call& call) noexcept {
   const std::size_t longest = codec::longest_block(static_cast<std::size_t>(call.rows));
   const std::size_t block = std::min(bytes, std::max<std::size_t>(longest, 64));
   const std::size_t last = bytes - block;
-  const std::size_t offsets[] = {0, last, pace.random % (last + 1)};
-  const Finding found = compare(call, offsets[pace.random % std::size(offsets)], block);
+  const std::size_t offsets[] = {0, last, pace.draw(last + 1)};
+  const Finding found = compare(call, offsets[pace.draw(std::size(offsets))], block);
 
   codec::Checks& counts = codec::stats().page().checks[in_backends_];
   kernels::add(found == Finding::unknown ? counts.unchecked : counts.checked, 1);

@@ -65,7 +65,6 @@ class Door {
   void encode_with_its_tables(const Call& call) const noexcept;
   void update_with_its_tables(int bytes, Tables tables, int rows, int column, unsigned char* source,
                               unsigned char** targets) const noexcept;
-  bool is_due() const noexcept;
   void checked(const Call& call) noexcept;
   enum class Finding : unsigned char { right, wrong, unknown };
   /// Compares the bytes [offset, offset + bytes) of the targets with what the real library makes.

@@ -87,7 +87,7 @@ Error error_of(Status status) {
       break;
   }
   const std::string why =
-      codec::current_validator().is_off("cuda")
+      codec::validator(nullptr).is_off("cuda")
           ? "it gave wrong bytes (see EC_CUDA_VALIDATE) and is not used again by this process"
           : why_no_device();
   return Error(Errc::device_fault, fmt::format("the device failed{}{}", why.empty() ? "" : ": ", why));

@@ -2,46 +2,30 @@
 #include "plugin/library/stripes.hpp"
 
 #include <algorithm>
-#include <boost/container/static_vector.hpp>
 #include <cstdint>
-#include <functional>
 #include <limits>
 
-#include "gf/generator.hpp"
 #include "plugin/library/refusal.hpp"
 
 namespace ec::library {
 namespace {
 
-/// Where a chunk of a stripe begins. Sources come first in the numbering, then targets.
-struct Place {
-  const std::uint8_t* begin;
-  std::size_t number;
-};
-
-/// Sorted by where they begin, equally long chunks overlap only if neighbours do; and if a target overlaps
-/// anything, it overlaps one of its neighbours.
+/// Every target of a stripe with every other chunk: few, and no memory is needed.
 void check_overlaps(const Argument<Source>& from, const Argument<Target>& to, const Stripes& stripes,
                     std::size_t stripe) {
-  boost::container::static_vector<Place, gf::max_chunks> places;
-  for (std::size_t i = 0; i < from.each; ++i)
-    places.push_back({stripes.sources[stripe * from.each + i].data, places.size()});
-  for (std::size_t i = 0; i < to.each; ++i)
-    places.push_back({stripes.targets[stripe * to.each + i].data, places.size()});
-  std::ranges::sort(places, std::less<>{}, &Place::begin);
-  const auto is_target = [&](const Place& place) { return place.number >= from.each; };
-  const auto name = [&](const Place& place) {
-    return is_target(place) ? fmt::format("{}[{}]", to.name, stripe * to.each + place.number - from.each)
-                            : fmt::format("{}[{}]", from.name, stripe * from.each + place.number);
+  const std::size_t first_source = stripe * from.each, first_target = stripe * to.each;
+  const auto check = [&](std::size_t t, const std::uint8_t* other, std::string_view name, std::size_t i) {
+    const auto a = reinterpret_cast<std::uintptr_t>(stripes.targets[t].data);
+    const auto b = reinterpret_cast<std::uintptr_t>(other);
+    if (std::max(a, b) - std::min(a, b) < stripes.bytes)
+      refuse("{}[{}] overlaps {}[{}]; a target must overlap no other chunk of its stripe", to.name, t, name,
+             i);
   };
-  for (std::size_t i = 1; i < places.size(); ++i) {
-    const Place& low = places[i - 1];
-    const Place& high = places[i];
-    if (!is_target(low) && !is_target(high)) continue;
-    if (static_cast<std::size_t>(high.begin - low.begin) >= stripes.bytes) continue;
-    const bool low_first = is_target(low) && (!is_target(high) || low.number < high.number);
-    refuse("{} overlaps {}; a target must overlap no other chunk of its stripe", name(low_first ? low : high),
-           name(low_first ? high : low));
+  for (std::size_t t = first_target; t < first_target + to.each; ++t) {
+    for (std::size_t s = first_source; s < first_source + from.each; ++s)
+      check(t, stripes.sources[s].data, from.name, s);
+    for (std::size_t other = t + 1; other < first_target + to.each; ++other)
+      check(t, stripes.targets[other].data, to.name, other);
   }
 }
 

@@ -4,7 +4,9 @@ import contextlib
 import pathlib
 import shutil
 import signal
+import subprocess
 import tempfile
+import time
 
 from cluster import librados, logs
 from cluster.daemons import Cluster, Failure
@@ -53,3 +55,19 @@ def scratch_cluster(prefix, deadline_s=0, parent=None, keep=False):
         if not keep:
             shutil.rmtree(cluster.dir.parent)
         on_signals(signal.SIG_DFL)
+
+
+def carry_out(prefix, programs, body, deadline_s=0):
+    """body(cluster) on a scratch cluster that is not started. The exit status: SKIPPED where one of the programs is missing,
+    1 where it fails, after saying why."""
+    if skipped(*programs):
+        return SKIPPED
+    start = time.monotonic()
+    try:
+        with scratch_cluster(prefix, deadline_s) as cluster:
+            body(cluster)
+    except (Failure, OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
+        print(f"FAILED: {e if isinstance(e, (Failure, OSError)) else repr(e)}")
+        return 1
+    print(f"{time.monotonic() - start:.0f} s in all")
+    return 0

@@ -80,8 +80,8 @@ ceph::ErasureCodePlugin* find_plugin(const std::string& name) {
   return code.get_profile();
 }
 
-/// load() with the registry's lock held.
-int load_locked(const std::string& name, const std::string& directory, std::ostream* why) {
+/// Loads a plugin that is not loaded yet, with the registry's lock held.
+int load(const std::string& name, const std::string& directory, std::ostream* why) {
   if (find_plugin(name) != nullptr) return 0;
   const std::string file = directory + "/libec_" + name + ".so";
   // Closed again unless it is kept.
@@ -134,17 +134,12 @@ PluginHost::PluginHost() {
 
 std::string PluginHost::version() { return ceph_version_to_str(); }
 
-int PluginHost::load(const std::string& name, const std::string& directory, std::ostream* why) {
-  std::lock_guard lock(registry_mutex());
-  return load_locked(name, directory, why);
-}
-
 MadeCode PluginHost::make(const std::string& name, const std::string& directory,
                           ceph::ErasureCodeProfile& profile, std::ostream* why) {
   ceph::ErasureCodePlugin* plugin = nullptr;
   {
     std::lock_guard lock(registry_mutex());
-    if (const int r = load_locked(name, directory, why); r != 0) return {nullptr, r};
+    if (const int r = load(name, directory, why); r != 0) return {nullptr, r};
     plugin = find_plugin(name);
   }
   // Some plugins write to the stream without looking whether there is one.

@@ -28,18 +28,10 @@ class PluginHost {
   PluginHost(const PluginHost&) = delete;
   PluginHost& operator=(const PluginHost&) = delete;
 
-  /// Loads DIRECTORY/libec_NAME.so unless a plugin of that name is loaded. The reason of a failure goes to
-  /// *why, which may be null. Returns 0, or
-  ///   -EIO     the file is missing or not loadable, undefined symbols included
-  ///   -EXDEV   it has no version or another one than this host (version())
-  ///   -ENOENT  it has no __erasure_code_init
-  ///   -EBADF   its __erasure_code_init succeeded and registered nothing under the name
-  ///   else     what its __erasure_code_init returned
-  int load(const std::string& name, const std::string& directory, std::ostream* why);
-
-  /// Loads the plugin and has it make an object for `profile`, into which the plugin writes its defaults.
-  /// error is that of load(), what the plugin's factory returned, or -EINVAL if the object's profile differs
-  /// from `profile` afterwards.
+  /// Has the plugin make an object for `profile`, into which it writes its defaults. DIRECTORY/libec_NAME.so
+  /// is loaded unless a plugin of that name is. error: -EIO, -EXDEV, -ENOENT, -EBADF for a file that Ceph's
+  /// loader would refuse by these, what its __erasure_code_init or its factory returned, or -EINVAL if the
+  /// object's profile differs from `profile` afterwards. The reason goes to *why, which may be null.
   MadeCode make(const std::string& name, const std::string& directory, ::ceph::ErasureCodeProfile& profile,
                 std::ostream* why);
 

@@ -66,7 +66,6 @@ void Device::open_context(int ordinal) {
   d.device_get_name(name, sizeof name, ordinal_);
   info_.name = name;
   info_.ordinal = ordinal;
-  d.driver_get_version(&info_.driver_version);
   d.device_get_attribute(&info_.compute_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal_);
   d.device_get_attribute(&info_.compute_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal_);
   d.device_get_attribute(&info_.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal_);

@@ -25,7 +25,6 @@ struct DeviceInfo {
   int compute_major = 0;
   int compute_minor = 0;
   int multiprocessors = 0;
-  int driver_version = 0;  ///< as the driver counts: 13000 is CUDA 13.0
   int gpus_of_machine = 0;
   int shared_by_mps = 0;  ///< 1: with other processes, by NVIDIA's Multi-Process Service
 };

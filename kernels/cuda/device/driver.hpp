@@ -13,7 +13,6 @@ namespace ec::kernels::cuda {
 // cudaTypedefs.h.
 #define EC_CUDA_DRIVER_FUNCTIONS(X)                                                          \
   X(init, cuInit, PFN_cuInit_v2000)                                                          \
-  X(driver_get_version, cuDriverGetVersion, PFN_cuDriverGetVersion_v2020)                    \
   X(get_error_name, cuGetErrorName, PFN_cuGetErrorName_v6000)                                \
   X(device_get_count, cuDeviceGetCount, PFN_cuDeviceGetCount_v2000)                          \
   X(device_get, cuDeviceGet, PFN_cuDeviceGet_v2000)                                          \

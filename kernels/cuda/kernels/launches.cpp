@@ -87,8 +87,7 @@ std::size_t ChunkViews::alignment() const {
   return std::size_t{1} << std::countr_zero(addresses);
 }
 
-KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row, Verb verb) {
-  KernelArgs args;
+std::uint8_t* begin_args(KernelArgs& args, const ChunkViews& chunks, Verb verb) {
   args.bytes = chunks.bytes;
   args.sources = static_cast<std::uint32_t>(chunks.sources.size());
   args.targets = static_cast<std::uint32_t>(chunks.targets.size());
@@ -98,9 +97,14 @@ KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned
   std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
   blob += chunks.sources.size_bytes();
   std::memcpy(blob, chunks.targets.data(), chunks.targets.size_bytes());
-  blob += chunks.targets.size_bytes();
+  return blob + chunks.targets.size_bytes();
+}
+
+KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row, Verb verb) {
+  KernelArgs args;
+  std::uint8_t* coefficients = begin_args(args, chunks, verb);
   for (unsigned r = 0; r < chunks.targets.size(); ++r)
-    blob = std::ranges::copy(matrix.row(first_row + r), blob).out;
+    coefficients = std::ranges::copy(matrix.row(first_row + r), coefficients).out;
   return args;
 }
 

@@ -123,6 +123,8 @@ inline constexpr std::size_t load_alignment = 16;
 /// threads, chunks of 64 KiB: 44 GB/s with an eighth of that each, 38 with all of it.)
 unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threads, std::size_t tile_bytes);
 
+/// Fills the parameter for these chunks but for the coefficients; where those go.
+std::uint8_t* begin_args(KernelArgs& args, const ChunkViews& chunks, Verb verb);
 /// The parameter for these chunks, whose targets are those of the matrix's rows from first_row on.
 KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row, Verb verb);
 

@@ -2,7 +2,7 @@
 #include "kernels/cuda/kernels/launches.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <iterator>
 #include <vector>
 
@@ -39,20 +39,14 @@ unsigned kernel_for(const Pass& pass) {
 
 CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
                      const Pass& pass, Verb verb, CUstream stream) {
+  std::array<std::uint8_t*, gf::max_chunks> all;  // no allocation in a launch
+  const auto end =
+      std::ranges::transform(pass.rows, all.begin(), [&](unsigned row) { return chunks.targets[row]; });
+  const std::span<std::uint8_t* const> targets(all.begin(), end.out);
   KernelArgs args;
-  args.bytes = chunks.bytes;
-  args.sources = static_cast<std::uint32_t>(chunks.sources.size());
-  args.targets = static_cast<std::uint32_t>(pass.rows.size());
-  args.tile_depth = 0;
-  args.accumulate = verb == Verb::accumulate;
-  std::uint8_t* blob = args.blob;
-  std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
-  blob += chunks.sources.size_bytes();
-  for (const unsigned row : pass.rows) {
-    std::memcpy(blob, &chunks.targets[row], sizeof chunks.targets[row]);
-    blob += sizeof chunks.targets[row];
-  }
-  for (const unsigned row : pass.rows.subspan(pass.ones)) blob = std::ranges::copy(matrix.row(row), blob).out;
+  std::uint8_t* coefficients = begin_args(args, {chunks.sources, targets, chunks.bytes}, verb);
+  for (const unsigned row : pass.rows.subspan(pass.ones))
+    coefficients = std::ranges::copy(matrix.row(row), coefficients).out;
 
   const unsigned kernel = kernel_for(pass);
   constexpr std::size_t block_bytes = std::size_t{table_tile} * (table_threads / 32);

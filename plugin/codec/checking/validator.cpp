@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <new>
 #include <utility>
@@ -45,31 +44,9 @@ Validator::Validator(const Validation& how, std::string reproducers, Log log,
       id_(1 + validators.fetch_add(1)),
       counts_(counts == nullptr ? own_ : *counts) {}
 
-std::uint64_t Validator::draw(std::uint64_t below) noexcept {
-  // splitmix64 (Steele, Lea and Flood, 2014): nobody has to be kept from guessing.
-  if (pace_.random == 0)
-    pace_.random = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
-                   reinterpret_cast<std::uintptr_t>(&pace_);
-  std::uint64_t z = pace_.random += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return (z ^ (z >> 31)) % below;
-}
-
-bool Validator::start_gap() noexcept {
-  const auto gap = [&] { return static_cast<std::uint32_t>(1 + draw(2 * std::uint64_t{how_.every} - 1)); };
-  const bool is_first = std::exchange(pace_.of, id_) != id_;
-  if (is_first) {
-    pace_.left = gap();
-    if (--pace_.left != 0) return false;
-  }
-  pace_.left = gap();
-  return true;
-}
-
 Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t coder,
                                  const Call& call) noexcept {
-  const Job& job = call.jobs[call.jobs.size() == 1 ? 0 : draw(call.jobs.size())];
+  const Job& job = call.jobs[call.jobs.size() == 1 ? 0 : pace_.draw(call.jobs.size())];
   const bool comparable = job.bytes != 0 && !job.targets.empty() && job.targets.size() <= gf::max_chunks &&
                           job.sources.size() <= gf::max_chunks;
   SavedTargets saved;
@@ -101,8 +78,8 @@ Validator::Finding Validator::check(const Comparison& of) noexcept {
   // Heads and tails have code of their own in every kernel, so each gets a quarter of the draws; in between a
   // block begins anywhere, that the seams of other blocks are within one.
   const std::size_t last = bytes - longest;
-  const std::uint64_t place = last == 0 ? 0 : draw(4);
-  return check_block(of, {place == 0 ? 0 : place == 1 ? last : draw(last + 1), longest});
+  const std::uint64_t place = last == 0 ? 0 : pace_.draw(4);
+  return check_block(of, {place == 0 ? 0 : place == 1 ? last : pace_.draw(last + 1), longest});
 }
 
 Validator::Finding Validator::check_block(const Comparison& of, Block block) noexcept {
@@ -192,11 +169,6 @@ Validator& validator(Validator::Log log) {
                                           &stats().page().checks);
   if (of_process.compare_exchange_strong(kept, made.get(), std::memory_order_acq_rel)) return *made.release();
   return *kept;
-}
-
-Validator& current_validator() noexcept {
-  Validator* made = of_process.load(std::memory_order_acquire);
-  return made == nullptr ? no_validation() : *made;
 }
 
 }  // namespace ec::codec

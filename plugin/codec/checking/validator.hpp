@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "plugin/codec/checking/block_check.hpp"
+#include "plugin/codec/checking/pace.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/codec/stats/stats.hpp"
 #include "plugin/codec/stats/stats_page.hpp"
@@ -46,14 +47,8 @@ class Validator {
   /// Whether calls of a back end of that name are compared.
   bool watches(std::string_view backend) const noexcept { return how_.every != 0 && !is_judge(backend); }
 
-  /// Whether this call of a back end that is watched is to go through run(). A countdown of the thread's: no
-  /// lock, no memory that other threads write. Gaps between such calls are drawn from 1 to 2 x every - 1, so
-  /// that no rhythm of the caller's evades them.
-  bool is_due() noexcept {
-    if (pace_.of == id_ && --pace_.left != 0) [[likely]]
-      return false;
-    return start_gap();
-  }
+  /// Whether this call of a back end that is watched is to go through run().
+  bool is_due() noexcept { return pace_.is_due(id_, how_.every); }
 
   /// Back ends that were found wrong: bit i is that of backends[i].
   unsigned off() const noexcept { return off_.load(std::memory_order_relaxed); }
@@ -87,20 +82,12 @@ class Validator {
   };
 
   static bool is_judge(std::string_view backend) { return backend == "isal" || backend == "reference"; }
-  bool start_gap() noexcept;
   Finding check(const Comparison& of) noexcept;
   Finding check_block(const Comparison& of, Block block) noexcept;
   void found_wrong(const Comparison& of, std::size_t backend, std::size_t judge, const BlockViews& views,
                    const std::uint8_t* got, const std::uint8_t* expected) noexcept;
 
-  struct Pace {
-    std::uint32_t of;  ///< id_ of the validator whose calls are counted
-    std::uint32_t left;
-    std::uint64_t random;
-  };
-  /// A thread codes through one validator, but in tests.
   static inline constinit thread_local Pace pace_{};
-  static std::uint64_t draw(std::uint64_t below) noexcept;
 
   using Rows = std::array<Checks, max_backends>;
 
@@ -126,8 +113,5 @@ Validator& no_validation() noexcept;
 /// That of this process, as node_settings() say; `log` is the first caller's. Throws what node_settings()
 /// throws.
 Validator& validator(Validator::Log log);
-
-/// That of this process if there is one yet, else no_validation().
-Validator& current_validator() noexcept;
 
 }  // namespace ec::codec

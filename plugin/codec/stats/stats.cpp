@@ -231,11 +231,4 @@ Stats& stats() noexcept {
   return counts;
 }
 
-BackendStats stats_of(std::string_view backend) noexcept {
-  const auto list = kernels::backends();
-  for (std::size_t i = 0; i < list.size(); ++i)
-    if (list[i]->name() == backend) return stats().read(i);
-  return {};
-}
-
 }  // namespace ec::codec

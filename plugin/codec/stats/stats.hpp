@@ -136,7 +136,4 @@ class Stats {
 /// from zero. Takes no lock, and allocates nothing.
 Stats& stats() noexcept;
 
-/// The counts of the back end of that name; zeros if this build has none.
-BackendStats stats_of(std::string_view backend) noexcept;
-
 }  // namespace ec::codec

@@ -58,7 +58,6 @@ constexpr Traits traits_of(std::size_t s) {
   using enum Needs;
   switch (s) {
     case site::init:
-    case site::driver_get_version:
     case site::get_error_name:
     case site::device_get_count:
     case site::device_get:

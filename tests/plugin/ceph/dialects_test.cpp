@@ -1,14 +1,13 @@
 // What libec_cuda.so answers to hosts of different releases. This program says that it is of EC_TEST_RELEASE;
 // a plugin stays loaded, so each host is a process of its own.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <sstream>
 
 #include "ceph/tentacle.h"
 #include "plugin/ceph/host.hpp"
+#include "tests/common/child.hpp"
 #include "tools/host/plugin_host.hpp"
 
 // In place of the one in Ceph's library, for the host and for the plugin.
@@ -32,25 +31,21 @@ namespace {
 
 using ceph::Dialect;
 
-/// The plugin in a host of that release: `use` in a child process that has loaded it. Returns what load()
-/// did.
+/// The plugin in a host of that release: `use` in a child process that has loaded it and had it make an
+/// object. Returns the answer.
 template <class Use>
 int in_host(const char* release, Use use, const std::string& sentence = "") {
-  const pid_t child = fork();
-  if (child == 0) {
+  return -in_child([&] {
     setenv("EC_TEST_RELEASE", release, 1);
     std::ostringstream why;
+    ::ceph::ErasureCodeProfile profile{{"k", "4"}, {"m", "2"}, {"mapping", "_DDDD_"}};
     testing::internal::CaptureStderr();
-    const int answer = host::PluginHost::instance().load("cuda", EC_PLUGIN_DIR, &why);
+    const auto made = host::PluginHost::instance().make("cuda", EC_PLUGIN_DIR, profile, &why);
     const std::string said = why.str() + testing::internal::GetCapturedStderr();
     EXPECT_NE(said.find(sentence), said.npos) << said;
-    ::ceph::ErasureCodeProfile profile{{"k", "4"}, {"m", "2"}, {"mapping", "_DDDD_"}};
-    if (answer == 0) use(host::PluginHost::instance().make("cuda", EC_PLUGIN_DIR, profile, nullptr).code);
-    _exit(testing::Test::HasFailure() ? 255 : -answer);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? -WEXITSTATUS(status) : -256;
+    if (made) use(made.code);
+    return testing::Test::HasFailure() ? 255 : -made.error;
+  });
 }
 
 const auto not_at_all = [](const ::ceph::ErasureCodeInterfaceRef&) {};

@@ -12,16 +12,6 @@
 namespace ec::test {
 namespace {
 
-std::uint64_t base_seed() {
-  static const std::uint64_t seed = [] {
-    const char* text = std::getenv("EC_TEST_SEED");
-    const std::uint64_t value = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device()();
-    fmt::print("EC_TEST_SEED={}\n", value);
-    return value;
-  }();
-  return seed;
-}
-
 Chunks encode(ceph::ErasureCodeInterface& code, const std::set<int>& want, const ceph::bufferlist& in) {
   Chunks out;
   EXPECT_EQ(code.encode(want, in, &out), 0);

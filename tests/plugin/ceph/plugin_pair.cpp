@@ -76,6 +76,16 @@ const std::vector<Shape>& compared_shapes() {
   return shapes;
 }
 
+std::uint64_t base_seed() {
+  static const std::uint64_t seed = [] {
+    const char* text = std::getenv("EC_TEST_SEED");
+    const std::uint64_t value = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device()();
+    fmt::print("EC_TEST_SEED={}\n", value);
+    return value;
+  }();
+  return seed;
+}
+
 std::uint64_t Draw::length(std::uint64_t highest) {
   const std::uint64_t top = std::uint64_t{1} << number(0, std::bit_width(highest) - 1);
   return std::min(highest, number(top, 2 * top - 1));

@@ -37,6 +37,9 @@ const PluginPair& plugin_pair(const Shape& shape);
 /// ones that only the Cauchy matrix allows.
 const std::vector<Shape>& compared_shapes();
 
+/// The seed of this run, that of EC_TEST_SEED where it is set; said on standard output.
+std::uint64_t base_seed();
+
 /// Random bytes and what is drawn from them; the seed is all that a draw depends on.
 class Draw {
  public:

@@ -21,16 +21,6 @@ namespace {
 using ::ceph::tentacle::BufferMap;
 using ::ceph::tentacle::ShardIdSet;
 
-std::uint64_t base_seed() {
-  static const std::uint64_t seed = [] {
-    const char* text = std::getenv("EC_TEST_SEED");
-    const std::uint64_t value = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device()();
-    fmt::print("EC_TEST_SEED={}\n", value);
-    return value;
-  }();
-  return seed;
-}
-
 /// Ours in a role, and the plugin whose it is.
 struct Pair {
   Pair(Made ours_, Made stock_) : ours(std::move(ours_.code)), stock(std::move(stock_.code)) {}

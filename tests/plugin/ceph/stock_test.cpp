@@ -1,14 +1,13 @@
 // Loaded as jerasure, our plugin has Ceph's own libec_jerasure.so beside it: where it is looked for, and what
 // is said where it is not. A plugin stays loaded, so each host is a process of its own.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "tests/common/child.hpp"
 #include "tests/common/folder.hpp"
 #include "tests/plugin/ceph/roles.hpp"
 
@@ -21,18 +20,14 @@ namespace fs = std::filesystem;
 int load_jerasure(const std::string& stock_directory, const std::string& sentence) {
   role_folder();
   host::PluginHost::instance();
-  const pid_t child = fork();
-  if (child == 0) {
+  return -in_child([&] {
     setenv("EC_CUDA_STOCK_DIRECTORY", stock_directory.c_str(), 1);
     testing::internal::CaptureStderr();
     const Made made = make("jerasure", {{"technique", "cauchy_good"}, {"k", "4"}, {"m", "2"}});
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_NE(said.find(sentence), said.npos) << said;
-    _exit(testing::Test::HasFailure() ? 255 : -made.error);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? -WEXITSTATUS(status) : -256;
+    return testing::Test::HasFailure() ? 255 : -made.error;
+  });
 }
 
 TEST(Stock, IsFoundWherePackagesPutItOrTheSettingSays) {

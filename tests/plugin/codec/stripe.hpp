@@ -40,6 +40,17 @@ struct Stripe {
     for (auto& chunk : chunks) all.push_back({chunk.data()});
     return all;
   }
+  /// Those chunks alone.
+  std::vector<kernels::Source> sources(const std::vector<std::uint8_t>& of) const {
+    std::vector<kernels::Source> some;
+    for (auto c : of) some.push_back({chunks[c].data()});
+    return some;
+  }
+  std::vector<kernels::Target> targets(const std::vector<std::uint8_t>& of) {
+    std::vector<kernels::Target> some;
+    for (auto c : of) some.push_back({chunks[c].data()});
+    return some;
+  }
   std::vector<kernels::Source> data() const {
     auto all = sources();
     all.resize(k);

@@ -81,7 +81,7 @@ class PinnedFromBirth : public EmulatedDevice {
       if (std::memcmp(stripe.targets[r].data, right[r].data(), chunk) != 0) return false;
     return true;
   }
-  static std::uint64_t on_device() { return codec::stats_of("cuda").calls; }
+  static std::uint64_t on_device() { return codec::stats().read(0).calls; }
 
   codec::Codec codec_{gf::Technique::reed_sol_van, k, m,
                       codec::Router(codec::BackendChoice::automatic, chunk)};

@@ -2,15 +2,13 @@
 // programs of their own.
 #include "kernels/cuda/device/devices.hpp"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "kernels/cuda/generate/generated_program.hpp"
+#include "tests/common/child.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tools/device/buffer.hpp"
 
@@ -143,17 +141,13 @@ TEST_F(SeveralDevices, AChildOfForkWaitsForNothing) {
     });
   const Buffer pinned = memory(Residence::pinned);
   for (int i = 0; i < 100; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(5);
+    const auto has_none = [&] {
       kernels::cuda::configure(kernels::cuda::current_options());
       const bool none = code(pinned, pinned) == Status::busy && !devices_.acquire_waiting(&why_) &&
                         devices_.up() == 0 && !devices_.current();
-      _exit(none && why_ == "this process is a child of fork()" ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_EQ(status, 0) << i;
+      return none && why_ == "this process is a child of fork()" ? 0 : 1;
+    };
+    ASSERT_EQ(in_child(has_none), 0) << i;
   }
   over = true;
   for (auto& thread : busy) thread.join();

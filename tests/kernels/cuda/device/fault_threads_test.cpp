@@ -87,7 +87,7 @@ class FaultThreads : public EmulatedDevice {
 
 TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   use(noisy());
-  const auto before = codec::stats_of("cuda");
+  const auto before = codec::stats().read(0);
   std::atomic<unsigned> wrong{0}, running{threads};
   std::vector<std::thread> working;
   for (unsigned t = 0; t < threads; ++t)
@@ -113,7 +113,7 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   EXPECT_EQ(driver_->plan(""), nullptr);
   EXPECT_EQ(wrong, 0u);
 
-  const auto after = codec::stats_of("cuda");
+  const auto after = codec::stats().read(0);
   std::printf(
       "%u threads, %u rounds each: %llu calls done by the device, %llu fallen back, %u faults, the device up "
       "%u times, latched off %u times\n",
@@ -128,7 +128,7 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   const codec::Router router(codec::BackendChoice::gpu, 0);
   const Codec codec(gf::Technique::cauchy, 4, 2, router);
   EXPECT_TRUE(round_is_right(codec, router, "cauchy", random));
-  EXPECT_GT(codec::stats_of("cuda").calls, after.calls) << "the device is not back";
+  EXPECT_GT(codec::stats().read(0).calls, after.calls) << "the device is not back";
 }
 
 }  // namespace

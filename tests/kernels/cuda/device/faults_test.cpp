@@ -61,7 +61,7 @@ class Faults : public EmulatedDevice {
   }
   void fail_next_launch() { driver_->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, true); }
 
-  static std::uint64_t on_device() { return codec::stats_of("cuda").calls; }
+  static std::uint64_t on_device() { return codec::stats().read(0).calls; }
   static DeviceStats stats() { return kernels::device_stats(); }
   static DeviceState state() { return static_cast<DeviceState>(stats().state); }
   static std::array<std::uint64_t, codec::causes> fallbacks() {

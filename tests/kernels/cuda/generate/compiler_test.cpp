@@ -15,6 +15,7 @@
 #include "gf/generator.hpp"
 #include "kernels/cuda/generate/compiler_process.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
+#include "tests/common/child.hpp"
 #include "tests/drivers/fault/sites.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 
@@ -126,15 +127,11 @@ TEST_F(Compiler, AHostThatTakesItsChildrenDoesNoHarm) {
 }
 
 TEST_F(Compiler, AHostMayHaveClosedTheStandardDescriptors) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    for (const int fd : {0, 1, 2}) close(fd);
-    _exit(compile().kind == Kind::cubin ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(in_child([&] {
+              for (const int fd : {0, 1, 2}) close(fd);
+              return compile().kind == Kind::cubin ? 0 : 1;
+            }),
+            0);
 }
 
 /// The device emulated, as the chip that the real compiler makes code for; EC_FAULTS_NEXT_DRIVER and

@@ -23,7 +23,9 @@ inline bool round_is_right(const codec::Codec& codec, std::string_view technique
   for (unsigned i = 0; i < 1 + random.below(m); ++i) lost.insert(random.below(k + m));
   for (auto c : lost) stripe.scramble(c);
   const auto plan = codec.plan({gf::ChunkSet::first(k + m) - lost, lost});
-  if (!plan || codec.decode(*plan, stripe.sources(), stripe.targets(), bytes) != kernels::Status::ok ||
+  if (!plan ||
+      codec.decode(*plan, stripe.sources(plan->sources), stripe.targets(plan->targets), bytes) !=
+          kernels::Status::ok ||
       stripe.chunks != stripe.intact)
     return false;
   const unsigned chunk = random.below(k);
