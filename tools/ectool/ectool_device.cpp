@@ -32,7 +32,7 @@ void fill_probe(Probe* probe) try {
   int count = 0;
   CUresult result = driver.init(0);
   if (result == CUDA_SUCCESS) result = driver.device_get_count(&count);
-  driver.driver_get_version(&probe->cuda);
+  if (driver.driver_get_version != nullptr) driver.driver_get_version(&probe->cuda);
   for (int i = 0; i < count && result == CUDA_SUCCESS; ++i) {
     std::string name(256, '\0');
     CUdevice device = 0;
