@@ -26,6 +26,7 @@ struct DeviceInfo {
   int compute_minor = 0;
   int multiprocessors = 0;
   int gpus_of_machine = 0;
+  int shared_by_mps = 0;  ///< 1: with other processes, by NVIDIA's Multi-Process Service
 };
 
 /// Word sizes of the tile kernels, in bytes: Device::tile_kernel(i) works on words of tile_words[i].
@@ -108,6 +109,7 @@ class Device {
  private:
   Device(const Driver& driver, const Options& options) : driver_(&driver), options_(options) {}
   void open_context(int ordinal);
+  void leave_out_stacks() const;
   void load_kernels();
   CUresult load_module(const void* image, CUmodule* module);
   void make_lanes();
