@@ -19,6 +19,13 @@ add_library(isal UNKNOWN IMPORTED)
 set_target_properties(isal PROPERTIES IMPORTED_LOCATION ${ISAL_LIBRARY}
                                       INTERFACE_INCLUDE_DIRECTORIES ${ISAL_INCLUDE_DIR})
 
+# The checksums of the file tool. The shared library: it picks the processor's best instructions.
+find_path(XXHASH_INCLUDE_DIR xxhash.h)
+find_library(XXHASH_LIBRARY NAMES libxxhash.so)
+if(Boost_PROGRAM_OPTIONS_FOUND AND (NOT XXHASH_INCLUDE_DIR OR NOT XXHASH_LIBRARY))
+  message(FATAL_ERROR "xxHash not found: install libxxhash-dev (or run tools/setup)")
+endif()
+
 # Ceph's public bufferlist. Its symbols come from the host that loads the plugin.
 find_path(RADOS_INCLUDE_DIR rados/buffer.h)
 if(NOT RADOS_INCLUDE_DIR)

@@ -43,13 +43,13 @@ install(FILES ${PROJECT_BINARY_DIR}/eccoder.pc DESTINATION ${CMAKE_INSTALL_LIBDI
 
 # Programs that host Ceph's plugins. libceph-common lies in a directory of Ceph's own.
 set(programs_of_ec_bench ec_bench_ceph ec_bench_tentacle)
-foreach(program ec_demo ${programs_of_ec_bench})
+foreach(program ${programs_of_ec_bench})
   if(TARGET ${program})
     cmake_path(GET CEPH_COMMON_LIBRARY PARENT_PATH ceph_library_dir)
     set_target_properties(${program} PROPERTIES INSTALL_RPATH ${ceph_library_dir})
   endif()
 endforeach()
-foreach(program ectool ec_bench ec_demo)
+foreach(program ec ectool ec_bench)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   endif()

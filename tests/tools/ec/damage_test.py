@@ -1,0 +1,201 @@
+"""Random damage to sets of shards: ec never gives wrong bytes with exit status 0, and always heals where no stripe has lost
+more than m blocks. What can be healed is said by shard_reader.py.
+
+damage_test.py EC [--count N] [--seed S]: N cases; a failure names its seed, which repeats it with --count 1.
+"""
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import shard_reader
+
+OK, FAILURE, USAGE, DAMAGED, LOST = range(5)
+SHAPES = [(2, 1, "cauchy"), (2, 2, "reed_sol_van"), (3, 2, "cauchy"), (4, 2, "cauchy"), (5, 1, "cauchy"), (6, 3, "reed_sol_van"),
+          (10, 4, "cauchy"), (4, 8, "cauchy"), (20, 6, "cauchy"), (40, 10, "cauchy")]
+
+
+class Case:
+    def __init__(self, program, folder, seed):
+        self.program, self.seed = program, seed
+        self.random = random.Random(seed)
+        self.folder = folder
+        self.said = ""
+
+    def check(self, condition, what):
+        if not condition:
+            sys.exit(f"FAILED: --seed {self.seed}: {what}\n{self.said}")
+
+    def ec(self, *arguments, text=None):
+        done = subprocess.run([self.program, *arguments], capture_output=True, input=text, check=False)
+        self.said = done.stderr.decode(errors="replace")
+        return done.returncode, done.stdout
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def create(self, place, content, k, m, technique):
+        """Returns the shards, by name."""
+        os.mkdir(self.path(place))
+        arguments = ["create", "-k", str(k), "-m", str(m), "--technique", technique, "-o", self.path(place)]
+        if self.random.random() < 0.3:
+            status, _ = self.ec(*arguments, "--name", "object", "-", text=content)
+        else:
+            with open(self.path("object"), "wb") as file:
+                file.write(content)
+            status, _ = self.ec(*arguments, self.path("object"))
+        self.check(status == OK, f"create {k}+{m}: {status}")
+        shards = {}
+        for name in sorted(os.listdir(self.path(place))):
+            with open(self.path(place, name), "rb") as file:
+                shards[name] = file.read()
+        self.check(len(shards) == k + m, "k + m shards")
+        return shards
+
+    def damage(self, files, foreign):
+        """One more thing wrong with the files, a dictionary."""
+        rnd = self.random
+        name = rnd.choice(sorted(files) or ["x"])
+        data = bytearray(files.get(name, b""))
+        record = max(1, (len(data) - 8192) // 65536)
+        kind = rnd.choice(["flip", "flip", "flip", "zeros", "cut", "longer", "missing", "missing", "swap", "foreign", "copy",
+                           "move block", "header", "header of another", "two in one", "garbage"])
+        other = rnd.choice(sorted(files) or ["x"])
+        if kind == "flip":
+            for _ in range(rnd.choice([1, 1, 2, 8])):
+                if data:
+                    data[rnd.randrange(len(data))] ^= 1 << rnd.randrange(8)
+        elif kind == "zeros" and data:
+            at = rnd.randrange(len(data))
+            end = min(len(data), at + rnd.choice([1, 512, 4096, 70000]))
+            data[at:end] = bytes(end - at)
+        elif kind == "cut":
+            del data[rnd.randrange(len(data) + 1):]
+        elif kind == "longer":
+            data += rnd.randbytes(rnd.choice([1, 4096, 10000]))
+        elif kind == "missing":
+            return files.pop(name, None)
+        elif kind == "swap" and name in files:
+            files[name], files[other] = files[other], files[name]
+            return None
+        elif kind == "foreign":
+            data = bytearray(foreign[rnd.choice(sorted(foreign))])
+        elif kind == "copy":
+            name = f"copy {rnd.randrange(3)}"
+            data = bytearray(files.get(other, b""))
+        elif kind == "move block" and len(data) == len(files.get(other, b"")) and len(data) > 65536 + 8192:
+            at, to = (4096 + 65536 * rnd.randrange(record) for _ in range(2))
+            data[to:to + 65536] = files[other][at:at + 65536]
+        elif kind == "header" and len(data) > 8192:
+            at = rnd.choice([0, len(data) - 4096]) + rnd.randrange(4096)
+            data[at] ^= 1 << rnd.randrange(8)
+        elif kind == "header of another" and len(data) > 8192:
+            data[:4096] = (foreign if rnd.random() < 0.5 else files).get(other, data)[:4096]
+        elif kind == "two in one" and len(data) > 8192 and other in files:
+            data[:4096] = files.pop(other)[:4096]
+        elif kind == "garbage":
+            data[:] = rnd.randbytes(min(len(data), 20000))
+        files[name] = bytes(data)
+        return None
+
+    def run(self):
+        rnd = self.random
+        k, m, technique = rnd.choice(SHAPES)
+        one_stripe = k * 65520
+        size = rnd.choice([0, 1, rnd.randrange(5000), rnd.randrange(one_stripe), one_stripe, one_stripe + 1,
+                           min(rnd.randrange(6 * one_stripe), 2000000)])
+        content = rnd.randbytes(size)
+        whole = self.create("whole", content, k, m, technique)
+        foreign = self.create("foreign", content, k, m, technique)
+        uuid = shard_reader.headers_of(next(iter(whole.values())))[0].uuid
+        if rnd.random() < 0.1:
+            shards = shard_reader.Shards(self.path("whole"), uuid)
+            self.check(shards.has_right_coding() and shards.object() == content, "the bytes are those of the format")
+
+        files = dict(whole)
+        for _ in range(rnd.choice([0, 1, 1, 2, m, m, m + 1, 2 * m + 1])):
+            self.damage(files, foreign)
+        os.mkdir(self.path("set"))
+        for name, data in files.items():
+            with open(self.path("set", name), "wb") as file:
+                file.write(data)
+        shards = shard_reader.Shards(self.path("set"), uuid)
+        if uuid not in shards.claims:
+            status, _ = self.ec("verify", self.path("set"), "--set", str_of(uuid))
+            return self.check(status == FAILURE, f"no shard is left, and verify gives {status}")
+        self.compare(shards, content, whole, uuid)
+        return None
+
+    def compare(self, shards, content, whole, uuid):
+        right = shards.is_recoverable()
+        choice = ["--set", str_of(uuid)]
+        claims = {u: len(s) >= shards.shapes[u] for u, s in shards.claims.items()}
+        if len(claims) == 1 or (claims[uuid] and sum(claims.values()) == 1):
+            choice = []
+        elif not claims[uuid] and not any(claims.values()) or sum(claims.values()) > 1:
+            status, _ = self.ec("verify", self.path("set"))
+            self.check(status == USAGE, f"two sets to choose from, and verify gives {status}")
+        is_whole = right and set(whole.values()) <= set(contents(self.path("set")).values())
+        status, _ = self.ec("verify", self.path("set"), *choice)
+        expected = LOST if not right else OK if is_whole else DAMAGED
+        self.check(status == expected, f"verify gives {status}, not {expected}")
+        if right and self.random.random() < 0.2:
+            self.check(shards.object() == content, "the independent reader gives the content")
+
+        to_stdout = self.random.random() < 0.5
+        os.mkdir(self.path("out"))
+        status, out = self.ec("extract", self.path("set"), *choice, "-o", "-" if to_stdout else self.path("out"))
+        self.check(status == (OK if right else LOST), f"extract gives {status}")
+        found = contents(self.path("out"))
+        if not to_stdout:
+            self.check(found == ({"object": content} if right else {}), "extracted: the content, or nothing")
+        else:
+            self.check(found == {} and (out == content if right else content.startswith(out)), "written: the content")
+
+        before = contents(self.path("set"))
+        status, _ = self.ec("repair", self.path("set"), *choice)
+        after = contents(self.path("set"))
+        self.check(status == (OK if right else LOST), f"repair gives {status}")
+        if not right:
+            self.check(before == after, "repair beyond repair changes nothing")
+            return
+        self.check(set(whole.values()) <= set(after.values()), "after repair every shard is as it was")
+        kept = [data for name, data in before.items() if data in set(whole.values()) and after.get(name) != data]
+        self.check(not kept, "no whole shard was touched")
+        status, _ = self.ec("verify", self.path("set"), *choice)
+        self.check(status == OK, f"verify after repair gives {status}")
+
+
+def str_of(uuid):
+    text = uuid.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def contents(directory):
+    found = {}
+    for name in os.listdir(directory):
+        with open(os.path.join(directory, name), "rb") as file:
+            found[name] = file.read()
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--count", type=int, default=int(os.environ.get("EC_DAMAGES", 300)))
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 48))
+    given = parser.parse_args()
+    for seed in range(given.seed, given.seed + given.count):
+        folder = tempfile.mkdtemp(prefix="ec_damage_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+        try:
+            Case(given.program, folder, seed).run()
+        finally:
+            shutil.rmtree(folder)
+    print(f"{given.count} cases from seed {given.seed}")
+
+
+if __name__ == "__main__":
+    main()

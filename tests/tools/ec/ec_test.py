@@ -1,0 +1,322 @@
+"""Runs ec as its users do: the examples of docs/ec.md, interruptions, limits, names that mean harm, terminals.
+
+ec_test.py EC DOCS/ec.md [--kills N]
+"""
+import argparse
+import os
+import pty
+import random
+import re
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+import shard_reader
+from damage_test import DAMAGED, FAILURE, LOST, OK, contents
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"FAILED: {what}")
+
+
+class Ec:
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+
+    def __call__(self, *arguments, **options):
+        done = subprocess.run([self.program, *arguments], cwd=self.folder, capture_output=True, check=False, **options)
+        return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+    def right(self, *arguments, **options):
+        status, out, err = self(*arguments, **options)
+        check(status == OK and err == "", f"{arguments}: exit {status}: {err}")
+        return out
+
+    def write(self, name, content):
+        with open(os.path.join(self.folder, name), "wb") as file:
+            file.write(content)
+
+    def read(self, name):
+        with open(os.path.join(self.folder, name), "rb") as file:
+            return file.read()
+
+    def files(self, name="."):
+        return {n for n in os.listdir(os.path.join(self.folder, name)) if os.path.isfile(os.path.join(self.folder, name, n))}
+
+    def fresh(self, *names):
+        for name in names:
+            shutil.rmtree(os.path.join(self.folder, name), ignore_errors=True)
+            os.mkdir(os.path.join(self.folder, name))
+
+
+def check_examples(ec, document):
+    """As a reader types them, in one folder."""
+    with open(document, encoding="utf-8") as file:
+        blocks = re.findall(r"^```sh\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
+    check(len(blocks) == 5, f"five examples, not {len(blocks)}")
+    ec.fresh("examples", "examples/photos", "examples/store")
+    ec.write("examples/film.mkv", random.randbytes(3000000))
+    for name in ("a.jpg", "b.jpg"):
+        ec.write(f"examples/photos/{name}", random.randbytes(100000))
+    for block in blocks:
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=os.path.join(ec.folder, "examples"), text=True,
+                              capture_output=True, check=False,
+                              env={**os.environ, "PATH": f"{os.path.dirname(ec.program)}:{os.environ['PATH']}"})
+        check(done.returncode == 0, f"{block}\nexit {done.returncode}: {done.stdout}{done.stderr}")
+
+
+def check_words(ec):
+    ec.fresh("words")
+    check(ec.right("--version").startswith("ec "), "--version")
+    check("ec create FILE..." in ec.right("--help"), "--help")
+    ec.write("object", b"content")
+    check(ec.right("create", "object", "-o", "words", "-q") == "", "--quiet")
+    check('"bytes": 7' in ec.right("info", "--json", "words"), "info --json")
+    check("7 object" in ec.right("info", "words"), "info")
+    status, _, err = ec("create", "object", "-o", "words")
+    check(status == FAILURE and "is there already" in err, err)
+    os.remove(os.path.join(ec.folder, "words/object.000.ec"))
+    status, out, _ = ec("verify", "--json", "words")
+    check(status == DAMAGED and '"state": "missing"' in out, "verify --json of a damaged set")
+    status, _, err = ec("extract", "words")
+    check(status == FAILURE and "--force replaces it" in err, err)
+    ec.write("object", b"other")
+    status, _, err = ec("extract", "words", "--force", "-q")
+    check(status == OK and ec.read("object") == b"content" and err == "", "--force")
+    for i in range(1, 6):
+        os.remove(os.path.join(ec.folder, f"words/object.{i:03}.ec"))
+    status, _, err = ec("extract", "words", "-o", "-")
+    check(status == LOST and "beyond repair" in err, err)
+
+
+def check_shapes(ec):
+    """The widest sets, many files, and what is as long as a stripe or a block."""
+    for k, m in ((253, 2), (200, 55), (2, 253)):
+        ec.fresh("set", "out")
+        content = random.randbytes(300000)
+        ec.write("object", content)
+        ec.right("create", "object", "-k", str(k), "-m", str(m), "-o", "set")
+        for name in random.sample(sorted(ec.files("set")), m):
+            os.remove(os.path.join(ec.folder, "set", name))
+        ec("extract", "set", "-o", "out")
+        check(ec.read("out/object") == content, f"{k}+{m}")
+        check(ec("repair", "set")[0] == OK and len(ec.files("set")) == k + m, f"repair {k}+{m}")
+        ec.right("verify", "set")
+    ec.fresh("set", "out")
+    sizes = [0, 1, 65519, 65520, 65521, 262080, 0, 262081]
+    for i, size in enumerate(sizes):
+        ec.write(f"part {i}", random.randbytes(size))
+    names = [f"part {i}" for i in range(len(sizes))]
+    ec.right("create", *names, "-k", "4", "-m", "2", "-o", "set")
+    os.remove(os.path.join(ec.folder, "set/part 0.001.ec"))
+    ec("extract", "set", "-o", "out")
+    for name in names:
+        check(ec.read(f"out/{name}") == ec.read(name), name)
+    ec.fresh("set", "out", "many")
+    names = [f"many/{i}" for i in range(1500)]
+    for name in names:
+        ec.write(name, name.encode())
+    ec.right("create", *names, "-k", "4", "-m", "2", "-o", "set")
+    ec.right("extract", "set", "-o", "out")
+    check(contents(os.path.join(ec.folder, "out")) == contents(os.path.join(ec.folder, "many")), "1500 files")
+    ec.write("secret", b"secret")
+    os.chmod(os.path.join(ec.folder, "secret"), 0o600)
+    ec.fresh("set", "out")
+    ec.right("create", "secret", "-o", "set")
+    ec.right("extract", "set", "-o", "out")
+    for name in [f"set/{n}" for n in ec.files("set")] + ["out/secret"]:
+        mode = stat.S_IMODE(os.stat(os.path.join(ec.folder, name)).st_mode)
+        check(mode == 0o600, f"{name} has mode {mode:o}")
+
+
+def renamed(shard, name):
+    """The shard with another name of the same length in its headers."""
+    header = shard_reader.headers_of(shard)[0]
+    at = 64 + 16 * header.n + 10
+    front = bytearray(shard[:header.bytes])
+    front[at:at + len(name)] = name
+    front[-16:] = shard_reader.checksum(bytes(front[:-16]))
+    return bytes(front) + shard[header.bytes:-header.bytes] + bytes(front)
+
+
+def check_names(ec):
+    """Names from a stranger lead nowhere, and do nothing to a terminal."""
+    ec.write("abcdef", b"content")
+    for name, is_taken in ((b"../def", False), (b"a/cdef", False), (b"ab\0def", False), (b"\x1b[31ma", True)):
+        ec.fresh("set", "out")
+        ec.right("create", "abcdef", "-k", "2", "-m", "1", "-o", "set")
+        for shard in ec.files("set"):
+            ec.write(f"set/{shard}", renamed(ec.read(f"set/{shard}"), name))
+        status, out, err = ec("extract", "set", "-o", "out")
+        check(status == (OK if is_taken else FAILURE), f"{name}: {status} {err}")
+        check("\x1b" not in out + err, "no escape sequence is printed")
+        check(ec.files("out") == ({name.decode()} if is_taken else set()), f"{name} extracts nothing")
+
+
+def check_limits(ec):
+    """A file system that takes no more: an error, and nothing is left."""
+    ec.fresh("set", "out")
+    ec.write("object", random.randbytes(3000000))
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150000, 150000))
+
+    for arguments, text in ((("create", "object", "-o", "set"), None), (("create", "-", "-o", "set"), ec.read("object"))):
+        status, _, err = ec(*arguments, preexec_fn=limit, input=text)
+        check(status == FAILURE and "File too large" in err, f"{arguments}: {status} {err}")
+        check(ec.files("set") == set(), f"{arguments} leaves nothing")
+    ec.right("create", "object", "-o", "set")
+    status, _, err = ec("extract", "set", "-o", "out", preexec_fn=limit)
+    check(status == FAILURE and ec.files("out") == set(), f"extract: {status} {err}")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([ec.program, "extract", "set", "-o", "-"], cwd=ec.folder, stdout=full, stderr=subprocess.PIPE, check=False)
+    check(done.returncode == FAILURE and b"No space left" in done.stderr, "extract to a full device")
+
+
+def check_terminal(ec):
+    """A bar on a terminal; nothing of it in a pipe or with --quiet."""
+    ec.fresh("set")
+
+    def said(*arguments):
+        master, slave = pty.openpty()
+        with subprocess.Popen([ec.program, "create", "-", *arguments], cwd=ec.folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              stderr=slave) as process:
+            os.close(slave)
+            for _ in range(8):
+                process.stdin.write(bytes(100000))
+                process.stdin.flush()
+                time.sleep(0.1)
+            process.stdin.close()
+            text = b""
+            try:
+                while part := os.read(master, 4096):
+                    text += part
+            except OSError:
+                pass  # the other end is closed
+        os.close(master)
+        check(process.returncode == OK, f"create on a terminal: {text}")
+        return text
+
+    check(b"GB/s" in said("-o", "set", "--name", "a"), "progress on a terminal")
+    check(said("-o", "set", "--name", "b", "--quiet") == b"", "--quiet on a terminal")
+
+
+def check_leftovers(ec):
+    """What create leaves when it is killed while it gives names: some shards have theirs, the others are temporary."""
+    content = random.randbytes(100000)
+    ec.write("object", content)
+    for named in range(7):
+        ec.fresh("set", "out")
+        ec.right("create", "object", "-k", "4", "-m", "2", "-o", "set")
+        for i in range(named, 6):
+            os.rename(os.path.join(ec.folder, f"set/object.{i:03}.ec"), os.path.join(ec.folder, f"set/.ec-{i}.tmp"))
+        ec.right("verify", "set")
+        ec.right("extract", "set", "-o", "out")
+        check(ec.read("out/object") == content, f"{named} shards have their names")
+        ec.right("repair", "set")
+        check(ec.files("set") == {f"object.{i:03}.ec" for i in range(6)}, f"{ec.files('set')}")
+    ec.write("set/.ec-1.tmp", bytes(100000))
+    status, _, err = ec("verify", "set")
+    check(status == OK and "1 files .ec-*.tmp" in err, f"{status} {err}")
+
+
+def check_interruptions(ec, kills):
+    """At any moment: afterwards there is the old state or the new one."""
+    content = random.randbytes(20000000)
+    ec.write("object", content)
+    slowest = 0.3
+    seen = set()
+    for i in range(kills):
+        verb = random.choice(["create", "create -", "repair", "extract"])
+        how = random.choice([signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+        ec.fresh("set", "out")
+        before = {}
+        if verb in ("repair", "extract"):
+            ec.right("create", "object", "-k", "4", "-m", "2", "-o", "set")
+            os.remove(os.path.join(ec.folder, "set/object.001.ec"))
+            with open(os.path.join(ec.folder, "set/object.004.ec"), "r+b") as file:
+                file.seek(random.randrange(4000000))
+                file.write(b"rust")
+            before = contents(os.path.join(ec.folder, "set"))
+        arguments = {"create": ["create", "object", "-k", "4", "-m", "2", "-o", "set"],
+                     "create -": ["create", "-", "--name", "object", "-k", "4", "-m", "2", "-o", "set"],
+                     "repair": ["repair", "set"], "extract": ["extract", "set", "-o", "out"]}[verb]
+        with open(os.path.join(ec.folder, "object"), "rb") as source:
+            begin = time.monotonic()
+            with subprocess.Popen([ec.program, *arguments], cwd=ec.folder, stdin=source, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL) as process:
+                try:
+                    process.wait(random.uniform(0, 1.1 * slowest))
+                    slowest = (slowest + time.monotonic() - begin) / 2
+                except subprocess.TimeoutExpired:
+                    process.send_signal(how)
+        status = process.returncode
+        what = f"kill {i}: {verb}, {how.name}, exit {status}"
+        check(status in (OK, -how), what)
+        seen.add((verb, status == OK))
+        left = {name for place in ("set", "out") for name in ec.files(place) if name.endswith(".tmp")}
+        check(how == signal.SIGKILL or not left, f"{what} leaves {left}")
+        found = ec("verify", "set")
+        if verb.startswith("create"):
+            if found[0] == FAILURE:  # the old state: no shard
+                check(status != OK and "no shard" in found[2] and not any(n.endswith(".ec") for n in ec.files("set")), f"{what}: {found}")
+                continue
+            check(found[0] in (OK, DAMAGED), f"{what}: {found}")
+        if verb == "repair":
+            check(found[0] in (OK, DAMAGED), f"{what}: {found}")
+            check(before.items() <= contents(os.path.join(ec.folder, "set")).items() or "object.004.ec" in ec.files("set"), what)
+        if verb == "extract":
+            check(ec.files("out") - left in (set(), {"object"}), what)
+            check(status != OK or ec.read("out/object") == content, what)
+        check(ec("repair", "set")[0] == OK, f"{what}: repair")
+        check({f"object.{n:03}.ec" for n in range(6)} <= ec.files("set"), f"{what}: names")
+        check(ec("extract", "set", "-o", "out", "--force")[0] == OK, f"{what}: extract")
+        check(ec.read("out/object") == content, f"{what}: content")
+    check(kills < 100 or len(seen) == 8, f"each was interrupted and was not: {seen}")
+
+
+def check_changing(ec):
+    """A file that grows while it is read is refused."""
+    ec.fresh("set")
+    with open(os.path.join(ec.folder, "growing"), "wb") as file:
+        file.truncate(200000000)
+    with subprocess.Popen([ec.program, "create", "growing", "-o", "set"], cwd=ec.folder, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        while process.poll() is None:
+            with open(os.path.join(ec.folder, "growing"), "ab") as file:
+                file.write(b"more")
+        err = process.stderr.read()
+    check(process.returncode == FAILURE and b"changed while it was read" in err, f"{process.returncode}: {err}")
+    check(ec.files("set") == set(), "nothing is left")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("document")
+    parser.add_argument("--kills", type=int, default=int(os.environ.get("EC_KILLS", 60)))
+    given = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="ec_test_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    try:
+        ec = Ec(os.path.realpath(given.program), folder)
+        check_examples(ec, given.document)
+        check_words(ec)
+        check_shapes(ec)
+        check_names(ec)
+        check_limits(ec)
+        check_terminal(ec)
+        check_changing(ec)
+        check_leftovers(ec)
+        check_interruptions(ec, given.kills)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""A reader of shard files by docs/format.md that shares no code with ec: its own parser, its own field and matrices. The hash
+functions are those of libxxhash.
+"""
+import ctypes
+import ctypes.util
+import functools
+import os
+import struct
+
+MAGIC = b"\x89ecs\r\n\x1a\n"
+UNIT = 4096
+
+
+class Hash128(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+
+
+xxhash = ctypes.CDLL(ctypes.util.find_library("xxhash"))
+xxhash.XXH3_128bits_withSeed.restype = Hash128
+xxhash.XXH3_128bits_withSeed.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
+xxhash.XXH3_64bits.restype = ctypes.c_uint64
+xxhash.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+
+
+def checksum(data, seed=0):
+    value = xxhash.XXH3_128bits_withSeed(data, len(data), seed)
+    return struct.pack(">QQ", value.high, value.low)
+
+
+def block_checksum(block, uuid, shard, stripe):
+    place = uuid + struct.pack("<IQ", shard, stripe)
+    return checksum(block, xxhash.XXH3_64bits(place, len(place)))
+
+
+# --- Headers.
+
+class Header:
+    """Of one shard; raises ValueError unless `data` begins with one."""
+
+    def __init__(self, data):
+        if len(data) < UNIT or data[:8] != MAGIC:
+            raise ValueError("no magic")
+        (version, self.bytes, self.uuid, self.k, self.m, self.shard, self.technique, zero, self.record, files, self.object_bytes,
+         reserved) = struct.unpack_from("<II16sHHHBBIIQQ", data, 8)
+        if version != 1 or not UNIT <= self.bytes <= 1 << 20 or self.bytes % UNIT or self.bytes > len(data):
+            raise ValueError("version or length")
+        if checksum(data[:self.bytes - 16]) != data[self.bytes - 16:self.bytes]:
+            raise ValueError("checksum")
+        self.n = self.k + self.m
+        if self.k < 2 or self.m < 1 or self.n > 255 or self.shard >= self.n or self.technique > 1 or zero or reserved:
+            raise ValueError("shape")
+        at = 64
+        self.digests = [data[at + 16 * i:at + 16 * i + 16] for i in range(self.n)]
+        at += 16 * self.n
+        self.files = []
+        for _ in range(files):
+            size, length = struct.unpack_from("<QH", data, at)
+            self.files.append((data[at + 10:at + 10 + length], size))
+            at += 10 + length
+        if any(data[at:self.bytes - 16]) or at + 16 <= self.bytes - UNIT or sum(s for _, s in self.files) != self.object_bytes:
+            raise ValueError("files")
+        self.block = self.record - 16
+        self.stripes = -(-self.object_bytes // (self.k * self.block))
+        self.file_bytes = 2 * self.bytes + self.stripes * self.record
+        # What all shards of the set say alike.
+        self.common = data[8:36] + data[38:self.bytes - 16]
+
+
+def header_at(data, at):
+    try:
+        return Header(data[at:]) if at >= 0 else None
+    except (ValueError, struct.error):
+        return None
+
+
+def headers_of(data):
+    """One for each shard that a file says it is."""
+    first = header_at(data, 0)
+    last = None
+    for length in range(UNIT, min(len(data), 1 << 20) + 1, UNIT):
+        last = header_at(data, len(data) - length)
+        if last and last.bytes == length:
+            break
+        last = None
+    found = [header for header in (first, last) if header]
+    if len(found) == 2 and found[0].common == found[1].common and found[0].shard == found[1].shard:
+        found.pop()
+    return found
+
+
+# --- The field and its matrices.
+
+EXP, LOG = [0] * 510, [0] * 256
+_value = 1
+for _power in range(255):
+    EXP[_power] = EXP[_power + 255] = _value
+    LOG[_value] = _power
+    _value = _value << 1 ^ (0x11d if _value & 0x80 else 0)
+
+
+def product(a, b):
+    return EXP[LOG[a] + LOG[b]] if a and b else 0
+
+
+def inverse(a):
+    return EXP[255 - LOG[a]]
+
+
+@functools.lru_cache(256)
+def products_by(a):
+    return bytes(product(a, b) for b in range(256))
+
+
+def generator_row(header, row):
+    k = header.k
+    if row < k:
+        return [int(column == row) for column in range(k)]
+    if header.m == 1:
+        return [1] * k
+    if header.technique == 1:
+        return [inverse(row ^ column) for column in range(k)]
+    base = EXP[row - k]
+    return [EXP[LOG[base] * column % 255] for column in range(k)]
+
+
+def combine(row, blocks):
+    """The sum of coefficient times block."""
+    total = 0
+    for coefficient, block in zip(row, blocks):
+        if coefficient:
+            total ^= int.from_bytes(block.translate(products_by(coefficient)), "little")
+    return total.to_bytes(len(blocks[0]), "little")
+
+
+def inverted(matrix):
+    size = len(matrix)
+    rows = [list(row) + [int(i == j) for j in range(size)] for i, row in enumerate(matrix)]
+    for column in range(size):
+        pivot = next(r for r in range(column, size) if rows[r][column])
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        scale = inverse(rows[column][column])
+        rows[column] = [product(scale, v) for v in rows[column]]
+        for r in range(size):
+            if r != column and rows[r][column]:
+                factor = rows[r][column]
+                rows[r] = [v ^ product(factor, p) for v, p in zip(rows[r], rows[column])]
+    return [row[size:] for row in rows]
+
+
+# --- Sets.
+
+class Shards:
+    """All that the files of a directory hold of one set: `blocks[stripe][shard]`, sound ones alone."""
+
+    def __init__(self, directory, uuid):
+        self.header = None
+        self.claims = {}  # uuid: numbers of shards that say they are there
+        self.shapes = {}
+        contents = []
+        for name in sorted(os.listdir(directory)):
+            path = os.path.join(directory, name)
+            if not os.path.isfile(path):
+                continue
+            with open(path, "rb") as file:
+                data = file.read()
+            for header in headers_of(data):
+                self.claims.setdefault(header.uuid, set()).add(header.shard)
+                self.shapes[header.uuid] = header.k
+                if header.uuid == uuid:
+                    self.header = header
+                    contents.append((header, data))
+        self.blocks = [{} for _ in range(self.header.stripes)] if self.header else []
+        for header, data in contents:
+            for stripe, found in enumerate(self.blocks):
+                at = header.bytes + stripe * header.record
+                record = data[at:at + header.record]
+                if len(record) == header.record and block_checksum(record[:-16], uuid, header.shard, stripe) == record[-16:]:
+                    found[header.shard] = record[:-16]
+
+    def is_recoverable(self):
+        return self.header is not None and all(len(found) >= self.header.k for found in self.blocks)
+
+    def object(self):
+        header, parts = self.header, []
+        for found in self.blocks:
+            rows = sorted(found)[:header.k]
+            back = inverted([generator_row(header, row) for row in rows])
+            sources = [found[row] for row in rows]
+            parts += [found[i] if i in found else combine(back[i], sources) for i in range(header.k)]
+        return b"".join(parts)[:header.object_bytes]
+
+    def has_right_coding(self):
+        """With all blocks there: coding blocks and digests are what the format says."""
+        header = self.header
+        digests = [0] * header.n
+        for stripe, found in enumerate(self.blocks):
+            data = [found[i] for i in range(header.k)]
+            for i in range(header.n):
+                if combine(generator_row(header, i), data) != found[i]:
+                    return False
+                digests[i] ^= int.from_bytes(block_checksum(found[i], header.uuid, i, stripe), "big")
+        return [d.to_bytes(16, "big") for d in digests] == header.digests

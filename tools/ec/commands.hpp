@@ -1,0 +1,50 @@
+// The commands of ec, each in a file of its name.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "ec/codec.hpp"
+#include "tools/ec/failure.hpp"
+#include "tools/ec/pipeline.hpp"
+#include "tools/ec/set.hpp"
+
+namespace ec::file {
+
+struct Options {
+  std::vector<std::string> paths;
+  unsigned k = 10;
+  unsigned m = 4;
+  Technique technique = Technique::cauchy;
+  std::string output = ".";  ///< a directory; extract: or "-"
+  std::string name = "stream";
+  std::string uuid;
+  unsigned threads = 0;
+  bool may_replace = false;
+  bool is_quiet = false;
+};
+
+struct Outcome {
+  Status status = Status::ok;
+  nlohmann::json report;
+  std::string text;
+  std::vector<std::string> notes;  ///< for stderr
+};
+
+// All throw Failure; then nothing that was there has changed, and nothing new is there.
+
+Outcome create(const Options& options);
+Outcome info(const Options& options);
+Outcome verify(const Options& options);
+Outcome repair(const Options& options);
+Outcome extract(const Options& options);
+
+/// Reads all blocks of all files of the set, so that they are counted. Returns the stripes that have more
+/// than m lost blocks.
+std::uint64_t count_damage(const ShardSet& set, StripeReader& reader, const Options& options);
+
+/// Adds to the report what was done in which time.
+void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome);
+
+}  // namespace ec::file

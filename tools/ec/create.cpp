@@ -1,0 +1,204 @@
+// ec create: files, or a stream, to k + m shards.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "tools/ec/commands.hpp"
+
+namespace ec::file {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t usual_record_bytes = 65536;
+
+/// What is coded: files one after the other, or standard input.
+class Object {
+ public:
+  explicit Object(const Options& options) {
+    is_stream_ = options.paths == std::vector<std::string>{"-"};
+    if (is_stream_) {
+      if (!is_file_name(options.name))
+        fail(Status::usage, "--name {} must be the name of a file, of 1 to 255 bytes and without /",
+             printable(options.name));
+      entries_.push_back({options.name, 0});
+      return;
+    }
+    for (const auto& path : options.paths) add(path);
+  }
+
+  bool is_stream() const { return is_stream_; }
+  mode_t mode() const { return mode_; }
+  const std::vector<FileEntry>& entries() const { return entries_; }
+
+  /// The data of the stripe, with zeros behind its end; returns the bytes that there are. A stream is read
+  /// in the order of the stripes.
+  std::uint64_t read(const SetHeader& set, const Stripe& stripe) const {
+    std::uint64_t got = 0;
+    for (unsigned i = 0; i < set.k; ++i) {
+      const auto block = stripe.block(i);
+      const std::size_t part = is_stream_ ? read_stream(STDIN_FILENO, block)
+                                          : read_files(block, stripe.number * set.stripe_bytes() + got);
+      std::ranges::fill(block.subspan(part), std::byte{0});
+      got += part;
+    }
+    return got;
+  }
+
+  /// Throws if a file is not as it was when it was opened.
+  void check_unchanged() const {
+    for (const auto& file : files_) {
+      struct stat st {};
+      if (fstat(file.fd.get(), &st) != 0 || st.st_size != file.opened.st_size ||
+          st.st_mtim.tv_sec != file.opened.st_mtim.tv_sec ||
+          st.st_mtim.tv_nsec != file.opened.st_mtim.tv_nsec)
+        fail(Status::failure, "{} changed while it was read", printable(file.path));
+    }
+  }
+
+ private:
+  struct File {
+    std::string path;
+    support::Descriptor fd;
+    struct stat opened;
+  };
+
+  void add(const std::string& path) {
+    if (path == "-") fail(Status::usage, "- is the only thing to code, or none");
+    File file{path, support::Descriptor(), {}};
+    std::string why;
+    if (support::open_file(AT_FDCWD, path, support::Trust::anyone, &file.fd, &why) != 0 ||
+        fstat(file.fd.get(), &file.opened) != 0)
+      fail(Status::failure, "{}: {}", printable(path), why);
+    mode_ &= file.opened.st_mode;
+    entries_.push_back({fs::path(path).filename(), static_cast<std::uint64_t>(file.opened.st_size)});
+    files_.push_back(std::move(file));
+  }
+
+  std::size_t read_files(std::span<std::byte> block, std::uint64_t offset) const {
+    std::size_t got = 0;
+    split_by_file(entries_, block, offset, [&](std::size_t i, std::span<std::byte> part, std::uint64_t at) {
+      int error = 0;
+      if (read_at(files_[i].fd.get(), part, at, &error) != part.size())
+        fail(Status::failure, "{} cannot be read: {}", printable(files_[i].path),
+             error == 0 ? "it became shorter" : std::strerror(error));
+      got += part.size();
+    });
+    return got;
+  }
+
+  bool is_stream_ = false;
+  mode_t mode_ = 0666;
+  std::vector<File> files_;
+  std::vector<FileEntry> entries_;
+};
+
+Uuid random_uuid() {
+  std::random_device random;
+  Uuid uuid;
+  for (auto& byte : uuid) byte = static_cast<std::uint8_t>(random());
+  uuid[6] = static_cast<std::uint8_t>((uuid[6] & 0x0f) | 0x40);
+  uuid[8] = static_cast<std::uint8_t>((uuid[8] & 0x3f) | 0x80);
+  return uuid;
+}
+
+/// The header but for the digests, and the length of a stream.
+SetHeader header_of(const Object& object, const Options& options) {
+  SetHeader set;
+  set.uuid = random_uuid();
+  set.k = options.k;
+  set.m = options.m;
+  set.technique = options.technique;
+  set.record_bytes = usual_record_bytes;
+  set.files = object.entries();
+  set.digests.resize(set.shards());
+  for (const auto& file : set.files) set.object_bytes += file.bytes;
+  // One stripe of a small object is no larger than it must be.
+  while (!object.is_stream() && set.record_bytes > least_record_bytes &&
+         set.k * (set.record_bytes / 2 - checksum_bytes) >= set.object_bytes)
+    set.record_bytes /= 2;
+  if (const std::string why = why_not(set); !why.empty()) fail(Status::usage, "{}", printable(why));
+  return set;
+}
+
+/// Gives all shards their names, or none.
+void put_in_place(std::vector<NewFile>& shards, const std::vector<fs::path>& paths) {
+  std::size_t placed = 0;
+  try {
+    for (; placed < shards.size(); ++placed) shards[placed].put_at(paths[placed], false);
+  } catch (const Failure&) {
+    for (std::size_t i = 0; i < placed; ++i) fs::remove(paths[i]);
+    throw;
+  }
+}
+
+}  // namespace
+
+Outcome create(const Options& options) {
+  const Codec codec = make_codec(options.k, options.m, options.technique);
+  const Object object(options);
+  SetHeader set = header_of(object, options);
+  std::vector<fs::path> paths;
+  std::vector<NewFile> shards;
+  for (unsigned i = 0; i < set.shards(); ++i) {
+    paths.push_back(fs::path(options.output) / shard_name(set.files.front().name, i));
+    if (fs::exists(fs::symlink_status(paths.back())))
+      fail(Status::failure, "{} is there already; remove it, or choose another --output",
+           printable(paths.back()));
+  }
+  for (unsigned i = 0; i < set.shards(); ++i) {
+    shards.emplace_back(options.output, object.mode());
+    if (!object.is_stream()) shards.back().reserve(set.shard_file_bytes());
+  }
+
+  Progress progress("create", set.object_bytes, !options.is_quiet);
+  Pipeline pipeline(options.threads, progress);
+  std::mutex mutex;
+  std::uint64_t bytes = 0;
+  const auto code = [&](const Stripe& stripe) {
+    std::uint64_t got = 0;
+    if (object.is_stream())
+      pipeline.in_turn(stripe.number, [&] { got = object.read(set, stripe); });
+    else
+      got = object.read(set, stripe);
+    if (got < set.stripe_bytes()) pipeline.end_at(stripe.number + 1);
+    if (got == 0) return;
+    std::vector<Source> data;
+    std::vector<Target> coding;
+    for (unsigned i = 0; i < set.k; ++i) data.emplace_back(stripe.block(i));
+    for (unsigned i = set.k; i < set.shards(); ++i) coding.emplace_back(stripe.block(i));
+    check(codec.encode(data, coding));
+    for (unsigned i = 0; i < set.shards(); ++i) {
+      stripe.seal(i);
+      shards[i].write_at(stripe.record(i), set.record_at(stripe.number));
+    }
+    const std::lock_guard lock(mutex);
+    bytes += got;
+    for (unsigned i = 0; i < set.shards(); ++i) add_to(set.digests[i], stripe.checksum(i));
+  };
+  pipeline.run(set, object.is_stream() ? most_object_bytes / set.stripe_bytes() : set.stripes(), code);
+  object.check_unchanged();
+  if (object.is_stream()) set.object_bytes = set.files.front().bytes = bytes;
+
+  for (unsigned i = 0; i < set.shards(); ++i) finish(shards[i], set, i);
+  put_in_place(shards, paths);
+  sync_directory(options.output);
+
+  Outcome outcome;
+  outcome.report = {{"set", text_of(set.uuid)},
+                    {"k", set.k},
+                    {"m", set.m},
+                    {"bytes", set.object_bytes},
+                    {"shard_bytes", set.shard_file_bytes()}};
+  for (const auto& path : paths) outcome.report["shards"].push_back(printable(path));
+  outcome.text =
+      fmt::format("{}\n{} shards of {} bytes, {} to {}\n", text_of(set), set.shards(), set.shard_file_bytes(),
+                  printable(paths.front()), printable(paths.back().filename()));
+  add_rate(progress, set.object_bytes, &outcome);
+  return outcome;
+}
+
+}  // namespace ec::file

@@ -1,0 +1,147 @@
+// ec: files kept in k + m shards, of which any k give them back; see docs/ec.md and docs/format.md.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <iostream>
+
+#include "tools/ec/commands.hpp"
+#include "tools/ec/disk.hpp"
+
+namespace {
+
+namespace options = boost::program_options;
+using namespace ec::file;
+using Words = std::vector<std::string>;
+using Given = options::variables_map;
+
+struct Command {
+  std::string_view name;
+  Outcome (*run)(const Options&);
+  std::string_view options;
+};
+constexpr Command commands[] = {{"create", create, " data coding technique output name threads "},
+                                {"info", info, " set "},
+                                {"verify", verify, " set threads "},
+                                {"repair", repair, " set threads "},
+                                {"extract", extract, " set output force threads "}};
+constexpr const char* names = "create, verify, repair, extract or info";
+
+constexpr const char* statuses =
+    "Exit status: 0 whole or done, 1 failure of input or output, 2 wrong usage, 3 damaged and can be "
+    "repaired\n"
+    "(verify), 4 beyond repair. Each thread takes (k+m) x 64 KiB of memory.\n";
+
+ec::Technique technique_of(const std::string& name) {
+  for (const auto technique : {ec::Technique::cauchy, ec::Technique::reed_sol_van})
+    if (name == name_of(technique)) return technique;
+  fail(Status::usage, "--technique {} must be cauchy or reed_sol_van", name);
+}
+
+Options options_of(const Given& given) {
+  Options all;
+  if (given.contains("words")) all.paths = given["words"].as<Words>();
+  all.k = given["data"].as<unsigned>();
+  all.m = given["coding"].as<unsigned>();
+  all.technique = technique_of(given["technique"].as<std::string>());
+  all.output = given["output"].as<std::string>();
+  all.name = given["name"].as<std::string>();
+  all.uuid = given["set"].as<std::string>();
+  all.threads = given["threads"].as<unsigned>();
+  all.may_replace = given.contains("force");
+  all.is_quiet = given.contains("quiet");
+  if (all.threads > 1024) fail(Status::usage, "--threads {} must be at most 1024", all.threads);
+  return all;
+}
+
+const Command& command_of(const Given& given) {
+  if (!given.contains("command")) fail(Status::usage, "a command is missing: {}; see --help", names);
+  const auto& name = given["command"].as<std::string>();
+  const Command* command = std::ranges::find(commands, name, &Command::name);
+  if (command == std::end(commands)) fail(Status::usage, "unknown command {}: {}", printable(name), names);
+  for (const char* option : {"data", "coding", "technique", "output", "name", "set", "threads", "force"})
+    if (given.contains(option) && !given[option].defaulted() &&
+        command->options.find(fmt::format(" {} ", option)) == std::string_view::npos)
+      fail(Status::usage, "{} takes no --{}", name, option);
+  return *command;
+}
+
+/// Shards and files are open all at once; 1024 descriptors are what a shell allows, and not what it must.
+void allow_many_files() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int run(int argc, char** argv) {
+  options::options_description description(
+      "ec create FILE... | verify PATH... | repair PATH... | extract PATH... | info PATH...\n"
+      "FILE is a file, or - for standard input. PATH is a shard, or a directory that holds shards");
+  auto add = description.add_options();
+  add("help,h", "this text");
+  add("version", "the version");
+  add("data,k", options::value<unsigned>()->default_value(10), "create: data shards, at least 2");
+  add("coding,m", options::value<unsigned>()->default_value(4),
+      "create: coding shards, so many may be lost; k+m at most 255");
+  add("technique", options::value<std::string>()->default_value("cauchy"), "create: or reed_sol_van");
+  add("output,o", options::value<std::string>()->default_value("."),
+      "create, extract: the directory; extract: or - for standard output");
+  add("name", options::value<std::string>()->default_value("stream"), "create: the name of what - gives");
+  add("set", options::value<std::string>()->default_value(""),
+      "UUID of the set, or how it begins, where there are several");
+  add("force", "extract: replace files that are there");
+  add("threads", options::value<unsigned>()->default_value(0, "cores"), "how many");
+  add("json", "say what was done or found as JSON");
+  add("quiet,q", "say nothing but errors");
+  options::options_description all;
+  all.add(description)
+      .add_options()("command", options::value<std::string>(), "")("words", options::value<Words>(), "");
+  options::positional_options_description positional;
+  positional.add("command", 1).add("words", -1);
+  Given given;
+  options::store(options::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
+  if (given.contains("help")) {
+    std::cout << description << '\n' << statuses;
+    return 0;
+  }
+  if (given.contains("version")) {
+    std::cout << "ec " << ec::version() << '\n';
+    return 0;
+  }
+  const Command& command = command_of(given);
+  const Options wanted = options_of(given);
+  if (wanted.paths.empty()) fail(Status::usage, "{}: what is missing; see --help", command.name);
+  const bool to_stdout = command.run == extract && wanted.output == "-";
+  const bool is_json = given.contains("json");
+  if (to_stdout && is_json) fail(Status::usage, "--json and --output - both write to standard output");
+  note_interrupts();
+  allow_many_files();
+  const Outcome outcome = command.run(wanted);
+  for (const auto& note : outcome.notes)
+    if (!wanted.is_quiet) std::cerr << "ec: " << note << '\n';
+  if (is_json)
+    std::cout << outcome.report.dump(1) << '\n';
+  else if (!to_stdout && !wanted.is_quiet)
+    std::cout << outcome.text;
+  if (!std::cout.flush()) fail(Status::failure, "standard output cannot be written");
+  return static_cast<int>(outcome.status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Status status = Status::failure;
+  try {
+    return run(argc, argv);
+  } catch (const Failure& e) {
+    std::cerr << "ec: " << e.what() << '\n';
+    status = e.status;
+  } catch (const options::error& e) {
+    std::cerr << "ec: " << printable(e.what()) << '\n';
+    status = Status::usage;
+  } catch (const std::exception& e) {
+    std::cerr << "ec: " << printable(e.what()) << '\n';
+  }
+  return static_cast<int>(status);
+}

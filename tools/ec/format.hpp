@@ -1,0 +1,89 @@
+// The format of shard files: headers and checksums (docs/format.md).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ec/codec.hpp"
+
+namespace ec::file {
+
+inline constexpr std::size_t checksum_bytes = 16;
+inline constexpr std::size_t header_unit = 4096;
+inline constexpr std::size_t most_header_bytes = 1 << 20;
+inline constexpr std::uint32_t least_record_bytes = 4096;
+inline constexpr std::uint32_t most_record_bytes = 1 << 20;
+inline constexpr std::uint64_t most_object_bytes = std::uint64_t{1} << 60;
+
+using Uuid = std::array<std::uint8_t, 16>;
+using Checksum = std::array<std::uint8_t, checksum_bytes>;
+
+struct FileEntry {
+  std::string name;  ///< of a file, no path
+  std::uint64_t bytes = 0;
+  bool operator==(const FileEntry&) const = default;
+};
+
+/// What the headers of all shards of a set say.
+struct SetHeader {
+  Uuid uuid{};
+  unsigned k = 0;
+  unsigned m = 0;
+  Technique technique = Technique::cauchy;
+  std::uint32_t record_bytes = 0;
+  std::uint64_t object_bytes = 0;
+  std::vector<FileEntry> files;
+  std::vector<Checksum> digests;  ///< of each shard
+
+  bool operator==(const SetHeader&) const = default;
+
+  unsigned shards() const { return k + m; }
+  std::size_t block_bytes() const { return record_bytes - checksum_bytes; }
+  std::uint64_t stripe_bytes() const { return std::uint64_t{k} * block_bytes(); }
+  std::uint64_t stripes() const { return (object_bytes + stripe_bytes() - 1) / stripe_bytes(); }
+  std::size_t header_bytes() const;
+  std::uint64_t record_at(std::uint64_t stripe) const { return header_bytes() + stripe * record_bytes; }
+  std::uint64_t shard_file_bytes() const { return record_at(stripes()) + header_bytes(); }
+};
+
+struct ShardHeader {
+  SetHeader set;
+  unsigned shard = 0;
+  bool operator==(const ShardHeader&) const = default;
+};
+
+/// Of 1 to 255 bytes, and no path.
+bool is_file_name(std::string_view name);
+
+/// Empty if the set may be written, else what is wrong with it. Shapes that a technique does not take are for
+/// Codec::create to refuse.
+std::string why_not(const SetHeader& set);
+
+/// The header of a shard, set.header_bytes() long. The set is one that may be written.
+std::string write_header(const ShardHeader& header);
+
+/// The header at the beginning of `bytes`, which may be longer. None unless it is whole and what write_header
+/// would write.
+std::optional<ShardHeader> parse_header(std::string_view bytes);
+
+/// The header whose end is the end of `bytes`.
+std::optional<ShardHeader> parse_last_header(std::string_view bytes);
+
+/// Of a block of shard `shard` in stripe `stripe`.
+Checksum block_checksum(std::span<const std::byte> block, const Uuid& uuid, unsigned shard,
+                        std::uint64_t stripe);
+
+/// Brings a digest up to date by the checksum of one more block.
+void add_to(Checksum& digest, const Checksum& checksum);
+
+/// The form 8-4-4-4-12.
+std::string text_of(const Uuid& uuid);
+std::string_view name_of(Technique technique);
+
+}  // namespace ec::file

@@ -1,0 +1,141 @@
+#include "tools/ec/pipeline.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "support/wait.hpp"
+#include "tools/ec/disk.hpp"
+
+namespace ec::file {
+namespace {
+
+constexpr std::align_val_t page{4096};
+constexpr std::chrono::milliseconds between_drawings{200};
+
+/// What a thread gets where another one has failed.
+struct Stopped {};
+
+}  // namespace
+
+Progress::Progress(std::string what, std::uint64_t bytes, bool is_shown)
+    : what_(std::move(what)), bytes_(bytes), is_shown_(is_shown && isatty(STDERR_FILENO) != 0) {}
+
+Progress::~Progress() {
+  // Nothing of the line stays.
+  if (is_shown_) fmt::print(stderr, "\r\x1b[K");
+}
+
+double Progress::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+}
+
+void Progress::draw() const {
+  if (!is_shown_) return;
+  const auto done = static_cast<double>(bytes()), rate = done / seconds();
+  std::string line = fmt::format("\r{}: {:.2f} GB, {:.2f} GB/s", what_, done / 1e9, rate / 1e9);
+  if (bytes_ > 0 && done > 0) {
+    const double all = static_cast<double>(bytes_);
+    line += fmt::format(", {:.0f} % of {:.2f} GB, {:.0f} s left", 100 * done / all, all / 1e9,
+                        std::max(0.0, all - done) / rate);
+  }
+  fmt::print(stderr, "{}\x1b[K", line);
+  std::fflush(stderr);
+}
+
+void FreeBuffer::operator()(std::byte* buffer) const { ::operator delete[](buffer, page); }
+
+Buffer allocate_buffer(std::size_t bytes) {
+  return Buffer(static_cast<std::byte*>(::operator new[](bytes, page)));
+}
+
+Checksum Stripe::checksum(unsigned shard) const {
+  Checksum checksum;
+  std::memcpy(checksum.data(), record(shard).last(checksum_bytes).data(), checksum.size());
+  return checksum;
+}
+
+void Stripe::seal(unsigned shard) const {
+  const Checksum checksum = block_checksum(block(shard), set_.uuid, shard, number);
+  std::memcpy(record(shard).last(checksum_bytes).data(), checksum.data(), checksum.size());
+}
+
+bool Stripe::is_sound(unsigned shard) const {
+  return checksum(shard) == block_checksum(block(shard), set_.uuid, shard, number);
+}
+
+void Pipeline::run(const SetHeader& set, std::uint64_t stripes, const Work& work) {
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  running_ = static_cast<unsigned>(std::min<std::uint64_t>(threads_ == 0 ? cores : threads_, stripes));
+  next_ = turn_ = 0;
+  end_ = stripes;
+  std::vector<std::jthread> threads;
+  const unsigned count = running_;
+  for (unsigned i = 0; i < count; ++i)
+    threads.emplace_back([&] {
+      try {
+        work_on(set, work);
+      } catch (const Stopped&) {
+        // Another thread's error is the one to tell.
+      } catch (...) {
+        stop(std::current_exception());
+      }
+      const std::lock_guard lock(mutex_);
+      --running_;
+      changed_.notify_all();
+    });
+  {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, between_drawings, [&] { return running_ == 0; })) {
+      end_if_interrupted();
+      progress_.draw();
+    }
+  }
+  threads.clear();
+  end_if_interrupted();
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Pipeline::work_on(const SetHeader& set, const Work& work) {
+  const Buffer buffer = allocate_buffer(Stripe::buffer_bytes(set));
+  for (;;) {
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (next_ >= end_ || error_) return;
+      number = next_++;
+    }
+    work(Stripe(set, buffer.get(), number));
+    progress_.add(set.stripe_bytes());
+  }
+}
+
+void Pipeline::in_turn(std::uint64_t stripe, const std::function<void()>& part) {
+  std::unique_lock lock(mutex_);
+  support::wait(changed_, lock, [&] { return turn_ == stripe || error_; });
+  if (error_) throw Stopped();
+  lock.unlock();
+  part();
+  lock.lock();
+  ++turn_;
+  changed_.notify_all();
+}
+
+void Pipeline::end_at(std::uint64_t stripe) {
+  const std::lock_guard lock(mutex_);
+  end_ = std::min(end_, stripe);
+}
+
+void Pipeline::stop(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(error);
+  changed_.notify_all();
+}
+
+}  // namespace ec::file

@@ -1,0 +1,111 @@
+// Threads that take stripes in order, each with a buffer of its own: while one reads, others code and write.
+// A stripe stays in the cache of one core from its reading to its writing, and memory is that of the buffers.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "tools/ec/format.hpp"
+
+namespace ec::file {
+
+/// Says on a terminal how far the work is; otherwise nothing.
+class Progress {
+ public:
+  /// `bytes`: of all the work, or 0 if that is not known. `is_shown`: if stderr is a terminal.
+  Progress(std::string what, std::uint64_t bytes, bool is_shown);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();
+
+  void add(std::uint64_t bytes) { done_.fetch_add(bytes, std::memory_order_relaxed); }
+  void draw() const;
+  std::uint64_t bytes() const { return done_.load(std::memory_order_relaxed); }
+  /// Since it was made.
+  double seconds() const;
+
+ private:
+  const std::string what_;
+  const std::uint64_t bytes_;
+  const bool is_shown_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::atomic<std::uint64_t> done_{0};
+};
+
+/// Memory for stripes. The one place that gets it: memory for a GPU can be had here.
+struct FreeBuffer {
+  void operator()(std::byte* buffer) const;
+};
+using Buffer = std::unique_ptr<std::byte[], FreeBuffer>;
+Buffer allocate_buffer(std::size_t bytes);
+
+/// The records of one stripe in a buffer.
+class Stripe {
+ public:
+  static std::size_t buffer_bytes(const SetHeader& set) { return set.shards() * stride(set); }
+
+  Stripe(const SetHeader& set, std::byte* buffer, std::uint64_t number_)
+      : number(number_), set_(set), buffer_(buffer) {}
+
+  const std::uint64_t number;
+
+  std::span<std::byte> record(unsigned shard) const {
+    return {buffer_ + shard * stride(set_), set_.record_bytes};
+  }
+  std::span<std::byte> block(unsigned shard) const { return record(shard).first(set_.block_bytes()); }
+  /// What is behind the block.
+  Checksum checksum(unsigned shard) const;
+  /// Puts the block's checksum behind it.
+  void seal(unsigned shard) const;
+  /// Whether the checksum behind the block is that of the block.
+  bool is_sound(unsigned shard) const;
+
+ private:
+  /// Records of a power of two bytes would all begin in the same set of a cache.
+  static std::size_t stride(const SetHeader& set) { return set.record_bytes + 64; }
+
+  const SetHeader& set_;
+  std::byte* buffer_;
+};
+
+class Pipeline {
+ public:
+  using Work = std::function<void(const Stripe&)>;
+
+  /// threads 0: as many as there are cores.
+  Pipeline(unsigned threads, Progress& progress) : threads_(threads), progress_(progress) {}
+
+  /// Calls `work` for stripes 0, 1, .. of the set, in several threads; ends after stripe `stripes` - 1 or by
+  /// end_at. Throws what is first thrown by one, when all have returned.
+  void run(const SetHeader& set, std::uint64_t stripes, const Work& work);
+
+  /// For use in `work`, once for each stripe: calls `part` when it has returned for all stripes before.
+  void in_turn(std::uint64_t stripe, const std::function<void()>& part);
+  /// For use in `work`: there is no such stripe, and none after it.
+  void end_at(std::uint64_t stripe);
+
+ private:
+  void work_on(const SetHeader& set, const Work& work);
+  void stop(std::exception_ptr error);
+
+  unsigned threads_;
+  Progress& progress_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t next_ = 0;  ///< stripe that nobody has begun
+  std::uint64_t end_ = 0;   ///< what next_ does not pass
+  std::uint64_t turn_ = 0;  ///< stripe whose part comes next
+  unsigned running_ = 0;    ///< threads
+  std::exception_ptr error_;
+};
+
+}  // namespace ec::file

@@ -1,0 +1,104 @@
+// Finds the shards of a set, and reads its stripes with what is lost made anew.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <filesystem>
+#include <list>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "ec/codec.hpp"
+#include "support/files.hpp"
+#include "tools/ec/disk.hpp"
+#include "tools/ec/format.hpp"
+#include "tools/ec/pipeline.hpp"
+
+namespace ec::file {
+
+/// A file that says it is a shard of the set.
+struct ShardFile {
+  std::filesystem::path path;  ///< without links
+  support::Descriptor fd;
+  std::string fault;               ///< what is wrong beside its blocks; empty if nothing
+  bool is_one_shard_alone = true;  ///< neither header says that it is another shard, or of another set
+  mutable std::atomic<std::uint64_t> bad_blocks{0};  ///< of those that were read
+};
+
+struct ShardSet {
+  SetHeader header;
+  std::vector<std::list<ShardFile>> shards;  ///< by number; more than one file can be the same shard
+  std::filesystem::path directory;           ///< where a missing shard is made
+  mode_t mode = 0;                           ///< of the shards that are there, what all allow
+
+  /// The name of the object: that of its first file.
+  const std::string& name() const { return header.files.front().name; }
+  /// Whether one of the files is the shard with nothing wrong, as far as it was read.
+  bool is_whole(unsigned shard) const;
+};
+
+/// Paths are files, or directories whose files are looked at. The set is the only one of which k shards are
+/// there, or else the only one; `uuid` (its first characters) chooses. What is left out is added to *notes.
+/// Throws Failure.
+ShardSet find_set(const std::vector<std::string>& paths, const std::string& uuid,
+                  std::vector<std::string>* notes);
+
+/// What there is of an object in its files: calls use(number of the file, bytes, their offset in it).
+template <class Byte, class Use>
+void split_by_file(const std::vector<FileEntry>& files, std::span<Byte> part, std::uint64_t offset, Use use) {
+  std::uint64_t begin = 0;
+  for (std::size_t i = 0; i < files.size() && !part.empty(); ++i) {
+    const std::uint64_t end = begin + files[i].bytes;
+    if (offset < end) {
+      const auto bytes = std::min<std::uint64_t>(part.size(), end - offset);
+      use(i, part.first(bytes), offset - begin);
+      part = part.subspan(bytes);
+      offset += bytes;
+    }
+    begin = end;
+  }
+}
+
+/// Writes the headers of a shard whose records are written; then it is on the disk.
+void finish(NewFile& file, const SetHeader& set, unsigned shard);
+
+/// "NAME.007.ec"
+std::string shard_name(const std::string& name, unsigned shard);
+
+/// What is known of a set, for --json and for people.
+nlohmann::json describe(const ShardSet& set);
+std::string text_of(const ShardSet& set);
+std::string text_of(const SetHeader& header);
+
+/// Reads blocks of a stripe. Any number of threads may use one, each with a stripe of its own.
+class StripeReader {
+ public:
+  /// Throws Failure if the library does not code the shape.
+  explicit StripeReader(const ShardSet& set);
+
+  /// Brings a sound record into the stripe, or returns false. `all_files`: looks at every file of the shard.
+  bool read(const Stripe& stripe, unsigned shard, bool all_files);
+
+  enum class Result { sound, made_anew, lost };
+  /// Brings these shards' records into the stripe; lost ones are made from the others. Adds to digests, by
+  /// shard.
+  Result load(const Stripe& stripe, const std::vector<unsigned>& wanted);
+
+  /// What load has added for that shard, over all stripes, equals the header's.
+  bool is_as_coded(unsigned shard) const { return digests_[shard] == set_.header.digests[shard]; }
+
+ private:
+  const ShardSet& set_;
+  const Codec codec_;
+  std::mutex mutex_;
+  std::vector<Checksum> digests_;
+};
+
+/// The library's codec of that shape. Throws Failure with its sentence.
+Codec make_codec(unsigned k, unsigned m, Technique technique);
+/// Throws Failure if there is an error.
+void check(const Error& error);
+
+}  // namespace ec::file

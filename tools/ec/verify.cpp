@@ -1,0 +1,66 @@
+// ec verify and ec info: what is there, and what is wrong with it.
+#include <algorithm>
+
+#include "tools/ec/commands.hpp"
+
+namespace ec::file {
+
+void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome) {
+  const double rate = static_cast<double>(bytes) / progress.seconds() / 1e9;
+  outcome->report["seconds"] = progress.seconds();
+  outcome->report["gb_per_s"] = rate;
+  outcome->text += fmt::format("{} bytes in {:.2f} s, {:.2f} GB/s\n", bytes, progress.seconds(), rate);
+}
+
+std::uint64_t count_damage(const ShardSet& set, StripeReader& reader, const Options& options) {
+  Progress progress("verify", set.header.object_bytes, !options.is_quiet);
+  std::atomic<std::uint64_t> lost_stripes{0};
+  Pipeline(options.threads, progress).run(set.header, set.header.stripes(), [&](const Stripe& stripe) {
+    unsigned lost = 0;
+    for (unsigned i = 0; i < set.header.shards(); ++i)
+      if (!reader.read(stripe, i, true)) ++lost;
+    if (lost > set.header.m) ++lost_stripes;
+  });
+  return lost_stripes;
+}
+
+Outcome verify(const Options& options) {
+  Outcome outcome;
+  const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
+  StripeReader reader(set);
+  const Progress progress("", 0, false);
+  const std::uint64_t lost_stripes = count_damage(set, reader, options);
+  unsigned damaged = 0;
+  for (unsigned i = 0; i < set.header.shards(); ++i)
+    if (!set.is_whole(i)) ++damaged;
+  outcome.status = lost_stripes > 0 ? Status::lost : damaged > 0 ? Status::damaged : Status::ok;
+  outcome.report = describe(set);
+  outcome.report["lost_stripes"] = lost_stripes;
+  outcome.text = text_of(set);
+  if (lost_stripes > 0)
+    outcome.text += fmt::format("beyond repair: {} of {} stripes have more than {} lost blocks\n",
+                                lost_stripes, set.header.stripes(), set.header.m);
+  else if (damaged > 0)
+    outcome.text += fmt::format("{} of {} shards are damaged or missing; ec repair makes them anew\n",
+                                damaged, set.header.shards());
+  else
+    outcome.text += fmt::format("all {} shards are whole\n", set.header.shards());
+  add_rate(progress, set.header.object_bytes, &outcome);
+  return outcome;
+}
+
+Outcome info(const Options& options) {
+  Outcome outcome;
+  const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
+  outcome.report = describe(set);
+  outcome.text = text_of(set);
+  for (const auto& file : outcome.report["files"])
+    outcome.text +=
+        fmt::format("{:>16} {}\n", file["bytes"].get<std::uint64_t>(), file["name"].get<std::string>());
+  const auto there = std::ranges::count_if(set.shards, [](const auto& files) { return !files.empty(); });
+  outcome.text +=
+      fmt::format("{} of {} shards are there; ec verify reads them\n", there, set.header.shards());
+  return outcome;
+}
+
+}  // namespace ec::file
