@@ -1,4 +1,4 @@
-# cmake --install BUILD [--prefix P] [--component plugin|library|tools|docs]
+# cmake --install BUILD [--prefix P] [--component plugin|library|python|tools|docs]
 #
 # Daemons look for plugins in one directory of their own package, so the plugin must be put there: in Debian
 # /usr/lib/<triplet>/ceph/erasure-code, which the preset `release` (prefix /usr) comes to.
@@ -75,3 +75,7 @@ foreach(program ceph-cluster ceph-chaos ec_adopt)
   install(FILES ${PROJECT_BINARY_DIR}/links/${program} TYPE BIN COMPONENT tools)
 endforeach()
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
+# For every python3; the package opens libeccoder when it is imported.
+set(EC_PYTHON_INSTALL_DIR lib/python3/dist-packages CACHE STRING "Where the Python package is installed, absolute or under the prefix")
+install(DIRECTORY python/eccoder DESTINATION ${EC_PYTHON_INSTALL_DIR} COMPONENT python
+        FILES_MATCHING PATTERN *.py PATTERN py.typed PATTERN __pycache__ EXCLUDE)

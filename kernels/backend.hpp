@@ -34,7 +34,8 @@ enum class Verb : unsigned char { transform, accumulate };
 /// fault: it failed. The sources are intact, and nothing will write the targets any more. transform: the
 ///   targets hold anything. accumulate: if the whole job is host-addressable, its targets are as before the
 ///   call, so that another back end can take it over; if any chunk lies on a device, they hold anything.
-/// hung: like fault, but a write to targets that lie in pinned or device memory may still come.
+/// hung: like fault, also where the device is shared with other processes and one of them may have been to
+///   blame; but a write to targets that lie in pinned or device memory may still come.
 enum class [[nodiscard]] Status : unsigned char{ok, unsupported, busy, fault, hung};
 
 constexpr std::string_view name(Status s) {

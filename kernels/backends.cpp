@@ -44,7 +44,7 @@ std::span<Backend* const> variants() noexcept {
 #endif
 #ifdef EC_WITH_CUDA
     for (const auto kind : {cuda::KernelKind::tile, cuda::KernelKind::table, cuda::KernelKind::bits,
-                            cuda::KernelKind::generated})
+                            cuda::KernelKind::paired, cuda::KernelKind::generated})
       all.push_back(&cuda::backend(kind));
 #endif
     return all;

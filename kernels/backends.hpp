@@ -17,7 +17,7 @@ std::string_view missing_backend() noexcept;
 
 /// Back ends that are reached by name only: each instruction set of x86 by itself (x86-gfni512, x86-gfni256,
 /// x86-avx512, x86-avx2; one that this CPU cannot run supports no job) and each kernel of the device
-/// (cuda-tile, cuda-table, cuda-bits, cuda-generated).
+/// (cuda-tile, cuda-table, cuda-bits, cuda-paired, cuda-generated).
 std::span<Backend* const> variants() noexcept;
 
 /// The back end or variant of that name, or null if this build has none.

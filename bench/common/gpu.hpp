@@ -67,6 +67,7 @@ inline void require(CUresult result, const char* call) {
 /// wants them.
 inline std::vector<std::shared_ptr<Device>> bring_up_devices(const std::string& subcommand) {
   auto options = codec::node_settings().device;
+  options.alone_in_process = true;
   options.log = [](const char* line) { fmt::print(stderr, "{}\n", line); };
   kernels::cuda::configure(options);
   std::vector<std::shared_ptr<Device>> devices;

@@ -115,6 +115,8 @@ Stripes::Stripes(const Operation& operation, std::size_t chunk_bytes, std::share
     memory_->write(address(i / placed, chunk), bytes.subspan(by));
     memory_->write(address(i / placed, chunk) + bytes.size() - by, bytes.first(by));
   });
+  // Memory that nobody has touched is slow at first.
+  if (operation_.decodes()) in_parallel(count, [&](std::size_t s) { spoil(s); });
 }
 
 void Stripes::spoil(std::size_t stripe) const {

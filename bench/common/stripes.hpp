@@ -49,6 +49,7 @@ class Stripes {
 
   const Operation& operation() const { return operation_; }
   std::size_t chunk_bytes() const { return chunk_bytes_; }
+  std::size_t count() const { return sources_.size(); }
   kernels::Residence residence() const { return memory_->residence(); }
   std::span<const kernels::Source> sources(std::size_t stripe) const { return sources_[stripe]; }
   std::span<const kernels::Target> targets(std::size_t stripe) const { return targets_[stripe]; }

@@ -14,6 +14,7 @@
 
 #include "bench/common/stripes.hpp"
 #include "bench/cpu/memory_bound.hpp"
+#include "ec/ec.h"
 #include "kernels/backends.hpp"
 
 namespace ec::bench {
@@ -101,6 +102,41 @@ Contestant loaded_contestant(const LoadedIsal& isal, const Case& c,
   });
 }
 
+/// The C interface, whose chunks are ready in its own words.
+Contestant library_contestant(const Case& c, const std::shared_ptr<const Stripes>& stripes) {
+  ec_codec* made = nullptr;
+  const ec_technique technique = c.technique == gf::Technique::cauchy ? EC_CAUCHY : EC_REED_SOL_VAN;
+  if (ec_codec_create(c.k, c.m, technique, &made) != 0) throw std::runtime_error(ec_error_text());
+  struct Call {
+    std::shared_ptr<ec_codec> codec;
+    std::vector<unsigned> available, wanted;
+    std::vector<std::vector<ec_source>> sources;
+    std::vector<std::vector<ec_target>> targets;
+  };
+  const auto call = std::make_shared<Call>();
+  call->codec = {made, ec_codec_destroy};
+  const Operation& operation = stripes->operation();
+  call->available.assign(operation.reads.begin(), operation.reads.end());
+  if (operation.decodes())
+    call->wanted.assign(operation.plan->targets.begin(), operation.plan->targets.end());
+  for (std::size_t s = 0; s < stripes->count(); ++s) {
+    auto& sources = call->sources.emplace_back();
+    for (const auto& source : stripes->sources(s)) sources.push_back({source.data, EC_PAGEABLE});
+    auto& targets = call->targets.emplace_back();
+    for (const auto& target : stripes->targets(s)) targets.push_back({target.data, EC_PAGEABLE});
+  }
+  const std::size_t bytes = stripes->chunk_bytes();
+  return stripe_contestant("eccoder", c.threads, *stripes, [call, stripes, bytes](std::size_t s) {
+    const ec_source* from = call->sources[s].data();
+    const ec_target* to = call->targets[s].data();
+    const int error = call->wanted.empty()
+                          ? ec_encode(call->codec.get(), 1, from, to, bytes)
+                          : ec_decode(call->codec.get(), 1, call->available.data(), call->available.size(),
+                                      from, call->wanted.data(), call->wanted.size(), to, bytes);
+    return error == 0 ? Status::ok : Status::fault;
+  });
+}
+
 Contestant bound_contestant(const Walk& walk, const Case& c, const std::shared_ptr<const Stripes>& stripes) {
   const auto move = [&walk, stripes](std::size_t s) {
     return move_bytes(walk, stripes->sources(s), stripes->targets(s), stripes->chunk_bytes());
@@ -113,8 +149,9 @@ Contestant bound_contestant(const Walk& walk, const Case& c, const std::shared_p
                 std::uint64_t expected = 0;
                 for (const auto& source : stripes->sources(s))
                   for (std::size_t at = 0; at < stripes->chunk_bytes(); at += 8) {
-                    std::uint64_t word;
-                    std::memcpy(&word, source.data + at, 8);
+                    std::uint64_t word = 0;
+                    std::memcpy(&word, source.data + at,
+                                std::min<std::size_t>(8, stripes->chunk_bytes() - at));
                     expected ^= word;
                   }
                 return move(s) == expected;
@@ -154,32 +191,54 @@ gf::Matrix solved_by_isal(const Solve& solve) {
 
 }  // namespace
 
-LoadedIsal::LoadedIsal(const std::string& file)
-    : name("isal:" + std::filesystem::canonical(file).filename().string()) {
+std::vector<LoadedIsal> load_isal(const std::string& file) {
   // Bound to itself: the library's own calls must not reach the ISA-L that this program links.
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (library == nullptr) throw std::runtime_error(fmt::format("--isal {}: {}", file, dlerror()));
-  init_tables = reinterpret_cast<decltype(init_tables)>(dlsym(library, "ec_init_tables"));
-  encode_data = reinterpret_cast<decltype(encode_data)>(dlsym(library, "ec_encode_data"));
-  if (init_tables == nullptr || encode_data == nullptr)
-    throw std::runtime_error(fmt::format("--isal {}: is no ISA-L", file));
+  const std::string name = "isal:" + std::filesystem::canonical(file).filename().string();
+  std::vector<LoadedIsal> ways;
+  const auto add = [&](const char* variant, const char* init_tables, const char* encode_data) {
+    LoadedIsal way{name + variant, nullptr, nullptr};
+    way.init_tables = reinterpret_cast<decltype(way.init_tables)>(dlsym(library, init_tables));
+    way.encode_data = reinterpret_cast<decltype(way.encode_data)>(dlsym(library, encode_data));
+    if (way.init_tables != nullptr && way.encode_data != nullptr) ways.push_back(way);
+  };
+  add("", "ec_init_tables", "ec_encode_data");
+  if (ways.empty()) throw std::runtime_error(fmt::format("--isal {}: is no ISA-L", file));
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("gfni"))
+    add(" gfni256", "ec_init_tables_gfni", "ec_encode_data_avx2_gfni");
+  if (__builtin_cpu_supports("avx2")) add(" avx2", "ec_init_tables_base", "ec_encode_data_avx2");
+#endif
+  return ways;
+}
+
+std::vector<std::string> all_coders() {
+  std::vector<std::string> names;
+  for (auto* variant : kernels::variants())
+    if (runs_here(*variant)) names.emplace_back(variant->name());
+  names.insert(names.end(), {"isal", "eccoder"});
+  return names;
 }
 
 std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripe_count, std::size_t gap,
+                                           const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded) {
   const auto operation = make_operation(c.op, c.technique, c.k, c.m, c.erasures);
   const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, stripe_count, gap);
   const auto stripes = std::make_shared<const Stripes>(
       operation, c.chunk_bytes, std::make_shared<const Memory>(kernels::Residence::pageable, bytes),
       stripe_count, gap);
+  const bool knows_plan = c.op == "encode" || c.op == "decode";
   const auto unseen = c.op == "decode-miss" ? std::make_shared<UnseenPlans>(operation) : nullptr;
   std::vector<Contestant> list;
   for (const Walk& walk : walks()) list.push_back(bound_contestant(walk, c, stripes));
-  std::vector<kernels::Backend*> backends(kernels::variants().begin(), kernels::variants().end());
-  backends.push_back(kernels::find_backend("isal"));
-  for (auto* backend : backends)
-    if (runs_here(*backend)) list.push_back(backend_contestant(*backend, c, stripes, unseen));
-  if (c.op == "decode-new" || c.op == "decode-miss") return list;
+  for (const std::string& coder : coders)
+    if (coder != "eccoder")
+      list.push_back(backend_contestant(*kernels::find_backend(coder), c, stripes, unseen));
+    else if (knows_plan)
+      list.push_back(library_contestant(c, stripes));
+  if (!knows_plan) return list;
   for (const LoadedIsal& isal : loaded) list.push_back(loaded_contestant(isal, c, stripes));
   return list;
 }

@@ -8,22 +8,29 @@
 
 namespace ec::bench {
 
-/// Another build of Intel ISA-L, loaded from a file.
+/// One way into another build of Intel ISA-L, loaded from a file.
 struct LoadedIsal {
-  /// Throws std::runtime_error if the file cannot be loaded or lacks what is needed.
-  explicit LoadedIsal(const std::string& file);
-
-  std::string name;  ///< "isal:" and the name of the file
+  std::string name;  ///< "isal:", the name of the file, and where it is not its own choice " VARIANT"
   void (*init_tables)(int, int, unsigned char*, unsigned char*);
   void (*encode_data)(int, int, int, unsigned char*, unsigned char**, unsigned char**);
 };
 
-/// Every walk of the memory bound, every x86 variant that this CPU has, the linked isal, and every loaded
-/// one, on chunks with `gap` bytes between them. Operations: encode; decode (the plan is known). Of back ends
-/// of this build only: decode-new (each call solves its signature, expands the matrix and forgets both);
-/// decode-miss (each call asks the code for the plan of a signature that it never saw, and that takes the
-/// place of another, for the cache is full). Chunks must be multiples of 64 bytes. stripes: how many.
+/// What the library takes by itself, first; and its functions for 256 bits, "gfni256" and "avx2", where it
+/// exports them and this CPU has the instructions. Throws std::runtime_error if the file cannot be loaded or
+/// lacks what is needed.
+std::vector<LoadedIsal> load_isal(const std::string& file);
+
+/// Who takes part: each is the name of a back end of this CPU, or "eccoder", the calls of libeccoder's C
+/// interface.
+std::vector<std::string> all_coders();
+
+/// Every walk of the memory bound, those of `coders`, and every loaded ISA-L, on chunks with `gap` bytes
+/// between them. Operations: encode; decode (the plan is known). Of back ends of this build only: decode-new
+/// (each call solves its signature, expands the matrix and forgets both); decode-miss (each call asks the
+/// code for the plan of a signature that it never saw, and that takes the place of another, for the cache is
+/// full). stripes: how many.
 std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripes, std::size_t gap,
+                                           const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded);
 
 /// What it costs to find out how the first `erasures` data chunks are made of the survivors, without any

@@ -2,7 +2,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 #include "bench/common/report.hpp"
 #include "bench/common/stats.hpp"
@@ -13,46 +17,82 @@ namespace ec::bench {
 namespace {
 
 /// Bytes between the chunks of a stripe: none, or 17 cache lines, so that chunks of a power of two do not
-/// share cache sets.
+/// share cache sets; or such that they begin anywhere.
 struct Layout {
   const char* name;
   std::size_t gap;
 };
 constexpr Layout contiguous{"contiguous", 0};
 constexpr Layout scattered{"scattered", 17 * 64};
+constexpr Layout unaligned{"unaligned", 17 * 64 + 17};
+
+/// hot: one stripe over and over. warm: stripes in turn that no second-level cache holds. cold: stripes in
+/// turn that no cache holds.
+enum class Temperature { hot, warm, cold };
+const char* name(Temperature t) {
+  return t == Temperature::hot ? "hot" : t == Temperature::warm ? "warm" : "cold";
+}
 
 /// Cases that answer one question.
 struct Section {
   std::string name;
   std::vector<std::string> ops;
   std::vector<Shape> shapes;
-  std::size_t chunk_bytes;
-  bool cold;
+  std::vector<std::size_t> lengths;  ///< of a chunk
+  Temperature temperature;
   unsigned threads;
   std::vector<Layout> layouts;
 };
 
 const std::vector<Shape> all_shapes{{4, 2}, {8, 3}, {8, 4}, {10, 4}, {16, 4}, {20, 4}, {32, 8}, {64, 16}};
+const std::vector<Shape> narrow{{4, 2}, {6, 3}, {8, 3}, {8, 4}, {10, 4}, {16, 4}, {20, 4}};
 
+constexpr std::size_t kib = 1 << 10, mib = 1 << 20;
+/// Of Swift at 10+4.
+constexpr std::size_t odd = 104'858;
+
+using enum Temperature;
 const std::vector<Section> sections{
-    {"cold", {"encode"}, all_shapes, 1 << 20, true, 1, {contiguous, scattered}},
-    {"warm", {"encode"}, all_shapes, 4096, false, 1, {contiguous}},
-    {"decode", {"encode", "decode", "decode-new", "decode-miss"}, all_shapes, 65536, false, 1, {contiguous}},
-    {"solve", {"solve"}, all_shapes, 0, false, 1, {contiguous}},
-    {"threads", {"encode"}, {{10, 4}}, 1 << 20, true, 2, {contiguous, scattered}}};
+    {"cold", {"encode"}, all_shapes, {mib}, cold, 1, {contiguous, scattered}},
+    {"hot", {"encode"}, all_shapes, {4 * kib}, hot, 1, {contiguous}},
+    {"decode",
+     {"encode", "decode", "decode-new", "decode-miss"},
+     all_shapes,
+     {64 * kib},
+     hot,
+     1,
+     {contiguous}},
+    {"solve", {"solve"}, all_shapes, {0}, hot, 1, {contiguous}},
+    {"threads", {"encode"}, {{10, 4}}, {mib}, cold, 2, {contiguous, scattered}},
+    // Everywhere between the first cache and memory, for a comparison with another library.
+    {"peer",
+     {"encode", "decode"},
+     narrow,
+     {kib, 4 * kib, 16 * kib, 64 * kib, 256 * kib, mib},
+     hot,
+     1,
+     {contiguous}},
+    {"peer", {"encode", "decode"}, narrow, {4 * kib, 64 * kib, odd, mib}, hot, 1, {scattered}},
+    {"peer", {"encode", "decode"}, narrow, {kib + 1, 4 * kib - 1, 4 * kib + 1, odd}, hot, 1, {unaligned}},
+    {"peer", {"encode", "decode"}, narrow, {4 * kib, odd}, warm, 1, {scattered}},
+    {"peer", {"encode", "decode"}, narrow, {4 * kib, odd, mib, 4 * mib}, cold, 1, {scattered}},
+    {"peer", {"encode", "decode"}, narrow, {mib}, cold, 1, {contiguous}},
+    {"peer", {"encode"}, {{4, 2}, {10, 4}}, {64 * mib}, cold, 1, {contiguous}}};
 
 std::vector<std::string> section_names() {
   std::vector<std::string> names;
-  for (const auto& s : sections) names.push_back(s.name);
+  for (const auto& s : sections)
+    if (std::ranges::find(names, s.name) == names.end()) names.push_back(s.name);
   return names;
 }
 
-Case make_case(const Section& section, const std::string& op, Shape shape) {
+Case make_case(const Section& section, const std::string& op, Shape shape, gf::Technique technique,
+               std::size_t length) {
   const auto [k, m] = shape;
-  Case c{.op = op, .technique = technique_for(shape), .k = k, .m = m};
+  Case c{.op = op, .technique = technique, .k = k, .m = m};
   c.erasures = op == "encode" ? 0 : m;
-  c.chunk_bytes = section.chunk_bytes;
-  c.object_bytes = k * section.chunk_bytes;
+  c.chunk_bytes = length;
+  c.object_bytes = k * length;
   c.threads = section.threads;
   return c;
 }
@@ -60,17 +100,48 @@ Case make_case(const Section& section, const std::string& op, Shape shape) {
 /// More than the last-level cache holds.
 std::size_t cold_bytes() { return std::max(std::size_t{256} << 20, 3 * last_level_cache_bytes()); }
 
-std::size_t turns_of(const Section& section, const Case& c) {
-  return section.cold ? std::max<std::size_t>(cold_bytes() / (c.object_bytes * c.threads), 2) : 1;
+/// More than the second-level cache of this CPU holds, and less than the last.
+std::size_t warm_bytes() {
+  const long second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return std::max<std::size_t>(4 * mib, second_level > 0 ? 4 * static_cast<std::size_t>(second_level) : 0);
 }
 
-/// What is said of the result of each contestant that codes, set beside the fastest bound and the linked
-/// ISA-L.
+std::size_t turns_of(const Section& section, const Case& c) {
+  if (section.temperature == hot) return 1;
+  const std::size_t pool = section.temperature == warm ? warm_bytes() : cold_bytes();
+  return std::max<std::size_t>(pool / (c.object_bytes * c.threads), 2);
+}
+
+/// What a contestant is compared with: the first loaded ISA-L, by its function for the same instruction set
+/// where there is one.
+std::string peer_of(const std::string& contestant, const std::vector<LoadedIsal>& loaded) {
+  if (loaded.empty() || contestant.starts_with("isal")) return {};
+  const std::string& own_choice = loaded.front().name;
+  const std::string by_variant = own_choice + ' ' + contestant.substr(contestant.find('-') + 1);
+  const bool has_it = std::ranges::find(loaded, by_variant, &LoadedIsal::name) != loaded.end();
+  return has_it ? by_variant : own_choice;
+}
+
+/// Of a call of each sample: what passed in its thread, or what the process had of the CPU.
+std::vector<double> seconds_of(const Result& result, const Case& c, bool by_cpu) {
+  if (!by_cpu) return call_seconds(result, c.threads);
+  std::vector<double> seconds;
+  for (const Sample& s : result.samples) seconds.push_back(s.cpu_seconds);
+  return seconds;
+}
+
+/// What is said of the result of each contestant that codes, set beside the fastest bound, the linked ISA-L
+/// and a loaded one.
 void add_rows(const Section& section, const Case& c, const char* layout,
               const std::vector<Contestant>& contestants, const std::vector<Result>& results,
-              Report& report) {
+              const std::vector<LoadedIsal>& loaded, bool by_cpu, Report& report) {
   const auto gbps = [&](const Result& result) {
-    return 1e-9 * static_cast<double>(c.object_bytes) * c.threads / median(call_seconds(result, c.threads));
+    return 1e-9 * static_cast<double>(c.object_bytes) * c.threads / median(seconds_of(result, c, by_cpu));
+  };
+  const auto speed_ratio = [&](const Result& result, const Result& base) {
+    std::vector<double> ratios = seconds_of(base, c, by_cpu);
+    std::ranges::transform(ratios, seconds_of(result, c, by_cpu), ratios.begin(), std::divides<>{});
+    return median(ratios);
   };
   const Result* bound = nullptr;
   const Result* isal = nullptr;
@@ -92,17 +163,23 @@ void add_rows(const Section& section, const Case& c, const char* layout,
             {"erasures", c.erasures},
             {"chunk_bytes", c.chunk_bytes},
             {"layout", layout},
-            {"temperature", section.cold ? "cold" : "warm"},
+            {"temperature", name(section.temperature)},
             {"threads", c.threads},
             {"verified", result.verified}};
-    for (const char* figure : {"call_us", "source_gbps", "limit_gbps", "ratio_limit", "ratio_isal", "noise"})
+    for (const char* figure :
+         {"call_us", "source_gbps", "limit_gbps", "ratio_limit", "ratio_isal", "ratio_peer", "noise"})
       row[figure] = nullptr;
     if (result.verified) {
-      const auto seconds = call_seconds(result, c.threads);
+      const auto seconds = seconds_of(result, c, by_cpu);
       row["call_us"] = 1e6 * median(seconds);
       row["noise"] = noise_percent(seconds);
       if (c.object_bytes != 0) row["source_gbps"] = gbps(result);
       if (isal != nullptr) row["ratio_isal"] = speed_ratio(result, *isal);
+      const auto peer =
+          std::ranges::find(contestants, peer_of(contestants[i].name, loaded), &Contestant::name);
+      if (peer != contestants.end())
+        if (const Result& its = results[static_cast<std::size_t>(peer - contestants.begin())]; its.verified)
+          row["ratio_peer"] = speed_ratio(result, its);
       if (bound != nullptr) {
         row["limit_gbps"] = gbps(*bound);
         row["ratio_limit"] = speed_ratio(result, *bound);
@@ -112,46 +189,62 @@ void add_rows(const Section& section, const Case& c, const char* layout,
   }
 }
 
-/// Those that are wanted, and each once for every wanted length and with the wanted shapes.
+/// Those that are wanted, with the wanted shapes and lengths.
 std::vector<Section> sections_of(const CommandLine& line) {
   const auto wanted = line.list("sections", section_names());
-  const auto lengths = line.numbers("chunks", 64, std::size_t{1} << 30, 64);
+  const auto lengths = line.numbers("chunks", 1, std::size_t{1} << 30);
+  const auto shapes = line.shapes("shapes");
   std::vector<Section> all;
   for (Section section : sections) {
     if (std::ranges::find(wanted, section.name) == wanted.end()) continue;
-    if (const auto shapes = line.shapes("shapes"); !shapes.empty()) section.shapes = shapes;
-    if (lengths.empty() || section.chunk_bytes == 0) {
-      all.push_back(section);
-      continue;
-    }
-    for (const std::size_t length : lengths) {
-      section.chunk_bytes = length;
-      all.push_back(section);
-    }
+    if (!shapes.empty()) section.shapes = shapes;
+    if (!lengths.empty() && section.name != "solve") section.lengths = lengths;
+    all.push_back(section);
   }
   return all;
 }
 
+/// Calls f(op, shape, technique, length, layout) for each case of a section. With no techniques each shape
+/// has its own.
+template <class F>
+void each_case(const Section& section, const std::vector<std::string>& techniques, F&& f) {
+  for (const Shape& shape : section.shapes)
+    for (const std::string& technique : techniques.empty() ? std::vector<std::string>{""} : techniques)
+      for (const std::size_t length : section.lengths)
+        for (const Layout layout : section.layouts)
+          for (const auto& op : section.ops)
+            f(op, shape, technique.empty() ? technique_for(shape) : *gf::parse_technique(technique), length,
+              layout);
+}
+
 int run(const CommandLine& line, const std::vector<std::string>& arguments) {
   const auto chosen = sections_of(line);
+  std::vector<std::string> techniques;
+  if (line.given("techniques")) techniques = line.list("techniques", {"reed_sol_van", "cauchy"});
+  const auto coders = line.list("coders", all_coders());
   std::vector<LoadedIsal> loaded;
-  for (const auto& file : line.list("isal")) loaded.emplace_back(file);
+  for (const auto& file : line.list("isal")) std::ranges::move(load_isal(file), std::back_inserter(loaded));
+  const bool by_cpu = line.list("clock", {"wall", "cpu"}).front() == "cpu";
   const Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
   Report report(line.text("json"));
-  report.begin(make_header("none", "cpu", arguments,
-                           {{"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}}));
+  report.begin(
+      make_header("none", "cpu", arguments,
+                  {{"second-level cache", fmt::format("{} KiB", sysconf(_SC_LEVEL2_CACHE_SIZE) >> 10)},
+                   {"warm pool", fmt::format("{} MiB of sources", warm_bytes() >> 20)},
+                   {"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}}));
   for (const Section& section : chosen) {
     Workers workers(section.threads);
-    for (const Shape& shape : section.shapes)
-      for (const Layout layout : section.layouts)
-        for (const auto& op : section.ops) {
-          const Case c = make_case(section, op, shape);
+    each_case(
+        section, techniques,
+        [&](const std::string& op, Shape shape, gf::Technique technique, std::size_t length, Layout layout) {
+          const Case c = make_case(section, op, shape, technique, length);
           const StripeOrder order{c.threads, turns_of(section, c), 8};
-          const auto contestants = op == "solve" ? solving_contestants(c)
-                                                 : coding_contestants(c, order.stripes(), layout.gap, loaded);
+          const auto contestants = op == "solve"
+                                       ? solving_contestants(c)
+                                       : coding_contestants(c, order.stripes(), layout.gap, coders, loaded);
           const auto results = measure(workers, contestants, order, pace);
-          add_rows(section, c, layout.name, contestants, results, report);
-        }
+          add_rows(section, c, layout.name, contestants, results, loaded, by_cpu, report);
+        });
   }
   return report.finish();
 }
@@ -162,10 +255,14 @@ int run_cpu(const std::vector<std::string>& arguments) {
   CommandLine line("cpu");
   line.add("sections", "", fmt::format("of {}; default all", fmt::join(section_names(), ", ")));
   line.add("shapes", "", "data+coding chunks; default: those of the section");
-  line.add("chunks", "", "bytes of a chunk, multiples of 64; default: that of the section");
-  line.add("isal", "", "further libisal.so to load and compare");
+  line.add("techniques", "", "reed_sol_van, cauchy; default: cauchy where the other does not have the shape");
+  line.add("chunks", "", "bytes of a chunk; default: those of the section");
+  line.add("coders", "", fmt::format("of {}; default all", fmt::join(all_coders(), ", ")));
+  line.add("isal", "", "further libisal.so to load and compare; the first one is the peer of ratio_peer");
   line.add("rounds", "31", "samples of each contestant, taken in turn");
   line.add("sample-ms", "2", "shortest time of a sample");
+  line.add("clock", "wall",
+           "wall, or cpu: what the process had of the CPU, on a machine that others use too");
   line.add("json", "", "write the report to this file too");
   return line.run(arguments, [&] { return run(line, arguments); });
 }

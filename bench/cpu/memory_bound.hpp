@@ -39,30 +39,41 @@ using Targets = std::span<const kernels::Target>;
 
 #ifdef __x86_64__
 
+/// The lanes of a line that has `bytes` left.
+inline __mmask64 lanes_of(std::size_t bytes) {
+  return bytes >= 64 ? ~__mmask64{0} : (__mmask64{1} << bytes) - 1;
+}
+
 template <bool fetch_ahead>
-[[gnu::target("avx512f")]] inline __m512i read_tile(const std::uint8_t* from, std::size_t bytes,
-                                                    __m512i sum) {
-  for (std::size_t at = 0; at < bytes; at += 64) {
+[[gnu::target("avx512f,avx512bw")]] inline __m512i read_tile(const std::uint8_t* from, std::size_t bytes,
+                                                             __m512i sum) {
+  std::size_t at = 0;
+  for (; at + 64 <= bytes; at += 64) {
     if constexpr (fetch_ahead) _mm_prefetch(reinterpret_cast<const char*>(from + bytes + at), _MM_HINT_T0);
-    sum = _mm512_xor_si512(sum, _mm512_load_si512(from + at));
+    sum = _mm512_xor_si512(sum, _mm512_loadu_si512(from + at));
   }
+  if (at < bytes) sum = _mm512_xor_si512(sum, _mm512_maskz_loadu_epi8(lanes_of(bytes - at), from + at));
   return sum;
 }
 
-[[gnu::target("avx512f")]] inline std::uint64_t move_avx512(const Walk& walk, Sources sources,
-                                                            Targets targets, std::size_t bytes) {
+[[gnu::target("avx512f,avx512bw")]] inline void write_tile(std::uint8_t* to, std::size_t bytes, bool stream,
+                                                           __m512i sum) {
+  std::size_t at = 0;
+  if (stream && reinterpret_cast<std::uintptr_t>(to) % 64 == 0)
+    for (; at + 64 <= bytes; at += 64) _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), sum);
+  for (; at + 64 <= bytes; at += 64) _mm512_storeu_si512(to + at, sum);
+  if (at < bytes) _mm512_mask_storeu_epi8(to + at, lanes_of(bytes - at), sum);
+}
+
+[[gnu::target("avx512f,avx512bw")]] inline std::uint64_t move_avx512(const Walk& walk, Sources sources,
+                                                                     Targets targets, std::size_t bytes) {
   __m512i sum = _mm512_setzero_si512();
   for (std::size_t tile = 0; tile < bytes; tile += walk.tile_bytes) {
     const std::size_t length = std::min(walk.tile_bytes, bytes - tile);
     for (const auto& source : sources)
       sum = walk.fetch_ahead ? read_tile<true>(source.data + tile, length, sum)
                              : read_tile<false>(source.data + tile, length, sum);
-    for (const auto& target : targets)
-      for (std::size_t at = tile; at < tile + length; at += 64)
-        if (walk.stream)
-          _mm512_stream_si512(reinterpret_cast<__m512i*>(target.data + at), sum);
-        else
-          _mm512_store_si512(target.data + at, sum);
+    for (const auto& target : targets) write_tile(target.data + tile, length, walk.stream, sum);
   }
   if (walk.stream) _mm_sfence();
   std::uint64_t words[8];
@@ -81,12 +92,13 @@ inline std::uint64_t move_plain(const Walk& walk, Sources sources, Targets targe
     const std::size_t end = std::min(tile + walk.tile_bytes, bytes);
     for (const auto& source : sources)
       for (std::size_t at = tile; at < end; at += 64) {
-        std::array<std::uint64_t, 8> line;
-        std::memcpy(line.data(), source.data + at, 64);
+        std::array<std::uint64_t, 8> line{};
+        std::memcpy(line.data(), source.data + at, std::min<std::size_t>(64, end - at));
         for (unsigned i = 0; i < 8; ++i) sum[i] ^= line[i];
       }
     for (const auto& target : targets)
-      for (std::size_t at = tile; at < end; at += 64) std::memcpy(target.data + at, sum.data(), 64);
+      for (std::size_t at = tile; at < end; at += 64)
+        std::memcpy(target.data + at, sum.data(), std::min<std::size_t>(64, end - at));
   }
   std::uint64_t all = 0;
   for (auto word : sum) all ^= word;
@@ -94,11 +106,11 @@ inline std::uint64_t move_plain(const Walk& walk, Sources sources, Targets targe
 }
 
 /// Reads every source and writes every target once; the targets get bytes of the sum of what was read. bytes:
-/// of each chunk, a multiple of 64; chunks 64-byte aligned, in host memory. Returns the XOR of all 64-bit
-/// words read.
+/// of each chunk; in host memory, any alignment, but only chunks at a line are written past the cache.
+/// Returns the XOR of all 64-bit words read, the last one of a chunk filled up with zeros.
 inline std::uint64_t move_bytes(const Walk& walk, Sources sources, Targets targets, std::size_t bytes) {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512f")) return move_avx512(walk, sources, targets, bytes);
+  if (__builtin_cpu_supports("avx512bw")) return move_avx512(walk, sources, targets, bytes);
 #endif
   return move_plain(walk, sources, targets, bytes);
 }

@@ -44,6 +44,23 @@ KernelContestant bit_contestant(const std::shared_ptr<Device>& device) {
           }};
 }
 
+KernelContestant paired_contestant(const std::shared_ptr<Device>& device) {
+  const auto shape_for = [device](const StripeBatch& b) {
+    return kernels::cuda::paired_shape_for(*device, b.program->matrix(),
+                                           kernels::cuda::bit_kernel_steps(b.program->matrix()));
+  };
+  return {"paired",
+          [shape_for](const StripeBatch& b) {
+            const auto* shape = b.stripes == 1 ? shape_for(b) : nullptr;
+            return shape != nullptr &&
+                   kernels::cuda::paired_kernel_reach(*shape, b.only_stripe()) == b.chunk_bytes;
+          },
+          [device, shape_for](const StripeBatch& b, CUstream stream) {
+            launched(kernels::cuda::launch_paired(*device, *shape_for(b), b.program->matrix(),
+                                                  b.only_stripe(), stream));
+          }};
+}
+
 /// One stripe a launch with the addresses in the parameter, or many with the addresses in a table.
 KernelContestant generated_contestant(const std::shared_ptr<Device>& device) {
   return {"generated",
@@ -107,7 +124,8 @@ std::vector<KernelContestant> xor_contestants(const std::shared_ptr<GpuKernels>&
 }
 
 std::vector<KernelContestant> product_contestants(const std::shared_ptr<Device>& device) {
-  std::vector<KernelContestant> list{table_contestant(device), bit_contestant(device)};
+  std::vector<KernelContestant> list{table_contestant(device), bit_contestant(device),
+                                     paired_contestant(device)};
   if (kernels::cuda::nvrtc_missing().empty()) list.push_back(generated_contestant(device));
   return list;
 }

@@ -57,7 +57,8 @@ std::vector<KernelContestant> xor_contestants(const std::shared_ptr<GpuKernels>&
 std::vector<KernelContestant> ladder_contestants(const std::shared_ptr<GpuKernels>& kernels,
                                                  std::vector<std::string>* left_out);
 
-/// The kernels for any matrix, by tables of products (table) and on the tensor cores (bits); the one
+/// The kernels for any matrix, by tables of products (table) and on the tensor cores (bits); those for paired
+/// matrices, where they would be taken before those (paired); the one
 /// generated for the matrix (generated; many stripes a launch too).
 std::vector<KernelContestant> product_contestants(const std::shared_ptr<Device>& device);
 

@@ -84,8 +84,9 @@ class Cuda final : public Backend {
 }  // namespace
 
 Backend& backend(KernelKind kind) noexcept {
-  static Cuda instances[] = {Cuda(KernelKind::automatic), Cuda(KernelKind::tile), Cuda(KernelKind::table),
-                             Cuda(KernelKind::bits), Cuda(KernelKind::generated)};
+  static Cuda instances[] = {Cuda(KernelKind::automatic), Cuda(KernelKind::tile),
+                             Cuda(KernelKind::table),     Cuda(KernelKind::bits),
+                             Cuda(KernelKind::paired),    Cuda(KernelKind::generated)};
   return instances[static_cast<int>(kind)];
 }
 

@@ -32,6 +32,8 @@ struct Options {
   /// Source bytes after which a matrix gets code of its own; until then, and where that is not worth while,
   /// the kernels for any matrix serve.
   std::uint64_t generate_after_bytes = std::uint64_t{256} << 20;
+  /// Nobody else in this process uses a GPU, so that its context needs no more memory than our own kernels.
+  bool alone_in_process = false;
   /// Called with one line when the device comes up, is latched off, or cannot be brought up (once in a row);
   /// from any thread. Null: silence.
   void (*log)(const char* line) = nullptr;

@@ -51,27 +51,36 @@ bool streams(unsigned k, std::uint8_t* const* targets, unsigned rows, std::size_
 
 X86::X86(std::string_view name, Isa isa) : name_(name), isa_(isa), runs_here_(cpu_has(isa)) {}
 
-bool X86::supports(const Job& job) const noexcept {
-  return runs_here_ && job.sources.size() <= gf::max_chunks && job.targets.size() <= gf::max_chunks &&
-         host_addressable(job);
+bool X86::takes(const Job& job) const noexcept {
+  return runs_here_ && job.sources.size() <= gf::max_chunks && job.targets.size() <= gf::max_chunks;
 }
 
+bool X86::supports(const Job& job) const noexcept { return takes(job) && host_addressable(job); }
+
 Run X86::run(const Job& job, bool accumulate) const noexcept {
-  if (!supports(job)) return {Status::unsupported, isa_};
-  if (job.bytes == 0 || job.targets.empty()) return {Status::ok, isa_};
-  if (job.sources.empty()) {
+  if (!takes(job)) return {Status::unsupported, isa_};
+  const std::uint8_t* sources[gf::max_chunks];
+  std::uint8_t* targets[gf::max_chunks];
+  const unsigned k = static_cast<unsigned>(job.sources.size());
+  const unsigned rows = static_cast<unsigned>(job.targets.size());
+  bool on_device = false;
+  for (unsigned s = 0; s < k; ++s) {
+    sources[s] = job.sources[s].data;
+    on_device |= job.sources[s].residence == Residence::device;
+  }
+  for (unsigned r = 0; r < rows; ++r) {
+    targets[r] = job.targets[r].data;
+    on_device |= job.targets[r].residence == Residence::device;
+  }
+  if (on_device) return {Status::unsupported, isa_};
+  if (job.bytes == 0 || rows == 0) return {Status::ok, isa_};
+  if (k == 0) {
     if (!accumulate) clear(job);
     return {Status::ok, isa_};
   }
   const Coefficients* coefficients = coefficients_of(*job.program, form_of(isa_));
   if (coefficients == nullptr) return {Status::fault, isa_};
 
-  const std::uint8_t* sources[gf::max_chunks];
-  std::uint8_t* targets[gf::max_chunks];
-  const unsigned k = static_cast<unsigned>(job.sources.size());
-  const unsigned rows = static_cast<unsigned>(job.targets.size());
-  for (unsigned s = 0; s < k; ++s) sources[s] = job.sources[s].data;
-  for (unsigned r = 0; r < rows; ++r) targets[r] = job.targets[r].data;
   std::size_t bytes = job.bytes;
   Isa ran = isa_;
   if (coefficients->transform && isa_ == Isa::gfni512 && !accumulate) {
@@ -86,15 +95,16 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   }
   std::swap(targets[0], targets[coefficients->first]);
 
-  for (unsigned pass = 0; pass < pass_count(rows); ++pass) {
-    const unsigned first = pass_begin(rows, pass);
-    const unsigned count = pass_begin(rows, pass + 1) - first;
-    ran = call_kernel(isa_,
-                      {sources, targets + first, k, count, bytes,
-                       coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
-                       pass == 0 && coefficients->first_is_xor, coefficients->folded, accumulate,
-                       choose_walk(k, count, bytes, accumulate)});
-  }
+  const auto code = [&](unsigned first, unsigned count) {
+    return call_kernel(
+        isa_, {sources, targets + first, k, count, bytes,
+               coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
+               first == 0 && coefficients->first_is_xor, coefficients->folded, accumulate,
+               choose_walk(k, count, bytes, accumulate)});
+  };
+  if (rows <= max_pass_rows) return {Status::ok, code(0, rows)};
+  for (unsigned pass = 0; pass < pass_count(rows); ++pass)
+    ran = code(pass_begin(rows, pass), pass_begin(rows, pass + 1) - pass_begin(rows, pass));
   return {Status::ok, ran};
 }
 

@@ -31,6 +31,9 @@ class X86 final : public Backend {
   Run run(const Job& job, bool accumulate) const noexcept;
 
  private:
+  /// Whether jobs of that shape are taken.
+  bool takes(const Job& job) const noexcept;
+
   std::string_view name_;
   Isa isa_;
   bool runs_here_;

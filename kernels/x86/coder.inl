@@ -34,6 +34,7 @@ struct Pass {
 /// Whole vectors.
 template <class T>
 struct Whole {
+  static constexpr bool may_stream = true;
   static typename T::Vector load(const uint8_t* at) { return T::load(at); }
   static typename T::Vector sum(const uint8_t* at) { return T::load(at); }
   static void store(uint8_t* at, typename T::Vector v) { T::store(at, v); }
@@ -127,7 +128,7 @@ template <class T, unsigned rows, First first, unsigned vectors, bool fetch, cla
     uint8_t* out = pass.out[r] + (at - pass.out_origin);
 #pragma GCC unroll 8
     for (unsigned v = 0; v < vectors; ++v) {
-      if (pass.stream)
+      if (Io::may_stream && pass.stream)
         T::stream(out + v * T::width, sums[r][v]);
       else
         io.store(out + v * T::width, sums[r][v]);
@@ -135,7 +136,7 @@ template <class T, unsigned rows, First first, unsigned vectors, bool fetch, cla
   }
 }
 
-/// Bytes [begin, end) of a pass; a whole number of vectors.
+/// Bytes [begin, end) of a pass. What is less than a vector at the end must be the end of the chunks.
 template <class T, unsigned rows, First first>
 void code_range(const Pass& shared, size_t begin, size_t end) {
   const Pass pass = shared;  // a copy that no store to a target can change, so its fields stay in registers
@@ -156,14 +157,11 @@ void code_range(const Pass& shared, size_t begin, size_t end) {
   } else {
     for (; at + block <= end; at += block) code_block<T, rows, first, vectors, false>(pass, at, io);
   }
-  for (; at < end; at += T::width) code_block<T, rows, first, 1, false>(pass, at, io);
-}
-
-/// The bytes from `at` on that are less than a vector.
-template <class T, unsigned rows, First first>
-void code_rest(const Pass& shared, size_t at, const typename T::Rest& io) {
-  const Pass pass = shared;
-  code_block<T, rows, first, 1, false>(pass, at, io);
+  for (; at + T::width <= end; at += T::width) code_block<T, rows, first, 1, false>(pass, at, io);
+  if (at != end)
+    T::code_rest(at, end, pass.in != nullptr, [&](size_t from, const auto& rest) {
+      code_block<T, rows, first, 1, false>(pass, from, rest);
+    });
 }
 
 template <First first, class F>
@@ -205,17 +203,11 @@ class Coder {
  public:
   explicit Coder(const Call& call) : call_(call), groups_(group_count(call.target_count)) {}
 
-  void run() {
-    size_t begin = 0;
-    const bool stream = call_.walk.stream && !call_.accumulate && can_stream(begin);
-    if (begin != 0) each_group([&](unsigned g) { all_sources(g, 0, 64, false); });
-    const size_t whole = (call_.bytes - begin) / T::width * T::width;
-    if (call_.walk.tile_bytes == 0)
-      each_group([&](unsigned g) { all_sources(g, begin, begin + whole, stream); });
+  void run() const {
+    if (call_.walk.tile_bytes == 0 && call_.walk.ahead_bytes == 0 && !call_.walk.stream)
+      each_group([&](unsigned g) { all_sources(g, nullptr, 0, call_.bytes, false); });
     else
-      walk_tiles(begin, begin + whole, stream);
-    if (const size_t rest = call_.bytes - begin - whole; rest != 0) code_tail(begin + whole, rest);
-    if (stream) _mm_sfence();
+      run_large();
   }
 
  private:
@@ -230,12 +222,32 @@ class Coder {
     return true;
   }
 
+  [[gnu::noinline]] void run_large() const {
+    const uint8_t* ahead[max_sources];
+    fill_ahead(ahead);
+    size_t begin = 0;
+    const bool stream = call_.walk.stream && !call_.accumulate && can_stream(begin);
+    if (begin != 0) each_group([&](unsigned g) { all_sources(g, nullptr, 0, 64, false); });
+    if (call_.walk.tile_bytes == 0) {
+      const bool fetches = call_.walk.ahead_bytes != 0;
+      each_group([&](unsigned g) {
+        all_sources(g, fetches && g == 0 ? ahead : nullptr, begin, call_.bytes, stream);
+      });
+    } else {
+      const size_t end = begin + (call_.bytes - begin) / T::width * T::width;
+      walk_tiles(call_.walk.ahead != 0 ? ahead : nullptr, begin, end, stream);
+      if (end != call_.bytes)
+        each_group([&](unsigned g) { all_sources(g, nullptr, end, call_.bytes, false); });
+    }
+    if (stream) _mm_sfence();
+  }
+
   template <class F>
   void each_group(F&& f) const {
     for (unsigned g = 0; g < groups_; ++g) f(g);
   }
 
-  unsigned first_row(unsigned g) const { return group_begin(call_.target_count, g); }
+  unsigned first_row(unsigned g) const { return part_begin(call_.target_count, groups_, g); }
   unsigned rows(unsigned g) const { return first_row(g + 1) - first_row(g); }
   First first_row_is(unsigned g) const {
     if (g != 0) return First::general;
@@ -264,8 +276,9 @@ class Coder {
             1};
   }
 
-  void all_sources(unsigned g, size_t begin, size_t end, bool stream) const {
+  void all_sources(unsigned g, const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {
     Pass pass = pass_over_all(g);
+    pass.ahead = ahead;
     pass.stream = stream;
     code(g, pass, begin, end);
   }
@@ -275,22 +288,10 @@ class Coder {
                [&]<unsigned rows, First first>() { code_range<T, rows, first>(pass, begin, end); });
   }
 
-  void code_tail(size_t at, size_t rest) const {
-    const typename T::Rest io{rest};
-    each_group([&](unsigned g) {
-      const Pass pass = pass_over_all(g);
-      with_shape(rows(g), first_row_is(g),
-                 [&]<unsigned rows, First first>() { code_rest<T, rows, first>(pass, at, io); });
-    });
-  }
-
-  [[gnu::noinline]] void walk_tiles(size_t begin, size_t end, bool stream) const {
+  [[gnu::noinline]] void walk_tiles(const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {
     alignas(64) uint8_t sums[max_pass_rows * max_tile_bytes];
     uint8_t* sum_rows[max_pass_rows];
     for (unsigned r = 0; r < call_.target_count; ++r) sum_rows[r] = sums + r * call_.walk.tile_bytes;
-    const uint8_t* ahead[max_sources];
-    fill_ahead(ahead);
-
     const unsigned k = call_.source_count;
     const unsigned source_groups = (k + call_.walk.group_sources - 1) / call_.walk.group_sources;
     for (size_t tile = begin; tile < end; tile += call_.walk.tile_bytes) {
@@ -305,7 +306,7 @@ class Coder {
           uint8_t* const* kept = sum_rows + first_row(g);
           Pass pass;
           pass.sources = call_.sources + first;
-          pass.ahead = call_.walk.ahead == 0 ? nullptr : ahead + first;
+          pass.ahead = ahead == nullptr ? nullptr : ahead + first;
           pass.source_count = count;
           pass.coefficients = coefficients(g, first);
           pass.in = !is_first ? kept : call_.accumulate ? targets : nullptr;
@@ -323,12 +324,13 @@ class Coder {
     }
   }
 
-  /// Beside each source the one that is `ahead` places later, in the next tile where the order of use wraps.
+  /// Beside each source the one that is `ahead` places later, in the next tile where the order of use wraps; or
+  /// itself, ahead_bytes later.
   void fill_ahead(const uint8_t** ahead) const {
     const unsigned k = call_.source_count;
     for (unsigned s = 0; s < k; ++s) {
       const unsigned place = s + call_.walk.ahead;
-      ahead[s] = call_.sources[place % k] + place / k * call_.walk.tile_bytes;
+      ahead[s] = call_.sources[place % k] + place / k * call_.walk.tile_bytes + call_.walk.ahead_bytes;
     }
   }
 

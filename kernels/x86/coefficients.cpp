@@ -38,12 +38,18 @@ consteval Expanded<shuffle_bytes> make_shuffle() {
 }
 
 /// A matrix with fewer cells is not looked at.
-constexpr std::size_t least_transformed_cells = 256;
+constexpr std::size_t least_transformed_cells = 96;
+/// With fewer cells its sums must stay in registers.
+constexpr std::size_t least_cells_in_memory = 256;
 /// What a source of the transform costs beside its products, in products: its sums are read and written.
-/// Measured on an Intel Xeon with GFNI, 4 KiB that a cache holds: 1.09 times the speed of products by the
-/// matrix at 32+8, where this says 1.16, and 1.21 where 16 are lost of 64+16 (1.45); 0.84 where 8 are lost of
-/// 32+8 (0.94).
+/// Measured on an Intel Xeon with GFNI, 4 KiB that a cache holds, sums in memory: 1.09 times the speed of
+/// products by the matrix at 32+8, where this says 1.16, and 1.21 where 16 are lost of 64+16 (1.45); 0.84
+/// where 8 are lost of 32+8 (0.94).
 constexpr unsigned source_overhead = 4;
+/// In chunks of 1 to 64 KiB that a cache holds: 1.1 to 1.5 times at 16+7, where this says 1.12, 1.2 to 1.3 at
+/// 16+8 (1.28), 1.3 to 1.7 at 24+8 (1.33); 0.9 to 1.0 at 16+6 (0.96). Four points in registers, for up to
+/// four rows, reach 0.7 to 1.0 from 8+4 to 20+4, so blocks of eight alone are coded like that.
+constexpr unsigned source_overhead_in_registers = 3;
 
 constexpr Expanded<affine_bytes> affine = make_affine();
 constexpr Expanded<shuffle_bytes> shuffle = make_shuffle();
@@ -103,14 +109,26 @@ void lay_out(const Cells& matrix, unsigned first, const Expanded<bytes>& table, 
 
 static_assert(gf::CauchyStages::max_rows <= max_pass_rows && gf::CauchyStages::none == transform_none);
 
+/// See Transform::in_registers.
+bool sums_stay_in_registers(const gf::CauchyStages& s) {
+  return s.log_points == transform_register_log_points && s.row_blocks() == 1 && s.rest.empty() &&
+         s.then.rows() == 0 && std::ranges::find(s.lanes, gf::CauchyStages::none) == s.lanes.end();
+}
+
 /// The program's transform, if it is less work.
 std::unique_ptr<const TransformTables> transform_of(const Program& program) {
+  // Its kernel is of 512-bit registers alone.
+  if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("gfni")) return nullptr;
   const gf::Matrix& matrix = program.matrix();
-  if (matrix.rows() > max_pass_rows || matrix.cells().size() < least_transformed_cells) return nullptr;
+  const std::size_t cells = matrix.cells().size();
+  if (matrix.rows() > max_pass_rows || cells < least_transformed_cells) return nullptr;
   auto stages = gf::cauchy_stages(matrix, program.chunks().sources, program.chunks().targets);
   if (!stages || stages->row_blocks() * stages->points() > max_transform_sums) return nullptr;
-  const std::size_t cost = stages->products() + source_overhead * stages->lanes.size();
-  if (cost + cost / 8 > matrix.cells().size()) return nullptr;
+  const bool in_registers = sums_stay_in_registers(*stages);
+  if (cells < least_cells_in_memory && !in_registers) return nullptr;
+  const unsigned overhead = in_registers ? source_overhead_in_registers : source_overhead;
+  const std::size_t cost = stages->products() + overhead * stages->lanes.size();
+  if (cost + cost / 8 > cells) return nullptr;
   return std::make_unique<const TransformTables>(std::move(*stages));
 }
 
@@ -164,7 +182,8 @@ TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(st
                 .rest = s.rest.data(),
                 .rest_count = static_cast<unsigned>(s.rest.size()),
                 .before = lay_out_dense(s.before),
-                .then = s.then.rows() == 0 ? nullptr : lay_out_dense(s.then)};
+                .then = s.then.rows() == 0 ? nullptr : lay_out_dense(s.then),
+                .in_registers = sums_stay_in_registers(s)};
 }
 
 Coefficients::Coefficients(const Program& program, Form form)

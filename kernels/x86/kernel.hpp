@@ -36,8 +36,9 @@ static constexpr size_t shuffle_bytes = 32;
 struct Walk {
   size_t tile_bytes = 0;  ///< a multiple of 256, at most max_tile_bytes; 0: no tiles, all sources at once
   unsigned group_sources = 0;  ///< at least 1 where there are tiles
-  unsigned ahead = 0;   ///< fetch the tile of the source that many places later, in the order of use; 0: none
-  bool stream = false;  ///< write targets past the cache
+  unsigned ahead = 0;  ///< fetch the tile of the source that many places later, in the order of use; 0: none
+  unsigned ahead_bytes = 0;  ///< where there are no tiles: fetch so far ahead in every source; 0: no fetching
+  bool stream = false;       ///< write targets past the cache
 };
 
 /// targets ^= or = coefficients . sources. 1 <= target_count <= max_pass_rows, 1 <= source_count <= 255,
@@ -71,7 +72,11 @@ struct Transform {
   unsigned rest_count;
   const uint8_t* before;  ///< laid out as Call::coefficients
   const uint8_t* then;    ///< the same; null: the rows are the targets
+  /// Whether there are full blocks of sources, one block of rows, and no more, of
+  /// transform_register_log_points: the sums stay in registers.
+  bool in_registers;
 };
+static constexpr unsigned transform_register_log_points = 3;
 static constexpr unsigned transform_none = 255;
 /// Most values that are summed up: points times blocks of rows.
 static constexpr unsigned max_transform_sums = 64;

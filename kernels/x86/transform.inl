@@ -47,6 +47,8 @@ class Transformer {
   }
 
   void run() {
+    if constexpr (log == transform_register_log_points)
+      if (t_.in_registers) return call_.stream ? run_in_registers<true>() : run_in_registers<false>();
     // Where a second matrix follows, it writes the targets.
     const bool stream = call_.stream && t_.then == nullptr;
     for (size_t at = 0; at < call_.bytes; at += tile_bytes) {
@@ -65,6 +67,49 @@ class Transformer {
   static constexpr size_t tile_bytes = transform_tile_bytes;
   /// How far ahead of its use a source is fetched, in the order of use.
   static constexpr size_t ahead_bytes = 256;
+
+  /// The same where sums stay in registers, in its own source.
+  static constexpr size_t register_ahead_bytes = 512;
+
+  template <bool stream>
+  void run_in_registers() {
+    const uint8_t* sources[max_sources];
+    for (unsigned s = 0; s < t_.blocks * points; ++s) sources[s] = call_.sources[t_.lanes[s]];
+    for (size_t at = 0; at < call_.bytes; at += T::width) code_column<stream>(sources, at);
+    if (stream) _mm_sfence();
+  }
+
+  /// A vector of each row, from all blocks of sources.
+  template <bool stream>
+  [[gnu::always_inline]] void code_column(const uint8_t* const* sources, size_t at) const {
+    typename T::Vector sums[points];
+#pragma GCC unroll 8
+    for (unsigned lane = 0; lane < points; ++lane) sums[lane] = T::zero();
+    for (unsigned block = 0; block < t_.blocks; ++block) {
+      typename T::Vector v[points];
+#pragma GCC unroll 8
+      for (unsigned lane = 0; lane < points; ++lane) {
+        const uint8_t* source = sources[block * points + lane] + at;
+        v[lane] = T::load(source);
+        if constexpr (stream) _mm_prefetch(source + register_ahead_bytes, _MM_HINT_T0);
+      }
+      interpolate<T, log>(v, t_.inverse + size_t{block} * (points - 1) * affine_bytes);
+      const auto scale = T::factor(t_.scales + block * affine_bytes);
+#pragma GCC unroll 8
+      for (unsigned lane = 0; lane < points; ++lane)
+        sums[lane] = T::multiply_add(sums[lane], scale, T::prepare(v[lane]));
+    }
+    evaluate<T, log>(sums, t_.forward);
+#pragma GCC unroll 8
+    for (unsigned lane = 0; lane < points; ++lane) {
+      const unsigned row = t_.places[lane];
+      if (row == transform_none) continue;
+      if constexpr (stream)
+        T::stream(call_.targets[row] + at, sums[lane]);
+      else
+        T::store(call_.targets[row] + at, sums[lane]);
+    }
+  }
 
   /// The sources of a block from `at` on; those that are not there are zeros.
   void lanes_of(unsigned block, size_t at, const uint8_t** lanes) const {

@@ -11,8 +11,18 @@ struct Vector256 {
   static Vector add(Vector a, Vector b) { return _mm256_xor_si256(a, b); }
   static Vector add(Vector a, Vector b, Vector c) { return add(a, add(b, c)); }
 
-  /// Less than a vector, by way of memory of our own.
-  struct Rest {
+  /// A vector of which the first lanes are coded already. Where it is added to what is there, sources are
+  /// zeros in them; elsewhere the same bytes are written again.
+  struct Overlap {
+    static constexpr bool may_stream = false;
+    Vector lanes;
+    Vector load(const uint8_t* at) const { return _mm256_and_si256(lanes, Vector256::load(at)); }
+    static Vector sum(const uint8_t* at) { return Vector256::load(at); }
+    static void store(uint8_t* at, Vector v) { Vector256::store(at, v); }
+  };
+  /// Chunks of less than a vector, by way of memory of our own.
+  struct Short {
+    static constexpr bool may_stream = false;
     size_t bytes;
     Vector load(const uint8_t* at) const {
       alignas(32) uint8_t whole[width] = {};
@@ -26,4 +36,14 @@ struct Vector256 {
       __builtin_memcpy(at, whole, bytes);
     }
   };
+  /// Codes bytes [at, end) of the chunks, which are less than a vector, by block(offset, io). adds: to what is
+  /// there.
+  template <class F>
+  [[gnu::always_inline]] static void code_rest(size_t at, size_t end, bool adds, F&& block) {
+    if (end < width) return block(at, Short{end - at});
+    const Vector places = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
+                                           21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
+    const auto last_coded = static_cast<char>(adds ? width - 1 - (end - at) : -1);
+    block(end - width, Overlap{_mm256_cmpgt_epi8(places, _mm256_set1_epi8(last_coded))});
+  }
 };

@@ -13,10 +13,16 @@ struct Vector512 {
 
   /// Less than a vector: lanes past the end are neither read nor written.
   struct Rest {
+    static constexpr bool may_stream = false;
     explicit Rest(size_t bytes) : lanes((__mmask64{1} << bytes) - 1) {}
     __mmask64 lanes;
     Vector load(const uint8_t* at) const { return _mm512_maskz_loadu_epi8(lanes, at); }
     Vector sum(const uint8_t* at) const { return load(at); }
     void store(uint8_t* at, Vector v) const { _mm512_mask_storeu_epi8(at, lanes, v); }
   };
+  /// Codes bytes [at, end) of the chunks, which are less than a vector, by block(offset, io).
+  template <class F>
+  [[gnu::always_inline]] static void code_rest(size_t at, size_t end, bool, F&& block) {
+    block(at, Rest(end - at));
+  }
 };

@@ -14,6 +14,15 @@ std::size_t stream_threshold() noexcept {
   return threshold;
 }
 
+std::size_t fetch_threshold() noexcept {
+  static const std::size_t threshold = [] {
+    const long first_level = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    if (!this_core().intel || first_level <= 0) return stream_threshold();
+    return std::min(2 * static_cast<std::size_t>(first_level), stream_threshold());
+  }();
+  return threshold;
+}
+
 const Core& this_core() noexcept {
   static const Core core = [] {
     const long said = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
@@ -24,8 +33,11 @@ const Core& this_core() noexcept {
 
 namespace {
 /// Made when we are loaded, so that no child of fork() finds another thread at it.
-[[maybe_unused]] const auto threshold_at_load = stream_threshold();
+[[maybe_unused]] const auto threshold_at_load = fetch_threshold();
 [[maybe_unused]] const auto& core_at_load = this_core();
+
+/// How far ahead of their use sources are fetched where there are no tiles.
+constexpr unsigned ahead_bytes = 512;
 }  // namespace
 
 Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) noexcept {
@@ -35,6 +47,10 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
   const bool many_ways = core.first_level_ways >= 12;
   const unsigned in_turns_from = targets == 1 && !core.intel ? 5 : 4;
   if (narrow && sources < (many_ways ? in_turns_from : 15)) return walk;
+  if (narrow && core.intel && sources < core.first_level_ways) {
+    walk.ahead_bytes = ahead_bytes;
+    return walk;
+  }
   // More rows than one group read a tile again from the cache: it is longer.
   walk.tile_bytes = narrow && many_ways ? 512 : 1024;
   const unsigned most = !many_ways ? 6 : !narrow ? 5 : core.intel ? 10 : 4;
@@ -45,11 +61,11 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
   return walk;
 }
 
-Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
+Walk fetching_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
   /// The third level of the caches of a Zen 5 feeds one target faster than tiles do.
   constexpr std::size_t most_of_one_target = std::size_t{8} << 20;
   const std::size_t all = bytes * (sources + targets);
-  if (all <= stream_threshold()) return {};
+  if (all <= stream_threshold()) return {.ahead_bytes = sources >= 6 && targets >= 2 ? ahead_bytes : 0};
   if (targets == 1 && all <= most_of_one_target && !this_core().intel) return {.stream = !accumulate};
   return large_walk(sources, targets, accumulate, this_core());
 }

@@ -65,6 +65,7 @@ class Plugin final : public ::ceph::ErasureCodePlugin {
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
   auto options = node.device;
+  options.alone_in_process = true;
   options.log = [](const char* line) { std::fprintf(stderr, "%s\n", line); };
   kernels::cuda::configure(options);
 #endif

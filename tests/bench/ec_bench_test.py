@@ -1,7 +1,8 @@
 """Runs a sub-command of ec_bench on few bytes, with whatever device there is, and checks exit status, report and
 refusals.
 
-ec_bench_test.py EC_BENCH SUBCOMMAND [FOLDER: of the fault driver, for host]
+ec_bench_test.py EC_BENCH SUBCOMMAND [MORE: for host the folder of the fault driver; for cpu bench/cpu/against_peer and a
+libisal.so]
 """
 import json
 import os
@@ -9,12 +10,12 @@ import subprocess
 import sys
 import tempfile
 
-BENCH, SUBCOMMAND, *FOLDER = sys.argv[1:]
+BENCH, SUBCOMMAND, *MORE = sys.argv[1:]
 HEADER = {"device", "driver", "cpu", "last-level cache", "host", "commit", "command", "date"}
 CEPH_ROW = {"op", "technique", "k", "m", "erasures", "object_bytes", "chunk_bytes", "threads", "backend", "path",
              "verified", "samples", "median_seconds", "noise_percent", "object_gbps", "moved_gbps", "ratio"}
 CPU_ROW = {"contestant", "op", "technique", "k", "m", "erasures", "chunk_bytes", "layout", "temperature", "threads",
-           "call_us", "source_gbps", "limit_gbps", "ratio_limit", "ratio_isal", "noise", "verified"}
+           "call_us", "source_gbps", "limit_gbps", "ratio_limit", "ratio_isal", "ratio_peer", "noise", "verified"}
 KERNELS_ROW = {"kernel", "op", "technique", "k", "m", "erasures", "lost", "chunk_bytes", "stripes", "source_gbps",
                "moved_gbps", "ratio_copy", "ratio_xor", "noise", "verified"}
 HOST_FIGURES = {"source_gbps", "ceiling_gbps", "ratio_ceiling", "call_us", "p50_us", "p99_us", "cpu_s_per_gb"}
@@ -70,25 +71,50 @@ def test_ceph():
     refuse(shapes="4x2", ops="fly")
 
 
+def check_against_peer(against_peer, isal):
+    with tempfile.TemporaryDirectory() as folder:
+        report, recorded, known = (os.path.join(folder, name) for name in ("report", "recorded", "known"))
+        status, text = run(BENCH, "cpu", "--sections", "hot", "--shapes", "4+2,8+3", "--techniques", "cauchy", "--chunks", "100,4097",
+                           "--rounds", "1", "--sample-ms", "0", "--coders", "eccoder", "--isal", isal, "--json", report)
+        check(status == 0, text)
+        with open(report, encoding="utf-8") as f:
+            rows = [row for row in json.load(f)["rows"] if row["contestant"] == "eccoder"]
+        check(len(rows) == 4 and all(row["ratio_peer"] > 0 for row in rows), f"{rows}")
+        # Shorter chunks cost a library more than coding them.
+        below = {f"eccoder hot contiguous 4097 encode cauchy {row['k']}+{row['m']}" for row in rows
+                 if row["ratio_peer"] < 0.97 and row["chunk_bytes"] == 4097}
+        check(run(against_peer, "record", report, report, recorded)[0] == 0, "two reports are recorded")
+        check(run(against_peer, "accept", recorded, known)[0] == 0, "what is below is accepted")
+        with open(known, encoding="utf-8") as f:
+            check(set(f.read().splitlines()) == below, f"below the peer: {rows}")
+        check(run(against_peer, "check", recorded, known)[0] == 0, "what is known is all there is")
+        with open(known, "a", encoding="utf-8") as f:
+            f.write("eccoder hot contiguous 1 encode cauchy 4+2\n")
+        status, text = run(against_peer, "check", recorded, known)
+        check(status == 1 and "no longer below the peer: eccoder hot contiguous 1 " in text, text)
+        check(run(against_peer, "check", recorded)[0] == 2, "a file is missing")
+
+
 def test_cpu():
     shapes = {(4, 2), (8, 3), (8, 4), (10, 4), (16, 4), (20, 4), (32, 8), (64, 16)}
     # Every contestant is verified before it is timed, so one sample of each is enough.
-    rows = measure("--sections", "warm", "decode", "solve", "--rounds", "1", "--sample-ms", "0", keys=CPU_ROW)["rows"]
+    rows = measure("--sections", "hot", "decode", "solve", "--rounds", "1", "--sample-ms", "0", keys=CPU_ROW)["rows"]
     for row in rows:
         check(row["call_us"] > 0, f"not timed: {row}")
         check((row["op"] == "solve") == (row["source_gbps"] is None) == (row["limit_gbps"] is None), f"figures: {row}")
         check(row["op"] == "encode" or row["erasures"] == row["m"], f"nothing lost: {row}")
     check({(row["contestant"], row["k"], row["m"]) for row in rows if row["op"] == "solve"} ==
           {(contestant, *shape) for contestant in ("plan", "isal") for shape in shapes}, "contestants and shapes of solve")
-    refuse(sections="nonsense")
+    check_against_peer(*MORE)
+    refuse(sections="nonsense", chunks="0", techniques="x", coders="x")
     status, text = run(BENCH, "nonsense")
     check(status == 2 and "nonsense: must be one of cpu, " in text, f"a bad sub-command: {status} {text}")
 
 
 def test_kernels():
     # The emulated device does not know the kernels that are the bench's own; they are left out there.
-    names = "cuda-naive,cuda-tile-w128,cuda-register-tile,table,bits,generated"
-    report = measure("--total", "1M", "--runs", "3", "--shapes", "8+3,10+4", "--kernels", names, keys=KERNELS_ROW)
+    names = "cuda-naive,cuda-tile-w128,cuda-register-tile,table,bits,paired,generated"
+    report = measure("--total", "1M", "--runs", "3", "--shapes", "8+3,10+4,64+16", "--kernels", names, keys=KERNELS_ROW)
     rows = report["rows"]
     emulated = "emulated" in report["header"]["gpu"]
     check(all(row["moved_gbps"] > 0 for row in rows), "rows")
@@ -98,8 +124,10 @@ def test_kernels():
           all(row["ratio_xor"] == 1 for row in rows if row["kernel"] == "xor"), "XOR is its own yardstick")
     check({row["lost"] for row in rows if row["op"] == "decode"} == {"data", "coding", "mixed"}, "what was lost")
     check({row["technique"] for row in rows} == {"reed_sol_van", "cauchy"}, "techniques")
-    # Two shapes: encode by two techniques, four decodes, two sizes of one shape; many stripes a launch of the other.
-    check(sum(row["kernel"] == "table" for row in rows) == 2 * (2 + 4) + 2, "cases")
+    # Two shapes: encode by two techniques, four decodes, two sizes of one shape; many stripes a launch of the other. One
+    # more has one technique, and pairs where m are lost.
+    check(sum(row["kernel"] == "table" for row in rows) == 2 * (2 + 4) + 2 + (1 + 4), "cases")
+    check(sum(row["kernel"] == "paired" for row in rows) == 3, "cases in pairs")
     check({row["kernel"] for row in rows if row["stripes"] > 1} == {"generated"} | ({"xor"} - own), "many stripes")
     refuse(kernels="none", shapes="4x2", ops="update")
 
@@ -132,7 +160,7 @@ def test_host():
     check(cores == {1, 2, len(os.sched_getaffinity(0))}, f"ISA-L on {cores} threads")
     check({row["residence"] for row in rows} == {"pageable", "pinned", "device"}, "residences")
     check(report["router"]["points"] == 8 and report["ceilings"] and report["left_out"] == [], f"router: {report['router']}")
-    faults = {"LD_LIBRARY_PATH": f"{FOLDER[0]}:{os.environ['LD_LIBRARY_PATH']}"}
+    faults = {"LD_LIBRARY_PATH": f"{MORE[0]}:{os.environ['LD_LIBRARY_PATH']}"}
     check_processes(faults)
     if "emulated" in report["header"]["gpu"]:
         check_two_devices(small, faults)

@@ -2,6 +2,7 @@
 // suite makes: against the oracle, with guards around every chunk or a forbidden page behind it.
 #include <vector>
 
+#include "gf/generator.hpp"
 #include "kernels/backends.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -22,21 +23,34 @@ const std::vector<Backend*>& cpu_backends() {
   return list;
 }
 
-test::JobCase draw(Input& input) {
+/// Encodes of cauchy codes, which a back end may code by other ways than the matrix where it is large.
+test::oracle::Rows cauchy(Input& input) {
+  const auto k = input.ConsumeIntegralInRange(8u, 48u);
+  const auto m = input.ConsumeIntegralInRange(2u, 20u);
+  return test::to_rows(gf::coding_matrix(gf::Technique::cauchy, k, m));
+}
+
+/// Any matrix.
+test::oracle::Rows any(Input& input) {
   const auto sources = input.ConsumeIntegralInRange(1u, input.ConsumeIntegralInRange(0, 7) != 0 ? 5u : 20u);
   const auto targets = input.ConsumeIntegralInRange(1u, input.ConsumeIntegralInRange(0, 7) != 0 ? 4u : 9u);
+  const auto plain = input.ConsumeBool();  // ones: a back end may know XOR
+  test::oracle::Rows matrix(targets, test::oracle::Bytes(sources, 1));
+  for (auto& row : matrix)
+    for (auto& cell : row)
+      if (!plain) cell = input.ConsumeIntegral<std::uint8_t>();
+  return matrix;
+}
+
+test::JobCase draw(Input& input) {
   test::JobCase c;
+  c.matrix = input.ConsumeIntegralInRange(0, 7) == 0 ? cauchy(input) : any(input);
   c.bytes =
       input.ConsumeIntegralInRange<std::size_t>(0, input.ConsumeIntegralInRange(0, 7) != 0 ? 140 : 1100);
   c.verb = input.ConsumeBool() ? test::Verb::accumulate : test::Verb::transform;
-  const auto plain = input.ConsumeBool();  // ones: a back end may know XOR
-  c.matrix.assign(targets, test::oracle::Bytes(sources, 1));
-  for (auto& row : c.matrix)
-    for (auto& cell : row)
-      if (!plain) cell = input.ConsumeIntegral<std::uint8_t>();
-  for (unsigned s = 0; s < sources; ++s)
+  for (std::size_t s = 0; s < c.matrix.front().size(); ++s)
     c.source_misalignment.push_back(input.ConsumeIntegral<std::uint8_t>());
-  for (unsigned t = 0; t < targets; ++t)
+  for (std::size_t t = 0; t < c.matrix.size(); ++t)
     c.target_misalignment.push_back(input.ConsumeIntegral<std::uint8_t>());
   c.seed = input.ConsumeIntegral<std::uint64_t>();
   return c;

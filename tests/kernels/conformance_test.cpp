@@ -39,6 +39,27 @@ TEST_P(Conformance, ZerosAndOnes) {
     check_both(matrix, 1111);
 }
 
+/// M(r ^ h, c ^ h) = M(r, c) for h < classes, which a back end may code by fewer products; and the same but
+/// for one cell.
+TEST_P(Conformance, PairedMatrices) {
+  struct {
+    unsigned classes, sources, targets;
+  } const shapes[] = {{2, 40, 10},  {2, 64, 14}, {2, 100, 18}, {2, 6, 36},   {4, 100, 20},
+                      {4, 128, 32}, {4, 4, 8},   {4, 68, 44},  {8, 192, 32}, {8, 200, 24},
+                      {8, 16, 8},   {8, 64, 16}, {8, 160, 40}, {8, 240, 8}};
+  for (const auto& [classes, sources, targets] : shapes) {
+    Rows matrix = random_matrix(targets, sources, classes + sources);
+    for (unsigned r = 0; r < targets; ++r)
+      for (unsigned c = 0; c < sources; ++c) matrix[r][c] = matrix[r - r % classes][c ^ r % classes];
+    for (const std::size_t bytes : {63u, 64u, 1024u + 80u}) check_both(matrix, bytes, bytes);
+    for (const unsigned r : {0u, classes - 1, targets - 1}) {
+      Rows other = matrix;
+      other[r][sources - 1 - r % classes] ^= 1;
+      check({other, 128, Verb::transform, {}, {}, r});
+    }
+  }
+}
+
 TEST_P(Conformance, TwoProgramsAtOnceDoNotMix) {
   for (unsigned round = 0; round < 20; ++round) {
     check({random_matrix(2, 4, round), 300, Verb::transform, {}, {}, round});

@@ -95,6 +95,8 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
         for (const bool accumulate : {false, true})
           walks.push_back(kernels::x86::large_walk(sources, targets, accumulate, core));
   walks.push_back({.tile_bytes = 256, .group_sources = 1, .ahead = 3, .stream = true});
+  walks.push_back({.ahead_bytes = 512});
+  walks.push_back({.ahead_bytes = 512, .stream = true});
   for (const auto& [sources, targets] : {std::pair{7u, 4u}, {23u, 4u}, {7u, 13u}, {23u, 13u}})
     for (const std::size_t bytes : {1u, 63u, 64u, 1024u, 5000u}) {
       Random random(sources * bytes);
@@ -154,17 +156,22 @@ TEST_P(Variant, MoreRowsThanOnePass) {
 
 /// Where it is less work; many losses of wide codes are in patterns_test.cpp.
 TEST_P(Variant, CauchyMatricesByTheirStages) {
-  const std::size_t streamed = kernels::x86::stream_threshold() / 100 + 77;
-  for (const auto& [k, m] : {std::pair{32u, 8u}, {64u, 16u}, {100u, 20u}, {128u, 32u}}) {
+  const bool has_it = kernels::x86::variants()[0]->supports(Job{});
+  for (const auto& [k, m] :
+       {std::pair{16u, 8u}, {24u, 7u}, {32u, 8u}, {64u, 16u}, {100u, 20u}, {128u, 32u}}) {
+    const std::size_t streamed = kernels::x86::stream_threshold() / k + 77;
+    const bool is_streamed = k == 24 || k == 100;
     const auto coding = gf::coding_matrix(gf::Technique::cauchy, k, m);
     const auto encode = to_rows(coding);
-    EXPECT_NE(kernels::x86::Coefficients(Program(coding), kernels::x86::Form::affine).transform, nullptr);
+    const kernels::x86::Coefficients coefficients(Program(coding), kernels::x86::Form::affine);
+    EXPECT_EQ(coefficients.transform != nullptr, has_it);
+    EXPECT_TRUE(!has_it || coefficients.transform->get().in_registers == (k <= 32));
     for (const std::size_t bytes : {1u, 63u, 64u, 1023u, 1024u, 4096u + 17u}) {
       check({encode, bytes, Verb::transform, {}, {}, bytes});
       check({encode, bytes, Verb::transform, {3, 17}, {5, 0, 64}, bytes});
       check({encode, bytes, Verb::accumulate, {}, {}, bytes});
     }
-    if (k == 100) check({encode, streamed, Verb::transform, {}, {}, 1});
+    if (is_streamed) check({encode, streamed, Verb::transform, {}, {}, 1});
     const auto edge = page_edge_arena();
     const Outcome at_edge = run_case(*variant_, {encode, 4096 + 17, Verb::transform, {}, {}, 1}, *edge);
     EXPECT_EQ(at_edge.verdict, Verdict::passed) << at_edge.reason;
@@ -180,7 +187,7 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
       for (const std::size_t bytes : {1u, 64u, 3000u})
         check({rows, bytes, Verb::transform, {}, {1}, bytes, 1, chunks});
       // The oracle takes its time with megabytes.
-      if (k == 100) check({rows, streamed, Verb::transform, {}, {}, 1, 1, chunks});
+      if (is_streamed) check({rows, streamed, Verb::transform, {}, {}, 1, 1, chunks});
     }
   }
 }

@@ -103,6 +103,18 @@ def check_list(ectool, child):
     check(len(alone) == 1 and alone[0] in json.loads(ectool.right("--json"))["processes"], alone)
 
 
+def check_doctor(ectool, program):
+    """The doctor sees a process and what /proc says of it. Each of its checks: doctor_test.cpp."""
+    def said():
+        return subprocess.run([ectool.program, "doctor"], capture_output=True, text=True, check=False).stdout
+
+    finding = "warning  calibration  ec_cuda: /nowhere/at/all is not used"
+    with Child("env", "EC_CUDA_CALIBRATION=/nowhere/at/all", program) as child:
+        child.tell("encode", 1, 64)
+        check(finding in said(), said())
+    check(finding not in said(), "it has ended")
+
+
 def check_refusals(ectool, child):
     ended = subprocess.Popen(["true"])
     ended.wait()
@@ -173,7 +185,7 @@ def region(content, seals=SHRINK_GROW_SEAL, name="ec_cuda_stats"):
 
 
 def check_other_regions(ectool, program):
-    def header(magic=b"ec_stats", layout=4, size=0, version=b"9.9\x1b[31m"):
+    def header(magic=b"ec_stats", layout=5, size=0, version=b"9.9\x1b[31m"):
         return struct.pack("8sIIqQ16s", magic, layout, size, os.getpid(), 0, version)
 
     def answer(content, **options):
@@ -251,6 +263,7 @@ def main():
         check_refusals(ectool, child)
     check(ectool.wrong(child.pid) == (1, f"ectool: there is no process {child.pid}\n"), "nothing is left of it")
     check_names(options.child, ectool)
+    check_doctor(ectool, options.child)
     check_other_regions(ectool, options.child)
     check_nothing_is_opened(ectool)
 

@@ -25,7 +25,10 @@ bool code(const ec::codec::Codec& codec, const std::string& operation, std::size
   if (operation == "encode") return codec.encode(data, coding, bytes) == Status::ok;
   if (operation == "update") return codec.update(0, data[0], coding, bytes) == Status::ok;
   const auto plan = codec.plan({ec::gf::ChunkSet::first(k + m) - ec::gf::ChunkSet{1}, ec::gf::ChunkSet{1}});
-  return plan && codec.decode(*plan, chunks, out, bytes) == Status::ok;
+  if (!plan) return false;
+  std::vector<ec::kernels::Source> sources;
+  for (const auto c : plan->sources) sources.push_back(chunks[c]);
+  return codec.decode(*plan, sources, {&out[1], 1}, bytes) == Status::ok;
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ std::unique_ptr<Stats> known_counts() {
                  .programs_failed = 16,
                  .staging_bytes = 17,
                  .given_up_bytes = 18,
-                 .device_bytes = 19};
+                 .device_bytes = 19,
+                 .shared_by_mps = 20};
   page.checks[0] = {70, 1, 6};
   page.arena = {100, 50, 60, 4, 3, 1};
   page.version = {'1', '.', '2'};
@@ -137,6 +138,7 @@ TEST(StatsPrometheus, HasEverySeriesOnceAndItsValue) {
       {{"staging_bytes", ""}, 17},
       {{"given_up_bytes", ""}, 48},
       {{"device_bytes", ""}, 19},
+      {{"device_shared_by_mps", ""}, 20},
       {{"arena_bytes", ""}, 100},
       {{"arena_used_bytes", ""}, 50},
       {{"arena_peak_bytes", ""}, 60},
@@ -158,7 +160,7 @@ TEST(StatsJson, HasEveryNumber) {
   const Json found = named(known_counts()->page(), 7, "x");
   const json expected = json::parse(R"({
       "device": {"state": "latched", "jobs": 9, "starts": 11, "failed_starts": 12, "latches": 13,
-                 "staging_bytes": 17, "given_up_bytes": 48, "device_bytes": 19},
+                 "staging_bytes": 17, "given_up_bytes": 48, "device_bytes": 19, "shared_by_mps": 20},
       "programs": {"found": 14, "compiled": 15, "failed": 16},
       "arena": {"bytes": 100, "used_bytes": 50, "peak_bytes": 60, "handed_out": 4, "given_back": 3,
                 "refused": 1},

@@ -1,5 +1,5 @@
-// ectool: what coding costs on this machine, who would do it, whether what was wrong once is wrong again, and
-// what processes have done.
+// ectool: what coding costs on this machine, who would do it, whether what was wrong once is wrong again,
+// what processes have done, and what is wrong on this host.
 #include <fmt/format.h>
 
 #include <boost/program_options.hpp>
@@ -10,6 +10,7 @@
 #include "plugin/codec/settings/setup_error.hpp"
 #include "support/files.hpp"
 #include "tools/ectool/commands.hpp"
+#include "tools/ectool/ectool_doctor.hpp"
 #include "tools/ectool/ectool_stats.hpp"
 
 namespace {
@@ -49,6 +50,14 @@ int calibrate(const Words& words, const Given& given) {
   fmt::print("{}written to {}; processes read it when they start\n", ec::tools::describe(calibration.costs),
              output);
   return 0;
+}
+
+int doctor(const Words& words, const Given& given) {
+  if (!words.empty()) throw UsageError(fmt::format("doctor takes no {}", words.front()));
+  const ec::tools::Diagnosis found = ec::tools::diagnose(ec::tools::look_at_host());
+  std::cout << (given.contains("json") ? found.json.dump(1) + "\n" : found.text);
+  using enum ec::tools::Severity;
+  return found.worst == error ? 4 : found.worst == warning ? 3 : 0;
 }
 
 int explain(const Words& words, const Given&) {
@@ -95,13 +104,15 @@ struct Command {
   bool arguments_are_usage = true;
 };
 constexpr Command commands[] = {{"calibrate", calibrate, "show output", false},
+                                {"doctor", doctor, "json"},
                                 {"explain", explain, ""},
                                 {"replay", replay, ""},
                                 {"stats", stats, "json prometheus output"}};
 
 int run(int argc, char** argv) {
   options::options_description description(
-      "ectool calibrate [--show] [--output FILE] | explain NAME=VALUE... | replay FILE | stats [PID] "
+      "ectool calibrate [--show] [--output FILE] | doctor [--json] | explain NAME=VALUE... | replay FILE | "
+      "stats [PID] "
       "[--json | --prometheus] [--output FILE]");
   auto add = description.add_options();
   add("help", "this text");
@@ -109,7 +120,9 @@ int run(int argc, char** argv) {
   add("output", options::value<std::string>(),
       "calibrate: the file to write; default is where it is looked for. stats: a file that is replaced as a "
       "whole");
-  add("json", "stats: everything about each process, as with a PID; without both a line for each process");
+  add("json",
+      "doctor: the same as JSON. stats: everything about each process, as with a PID; without both a line "
+      "for each process");
   add("prometheus", "stats: the same in Prometheus' text format, for node_exporter's textfile collector");
   options::options_description all;
   all.add(description)
@@ -120,19 +133,25 @@ int run(int argc, char** argv) {
   Given given;
   options::store(options::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
   if (given.contains("help")) {
-    std::cout << description << '\n'
-              << ec::tools::explain_help
-              << "replay runs a file of EC_CUDA_REPRODUCERS with every back end of this machine. Exit "
-                 "status: 0 if all\n"
-                 "are right, 1 if one is wrong, 2 for a file that cannot be used.\n";
+    std::cout
+        << description << '\n'
+        << "doctor says what is wrong on this host and what to do; as root it sees all daemons. Exit "
+           "status: 0 if\n"
+           "nothing is, 3 after a warning (slower than it could be), 4 after an error (wrong bytes, or a "
+           "daemon that\n"
+           "does not start).\n"
+        << ec::tools::explain_help
+        << "replay runs a file of EC_CUDA_REPRODUCERS with every back end of this machine. Exit "
+           "status: 0 if all\n"
+           "are right, 1 if one is wrong, 2 for a file that cannot be used.\n";
     return 0;
   }
   if (!given.contains("command"))
-    throw UsageError("a command is missing: calibrate, explain, replay or stats; see --help");
+    throw UsageError("a command is missing: calibrate, doctor, explain, replay or stats; see --help");
   const auto& name = given["command"].as<std::string>();
   const Command* command = std::ranges::find(commands, name, &Command::name);
   if (command == std::end(commands))
-    throw UsageError(fmt::format("unknown command {}: calibrate, explain, replay or stats", name));
+    throw UsageError(fmt::format("unknown command {}: calibrate, doctor, explain, replay or stats", name));
   for (const char* option : {"show", "output", "json", "prometheus"})
     if (given.contains(option) && command->options.find(option) == std::string_view::npos)
       throw UsageError(fmt::format("{} takes no --{}", name, option));

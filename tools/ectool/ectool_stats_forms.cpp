@@ -59,6 +59,8 @@ constexpr Number numbers[] = {
     {"device", "device_bytes", "device_bytes", "",
      "GPU memory of our own. The driver's context and code are not in it.",
      [](auto& s) { return s.page.device.device_bytes; }},
+    {"device", "shared_by_mps", "device_shared_by_mps", "", "1 if the GPU is shared by MPS.",
+     [](auto& s) { return s.page.device.shared_by_mps; }},
     {"programs", "found", "programs_total", "found",
      "Programs generated for a matrix: found (there for an equal matrix), compiled, or failed.",
      [](auto& s) { return s.page.device.programs_found; }},

@@ -10,6 +10,7 @@
 // The fat binaries of the .cu files beside this one, linked in as data (cmake/Cuda.cmake).
 extern "C" const unsigned char ec_fatbin_tile_kernel[];
 extern "C" const unsigned char ec_fatbin_bit_kernel[];
+extern "C" const unsigned char ec_fatbin_paired_kernel[];
 extern "C" const unsigned char ec_fatbin_table_kernel[];
 
 namespace ec::kernels::cuda {
@@ -47,6 +48,7 @@ std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal) {
   device->open_context(ordinal);
   const Scope scope(*device);
   device->check("cuCtxPushCurrent", scope.result());
+  device->leave_out_stacks();
   device->load_kernels();
   device->make_lanes();
   return device;
@@ -69,15 +71,29 @@ void Device::open_context(int ordinal) {
   d.device_get_attribute(&info_.compute_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal_);
   d.device_get_attribute(&info_.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal_);
 
+  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED, which older headers lack, as older drivers do.
+  constexpr auto mps_enabled = static_cast<CUdevice_attribute>(133);
+  if (d.device_get_attribute(&info_.shared_by_mps, mps_enabled, ordinal_) != CUDA_SUCCESS)
+    info_.shared_by_mps = 0;
+
   CUcontext context = nullptr;
   check("cuDevicePrimaryCtxRetain", d.primary_ctx_retain(&context, ordinal_));
   context_ = context;
 }
 
+/// A context keeps 1 KiB of stack for each thread that the GPU can hold: 264 MiB of the 524 MiB that one
+/// takes on an H100. Our kernels call nothing, and what they spill the driver adds when they are launched. A
+/// driver that refuses costs no more than the memory.
+void Device::leave_out_stacks() const {
+  if (options_.alone_in_process && driver_->ctx_set_limit != nullptr)
+    driver_->ctx_set_limit(CU_LIMIT_STACK_SIZE, 0);
+}
+
 void Device::load_kernels() {
-  CUmodule tiles = nullptr, bits = nullptr, tables = nullptr;
+  CUmodule tiles = nullptr, bits = nullptr, paired = nullptr, tables = nullptr;
   check("cuModuleLoadData", load_module(ec_fatbin_tile_kernel, &tiles));
   check("cuModuleLoadData", load_module(ec_fatbin_bit_kernel, &bits));
+  check("cuModuleLoadData", load_module(ec_fatbin_paired_kernel, &paired));
   check("cuModuleLoadData", load_module(ec_fatbin_table_kernel, &tables));
   const auto find = [&](CUmodule module, const std::string& name) {
     CUfunction function = nullptr;
@@ -90,6 +106,9 @@ void Device::load_kernels() {
     const auto name = fmt::format("ec_bits_q{}", bit_shapes[i].quads);
     bit_kernels_[i] = {find(bits, name + "_any"), find(bits, name + "_half")};
   }
+  for (unsigned i = 0; i < paired_kernels_.size(); ++i)
+    paired_kernels_[i] =
+        find(paired, fmt::format("ec_paired_p{}_q{}", paired_shapes[i].pairs, paired_shapes[i].quads));
   for (unsigned i = 0; i < table_kernels_.size(); ++i)
     table_kernels_[i] =
         find(tables, fmt::format("ec_table_r{}_{}", table_kernels[i].rows, table_kernels[i].ones));

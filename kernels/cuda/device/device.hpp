@@ -26,6 +26,7 @@ struct DeviceInfo {
   int compute_minor = 0;
   int multiprocessors = 0;
   int gpus_of_machine = 0;
+  int shared_by_mps = 0;  ///< 1: with other processes, by NVIDIA's Multi-Process Service
 };
 
 /// Word sizes of the tile kernels, in bytes: Device::tile_kernel(i) works on words of tile_words[i].
@@ -82,6 +83,8 @@ class Device {
   CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
   /// For bit_shapes[i].
   CUfunction bit_kernel(unsigned i, bool half) const { return bit_kernels_[i][half ? 1 : 0]; }
+  /// For paired_shapes[i].
+  CUfunction paired_kernel(unsigned i) const { return paired_kernels_[i]; }
   /// For table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   LinkClock& link_clock() { return link_clock_; }
@@ -106,6 +109,7 @@ class Device {
  private:
   Device(const Driver& driver, const Options& options) : driver_(&driver), options_(options) {}
   void open_context(int ordinal);
+  void leave_out_stacks() const;
   void load_kernels();
   CUresult load_module(const void* image, CUmodule* module);
   void make_lanes();
@@ -119,6 +123,7 @@ class Device {
   CUcontext context_ = nullptr;
   std::array<CUfunction, tile_words.size()> tile_kernels_{};
   std::array<std::array<CUfunction, 2>, std::size(bit_shapes)> bit_kernels_{};
+  std::array<CUfunction, std::size(paired_shapes)> paired_kernels_{};
   std::array<CUfunction, std::size(table_kernels)> table_kernels_{};
   std::mutex modules_mutex_;
   std::vector<CUmodule> modules_;

@@ -9,11 +9,6 @@
 namespace ec::kernels::cuda {
 namespace {
 
-/// mma.m16n8k256 on bits.
-constexpr int oldest_compute_major = 8;
-/// Every chip gives a block this much without being asked.
-constexpr std::size_t most_shared_bytes = 48 * 1024;
-
 /// Index of the smallest shape that holds `sources`, or the number of shapes if none does.
 unsigned shape_for(std::size_t sources) {
   unsigned i = 0;
@@ -36,9 +31,14 @@ unsigned targets_per_launch(std::size_t sources, std::size_t targets, unsigned g
 
 }  // namespace
 
+unsigned bit_kernel_steps(const gf::Matrix& matrix) {
+  const unsigned shape = shape_for(matrix.cols());
+  return shape == std::size(bit_shapes) ? ~0u : row_blocks_of(matrix.rows()) * bit_shapes[shape].groups();
+}
+
 std::size_t bit_kernel_reach(const Device& device, const ChunkViews& chunks) {
   const unsigned shape = shape_for(chunks.sources.size());
-  if (shape == std::size(bit_shapes) || device.info().compute_major < oldest_compute_major ||
+  if (shape == std::size(bit_shapes) || device.info().compute_major < oldest_bit_compute_major ||
       chunks.alignment() < load_alignment)
     return 0;
   const std::size_t tile = bit_shapes[shape].tile_bytes();

@@ -45,6 +45,13 @@ CUresult launch_best(const std::shared_ptr<Device>& device, const Program& progr
     *done = table_kernel_reach(chunks, verb);
     if (*done != 0) return launch_tables(*device, matrix, first(*done), verb, stream);
   }
+  if (verb == Verb::transform && (choice.kind == KernelKind::paired || automatic)) {
+    const unsigned below = automatic ? bit_kernel_steps(matrix) : ~0u;
+    if (const PairedShape* shape = paired_shape_for(*device, matrix, below)) {
+      *done = paired_kernel_reach(*shape, chunks);
+      if (*done != 0) return launch_paired(*device, *shape, matrix, first(*done), stream);
+    }
+  }
   if (choice.kind == KernelKind::bits || automatic) {
     *done = bit_kernel_reach(*device, chunks);
     if (*done != 0) return launch_bits(*device, matrix, first(*done), verb, stream);

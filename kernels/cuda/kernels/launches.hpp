@@ -11,19 +11,22 @@
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
+#include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/program.hpp"
 
 namespace ec::kernels::cuda {
 
 /// automatic: the best that fits the job. tile: generalised tiles, takes every job. table: tables of
-/// products, for any matrix. bits: tensor cores, for any matrix. generated: compiled for the matrix. The last
-/// three code what they can of a job, and tile the rest.
-enum class KernelKind { automatic, tile, table, bits, generated };
+/// products, for any matrix. bits: tensor cores, for any matrix. paired: tensor cores, for paired matrices
+/// (bits.cuh). generated: compiled for the matrix. The last four code what they can of a job, and tile the
+/// rest.
+enum class KernelKind { automatic, tile, table, bits, paired, generated };
 
 /// Of the back end that uses this kernel.
 constexpr std::string_view backend_name(KernelKind kind) {
-  constexpr std::string_view names[] = {"cuda", "cuda-tile", "cuda-table", "cuda-bits", "cuda-generated"};
+  constexpr std::string_view names[] = {"cuda",      "cuda-tile",   "cuda-table",
+                                        "cuda-bits", "cuda-paired", "cuda-generated"};
   return names[static_cast<int>(kind)];
 }
 
@@ -81,6 +84,18 @@ std::size_t bit_kernel_reach(const Device& device, const ChunkViews& chunks);
 /// The bytes within reach.
 CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
                      CUstream stream);
+
+/// Work of those kernels for this matrix, to be compared with that of the paired ones.
+unsigned bit_kernel_steps(const gf::Matrix& matrix);
+
+/// The kernel for this matrix, if it is paired (paired_kernel.cu), of the least work, if that is less than
+/// `below`; null if there is none.
+const PairedShape* paired_shape_for(const Device& device, const gf::Matrix& matrix, unsigned below);
+/// A multiple of 16 bytes or more; 0 if the chunks are not aligned to 16 bytes.
+std::size_t paired_kernel_reach(const PairedShape& shape, const ChunkViews& chunks);
+/// Transforms the bytes within reach, in one launch.
+CUresult launch_paired(const Device& device, const PairedShape& shape, const gf::Matrix& matrix,
+                       const ChunkViews& chunks, CUstream stream);
 
 /// All, or 0 if they are fewer than a tile or not aligned to 16 bytes.
 std::size_t generated_kernel_reach(const ChunkViews& chunks);

@@ -156,7 +156,13 @@ Outcome Runner::ask_until_over(Clock::duration under_way) {
     if (under_way == Clock::duration::zero()) in_flight_->took(Clock::now() - start, questions == 1);
     return {};
   }
-  if (answered) return outcome_of(driver, "the kernel failed", answer);
+  if (answered) {
+    Outcome failed = outcome_of(driver, "the kernel failed", answer);
+    // MPS tells the fault of one client to all, while the kernels of the others may still run: on an H100
+    // buffers that were used anew after such a fault had wrong bytes.
+    if (device_.info().shared_by_mps != 0 && submission_.writes_in_place) failed.status = Status::hung;
+    return failed;
+  }
   // Whatever the kernel may still touch is given up: the stream, its memory, the device.
   static_cast<void>(lane_.release());
   device_.abandon();

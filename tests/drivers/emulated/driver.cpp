@@ -1,7 +1,8 @@
 // A stand-in for libcuda.so.1 with one device, or as many as EC_EMULATED_DEVICES says (at most 8), of chip
-// EC_EMULATED_CHIP (as in sm_90), for machines without a GPU: the functions that the device room and ec_bench
-// use. Launches run at once, on the host, in the calling thread. It does what it is asked to; what goes wrong
-// on demand is the business of tests/drivers/fault in front of it.
+// EC_EMULATED_CHIP (as in sm_90), shared by MPS if EC_EMULATED_MPS is 1, for machines without a GPU: the
+// functions that the device room and ec_bench use. Launches run at once, on the host, in the calling thread.
+// It does what it is asked to; what goes wrong on demand is the business of tests/drivers/fault in front of
+// it.
 #include <cuda.h>
 
 #include <algorithm>
@@ -119,6 +120,7 @@ int& ordinal_of(CUstream stream) { return *reinterpret_cast<int*>(stream); }
 }  // namespace
 
 ANYWHERE(cuInit, (unsigned), )
+ANYWHERE(cuDriverGetVersion, (int* version), *version = CUDA_VERSION)
 ANYWHERE(cuDeviceGetCount, (int* count), *count = devices())
 ANYWHERE(cuDeviceGet, (CUdevice * device, int ordinal), *device = ordinal)
 ANYWHERE(cuDeviceGetName, (char* name, int length, CUdevice),
@@ -126,6 +128,7 @@ ANYWHERE(cuDeviceGetName, (char* name, int length, CUdevice),
 ANYWHERE(cuCtxPushCurrent_v2, (CUcontext context),
          contexts_pushed.push_back(static_cast<int>(reinterpret_cast<Context*>(context) - state().contexts)))
 ANYWHERE(cuCtxPopCurrent_v2, (CUcontext*), contexts_pushed.pop_back())
+IN_CONTEXT(cuCtxSetLimit, (CUlimit, std::size_t), )
 
 EXPORTED CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -140,7 +143,9 @@ EXPORTED CUresult cuGetErrorName(CUresult error, const char** name) {
 }
 EXPORTED CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   const int chip = number("EC_EMULATED_CHIP", 99);
-  *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT       ? 4
+  constexpr auto mps_enabled = static_cast<CUdevice_attribute>(133);
+  *value = attribute == mps_enabled                                    ? number("EC_EMULATED_MPS", 0)
+           : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT     ? 4
            : attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID             ? -1
            : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? chip / 10
                                                                        : chip % 10;

@@ -18,6 +18,7 @@ namespace {
 
 using kernels::cuda::BitShape;
 using kernels::cuda::KernelArgs;
+using kernels::cuda::PairedShape;
 using kernels::cuda::TableKernel;
 
 constexpr unsigned most_shared_bytes = 48 * 1024;  // without asking for more
@@ -32,6 +33,9 @@ std::map<std::string, Kernel> make_kernels() {
     for (const bool half : {false, true})
       known["ec_bits_q" + std::to_string(kernels::cuda::bit_shapes[i].quads) + (half ? "_half" : "_any")] = {
           Kernel::Kind::bits, i, half};
+  for (unsigned i = 0; i < std::size(kernels::cuda::paired_shapes); ++i)
+    known["ec_paired_p" + std::to_string(kernels::cuda::paired_shapes[i].pairs) + "_q" +
+          std::to_string(kernels::cuda::paired_shapes[i].quads)] = {Kernel::Kind::paired, i};
   for (unsigned i = 0; i < std::size(kernels::cuda::table_kernels); ++i)
     known["ec_table_r" + std::to_string(kernels::cuda::table_kernels[i].rows) + "_" +
           std::to_string(kernels::cuda::table_kernels[i].ones)] = {Kernel::Kind::table, i};
@@ -58,13 +62,15 @@ struct Work {
   unsigned ones = 0;
   const void* addresses = nullptr;  ///< stripe by stripe: of the sources, then of the targets
   std::uint64_t stripes = 1;
+  unsigned classes = 1;  ///< of a paired matrix, of which there are the first class's rows
 
   std::size_t chunks() const { return stripes * (sources + targets); }
   std::uint8_t* chunk(std::size_t index) const {
     return reinterpret_cast<std::uint8_t*>(word_at(addresses, index));
   }
   std::uint8_t coefficient(unsigned row, unsigned source) const {
-    return row < ones ? 1 : coefficients[(row - ones) * sources + source];
+    if (row < ones) return 1;
+    return coefficients[(row - ones) / classes * sources + (source ^ row % classes)];
   }
   void code(std::uint64_t stripe, unsigned row) const {
     const std::size_t first = stripe * (sources + targets);
@@ -79,6 +85,7 @@ struct Work {
 };
 
 const BitShape& bit_shape(const Launch& l) { return kernels::cuda::bit_shapes[l.kernel->size]; }
+const PairedShape& paired_shape(const Launch& l) { return kernels::cuda::paired_shapes[l.kernel->size]; }
 const TableKernel& table_kernel(const Launch& l) { return kernels::cuda::table_kernels[l.kernel->size]; }
 
 Work work_of(const Launch& l) {
@@ -96,14 +103,19 @@ Work work_of(const Launch& l) {
             p.batch ? word_at(first, words + 1) : 1};
   }
   const KernelArgs& a = args_of(l);
-  const bool tables = l.kernel->kind == Kernel::Kind::table;
+  const bool tables = l.kernel->kind == Kernel::Kind::table, paired = l.kernel->kind == Kernel::Kind::paired;
+  const bool bits = l.kernel->kind == Kernel::Kind::bits;
   return {a.sources,
           a.targets,
-          a.bytes * (l.kernel->kind == Kernel::Kind::bits ? bit_shape(l).tile_bytes() : 1),
+          a.bytes * (bits     ? bit_shape(l).tile_bytes()
+                     : paired ? paired_shape(l).tile_bytes()
+                              : 1),
           a.accumulate != 0,
           a.blob + 8 * (a.sources + a.targets),
           tables ? table_kernel(l).ones : 0,
-          a.blob};
+          a.blob,
+          1,
+          paired ? paired_shape(l).classes() : 1};
 }
 
 /// Whether the kernel can be given this launch, chunks left aside: CUDA_SUCCESS or what the device answers.
@@ -124,6 +136,14 @@ CUresult check_kernel(const Launch& l) {
                       l.shared_bytes >= kernels::cuda::bit_shared_bytes(shape.groups(), a.targets);
     return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
   }
+  if (l.kernel->kind == Kernel::Kind::paired) {
+    const PairedShape& shape = paired_shape(l);
+    if (l.block_x != kernels::cuda::bit_kernel_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
+    const bool whole = a.sources % shape.classes() == 0 && a.targets % shape.classes() == 0;
+    const bool fits = whole && a.accumulate == 0 && a.sources <= 4 * shape.quads * shape.classes() &&
+                      a.targets <= shape.most_targets() && l.shared_bytes >= shape.shared_bytes(a.targets);
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
   if (l.kernel->kind == Kernel::Kind::table) {
     if (l.block_x != kernels::cuda::table_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
     const std::size_t tables = kernels::cuda::table_coefficient_bytes * a.sources * table_kernel(l).rows;
@@ -139,7 +159,11 @@ CUresult check_kernel(const Launch& l) {
 /// Bytes that the kernel loads at once, which every address is a multiple of.
 std::size_t alignment_of(const Launch& l) {
   if (l.kernel->kind == Kernel::Kind::tile) return l.kernel->size;
-  return l.kernel->kind == Kernel::Kind::bits ? 4 * bit_shape(l).words : 16;
+  // A paired kernel loads 4 x words and stores twice that.
+  if (l.kernel->kind == Kernel::Kind::paired) return 8 * paired_shape(l).words;
+  // So does one of these where that is 16 or less.
+  if (l.kernel->kind == Kernel::Kind::bits) return std::min(8 * bit_shape(l).words, 16u);
+  return 16;
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ constexpr Traits traits_of(std::size_t s) {
     case site::device_get_attribute:
     case site::primary_ctx_retain:
     case site::ctx_push_current:
+    case site::driver_get_version:
     case site::thread_exchange_capture_mode:
       return {nothing};
     case site::primary_ctx_release:

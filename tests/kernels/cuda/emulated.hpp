@@ -40,6 +40,7 @@ class EmulatedDevice : public testing::Test {
     o.deadline = std::chrono::milliseconds(50);
     o.retry_after = std::chrono::seconds(0);
     o.staging_bytes = std::size_t{1} << 20;
+    o.alone_in_process = true;
     o.log = [](const char* line) { log_ += std::string(line) + "\n"; };
     return o;
   }

@@ -21,6 +21,7 @@ class Generated : public testing::Test {
     // The sums of 32+8 below must fit a lane's part.
     auto options = kernels::cuda::current_options();
     options.staging_bytes = std::size_t{256} << 20;
+    options.alone_in_process = true;  // as in a daemon: without stacks
     kernels::cuda::configure(options);
     std::string why;
     const auto info = kernels::cuda::bring_up(&why);

@@ -165,6 +165,21 @@ TEST_F(Staging, AFaultIsAnsweredWhenWhatWasLaunchedBeforeIsOver) {
   EXPECT_EQ(all_lanes().size(), Device::lane_count);
 }
 
+/// It may be that of another process, told to all while their kernels still run.
+TEST_F(Staging, AnErrorUnderMpsLeavesOpenWhatIsStillWritten) {
+  for (const char* mps : {"0", "1"})
+    for (const Residence targets : {Residence::pageable, Residence::pinned}) {
+      setenv("EC_EMULATED_MPS", mps, 1);
+      up(std::chrono::milliseconds(5000));
+      ASSERT_EQ(driver_->plan("cuStreamQuery:nth=1:CUDA_ERROR_ILLEGAL_ADDRESS"), nullptr);
+      PlacedStripes stripe(staged(page, Verb::transform, targets), 5);
+      const bool open = *mps == '1' && targets == Residence::pinned;
+      EXPECT_EQ(run(stripe).status, open ? Status::hung : Status::fault) << mps;
+      EXPECT_EQ(all_lanes().size(), Device::lane_count);
+    }
+  unsetenv("EC_EMULATED_MPS");
+}
+
 struct Hang {
   const char* name;
   Verb verb;

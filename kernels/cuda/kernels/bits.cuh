@@ -1,0 +1,321 @@
+// target = M . source on the tensor cores, as a product of bit matrices: device code of bit_kernel.cu and
+// paired_kernel.cu.
+//
+// Over GF(2) a coefficient is an 8 x 8 bit matrix, and coding is one product of a (8 targets) x (8 sources)
+// bit matrix with the bits of the data. The binary tensor-core instruction (mma .b1 with AND and population
+// count) counts the ones of each inner product; the lowest bit of a count is the sum in GF(2).
+//   A: the bit matrix of the code: rows are target bits, 128 or 256 columns are the bits of 16 or 32 sources.
+//   B: the data as it lies: a column is one byte position, its rows the bits of the sources' bytes there.
+// Lane (g, t) = (lane / 4, lane % 4) loads W words of the sources 4 q + t; a 4 x 4 byte transposition makes
+// each register four sources' bytes of one position, which is what B wants. Rows are dealt so that lane group
+// g ends up with all eight bits of target g (eight targets a group of four row blocks), or with half a byte
+// of target g / 2 (up to four targets, two row blocks), so that the sums pack within a lane. Data is read
+// once for all targets of a launch, and stays in registers: 4 W for each 16 sources. The bit matrix is made
+// from the coefficients by each block, once, into shared memory. Reads and writes 16 W bytes a quarter-warp,
+// contiguous over the warp (32 W bytes of every chunk). Needs compute capability 8.0 (mma.m16n8k256.b1); on
+// older chips the kernel exists and traps. Shapes and what they gave: bit_args.hpp.
+//
+// A paired matrix has M(r ^ h, c ^ h) = M(r, c) for h below 2^p, p being 1 to 3: a Cauchy matrix whose cells
+// are 1 / (row + column) and whose rows and columns begin at multiples of 2^p. The lowest p bits part rows
+// and columns into 2^p classes, and the sub-matrix of two classes depends on their XOR alone. That makes it a
+// product in the group algebra of (Z/2)^p, which in characteristic 2 is that of the polynomials in p
+// variables whose squares are 0. So, for sets of bits s, t below 2^p, with
+//   a(t) = sum of the sub-matrices of all s that contain t, b(t) = sum of the sources of all such classes,
+//   c(t) = sum over the subsets z of t of a(t - z) b(z),
+// class t of the targets is the sum of all c(s), s containing t: 3^p products of sub-matrices for 4^p. Sums
+// are XORs of whole words. With p = 0 all this is nothing, and any matrix will do.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/kernels/bit_args.hpp"
+#include "kernels/cuda/kernels/kernel_args.hpp"
+#include "kernels/cuda/kernels/pack.cuh"
+
+namespace {
+
+using ec::kernels::cuda::KernelArgs;
+using ec::kernels::cuda::most_half_targets;
+using ec::kernels::cuda::pick;
+using ec::kernels::cuda::row_blocks_of;
+using ec::kernels::cuda::sources_per_group;
+using ec::kernels::cuda::targets_per_group;
+
+constexpr unsigned threads = ec::kernels::cuda::bit_kernel_threads;
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+__device__ void mma256(std::uint32_t (&c)[4], uint2 a, uint2 b, std::uint32_t x, std::uint32_t y) {
+  asm("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
+      "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a.x), "r"(a.y), "r"(b.x), "r"(b.y), "r"(x), "r"(y));
+}
+__device__ void mma128(std::uint32_t (&c)[4], uint2 a, std::uint32_t x) {
+  asm("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a.x), "r"(a.y), "r"(x));
+}
+#else
+__device__ void mma256(std::uint32_t (&)[4], uint2, uint2, std::uint32_t, std::uint32_t) { __trap(); }
+__device__ void mma128(std::uint32_t (&)[4], uint2, std::uint32_t) { __trap(); }
+#endif
+
+/// What a warp loads of a chunk is short of a cache line where a lane loads less than 16 bytes: the second
+/// cache then fetches for other warps too (H100, 64+16, two words: 0.91 of the copy, 0.69 without).
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#define EC_FETCH "L2::256B."
+#else
+#define EC_FETCH
+#endif
+
+template <int W>
+__device__ void load(std::uint32_t (&x)[W], const std::uint8_t* from) {
+  if constexpr (W == 4) {
+    const uint4 v = __ldg(reinterpret_cast<const uint4*>(from));
+    x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+  } else if constexpr (W == 2) {
+    uint2 v;
+    asm volatile("ld.global.nc." EC_FETCH "v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
+    x[0] = v.x, x[1] = v.y;
+  } else {
+    asm volatile("ld.global.nc." EC_FETCH "u32 %0, [%1];" : "=r"(x[0]) : "l"(from));
+  }
+}
+
+template <int W, bool Accumulate>
+__device__ void store(std::uint8_t* to, std::uint32_t (&x)[W]) {
+  if constexpr (Accumulate) {
+#pragma unroll
+    for (int w = 0; w < W; ++w) x[w] ^= reinterpret_cast<const std::uint32_t*>(to)[w];
+  }
+  if constexpr (W == 4) *reinterpret_cast<uint4*>(to) = make_uint4(x[0], x[1], x[2], x[3]);
+  if constexpr (W == 2) *reinterpret_cast<uint2*>(to) = make_uint2(x[0], x[1]);
+  if constexpr (W == 1) *reinterpret_cast<std::uint32_t*>(to) = x[0];
+}
+
+/// Row `bit` of the bit matrix of c: bit j says whether bit j of the source byte goes into bit `bit` of the
+/// product.
+__device__ std::uint32_t bit_row(std::uint32_t c, unsigned bit) {
+  std::uint32_t row = 0;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    row |= (c >> bit & 1) << j;
+    c = c << 1 ^ (c >> 7) * 0x11d;
+  }
+  return row;
+}
+
+/// The words of A as the lanes hold them: fragments[((block * classes + class) * groups + group) * 32 +
+/// lane], two words each. rows, columns: of a sub-matrix; full: groups of eight rows, whose row blocks come
+/// first.
+template <unsigned Classes>
+__device__ void make_fragments(const KernelArgs& args, unsigned rows, unsigned columns, unsigned groups,
+                               unsigned full, unsigned row_blocks, std::uint32_t* words) {
+  const std::uint8_t* coefficients = args.blob + 8 * (args.sources + args.targets);
+  for (unsigned i = threadIdx.x; i < row_blocks * Classes * groups * 64; i += blockDim.x) {
+    const unsigned half_bit = i % 2;
+    const unsigned lane = i / 2 % 32;
+    const unsigned group = i / 64 % groups;
+    const unsigned part = i / 64 / groups % Classes;
+    const unsigned block = i / 64 / groups / Classes;
+    const unsigned g = lane / 4;
+    const bool in_half = block >= 4 * full;
+    const unsigned row = in_half ? full * 8 + g / 2 : block / 4 * 8 + g;
+    const unsigned bit = (in_half ? 4 * (g % 2) : 0) + 2 * (block % 4) + half_bit;
+    std::uint32_t word = 0;
+    for (unsigned q = 0; q < 4; ++q) {
+      const unsigned column = (4 * group + q) * 4 + lane % 4;
+      if (column >= columns || row >= rows) continue;
+      std::uint32_t cell = 0;
+      for (unsigned s = part; s < Classes; s = (s + 1) | part)
+        cell ^= coefficients[row * args.sources + column * Classes + s];
+      word |= bit_row(cell, bit) << (8 * q);
+    }
+    words[i] = word;
+  }
+}
+
+/// The lowest bits of four counts as the lowest bits of four bytes; other bits are anything.
+__device__ std::uint32_t parities(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3) {
+  return pick(0x00ff00ff, c0 + c2 * 0x10000u, c1 * 0x100u + c3 * 0x1000000u);
+}
+
+/// The n-th subset of `set`, which is below 8, and how many there are.
+__host__ __device__ constexpr unsigned subset(unsigned set, unsigned n) {
+  unsigned chosen = 0;
+  for (unsigned bit = 1; bit <= set; bit *= 2)
+    if (set & bit) chosen |= n % 2 * bit, n /= 2;
+  return chosen;
+}
+__host__ __device__ constexpr int subsets(unsigned set) { return 1 << (set % 2 + set / 2 % 2 + set / 4); }
+
+/// part[t] becomes the sum of all part[s], s containing t.
+template <int Classes, class Part, class Add>
+__device__ void add_supersets(Part (&part)[Classes], const Add& add) {
+#pragma unroll
+  for (int bit = 1; bit < Classes; bit *= 2)
+#pragma unroll
+    for (int t = 0; t < Classes; ++t)
+      if ((t & bit) == 0) add(part[t], part[t | bit]);
+}
+template <int N, int M>
+__device__ void add_words(std::uint32_t (&to)[N][M], const std::uint32_t (&from)[N][M]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+#pragma unroll
+    for (int j = 0; j < M; ++j) to[i][j] ^= from[i][j];
+}
+
+/// Blocks row blocks: out[t][j][w] gets, bit by bit, the sums of the rows of class t dealt to this lane.
+template <int Blocks, int Classes, int Groups, int W>
+__device__ void rows(std::uint32_t (&out)[Classes][2][W], const std::uint32_t (&b)[Classes][Groups][4 * W],
+                     const uint2* fragment) {
+#pragma unroll
+  for (int t = 0; t < Classes; ++t)
+#pragma unroll
+    for (int w = 0; w < W; ++w) out[t][0][w] = out[t][1][w] = 0;
+#pragma unroll
+  for (int block = Blocks - 1; block >= 0; --block) {
+    uint2 a[Classes][Groups];
+#pragma unroll
+    for (int t = 0; t < Classes; ++t)
+#pragma unroll
+      for (int i = 0; i < Groups; ++i) a[t][i] = fragment[((block * Classes + t) * Groups + i) * 32];
+#pragma unroll
+    for (int w = 0; w < W; ++w)
+#pragma unroll
+      for (int t = 0; t < Classes; ++t) {
+        std::uint32_t c[4][4] = {};
+        const int terms = subsets(t) * Groups;
+        // As many turns for each t: the compiler unrolls no others.
+#pragma unroll
+        for (int k = 0; k < Classes * Groups; k += 2) {
+          if (k >= terms) continue;
+          const unsigned y = subset(t, k / Groups), z = subset(t, (k + 1) / Groups);
+          const int i = k % Groups, j = (k + 1) % Groups;
+#pragma unroll
+          for (int n = 0; n < 4; ++n) {
+            if (k + 1 < terms)
+              mma256(c[n], a[t ^ y][i], a[t ^ z][j], b[y][i][4 * w + n], b[z][j][4 * w + n]);
+            else
+              mma128(c[n], a[t ^ y][i], b[y][i][4 * w + n]);
+          }
+        }
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          std::uint32_t& sum = out[t][j][w];
+          sum = pick(0x01010101, parities(c[0][2 + j], c[1][2 + j], c[2][2 + j], c[3][2 + j]), sum * 2);
+          sum = pick(0x01010101, parities(c[0][j], c[1][j], c[2][j], c[3][j]), sum * 2);
+        }
+      }
+  }
+  add_supersets(out, add_words<2, W>);
+}
+
+/// The bytes of four sources a register, for each byte position of the lane. columns: of a sub-matrix, and
+/// those that every code of the shape has.
+template <int Classes, int Quads, int FullQuads, int W>
+__device__ void gather(std::uint32_t (&b)[Classes][(Quads + 3) / 4][4 * W],
+                       const std::uint8_t* const* sources, unsigned columns, std::uint64_t offset,
+                       unsigned t) {
+#pragma unroll
+  for (int k = 0; k < Classes * ((Quads + 3) / 4); ++k) {
+    const int part = k / ((Quads + 3) / 4), i = k % ((Quads + 3) / 4);
+    std::uint32_t x[4][W];
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+      const int quad = 4 * i + q;
+      const unsigned s = quad * 4 + t;
+#pragma unroll
+      for (int w = 0; w < W; ++w) x[q][w] = 0;
+      if (quad < FullQuads || (quad < Quads && s < columns))
+        load<W>(x[q], sources[s * Classes + part] + offset);
+    }
+#pragma unroll
+    for (int w = 0; w < W; ++w) {
+      const std::uint32_t l0 = __byte_perm(x[0][w], x[1][w], 0x5140);
+      const std::uint32_t l1 = __byte_perm(x[2][w], x[3][w], 0x5140);
+      const std::uint32_t h0 = __byte_perm(x[0][w], x[1][w], 0x7362);
+      const std::uint32_t h1 = __byte_perm(x[2][w], x[3][w], 0x7362);
+      b[part][i][4 * w] = __byte_perm(l0, l1, 0x5410);
+      b[part][i][4 * w + 1] = __byte_perm(l0, l1, 0x7632);
+      b[part][i][4 * w + 2] = __byte_perm(h0, h1, 0x5410);
+      b[part][i][4 * w + 3] = __byte_perm(h0, h1, 0x7632);
+    }
+  }
+  add_supersets(b, add_words<(Quads + 3) / 4, 4 * W>);
+}
+
+/// Eights: groups of eight rows of a class. Fours: a rest of up to four, or all there are.
+template <int Classes, int Quads, int FullQuads, int W, bool Eights, bool Fours, bool Accumulate>
+__device__ void transform(const KernelArgs& args) {
+  constexpr int Groups = (Quads + 3) / 4;
+  extern __shared__ uint2 shared[];
+  const unsigned row_count = args.targets / Classes, columns = args.sources / Classes;
+  const unsigned rest = row_count % targets_per_group;
+  const unsigned full = Eights ? row_count / targets_per_group + (rest > (Fours ? most_half_targets : 0)) : 0;
+  const unsigned row_blocks = !Eights ? 2 : Fours ? row_blocks_of(row_count) : 4 * full;
+  auto** sources = reinterpret_cast<const std::uint8_t**>(shared + row_blocks * Classes * Groups * 32);
+  auto** targets = const_cast<std::uint8_t**>(sources) + sources_per_group * Classes * Groups;
+  make_fragments<Classes>(args, row_count, columns, Groups, full, row_blocks,
+                          reinterpret_cast<std::uint32_t*>(shared));
+  const auto* addresses = reinterpret_cast<std::uint8_t* const*>(args.blob);
+  for (unsigned i = threadIdx.x; i < args.sources; i += blockDim.x) sources[i] = addresses[i];
+  for (unsigned i = threadIdx.x; i < args.targets; i += blockDim.x) targets[i] = addresses[args.sources + i];
+  __syncthreads();
+
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned g = lane / 4;
+  const unsigned t = lane % 4;
+  // Columns 2 t and 2 t + 1 of B become the lane's. Where they are less than 16 bytes together they lie side
+  // by side and are stored at once; else the lanes of a target store their first columns together.
+  constexpr bool together = W < 4;
+  const unsigned piece = together ? g : (g % 2) * 4 + g / 2;
+  const std::uint64_t step = std::uint64_t{gridDim.x} * (threads / 32);
+  for (std::uint64_t tile = std::uint64_t{blockIdx.x} * (threads / 32) + threadIdx.x / 32; tile < args.bytes;
+       tile += step) {
+    const std::uint64_t offset = tile * (32 * W);
+    std::uint32_t b[Classes][Groups][4 * W];
+    gather<Classes, Quads, FullQuads, W>(b, sources, columns, offset + piece * 4 * W, t);
+    std::uint32_t out[Classes][2][W];
+    unsigned group = 0;
+    if constexpr (Eights) {
+      // Two ways to say the same: either way the compiler spills least where it is used.
+#pragma unroll 1
+      for (; Fours ? group < full : group * targets_per_group < row_count; ++group) {
+        rows<4, Classes, Groups, W>(out, b, shared + group * 4 * Classes * Groups * 32 + lane);
+        const unsigned row = group * targets_per_group + g;
+        if (row >= row_count) continue;
+#pragma unroll
+        for (int part = 0; part < Classes; ++part) {
+          std::uint8_t* to = targets[row * Classes + part] + offset;
+          if constexpr (together) {
+            store<2 * W, Accumulate>(to + t * 8 * W, reinterpret_cast<std::uint32_t(&)[2 * W]>(out[part]));
+          } else {
+            store<W, Accumulate>(to + t * 4 * W, out[part][0]);
+            store<W, Accumulate>(to + (4 + t) * 4 * W, out[part][1]);
+          }
+        }
+      }
+    }
+    if (!Fours || (Eights && group * targets_per_group >= row_count)) continue;
+    rows<2, Classes, Groups, W>(out, b, shared + group * 4 * Classes * Groups * 32 + lane);
+    // Two lane groups hold the halves of a target's bytes: they swap, and each stores half the positions.
+    const bool odd = g % 2 != 0;
+    const unsigned row = group * targets_per_group + g / 2;
+#pragma unroll
+    for (int part = 0; part < Classes; ++part) {
+      std::uint32_t mine[W];
+#pragma unroll
+      for (int w = 0; w < W; ++w) {
+        const std::uint32_t other = __shfl_xor_sync(0xffffffff, odd ? out[part][0][w] : out[part][1][w], 4);
+        mine[w] = (odd ? other : out[part][0][w]) + (odd ? out[part][1][w] : other) * 16;
+      }
+      if (row < row_count)
+        store<W, Accumulate>(
+            targets[row * Classes + part] + offset + (together ? 2 * t + odd : 4 * odd + t) * 4 * W, mine);
+    }
+  }
+}
+
+}  // namespace

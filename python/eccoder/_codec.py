@@ -1,0 +1,154 @@
+"""One code, ready to work."""
+from __future__ import annotations
+
+import errno
+import operator
+from collections.abc import Iterable, Mapping
+from ctypes import c_uint
+from typing import Any, Optional, Tuple, Type
+
+from . import _interface
+from ._arrays import Call, Chunk, Chunks
+from ._interface import Error, check, refuse
+
+
+class Codec:
+    """A Reed-Solomon code of k data chunks and m coding chunks, of which any k give back the rest.
+
+    k >= 2, m >= 1, k + m <= 255. technique: "reed_sol_van", in the shapes where any k chunks suffice, or "cauchy", in
+    any. The bytes are those of Ceph's isa plugin. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding).
+
+    A chunk is any object with the buffer protocol (bytes, bytearray, memoryview, mmap, NumPy's arrays), or an array with
+    DLPack or __cuda_array_interface__ (PyTorch, CuPy, JAX), of any shape and type of elements, whose bytes lie side by
+    side. Its bytes are read and written where they are; nothing is copied. All chunks of a call have as many bytes. They
+    are given as a sequence, or as one array whose first axis counts them, (k, n) or (m, n); its rows may lie apart.
+
+    Host memory is ordinary memory, or pinned where its array says so by DLPack, as PyTorch's do. A call with a chunk in
+    GPU memory needs that GPU to be one of EC_CUDA_DEVICES, and runs there; chunks elsewhere may be in the same call. The
+    library picks CPU or GPU for the rest.
+
+    Calls return when the chunks are made. What is still to be written to an array on a GPU by work enqueued before is
+    waited for, on the stream that its array names to DLPack. encode_async and decode_async only enqueue.
+
+    Immutable: any number of threads may use a codec at a time, and a call runs without the GIL. No other thread may
+    write to the chunks of a call, or use its targets, while it runs. May be pickled.
+
+    Raises InvalidArgument, Error (see its errno), and TypeError for what is no array.
+    """
+
+    __slots__ = ("_k", "_m", "_technique", "_codec")
+
+    def __init__(self, k: int, m: int, technique: str = "reed_sol_van") -> None:
+        self._k, self._m, self._technique = _number("k", k), _number("m", m), technique
+        self._codec = _interface.codec(self._k, self._m, technique)
+
+    @property
+    def k(self) -> int:
+        return self._k
+
+    @property
+    def m(self) -> int:
+        return self._m
+
+    @property
+    def technique(self) -> str:
+        return self._technique
+
+    def __repr__(self) -> str:
+        return f"eccoder.Codec({self._k}, {self._m}, {self._technique!r})"
+
+    def __reduce__(self) -> Tuple[Type[Codec], Tuple[int, int, str]]:
+        return Codec, (self._k, self._m, self._technique)
+
+    def encode(self, data: Chunks, coding: Optional[Chunks] = None) -> Any:
+        """Makes the m coding chunks of the k chunks `data`, in `coding` where that is given, and returns them.
+
+        Otherwise they are made like `data`: one array (m, ..) for one array, else a list; by NumPy, CuPy or PyTorch where
+        the data are theirs, as bytearrays for what else lies in host memory. Memory used again is much faster than new.
+        """
+        call = Call(0)
+        sources = call.take("data", data, self._k, f"k={self._k}")
+        if coding is None:
+            coding = call.make("coding", data, self._m)
+        targets = call.take("coding", coding, self._m, f"m={self._m}", written=True)
+        check(_interface.encode(self._codec, 1, sources, targets, call.bytes))
+        return coding
+
+    def encode_async(self, data: Chunks, coding: Chunks, stream: Any) -> None:
+        """encode() as work on a CUDA stream: enqueues it and returns.
+
+        stream: a handle (an int; 0 is the default stream), or a stream of PyTorch, CuPy or anything with __cuda_stream__.
+        All chunks are pinned or in GPU memory; they must be kept, and the targets be left alone, until the stream has
+        come that far; what goes wrong on the GPU shows there. Work that the arrays wait for by DLPack comes first. May be
+        captured into a graph, after a first call of the same kind outside.
+        """
+        handle = _stream(stream)
+        call = Call(handle)
+        sources = call.take("data", data, self._k, f"k={self._k}")
+        targets = call.take("coding", coding, self._m, f"m={self._m}", written=True)
+        check(_interface.encode_async(self._codec, 1, sources, targets, call.bytes, handle))
+
+    def decode(self, available: Mapping[int, Chunk], wanted: Iterable[int], targets: Optional[Chunks] = None) -> Any:
+        """Makes the chunks `wanted` from the chunks `available`, and returns them in the order of `wanted`.
+
+        available: from numbers of chunks, data or coding, to their contents; k are needed, and no more are read. wanted:
+        numbers of chunks that are not available. targets: where to write them, in the order of `wanted`; without, they
+        are made as a list, like the first of `available`. Errors call the contents of `available` "sources".
+        Fewer than k: Error, errno.ENODATA.
+        """
+        call = Call(0)
+        have, want, sources = self._lost(call, available, wanted)
+        if targets is None:
+            targets = call.make("targets", list(available.values()), len(want))
+        places = call.take("targets", targets, len(want), f"len(wanted)={len(want)}", written=True)
+        check(_interface.decode(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes))
+        return targets
+
+    def decode_async(self, available: Mapping[int, Chunk], wanted: Iterable[int], targets: Chunks, stream: Any) -> None:
+        """decode() as work on a CUDA stream, by the rules of encode_async."""
+        handle = _stream(stream)
+        call = Call(handle)
+        have, want, sources = self._lost(call, available, wanted)
+        places = call.take("targets", targets, len(want), f"len(wanted)={len(want)}", written=True)
+        check(_interface.decode_async(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes, handle))
+
+    def update(self, chunk: int, delta: Chunk, coding: Chunks) -> None:
+        """Brings the m chunks `coding` up to date, in place, after a change of data chunk `chunk`, without the other data.
+
+        delta: the old content of that chunk XOR its new content.
+        """
+        call = Call(0)
+        source = call.take("delta", [delta], 1, "1")
+        targets = call.take("coding", coding, self._m, f"m={self._m}", written=True)
+        check(_interface.update(self._codec, 1, _number("chunk", chunk), source, targets, call.bytes))
+
+    def _lost(self, call: Call, available: Mapping[int, Chunk], wanted: Iterable[int]) -> Any:
+        if not isinstance(available, Mapping):
+            raise TypeError(f"available is of type {type(available).__name__}; allowed is a dict from numbers of chunks to contents")
+        have = [_number(f"available[{i}]", chunk) for i, chunk in enumerate(available)]
+        want = [_number(f"wanted[{i}]", chunk) for i, chunk in enumerate(wanted)]
+        if len(have) < self._k:
+            raise Error(errno.ENODATA, f"available has {len(have)} chunks; k={self._k} are needed")
+        sources = call.take("sources", list(available.values()), len(have), "len(available)")
+        return (c_uint * len(have))(*have), (c_uint * len(want))(*want), sources
+
+
+def _number(name: str, value: int) -> int:
+    """ctypes would cut a number that is too large."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is of type {type(value).__name__}; allowed are whole numbers") from None
+    if not 0 <= number <= 255:
+        raise refuse(f"{name}={number}; allowed are whole numbers, 0 to 255")
+    return number
+
+
+def _stream(stream: Any) -> int:
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))  # PyTorch, CuPy
+    if not isinstance(handle, int):
+        raise TypeError(f"stream is of type {type(stream).__name__}; allowed are a handle (int), a stream of PyTorch or CuPy, "
+                        "and what has __cuda_stream__")
+    return handle

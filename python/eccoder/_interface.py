@@ -1,0 +1,87 @@
+"""The C interface of libeccoder, ec/ec.h, by ctypes. A call holds no GIL while it runs."""
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from typing import Any
+
+TECHNIQUES = ("reed_sol_van", "cauchy")
+PAGEABLE, PINNED, DEVICE = range(3)
+
+
+class Error(Exception):
+    """A call failed. str() is a sentence that says why; errno is one of those that ec/ec.h lists, as
+    errno.ENODATA for fewer than k chunks and errno.ENODEV for chunks in device memory and no device for them."""
+
+    def __init__(self, errno: int, text: str) -> None:
+        super().__init__(errno, text)
+        self.errno = errno
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+class InvalidArgument(Error, ValueError):
+    """A wrong argument (errno.EINVAL); the sentence names it, its value and what is allowed. Nothing was written."""
+
+
+def refuse(text: str) -> InvalidArgument:
+    return InvalidArgument(errno.EINVAL, text)
+
+
+class Place(ctypes.Structure):
+    """ec_source or ec_target, which are laid out alike."""
+
+    _fields_ = [("data", c_void_p), ("residence", c_int)]
+
+
+def _opened() -> ctypes.CDLL:
+    name = os.environ.get("EC_LIBRARY") or "libeccoder.so.0"
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        raise ImportError(f"cannot open {name}: {error}; install libeccoder, or name its file by EC_LIBRARY") from None
+
+
+_library = _opened()
+
+
+def function_of(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
+    function = getattr(library, name)
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+_places, _numbers = POINTER(Place), POINTER(c_uint)
+_coded = (c_void_p, c_size_t, _places, _places, c_size_t)
+_decoded = (c_void_p, c_size_t, _numbers, c_size_t, _places, _numbers, c_size_t, _places, c_size_t)
+encode = function_of(_library, "ec_encode", c_int, *_coded)
+encode_async = function_of(_library, "ec_encode_async", c_int, *_coded, c_void_p)
+decode = function_of(_library, "ec_decode", c_int, *_decoded)
+decode_async = function_of(_library, "ec_decode_async", c_int, *_decoded, c_void_p)
+update = function_of(_library, "ec_update", c_int, c_void_p, c_size_t, c_uint, _places, _places, c_size_t)
+_create = function_of(_library, "ec_codec_create", c_int, c_uint, c_uint, c_int, POINTER(c_void_p))
+_error_text = function_of(_library, "ec_error_text", c_char_p)
+version = function_of(_library, "ec_version", c_char_p)
+
+
+def check(result: int) -> None:
+    """Raises what a call of this thread that answered `result` complains of."""
+    if result != 0:
+        kind = InvalidArgument if result == -errno.EINVAL else Error
+        raise kind(-result, _error_text().decode())
+
+
+@functools.lru_cache(maxsize=None)
+def codec(k: int, m: int, technique: str) -> int:
+    """The ec_codec of this code. It is kept until the process ends: work on a stream may use it when its call is
+    long over, and there are not many codes."""
+    if technique not in TECHNIQUES:
+        raise refuse(f"technique={technique!r}; allowed are {', '.join(TECHNIQUES)}")
+    made = c_void_p()
+    check(_create(k, m, TECHNIQUES.index(technique), ctypes.byref(made)))
+    assert made.value is not None
+    return made.value

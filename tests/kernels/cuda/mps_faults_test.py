@@ -1,0 +1,169 @@
+"""Processes code on one GPU through NVIDIA's Multi-Process Service (MPS) while clients, the server and its directory go.
+
+Each host call must be right and end in time, whatever happens; what becomes of the device in each process is printed. On a
+machine without a GPU, with --emulated, no service runs and only processes are killed: that tests this program.
+
+mps_faults_test.py MPS_CHILD [--preload FILE] [--emulated DIRECTORY]
+Exit status: 0 all calls right; 1 not; 77 skipped: no GPU, or no nvidia-cuda-mps-control.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+CONTROL = "nvidia-cuda-mps-control"
+KiB = 1 << 10
+DEADLINE_S, RETRY_S = 1, 1
+LONGEST_MS = 1000 * DEADLINE_S + 1500  # what the CPU takes then, and a busy machine
+STATES = ("none", "coming up", "up", "latched")
+
+
+failures = []
+
+
+def check(condition, what):
+    """What follows is of interest even so."""
+    if not condition:
+        failures.append(what)
+        print(f"FAILED: {what}")
+
+
+class Child:
+    def __init__(self, program, number, chunk_bytes, environment):
+        self.name = f"p{number}"
+        self.process = subprocess.Popen([program, str(chunk_bytes)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, env=environment)
+
+    def tell(self, words):
+        self.process.stdin.write(words + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Run:
+    def __init__(self, options, folder):
+        self.pipes = folder / "pipes"
+        self.options, self.children = options, []
+        self.environment = {**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(self.pipes), "CUDA_MPS_LOG_DIRECTORY": str(folder),
+                            "EC_CUDA_DEADLINE_MS": str(1000 * DEADLINE_S), "EC_CUDA_RETRY_S": str(RETRY_S),
+                            "EC_CUDA_CALIBRATION": "none", "EC_CUDA_PINNED_BYTES": "256M", "EC_CUDA_VALIDATE": "off"}
+        if options.emulated:
+            self.environment["LD_LIBRARY_PATH"] = options.emulated
+
+    def start_service(self):
+        self.pipes.mkdir(exist_ok=True)
+        if not self.options.emulated:
+            subprocess.run([CONTROL, "-d"], env=self.environment, check=True)
+
+    def ask_service(self, command):
+        if self.options.emulated:
+            return ""
+        return subprocess.run(["timeout", "10", CONTROL], input=command + "\n", text=True, env=self.environment, check=False,
+                              stdout=subprocess.PIPE).stdout
+
+    def start(self, count=1):
+        preload = {"LD_PRELOAD": self.options.preload} if self.options.preload else {}
+        for _ in range(count):
+            number = len(self.children)
+            chunk_bytes = KiB * (32 if self.options.emulated else 1024 if number % 2 == 0 else 64)
+            self.children.append(Child(self.options.mps_child, number, chunk_bytes, {**self.environment, **preload}))
+
+    def living(self):
+        return [child for child in self.children if child.process.poll() is None]
+
+    def look(self, what, seconds=4.0):
+        """Has them code for a while, then says what became of each."""
+        time.sleep(seconds * self.options.pace)
+        print(f"{what}:")
+        for child in self.living():
+            said = child.tell("say")
+            print(f"  {child.name}: {STATES[said['state']]}, up {said['starts']} times, latched {said['latches']}, failed to come up "
+                  f"{said['failed_starts']}, MPS {said['mps']}; {said['calls']} calls, {said['on_gpu']} of them on the GPU, {said['hung']} "
+                  f"hung, the longest {said['longest_ms']} ms", flush=True)
+            check(said["wrong"] == 0, f"{child.name} had {said['wrong']} wrong results")
+            check(said["spoilt"] == 0, f"{child.name} had {said['spoilt']} times sources that somebody had written to")
+            check(said["calls"] > 0, f"{child.name} stands still")
+            check(said["longest_ms"] <= LONGEST_MS, f"{child.name}: a call took {said['longest_ms']} ms")
+        return self.living()
+
+    def kill_control(self):
+        self_named = str(self.pipes).encode()
+        for cmdline in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if cmdline.read_bytes().startswith(CONTROL.encode()) and self_named in cmdline.with_name("environ").read_bytes():
+                    os.kill(int(cmdline.parent.name), signal.SIGKILL)
+            except OSError:
+                continue  # it ended
+
+
+def kill_a_client(run):
+    run.children[0].kill()
+
+
+def fault_of_a_client(run):
+    run.children[0].tell("fault")
+
+
+def kill_the_server(run):
+    for pid in run.ask_service("get_server_list").split():
+        os.kill(int(pid), signal.SIGKILL)
+
+
+def take_the_directory(run):
+    shutil.rmtree(run.pipes)
+
+
+EVENTS = {"a client is killed": kill_a_client, "a client has a kernel write to a wrong address": fault_of_a_client,
+          "the server is killed": kill_the_server, "the control daemon is killed": Run.kill_control,
+          "the pipe directory is gone": take_the_directory}
+
+
+def fire(options, what):
+    print(f"--- {what}")
+    with tempfile.TemporaryDirectory(prefix="ec_mps_") as folder:
+        run = Run(options, pathlib.Path(folder))
+        try:
+            run.start_service()
+            run.start(4)
+            run.look("all code", 2)
+            EVENTS[what](run)
+            run.look("after it", 3)
+            run.start(1)
+            run.look("one more came", 2)
+            for child in run.living()[:-1]:
+                child.kill()
+            run.look("the others have ended", 2)
+        finally:
+            for child in run.living():
+                child.kill()
+            run.ask_service("quit")
+            run.kill_control()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("mps_child")
+    parser.add_argument("--preload")
+    parser.add_argument("--emulated")
+    parser.add_argument("--pace", type=float, default=1, help="times as long between the events")
+    options = parser.parse_args()
+    if not options.emulated and (shutil.which(CONTROL) is None or not pathlib.Path("/dev/nvidiactl").exists()):
+        print(f"skipped: no {CONTROL} or no GPU")
+        return 77
+    for what in list(EVENTS)[:1] if options.emulated else EVENTS:
+        fire(options, what)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

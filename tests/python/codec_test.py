@@ -1,0 +1,157 @@
+"""The bytes that eccoder makes, beside the slow reference; threads."""
+import ctypes
+import itertools
+import json
+import pathlib
+import pickle
+import random
+import threading
+import time
+
+import numpy
+import pytest
+import reference
+
+import eccoder
+from eccoder import _interface
+
+TECHNIQUES = ("reed_sol_van", "cauchy")
+VECTORS = pathlib.Path(__file__).parents[1] / "vectors" / "vectors.json"
+
+
+def random_chunks(count, length, seed=1):
+    draw = random.Random(seed)
+    return [draw.randbytes(length) for _ in range(count)]
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+@pytest.mark.parametrize("k, m", [(2, 1), (3, 2), (4, 2), (4, 3), (8, 3), (17, 3)])
+@pytest.mark.parametrize("length", [0, 1, 63, 1000])
+def test_encode(technique, k, m, length):
+    data = random_chunks(k, length)
+    coding = eccoder.Codec(k, m, technique).encode(data)
+    assert [bytes(chunk) for chunk in coding] == reference.encoded(technique, data, m)[k:]
+
+
+def test_encode_a_wide_code():
+    data = random_chunks(200, 100)
+    coding = eccoder.Codec(200, 55, "cauchy").encode(data)
+    assert [bytes(chunk) for chunk in coding] == reference.encoded("cauchy", data, 55)[200:]
+
+
+def test_vectors_of_the_project():
+    vectors = json.loads(VECTORS.read_text())["vectors"]
+    checked = 0
+    for vector in vectors:
+        k, length = vector["k"], vector["chunk_bytes"]
+        if vector["technique"] not in TECHNIQUES:
+            continue
+        data = [bytes((31 * i + 17 * c + i // 251) % 256 for i in range(length)) for c in range(k)]
+        coding = eccoder.Codec(k, vector["m"], vector["technique"]).encode(data)
+        assert [chunk.hex() for chunk in coding] == vector["coding"]
+        checked += 1
+    assert checked > 10
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+@pytest.mark.parametrize("k, m", [(2, 1), (3, 2), (4, 3), (6, 3)])
+def test_decode_every_loss(technique, k, m):
+    chunks = reference.encoded(technique, random_chunks(k, 50), m)
+    codec = eccoder.Codec(k, m, technique)
+    draw = random.Random(2)
+    for lost in itertools.chain.from_iterable(itertools.combinations(range(k + m), n) for n in range(m + 1)):
+        wanted = draw.sample(lost, len(lost))
+        available = {c: chunks[c] for c in draw.sample(range(k + m), k + m) if c not in lost}
+        made = codec.decode(available, wanted)
+        assert [bytes(chunk) for chunk in made] == [chunks[c] for c in wanted], (lost, list(available))
+        # The oracle says the same, of no more than k.
+        assert reference.decoded(technique, k, m, available, wanted) == [chunks[c] for c in wanted]
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_update(technique):
+    data = random_chunks(5, 333)
+    codec = eccoder.Codec(5, 2, technique)
+    coding = codec.encode(data)
+    changed = random_chunks(1, 333, seed=3)[0]
+    codec.update(3, bytes(a ^ b for a, b in zip(data[3], changed)), coding)
+    data[3] = changed
+    assert [bytes(chunk) for chunk in coding] == reference.encoded(technique, data, 2)[5:]
+
+
+def test_the_codec_says_what_it_is():
+    codec = eccoder.Codec(8, 3, "cauchy")
+    assert (codec.k, codec.m, codec.technique) == (8, 3, "cauchy")
+    assert repr(codec) == "eccoder.Codec(8, 3, 'cauchy')"
+    assert eccoder.Codec(8, 3).technique == "reed_sol_van"
+    assert repr(pickle.loads(pickle.dumps(codec))) == repr(codec)
+    assert eccoder.__version__.count(".") == 2
+    error = pickle.loads(pickle.dumps(eccoder.InvalidArgument(22, "no")))
+    assert (type(error), error.errno, str(error)) == (eccoder.InvalidArgument, 22, "no")
+
+
+def test_threads_share_a_codec():
+    codec = eccoder.Codec(6, 3, "cauchy")
+    wrong = []
+
+    def work(seed):
+        data = random_chunks(6, 4096 + seed, seed)
+        chunks = reference.encoded("cauchy", data, 3)
+        for lost in itertools.combinations(range(9), 3):
+            coding = codec.encode(data)
+            made = codec.decode({c: chunks[c] for c in range(9) if c not in lost}, lost)
+            try:
+                codec.decode({c: chunks[c] for c in range(9) if c not in lost}, [seed + 100])
+                wrong.append("no error")
+            except eccoder.InvalidArgument as error:
+                if str(error) != f"wanted[0]={seed + 100}; chunks are numbered 0 to 8":
+                    wrong.append(str(error))
+            if coding != chunks[6:] or made != [chunks[c] for c in lost]:
+                wrong.append((seed, lost))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def calls_in_which_another_thread_runs(encode, calls):
+    """Of so many calls of the C interface. At the two ends of a call the other thread gets its turn whoever holds the GIL
+    inside, so that only the middle counts."""
+    codec = eccoder.Codec(10, 4, "cauchy")
+    data, coding = numpy.ones((10, 8 << 20), numpy.uint8), numpy.empty((4, 8 << 20), numpy.uint8)
+    codec.encode(data, coding)
+    ticks, spans, stop = [], [], threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.0005)
+
+    def watched(*arguments):
+        begin = time.perf_counter()
+        result = encode(*arguments)
+        spans.append((begin, time.perf_counter()))
+        return result
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    original, _interface.encode = _interface.encode, watched
+    try:
+        for _ in range(calls):
+            codec.encode(data, coding)
+    finally:
+        _interface.encode = original
+        stop.set()
+        thread.join()
+    return sum(any(0.2 < (tick - begin) / (end - begin) < 0.8 for tick in ticks) for begin, end in spans)
+
+
+def test_a_call_releases_the_gil():
+    holding = ctypes.PyDLL(_interface._library._name).ec_encode
+    holding.argtypes = _interface.encode.argtypes
+    with_gil = calls_in_which_another_thread_runs(holding, 15)
+    without = calls_in_which_another_thread_runs(_interface.encode, 15)
+    assert without > 9 and with_gil < 6, (without, with_gil)

@@ -1,0 +1,247 @@
+"""PyTorch, CuPy, JAX and Numba on a GPU. Not part of the build's tests: run it by hand on a machine with one,
+
+    EC_LIBRARY=.. PYTHONPATH=python python3 -m pytest -rs -s tests/python/gpu_test.py
+
+which also prints how fast calls are beside those of the C interface.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy
+import pytest
+import reference
+import speed
+
+import eccoder
+from eccoder import _interface
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+
+LENGTH = 1 << 20
+CODEC = eccoder.Codec(4, 2, "cauchy")
+
+
+@pytest.fixture
+def chunks():
+    draw = numpy.random.default_rng(1)
+    return reference.encoded("cauchy", [draw.bytes(LENGTH) for _ in range(4)], 2)
+
+
+def of_torch(content, dtype=torch.float32):
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8).cuda().view(dtype)
+
+
+def content(array):
+    if isinstance(array, torch.Tensor):
+        return array.contiguous().view(torch.uint8).cpu().numpy().tobytes()
+    return array.get().tobytes() if hasattr(array, "get") else bytes(array)
+
+
+DTYPES = [torch.uint8, torch.bool, torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int64, torch.complex64]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_torch(chunks, dtype):
+    data = [of_torch(chunk, dtype) for chunk in chunks[:4]]
+    coding = CODEC.encode(data)
+    assert [content(chunk) for chunk in coding] == chunks[4:]
+    assert all(chunk.is_cuda and chunk.dtype == dtype for chunk in coding)
+    made = CODEC.decode({0: data[0], 2: data[2], 4: coding[0], 5: coding[1]}, [3, 1])
+    assert [content(chunk) for chunk in made] == [chunks[3], chunks[1]]
+    CODEC.update(0, torch.zeros_like(data[0]), coding)
+    assert [content(chunk) for chunk in coding] == chunks[4:]
+
+
+def test_one_tensor_of_all_chunks(chunks):
+    stripe = torch.zeros((6, LENGTH // 4 + 8), device="cuda")[:, :-8]
+    for row, chunk in zip(stripe[:4], chunks):
+        row.copy_(of_torch(chunk))
+    assert CODEC.encode(stripe[:4], stripe[4:]) is not None
+    made = CODEC.encode(stripe[:4])
+    assert made.shape == (2, LENGTH // 4) and made.is_cuda
+    assert [content(row) for row in stripe] == chunks and [content(row) for row in made] == chunks[4:]
+
+
+def test_memory_of_many_kinds(chunks):
+    """Pinned, pageable and of the GPU in one call."""
+    pinned = torch.frombuffer(bytearray(chunks[1]), dtype=torch.uint8).pin_memory()
+    data = [of_torch(chunks[0]), pinned, chunks[2], torch.frombuffer(bytearray(chunks[3]), dtype=torch.int16)]
+    coding = [torch.empty(LENGTH, dtype=torch.uint8).pin_memory(), bytearray(LENGTH)]
+    CODEC.encode(data, coding)
+    assert [content(chunk) for chunk in coding] == chunks[4:]
+    on_stream = [chunk.pin_memory() for chunk in map(torch.empty_like, coding[:1] * 2)]
+    stream = torch.cuda.Stream()
+    CODEC.encode_async([of_torch(chunks[0]), pinned, of_torch(chunks[2]), of_torch(chunks[3])], on_stream, stream)
+    stream.synchronize()
+    assert [content(chunk) for chunk in on_stream] == chunks[4:]
+
+
+def test_copies_nothing(chunks, monkeypatch):
+    seen = []
+    encode = _interface.encode
+
+    def watched(codec, stripes, sources, targets, length):
+        seen.extend((place.data, place.residence) for places in (sources, targets) for place in places)
+        return encode(codec, stripes, sources, targets, length)
+
+    monkeypatch.setattr(_interface, "encode", watched)
+    data = [of_torch(chunk) for chunk in chunks[:3]] + [torch.frombuffer(bytearray(chunks[3]), dtype=torch.uint8).pin_memory()]
+    coding = [torch.empty_like(data[0]) for _ in range(2)]
+    before = torch.cuda.memory_allocated()
+    CODEC.encode(data, coding)
+    residences = [_interface.DEVICE] * 3 + [_interface.PINNED] + [_interface.DEVICE] * 2
+    assert seen == [(tensor.data_ptr(), residence) for tensor, residence in zip(data + coding, residences)]
+    assert torch.cuda.memory_allocated() == before
+
+
+# Some hundredths of a second.
+CYCLES = 100_000_000
+
+
+def test_what_streams_have_to_write_comes_first(chunks):
+    """A call that does not wait codes zeros."""
+    stream, other = torch.cuda.Stream(), torch.cuda.Stream()
+    content_of = [of_torch(chunk) for chunk in chunks]
+    for encode in (lambda data, coding: CODEC.encode(data, coding),
+                   lambda data, coding: CODEC.encode_async(data, coding, stream),
+                   lambda data, coding: CODEC.encode_async(data, coding, other),
+                   lambda data, coding: CODEC.encode_async(data, coding, other.cuda_stream),
+                   lambda data, coding: CODEC.encode_async(data, coding, 0)):
+        data, coding = [torch.zeros_like(chunk) for chunk in content_of[:4]], [torch.zeros_like(chunk) for chunk in content_of[4:]]
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(CYCLES)
+            for to, chunk in zip(data, content_of):
+                to.copy_(chunk)
+            encode(data, coding)
+        torch.cuda.synchronize()
+        assert [content(chunk) for chunk in coding] == chunks[4:]
+
+
+def test_async_does_not_wait(chunks):
+    stream = torch.cuda.Stream()
+    data = [of_torch(chunk) for chunk in chunks[:4]]
+    coding = [torch.zeros_like(data[0]) for _ in range(2)]
+    CODEC.encode_async(data, coding, stream)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(CYCLES)
+        CODEC.encode_async(data, coding, stream)
+        assert not stream.query()
+    stream.synchronize()
+    assert [content(chunk) for chunk in coding] == chunks[4:]
+
+
+def test_in_a_graph(chunks):
+    data = [torch.zeros(LENGTH, dtype=torch.uint8, device="cuda") for _ in range(4)]
+    coding = [torch.zeros_like(data[0]) for _ in range(2)]
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    CODEC.encode_async(data, coding, stream)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        CODEC.encode_async(data, coding, stream)
+    for to, chunk in zip(data, chunks):
+        to.copy_(of_torch(chunk, torch.uint8))
+    torch.cuda.synchronize()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert [content(chunk) for chunk in coding] == chunks[4:]
+
+
+def test_refuses(chunks):
+    data = [of_torch(chunk) for chunk in chunks[:4]]
+    with pytest.raises(eccoder.InvalidArgument, match=r"data\[0\]: .*grad"):
+        CODEC.encode([chunk.requires_grad_() for chunk in data])
+    data = [chunk.detach() for chunk in data]
+    with pytest.raises(eccoder.InvalidArgument, match=r"data\[3\] is not contiguous"):
+        CODEC.encode([*data[:3], torch.zeros((LENGTH // 4, 2), device="cuda")[:, 0]])
+    with pytest.raises(eccoder.InvalidArgument, match=r"coding\[0\] overlaps data\[1\]"):
+        CODEC.encode(data, data[1:3])
+    with pytest.raises(eccoder.InvalidArgument, match=r"data\[0\] is pageable; work on a stream"):
+        CODEC.encode_async(chunks[:4], data[:2], 0)
+    if torch.cuda.device_count() > 1:
+        with pytest.raises(eccoder.InvalidArgument, match=r"coding\[0\] is on GPU 1 and data\[0\] on GPU 0"):
+            CODEC.encode(data, [chunk.to("cuda:1") for chunk in data[:2]])
+        with pytest.raises(eccoder.Error):
+            CODEC.encode([chunk.to("cuda:1") for chunk in data])
+
+
+def test_cupy(chunks):
+    cupy = pytest.importorskip("cupy")
+    data = [cupy.asarray(numpy.frombuffer(chunk, "f4")) for chunk in chunks[:4]]
+    coding = CODEC.encode(data)
+    assert [type(chunk) for chunk in coding] == [cupy.ndarray] * 2
+    assert [content(chunk) for chunk in coding] == chunks[4:]
+    made = CODEC.encode(cupy.stack(data))
+    assert made.shape == (2, LENGTH // 4) and content(made) == b"".join(chunks[4:])
+    stream = cupy.cuda.Stream(non_blocking=True)
+    late = [cupy.zeros_like(chunk) for chunk in data]
+    cupy.cuda.Device().synchronize()
+    for call in (lambda: CODEC.encode(late, coding), lambda: CODEC.encode_async(late, coding, stream)):
+        coding[0][:] = 0
+        cupy.cuda.Device().synchronize()
+        with stream:
+            with torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+                torch.cuda._sleep(CYCLES)
+            for to, chunk in zip(late, data):
+                to[:] = chunk
+            call()
+        stream.synchronize()
+        assert [content(chunk) for chunk in coding] == chunks[4:]
+
+
+def test_jax(chunks):
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    jax = pytest.importorskip("jax")
+    data = [jax.device_put(numpy.frombuffer(chunk, "f4")) for chunk in chunks[:4]]
+    if data[0].__dlpack_device__()[0] != 2:
+        pytest.skip("JAX sees no GPU here")
+    coding = [torch.empty(LENGTH, dtype=torch.uint8, device="cuda") for _ in range(2)]
+    CODEC.encode(data, coding)
+    assert [content(chunk) for chunk in coding] == chunks[4:]
+    with pytest.raises(eccoder.InvalidArgument, match="coding is not given, and for an array of type ArrayImpl none can be made"):
+        CODEC.encode(data)
+    try:
+        CODEC.encode(data, [jax.numpy.zeros_like(data[0]) for _ in range(2)])
+        print("\nJAX does not say that its arrays are read-only")
+    except eccoder.InvalidArgument as error:
+        print(f"\nJAX: {error}")
+
+
+def test_numba(chunks):
+    """Speaks __cuda_array_interface__ alone."""
+    cuda = pytest.importorskip("numba.cuda")
+    stream = cuda.stream()
+    data = [cuda.to_device(numpy.frombuffer(chunk, "f4"), stream=stream) for chunk in chunks[:4]]
+    assert not hasattr(data[0], "__dlpack__")
+    coding = [cuda.device_array(LENGTH, "u1") for _ in range(2)]
+    CODEC.encode(data, coding)
+    assert [chunk.copy_to_host().tobytes() for chunk in coding] == chunks[4:]
+
+
+def test_speed(capsys):
+    """Within 5 % of the C call: calls that wait with chunks that take a GPU long, and work that is enqueued from 64 MiB on."""
+    with capsys.disabled():
+        print()
+        rows = []
+        for mib, rounds in ((64, 31), (256, 21), (1024, 21)):
+            for row in speed.rows_of(speed.Gpu(), "8+2", [mib], rounds):
+                print(f"{mib:>5} MiB  {row['what']:<30} {row['us']:>10.1f} us, in C {row['c_us']:>10.1f} us, ratio "
+                      f"{row['ratio']:.3f}, {row['object_gb_s']:.0f} GB/s of data", flush=True)
+                rows.append((mib, row))
+            torch.cuda.empty_cache()
+    bound = [row for mib, row in rows if mib == 1024 or "async" in row["what"]]
+    assert all(row["ratio"] <= 1.05 for row in bound), [row for row in bound if row["ratio"] > 1.05]
+
+
+def test_training_state(capsys):
+    example = pathlib.Path(__file__).parents[2] / "docs" / "examples" / "training_state.py"
+    done = subprocess.run([sys.executable, example, "--gib", "16"], capture_output=True, text=True)
+    with capsys.disabled():
+        print("\n" + done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert "host memory" not in done.stdout
