@@ -32,7 +32,8 @@ struct Outcome {
   std::vector<std::string> notes;  ///< for stderr
 };
 
-// All throw Failure; then nothing that was there has changed, and nothing new is there.
+// All throw Failure; then nothing that was there has changed, and nothing new is there, but for what went to
+// standard output, and for shards that repair had put in place before it failed to put another one.
 
 Outcome create(const Options& options);
 Outcome info(const Options& options);
