@@ -59,7 +59,10 @@ foreach(program ${programs_of_ec_bench})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/ec-cuda COMPONENT tools)
   endif()
 endforeach()
-install(FILES tools/completion DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ectool COMPONENT tools)
+# bash looks for a file of the command's name.
+foreach(program ec ectool ec_bench ec_adopt ceph-cluster ceph-chaos)
+  install(FILES tools/completion DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${program} COMPONENT tools)
+endforeach()
 # What has ectool write a file for Prometheus; systemctl enable --now ec-cuda-metrics.timer.
 configure_file(tools/systemd/ec-cuda-metrics.service.in ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service tools/systemd/ec-cuda-metrics.timer
