@@ -7,6 +7,7 @@ import errno
 
 import pytest
 import reference
+from watch import watched_places
 
 import eccoder
 from eccoder import _arrays, _interface
@@ -189,14 +190,7 @@ def test_waits_for_what_was_enqueued_before():
 
 
 def test_copies_nothing(monkeypatch):
-    seen = []
-    encode = _interface.encode
-
-    def watched(codec, stripes, sources, targets, length):
-        seen.extend((place.data, place.residence) for places in (sources, targets) for place in places)
-        return encode(codec, stripes, sources, targets, length)
-
-    monkeypatch.setattr(_interface, "encode", watched)
+    seen = watched_places(monkeypatch)
     chunks = [kind(bytes(LENGTH)) for kind in (Legacy, Versioned, Interface, KINDS[3], Versioned, Interface)]
     CODEC.encode(chunks[:4], chunks[4:])
     residences = [_interface.DEVICE] * 3 + [_interface.PINNED] + [_interface.DEVICE] * 2

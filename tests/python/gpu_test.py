@@ -13,6 +13,7 @@ import numpy
 import pytest
 import reference
 import speed
+from watch import watched_places
 
 import eccoder
 from eccoder import _interface
@@ -81,14 +82,7 @@ def test_memory_of_many_kinds(chunks):
 
 
 def test_copies_nothing(chunks, monkeypatch):
-    seen = []
-    encode = _interface.encode
-
-    def watched(codec, stripes, sources, targets, length):
-        seen.extend((place.data, place.residence) for places in (sources, targets) for place in places)
-        return encode(codec, stripes, sources, targets, length)
-
-    monkeypatch.setattr(_interface, "encode", watched)
+    seen = watched_places(monkeypatch)
     data = [of_torch(chunk) for chunk in chunks[:3]] + [torch.frombuffer(bytearray(chunks[3]), dtype=torch.uint8).pin_memory()]
     coding = [torch.empty_like(data[0]) for _ in range(2)]
     before = torch.cuda.memory_allocated()

@@ -57,7 +57,8 @@ def combined(row, chunks):
     """The sum of the chunks, each times its cell of the row."""
     total = 0
     for cell, chunk in zip(row, chunks):
-        total ^= int.from_bytes(chunk.translate(PRODUCTS[cell]), "little")
+        if cell:
+            total ^= int.from_bytes(chunk.translate(PRODUCTS[cell]), "little")
     return total.to_bytes(len(chunks[0]), "little")
 
 

@@ -1,11 +1,15 @@
-"""A reader of shard files by docs/format.md that shares no code with ec: its own parser, its own field and matrices. The hash
-functions are those of libxxhash.
+"""A reader of shard files by docs/format.md that shares no code with ec: its own parser, and the field and matrices of the slow
+second opinion in tests/python. The hash functions are those of libxxhash.
 """
 import ctypes
 import ctypes.util
-import functools
 import os
+import pathlib
 import struct
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "python"))
+from reference import combined, generator, inverted
 
 MAGIC = b"\x89ecs\r\n\x1a\n"
 UNIT = 4096
@@ -88,65 +92,6 @@ def headers_of(data):
     return found
 
 
-# --- The field and its matrices.
-
-EXP, LOG = [0] * 510, [0] * 256
-_value = 1
-for _power in range(255):
-    EXP[_power] = EXP[_power + 255] = _value
-    LOG[_value] = _power
-    _value = _value << 1 ^ (0x11d if _value & 0x80 else 0)
-
-
-def product(a, b):
-    return EXP[LOG[a] + LOG[b]] if a and b else 0
-
-
-def inverse(a):
-    return EXP[255 - LOG[a]]
-
-
-@functools.lru_cache(256)
-def products_by(a):
-    return bytes(product(a, b) for b in range(256))
-
-
-def generator_row(header, row):
-    k = header.k
-    if row < k:
-        return [int(column == row) for column in range(k)]
-    if header.m == 1:
-        return [1] * k
-    if header.technique == 1:
-        return [inverse(row ^ column) for column in range(k)]
-    base = EXP[row - k]
-    return [EXP[LOG[base] * column % 255] for column in range(k)]
-
-
-def combine(row, blocks):
-    """The sum of coefficient times block."""
-    total = 0
-    for coefficient, block in zip(row, blocks):
-        if coefficient:
-            total ^= int.from_bytes(block.translate(products_by(coefficient)), "little")
-    return total.to_bytes(len(blocks[0]), "little")
-
-
-def inverted(matrix):
-    size = len(matrix)
-    rows = [list(row) + [int(i == j) for j in range(size)] for i, row in enumerate(matrix)]
-    for column in range(size):
-        pivot = next(r for r in range(column, size) if rows[r][column])
-        rows[column], rows[pivot] = rows[pivot], rows[column]
-        scale = inverse(rows[column][column])
-        rows[column] = [product(scale, v) for v in rows[column]]
-        for r in range(size):
-            if r != column and rows[r][column]:
-                factor = rows[r][column]
-                rows[r] = [v ^ product(factor, p) for v, p in zip(rows[r], rows[column])]
-    return [row[size:] for row in rows]
-
-
 # --- Sets.
 
 class Shards:
@@ -170,6 +115,7 @@ class Shards:
                     self.header = header
                     contents.append((header, data))
         self.blocks = [{} for _ in range(self.header.stripes)] if self.header else []
+        self.rows = generator(("reed_sol_van", "cauchy")[self.header.technique], self.header.k, self.header.m) if self.header else []
         for header, data in contents:
             for stripe, found in enumerate(self.blocks):
                 at = header.bytes + stripe * header.record
@@ -184,9 +130,9 @@ class Shards:
         header, parts = self.header, []
         for found in self.blocks:
             rows = sorted(found)[:header.k]
-            back = inverted([generator_row(header, row) for row in rows])
+            back = inverted([self.rows[row] for row in rows])
             sources = [found[row] for row in rows]
-            parts += [found[i] if i in found else combine(back[i], sources) for i in range(header.k)]
+            parts += [found[i] if i in found else combined(back[i], sources) for i in range(header.k)]
         return b"".join(parts)[:header.object_bytes]
 
     def has_right_coding(self):
@@ -196,7 +142,7 @@ class Shards:
         for stripe, found in enumerate(self.blocks):
             data = [found[i] for i in range(header.k)]
             for i in range(header.n):
-                if combine(generator_row(header, i), data) != found[i]:
+                if combined(self.rows[i], data) != found[i]:
                     return False
                 digests[i] ^= int.from_bytes(block_checksum(found[i], header.uuid, i, stripe), "big")
         return [d.to_bytes(16, "big") for d in digests] == header.digests
