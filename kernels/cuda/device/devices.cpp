@@ -55,12 +55,12 @@ std::size_t processes_on_gpus() {
 
 void say_once_who_else_uses_a_gpu(const Options& options) {
   static std::atomic<bool> said{false};
+  if (said) return;
   const std::size_t processes = processes_on_gpus();
   if (processes < 2 || said.exchange(true)) return;
   log(options,
       "{} other process(es) of this host use a GPU, and this one is not under MPS: those on one GPU take "
-      "turns, "
-      "and each call waits for all. See MPS in docs/operations.md",
+      "turns, and each call waits for all. See MPS in docs/operations.md",
       processes - 1);
 }
 
