@@ -145,7 +145,8 @@ void look_at_arena(StatsPage& page, Stats::Clock::time_point now) noexcept {
   const auto second = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
   std::int64_t last = looked_at.load(std::memory_order_relaxed);
   if (last == second || !looked_at.compare_exchange_strong(last, second, std::memory_order_relaxed)) return;
-  const auto ask =
+  // Once: a preload is there from the start or never, and a search in vain allocates.
+  static const auto ask =
       reinterpret_cast<ec_cuda_pinned_statistics_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"));
   if (ask == nullptr) return;
   ec_cuda_pinned_stats seen{};
