@@ -1,0 +1,10 @@
+# For the preset `arm64`: Debian's cross compiler, and QEMU to run what it makes.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_ASM_COMPILER aarch64-linux-gnu-g++)
+find_program(EC_QEMU qemu-aarch64-static)
+if(EC_QEMU)
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${EC_QEMU})
+endif()
