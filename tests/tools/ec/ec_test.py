@@ -58,7 +58,7 @@ class Ec:
 def check_examples(ec, document):
     """As a reader types them, in one folder."""
     with open(document, encoding="utf-8") as file:
-        blocks = re.findall(r"^```sh\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
+        blocks = re.findall(r"^```sh ec.use\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
     check(len(blocks) == 5, f"five examples, not {len(blocks)}")
     ec.fresh("examples", "examples/photos", "examples/store")
     ec.write("examples/film.mkv", random.randbytes(3000000))
