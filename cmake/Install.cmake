@@ -69,6 +69,7 @@ install(FILES ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service tools/systemd/ec-cud
         DESTINATION lib/systemd/system COMPONENT tools)
 # The Python programs stay beside the modules that they share; Python looks where a link leads.
 install(PROGRAMS tools/ceph-cluster tools/ceph-chaos tools/adopt DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
+install(FILES VERSION DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
 install(DIRECTORY tools/cluster DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools FILES_MATCHING PATTERN *.py)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_DATADIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE data_dir)
 foreach(program ceph-cluster ceph-chaos ec_adopt)
