@@ -1,5 +1,5 @@
-// Every variable with right and wrong values, the exact sentence an operator gets to read, and README's
-// table.
+// Every variable with right and wrong values, the exact sentence an operator gets to read, and the
+// table of docs/operations.md.
 #include "plugin/codec/settings/settings.hpp"
 
 #include <fmt/format.h>
