@@ -200,7 +200,7 @@ Outcome create(const Options& options) {
                     {"k", set.k},
                     {"m", set.m},
                     {"bytes", set.object_bytes},
-                  {"keeps_files", set.keeps_files},
+                    {"keeps_files", set.keeps_files},
                     {"shard_bytes", set.shard_file_bytes()}};
   for (const auto& path : paths) outcome.report["shards"].push_back(printable(path));
   outcome.text =

@@ -60,7 +60,8 @@ const Command& command_of(const Given& given) {
   const auto& name = given["command"].as<std::string>();
   const Command* command = std::ranges::find(commands, name, &Command::name);
   if (command == std::end(commands)) fail(Status::usage, "unknown command {}: {}", printable(name), names);
-  for (const char* option : {"data", "coding", "technique", "keep", "output", "name", "set", "threads", "force"})
+  for (const char* option :
+       {"data", "coding", "technique", "keep", "output", "name", "set", "threads", "force"})
     if (given.contains(option) && !given[option].defaulted() &&
         command->options.find(fmt::format(" {} ", option)) == std::string_view::npos)
       fail(Status::usage, "{} takes no --{}", name, option);

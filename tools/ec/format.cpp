@@ -134,7 +134,8 @@ std::optional<ShardHeader> parse_header(std::string_view bytes) {
   if (take<Checksum>(sum) != checksum(bytes.data(), length - checksum_bytes, 0)) return {};
   // Numbers are checked before anything is made of them.
   if (beginning.k + beginning.m > 255 || beginning.shard >= beginning.k + beginning.m) return {};
-  if (beginning.technique > 1 || beginning.keeps_files > 1 || beginning.files > length / file_entry_bytes) return {};
+  if (beginning.technique > 1 || beginning.keeps_files > 1 || beginning.files > length / file_entry_bytes)
+    return {};
 
   ShardHeader header{{.uuid = beginning.uuid,
                       .k = beginning.k,

@@ -36,7 +36,7 @@ struct SetHeader {
   unsigned k = 0;
   unsigned m = 0;
   Technique technique = Technique::cauchy;
-  bool keeps_files = false;  ///< the files are the data shards themselves; only coding shards have shard files
+  bool keeps_files = false;  ///< only coding shards have shard files: the files are the data shards
   std::uint32_t record_bytes = 0;
   std::uint64_t object_bytes = 0;
   std::vector<FileEntry> files;

@@ -49,7 +49,7 @@ using Buffer = std::unique_ptr<std::byte[], FreeBuffer>;
 Buffer allocate_buffer(std::size_t bytes);
 
 /// The records of one stripe in a buffer: block, sums (where the files are kept), checksum. A data shard that
-/// has no records has a block alone, and its checksum is among the sums, which all records of the stripe hold.
+/// has no records has a block alone; its checksum is among the sums, which all records hold.
 class Stripe {
  public:
   static std::size_t buffer_bytes(const SetHeader& set) {
@@ -74,9 +74,7 @@ class Stripe {
   void take_sums(unsigned shard) const;
 
  private:
-  std::span<std::byte> sums() const {
-    return {buffer_ + set_.shards() * stride(set_), set_.sums_bytes()};
-  }
+  std::span<std::byte> sums() const { return {buffer_ + set_.shards() * stride(set_), set_.sums_bytes()}; }
   std::span<std::byte> sums_in(unsigned shard) const {
     return record(shard).subspan(set_.block_bytes(), set_.sums_bytes());
   }

@@ -118,8 +118,7 @@ Outcome repair(const Options& options) {
     if (reader.load(stripe, wanted) == StripeReader::Result::lost)
       fail(Status::lost, "stripe {} has more than {} lost blocks now; nothing was changed", stripe.number,
            header.m);
-    for (auto& shard : made)
-      shard.file.write_at(stripe.record(shard.shard), header.record_at(stripe.number));
+    for (auto& shard : made) shard.file.write_at(stripe.record(shard.shard), header.record_at(stripe.number));
     if (!made_kept.empty())
       for_each_part(header, stripe,
                     [&](auto part, std::uint64_t offset) { write_kept(set, made_kept, part, offset); });

@@ -127,7 +127,8 @@ mode_t open_kept(const FileEntry& entry, const fs::path& path, ShardFile* file) 
   if (support::open_file(AT_FDCWD, path, support::Trust::anyone, &file->fd, &file->fault) != 0) return 0666;
   if (fstat(file->fd.get(), &st) != 0) return 0666;
   const auto bytes = static_cast<std::uint64_t>(st.st_size);
-  if (bytes != entry.bytes) file->fault = fmt::format("it has {} bytes in the place of {}", bytes, entry.bytes);
+  if (bytes != entry.bytes)
+    file->fault = fmt::format("it has {} bytes in the place of {}", bytes, entry.bytes);
   return st.st_mode;
 }
 
@@ -305,7 +306,8 @@ class StripeReader::Blocks {
     for (unsigned i = header.k; !has_sums_ && i < header.shards(); ++i) has_sums_ = is_sound(i);
   }
 
-  /// Whether the block is in the stripe as it was written. Without sums what is in kept files passes for that.
+  /// Whether the block is in the stripe as it was written. Without sums what is in kept files passes for
+  /// that.
   bool is_sound(unsigned shard) {
     auto& known = is_sound_[shard];
     if (!known) known = shard < set_.header.first_shard_file() ? read_kept(shard) : read(shard);

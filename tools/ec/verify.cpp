@@ -41,8 +41,8 @@ Outcome verify(const Options& options) {
     outcome.text += fmt::format("beyond repair: {} of {} stripes have more than {} lost blocks\n",
                                 lost_stripes, set.header.stripes(), set.header.m);
   else if (damaged > 0)
-    outcome.text += fmt::format("{} of {} {} are damaged or missing; ec repair makes them anew\n", damaged,
-                                files, what);
+    outcome.text +=
+        fmt::format("{} of {} {} are damaged or missing; ec repair makes them anew\n", damaged, files, what);
   else
     outcome.text += fmt::format("all {} {} are whole\n", files, what);
   add_rate(progress, set.header.object_bytes, &outcome);
@@ -58,9 +58,8 @@ Outcome info(const Options& options) {
     outcome.text +=
         fmt::format("{:>16} {}\n", file["bytes"].get<std::uint64_t>(), file["name"].get<std::string>());
   const auto there = std::ranges::count_if(set.shards, [](const auto& files) { return !files.empty(); });
-  outcome.text +=
-      fmt::format("{} of {} shards are there; ec verify reads them\n", there,
-                  set.header.shards() - set.header.first_shard_file());
+  outcome.text += fmt::format("{} of {} shards are there; ec verify reads them\n", there,
+                              set.header.shards() - set.header.first_shard_file());
   return outcome;
 }
 
