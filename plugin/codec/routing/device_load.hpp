@@ -6,7 +6,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+
+#include "kernels/gpu_sharers.hpp"
 
 namespace ec::codec {
 
@@ -16,6 +19,7 @@ class DeviceLoad {
  public:
   using Clock = std::chrono::steady_clock;
   using Now = Clock::time_point (*)();
+  using Others = std::size_t (*)();
 
   /// Calls that the table may get wrong by different factors: up to class_bounds[1] bytes moved the start
   /// counts most, above it the link; pageable chunks are copied by cores.
@@ -46,15 +50,16 @@ class DeviceLoad {
   /// chance; each further one after twice as many. All are odd: callers often do things in turns of two, four
   /// or eight.
   static constexpr unsigned first_gap = 7, calls_a_probe = 511;
-  /// A probe is believed at once if it took less than this part of what the CPU takes. Where both are about
-  /// as fast, many processes would come to the device again and again, and each time find it busy with the
-  /// others.
+  /// The device gets a call that it is expected to finish in less than this part of what the CPU takes, and a
+  /// probe that did is believed at once. Where both are about as fast, many processes would come to the
+  /// device again and again, and each time find it busy with the others.
   static constexpr double clear_gain = 0.75;
   /// After a probe that took t longer than the CPU, no other comes before so many times t have passed.
   static constexpr int quiet = 128;
 
-  /// now: for tests.
-  constexpr explicit DeviceLoad(Now now = &Clock::now) noexcept : now_(now) {}
+  /// now, others: for tests.
+  constexpr explicit DeviceLoad(Now now = &Clock::now, Others others = &kernels::gpu_sharers) noexcept
+      : now_(now), others_(others) {}
 
   /// What calls of that kind took lately over what was predicted; 1 before the first.
   double factor(Kind kind) const noexcept {
@@ -67,7 +72,8 @@ class DeviceLoad {
   }
 
   /// Whether this call, which the CPU would get for the factor alone, is to go to the device. Reads the clock
-  /// as often as a probe could come.
+  /// as often as a probe could come. A device that was slow is not probed while other processes take turns on
+  /// it: each turn costs some 130 us of every one's time, however little the call has to do.
   bool claim_probe(const Prediction& call) noexcept;
 
   Clock::time_point now() const noexcept { return now_(); }
@@ -89,6 +95,7 @@ class DeviceLoad {
   std::atomic<unsigned> calls_{0};  ///< that could have been probes, since one could be
   std::atomic<unsigned> gap_{first_gap};
   Now now_;
+  Others others_;
 };
 
 /// Of this process.

@@ -103,7 +103,7 @@ Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_d
     return {by_rule(reason, work.sources * work.chunk_bytes * work.stripes), reason};
   const double device = *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
   const double cpu = cpu_us(*costs_, work);
-  return {device < cpu, reason, device, cpu};
+  return {device < DeviceLoad::clear_gain * cpu, reason, device, cpu};
 }
 
 bool Router::is_for_device(const Call& call, std::uint64_t source_bytes,
@@ -129,8 +129,9 @@ bool Router::compare(const Work& work, ResidenceRange lie,
   call.device_us = *device_us(*costs_, work, lie.nearest_host, queue());
   call.cpu_table_us = cpu_us(*costs_, work);
   call.cpu_us = load_->cpu_factor(call.kind) * call.cpu_table_us;
-  if (load_->factor(call.kind) * call.device_us < call.cpu_us) return true;
-  return call.probe = call.device_us < call.cpu_us && load_->claim_probe(call);
+  const double worth_us = DeviceLoad::clear_gain * call.cpu_us;
+  if (load_->factor(call.kind) * call.device_us < worth_us) return true;
+  return call.probe = call.device_us < worth_us && load_->claim_probe(call);
 }
 
 void Router::say_pinned_is_wanted(const Work& work) const noexcept {
