@@ -5,9 +5,9 @@
 
 namespace ec::kernels {
 
-/// Processes of this host (of its network namespace) beside this one that use a GPU while this one takes turns
-/// with them: 0 under MPS, and where this process uses none. Reads /proc/net/unix, so it takes some 100 us and
-/// more; any thread. 0 where there is no memory for that.
+/// Processes of this host (of its network namespace) beside this one that use a GPU while this one takes
+/// turns with them: 0 under MPS, and where this process uses none. Reads /proc/net/unix, so it takes some 100
+/// us and more; any thread. 0 where there is no memory for that.
 std::size_t gpu_sharers() noexcept;
 
 }  // namespace ec::kernels

@@ -109,7 +109,7 @@ def check_pageable_costs(ectool, path, calibration):
     """Pageable chunks on a GPU that is slower than the CPU, and faster."""
     predicted = re.search(r"cpu \(\w+\) +([0-9.]+) us", ectool.right("explain", *CALL))[1]
     edited = copy.deepcopy(calibration)
-    for part, runs in ((1.5, False), (0.75, True)):
+    for part, runs in ((1.5, False), (0.7, True)):
         edited["device"]["pageable"] = {name: 0 for name in RATES} | {"call_us": part * float(predicted)}
         with open(path, "w", encoding="utf-8") as file:
             json.dump(edited, file)
