@@ -1,16 +1,19 @@
 // The devices of this process: how they come up and are latched off, and which of them a job goes to.
 #include "kernels/cuda/device/devices.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <exception>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "kernels/cuda/submit/device_job.hpp"
-#include "kernels/gpu_sharers.hpp"
+#include "support/files.hpp"
 #include "support/wait.hpp"
 
 namespace ec::kernels::cuda {
@@ -35,15 +38,30 @@ void visit_device_chunks(std::span<const Job> jobs, Visit&& visit) {
   }
 }
 
+/// Processes that use a GPU, this one among them, by the sockets that the driver makes for each
+/// ("@cuda-uvmfd-NAMESPACE-PID@", seen with 580); 0 where it makes none.
+std::size_t processes_on_gpus() {
+  constexpr std::size_t most = std::size_t{64} << 20;
+  constexpr std::string_view name = "@cuda-uvmfd-";
+  std::string sockets;
+  if (support::read_file(AT_FDCWD, "/proc/net/unix", support::Trust::anyone, most, &sockets, nullptr) != 0)
+    return 0;
+  std::set<std::string_view> found;
+  const std::string_view text = sockets;
+  for (auto at = text.find(name); at != text.npos; at = text.find(name, at + 1))
+    found.insert(text.substr(at, text.find('\n', at) - at));
+  return found.size();
+}
+
 void say_once_who_else_uses_a_gpu(const Options& options) {
   static std::atomic<bool> said{false};
   if (said) return;
-  const std::size_t others = gpu_sharers();
-  if (others == 0 || said.exchange(true)) return;
+  const std::size_t processes = processes_on_gpus();
+  if (processes < 2 || said.exchange(true)) return;
   log(options,
       "{} other process(es) of this host use a GPU, and this one is not under MPS: those on one GPU take "
       "turns, and each call waits for all. See MPS in docs/operations.md",
-      others);
+      processes - 1);
 }
 
 }  // namespace
@@ -100,7 +118,7 @@ std::shared_ptr<Device> Devices::try_to_bring_up(const Slot& slot, const Options
   log(options, "device {} is up: {}, compute capability {}.{}{}", info.ordinal, info.name, info.compute_major,
       info.compute_minor, info.shared_by_mps != 0 ? ", shared by MPS" : "");
   set(device_stats().shared_by_mps, static_cast<std::uint64_t>(info.shared_by_mps));
-  say_once_who_else_uses_a_gpu(options);
+  if (info.shared_by_mps == 0) say_once_who_else_uses_a_gpu(options);
   if (const auto arena = device->lock_preload_arena(); !arena.empty()) log(options, "{}", arena);
   return device;
 } catch (const std::runtime_error& error) {

@@ -35,8 +35,7 @@ bool DeviceLoad::claim_probe(const Prediction& call) noexcept {
   // Until this one tells what it took, the next is as far away as the factor says.
   const double lost_us = factor(call.kind) * call.device_us - call.cpu_us;
   return now_ns >= due &&
-         next_probe_ns_.compare_exchange_strong(due, now_ns + quiet_ns(lost_us), std::memory_order_relaxed) &&
-         others_() == 0;
+         next_probe_ns_.compare_exchange_strong(due, now_ns + quiet_ns(lost_us), std::memory_order_relaxed);
 }
 
 void DeviceLoad::took(const Prediction& call, Clock::time_point begun) noexcept {

@@ -6,10 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
-
-#include "kernels/gpu_sharers.hpp"
 
 namespace ec::codec {
 
@@ -19,7 +16,6 @@ class DeviceLoad {
  public:
   using Clock = std::chrono::steady_clock;
   using Now = Clock::time_point (*)();
-  using Others = std::size_t (*)();
 
   /// Calls that the table may get wrong by different factors: up to class_bounds[1] bytes moved the start
   /// counts most, above it the link; pageable chunks are copied by cores.
@@ -57,9 +53,8 @@ class DeviceLoad {
   /// After a probe that took t longer than the CPU, no other comes before so many times t have passed.
   static constexpr int quiet = 128;
 
-  /// now, others: for tests.
-  constexpr explicit DeviceLoad(Now now = &Clock::now, Others others = &kernels::gpu_sharers) noexcept
-      : now_(now), others_(others) {}
+  /// now: for tests.
+  constexpr explicit DeviceLoad(Now now = &Clock::now) noexcept : now_(now) {}
 
   /// What calls of that kind took lately over what was predicted; 1 before the first.
   double factor(Kind kind) const noexcept {
@@ -72,8 +67,7 @@ class DeviceLoad {
   }
 
   /// Whether this call, which the CPU would get for the factor alone, is to go to the device. Reads the clock
-  /// as often as a probe could come. A device that was slow is not probed while other processes take turns on
-  /// it: each turn costs some 130 us of every one's time, however little the call has to do.
+  /// as often as a probe could come.
   bool claim_probe(const Prediction& call) noexcept;
 
   Clock::time_point now() const noexcept { return now_(); }
@@ -95,7 +89,6 @@ class DeviceLoad {
   std::atomic<unsigned> calls_{0};  ///< that could have been probes, since one could be
   std::atomic<unsigned> gap_{first_gap};
   Now now_;
-  Others others_;
 };
 
 /// Of this process.

@@ -31,17 +31,14 @@ Clock::time_point fake_now() {
   ++looks;
   return Clock::time_point(std::chrono::nanoseconds(now_ns));
 }
-std::size_t others = 0;  ///< processes on the GPU
-std::size_t fake_others() { return others; }
 void pass_us(double us) { now_ns += static_cast<std::int64_t>(1e3 * us); }
 
 struct FakeTime : testing::Test {
   FakeTime() {
     now_ns = 1'000'000'000;
     looks = 0;
-    others = 0;
   }
-  DeviceLoad load{fake_now, fake_others};
+  DeviceLoad load{fake_now};
 };
 using DeviceLoadTest = FakeTime;
 
@@ -151,20 +148,6 @@ TEST_F(DeviceLoadTest, AProbeComesEverMoreRarelyAndOnlyAfterAQuietTime) {
   EXPECT_LE(calls * 10., until_us + 10 * 2 * DeviceLoad::calls_a_probe);
 }
 
-TEST_F(DeviceLoadTest, WhileOthersTakeTurnsThereIsNoProbe) {
-  constexpr DeviceLoad::Prediction probe{.probe = true, .device_us = 100, .cpu_us = 200};
-  others = 1;
-  for (unsigned call = 0; call < 100 * DeviceLoad::calls_a_probe; ++call) {
-    pass_us(1000);
-    ASSERT_FALSE(load.claim_probe(probe));
-  }
-  EXPECT_LE(looks, 7 + 100u);
-  others = 0;
-  const unsigned calls = calls_until_a_probe(load, probe, 200);
-  EXPECT_GT(calls, 0u);
-  EXPECT_LE(calls, DeviceLoad::calls_a_probe);
-}
-
 TEST_F(DeviceLoadTest, OfManyThreadsOneHasTheProbe) {
   for (int i = 0; i < 3; ++i) finish(load, hundred, 1e6);
   constexpr unsigned threads = 8, calls = 20 * DeviceLoad::calls_a_probe;
@@ -222,7 +205,7 @@ TEST_F(RouterOnABusyDevice, LeavesItInAFewCallsProbesForNothingMuchAndComesBack)
   } rows[] = {{26, 35, 70}, {26, 35, 200}, {194, 492, 30}, {194, 492, 200}, {194, 5000, 200}, {26, 35, 2}};
   for (const auto& row : rows) {
     SCOPED_TRACE(testing::Message() << row.device_us << " us times " << row.times << ", CPU " << row.cpu_us);
-    new (&load) DeviceLoad(fake_now, fake_others);
+    new (&load) DeviceLoad(fake_now);
     predict(row.device_us, row.cpu_us);
     EXPECT_EQ(on_device(2000), 2000u);
 
@@ -246,20 +229,6 @@ TEST_F(RouterOnABusyDevice, LeavesItInAFewCallsProbesForNothingMuchAndComesBack)
     EXPECT_LE(until_us, DeviceLoad::quiet * last_loss_us + 9 * DeviceLoad::calls_a_probe * row.cpu_us);
     EXPECT_EQ(on_device(2000), 2000u);
   }
-}
-
-/// It is used while it is fast, others or not; once it was slow it is left until they have gone.
-TEST_F(RouterOnABusyDevice, IsLeftOnceToThoseWhoTakeTurnsOnIt) {
-  predict(194, 492);
-  others = 3;
-  EXPECT_EQ(on_device(2000), 2000u);
-  device_us = 4000;
-  EXPECT_LE(on_device(2000), 6u);
-  device_us = 194;
-  EXPECT_EQ(on_device(100'000), 0u);
-  others = 0;
-  on_device(1000);
-  EXPECT_EQ(on_device(2000), 2000u);
 }
 
 /// As fast as the CPU, or hardly faster, is not worth a way that others are on.
@@ -307,7 +276,7 @@ TEST_F(RouterOnABusyDevice, LearnsFromComparedCallsThatTheDeviceFinishedAndNobod
               {codec::BackendChoice::automatic, 0, Status::ok, 0, false},
               {codec::BackendChoice::gpu, std::nullopt, Status::ok, 0, false}};
   for (const auto& row : rows) {
-    new (&load) DeviceLoad(fake_now, fake_others);
+    new (&load) DeviceLoad(fake_now);
     predict(100, 1e6);
     device_us = 1000;
     choice = row.choice;
