@@ -29,7 +29,7 @@ struct Decision {
     forced,           ///< by the choice of back end, to the device or away from it
     threshold,        ///< by EC_CUDA_THRESHOLD
     pageable_stays,   ///< a chunk is pageable, and the table has no costs for that
-    predicted_faster  ///< or not, by device_us and cpu_us, which no other reason sets
+    predicted_faster  ///< clearly, or not, by device_us and cpu_us, which no other reason sets
   };
   bool device = false;
   Reason reason = Reason::forced;
@@ -50,11 +50,11 @@ class Router {
 
   /// Whether the choice lets a back end of that name code at all; it may still decline. `choice` means:
   ///   auto       the device if any chunk lies there, or if no chunk is pageable and the device is predicted
-  ///              to finish before the CPU, with what it has in hand now and with what calls there took
-  ///              lately (DeviceLoad); or, where a threshold is set, if no chunk is pageable and the sources
-  ///              have that many bytes in all; then the CPU back ends in order. Pageable chunks are compared
-  ///              too if the table has costs for them on the device. A job that only its pageable chunks keep
-  ///              from the device is said to kernels::want_pinned().
+  ///              to take less than DeviceLoad::clear_gain of the CPU's time, with what it has in hand now
+  ///              and with what calls there took lately (DeviceLoad); or, where a threshold is set, if no
+  ///              chunk is pageable and the sources have that many bytes in all; then the CPU back ends in
+  ///              order. Pageable chunks are compared too if the table has costs for them on the device. A
+  ///              job that only its pageable chunks keep from the device is said to kernels::want_pinned().
   ///   gpu        the device first, whatever the residence; then as cpu
   ///   cpu        every CPU back end in order; the device never
   ///   x86        x86, or what follows it where the CPU lacks the instructions
