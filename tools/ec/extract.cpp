@@ -81,7 +81,7 @@ Outcome extract(const Options& options) {
   outcome.text = text_of(set);
   if (made_anew > 0) {
     const auto note =
-        fmt::format("{} of {} stripes had lost blocks, which were made anew; ec repair mends the set",
+        fmt::format("{} of {} stripes had lost blocks, now made anew; ec repair mends the set",
                     made_anew.load(), header.stripes());
     outcome.notes.push_back(note);
   }
