@@ -46,7 +46,7 @@ void finish(Stats& counts, std::uint64_t bytes, unsigned times = 1) {
 
 TEST(Stats, AddUpWhatManyThreadsCount) {
   Stats counts;
-  constexpr unsigned waves = 3, threads_a_wave = Stats::shards + 5, jobs = 10'000;
+  constexpr unsigned waves = 3, threads_a_wave = Stats::shards + 5, jobs = 200'000;
   constexpr std::uint64_t all = waves * threads_a_wave;
   for (unsigned wave = 0; wave < waves; ++wave) {
     // All live at once, so some share a shard; those of the next wave get shards of threads that ended.
