@@ -93,10 +93,11 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
     const Engine& engine = engine_of(codec);
     const unsigned chunks = engine.k() + engine.m();
     // The lists first: a wrong count must not decide how many chunks are read below.
-    const ec::library::ChunkLists lists(numbers("available", available, available_count, chunks),
-                                        numbers("wanted", wanted, wanted_count, chunks), engine.k(), chunks);
+    std::unique_ptr<const ec::library::Decoding> made;
+    const auto& decoding = engine.decoding(numbers("available", available, available_count, chunks),
+                                           numbers("wanted", wanted, wanted_count, chunks), made);
     const Form form{stripes, bytes, available_count, wanted_count};
-    engine.decode(lists, stripes_of(ec::library::decode_names, form, sources, targets, stream), stream);
+    engine.decode(decoding, stripes_of(ec::library::decode_names, form, sources, targets, stream), stream);
   });
 }
 

@@ -39,10 +39,11 @@ Error decode(const Engine& engine, std::span<const unsigned> available, std::spa
              std::span<const unsigned> wanted, std::span<const Target> targets,
              const Stream& stream) noexcept {
   return guarded([&]() -> Error {
-    const library::ChunkLists lists(available, wanted, engine.k(), engine.k() + engine.m());
+    std::unique_ptr<const library::Decoding> made;
+    const auto& decoding = engine.decoding(available, wanted, made);
     engine.decode(
-        lists, stripes_of(library::decode_names, sources, available.size(), targets, wanted.size(), stream),
-        stream);
+        decoding,
+        stripes_of(library::decode_names, sources, available.size(), targets, wanted.size(), stream), stream);
     return {};
   });
 }

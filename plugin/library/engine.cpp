@@ -1,7 +1,6 @@
 // Hands the stripes of a call to the router, and makes sentences of its answers.
 #include "plugin/library/engine.hpp"
 
-#include <algorithm>
 #include <vector>
 
 #include "plugin/codec/settings/settings.hpp"
@@ -73,43 +72,65 @@ codec::Router make_router() {
                        node.costs.table, kernels::backends(), codec::stats(), codec::validator(nullptr));
 }
 
-/// From each stripe of `each` chunks those that a plan names, in its order.
+/// From each stripe of `each` chunks those at the given places.
 template <class Chunk>
-[[gnu::noinline]] void choose(std::span<const std::uint8_t> chunks, const ChunkLists& lists,
-                              const Chunk* from, std::size_t each, Chunks<Chunk>& chosen) {
+[[gnu::noinline]] void choose(std::span<const std::uint8_t> places, const Chunk* from, std::size_t each,
+                              Chunks<Chunk>& chosen) {
   Chunk* const end = chosen.data() + chosen.view().size();
   for (Chunk* to = chosen.data(); to != end; from += each)
-    for (const std::uint8_t chunk : chunks) *to++ = from[lists.place_of(chunk)];
+    for (const std::uint8_t place : places) *to++ = from[place];
+}
+
+std::size_t hash_of(std::span<const unsigned> available, std::span<const unsigned> wanted) {
+  std::size_t hash = available.size();
+  for (const unsigned chunk : available) hash = hash * 31 + chunk;
+  for (const unsigned chunk : wanted) hash = hash * 31 + chunk;
+  return hash ^ hash >> 16;
 }
 
 }  // namespace
 
-/// The numbers of a list as a set.
-gf::ChunkSet ChunkLists::add(std::string_view name, std::span<const unsigned> chunks, unsigned chunk_count) {
+bool Decoding::Numbers::equal(std::span<const unsigned> others) const {
+  unsigned difference = 0;
+  if (others.size() != count) return false;
+  for (std::size_t i = 0; i < count; ++i) difference |= others[i] ^ all[i];
+  return difference == 0;
+}
+
+/// The numbers of a list as a set; places: where each stands.
+gf::ChunkSet Decoding::take(std::string_view name, std::span<const unsigned> from, unsigned chunk_count,
+                            Numbers& to, Places& places) {
   gf::ChunkSet set;
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    const unsigned chunk = chunks[i];
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const unsigned chunk = from[i];
     if (chunk >= chunk_count)
       refuse("{}[{}]={}; chunks are numbered 0 to {}", name, i, chunk, chunk_count - 1);
-    if (set.contains(chunk)) {
-      const auto first = std::ranges::find(chunks, chunk) - chunks.begin();
-      refuse("{}[{}]={} repeats {}[{}]", name, i, chunk, name, first);
-    }
-    if (signature_.available.contains(chunk))
-      refuse("{}[{}]={} is available[{}]; only chunks that are not can be wanted", name, i, chunk,
-             place_of(static_cast<std::uint8_t>(chunk)));
+    if (set.contains(chunk)) refuse("{}[{}]={} repeats {}[{}]", name, i, chunk, name, places[chunk]);
     set.insert(chunk);
-    place_[chunk] = static_cast<std::uint8_t>(i);
+    places[chunk] = static_cast<std::uint8_t>(i);
+    to.all[i] = static_cast<std::uint8_t>(chunk);
   }
+  to.count = from.size();
   return set;
 }
 
-ChunkLists::ChunkLists(std::span<const unsigned> available, std::span<const unsigned> wanted, unsigned k,
-                       unsigned chunk_count) {
-  signature_.available = add("available", available, chunk_count);
-  signature_.wanted = add("wanted", wanted, chunk_count);
+Decoding::Decoding(const codec::Codec& codec, std::span<const unsigned> available,
+                   std::span<const unsigned> wanted) {
+  const unsigned k = codec.k(), chunk_count = k + codec.m();
+  Places place_of_source, place_of_target;
+  gf::ErasureSignature signature;
+  signature.available = take("available", available, chunk_count, available_, place_of_source);
+  signature.wanted = take("wanted", wanted, chunk_count, wanted_, place_of_target);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (signature.available.contains(wanted[i]))
+      refuse("wanted[{}]={} is available[{}]; only chunks that are not can be wanted", i, wanted[i],
+             place_of_source[wanted[i]]);
   if (available.size() < k)
     refuse(Errc::too_few_chunks, "available has {} chunks; k={} are needed", available.size(), k);
+  plan_ = codec.plan(signature);
+  if (!plan_) throw std::bad_alloc();
+  for (const auto chunk : plan_->sources) source_places_.all[source_places_.count++] = place_of_source[chunk];
+  for (const auto chunk : plan_->targets) target_places_.all[target_places_.count++] = place_of_target[chunk];
 }
 
 Engine::Engine(Technique technique, unsigned k, unsigned m)
@@ -118,26 +139,23 @@ Engine::Engine(Technique technique, unsigned k, unsigned m)
              make_router()) {}
 
 Engine::~Engine() {
-  for (const auto& known : known_plans_) delete known.load(std::memory_order_acquire);
+  for (const auto& known : known_) delete known.load(std::memory_order_acquire);
 }
 
-/// The plan for a signature; `held` keeps it unless the engine does. Small calls notice the locks and the
-/// counts by which codes share their plans. So the first plan at each of a few places stays there.
-const std::shared_ptr<const codec::Plan>& Engine::plan_for(
-    const gf::ErasureSignature& signature, std::shared_ptr<const codec::Plan>& held) const {
-  std::atomic<const KnownPlan*>& place = known_plans_[signature.hash() % known_plans_.size()];
-  const KnownPlan* known = place.load(std::memory_order_acquire);
-  if (known != nullptr && known->signature == signature) {
+/// Small calls notice the checks, and the locks and counts by which codes share their plans. So the first
+/// decoding at each of a few places stays there.
+const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<const unsigned> wanted,
+                                 std::unique_ptr<const Decoding>& made) const {
+  std::atomic<const Decoding*>& place = known_[hash_of(available, wanted) % known_.size()];
+  const Decoding* known = place.load(std::memory_order_acquire);
+  if (known != nullptr && known->is_of(available, wanted)) {
     codec::stats().happened(codec::Event::plan_found);
-    return known->plan;
+    return *known;
   }
-  held = codec_.plan(signature);
-  if (!held) throw std::bad_alloc();
-  if (known == nullptr) {
-    auto mine = std::make_unique<const KnownPlan>(KnownPlan{signature, held});
-    if (place.compare_exchange_strong(known, mine.get(), std::memory_order_acq_rel)) mine.release();
-  }
-  return held;
+  made = std::make_unique<const Decoding>(codec_, available, wanted);
+  if (known == nullptr && place.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel))
+    return *made.release();
+  return *made;
 }
 
 void Engine::encode(const Stripes& stripes, const Stream& stream) const {
@@ -145,20 +163,18 @@ void Engine::encode(const Stripes& stripes, const Stream& stream) const {
        stripes, stream);
 }
 
-void Engine::decode(const ChunkLists& lists, const Stripes& stripes, const Stream& stream) const {
-  std::shared_ptr<const codec::Plan> held;
-  const auto& shared = plan_for(lists.signature(), held);
-  const codec::Plan& plan = *shared;
+void Engine::decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
+  const codec::Plan& plan = *decoding.plan();
   const Form& form = stripes.form;
   Chunks<kernels::Source> sources(form.stripes * plan.sources.size());
   Chunks<kernels::Target> targets(form.stripes * plan.targets.size());
-  choose(plan.sources, lists, stripes.sources.data(), form.sources, sources);
-  choose(plan.targets, lists, stripes.targets.data(), form.targets, targets);
+  choose(decoding.source_places(), stripes.sources.data(), form.sources, sources);
+  choose(decoding.target_places(), stripes.targets.data(), form.targets, targets);
   const auto with = [&](const kernels::Program& program) {
     code(codec::Operation::decode, program, sources.view(), targets.view(), stripes, stream);
   };
   // One that no code is compiled for: what it enqueues needs nothing of it afterwards.
-  if (stream && !keep(shared)) return with(kernels::Program(plan.program.matrix(), false));
+  if (stream && !keep(decoding.plan())) return with(kernels::Program(plan.program.matrix(), false));
   with(plan.program);
 }
 
@@ -183,8 +199,7 @@ void Engine::code(codec::Operation operation, const kernels::Program& program,
   const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
   if (bytes == 0 || targets.empty()) return;
   const codec::Router& router = codec_.router();
-  if (!stream && count == 1)
-    return check(router.transform({&program, sources, targets, bytes}, operation));
+  if (!stream && count == 1) return check(router.transform({&program, sources, targets, bytes}, operation));
   std::vector<kernels::Job> jobs;
   jobs.reserve(count);
   for (std::size_t stripe = 0; stripe < count; ++stripe)

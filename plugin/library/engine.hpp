@@ -19,23 +19,36 @@ namespace ec::library {
 /// Where a call only enqueues its work, the stream (null is one too); where it waits for its result, none.
 using Stream = std::optional<CUstream_st*>;
 
-/// The numbers that a decode call was given.
-class ChunkLists {
+/// What a decode call asks for: lists of chunk numbers that were checked, and the plan for them.
+class Decoding {
  public:
-  /// Throws Refusal unless each number is below chunk_count, none is in a list twice, none is in both, and
-  /// k of them are available.
-  ChunkLists(std::span<const unsigned> available, std::span<const unsigned> wanted, unsigned k,
-             unsigned chunk_count);
+  /// Throws Refusal unless each number is below k + m, none is in a list twice, none is in both, and k of
+  /// them are available; std::bad_alloc.
+  Decoding(const codec::Codec& codec, std::span<const unsigned> available, std::span<const unsigned> wanted);
 
-  const gf::ErasureSignature& signature() const { return signature_; }
-  /// Where in its list a chunk stands that is in there.
-  unsigned place_of(std::uint8_t chunk) const { return place_[chunk]; }
+  bool is_of(std::span<const unsigned> available, std::span<const unsigned> wanted) const {
+    return available_.equal(available) && wanted_.equal(wanted);
+  }
+  const std::shared_ptr<const codec::Plan>& plan() const { return plan_; }
+  /// Where in its list each chunk stands that the plan reads or makes, in the plan's order.
+  std::span<const std::uint8_t> source_places() const { return source_places_.view(); }
+  std::span<const std::uint8_t> target_places() const { return target_places_.view(); }
 
  private:
-  gf::ChunkSet add(std::string_view name, std::span<const unsigned> chunks, unsigned chunk_count);
+  /// Without values beyond the first `count`.
+  struct Numbers {
+    std::span<const std::uint8_t> view() const { return {all.data(), count}; }
+    bool equal(std::span<const unsigned> others) const;
+    std::size_t count = 0;
+    std::array<std::uint8_t, gf::max_chunks> all;
+  };
+  using Places = std::array<std::uint8_t, gf::max_chunks>;
 
-  gf::ErasureSignature signature_;
-  std::array<std::uint8_t, gf::max_chunks + 1> place_;  ///< filled for the chunks of both lists
+  static gf::ChunkSet take(std::string_view name, std::span<const unsigned> from, unsigned chunk_count,
+                           Numbers& to, Places& places);
+
+  Numbers available_, wanted_, source_places_, target_places_;
+  std::shared_ptr<const codec::Plan> plan_;
 };
 
 /// Immutable; any number of threads may use one at a time. Calls that do not succeed throw a Refusal, or
@@ -54,8 +67,11 @@ class Engine {
 
   /// stripes: data and coding chunks.
   void encode(const Stripes& stripes, const Stream& stream) const;
+  /// Throws what Decoding does. The answer is the engine's, or that of `made`.
+  const Decoding& decoding(std::span<const unsigned> available, std::span<const unsigned> wanted,
+                           std::unique_ptr<const Decoding>& made) const;
   /// stripes: the chunks of both lists, in their order.
-  void decode(const ChunkLists& lists, const Stripes& stripes, const Stream& stream) const;
+  void decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
   /// Throws Refusal unless `chunk` is a data chunk.
   void check_data_chunk(unsigned chunk) const;
   /// stripes: the deltas of that data chunk, and the coding chunks.
@@ -65,19 +81,13 @@ class Engine {
   void code(codec::Operation operation, const kernels::Program& program,
             std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
             const Stripes& stripes, const Stream& stream) const;
-  const std::shared_ptr<const codec::Plan>& plan_for(const gf::ErasureSignature& signature,
-                                                     std::shared_ptr<const codec::Plan>& held) const;
   bool keep(const std::shared_ptr<const codec::Plan>& plan) const;
 
   static constexpr std::size_t most_kept = 256;
-  struct KnownPlan {
-    gf::ErasureSignature signature;
-    std::shared_ptr<const codec::Plan> plan;
-  };
 
   Technique technique_;
   codec::Codec codec_;
-  mutable std::array<std::atomic<const KnownPlan*>, 64> known_plans_{};
+  mutable std::array<std::atomic<const Decoding*>, 64> known_{};
   mutable std::mutex kept_mutex_;
   mutable std::set<std::shared_ptr<const codec::Plan>> kept_;
 };

@@ -149,10 +149,14 @@ Stripes::Stripes(const Names& names, const Form& f, const From* from, const To* 
   // As where somebody made both arrays each in one piece.
   const bool apart = (written.lowest > read.highest && written.lowest - read.highest >= form.bytes) ||
                      (read.lowest > written.highest && read.lowest - written.highest >= form.bytes);
-  for (std::size_t stripe = 0; stripe < form.stripes; ++stripe)
-    if (some_overlap(sources.view().subspan(stripe * form.sources, form.sources),
-                     targets.view().subspan(stripe * form.targets, form.targets), form.bytes, apart))
+  const kernels::Source* of_stripe = sources.data();
+  const kernels::Target* made = targets.data();
+  for (std::size_t stripe = 0; stripe < form.stripes; ++stripe) {
+    if (some_overlap({of_stripe, form.sources}, {made, form.targets}, form.bytes, apart))
       refuse_overlap(names, *this, stripe);
+    of_stripe += form.sources;
+    made += form.targets;
+  }
 }
 
 template Stripes::Stripes(const Names&, const Form&, const Source*, const Target*, bool);
