@@ -1,6 +1,7 @@
 // Hands the stripes of a call to the router, and makes sentences of its answers.
 #include "plugin/library/engine.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "plugin/codec/settings/settings.hpp"
@@ -74,8 +75,8 @@ codec::Router make_router() {
 
 /// From each stripe of `each` chunks those at the given places.
 template <class Chunk>
-[[gnu::noinline]] void choose(std::span<const std::uint8_t> places, const Chunk* from, std::size_t each,
-                              Chunks<Chunk>& chosen) {
+void choose(std::span<const std::uint8_t> places, const Chunk* from, std::size_t each,
+            Chunks<Chunk>& chosen) {
   Chunk* const end = chosen.data() + chosen.view().size();
   for (Chunk* to = chosen.data(); to != end; from += each)
     for (const std::uint8_t place : places) *to++ = from[place];
@@ -131,6 +132,7 @@ Decoding::Decoding(const codec::Codec& codec, std::span<const unsigned> availabl
   if (!plan_) throw std::bad_alloc();
   for (const auto chunk : plan_->sources) source_places_.all[source_places_.count++] = place_of_source[chunk];
   for (const auto chunk : plan_->targets) target_places_.all[target_places_.count++] = place_of_target[chunk];
+  as_given_ = std::ranges::equal(plan_->sources, available) && std::ranges::equal(plan_->targets, wanted);
 }
 
 Engine::Engine(Technique technique, unsigned k, unsigned m)
@@ -164,6 +166,12 @@ void Engine::encode(const Stripes& stripes, const Stream& stream) const {
 }
 
 void Engine::decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
+  if (stream || !decoding.as_given()) return decode_chosen(decoding, stripes, stream);
+  code(codec::Operation::decode, decoding.plan()->program, stripes.sources.view(), stripes.targets.view(),
+       stripes, stream);
+}
+
+void Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
   const codec::Plan& plan = *decoding.plan();
   const Form& form = stripes.form;
   Chunks<kernels::Source> sources(form.stripes * plan.sources.size());

@@ -33,6 +33,8 @@ class Decoding {
   /// Where in its list each chunk stands that the plan reads or makes, in the plan's order.
   std::span<const std::uint8_t> source_places() const { return source_places_.view(); }
   std::span<const std::uint8_t> target_places() const { return target_places_.view(); }
+  /// Whether these are all chunks of the lists, in their order.
+  bool as_given() const { return as_given_; }
 
  private:
   /// Without values beyond the first `count`.
@@ -48,6 +50,7 @@ class Decoding {
                            Numbers& to, Places& places);
 
   Numbers available_, wanted_, source_places_, target_places_;
+  bool as_given_;
   std::shared_ptr<const codec::Plan> plan_;
 };
 
@@ -78,6 +81,7 @@ class Engine {
   void update(unsigned chunk, const Stripes& stripes) const;
 
  private:
+  void decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
   void code(codec::Operation operation, const kernels::Program& program,
             std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
             const Stripes& stripes, const Stream& stream) const;
