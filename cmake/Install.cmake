@@ -69,6 +69,7 @@ install(FILES ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service tools/systemd/ec-cud
         DESTINATION lib/systemd/system COMPONENT tools)
 # The Python programs stay beside the modules that they share; Python looks where a link leads.
 install(PROGRAMS tools/ceph-cluster tools/ceph-chaos tools/adopt DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
+install(FILES VERSION DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
 install(DIRECTORY tools/cluster DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools FILES_MATCHING PATTERN *.py)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_DATADIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE data_dir)
 foreach(program ceph-cluster ceph-chaos ec_adopt)
@@ -77,7 +78,8 @@ foreach(program ceph-cluster ceph-chaos ec_adopt)
   file(CREATE_LINK ${data_dir}/ec-cuda/${file} ${PROJECT_BINARY_DIR}/links/${program} SYMBOLIC)
   install(FILES ${PROJECT_BINARY_DIR}/links/${program} TYPE BIN COMPONENT tools)
 endforeach()
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
 # For every python3; the package opens libeccoder when it is imported.
 set(EC_PYTHON_INSTALL_DIR lib/python3/dist-packages CACHE STRING "Where the Python package is installed, absolute or under the prefix")
 install(DIRECTORY python/eccoder DESTINATION ${EC_PYTHON_INSTALL_DIR} COMPONENT python

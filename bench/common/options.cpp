@@ -47,7 +47,7 @@ CommandLine::CommandLine(std::string subcommand)
     : subcommand_(std::move(subcommand)),
       known_(fmt::format("ec_bench {} [options]; lists are separated by commas or spaces", subcommand_), 110,
              80) {
-  known_.add_options()("help", "this text");
+  known_.add_options()("help,h", "this text");
 }
 
 void CommandLine::add(const std::string& option, const std::string& fallback, const std::string& help) {

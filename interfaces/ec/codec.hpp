@@ -168,7 +168,7 @@ class Codec {
   std::shared_ptr<const library::Engine> engine_;
 };
 
-/// The version of the library that is running, "0.1.0".
+/// The version of the library that is running, "0.2.0".
 ECCODER_EXPORT const char* version() noexcept;
 
 }  // namespace ec

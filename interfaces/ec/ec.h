@@ -115,7 +115,7 @@ ECCODER_EXPORT int ec_decode_async(const ec_codec* codec, size_t stripes, const 
  * allowed. Never null; empty if none failed. Owned by the library, until the thread's next failed call. */
 ECCODER_EXPORT const char* ec_error_text(void);
 
-/* The version of the library that is running, "0.1.0". */
+/* The version of the library that is running, "0.2.0". */
 ECCODER_EXPORT const char* ec_version(void);
 
 #ifdef __cplusplus

@@ -51,5 +51,14 @@ def add_cluster_options(parser):
 
 
 def parser(description, **more):
-    """One that shows the program's own text as it is."""
-    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
+    """One that shows the program's own text as it is, and its version."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
+    made.add_argument("--version", action="version", version=f"{made.prog} {version()}")
+    return made
+
+
+def version():
+    """From a file beside the installed programs; in a checkout it is one folder up."""
+    beside = pathlib.Path(__file__).resolve().parents[1] / "VERSION"
+    path = beside if beside.exists() else beside.parents[1] / "VERSION"
+    return path.read_text().strip() if path.exists() else "unknown"

@@ -22,6 +22,7 @@ struct Options {
   std::string uuid;
   unsigned threads = 0;
   bool may_replace = false;
+  bool keeps_files = false;
   bool is_quiet = false;
 };
 
@@ -43,7 +44,7 @@ Outcome extract(const Options& options);
 
 /// Reads all blocks of all files of the set, so that they are counted. Returns the stripes that have more
 /// than m lost blocks.
-std::uint64_t count_damage(const ShardSet& set, StripeReader& reader, const Options& options);
+std::uint64_t count_damage(const ShardSet& set, const Options& options);
 
 /// Adds to the report what was done in which time.
 void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome);

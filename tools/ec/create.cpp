@@ -24,6 +24,7 @@ class Object {
       if (!is_file_name(options.name))
         fail(Status::usage, "--name {} must be the name of a file, of 1 to 255 bytes and without /",
              printable(options.name));
+      if (options.keeps_files) fail(Status::usage, "--keep: there is no file to keep in a stream");
       entries_.push_back({options.name, 0});
       return;
     }
@@ -105,6 +106,13 @@ Uuid random_uuid() {
   return uuid;
 }
 
+/// Whether records of half the length would hold the object in one stripe.
+bool has_room_in_half(SetHeader set) {
+  set.record_bytes /= 2;
+  return set.record_bytes >= least_record_bytes && set.record_bytes > set.sums_bytes() + checksum_bytes &&
+         set.stripe_bytes() >= set.object_bytes;
+}
+
 /// The header but for the digests, and the length of a stream.
 SetHeader header_of(const Object& object, const Options& options) {
   SetHeader set;
@@ -112,14 +120,13 @@ SetHeader header_of(const Object& object, const Options& options) {
   set.k = options.k;
   set.m = options.m;
   set.technique = options.technique;
+  set.keeps_files = options.keeps_files;
   set.record_bytes = usual_record_bytes;
   set.files = object.entries();
   set.digests.resize(set.shards());
   for (const auto& file : set.files) set.object_bytes += file.bytes;
   // One stripe of a small object is no larger than it must be.
-  while (!object.is_stream() && set.record_bytes > least_record_bytes &&
-         set.k * (set.record_bytes / 2 - checksum_bytes) >= set.object_bytes)
-    set.record_bytes /= 2;
+  while (!object.is_stream() && has_room_in_half(set)) set.record_bytes /= 2;
   if (const std::string why = why_not(set); !why.empty()) fail(Status::usage, "{}", printable(why));
   return set;
 }
@@ -141,15 +148,16 @@ Outcome create(const Options& options) {
   const Codec codec = make_codec(options.k, options.m, options.technique);
   const Object object(options);
   SetHeader set = header_of(object, options);
+  const unsigned first = set.first_shard_file();
   std::vector<fs::path> paths;
   std::vector<NewFile> shards;
-  for (unsigned i = 0; i < set.shards(); ++i) {
+  for (unsigned i = first; i < set.shards(); ++i) {
     paths.push_back(fs::path(options.output) / shard_name(set.files.front().name, i));
     if (fs::exists(fs::symlink_status(paths.back())))
       fail(Status::failure, "{} is there already; remove it, or choose another --output",
            printable(paths.back()));
   }
-  for (unsigned i = 0; i < set.shards(); ++i) {
+  for (unsigned i = first; i < set.shards(); ++i) {
     shards.emplace_back(options.output, object.mode());
     if (!object.is_stream()) shards.back().reserve(set.shard_file_bytes());
   }
@@ -173,7 +181,7 @@ Outcome create(const Options& options) {
     check(codec.encode(data, coding));
     for (unsigned i = 0; i < set.shards(); ++i) {
       stripe.seal(i);
-      shards[i].write_at(stripe.record(i), set.record_at(stripe.number));
+      if (i >= first) shards[i - first].write_at(stripe.record(i), set.record_at(stripe.number));
     }
     const std::lock_guard lock(mutex);
     bytes += got;
@@ -183,7 +191,7 @@ Outcome create(const Options& options) {
   object.check_unchanged();
   if (object.is_stream()) set.object_bytes = set.files.front().bytes = bytes;
 
-  for (unsigned i = 0; i < set.shards(); ++i) finish(shards[i], set, i);
+  for (unsigned i = first; i < set.shards(); ++i) finish(shards[i - first], set, i);
   put_in_place(shards, paths);
   sync_directory(options.output);
 
@@ -192,10 +200,11 @@ Outcome create(const Options& options) {
                     {"k", set.k},
                     {"m", set.m},
                     {"bytes", set.object_bytes},
+                    {"keeps_files", set.keeps_files},
                     {"shard_bytes", set.shard_file_bytes()}};
   for (const auto& path : paths) outcome.report["shards"].push_back(printable(path));
   outcome.text =
-      fmt::format("{}\n{} shards of {} bytes, {} to {}\n", text_of(set), set.shards(), set.shard_file_bytes(),
+      fmt::format("{}\n{} shards of {} bytes, {} to {}\n", text_of(set), paths.size(), set.shard_file_bytes(),
                   printable(paths.front()), printable(paths.back().filename()));
   add_rate(progress, set.object_bytes, &outcome);
   return outcome;

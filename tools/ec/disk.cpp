@@ -148,6 +148,10 @@ void rename_to_free(const std::string& from, const std::string& to) {
   unlink(from.c_str());
 }
 
+void link_or_rename(const std::string& from, const std::string& to) {
+  if (link(from.c_str(), to.c_str()) != 0) rename_to_free(from, to);
+}
+
 void sync_directory(const fs::path& directory) {
   const support::Descriptor fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) fail_errno("opened", directory);

@@ -51,6 +51,8 @@ class NewFile {
 bool is_temporary(const std::filesystem::path& path);
 /// Renames unless something of that name is there.
 void rename_to_free(const std::string& from, const std::string& to);
+/// Gives a file a second name, or where the file system can not, another one.
+void link_or_rename(const std::string& from, const std::string& to);
 void sync_directory(const std::filesystem::path& directory);
 
 /// From here on Ctrl-C and its like are noted and end the program in end_if_interrupted, which removes the

@@ -20,7 +20,7 @@ struct Command {
   Outcome (*run)(const Options&);
   std::string_view options;
 };
-constexpr Command commands[] = {{"create", create, " data coding technique output name threads "},
+constexpr Command commands[] = {{"create", create, " data coding technique keep output name threads "},
                                 {"info", info, " set "},
                                 {"verify", verify, " set threads "},
                                 {"repair", repair, " set threads "},
@@ -49,6 +49,7 @@ Options options_of(const Given& given) {
   all.uuid = given["set"].as<std::string>();
   all.threads = given["threads"].as<unsigned>();
   all.may_replace = given.contains("force");
+  all.keeps_files = given.contains("keep");
   all.is_quiet = given.contains("quiet");
   if (all.threads > 1024) fail(Status::usage, "--threads {} must be at most 1024", all.threads);
   return all;
@@ -59,7 +60,8 @@ const Command& command_of(const Given& given) {
   const auto& name = given["command"].as<std::string>();
   const Command* command = std::ranges::find(commands, name, &Command::name);
   if (command == std::end(commands)) fail(Status::usage, "unknown command {}: {}", printable(name), names);
-  for (const char* option : {"data", "coding", "technique", "output", "name", "set", "threads", "force"})
+  for (const char* option :
+       {"data", "coding", "technique", "keep", "output", "name", "set", "threads", "force"})
     if (given.contains(option) && !given[option].defaulted() &&
         command->options.find(fmt::format(" {} ", option)) == std::string_view::npos)
       fail(Status::usage, "{} takes no --{}", name, option);
@@ -85,6 +87,7 @@ int run(int argc, char** argv) {
   add("coding,m", options::value<unsigned>()->default_value(4),
       "create: coding shards, so many may be lost; k+m at most 255");
   add("technique", options::value<std::string>()->default_value("cauchy"), "create: or reed_sol_van");
+  add("keep", "create: coding shards alone; the files, where they are, take the place of the data shards");
   add("output,o", options::value<std::string>()->default_value("."),
       "create, extract: the directory; extract: or - for standard output");
   add("name", options::value<std::string>()->default_value("stream"), "create: the name of what - gives");

@@ -59,15 +59,6 @@ Outcome extract(const Options& options) {
   std::atomic<std::uint64_t> made_anew{0};
   Progress progress("extract", header.object_bytes, !options.is_quiet);
   Pipeline pipeline(options.threads, progress);
-  // The blocks of a stripe, and nothing behind the end of the object.
-  const auto for_each_part = [&](const Stripe& stripe, const auto& write) {
-    for (const unsigned i : data) {
-      const std::uint64_t offset = stripe.number * header.stripe_bytes() + i * header.block_bytes();
-      if (offset >= header.object_bytes) break;
-      const auto bytes = std::min<std::uint64_t>(header.block_bytes(), header.object_bytes - offset);
-      write(stripe.block(i).first(bytes), offset);
-    }
-  };
   pipeline.run(header, header.stripes(), [&](const Stripe& stripe) {
     const auto result = reader.load(stripe, data);
     if (result == StripeReader::Result::lost)
@@ -75,14 +66,14 @@ Outcome extract(const Options& options) {
            header.stripes(), header.m);
     if (result == StripeReader::Result::made_anew) ++made_anew;
     if (files)
-      for_each_part(stripe, [&](auto part, std::uint64_t offset) { files->write(part, offset); });
+      for_each_part(header, stripe, [&](auto part, std::uint64_t offset) { files->write(part, offset); });
     else
       pipeline.in_turn(stripe.number, [&] {
-        for_each_part(stripe, [](auto part, std::uint64_t) { write_stream(STDOUT_FILENO, part); });
+        for_each_part(header, stripe, [](auto part, std::uint64_t) { write_stream(STDOUT_FILENO, part); });
       });
   });
   for (const unsigned i : data)
-    if (!reader.is_as_coded(i)) fail(Status::failure, "data of shard {} did not become what it was", i);
+    if (!reader.is_as_coded(i)) fail(Status::lost, "data of shard {} did not become what it was", i);
   if (files) files->put_in_place(options.may_replace);
 
   outcome.report = describe(set);

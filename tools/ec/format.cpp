@@ -28,7 +28,8 @@ struct Beginning {
   std::uint16_t k;
   std::uint16_t m;
   std::uint16_t shard;
-  std::uint16_t technique;
+  std::uint8_t technique;
+  std::uint8_t keeps_files;
   std::uint32_t record_bytes;
   std::uint32_t files;
   std::uint64_t object_bytes;
@@ -77,7 +78,7 @@ std::string why_not(const SetHeader& set) {
     return fmt::format("k={} and m={}: k must be at least 2, m at least 1, k+m at most 255", set.k, set.m);
   if (set.technique > Technique::cauchy) return "unknown technique";
   if (!std::has_single_bit(set.record_bytes) || set.record_bytes < least_record_bytes ||
-      set.record_bytes > most_record_bytes)
+      set.record_bytes > most_record_bytes || set.record_bytes <= set.sums_bytes() + checksum_bytes)
     return fmt::format("records of {} bytes", set.record_bytes);
   if (set.digests.size() != set.shards()) return "not a digest for each shard";
   if (set.files.empty()) return "no file";
@@ -105,7 +106,8 @@ std::string write_header(const ShardHeader& header) {
                          .k = static_cast<std::uint16_t>(set.k),
                          .m = static_cast<std::uint16_t>(set.m),
                          .shard = static_cast<std::uint16_t>(header.shard),
-                         .technique = static_cast<std::uint16_t>(set.technique),
+                         .technique = static_cast<std::uint8_t>(set.technique),
+                         .keeps_files = set.keeps_files,
                          .record_bytes = set.record_bytes,
                          .files = static_cast<std::uint32_t>(set.files.size()),
                          .object_bytes = set.object_bytes,
@@ -132,12 +134,14 @@ std::optional<ShardHeader> parse_header(std::string_view bytes) {
   if (take<Checksum>(sum) != checksum(bytes.data(), length - checksum_bytes, 0)) return {};
   // Numbers are checked before anything is made of them.
   if (beginning.k + beginning.m > 255 || beginning.shard >= beginning.k + beginning.m) return {};
-  if (beginning.technique > 1 || beginning.files > length / file_entry_bytes) return {};
+  if (beginning.technique > 1 || beginning.keeps_files > 1 || beginning.files > length / file_entry_bytes)
+    return {};
 
   ShardHeader header{{.uuid = beginning.uuid,
                       .k = beginning.k,
                       .m = beginning.m,
                       .technique = static_cast<Technique>(beginning.technique),
+                      .keeps_files = beginning.keeps_files == 1,
                       .record_bytes = beginning.record_bytes,
                       .object_bytes = beginning.object_bytes,
                       .files = {},

@@ -36,6 +36,7 @@ struct SetHeader {
   unsigned k = 0;
   unsigned m = 0;
   Technique technique = Technique::cauchy;
+  bool keeps_files = false;  ///< only coding shards have shard files: the files are the data shards
   std::uint32_t record_bytes = 0;
   std::uint64_t object_bytes = 0;
   std::vector<FileEntry> files;
@@ -44,7 +45,11 @@ struct SetHeader {
   bool operator==(const SetHeader&) const = default;
 
   unsigned shards() const { return k + m; }
-  std::size_t block_bytes() const { return record_bytes - checksum_bytes; }
+  /// The first one that has a shard file.
+  unsigned first_shard_file() const { return keeps_files ? k : 0; }
+  /// The checksums of the data in a record, where the data has no records.
+  std::size_t sums_bytes() const { return keeps_files ? k * checksum_bytes : 0; }
+  std::size_t block_bytes() const { return record_bytes - sums_bytes() - checksum_bytes; }
   std::uint64_t stripe_bytes() const { return std::uint64_t{k} * block_bytes(); }
   std::uint64_t stripes() const { return (object_bytes + stripe_bytes() - 1) / stripe_bytes(); }
   std::size_t header_bytes() const;
@@ -75,7 +80,8 @@ std::optional<ShardHeader> parse_header(std::string_view bytes);
 /// The header whose end is the end of `bytes`.
 std::optional<ShardHeader> parse_last_header(std::string_view bytes);
 
-/// Of a block of shard `shard` in stripe `stripe`.
+/// Of what is in front of the checksum of shard `shard` in stripe `stripe`: a block, and sums where there are
+/// some.
 Checksum block_checksum(std::span<const std::byte> block, const Uuid& uuid, unsigned shard,
                         std::uint64_t stripe);
 

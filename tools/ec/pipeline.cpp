@@ -55,20 +55,32 @@ Buffer allocate_buffer(std::size_t bytes) {
   return Buffer(static_cast<std::byte*>(::operator new[](bytes, page)));
 }
 
+std::span<std::byte> Stripe::place_of_checksum(unsigned shard) const {
+  return has_record(shard) ? record(shard).last(checksum_bytes)
+                           : sums().subspan(shard * checksum_bytes, checksum_bytes);
+}
+
+Checksum Stripe::right_checksum(unsigned shard) const {
+  const auto covered =
+      has_record(shard) ? record(shard).first(set_.record_bytes - checksum_bytes) : block(shard);
+  return block_checksum(covered, set_.uuid, shard, number);
+}
+
 Checksum Stripe::checksum(unsigned shard) const {
   Checksum checksum;
-  std::memcpy(checksum.data(), record(shard).last(checksum_bytes).data(), checksum.size());
+  std::memcpy(checksum.data(), place_of_checksum(shard).data(), checksum.size());
   return checksum;
 }
 
 void Stripe::seal(unsigned shard) const {
-  const Checksum checksum = block_checksum(block(shard), set_.uuid, shard, number);
-  std::memcpy(record(shard).last(checksum_bytes).data(), checksum.data(), checksum.size());
+  if (has_record(shard)) std::ranges::copy(sums(), sums_in(shard).begin());
+  const Checksum checksum = right_checksum(shard);
+  std::memcpy(place_of_checksum(shard).data(), checksum.data(), checksum.size());
 }
 
-bool Stripe::is_sound(unsigned shard) const {
-  return checksum(shard) == block_checksum(block(shard), set_.uuid, shard, number);
-}
+bool Stripe::is_sound(unsigned shard) const { return checksum(shard) == right_checksum(shard); }
+
+void Stripe::take_sums(unsigned shard) const { std::ranges::copy(sums_in(shard), sums().begin()); }
 
 void Pipeline::run(const SetHeader& set, std::uint64_t stripes, const Work& work) {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());

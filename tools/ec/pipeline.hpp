@@ -48,10 +48,13 @@ struct FreeBuffer {
 using Buffer = std::unique_ptr<std::byte[], FreeBuffer>;
 Buffer allocate_buffer(std::size_t bytes);
 
-/// The records of one stripe in a buffer.
+/// The records of one stripe in a buffer: block, sums (where the files are kept), checksum. A data shard that
+/// has no records has a block alone; its checksum is among the sums, which all records hold.
 class Stripe {
  public:
-  static std::size_t buffer_bytes(const SetHeader& set) { return set.shards() * stride(set); }
+  static std::size_t buffer_bytes(const SetHeader& set) {
+    return set.shards() * stride(set) + set.sums_bytes();
+  }
 
   Stripe(const SetHeader& set, std::byte* buffer, std::uint64_t number_)
       : number(number_), set_(set), buffer_(buffer) {}
@@ -62,14 +65,22 @@ class Stripe {
     return {buffer_ + shard * stride(set_), set_.record_bytes};
   }
   std::span<std::byte> block(unsigned shard) const { return record(shard).first(set_.block_bytes()); }
-  /// What is behind the block.
+  /// The one that is there; is_sound says whether it is right.
   Checksum checksum(unsigned shard) const;
-  /// Puts the block's checksum behind it.
+  /// Puts the checksum there, and the sums in front of that of a coding shard.
   void seal(unsigned shard) const;
-  /// Whether the checksum behind the block is that of the block.
   bool is_sound(unsigned shard) const;
+  /// Takes the sums from the record of a coding shard.
+  void take_sums(unsigned shard) const;
 
  private:
+  std::span<std::byte> sums() const { return {buffer_ + set_.shards() * stride(set_), set_.sums_bytes()}; }
+  std::span<std::byte> sums_in(unsigned shard) const {
+    return record(shard).subspan(set_.block_bytes(), set_.sums_bytes());
+  }
+  bool has_record(unsigned shard) const { return shard >= set_.first_shard_file(); }
+  std::span<std::byte> place_of_checksum(unsigned shard) const;
+  Checksum right_checksum(unsigned shard) const;
   /// Records of a power of two bytes would all begin in the same set of a cache.
   static std::size_t stride(const SetHeader& set) { return set.record_bytes + 64; }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -34,6 +35,9 @@ std::size_t shards_in(const Claims& claims, bool with_temporary) {
     if (with_temporary || !claim.is_temporary) shards.insert(claim.header.shard);
   return shards.size();
 }
+
+/// How many shards must be there for a set to be of use.
+unsigned needed(const SetHeader& header) { return header.keeps_files ? 1 : header.k; }
 
 /// Every regular file behind the paths, once.
 std::set<fs::path> files_of(const std::vector<std::string>& paths) {
@@ -109,18 +113,71 @@ const Claims* only_one(const std::vector<Claims>& sets, const std::function<bool
 const Claims* choose(const std::vector<Claims>& sets) {
   for (const bool with_temporary : {false, true})
     if (const auto* found = only_one(sets, [&](const Claims& claims) {
-          return shards_in(claims, with_temporary) >= claims.front().header.set.k;
+          return shards_in(claims, with_temporary) >= needed(claims.front().header.set);
         }))
       return found;
   // What is temporary by itself is what an interrupted create has left.
   return only_one(sets, [](const Claims& claims) { return shards_in(claims, false) > 0; });
 }
 
+/// Opens the file; what is there instead, or nothing, becomes its fault. Returns its mode.
+mode_t open_kept(const FileEntry& entry, const fs::path& path, ShardFile* file) {
+  struct stat st {};
+  file->path = path;
+  if (support::open_file(AT_FDCWD, path, support::Trust::anyone, &file->fd, &file->fault) != 0) return 0666;
+  if (fstat(file->fd.get(), &st) != 0) return 0666;
+  const auto bytes = static_cast<std::uint64_t>(st.st_size);
+  if (bytes != entry.bytes)
+    file->fault = fmt::format("it has {} bytes in the place of {}", bytes, entry.bytes);
+  return st.st_mode;
+}
+
+/// The files that the set keeps, by their names: one that was named, or one beside its shards. A shard of the
+/// set is none of them, whatever its name.
+void find_kept(const std::vector<std::string>& paths, const Claims& claims, ShardSet* set) {
+  std::vector<fs::path> places;
+  for (const auto& path : paths)
+    places.push_back(fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path());
+  for (const auto& claim : claims) places.push_back(claim.path.parent_path());
+  const auto is_no_shard = [&](const fs::path& path) {
+    std::error_code error;
+    return fs::is_regular_file(path, error) && std::ranges::none_of(claims, [&](const Claim& claim) {
+             return fs::equivalent(claim.path, path, error);
+           });
+  };
+  set->kept = std::vector<ShardFile>(set->header.files.size());
+  for (std::size_t i = 0; i < set->kept.size(); ++i) {
+    const FileEntry& entry = set->header.files[i];
+    std::vector<fs::path> candidates;
+    for (const fs::path path : paths)
+      if (path.filename() == entry.name) candidates.push_back(path);
+    for (const auto& place : places) candidates.push_back(place / entry.name);
+    const auto found = std::ranges::find_if(candidates, is_no_shard);
+    set->kept[i].path = set->directory / entry.name;
+    set->kept[i].fault = "missing";
+    if (found != candidates.end()) {
+      set->kept[i].fault.clear();
+      set->mode &= open_kept(entry, *found, &set->kept[i]);
+    }
+  }
+}
+
+std::string fault_of(const ShardFile& file) {
+  if (file.bad_blocks == 0) return file.fault;
+  return fmt::format("{}{}{} blocks are lost", file.fault, file.fault.empty() ? "" : "; ",
+                     file.bad_blocks.load());
+}
+
+nlohmann::json describe(const ShardFile& file) {
+  return {{"path", printable(file.path)}, {"fault", file.fault}, {"bad_blocks", file.bad_blocks.load()}};
+}
+
 }  // namespace
 
 bool ShardSet::is_whole(unsigned shard) const {
-  return std::ranges::any_of(shards[shard],
-                             [](const ShardFile& f) { return f.fault.empty() && f.bad_blocks == 0; });
+  const auto is_right = [](const ShardFile& file) { return is_whole(file); };
+  return shard < header.first_shard_file() ? std::ranges::all_of(kept, is_right)
+                                           : std::ranges::any_of(shards[shard], is_right);
 }
 
 ShardSet find_set(const std::vector<std::string>& paths, const std::string& uuid,
@@ -166,6 +223,7 @@ ShardSet find_set(const std::vector<std::string>& paths, const std::string& uuid
       fail(Status::failure, "{}: {}", printable(claim.path), why);
     set.mode &= st.st_mode;
   }
+  if (set.header.keeps_files) find_kept(paths, *chosen, &set);
   return set;
 }
 
@@ -188,16 +246,13 @@ std::string text_of(const SetHeader& header) {
 
 std::string text_of(const ShardSet& set) {
   std::string text = text_of(set.header) + "\n";
-  for (unsigned i = 0; i < set.header.shards(); ++i) {
+  for (const auto& file : set.kept)
+    if (!set.is_whole(file)) text += fmt::format("{}: {}\n", printable(file.path), fault_of(file));
+  for (unsigned i = set.header.first_shard_file(); i < set.header.shards(); ++i) {
     if (set.shards[i].empty()) text += fmt::format("shard {}: missing\n", i);
-    for (const auto& file : set.shards[i]) {
-      if (file.fault.empty() && file.bad_blocks == 0) continue;
-      text += fmt::format("shard {}: {}: {}", i, printable(file.path), file.fault);
-      if (file.bad_blocks > 0)
-        text += fmt::format("{}{} of {} blocks are lost", file.fault.empty() ? "" : "; ",
-                            file.bad_blocks.load(), set.header.stripes());
-      text += "\n";
-    }
+    for (const auto& file : set.shards[i])
+      if (!set.is_whole(file))
+        text += fmt::format("shard {}: {}: {}\n", i, printable(file.path), fault_of(file));
   }
   return text;
 }
@@ -210,14 +265,14 @@ nlohmann::json describe(const ShardSet& set) {
                      {"technique", name_of(header.technique)},
                      {"bytes", header.object_bytes},
                      {"stripes", header.stripes()},
-                     {"record_bytes", header.record_bytes}};
+                     {"record_bytes", header.record_bytes},
+                     {"keeps_files", header.keeps_files}};
   for (const auto& file : header.files)
     all["files"].push_back({{"name", printable(file.name)}, {"bytes", file.bytes}});
-  for (unsigned i = 0; i < header.shards(); ++i) {
+  for (const auto& file : set.kept) all["kept"].push_back(describe(file));
+  for (unsigned i = header.first_shard_file(); i < header.shards(); ++i) {
     nlohmann::json shard{{"shard", i}, {"files", nlohmann::json::array()}};
-    for (const auto& file : set.shards[i])
-      shard["files"].push_back(
-          {{"path", printable(file.path)}, {"fault", file.fault}, {"bad_blocks", file.bad_blocks.load()}});
+    for (const auto& file : set.shards[i]) shard["files"].push_back(describe(file));
     shard["state"] = set.is_whole(i) ? "whole" : set.shards[i].empty() ? "missing" : "damaged";
     all["shards"].push_back(std::move(shard));
   }
@@ -240,27 +295,98 @@ StripeReader::StripeReader(const ShardSet& set)
       codec_(make_codec(set.header.k, set.header.m, set.header.technique)),
       digests_(set.header.shards()) {}
 
-bool StripeReader::read(const Stripe& stripe, unsigned shard, bool all_files) {
-  bool is_sound = false;
-  for (const auto& file : set_.shards[shard]) {
-    if (is_sound && !all_files) break;
-    const auto record = stripe.record(shard);
-    int error = 0;  // a block that cannot be read is lost
-    if (read_at(file.fd.get(), record, set_.header.record_at(stripe.number), &error) == record.size() &&
-        stripe.is_sound(shard))
-      is_sound = true;
-    else
-      file.bad_blocks.fetch_add(1, std::memory_order_relaxed);
+/// The blocks of one stripe, each read when it is asked for, and once.
+class StripeReader::Blocks {
+ public:
+  /// `all_files`: looks at every file of a shard, so that all are counted.
+  Blocks(const ShardSet& set, const Stripe& stripe, bool all_files)
+      : set_(set), stripe_(stripe), all_files_(all_files), is_sound_(set.header.shards()) {
+    const SetHeader& header = set.header;
+    if (!header.keeps_files) return;
+    for (unsigned i = header.k; !has_sums_ && i < header.shards(); ++i) has_sums_ = is_sound(i);
   }
-  return is_sound;
+
+  /// Whether the block is in the stripe as it was written. Without sums what is in kept files passes for
+  /// that.
+  bool is_sound(unsigned shard) {
+    auto& known = is_sound_[shard];
+    if (!known) known = shard < set_.header.first_shard_file() ? read_kept(shard) : read(shard);
+    return *known;
+  }
+  bool has_sums() const { return has_sums_; }
+
+ private:
+  bool read(unsigned shard) const {
+    const auto record = stripe_.record(shard);
+    bool is_sound = false;
+    for (const auto& file : set_.shards[shard]) {
+      if (is_sound && !all_files_) break;
+      int error = 0;  // a block that cannot be read is lost
+      if (read_at(file.fd.get(), record, set_.header.record_at(stripe_.number), &error) == record.size() &&
+          stripe_.is_sound(shard)) {
+        is_sound = true;
+        // Before another file of this shard is read to its place.
+        stripe_.take_sums(shard);
+      } else {
+        ++file.bad_blocks;
+      }
+    }
+    return is_sound;
+  }
+
+  bool read_kept(unsigned shard) const {
+    const SetHeader& header = set_.header;
+    const auto block = stripe_.block(shard);
+    const std::uint64_t offset = stripe_.number * header.stripe_bytes() + shard * header.block_bytes();
+    std::size_t got = 0, there = 0;
+    split_by_file(header.files, block, offset, [&](std::size_t i, auto part, std::uint64_t at) {
+      int error = 0;
+      there += part.size();
+      got += read_at(set_.kept[i].fd.get(), part, at, &error);
+    });
+    std::ranges::fill(block.subspan(there), std::byte{0});
+    if (!has_sums_) stripe_.seal(shard);
+    if (got == there && stripe_.is_sound(shard)) return true;
+    split_by_file(header.files, block, offset, [&](std::size_t i, auto, auto) { ++set_.kept[i].bad_blocks; });
+    return false;
+  }
+
+  const ShardSet& set_;
+  const Stripe& stripe_;
+  const bool all_files_;
+  std::vector<std::optional<bool>> is_sound_;
+  bool has_sums_ = false;
+};
+
+unsigned StripeReader::count_lost(const Stripe& stripe) {
+  const SetHeader& header = set_.header;
+  Blocks blocks(set_, stripe, true);
+  unsigned lost = 0;
+  for (unsigned i = 0; i < header.shards(); ++i)
+    if (!blocks.is_sound(i)) ++lost;
+  if (header.keeps_files) {
+    std::vector<unsigned> data(header.k);
+    std::iota(data.begin(), data.end(), 0u);
+    add_digests(stripe, data);
+    const std::lock_guard lock(mutex_);
+    if (!blocks.has_sums() && lost <= header.m) ++without_sums_;
+  }
+  return lost;
+}
+
+std::uint64_t StripeReader::unproven_stripes() const {
+  for (unsigned i = 0; i < set_.header.k; ++i)
+    if (without_sums_ > 0 && !is_as_coded(i)) return without_sums_;
+  return 0;
 }
 
 StripeReader::Result StripeReader::load(const Stripe& stripe, const std::vector<unsigned>& wanted) {
+  Blocks blocks(set_, stripe, false);
   std::vector<unsigned> available, lost;
-  for (const unsigned shard : wanted) (read(stripe, shard, false) ? available : lost).push_back(shard);
+  for (const unsigned shard : wanted) (blocks.is_sound(shard) ? available : lost).push_back(shard);
   for (unsigned shard = 0; !lost.empty() && available.size() < set_.header.k; ++shard) {
     if (shard == set_.header.shards()) return Result::lost;
-    if (std::ranges::find(wanted, shard) == wanted.end() && read(stripe, shard, false))
+    if (std::ranges::find(wanted, shard) == wanted.end() && blocks.is_sound(shard))
       available.push_back(shard);
   }
   std::vector<Source> sources;
@@ -269,9 +395,13 @@ StripeReader::Result StripeReader::load(const Stripe& stripe, const std::vector<
   for (const unsigned shard : lost) targets.emplace_back(stripe.block(shard));
   if (!lost.empty()) check(codec_.decode(available, sources, lost, targets));
   for (const unsigned shard : lost) stripe.seal(shard);
-  const std::lock_guard lock(mutex_);
-  for (const unsigned shard : wanted) add_to(digests_[shard], stripe.checksum(shard));
+  add_digests(stripe, wanted);
   return lost.empty() ? Result::sound : Result::made_anew;
+}
+
+void StripeReader::add_digests(const Stripe& stripe, std::span<const unsigned> shards) {
+  const std::lock_guard lock(mutex_);
+  for (const unsigned shard : shards) add_to(digests_[shard], stripe.checksum(shard));
 }
 
 }  // namespace ec::file

@@ -18,9 +18,9 @@
 
 namespace ec::file {
 
-/// A file that says it is a shard of the set.
+/// A file that says it is a shard of the set, or a file that the set keeps.
 struct ShardFile {
-  std::filesystem::path path;  ///< without links
+  std::filesystem::path path;  ///< of a shard: without links
   support::Descriptor fd;
   std::string fault;               ///< what is wrong beside its blocks; empty if nothing
   bool is_one_shard_alone = true;  ///< neither header says that it is another shard, or of another set
@@ -30,12 +30,15 @@ struct ShardFile {
 struct ShardSet {
   SetHeader header;
   std::vector<std::list<ShardFile>> shards;  ///< by number; more than one file can be the same shard
+  std::vector<ShardFile> kept;               ///< the files of a set that keeps them; without fd if missing
   std::filesystem::path directory;           ///< where a missing shard is made
   mode_t mode = 0;                           ///< of the shards that are there, what all allow
 
   /// The name of the object: that of its first file.
   const std::string& name() const { return header.files.front().name; }
-  /// Whether one of the files is the shard with nothing wrong, as far as it was read.
+  /// Whether nothing is wrong with it, as far as it was read.
+  static bool is_whole(const ShardFile& file) { return file.fault.empty() && file.bad_blocks == 0; }
+  /// Whether one of the files is the whole shard; of data in kept files, whether all of these are whole.
   bool is_whole(unsigned shard) const;
 };
 
@@ -61,6 +64,17 @@ void split_by_file(const std::vector<FileEntry>& files, std::span<Byte> part, st
   }
 }
 
+/// The data blocks of a stripe as parts of the object, without what fills up the last ones: calls use(bytes,
+/// their offset in the object).
+template <class Use>
+void for_each_part(const SetHeader& set, const Stripe& stripe, Use use) {
+  for (unsigned i = 0; i < set.k; ++i) {
+    const std::uint64_t offset = stripe.number * set.stripe_bytes() + i * set.block_bytes();
+    if (offset >= set.object_bytes) return;
+    use(stripe.block(i).first(std::min<std::uint64_t>(set.block_bytes(), set.object_bytes - offset)), offset);
+  }
+}
+
 /// Writes the headers of a shard whose records are written; then it is on the disk.
 void finish(NewFile& file, const SetHeader& set, unsigned shard);
 
@@ -78,8 +92,11 @@ class StripeReader {
   /// Throws Failure if the library does not code the shape.
   explicit StripeReader(const ShardSet& set);
 
-  /// Brings a sound record into the stripe, or returns false. `all_files`: looks at every file of the shard.
-  bool read(const Stripe& stripe, unsigned shard, bool all_files);
+  /// Reads the stripe in all files; returns how many of its blocks are lost.
+  unsigned count_lost(const Stripe& stripe);
+  /// For use when count_lost was called for every stripe: those whose data is in kept files, and has neither
+  /// sums nor the right digests.
+  std::uint64_t unproven_stripes() const;
 
   enum class Result { sound, made_anew, lost };
   /// Brings these shards' records into the stripe; lost ones are made from the others. Adds to digests, by
@@ -90,10 +107,14 @@ class StripeReader {
   bool is_as_coded(unsigned shard) const { return digests_[shard] == set_.header.digests[shard]; }
 
  private:
+  class Blocks;
+  void add_digests(const Stripe& stripe, std::span<const unsigned> shards);
+
   const ShardSet& set_;
   const Codec codec_;
   std::mutex mutex_;
   std::vector<Checksum> digests_;
+  std::uint64_t without_sums_ = 0;
 };
 
 /// The library's codec of that shape. Throws Failure with its sentence.

@@ -12,27 +12,27 @@ void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome) {
   outcome->text += fmt::format("{} bytes in {:.2f} s, {:.2f} GB/s\n", bytes, progress.seconds(), rate);
 }
 
-std::uint64_t count_damage(const ShardSet& set, StripeReader& reader, const Options& options) {
+std::uint64_t count_damage(const ShardSet& set, const Options& options) {
+  StripeReader reader(set);
   Progress progress("verify", set.header.object_bytes, !options.is_quiet);
   std::atomic<std::uint64_t> lost_stripes{0};
   Pipeline(options.threads, progress).run(set.header, set.header.stripes(), [&](const Stripe& stripe) {
-    unsigned lost = 0;
-    for (unsigned i = 0; i < set.header.shards(); ++i)
-      if (!reader.read(stripe, i, true)) ++lost;
-    if (lost > set.header.m) ++lost_stripes;
+    if (reader.count_lost(stripe) > set.header.m) ++lost_stripes;
   });
-  return lost_stripes;
+  return lost_stripes + reader.unproven_stripes();
 }
 
 Outcome verify(const Options& options) {
   Outcome outcome;
   const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
-  StripeReader reader(set);
   const Progress progress("", 0, false);
-  const std::uint64_t lost_stripes = count_damage(set, reader, options);
-  unsigned damaged = 0;
-  for (unsigned i = 0; i < set.header.shards(); ++i)
+  const std::uint64_t lost_stripes = count_damage(set, options);
+  const unsigned first = set.header.first_shard_file();
+  const std::size_t files = set.kept.size() + set.header.shards() - first;
+  auto damaged = std::ranges::count_if(set.kept, [](const auto& file) { return !ShardSet::is_whole(file); });
+  for (unsigned i = first; i < set.header.shards(); ++i)
     if (!set.is_whole(i)) ++damaged;
+  const auto* const what = set.header.keeps_files ? "files and shards" : "shards";
   outcome.status = lost_stripes > 0 ? Status::lost : damaged > 0 ? Status::damaged : Status::ok;
   outcome.report = describe(set);
   outcome.report["lost_stripes"] = lost_stripes;
@@ -41,10 +41,10 @@ Outcome verify(const Options& options) {
     outcome.text += fmt::format("beyond repair: {} of {} stripes have more than {} lost blocks\n",
                                 lost_stripes, set.header.stripes(), set.header.m);
   else if (damaged > 0)
-    outcome.text += fmt::format("{} of {} shards are damaged or missing; ec repair makes them anew\n",
-                                damaged, set.header.shards());
+    outcome.text +=
+        fmt::format("{} of {} {} are damaged or missing; ec repair makes them anew\n", damaged, files, what);
   else
-    outcome.text += fmt::format("all {} shards are whole\n", set.header.shards());
+    outcome.text += fmt::format("all {} {} are whole\n", files, what);
   add_rate(progress, set.header.object_bytes, &outcome);
   return outcome;
 }
@@ -58,8 +58,8 @@ Outcome info(const Options& options) {
     outcome.text +=
         fmt::format("{:>16} {}\n", file["bytes"].get<std::uint64_t>(), file["name"].get<std::string>());
   const auto there = std::ranges::count_if(set.shards, [](const auto& files) { return !files.empty(); });
-  outcome.text +=
-      fmt::format("{} of {} shards are there; ec verify reads them\n", there, set.header.shards());
+  outcome.text += fmt::format("{} of {} shards are there; ec verify reads them\n", there,
+                              set.header.shards() - set.header.first_shard_file());
   return outcome;
 }
 

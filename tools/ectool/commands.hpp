@@ -14,9 +14,13 @@ using Say = std::function<void(const std::string& line)>;
 
 // --- calibrate
 
-/// Takes a few seconds. say: gets a line on each step. Every result is compared with another back end's
-/// before it is timed. Throws std::runtime_error if one differs, or if the device fails while it is measured.
-codec::Calibration measure_costs(const codec::NodeSettings& node, const Say& say);
+/// Samples that were measured, of how many.
+using Progress = std::function<void(unsigned measured, unsigned samples)>;
+
+/// Takes a few seconds. say: gets a line on each step. progress: called after each sample. Every result is
+/// compared with another back end's before it is timed. Throws std::runtime_error if one differs, if the
+/// device fails while it is measured, or if calls take no longer with more bytes.
+codec::Calibration measure_costs(const codec::NodeSettings& node, const Say& say, const Progress& progress);
 
 /// The table for people, a line a row.
 std::string describe(const codec::CostTable& costs);

@@ -1,15 +1,19 @@
 // ectool: what coding costs on this machine, who would do it, whether what was wrong once is wrong again,
 // what processes have done, and what is wrong on this host.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <boost/program_options.hpp>
+#include <chrono>
 #include <cstring>
 #include <iostream>
 #include <stdexcept>
+#include <thread>
 
 #include "plugin/codec/settings/setup_error.hpp"
 #include "support/files.hpp"
 #include "tools/ectool/commands.hpp"
+#include "tools/ectool/cpu_use.hpp"
 #include "tools/ectool/ectool_doctor.hpp"
 #include "tools/ectool/ectool_stats.hpp"
 
@@ -30,11 +34,45 @@ std::string output_of(const Given& given) {
   return given.contains("output") ? given["output"].as<std::string>() : std::string();
 }
 
+/// What others may take of the CPUs while they are measured.
+constexpr double most_of_others = 0.1;
+
+/// Throws if others took more since `others` was made.
+void refuse_busy(const ec::tools::OtherPrograms& others) {
+  const double share = others.share();
+  if (share <= most_of_others) return;
+  throw std::runtime_error(fmt::format(
+      "calibrate: this machine is busy: other programs took {:.0f} % of the time of its CPUs, and at most "
+      "{:.0f} % is allowed. Nothing was written. Measure when it is idle, or add --force",
+      100 * share, 100 * most_of_others));
+}
+
+ec::codec::Calibration measure(const NodeSettings& node, bool may_be_busy) {
+  const ec::tools::OtherPrograms before;
+  if (!may_be_busy) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    refuse_busy(before);
+  }
+  const bool is_terminal = isatty(STDERR_FILENO) == 1;
+  const char* const clear = is_terminal ? "\033[K" : "";
+  const ec::tools::OtherPrograms meanwhile;
+  auto calibration = ec::tools::measure_costs(
+      node, [&](const std::string& line) { fmt::print(stderr, "{}{}\n", clear, line); },
+      [&](unsigned measured, unsigned samples) {
+        // Whatever comes next is written over it.
+        if (is_terminal) fmt::print(stderr, "{}measured {} of {}\r", clear, measured, samples);
+      });
+  fmt::print(stderr, "{}", clear);
+  if (!may_be_busy) refuse_busy(meanwhile);
+  return calibration;
+}
+
 int calibrate(const Words& words, const Given& given) {
   if (!words.empty()) throw UsageError(fmt::format("calibrate takes no {}", words.front()));
   std::string output = output_of(given);
-  if (given.contains("show") && !output.empty())
-    throw UsageError("--show measures nothing, so there is nothing for --output");
+  if (given.contains("show") && (!output.empty() || given.contains("force")))
+    throw UsageError(fmt::format("--show measures nothing, so there is nothing for --{}",
+                                 output.empty() ? "force" : "output"));
   const NodeSettings& node = node_settings();
   if (given.contains("show")) {
     if (!node.costs.refused.empty()) fmt::print("{}\n", node.costs.refused);
@@ -44,8 +82,7 @@ int calibrate(const Words& words, const Given& given) {
   }
   if (output.empty())
     output = node.calibration.starts_with('/') ? node.calibration : ec::codec::default_calibration;
-  const auto calibration =
-      ec::tools::measure_costs(node, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+  const auto calibration = measure(node, given.contains("force"));
   ec::codec::write_calibration(output, calibration);
   fmt::print("{}written to {}; processes read it when they start\n", ec::tools::describe(calibration.costs),
              output);
@@ -103,7 +140,7 @@ struct Command {
   std::string_view options;
   bool arguments_are_usage = true;
 };
-constexpr Command commands[] = {{"calibrate", calibrate, "show output", false},
+constexpr Command commands[] = {{"calibrate", calibrate, "show output force", false},
                                 {"doctor", doctor, "json"},
                                 {"explain", explain, ""},
                                 {"replay", replay, ""},
@@ -111,15 +148,18 @@ constexpr Command commands[] = {{"calibrate", calibrate, "show output", false},
 
 int run(int argc, char** argv) {
   options::options_description description(
-      "ectool calibrate [--show] [--output FILE] | doctor [--json] | explain NAME=VALUE... | replay FILE | "
+      "ectool calibrate [--show] [--output FILE] [--force] | doctor [--json] | explain NAME=VALUE... | "
+      "replay FILE | "
       "stats [PID] "
       "[--json | --prometheus] [--output FILE]");
   auto add = description.add_options();
-  add("help", "this text");
+  add("help,h", "this text");
+  add("version", "the version");
   add("show", "calibrate: measure nothing, print the costs that are in use and where they are from");
   add("output", options::value<std::string>(),
       "calibrate: the file to write; default is where it is looked for. stats: a file that is replaced as a "
       "whole");
+  add("force", "calibrate: measure on a busy machine too");
   add("json",
       "doctor: the same as JSON. stats: everything about each process, as with a PID; without both a line "
       "for each process");
@@ -146,13 +186,17 @@ int run(int argc, char** argv) {
            "are right, 1 if one is wrong, 2 for a file that cannot be used.\n";
     return 0;
   }
+  if (given.contains("version")) {
+    std::cout << "ectool " << EC_VERSION << '\n';
+    return 0;
+  }
   if (!given.contains("command"))
     throw UsageError("a command is missing: calibrate, doctor, explain, replay or stats; see --help");
   const auto& name = given["command"].as<std::string>();
   const Command* command = std::ranges::find(commands, name, &Command::name);
   if (command == std::end(commands))
     throw UsageError(fmt::format("unknown command {}: calibrate, doctor, explain, replay or stats", name));
-  for (const char* option : {"show", "output", "json", "prometheus"})
+  for (const char* option : {"show", "output", "force", "json", "prometheus"})
     if (given.contains(option) && command->options.find(option) == std::string_view::npos)
       throw UsageError(fmt::format("{} takes no --{}", name, option));
   const auto& words = given["words"].as<Words>();

@@ -85,20 +85,27 @@ double median_us(const Coder& code, std::span<const Job> jobs, std::size_t jobs_
   return times[times.size() / 2];
 }
 
-/// Times the same bytes that were compared with those of `judge` on pageable memory: `work`, on one of
+/// Who is measured, and whose bytes it must give.
+struct Trial {
+  Coder code, judge;
+  std::function<void()> has_measured;  ///< called after each sample
+};
+
+/// Times the same bytes that were compared with those of the judge on pageable memory: `work`, on one of
 /// `turns` places after the other.
-Sample measure(const Coder& code, const Coder& judge, const Work& work, Residence residence,
-               std::size_t turns = 1) {
+Sample measure(const Trial& trial, const Work& work, Residence residence, std::size_t turns = 1) {
   Work all = work;
   all.stripes *= turns;
   const Stripes stripes(all, residence), expected(all, Residence::pageable);
-  check(judge(expected.jobs));
-  check(code(stripes.jobs));
+  check(trial.judge(expected.jobs));
+  check(trial.code(stripes.jobs));
   const std::size_t last = (all.sources + all.targets) * all.stripes - 1;
   if (stripes.chunks.read(last) != expected.chunks.read(last))
     throw std::runtime_error(fmt::format("wrong bytes at {} sources, {} targets of {} bytes, {}",
                                          work.sources, work.targets, work.chunk_bytes, name(residence)));
-  return {work, median_us(code, stripes.jobs, work.stripes)};
+  const Sample sample{work, median_us(trial.code, stripes.jobs, work.stripes)};
+  trial.has_measured();
+  return sample;
 }
 
 Coder coder_of(kernels::Backend& backend) {
@@ -124,73 +131,84 @@ std::size_t turns(std::size_t moved) {
   return std::clamp<std::size_t>(most_bytes_in_hand / moved, 2, stripes_in_hand);
 }
 
-void measure_cpu(CostTable& costs, const Coder& cpu, const Coder& judge) {
+/// Calls of measure below.
+constexpr unsigned samples_of_cpu = 1 + std::tuple_size_v<decltype(CostTable::cpu)> * std::size(shapes);
+constexpr unsigned samples_of_device = 2 + std::size(shapes) + 2 + 2;
+
+void measure_cpu(CostTable& costs, const Trial& cpu) {
   constexpr std::array moved{192 * kib, 768 * kib, 3 * mib, 24 * mib, 160 * mib};
   static_assert(moved.size() == std::tuple_size_v<decltype(costs.cpu)>);
   // A back end for the CPU starts each stripe anew.
-  const double stripe_us = measure(cpu, judge, {8, 3, 64}, Residence::pageable).us;
+  const double stripe_us = measure(cpu, {8, 3, 64}, Residence::pageable).us;
   for (std::size_t i = 0; i < costs.cpu.size(); ++i) {
     std::vector<Sample> samples;
     for (const Shape& shape : shapes)
-      samples.push_back(measure(cpu, judge, moving(shape, moved[i]), Residence::pageable, turns(moved[i])));
+      samples.push_back(measure(cpu, moving(shape, moved[i]), Residence::pageable, turns(moved[i])));
     costs.cpu[i] = fit_memory({.stripe_us = stripe_us}, samples);
   }
 }
 
-Rates starts_of(const Coder& device, const Coder& judge, Residence residence) {
+Rates starts_of(const Trial& device, Residence residence) {
   constexpr unsigned many = 64;
-  const double one = measure(device, judge, {8, 3, 4096}, residence).us;
-  const double all = measure(device, judge, {8, 3, 4096, many}, residence).us;
+  const double one = measure(device, {8, 3, 4096}, residence).us;
+  const double all = measure(device, {8, 3, 4096, many}, residence).us;
   // What the bytes of a stripe cost is counted here too, which at 4 KiB is little.
   const double stripe = std::clamp((all - one) / (many - 1), 0.0, one);
   return {.call_us = one - stripe, .stripe_us = stripe};
 }
 
-Rates measure_pageable(const Coder& device, const Coder& judge) {
+Rates measure_pageable(const Trial& device) {
   std::vector<Sample> samples;
   for (const Shape& shape : shapes)
-    samples.push_back(measure(device, judge, moving(shape, 32 * mib), Residence::pageable));
-  return fit_memory(starts_of(device, judge, Residence::pageable), samples);
+    samples.push_back(measure(device, moving(shape, 32 * mib), Residence::pageable));
+  return fit_memory(starts_of(device, Residence::pageable), samples);
 }
 
-Rates measure_link(const Coder& device, const Coder& judge) {
-  return fit_link(starts_of(device, judge, Residence::pinned),
-                  measure(device, judge, moving({8, 1}, 36 * mib), Residence::pinned),
-                  measure(device, judge, moving({1, 8}, 36 * mib), Residence::pinned));
+Rates measure_link(const Trial& device) {
+  return fit_link(starts_of(device, Residence::pinned),
+                  measure(device, moving({8, 1}, 36 * mib), Residence::pinned),
+                  measure(device, moving({1, 8}, 36 * mib), Residence::pinned));
 }
 
 }  // namespace
 
-codec::Calibration measure_costs(const codec::NodeSettings& node, const Say& say) {
+codec::Calibration measure_costs(const codec::NodeSettings& node, const Say& say, const Progress& progress) {
   codec::Calibration c{codec::this_machine().cpu, {}, {}, codec::default_costs()};
   c.date = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+
+  std::string why;
+  const std::string device = device_name(node, &why);
+  const unsigned samples = samples_of_cpu + (device.empty() ? 0 : samples_of_device);
+  unsigned measured = 0;
+  const auto has_measured = [&] { progress(++measured, samples); };
 
   const codec::Router router(codec::BackendChoice::cpu, std::nullopt);
   const Coder cpu = [&](std::span<const Job> jobs) { return router.transform_all(jobs); };
   say(fmt::format("CPU: {}", c.cpu));
   // Another's code, except where the CPU's best is ISA-L itself.
-  measure_cpu(c.costs, cpu, coder_of(*kernels::find_backend("isal")));
+  measure_cpu(c.costs, {cpu, coder_of(*kernels::find_backend("isal")), has_measured});
 
-  std::string why;
-  const std::string device = device_name(node, &why);
   if (device.empty()) {
     say(fmt::format("GPU: none ({}); its costs are the built-in ones", why));
     return c;
   }
   say(fmt::format("GPU: {}", device));
-  const Coder gpu = coder_of(*kernels::find_backend("cuda"));
+  const Trial gpu{coder_of(*kernels::find_backend("cuda")), cpu, has_measured};
   c.gpu = device;
-  c.costs.pageable = measure_pageable(gpu, cpu);
-  c.costs.pinned = measure_link(gpu, cpu);
+  c.costs.pageable = measure_pageable(gpu);
+  c.costs.pinned = measure_link(gpu);
   return c;
 }
 
 std::string describe(const CostTable& costs) {
   std::string text = fmt::format("{:<8} {:<26} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "", "us:", "a call",
                                  "a stripe", "MB read", "written", "product");
+  // A dash is what is not counted.
+  const auto cell = [](double us, int digits) { return us == 0 ? "-" : fmt::format("{:.{}f}", us, digits); };
   const auto row = [&](const char* who, const std::string& on, const Rates& r) {
-    text += fmt::format("{:<8} {:<26} {:>9.2f} {:>9.2f} {:>9.3f} {:>9.3f} {:>9.3f}\n", who, on, r.call_us,
-                        r.stripe_us, r.read_us_per_mb, r.written_us_per_mb, r.product_us_per_mb);
+    text += fmt::format("{:<8} {:<26} {:>9} {:>9} {:>9} {:>9} {:>9}\n", who, on, cell(r.call_us, 2),
+                        cell(r.stripe_us, 2), cell(r.read_us_per_mb, 3), cell(r.written_us_per_mb, 3),
+                        cell(r.product_us_per_mb, 3));
   };
   for (std::size_t i = 0; i < costs.cpu.size(); ++i)
     row("cpu",

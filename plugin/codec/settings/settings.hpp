@@ -72,7 +72,7 @@ using Environment = std::function<const char*(const char*)>;
 /// suffixes K, M, G (powers of 1024). Unknown variables that start with EC_CUDA_ are for unknown_settings().
 NodeSettings parse_node_settings(const Environment& environment);
 
-/// The names of all variables, in the order of README's table.
+/// The names of all variables, in the order of the table in docs/operations.md.
 std::span<const std::string_view> known_settings() noexcept;
 
 /// The names in `environ_block` (as ::environ) that start with EC_CUDA_ and that this version does not know,

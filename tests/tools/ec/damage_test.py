@@ -23,6 +23,7 @@ class Case:
         self.program, self.seed = program, seed
         self.random = random.Random(seed)
         self.folder = folder
+        self.keeps_files = self.random.random() < 0.4
         self.said = ""
 
     def check(self, condition, what):
@@ -38,21 +39,24 @@ class Case:
         return os.path.join(self.folder, *names)
 
     def create(self, place, content, k, m, technique):
-        """Returns the shards, by name."""
+        """Returns the files of the set, by name."""
         os.mkdir(self.path(place))
         arguments = ["create", "-k", str(k), "-m", str(m), "--technique", technique, "-o", self.path(place)]
-        if self.random.random() < 0.3:
+        if self.keeps_files:
+            arguments.append("--keep")
+        if not self.keeps_files and self.random.random() < 0.3:
             status, _ = self.ec(*arguments, "--name", "object", "-", text=content)
         else:
-            with open(self.path("object"), "wb") as file:
+            path = self.path(place, "object") if self.keeps_files else self.path("object")
+            with open(path, "wb") as file:
                 file.write(content)
-            status, _ = self.ec(*arguments, self.path("object"))
+            status, _ = self.ec(*arguments, path)
         self.check(status == OK, f"create {k}+{m}: {status}")
         shards = {}
         for name in sorted(os.listdir(self.path(place))):
             with open(self.path(place, name), "rb") as file:
                 shards[name] = file.read()
-        self.check(len(shards) == k + m, "k + m shards")
+        self.check(len(shards) == (1 + m if self.keeps_files else k + m), "the number of files")
         return shards
 
     def damage(self, files, foreign):
@@ -110,7 +114,7 @@ class Case:
         content = rnd.randbytes(size)
         whole = self.create("whole", content, k, m, technique)
         foreign = self.create("foreign", content, k, m, technique)
-        uuid = shard_reader.headers_of(next(iter(whole.values())))[0].uuid
+        uuid = next(header for data in whole.values() for header in shard_reader.headers_of(data)).uuid
         if rnd.random() < 0.1:
             shards = shard_reader.Shards(self.path("whole"), uuid)
             self.check(shards.has_right_coding() and shards.object() == content, "the bytes are those of the format")
@@ -129,6 +133,9 @@ class Case:
         self.compare(shards, content, whole, uuid)
         return None
 
+    def is_whole(self, found, whole):
+        return set(whole.values()) <= set(found.values()) and (not self.keeps_files or found.get("object") == whole["object"])
+
     def compare(self, shards, content, whole, uuid):
         right = shards.is_recoverable()
         choice = ["--set", str_of(uuid)]
@@ -138,7 +145,7 @@ class Case:
         elif not claims[uuid] and not any(claims.values()) or sum(claims.values()) > 1:
             status, _ = self.ec("verify", self.path("set"))
             self.check(status == USAGE, f"two sets to choose from, and verify gives {status}")
-        is_whole = right and set(whole.values()) <= set(contents(self.path("set")).values())
+        is_whole = right and self.is_whole(contents(self.path("set")), whole)
         status, _ = self.ec("verify", self.path("set"), *choice)
         expected = LOST if not right else OK if is_whole else DAMAGED
         self.check(status == expected, f"verify gives {status}, not {expected}")
@@ -153,7 +160,9 @@ class Case:
         if not to_stdout:
             self.check(found == ({"object": content} if right else {}), "extracted: the content, or nothing")
         else:
-            self.check(found == {} and (out == content if right else content.startswith(out)), "written: the content")
+            # Without any sums it shows at the end alone that the files are not what they were.
+            is_said_later = not right and self.keeps_files
+            self.check(found == {} and (out == content if right else content.startswith(out) or is_said_later), "written: the content")
 
         before = contents(self.path("set"))
         status, _ = self.ec("repair", self.path("set"), *choice)
@@ -162,9 +171,11 @@ class Case:
         if not right:
             self.check(before == after, "repair beyond repair changes nothing")
             return
-        self.check(set(whole.values()) <= set(after.values()), "after repair every shard is as it was")
-        kept = [data for name, data in before.items() if data in set(whole.values()) and after.get(name) != data]
-        self.check(not kept, "no whole shard was touched")
+        self.check(self.is_whole(after, whole), "after repair every file is as it was")
+        touched = [data for name, data in before.items() if data in set(whole.values()) and after.get(name) != data]
+        self.check(not touched or self.keeps_files and set(touched) <= set(after.values()), "nothing whole was touched")
+        if self.keeps_files and "object" in before and not shard_reader.headers_of(before["object"]):
+            self.check(before["object"] in after.values(), "a damaged file keeps another name")
         status, _ = self.ec("verify", self.path("set"), *choice)
         self.check(status == OK, f"verify after repair gives {status}")
 

@@ -44,14 +44,14 @@ class Header:
     def __init__(self, data):
         if len(data) < UNIT or data[:8] != MAGIC:
             raise ValueError("no magic")
-        (version, self.bytes, self.uuid, self.k, self.m, self.shard, self.technique, zero, self.record, files, self.object_bytes,
+        (version, self.bytes, self.uuid, self.k, self.m, self.shard, self.technique, self.keeps_files, self.record, files, self.object_bytes,
          reserved) = struct.unpack_from("<II16sHHHBBIIQQ", data, 8)
         if version != 1 or not UNIT <= self.bytes <= 1 << 20 or self.bytes % UNIT or self.bytes > len(data):
             raise ValueError("version or length")
         if checksum(data[:self.bytes - 16]) != data[self.bytes - 16:self.bytes]:
             raise ValueError("checksum")
         self.n = self.k + self.m
-        if self.k < 2 or self.m < 1 or self.n > 255 or self.shard >= self.n or self.technique > 1 or zero or reserved:
+        if self.k < 2 or self.m < 1 or self.n > 255 or self.shard >= self.n or max(self.technique, self.keeps_files) > 1 or reserved:
             raise ValueError("shape")
         at = 64
         self.digests = [data[at + 16 * i:at + 16 * i + 16] for i in range(self.n)]
@@ -63,7 +63,8 @@ class Header:
             at += 10 + length
         if any(data[at:self.bytes - 16]) or at + 16 <= self.bytes - UNIT or sum(s for _, s in self.files) != self.object_bytes:
             raise ValueError("files")
-        self.block = self.record - 16
+        self.sums = 16 * self.k if self.keeps_files else 0
+        self.block = self.record - self.sums - 16
         self.stripes = -(-self.object_bytes // (self.k * self.block))
         self.file_bytes = 2 * self.bytes + self.stripes * self.record
         # What all shards of the set say alike.
@@ -95,7 +96,9 @@ def headers_of(data):
 # --- Sets.
 
 class Shards:
-    """All that the files of a directory hold of one set: `blocks[stripe][shard]`, sound ones alone."""
+    """All that the files of a directory hold of one set: `blocks[stripe][shard]`, sound ones alone. Where the set keeps its
+    files and a stripe has no sums, what is in the files passes for sound; is_recoverable asks the digests.
+    """
 
     def __init__(self, directory, uuid):
         self.header = None
@@ -110,10 +113,13 @@ class Shards:
                 data = file.read()
             for header in headers_of(data):
                 self.claims.setdefault(header.uuid, set()).add(header.shard)
-                self.shapes[header.uuid] = header.k
+                self.shapes[header.uuid] = 1 if header.keeps_files else header.k
                 if header.uuid == uuid:
                     self.header = header
                     contents.append((header, data))
+        self.is_proven = True
+        shard_files = {data for _, data in contents}
+        sums = {}
         self.blocks = [{} for _ in range(self.header.stripes)] if self.header else []
         self.rows = generator(("reed_sol_van", "cauchy")[self.header.technique], self.header.k, self.header.m) if self.header else []
         for header, data in contents:
@@ -121,10 +127,39 @@ class Shards:
                 at = header.bytes + stripe * header.record
                 record = data[at:at + header.record]
                 if len(record) == header.record and block_checksum(record[:-16], uuid, header.shard, stripe) == record[-16:]:
-                    found[header.shard] = record[:-16]
+                    found[header.shard] = record[:header.block]
+                    sums[stripe] = record[header.block:-16]
+        if self.header and self.header.keeps_files:
+            self.read_kept(directory, uuid, sums, shard_files)
+
+    def read_kept(self, directory, uuid, sums, shard_files):
+        header, parts, are_there = self.header, [], []
+        for name, size in header.files:
+            path = os.path.join(os.fsencode(directory), name)
+            data = b""
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    data = file.read()
+            data = b"" if data in shard_files else data[:size]
+            parts.append(data.ljust(size, b"\0"))
+            are_there += [bytes([1]) * len(data) + bytes(size - len(data))]
+        whole = header.stripes * header.k * header.block
+        content, is_there = b"".join(parts).ljust(whole, b"\0"), b"".join(are_there).ljust(whole, b"\1")
+        digests = [0] * header.k
+        for stripe, found in enumerate(self.blocks):
+            for i in range(header.k):
+                at = (stripe * header.k + i) * header.block
+                block = content[at:at + header.block]
+                right = block_checksum(block, uuid, i, stripe)
+                known = sums[stripe][16 * i:16 * i + 16] if stripe in sums else right
+                digests[i] ^= int.from_bytes(known, "big")
+                if 0 not in is_there[at:at + header.block] and right == known:
+                    found[i] = block
+        if len(sums) < header.stripes:
+            self.is_proven = [d.to_bytes(16, "big") for d in digests] == header.digests[:header.k]
 
     def is_recoverable(self):
-        return self.header is not None and all(len(found) >= self.header.k for found in self.blocks)
+        return self.header is not None and self.is_proven and all(len(found) >= self.header.k for found in self.blocks)
 
     def object(self):
         header, parts = self.header, []
@@ -141,8 +176,10 @@ class Shards:
         digests = [0] * header.n
         for stripe, found in enumerate(self.blocks):
             data = [found[i] for i in range(header.k)]
+            sums = b"".join(block_checksum(block, header.uuid, i, stripe) for i, block in enumerate(data))[:header.sums]
             for i in range(header.n):
                 if combined(self.rows[i], data) != found[i]:
                     return False
-                digests[i] ^= int.from_bytes(block_checksum(found[i], header.uuid, i, stripe), "big")
+                covered = found[i] + (sums if i >= header.k else b"")
+                digests[i] ^= int.from_bytes(block_checksum(covered, header.uuid, i, stripe), "big")
         return [d.to_bytes(16, "big") for d in digests] == header.digests

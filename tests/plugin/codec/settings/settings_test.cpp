@@ -1,5 +1,5 @@
-// Every variable with right and wrong values, the exact sentence an operator gets to read, and README's
-// table.
+// Every variable with right and wrong values, the exact sentence an operator gets to read, and the
+// table of docs/operations.md.
 #include "plugin/codec/settings/settings.hpp"
 
 #include <fmt/format.h>
@@ -171,10 +171,10 @@ TEST(Settings, EachNameOfABackEndIsThatOfItsChoice) {
 }
 
 /// Names, order and defaults; and that each has a row here.
-TEST(Settings, AreThoseOfReadmesTable) {
+TEST(Settings, AreThoseOfTheDocumentsTable) {
   std::vector<std::string> documented, tested;
-  std::ifstream readme(EC_SOURCE_DIR "/README.md");
-  for (std::string line; std::getline(readme, line);) {
+  std::ifstream page(EC_SOURCE_DIR "/docs/operations.md");
+  for (std::string line; std::getline(page, line);) {
     if (!line.starts_with("| `EC_CUDA_")) continue;
     const auto name = line.substr(3, line.find('`', 3) - 3);
     const auto from = line.find(" | ") + 3;
