@@ -101,7 +101,8 @@ class Router {
                std::optional<DeviceLoad::Prediction>* compared) const noexcept;
   /// Where the device is wanted for what only pageable chunks keep from it.
   void say_pinned_is_wanted(const Work& work) const noexcept;
-  Validator::Answer ask(std::size_t i, const Call& call,
+  /// Has backends_[i] do the call. checked: by the validator.
+  Validator::Answer ask(std::size_t i, const Call& call, bool checked,
                         const std::optional<DeviceLoad::Prediction>& compared) const noexcept;
   kernels::Status run(const Call& call, Operation operation) const noexcept;
 
@@ -116,7 +117,8 @@ class Router {
   Stats* counts_;
   Validator* validator_;
   DeviceLoad* load_;
-  bool can_be_pinned_;  ///< the process has the preload
+  bool can_be_pinned_;   ///< the process has the preload
+  bool pageable_stays_;  ///< whatever else a call is; nobody is to hear of it
   /// A call of fewer bytes times targets has ended on the CPU before the device has begun, whatever is
   /// learned. The question would make such calls of a microsecond longer by a thirtieth of one.
   std::uint64_t brief_bytes_;
