@@ -84,3 +84,11 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
 set(EC_PYTHON_INSTALL_DIR lib/python3/dist-packages CACHE STRING "Where the Python package is installed, absolute or under the prefix")
 install(DIRECTORY python/eccoder DESTINATION ${EC_PYTHON_INSTALL_DIR} COMPONENT python
         FILES_MATCHING PATTERN *.py PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+
+# What cmake --install needs, and no test: cmake --build BUILD --target installed
+add_custom_target(installed)
+foreach(target ec_cuda ec_cuda_pinned ec_isal eccoder ec ectool ec_bench ${programs_of_ec_bench})
+  if(TARGET ${target})
+    add_dependencies(installed ${target})
+  endif()
+endforeach()

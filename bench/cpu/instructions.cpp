@@ -14,14 +14,17 @@
 
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "ec/ec.h"
 #include "kernels/backends.hpp"
 #include "plugin/codec/codec.hpp"
 
@@ -35,7 +38,8 @@ constexpr double tolerance_other_compiler = 1.25;
 
 /// contestant: a back end by its name. codec: a call through codec::Codec, which routes it to x86-avx2.
 /// codec-sampled: that with validation on and not due, as in a daemon nearly always. plan: decodes with
-/// x86-avx2 what needs all m coding chunks and a plan that is solved, kept and expanded in the call.
+/// x86-avx2 what needs all m coding chunks and a plan that is solved, kept and expanded in the call. eccoder,
+/// eccoder-decode: a call of libeccoder's C interface, by x86-gfni512, that finds its plan.
 struct Counted {
   std::string contestant;
   unsigned k;
@@ -48,29 +52,71 @@ std::vector<Counted> all_counted() {
   for (const char* contestant : {"codec", "plan", "x86-avx2", "x86-avx512", "x86-gfni256", "x86-gfni512"})
     for (const auto& [k, m] : {std::pair{4u, 2u}, {8u, 3u}, {10u, 4u}, {16u, 4u}})
       all.push_back({contestant, k, m, contestant == std::string("plan") ? 64u : 4096u});
+  for (const char* contestant : {"eccoder", "eccoder-decode"})
+    for (const auto& [k, m] : {std::pair{4u, 2u}, {10u, 4u}}) all.push_back({contestant, k, m, 64});
   return all;
 }
 
 /// The chunks lie a few cache lines apart beyond their length, each on a cache line.
 struct Stripe {
   explicit Stripe(const Counted& c) {
-    const std::size_t stride = c.bytes + 17 * 64;
+    stride = c.bytes + 17 * 64;
     bytes.resize(stride * (c.k + c.m) + 64);
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 167 >> 3);
-    std::uint8_t* first = bytes.data() + 63 - (reinterpret_cast<std::uintptr_t>(bytes.data()) + 63) % 64;
-    for (unsigned i = 0; i < c.k; ++i) sources.push_back({first + i * stride});
-    for (unsigned i = 0; i < c.m; ++i) targets.push_back({first + (c.k + i) * stride});
+    first = bytes.data() + 63 - (reinterpret_cast<std::uintptr_t>(bytes.data()) + 63) % 64;
+    for (unsigned i = 0; i < c.k; ++i) sources.push_back({place(i)});
+    for (unsigned i = 0; i < c.m; ++i) targets.push_back({place(c.k + i)});
   }
+  std::uint8_t* place(unsigned chunk) const { return first + chunk * stride; }
 
   std::vector<std::uint8_t> bytes;
+  std::size_t stride;
+  std::uint8_t* first;
   std::vector<ec::kernels::Source> sources;
   std::vector<ec::kernels::Target> targets;
 };
 
 using Call = std::function<Status()>;
 
+/// Through the C interface. The decode makes the first m chunks anew.
+Call library_call(const Counted& c, const Stripe& stripe) {
+  const auto* best = ec::kernels::find_backend("x86-gfni512");
+  const ec::codec::Code code(technique, c.k, c.m);
+  if (best == nullptr || !best->supports({&code.encode_program(), stripe.sources, stripe.targets, c.bytes}))
+    return [] { return Status::unsupported; };
+  ec_codec* made = nullptr;
+  if (ec_codec_create(c.k, c.m, EC_REED_SOL_VAN, &made) != 0) throw std::runtime_error(ec_error_text());
+  const std::shared_ptr<ec_codec> codec(made, ec_codec_destroy);
+  std::vector<ec_source> data, left;
+  std::vector<ec_target> coding, lost;
+  std::vector<unsigned> available, wanted;
+  for (const auto& source : stripe.sources) data.push_back({source.data, EC_PAGEABLE});
+  for (const auto& target : stripe.targets) coding.push_back({target.data, EC_PAGEABLE});
+  if (c.contestant == "eccoder")
+    return [=, &c] {
+      return ec_encode(codec.get(), 1, data.data(), coding.data(), c.bytes) == 0 ? Status::ok : Status::fault;
+    };
+  for (unsigned chunk = 0; chunk < c.k + c.m; ++chunk) {
+    std::uint8_t* const place = stripe.place(chunk);
+    if (chunk < c.m) {
+      wanted.push_back(chunk);
+      lost.push_back({place, EC_PAGEABLE});
+    } else {
+      available.push_back(chunk);
+      left.push_back({place, EC_PAGEABLE});
+    }
+  }
+  return [=, &c] {
+    return ec_decode(codec.get(), 1, available.data(), available.size(), left.data(), wanted.data(),
+                     wanted.size(), lost.data(), c.bytes) == 0
+               ? Status::ok
+               : Status::fault;
+  };
+}
+
 /// The call on `stripe`.
 Call call_of(const Counted& c, const Stripe& stripe) {
+  if (c.contestant.starts_with("eccoder")) return library_call(c, stripe);
   ec::kernels::Backend* avx2 = ec::kernels::find_backend("x86-avx2");
   if (c.contestant.starts_with("codec")) {
     static const std::vector backends{avx2, ec::kernels::find_backend("reference")};
@@ -181,6 +227,9 @@ int main(int argc, char** argv) try {
     fmt::print(stderr, "usage: ec_bench_instructions FILE [--record]\n");
     return 2;
   }
+  // For libeccoder: validation is on and not due, and no file says that a GPU is better.
+  setenv("EC_CUDA_VALIDATE", "sample:1000000000", 1);
+  setenv("EC_CUDA_CALIBRATION", "none", 1);
   const auto rows = count();
   if (rows.empty()) return 77;
   if (!record) return compare(rows, nlohmann::json::parse(std::ifstream(arguments[0]))) ? 0 : 1;

@@ -63,16 +63,18 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   std::uint8_t* targets[gf::max_chunks];
   const unsigned k = static_cast<unsigned>(job.sources.size());
   const unsigned rows = static_cast<unsigned>(job.targets.size());
-  bool on_device = false;
+  unsigned residences = 0;
   for (unsigned s = 0; s < k; ++s) {
     sources[s] = job.sources[s].data;
-    on_device |= job.sources[s].residence == Residence::device;
+    residences |= static_cast<unsigned>(job.sources[s].residence);
   }
   for (unsigned r = 0; r < rows; ++r) {
     targets[r] = job.targets[r].data;
-    on_device |= job.targets[r].residence == Residence::device;
+    residences |= static_cast<unsigned>(job.targets[r].residence);
   }
-  if (on_device) return {Status::unsupported, isa_};
+  static_assert(static_cast<unsigned>(Residence::pinned) == 1 &&
+                static_cast<unsigned>(Residence::device) == 2);
+  if (residences >= 2) return {Status::unsupported, isa_};
   if (job.bytes == 0 || rows == 0) return {Status::ok, isa_};
   if (k == 0) {
     if (!accumulate) clear(job);

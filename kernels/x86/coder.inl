@@ -248,7 +248,9 @@ class Coder {
   }
 
   unsigned first_row(unsigned g) const { return part_begin(call_.target_count, groups_, g); }
-  unsigned rows(unsigned g) const { return first_row(g + 1) - first_row(g); }
+  unsigned rows(unsigned g) const {
+    return groups_ == 1 ? call_.target_count : first_row(g + 1) - first_row(g);
+  }
   First first_row_is(unsigned g) const {
     if (g != 0) return First::general;
     if (call_.first_is_xor) return First::ones;

@@ -4,96 +4,101 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <optional>
 
+#include "plugin/library/engine.hpp"
 #include "plugin/library/refusal.hpp"
-#include "plugin/library/stripes.hpp"
 
 struct ec_codec {
-  ec::Codec codec;
+  ec::library::Engine engine;
 };
 
 namespace {
 
 using ec::Error;
-using ec::library::Chunks;
+using ec::library::Engine;
+using ec::library::Form;
 using ec::library::guarded;
+using ec::library::Names;
 using ec::library::refuse;
-using ec::library::view;
+using ec::library::Stream;
+using ec::library::Stripes;
 
 /// Fixed, so that saying what went wrong needs no memory.
 constinit thread_local std::array<char, 512> last_error{};
 
-int answer(const Error& error) noexcept {
-  if (!error) return 0;
-  const std::string_view text = error.text().empty() ? "out of memory" : std::string_view(error.text());
-  const std::size_t length = std::min(text.size(), last_error.size() - 1);
-  std::copy_n(text.begin(), length, last_error.begin());
-  last_error[length] = '\0';
-  return -error.code().value();
+/// What a call returns. Of an error it keeps the sentence.
+struct Answer {
+  Answer() = default;
+  Answer(const Error& error) noexcept : code(-error.code().value()) {  // NOLINT: an Error is its answer
+    const std::string_view text = error.text().empty() ? "out of memory" : std::string_view(error.text());
+    const std::size_t length = std::min(text.size(), last_error.size() - 1);
+    std::copy_n(text.begin(), length, last_error.begin());
+    last_error[length] = '\0';
+  }
+  int code = 0;
+};
+
+/// Does the work, which throws what guarded() takes.
+template <class Work>
+int answer(Work&& work) noexcept {
+  return guarded([&]() -> Answer {
+           work();
+           return {};
+         })
+      .code;
 }
 
-void need(const void* pointer, const char* name) {
+void need(const void* pointer, std::string_view name) {
   if (pointer == nullptr) refuse("{} is null", name);
 }
 
-const ec::Codec& codec_of(const ec_codec* codec) {
+const Engine& engine_of(const ec_codec* codec) {
   need(codec, "codec");
-  return codec->codec;
+  return codec->engine;
 }
 
-/// The array as the C++ interface takes it. To: ec::Source or ec::Target.
-template <class To, class Chunk>
-Chunks<To> chunks_of(const char* name, const Chunk* chunks, std::size_t stripes, std::size_t each,
-                     std::size_t bytes) {
-  Chunks<To> all;
-  if (each == 0 || stripes == 0) return all;
-  need(chunks, name);
-  if (stripes > std::numeric_limits<std::size_t>::max() / sizeof(To) / each)
-    refuse("stripes={} are more than memory can hold", stripes);
-  all.reserve(stripes * each);
-  for (std::size_t i = 0; i < stripes * each; ++i) {
-    // What does not fit the other type must not become another residence on the way there.
-    const ec_residence residence = chunks[i].residence;
-    if (residence < EC_PAGEABLE || residence > EC_DEVICE) ec::library::refuse_residence(name, i, residence);
-    all.emplace_back(chunks[i].data, bytes, static_cast<ec::Residence>(residence));
+Stripes stripes_of(const Names& names, const Form& form, const ec_source* from, const ec_target* to,
+                   const Stream& stream) {
+  // Their number times that of their chunks must not wrap around.
+  constexpr std::size_t most =
+      std::numeric_limits<std::size_t>::max() / sizeof(ec_source) / ec::gf::max_chunks;
+  if (form.stripes != 0) {
+    if (form.sources != 0) need(from, names.from);
+    if (form.targets != 0) need(to, names.to);
+    if (form.stripes > most) refuse("stripes={} are more than memory can hold", form.stripes);
   }
-  return all;
+  return {names, form, from, to, stream.has_value()};
 }
 
-std::span<const unsigned> numbers(const char* name, const unsigned* chunks, std::size_t count,
+std::span<const unsigned> numbers(std::string_view name, const unsigned* chunks, std::size_t count,
                                   std::size_t most) {
   if (count > most) refuse("{}_count={}; there are {} chunks", name, count, most);
   if (count != 0) need(chunks, name);
   return {chunks, count};
 }
 
-/// The stream of the async calls.
-using Stream = std::optional<CUstream_st*>;
-
-int encode(const ec_codec* handle, std::size_t stripes, const ec_source* data, const ec_target* coding,
+int encode(const ec_codec* codec, std::size_t stripes, const ec_source* data, const ec_target* coding,
            std::size_t bytes, const Stream& stream) {
-  return answer(guarded([&] {
-    const ec::Codec& codec = codec_of(handle);
-    const auto from = chunks_of<ec::Source>("data", data, stripes, codec.k(), bytes);
-    const auto to = chunks_of<ec::Target>("coding", coding, stripes, codec.m(), bytes);
-    return stream ? codec.encode_async(view(from), view(to), *stream) : codec.encode(view(from), view(to));
-  }));
+  return answer([&] {
+    const Engine& engine = engine_of(codec);
+    const Form form{stripes, bytes, engine.k(), engine.m()};
+    engine.encode(stripes_of(ec::library::encode_names, form, data, coding, stream), stream);
+  });
 }
 
-int decode(const ec_codec* handle, std::size_t stripes, const unsigned* available,
-           std::size_t available_count, const ec_source* sources, const unsigned* wanted,
-           std::size_t wanted_count, const ec_target* targets, std::size_t bytes, const Stream& stream) {
-  return answer(guarded([&] {
-    const ec::Codec& codec = codec_of(handle);
+int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available, std::size_t available_count,
+           const ec_source* sources, const unsigned* wanted, std::size_t wanted_count,
+           const ec_target* targets, std::size_t bytes, const Stream& stream) {
+  return answer([&] {
+    const Engine& engine = engine_of(codec);
+    const unsigned chunks = engine.k() + engine.m();
     // The lists first: a wrong count must not decide how many chunks are read below.
-    const auto have = numbers("available", available, available_count, codec.k() + codec.m());
-    const auto want = numbers("wanted", wanted, wanted_count, codec.k() + codec.m());
-    const auto from = chunks_of<ec::Source>("sources", sources, stripes, have.size(), bytes);
-    const auto to = chunks_of<ec::Target>("targets", targets, stripes, want.size(), bytes);
-    return stream ? codec.decode_async(have, view(from), want, view(to), *stream)
-                  : codec.decode(have, view(from), want, view(to));
-  }));
+    std::unique_ptr<const ec::library::Decoding> made;
+    const auto& decoding = engine.decoding(numbers("available", available, available_count, chunks),
+                                           numbers("wanted", wanted, wanted_count, chunks), made);
+    const Form form{stripes, bytes, available_count, wanted_count};
+    engine.decode(decoding, stripes_of(ec::library::decode_names, form, sources, targets, stream), stream);
+  });
 }
 
 }  // namespace
@@ -101,21 +106,18 @@ int decode(const ec_codec* handle, std::size_t stripes, const unsigned* availabl
 extern "C" {
 
 int ec_codec_create(unsigned k, unsigned m, ec_technique technique, ec_codec** codec) {
-  return answer(guarded([&]() -> Error {
+  return answer([&] {
     need(codec, "codec");
     *codec = nullptr;
-    if (technique < EC_REED_SOL_VAN || technique > EC_CAUCHY) ec::library::refuse_technique(technique);
-    auto made = ec::Codec::create(k, m, static_cast<ec::Technique>(technique));
-    if (!made) return made.error();
-    *codec = new ec_codec{*std::move(made)};
-    return {};
-  }));
+    ec::library::check_technique(technique);
+    *codec = new ec_codec{{static_cast<ec::Technique>(technique), k, m}};
+  });
 }
 
 void ec_codec_destroy(ec_codec* codec) { delete codec; }
 
-unsigned ec_codec_k(const ec_codec* codec) { return codec == nullptr ? 0 : codec->codec.k(); }
-unsigned ec_codec_m(const ec_codec* codec) { return codec == nullptr ? 0 : codec->codec.m(); }
+unsigned ec_codec_k(const ec_codec* codec) { return codec == nullptr ? 0 : codec->engine.k(); }
+unsigned ec_codec_m(const ec_codec* codec) { return codec == nullptr ? 0 : codec->engine.m(); }
 
 int ec_encode(const ec_codec* codec, size_t stripes, const ec_source* data, const ec_target* coding,
               size_t chunk_bytes) {
@@ -141,14 +143,14 @@ int ec_decode_async(const ec_codec* codec, size_t stripes, const unsigned* avail
                 chunk_bytes, stream);
 }
 
-int ec_update(const ec_codec* handle, size_t stripes, unsigned chunk, const ec_source* delta,
+int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_source* delta,
               const ec_target* coding, size_t chunk_bytes) {
-  return answer(guarded([&] {
-    const ec::Codec& codec = codec_of(handle);
-    const auto from = chunks_of<ec::Source>("delta", delta, stripes, 1, chunk_bytes);
-    const auto to = chunks_of<ec::Target>("coding", coding, stripes, codec.m(), chunk_bytes);
-    return codec.update(chunk, view(from), view(to));
-  }));
+  return answer([&] {
+    const Engine& engine = engine_of(codec);
+    engine.check_data_chunk(chunk);
+    const Form form{stripes, chunk_bytes, 1, engine.m()};
+    engine.update(chunk, stripes_of(ec::library::update_names, form, delta, coding, {}));
+  });
 }
 
 const char* ec_error_text(void) { return last_error.data(); }

@@ -27,11 +27,9 @@ template <class... Values>
   refuse(Errc::invalid_argument, sentence, std::forward<Values>(values)...);
 }
 
-[[noreturn]] inline void refuse_technique(int technique) {
-  refuse("technique={}; allowed are 0 (reed_sol_van), 1 (cauchy)", technique);
-}
-[[noreturn]] inline void refuse_residence(std::string_view name, std::size_t i, int residence) {
-  refuse("{}[{}] has residence {}; allowed are 0 (pageable), 1 (pinned), 2 (device)", name, i, residence);
+inline void check_technique(int technique) {
+  if (technique < 0 || technique > 1)
+    refuse("technique={}; allowed are 0 (reed_sol_van), 1 (cauchy)", technique);
 }
 
 /// Runs `work`, which returns an Error or what can be made from one, and turns what it throws into an Error.

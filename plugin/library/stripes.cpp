@@ -1,8 +1,8 @@
-// The checks of the chunks of a call.
+// The checks of the chunks of a call. Small calls notice them: the loops do not branch, and what is wrong is
+// found out when something is.
 #include "plugin/library/stripes.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <limits>
 
 #include "plugin/library/refusal.hpp"
@@ -10,59 +10,156 @@
 namespace ec::library {
 namespace {
 
-/// Every target of a stripe with every other chunk: few, and no memory is needed.
-void check_overlaps(const Argument<Source>& from, const Argument<Target>& to, const Stripes& stripes,
-                    std::size_t stripe) {
-  const std::size_t first_source = stripe * from.each, first_target = stripe * to.each;
-  const auto check = [&](std::size_t t, const std::uint8_t* other, std::string_view name, std::size_t i) {
-    const auto a = reinterpret_cast<std::uintptr_t>(stripes.targets[t].data);
-    const auto b = reinterpret_cast<std::uintptr_t>(other);
-    if (std::max(a, b) - std::min(a, b) < stripes.bytes)
-      refuse("{}[{}] overlaps {}[{}]; a target must overlap no other chunk of its stripe", to.name, t, name,
+/// A chunk as it was passed, whichever interface it came by.
+struct Passed {
+  const void* data;
+  std::size_t bytes;
+  unsigned residence;
+};
+
+template <class Chunk>
+Passed passed(const Chunk& chunk, std::size_t bytes) {
+  if constexpr (requires { chunk.bytes; })
+    return {chunk.bytes.data(), chunk.bytes.size(), static_cast<unsigned>(chunk.residence)};
+  else
+    return {chunk.data, bytes, static_cast<unsigned>(chunk.residence)};
+}
+
+struct Wanted {
+  std::size_t bytes;
+  bool for_stream;
+};
+
+/// Names the first chunk that is wrong.
+template <class Chunk>
+[[gnu::cold, gnu::noinline]] void refuse_one_of(std::string_view name, std::span<const Chunk> chunks,
+                                                const Wanted& wanted, std::string_view first) {
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const Passed chunk = passed(chunks[i], wanted.bytes);
+    if (chunk.bytes != wanted.bytes)
+      refuse("{}[{}] has {} bytes and {}[0] has {}; all chunks of a call must be equally long", name, i,
+             chunk.bytes, first, wanted.bytes);
+    if (chunk.residence > EC_DEVICE)
+      refuse("{}[{}] has residence {}; allowed are 0 (pageable), 1 (pinned), 2 (device)", name, i,
+             static_cast<int>(chunk.residence));
+    if (wanted.for_stream && chunk.residence == EC_PAGEABLE)
+      refuse("{}[{}] is pageable; work on a stream takes pinned and device memory", name, i);
+    if (chunk.data == nullptr && wanted.bytes != 0)
+      refuse("{}[{}] is null and should hold a chunk of {} bytes", name, i, wanted.bytes);
+  }
+}
+
+/// What the chunks of an array have in common.
+struct Seen {
+  bool as_long = true;                                                              ///< as wanted
+  unsigned nearest = ~0u, farthest = 0;                                             ///< by residence
+  std::uintptr_t lowest = std::numeric_limits<std::uintptr_t>::max(), highest = 0;  ///< where chunks begin
+
+  bool right(const Wanted& wanted) const {
+    return as_long && farthest <= EC_DEVICE && (lowest != 0 || wanted.bytes == 0) &&
+           (nearest != EC_PAGEABLE || !wanted.for_stream);
+  }
+};
+
+/// Takes the chunks over.
+template <class Chunk, class To>
+Seen take(std::span<const Chunk> chunks, const Wanted& wanted, To* to) {
+  using Bytes = decltype(To::data);
+  Seen seen;
+  for (const Chunk& each : chunks) {
+    const Passed chunk = passed(each, wanted.bytes);
+    const auto place = reinterpret_cast<std::uintptr_t>(chunk.data);
+    seen.as_long &= chunk.bytes == wanted.bytes;
+    seen.nearest = std::min(seen.nearest, chunk.residence);
+    seen.farthest = std::max(seen.farthest, chunk.residence);
+    seen.lowest = std::min(seen.lowest, place);
+    seen.highest = std::max(seen.highest, place);
+    *to++ = {static_cast<Bytes>(const_cast<void*>(chunk.data)),
+             static_cast<kernels::Residence>(chunk.residence)};
+  }
+  return seen;
+}
+
+/// For chunks of PTRDIFF_MAX bytes at most. Where others lie is compared with one place.
+class Neighbours {
+ public:
+  Neighbours(const std::uint8_t* place, std::size_t bytes)
+      : place_(reinterpret_cast<std::uintptr_t>(place) + (bytes - 1)) {}
+  void add(const std::uint8_t* other) {
+    nearest_ = std::min(nearest_, place_ - reinterpret_cast<std::uintptr_t>(other));
+  }
+  bool overlap(std::size_t bytes) const { return nearest_ < 2 * bytes - 1; }
+
+ private:
+  std::uintptr_t place_;
+  std::uintptr_t nearest_ = std::numeric_limits<std::uintptr_t>::max();
+};
+
+/// Whether a target of a stripe overlaps another chunk of it: few, and no memory is needed. apart: no target
+/// overlaps a source.
+bool some_overlap(std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
+                  std::size_t bytes, bool apart) {
+  bool found = false;
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    Neighbours others(targets[t].data, bytes);
+    if (!apart)
+      for (const auto& source : sources) others.add(source.data);
+    for (const auto& later : targets.subspan(t + 1)) others.add(later.data);
+    found |= others.overlap(bytes);
+  }
+  return found;
+}
+
+/// Names the first target of a stripe that overlaps another chunk of it.
+[[gnu::cold, gnu::noinline]] void refuse_overlap(const Names& names, const Stripes& stripes,
+                                                 std::size_t stripe) {
+  const auto& form = stripes.form;
+  const auto check = [&](std::size_t t, std::string_view name, std::size_t i, const std::uint8_t* other) {
+    Neighbours of_target(stripes.targets.data()[t].data, form.bytes);
+    of_target.add(other);
+    if (of_target.overlap(form.bytes))
+      refuse("{}[{}] overlaps {}[{}]; a target must overlap no other chunk of its stripe", names.to, t, name,
              i);
   };
-  for (std::size_t t = first_target; t < first_target + to.each; ++t) {
-    for (std::size_t s = first_source; s < first_source + from.each; ++s)
-      check(t, stripes.sources[s].data, from.name, s);
-    for (std::size_t other = t + 1; other < first_target + to.each; ++other)
-      check(t, stripes.targets[other].data, to.name, other);
+  for (std::size_t t = stripe * form.targets; t < (stripe + 1) * form.targets; ++t) {
+    for (std::size_t s = stripe * form.sources; s < (stripe + 1) * form.sources; ++s)
+      check(t, names.from, s, stripes.sources.data()[s].data);
+    for (std::size_t other = t + 1; other < (stripe + 1) * form.targets; ++other)
+      check(t, names.to, other, stripes.targets.data()[other].data);
   }
 }
 
 }  // namespace
 
-Stripes::Stripes(const Argument<Source>& from, const Argument<Target>& to, bool for_stream)
-    : count(from.chunks.size() / from.each), bytes(count == 0 ? 0 : from.chunks[0].bytes.size()) {
-  if (from.chunks.size() % from.each != 0)
-    refuse("{} has {} chunks; whole stripes have {} each", from.name, from.chunks.size(), from.each);
-  if (const std::size_t wanted = count * to.each; to.chunks.size() != wanted)
-    refuse("{} has {} chunks; {} stripe{} with {} each need {}", to.name, to.chunks.size(), count,
-           count == 1 ? "" : "s", to.each, wanted);
-  if (constexpr auto most = std::numeric_limits<std::ptrdiff_t>::max();
-      bytes > static_cast<std::size_t>(most))
-    refuse("chunks of {} bytes; they must have at most {}", bytes, most);
-  const auto take = [&]<class Chunk>(const auto& argument, Chunks<Chunk>& chunks) {
-    chunks.reserve(argument.chunks.size());
-    for (std::size_t i = 0; i < argument.chunks.size(); ++i) {
-      const auto& chunk = argument.chunks[i];
-      if (chunk.bytes.size() != bytes)
-        refuse("{}[{}] has {} bytes and {}[0] has {}; all chunks of a call must be equally long",
-               argument.name, i, chunk.bytes.size(), from.name, bytes);
-      if (chunk.residence > Residence::device)
-        refuse_residence(argument.name, i, static_cast<int>(chunk.residence));
-      if (for_stream && chunk.residence == Residence::pageable)
-        refuse("{}[{}] is pageable; work on a stream takes pinned and device memory", argument.name, i);
-      if (chunk.bytes.data() == nullptr && bytes != 0)
-        refuse("{}[{}] is null and should hold a chunk of {} bytes", argument.name, i, bytes);
-      on_device = on_device || chunk.residence == Residence::device;
-      chunks.push_back({reinterpret_cast<decltype(Chunk::data)>(chunk.bytes.data()),
-                        static_cast<kernels::Residence>(chunk.residence)});
-    }
-  };
-  take(from, sources);
-  take(to, targets);
-  if (bytes == 0) return;
-  for (std::size_t stripe = 0; stripe < count; ++stripe) check_overlaps(from, to, *this, stripe);
+template <class From, class To>
+Stripes::Stripes(const Names& names, const Form& f, const From* from, const To* to, bool for_stream)
+    : form(f), sources(form.stripes * form.sources), targets(form.stripes * form.targets) {
+  if (constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+      form.bytes > most && form.stripes != 0)
+    refuse("chunks of {} bytes; they must have at most {}", form.bytes, most);
+  const Wanted wanted{form.bytes, for_stream};
+  const std::span<const From> all_from(from, form.stripes * form.sources);
+  const std::span<const To> all_to(to, form.stripes * form.targets);
+  const Seen read = take(all_from, wanted, sources.data());
+  if (!read.right(wanted)) refuse_one_of(names.from, all_from, wanted, names.from);
+  const Seen written = take(all_to, wanted, targets.data());
+  if (!written.right(wanted)) refuse_one_of(names.to, all_to, wanted, names.from);
+  on_device = std::max(read.farthest, written.farthest) == EC_DEVICE;
+  if (form.bytes == 0) return;
+  // As where somebody made both arrays each in one piece.
+  const bool apart = (written.lowest > read.highest && written.lowest - read.highest >= form.bytes) ||
+                     (read.lowest > written.highest && read.lowest - written.highest >= form.bytes);
+  const kernels::Source* of_stripe = sources.data();
+  const kernels::Target* made = targets.data();
+  for (std::size_t stripe = 0; stripe < form.stripes; ++stripe) {
+    if (some_overlap({of_stripe, form.sources}, {made, form.targets}, form.bytes, apart))
+      refuse_overlap(names, *this, stripe);
+    of_stripe += form.sources;
+    made += form.targets;
+  }
 }
+
+template Stripes::Stripes(const Names&, const Form&, const Source*, const Target*, bool);
+template Stripes::Stripes(const Names&, const Form&, const ec_source*, const ec_target*, bool);
 
 }  // namespace ec::library

@@ -1,44 +1,72 @@
 // The chunks of a call as the rooms below take them, checked before the first byte is written.
 #pragma once
 
-#include <boost/container/small_vector.hpp>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
 #include "ec/codec.hpp"
+#include "ec/ec.h"
 #include "kernels/region.hpp"
 
 namespace ec::library {
 
-/// Chunks of one call; on the stack for a stripe of common size.
-template <class Chunk>
-using Chunks = boost::container::small_vector<Chunk, 32>;
+/// The parameters that hold the chunks of a call.
+struct Names {
+  std::string_view from, to;
+};
+inline constexpr Names encode_names{"data", "coding"};
+inline constexpr Names decode_names{"sources", "targets"};
+inline constexpr Names update_names{"delta", "coding"};
 
+/// Chunks of one call, without values at first; on the stack for a stripe of common size.
 template <class Chunk>
-std::span<const Chunk> view(const Chunks<Chunk>& chunks) {
-  return {chunks.data(), chunks.size()};
-}
+class Chunks {
+ public:
+  /// Throws std::bad_alloc.
+  explicit Chunks(std::size_t count)
+      : count_(count), many_(count > few ? std::make_unique_for_overwrite<Chunk[]>(count) : nullptr) {}
+  Chunks(const Chunks&) = delete;
+  Chunks& operator=(const Chunks&) = delete;
+  ~Chunks() {}
 
-/// An array that a caller passed: chunks stripe after stripe, so many in each, under the parameter's name.
-template <class Chunk>
-struct Argument {
-  std::string_view name;
-  std::span<const Chunk> chunks;
-  std::size_t each;
+  Chunk* data() { return many_ ? many_.get() : few_; }
+  const Chunk* data() const { return many_ ? many_.get() : few_; }
+  std::span<const Chunk> view() const { return {data(), count_}; }
+
+ private:
+  static constexpr std::size_t few = 32;
+  std::size_t count_;
+  std::unique_ptr<Chunk[]> many_;
+  // In a union nobody gives them values.
+  union {
+    Chunk few_[few];
+  };
+};
+
+struct Form {
+  std::size_t stripes;
+  std::size_t bytes;             ///< of every chunk
+  std::size_t sources, targets;  ///< of a stripe
 };
 
 struct Stripes {
-  /// Throws Refusal unless both arrays hold the same number of whole stripes, all chunks are equally long and
-  /// of a residence that there is, and, where there are bytes, no chunk is null and no target overlaps
-  /// another chunk of its stripe. for_stream: no chunk may be pageable, which work on a stream cannot reach.
-  Stripes(const Argument<Source>& from, const Argument<Target>& to, bool for_stream);
+  /// from, to: arrays of an interface's chunks, stripe after stripe. Throws Refusal unless all chunks are of
+  /// the form's bytes, PTRDIFF_MAX at most, and of a residence that there is, and, where there are bytes, no
+  /// chunk is null and no target overlaps another chunk of its stripe. for_stream: no chunk may be pageable,
+  /// which work on a stream cannot reach. Instances for both interfaces are in stripes.cpp.
+  template <class From, class To>
+  Stripes(const Names& names, const Form& form, const From* from, const To* to, bool for_stream);
 
-  std::size_t count;  ///< of stripes
-  std::size_t bytes;  ///< of every chunk
+  Form form;
   Chunks<kernels::Source> sources;
   Chunks<kernels::Target> targets;
-  bool on_device = false;  ///< whether some chunk lies in device memory
+  bool on_device;  ///< whether some chunk lies in device memory
 };
+
+extern template Stripes::Stripes(const Names&, const Form&, const Source*, const Target*, bool);
+extern template Stripes::Stripes(const Names&, const Form&, const ec_source*, const ec_target*, bool);
 
 }  // namespace ec::library

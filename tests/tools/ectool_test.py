@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 from reproducer import reproducer
 
@@ -77,10 +78,21 @@ def check_explain(ectool, there):
     check(queue.startswith("8+3, chunks of 1048576 bytes, pageable, 1 other call on the device\n"), queue)
 
 
+def idle_ticks():
+    with open("/proc/stat", encoding="ascii") as file:
+        return int(file.readline().split()[4])
+
+
 def check_busy(ectool, path):
     """Refused while every CPU has something else to do. That an idle machine is not refused cannot be tested on a busy one."""
     burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
     try:
+        before = idle_ticks()
+        time.sleep(0.5)
+        idle = (idle_ticks() - before) / os.sysconf("SC_CLK_TCK") / 0.5 / os.cpu_count()
+        if idle > 0.7:
+            print(f"this machine cannot be made busy from here, {idle:.0%} are idle: that calibrate refuses it is not tested")
+            return
         status, out, err = ectool("calibrate")
     finally:
         for burner in burners:
@@ -128,7 +140,7 @@ def check_pageable_costs(ectool, path, calibration):
     """Pageable chunks on a GPU that is slower than the CPU, and faster."""
     predicted = re.search(r"cpu \(\w+\) +([0-9.]+) us", ectool.right("explain", *CALL))[1]
     edited = copy.deepcopy(calibration)
-    for part, runs in ((1.5, False), (0.75, True)):
+    for part, runs in ((1.5, False), (0.7, True)):
         edited["device"]["pageable"] = {name: 0 for name in RATES} | {"call_us": part * float(predicted)}
         with open(path, "w", encoding="utf-8") as file:
             json.dump(edited, file)
@@ -183,11 +195,15 @@ def check_replay(ectool, path, there):
 
 def check_doctor(ectool, there):
     """Of this host, whatever it is. Each check's red and green: doctor_test.cpp."""
-    status, out, err = ectool("doctor", "--json")
-    said = json.loads(out)
+    for _ in range(10):  # other programs of this host come and go
+        status, out, err = ectool("doctor", "--json")
+        text = ectool("doctor")[1]
+        said = json.loads(out)
+        if ectool("doctor", "--json") == (status, out, err):
+            break
     check(err == "" and status == {"ok": 0, "note": 0, "warning": 3, "error": 4}[said["severity"]], f"{status} {said} {err}")
     found = {finding["check"]: finding for finding in said["findings"]}
-    gpu, text = found["gpu"]["text"], ectool("doctor")[1]
+    gpu = found["gpu"]["text"]
     check(gpu.startswith("emulated device; CUDA 13.") if there else gpu.startswith("no NVIDIA driver"), gpu)
     for finding in said["findings"]:
         check(f"{finding['check']:12} {finding['text']}" in text, finding)

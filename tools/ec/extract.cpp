@@ -80,9 +80,8 @@ Outcome extract(const Options& options) {
   outcome.report["stripes_made_anew"] = made_anew.load();
   outcome.text = text_of(set);
   if (made_anew > 0) {
-    const auto note =
-        fmt::format("{} of {} stripes had lost blocks, which were made anew; ec repair mends the set",
-                    made_anew.load(), header.stripes());
+    const auto note = fmt::format("{} of {} stripes had lost blocks, now made anew; ec repair mends the set",
+                                  made_anew.load(), header.stripes());
     outcome.notes.push_back(note);
   }
   add_rate(progress, header.object_bytes, &outcome);

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "kernels/backends.hpp"
@@ -46,9 +45,10 @@ std::string because(const Decision& decision, const Router& router, const Work& 
       return node.threshold_bytes ? "chunks are pageable, and EC_CUDA_THRESHOLD is for pinned ones"
                                   : "chunks are pageable, and there are no costs for those on the device";
     case Decision::Reason::predicted_faster:
-      return fmt::format("{:.1f} us are predicted, and {:.1f} us for the other",
-                         std::min(decision.device_us, decision.cpu_us),
-                         std::max(decision.device_us, decision.cpu_us));
+      return fmt::format(
+          "{:.1f} us are predicted for the GPU and {:.1f} for the CPU, and the GPU gets what it does in less "
+          "than {} of that",
+          decision.device_us, decision.cpu_us, codec::DeviceLoad::clear_gain);
   }
   return {};
 }

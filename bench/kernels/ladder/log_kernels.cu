@@ -4,7 +4,8 @@
 #include "bench/kernels/ladder/shapes.hpp"
 #include "kernels/cuda/kernels/kernel_args.hpp"
 
-namespace {
+// Not in a nameless namespace: nvcc makes its name of the path that this file has where it is compiled.
+namespace log_kernels {
 
 using namespace ec::kernels::cuda;
 using namespace ec::bench::ladder;
@@ -28,6 +29,12 @@ constexpr LogTables make_log_tables() {
 }
 
 __device__ const LogTables log_tables = make_log_tables();
+
+}  // namespace log_kernels
+
+namespace {
+
+using namespace log_kernels;
 
 /// Copies the tables with all threads of the block; the caller synchronises.
 __device__ void copy_log_tables(LogTables& to) {

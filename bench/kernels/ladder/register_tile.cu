@@ -18,6 +18,9 @@
 #include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
 
+// Not in the nameless namespace: nvcc makes its name of the path that this file has where it is compiled.
+extern __shared__ uint4 shared[];
+
 namespace {
 
 using namespace ec::kernels::cuda;
@@ -83,7 +86,6 @@ struct Tables {
   std::uint32_t* high;  // the same
 
   __device__ explicit Tables(unsigned depth) {
-    extern __shared__ uint4 shared[];
     low = shared;
     high = reinterpret_cast<std::uint32_t*>(shared + depth * Rows);
   }

@@ -32,6 +32,9 @@
 #include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
 
+// Not in the nameless namespace: nvcc makes its name of the path that this file has where it is compiled.
+extern __shared__ uint2 shared[];
+
 namespace {
 
 using ec::kernels::cuda::KernelArgs;
@@ -250,7 +253,6 @@ __device__ void gather(std::uint32_t (&b)[Classes][(Quads + 3) / 4][4 * W],
 template <int Classes, int Quads, int FullQuads, int W, bool Eights, bool Fours, bool Accumulate>
 __device__ void transform(const KernelArgs& args) {
   constexpr int Groups = (Quads + 3) / 4;
-  extern __shared__ uint2 shared[];
   const unsigned row_count = args.targets / Classes, columns = args.sources / Classes;
   const unsigned rest = row_count % targets_per_group;
   const unsigned full = Eights ? row_count / targets_per_group + (rest > (Fours ? most_half_targets : 0)) : 0;

@@ -16,6 +16,9 @@
 #include "kernels/cuda/kernels/pack.cuh"
 #include "kernels/cuda/kernels/table_args.hpp"
 
+// Not in the nameless namespace: nvcc makes its name of the path that this file has where it is compiled.
+extern __shared__ uint4 shared[];
+
 namespace {
 
 using namespace ec::kernels::cuda;
@@ -74,7 +77,6 @@ struct Tables {
   std::uint32_t* high;
 
   __device__ Tables(unsigned sources, unsigned rows) {
-    extern __shared__ uint4 shared[];
     low = shared;
     high = reinterpret_cast<std::uint32_t*>(shared + sources * rows);
   }

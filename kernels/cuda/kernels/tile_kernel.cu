@@ -14,6 +14,9 @@
 #include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
 
+// Not in the nameless namespace: nvcc makes its name of the path that this file has where it is compiled.
+extern __shared__ uint4 shared[];
+
 namespace {
 
 using namespace ec::kernels::cuda;
@@ -35,7 +38,6 @@ __device__ void add_products(Pack<Bytes> (&sum)[rows_per_thread],
 template <unsigned Bytes>
 __device__ void transform(const KernelArgs& args) {
   using Word = Pack<Bytes>;
-  extern __shared__ uint4 shared[];
   Word* tile = reinterpret_cast<Word*>(shared);  // tile_depth x blockDim.x
 
   const auto* sources = reinterpret_cast<const std::uint8_t* const*>(args.blob);

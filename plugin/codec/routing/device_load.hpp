@@ -46,9 +46,9 @@ class DeviceLoad {
   /// chance; each further one after twice as many. All are odd: callers often do things in turns of two, four
   /// or eight.
   static constexpr unsigned first_gap = 7, calls_a_probe = 511;
-  /// A probe is believed at once if it took less than this part of what the CPU takes. Where both are about
-  /// as fast, many processes would come to the device again and again, and each time find it busy with the
-  /// others.
+  /// The device gets a call that it is expected to finish in less than this part of what the CPU takes, and a
+  /// probe that did is believed at once. Where both are about as fast, many processes would come to the
+  /// device again and again, and each time find it busy with the others.
   static constexpr double clear_gain = 0.75;
   /// After a probe that took t longer than the CPU, no other comes before so many times t have passed.
   static constexpr int quiet = 128;

@@ -29,7 +29,7 @@ struct Decision {
     forced,           ///< by the choice of back end, to the device or away from it
     threshold,        ///< by EC_CUDA_THRESHOLD
     pageable_stays,   ///< a chunk is pageable, and the table has no costs for that
-    predicted_faster  ///< or not, by device_us and cpu_us, which no other reason sets
+    predicted_faster  ///< clearly, or not, by device_us and cpu_us, which no other reason sets
   };
   bool device = false;
   Reason reason = Reason::forced;
@@ -50,11 +50,11 @@ class Router {
 
   /// Whether the choice lets a back end of that name code at all; it may still decline. `choice` means:
   ///   auto       the device if any chunk lies there, or if no chunk is pageable and the device is predicted
-  ///              to finish before the CPU, with what it has in hand now and with what calls there took
-  ///              lately (DeviceLoad); or, where a threshold is set, if no chunk is pageable and the sources
-  ///              have that many bytes in all; then the CPU back ends in order. Pageable chunks are compared
-  ///              too if the table has costs for them on the device. A job that only its pageable chunks keep
-  ///              from the device is said to kernels::want_pinned().
+  ///              to take less than DeviceLoad::clear_gain of the CPU's time, with what it has in hand now
+  ///              and with what calls there took lately (DeviceLoad); or, where a threshold is set, if no
+  ///              chunk is pageable and the sources have that many bytes in all; then the CPU back ends in
+  ///              order. Pageable chunks are compared too if the table has costs for them on the device. A
+  ///              job that only its pageable chunks keep from the device is said to kernels::want_pinned().
   ///   gpu        the device first, whatever the residence; then as cpu
   ///   cpu        every CPU back end in order; the device never
   ///   x86        x86, or what follows it where the CPU lacks the instructions
@@ -101,7 +101,8 @@ class Router {
                std::optional<DeviceLoad::Prediction>* compared) const noexcept;
   /// Where the device is wanted for what only pageable chunks keep from it.
   void say_pinned_is_wanted(const Work& work) const noexcept;
-  Validator::Answer ask(std::size_t i, const Call& call,
+  /// Has backends_[i] do the call. checked: by the validator.
+  Validator::Answer ask(std::size_t i, const Call& call, bool checked,
                         const std::optional<DeviceLoad::Prediction>& compared) const noexcept;
   kernels::Status run(const Call& call, Operation operation) const noexcept;
 
@@ -116,7 +117,8 @@ class Router {
   Stats* counts_;
   Validator* validator_;
   DeviceLoad* load_;
-  bool can_be_pinned_;  ///< the process has the preload
+  bool can_be_pinned_;   ///< the process has the preload
+  bool pageable_stays_;  ///< whatever else a call is; nobody is to hear of it
   /// A call of fewer bytes times targets has ended on the CPU before the device has begun, whatever is
   /// learned. The question would make such calls of a microsecond longer by a thirtieth of one.
   std::uint64_t brief_bytes_;

@@ -175,6 +175,7 @@ void Stats::Job::took_time(Row& row, std::uint64_t source_bytes, Clock::time_poi
   const auto now = Clock::now();
   const auto ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(now - begun).count());
   Durations& durations = source_bytes < timed_from_bytes ? row.small : row.large;
+  // Atomic in any shard; rarely done.
   kernels::add(durations.nanoseconds, ns);
   kernels::add(durations.jobs[bucket_of(ns)], 1);
   look_at_arena(stats().page(), now);
@@ -192,9 +193,49 @@ BackendStats Stats::read(std::size_t backend) const noexcept {
   return all;
 }
 
-unsigned Stats::next_shard() noexcept {
-  static std::atomic<unsigned> next{0};
-  return next.fetch_add(1, std::memory_order_relaxed) % shards;
+namespace {
+
+/// Bit i: shard i belongs to a thread.
+constinit std::atomic<std::uint32_t> taken_shards{0};
+constexpr std::uint32_t all_shards_taken = (std::uint32_t{1} << (shard_count - 1)) - 1;
+
+/// By which a thread that ends gives its shard back. Not a destructor of thread-local storage: where memory
+/// is out, registering one ends the process.
+struct ThreadEnds {
+  explicit ThreadEnds(void (*end)(void*)) noexcept : there(pthread_key_create(&key, end) == 0) {}
+  bool tell(void* thread) const noexcept { return there && pthread_setspecific(key, thread) == 0; }
+  pthread_key_t key{};
+  bool there;
+};
+
+}  // namespace
+
+/// Made when we are loaded, so that no child of fork() finds another thread at it.
+struct Stats::Ends {
+  static const ThreadEnds it;
+};
+const ThreadEnds Stats::Ends::it(give_shard_back);
+
+void Stats::take_shard(ThisThread& thread) noexcept {
+  thread.shard = shards - 1;
+  std::uint32_t taken = taken_shards.load(std::memory_order_relaxed);
+  std::uint32_t with_mine = 0;
+  do {
+    if (taken == all_shards_taken) return;
+    with_mine = taken | (taken + 1);
+    // What the shard's last thread counted is read by this one.
+  } while (!taken_shards.compare_exchange_weak(taken, with_mine, std::memory_order_acquire));
+  thread.shard = static_cast<unsigned>(std::countr_zero(with_mine & ~taken));
+  thread.alone = true;
+  if (!Ends::it.tell(&thread)) give_shard_back(&thread);
+}
+
+void Stats::give_shard_back(void* of_thread) noexcept {
+  auto& thread = *static_cast<ThisThread*>(of_thread);
+  const std::uint32_t mine = std::uint32_t{1} << thread.shard;
+  thread.alone = false;
+  thread.shard = shards - 1;
+  taken_shards.fetch_and(~mine, std::memory_order_release);
 }
 
 /// Never destroyed: threads of the host may still code while static objects go.
@@ -210,6 +251,9 @@ struct Stats::OfProcess {
     if (it.region.page() == nullptr) return;
     it.region.make_anew();
     it.counts.on_device_ = 0;
+    // Those of the parent's other threads.
+    const ThisThread& thread = this_thread();
+    taken_shards = thread.alone ? std::uint32_t{1} << thread.shard : 0;
   }
 };
 constinit Stats::OfProcess Stats::OfProcess::it;

@@ -35,16 +35,15 @@ class Stats {
    public:
     Job(Stats& stats, Operation operation, std::uint64_t source_bytes, Timed timed = Timed::sampled) noexcept
         : source_bytes_(source_bytes) {
-      ThisThread* thread = &this_thread();
-      // Otherwise the compiler takes the look-up of thread-local storage for a constant and does it twice.
-      asm("" : "+r"(thread));
-      row_ = &stats.page().shards[thread->shard].rows[0][static_cast<std::size_t>(operation)];
+      ThisThread& thread = this_thread();
+      alone_ = thread.alone;
+      row_ = &stats.page().shards[thread.shard].rows[0][static_cast<std::size_t>(operation)];
       if (timed == Timed::never) return;
       if (source_bytes >= timed_from_bytes) {
         timed_ = true;
-      } else if (--thread->until_timed == 0) {
+      } else if (--thread.until_timed == 0) {
         timed_ = true;
-        thread->until_timed = small_jobs_a_timed_one;
+        thread.until_timed = small_jobs_a_timed_one;
       }
     }
     /// A back end gets it. backend, here and below: its index in kernels::backends().
@@ -54,8 +53,8 @@ class Stats {
     }
     void finished(std::size_t backend) noexcept {
       Row& row = row_of(backend);
-      kernels::add(row.calls, 1);
-      kernels::add(row.source_bytes, source_bytes_);
+      add(row.calls, 1, alone_);
+      add(row.source_bytes, source_bytes_, alone_);
       if (timed_) [[unlikely]]
         took_time(row, source_bytes_, begun_);
     }
@@ -71,6 +70,7 @@ class Stats {
     Row* row_;  ///< of this operation and back end 0; those of one shard lie side by side
     const std::uint64_t source_bytes_;
     Clock::time_point begun_;
+    bool alone_;
     bool timed_ = false;
   };
 
@@ -78,7 +78,8 @@ class Stats {
   void speaks(std::string_view interface) noexcept;
 
   void happened(Event event, std::uint64_t times = 1) noexcept {
-    kernels::add(page().shards[this_thread().shard].events[static_cast<std::size_t>(event)], times);
+    const ThisThread& thread = this_thread();
+    add(page().shards[thread.shard].events[static_cast<std::size_t>(event)], times, thread.alone);
   }
 
   /// Calls that are under way on the device, and one more of them while the mark lives. The router goes by
@@ -105,21 +106,34 @@ class Stats {
   StatsPage& page() noexcept { return *page_.load(std::memory_order_relaxed); }
   const StatsPage& page() const noexcept { return *page_.load(std::memory_order_relaxed); }
 
-  /// Threads share a shard when there are more of them.
+  /// Each but the last belongs to one thread as long as that lives; all others share the last.
   static constexpr unsigned shards = shard_count;
 
  private:
   struct ThisThread {
     unsigned shard = shards;
     unsigned until_timed = 1;  ///< the first one is
+    bool alone = false;        ///< in its shard
   };
   static ThisThread& this_thread() noexcept {
-    thread_local ThisThread thread;
-    if (thread.shard == shards) thread.shard = next_shard();
-    return thread;
+    constinit thread_local ThisThread of_thread;
+    ThisThread* thread = &of_thread;
+    // Otherwise the compiler takes the look-up of thread-local storage for a constant and does it twice.
+    asm("" : "+r"(thread));
+    if (thread->shard == shards) [[unlikely]]
+      take_shard(*thread);
+    return *thread;
   }
-  /// 0, 1, .., shards - 1 in turn.
-  static unsigned next_shard() noexcept;
+  static void take_shard(ThisThread& thread) noexcept;
+  /// At the end of a thread.
+  static void give_shard_back(void* thread) noexcept;
+  struct Ends;
+
+  /// To a count of this thread's shard. Of two such in a small call, instructions with a lock took a fifth of
+  /// it.
+  static void add(std::uint64_t& count, std::uint64_t n, bool alone) noexcept {
+    alone ? kernels::set(count, kernels::read(count) + n) : kernels::add(count, n);
+  }
 
   friend Stats& stats() noexcept;
   struct OfProcess;

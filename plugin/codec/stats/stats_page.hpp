@@ -68,7 +68,7 @@ struct alignas(64) Row {
 };
 
 /// Threads count in different ones, or the cache lines of these counts would travel between cores at every
-/// small call.
+/// small call. The last one is shared by threads for which there is no other.
 struct Shard {
   std::array<std::array<Row, operations>, max_backends> rows;
   alignas(64) std::array<std::uint64_t, max_events> events{};

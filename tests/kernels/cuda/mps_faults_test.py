@@ -10,14 +10,15 @@ import argparse
 import json
 import os
 import pathlib
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-CONTROL = "nvidia-cuda-mps-control"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tools"))
+
+from cluster import mps as multi_process  # noqa: E402
+
 KiB = 1 << 10
 DEADLINE_S, RETRY_S = 1, 1
 LONGEST_MS = 1000 * DEADLINE_S + 1500  # what the CPU takes then, and a busy machine
@@ -52,24 +53,12 @@ class Child:
 
 class Run:
     def __init__(self, options, folder):
-        self.pipes = folder / "pipes"
-        self.options, self.children = options, []
-        self.environment = {**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(self.pipes), "CUDA_MPS_LOG_DIRECTORY": str(folder),
-                            "EC_CUDA_DEADLINE_MS": str(1000 * DEADLINE_S), "EC_CUDA_RETRY_S": str(RETRY_S),
-                            "EC_CUDA_CALIBRATION": "none", "EC_CUDA_PINNED_BYTES": "256M", "EC_CUDA_VALIDATE": "off"}
+        self.options, self.children, self.mps = options, [], multi_process.Mps(folder)
+        self.environment = {**os.environ, **self.mps.environment, "EC_CUDA_DEADLINE_MS": str(1000 * DEADLINE_S),
+                            "EC_CUDA_RETRY_S": str(RETRY_S), "EC_CUDA_CALIBRATION": "none", "EC_CUDA_PINNED_BYTES": "256M",
+                            "EC_CUDA_VALIDATE": "off"}
         if options.emulated:
             self.environment["LD_LIBRARY_PATH"] = options.emulated
-
-    def start_service(self):
-        self.pipes.mkdir(exist_ok=True)
-        if not self.options.emulated:
-            subprocess.run([CONTROL, "-d"], env=self.environment, check=True)
-
-    def ask_service(self, command):
-        if self.options.emulated:
-            return ""
-        return subprocess.run(["timeout", "10", CONTROL], input=command + "\n", text=True, env=self.environment, check=False,
-                              stdout=subprocess.PIPE).stdout
 
     def start(self, count=1):
         preload = {"LD_PRELOAD": self.options.preload} if self.options.preload else {}
@@ -96,36 +85,12 @@ class Run:
             check(said["longest_ms"] <= LONGEST_MS, f"{child.name}: a call took {said['longest_ms']} ms")
         return self.living()
 
-    def kill_control(self):
-        self_named = str(self.pipes).encode()
-        for cmdline in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                if cmdline.read_bytes().startswith(CONTROL.encode()) and self_named in cmdline.with_name("environ").read_bytes():
-                    os.kill(int(cmdline.parent.name), signal.SIGKILL)
-            except OSError:
-                continue  # it ended
 
-
-def kill_a_client(run):
-    run.children[0].kill()
-
-
-def fault_of_a_client(run):
-    run.children[0].tell("fault")
-
-
-def kill_the_server(run):
-    for pid in run.ask_service("get_server_list").split():
-        os.kill(int(pid), signal.SIGKILL)
-
-
-def take_the_directory(run):
-    shutil.rmtree(run.pipes)
-
-
-EVENTS = {"a client is killed": kill_a_client, "a client has a kernel write to a wrong address": fault_of_a_client,
-          "the server is killed": kill_the_server, "the control daemon is killed": Run.kill_control,
-          "the pipe directory is gone": take_the_directory}
+EVENTS = {"a client is killed": lambda run: run.children[0].kill(),
+          "a client has a kernel write to a wrong address": lambda run: run.children[0].tell("fault"),
+          "the server is killed": lambda run: run.mps.kill_server(),
+          "the control daemon is killed": lambda run: run.mps.kill_control(),
+          "the pipe directory is gone": lambda run: run.mps.drop_pipes()}
 
 
 def fire(options, what):
@@ -133,7 +98,8 @@ def fire(options, what):
     with tempfile.TemporaryDirectory(prefix="ec_mps_") as folder:
         run = Run(options, pathlib.Path(folder))
         try:
-            run.start_service()
+            if not options.emulated:
+                run.mps.start()
             run.start(4)
             run.look("all code", 2)
             EVENTS[what](run)
@@ -146,8 +112,8 @@ def fire(options, what):
         finally:
             for child in run.living():
                 child.kill()
-            run.ask_service("quit")
-            run.kill_control()
+            if not options.emulated:
+                run.mps.stop()
 
 
 def main():
@@ -157,8 +123,8 @@ def main():
     parser.add_argument("--emulated")
     parser.add_argument("--pace", type=float, default=1, help="times as long between the events")
     options = parser.parse_args()
-    if not options.emulated and (shutil.which(CONTROL) is None or not pathlib.Path("/dev/nvidiactl").exists()):
-        print(f"skipped: no {CONTROL} or no GPU")
+    if not options.emulated and (why := multi_process.missing()):
+        print(f"skipped: {why}")
         return 77
     for what in list(EVENTS)[:1] if options.emulated else EVENTS:
         fire(options, what)

@@ -4,8 +4,14 @@
 set -eu
 door=$1
 
-look='ls /proc/$$/task | wc -l; ls -l /proc/$$/fd | sed "s/.* \([0-9]* ->\)/\1/; s/\[[0-9]*\]//; /proc/d"'
-without=$(sh -c "$look" 2>&1 </dev/null)
-with=$(LD_PRELOAD=$door sh -c "$look" 2>&1 </dev/null)
+found=$(mktemp)
+trap 'rm -f "$found"' EXIT
+# Into a file: of a pipe the shell may still have an end open when ls looks.
+look() {
+  sh -c 'ls /proc/$$/task | wc -l >"$0"; ls -l /proc/$$/fd >>"$0"' "$found" 2>&1 </dev/null
+  sed 's/.* \([0-9]* ->\)/\1/; s/\[[0-9]*\]//; /proc/d' "$found"
+}
+without=$(look)
+with=$(export LD_PRELOAD="$door"; look)
 [ "$with" = "$without" ] || { printf 'FAILED: with\n%s\nwithout\n%s\n' "$with" "$without"; exit 1; }
 LD_PRELOAD=$door cat /proc/self/maps | grep -q "$door" || { echo "FAILED: it was not loaded"; exit 1; }

@@ -120,6 +120,18 @@ TEST(BadCall, IsRefusedByNameBeforeAByteIsWritten) {
   }
 }
 
+TEST(BadCall, ATargetMayTouchSourcesOnEitherSideAndNoMore) {
+  const auto codec = made(2, 1, Technique::cauchy);
+  std::vector<std::byte> memory(256);
+  const Source data[] = {{memory.data() + 64, 64}, {memory.data() + 128, 64}};
+  for (const std::size_t place : {0u, 1u, 100u, 191u, 192u}) {
+    const Target coding[] = {{memory.data() + place, 64}};
+    const bool touches = place == 0 || place == 192;
+    EXPECT_EQ(codec.encode(data, coding).code(), touches ? std::error_code() : Errc::invalid_argument)
+        << place;
+  }
+}
+
 /// Settings are read once in a process, so each wrong one gets its own.
 using BadSettingsDeathTest = testing::Test;
 TEST(BadSettingsDeathTest, AreRefusedByName) {

@@ -91,6 +91,31 @@ TEST_P(EveryShape, UpdatesAsIfCodedAnew) {
   EXPECT_EQ(stripes.chunks, stripes.intact);
 }
 
+/// More of them than a codec keeps, each met twice, by threads that meet the same ones.
+TEST(Decode, TellsApartAllListsThatOneCodecMeets) {
+  const auto codec = made(3, 3, Technique::cauchy);
+  std::vector<std::jthread> threads;
+  for (unsigned t = 0; t < 3; ++t)
+    threads.emplace_back([&codec, t] {
+      StripeSet stripes(Technique::cauchy, 3, 3, 1, 40, t);
+      for (unsigned turn = 0; turn < 2; ++turn) {
+        auto order = StripeSet::numbers(0, 6);
+        do {
+          // 3 to 5 of them are available, and the rest wanted.
+          for (unsigned count = 3; count < 6; ++count) {
+            const std::vector available(order.begin(), order.begin() + count),
+                lost(order.begin() + count, order.end());
+            stripes.scramble(lost);
+            const auto error =
+                codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+            ASSERT_FALSE(error) << error.text();
+            ASSERT_EQ(stripes.chunks, stripes.intact) << "turn " << turn;
+          }
+        } while (std::ranges::next_permutation(order).found);
+      }
+    });
+}
+
 TEST(Decode, MakesOnlyWhatIsWanted) {
   StripeSet stripes(Technique::cauchy, 4, 3, 1, 100, 3);
   const std::vector<unsigned> lost{1, 5, 6}, wanted{5}, available{0, 2, 3, 4};

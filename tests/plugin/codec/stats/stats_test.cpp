@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <latch>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -45,21 +46,35 @@ void finish(Stats& counts, std::uint64_t bytes, unsigned times = 1) {
 
 TEST(Stats, AddUpWhatManyThreadsCount) {
   Stats counts;
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < Stats::shards + 5; ++t)
-    threads.emplace_back([&] {
-      for (unsigned i = 0; i < 1000; ++i) Stats::Job(counts, Operation::decode, 10).finished(2);
-      Stats::Job(counts, Operation::decode, 10).fell_back(1, Status::busy);
-      counts.happened(Event::plan_found, 3);
-    });
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(counts.read(2).calls, 1000u * threads.size());
-  EXPECT_EQ(counts.read(2).source_bytes, 10'000u * threads.size());
+  constexpr unsigned waves = 3, threads_a_wave = Stats::shards + 5, jobs = 200'000;
+  constexpr std::uint64_t all = waves * threads_a_wave;
+  for (unsigned wave = 0; wave < waves; ++wave) {
+    // All live at once, so some share a shard; those of the next wave get shards of threads that ended.
+    std::latch come(threads_a_wave);
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < threads_a_wave; ++t)
+      threads.emplace_back([&] {
+        counts.happened(Event::plan_found, 3);
+        come.arrive_and_wait();
+        for (unsigned i = 0; i < jobs; ++i) Stats::Job(counts, Operation::decode, 10).finished(2);
+        Stats::Job(counts, Operation::decode, 10).fell_back(1, Status::busy);
+      });
+  }
+  EXPECT_EQ(counts.read(2).calls, jobs * all);
+  EXPECT_EQ(counts.read(2).source_bytes, 10 * jobs * all);
   EXPECT_EQ(counts.read(2).fallbacks, 0u);
   EXPECT_EQ(counts.read(1).calls, 0u);
-  EXPECT_EQ(counts.read(1).fallbacks, threads.size());
-  EXPECT_EQ(sum(counts.page(), Event::plan_found), 3 * threads.size());
+  EXPECT_EQ(counts.read(1).fallbacks, all);
+  EXPECT_EQ(sum(counts.page(), Event::plan_found), 3 * all);
   EXPECT_EQ(sum(counts.page(), Event::plan_solved), 0u);
+}
+
+TEST(Stats, ThreadsThatEndGiveTheirShardBack) {
+  Stats counts;
+  for (unsigned t = 0; t < 3 * Stats::shards; ++t)
+    std::thread([&] { counts.happened(Event::plan_found); }).join();
+  EXPECT_EQ(sum(counts.page(), Event::plan_found), 3 * Stats::shards);
+  EXPECT_EQ(counts.page().shards[Stats::shards - 1].times(Event::plan_found), 0u) << "nobody had to share";
 }
 
 TEST(Stats, KeepOperationsAndCausesApart) {

@@ -1,0 +1,227 @@
+// Hands the stripes of a call to the router, and makes sentences of its answers.
+#include "plugin/library/engine.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "plugin/codec/settings/settings.hpp"
+#include "plugin/library/refusal.hpp"
+#ifdef EC_WITH_CUDA
+#include "kernels/cuda/backend.hpp"
+#endif
+
+namespace ec::library {
+namespace {
+
+using kernels::Status;
+
+/// Only notes what is wanted, and says nothing on stderr: a library is silent. Threads that race note the
+/// same; nobody waits, since a child of fork() could for ever.
+void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
+#ifdef EC_WITH_CUDA
+  static constinit std::atomic<bool> done{false};
+  if (done.load(std::memory_order_acquire)) return;
+  kernels::cuda::configure(node.device);
+  done.store(true, std::memory_order_release);
+#endif
+}
+
+/// Waits for the device where it is coming up. Empty if it is up, else the reason.
+std::string why_no_device() {
+#ifdef EC_WITH_CUDA
+  std::string why;
+  return kernels::cuda::bring_up(&why) ? std::string() : why;
+#else
+  return "this library was built without the GPU back end";
+#endif
+}
+
+/// Refuses a call that is not done.
+[[gnu::cold, gnu::noinline]] void refuse_for(Status status) {
+  if (status == Status::busy)
+    refuse(Errc::busy, "the device has no room for this call now: too many at once");
+  if (status == Status::unsupported) refuse(Errc::no_device, "no back end codes this shape in device memory");
+  if (status == Status::hung)
+    refuse(Errc::device_hung, "the device stopped answering and may still write to the targets");
+  const std::string why =
+      codec::validator(nullptr).is_off("cuda")
+          ? "it gave wrong bytes (see EC_CUDA_VALIDATE) and is not used again by this process"
+          : why_no_device();
+  refuse(Errc::device_fault, "the device failed{}{}", why.empty() ? "" : ": ", why);
+}
+
+void check(Status status) {
+  if (status != Status::ok) refuse_for(status);
+}
+
+/// The back end answers at once while the device comes up, which host memory does not mind. Other memory
+/// waits for it here.
+[[gnu::noinline]] void wait_for_device(const Stream& stream) {
+  if (const std::string why = why_no_device(); !why.empty())
+    refuse(Errc::no_device, "{}, and no device is up: {}",
+           stream ? "work is for a stream" : "chunks are in device memory", why);
+}
+
+void need_device(const Stripes& stripes, const Stream& stream) {
+  if (stream || stripes.on_device) wait_for_device(stream);
+}
+
+codec::Router make_router() {
+  const codec::NodeSettings& node = codec::node_settings();
+  configure_device(node);
+  return codec::Router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,
+                       node.costs.table, kernels::backends(), codec::stats(), codec::validator(nullptr));
+}
+
+/// From each stripe of `each` chunks those at the given places.
+template <class Chunk>
+void choose(std::span<const std::uint8_t> places, const Chunk* from, std::size_t each,
+            Chunks<Chunk>& chosen) {
+  Chunk* const end = chosen.data() + chosen.view().size();
+  for (Chunk* to = chosen.data(); to != end; from += each)
+    for (const std::uint8_t place : places) *to++ = from[place];
+}
+
+std::size_t hash_of(std::span<const unsigned> available, std::span<const unsigned> wanted) {
+  std::size_t hash = available.size();
+  for (const unsigned chunk : available) hash = hash * 31 + chunk;
+  for (const unsigned chunk : wanted) hash = hash * 31 + chunk;
+  return hash ^ hash >> 16;
+}
+
+}  // namespace
+
+bool Decoding::Numbers::equal(std::span<const unsigned> others) const {
+  unsigned difference = 0;
+  if (others.size() != count) return false;
+  for (std::size_t i = 0; i < count; ++i) difference |= others[i] ^ all[i];
+  return difference == 0;
+}
+
+/// The numbers of a list as a set; places: where each stands.
+gf::ChunkSet Decoding::take(std::string_view name, std::span<const unsigned> from, unsigned chunk_count,
+                            Numbers& to, Places& places) {
+  gf::ChunkSet set;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const unsigned chunk = from[i];
+    if (chunk >= chunk_count)
+      refuse("{}[{}]={}; chunks are numbered 0 to {}", name, i, chunk, chunk_count - 1);
+    if (set.contains(chunk)) refuse("{}[{}]={} repeats {}[{}]", name, i, chunk, name, places[chunk]);
+    set.insert(chunk);
+    places[chunk] = static_cast<std::uint8_t>(i);
+    to.all[i] = static_cast<std::uint8_t>(chunk);
+  }
+  to.count = from.size();
+  return set;
+}
+
+Decoding::Decoding(const codec::Codec& codec, std::span<const unsigned> available,
+                   std::span<const unsigned> wanted) {
+  const unsigned k = codec.k(), chunk_count = k + codec.m();
+  Places place_of_source, place_of_target;
+  gf::ErasureSignature signature;
+  signature.available = take("available", available, chunk_count, available_, place_of_source);
+  signature.wanted = take("wanted", wanted, chunk_count, wanted_, place_of_target);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (signature.available.contains(wanted[i]))
+      refuse("wanted[{}]={} is available[{}]; only chunks that are not can be wanted", i, wanted[i],
+             place_of_source[wanted[i]]);
+  if (available.size() < k)
+    refuse(Errc::too_few_chunks, "available has {} chunks; k={} are needed", available.size(), k);
+  plan_ = codec.plan(signature);
+  if (!plan_) throw std::bad_alloc();
+  for (const auto chunk : plan_->sources) source_places_.all[source_places_.count++] = place_of_source[chunk];
+  for (const auto chunk : plan_->targets) target_places_.all[target_places_.count++] = place_of_target[chunk];
+  as_given_ = std::ranges::equal(plan_->sources, available) && std::ranges::equal(plan_->targets, wanted);
+}
+
+Engine::Engine(Technique technique, unsigned k, unsigned m)
+    : technique_(technique),
+      codec_(technique == Technique::cauchy ? gf::Technique::cauchy : gf::Technique::reed_sol_van, k, m,
+             make_router()) {}
+
+Engine::~Engine() {
+  for (const auto& known : known_) delete known.load(std::memory_order_acquire);
+}
+
+/// Small calls notice the checks, and the locks and counts by which codes share their plans. So the first
+/// decoding at each of a few places stays there.
+const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<const unsigned> wanted,
+                                 std::unique_ptr<const Decoding>& made) const {
+  std::atomic<const Decoding*>& place = known_[hash_of(available, wanted) % known_.size()];
+  const Decoding* known = place.load(std::memory_order_acquire);
+  if (known != nullptr && known->is_of(available, wanted)) {
+    codec::stats().happened(codec::Event::plan_found);
+    return *known;
+  }
+  made = std::make_unique<const Decoding>(codec_, available, wanted);
+  if (known == nullptr && place.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel))
+    return *made.release();
+  return *made;
+}
+
+void Engine::encode(const Stripes& stripes, const Stream& stream) const {
+  code(codec::Operation::encode, codec_.encode_program(), stripes.sources.view(), stripes.targets.view(),
+       stripes, stream);
+}
+
+void Engine::decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
+  if (stream || !decoding.as_given()) return decode_chosen(decoding, stripes, stream);
+  code(codec::Operation::decode, decoding.plan()->program, stripes.sources.view(), stripes.targets.view(),
+       stripes, stream);
+}
+
+void Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
+  const codec::Plan& plan = *decoding.plan();
+  const Form& form = stripes.form;
+  Chunks<kernels::Source> sources(form.stripes * plan.sources.size());
+  Chunks<kernels::Target> targets(form.stripes * plan.targets.size());
+  choose(decoding.source_places(), stripes.sources.data(), form.sources, sources);
+  choose(decoding.target_places(), stripes.targets.data(), form.targets, targets);
+  const auto with = [&](const kernels::Program& program) {
+    code(codec::Operation::decode, program, sources.view(), targets.view(), stripes, stream);
+  };
+  // One that no code is compiled for: what it enqueues needs nothing of it afterwards.
+  if (stream && !keep(decoding.plan())) return with(kernels::Program(plan.program.matrix(), false));
+  with(plan.program);
+}
+
+void Engine::check_data_chunk(unsigned chunk) const {
+  if (chunk >= k()) refuse("chunk={} must be a data chunk, 0 to {}", chunk, k() - 1);
+}
+
+void Engine::update(unsigned chunk, const Stripes& stripes) const {
+  need_device(stripes, {});
+  const auto& [count, bytes, sources, targets] = stripes.form;
+  if (bytes == 0) return;
+  for (std::size_t stripe = 0; stripe < count; ++stripe)
+    check(codec_.update(chunk, stripes.sources.data()[stripe],
+                        stripes.targets.view().subspan(stripe * targets, targets), bytes));
+}
+
+/// All stripes by one program, whose chunks come stripe after stripe.
+void Engine::code(codec::Operation operation, const kernels::Program& program,
+                  std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
+                  const Stripes& stripes, const Stream& stream) const {
+  need_device(stripes, stream);
+  const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
+  if (bytes == 0 || targets.empty()) return;
+  const codec::Router& router = codec_.router();
+  if (!stream && count == 1) return check(router.transform({&program, sources, targets, bytes}, operation));
+  std::vector<kernels::Job> jobs;
+  jobs.reserve(count);
+  for (std::size_t stripe = 0; stripe < count; ++stripe)
+    jobs.push_back({&program, sources.subspan(stripe * program.sources(), program.sources()),
+                    targets.subspan(stripe * program.targets(), program.targets()), bytes});
+  check(stream ? router.enqueue(jobs, *stream, operation) : router.transform_all(jobs, operation));
+}
+
+/// Work on a stream may use what was compiled for a plan when the call is long over. So plans are kept as
+/// long as the engine, the first `most_kept` of them; false for one more.
+bool Engine::keep(const std::shared_ptr<const codec::Plan>& plan) const {
+  const std::lock_guard lock(kept_mutex_);
+  if (kept_.size() < most_kept) kept_.insert(plan);
+  return kept_.contains(plan);
+}
+
+}  // namespace ec::library

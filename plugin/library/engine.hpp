@@ -1,0 +1,99 @@
+// A codec of either interface: a code, and its calls on chunks that were checked.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "ec/codec.hpp"
+#include "gf/chunk_set.hpp"
+#include "plugin/codec/codec.hpp"
+#include "plugin/library/stripes.hpp"
+
+namespace ec::library {
+
+/// Where a call only enqueues its work, the stream (null is one too); where it waits for its result, none.
+using Stream = std::optional<CUstream_st*>;
+
+/// What a decode call asks for: lists of chunk numbers that were checked, and the plan for them.
+class Decoding {
+ public:
+  /// Throws Refusal unless each number is below k + m, none is in a list twice, none is in both, and k of
+  /// them are available; std::bad_alloc.
+  Decoding(const codec::Codec& codec, std::span<const unsigned> available, std::span<const unsigned> wanted);
+
+  bool is_of(std::span<const unsigned> available, std::span<const unsigned> wanted) const {
+    return available_.equal(available) && wanted_.equal(wanted);
+  }
+  const std::shared_ptr<const codec::Plan>& plan() const { return plan_; }
+  /// Where in its list each chunk stands that the plan reads or makes, in the plan's order.
+  std::span<const std::uint8_t> source_places() const { return source_places_.view(); }
+  std::span<const std::uint8_t> target_places() const { return target_places_.view(); }
+  /// Whether these are all chunks of the lists, in their order.
+  bool as_given() const { return as_given_; }
+
+ private:
+  /// Without values beyond the first `count`.
+  struct Numbers {
+    std::span<const std::uint8_t> view() const { return {all.data(), count}; }
+    bool equal(std::span<const unsigned> others) const;
+    std::size_t count = 0;
+    std::array<std::uint8_t, gf::max_chunks> all;
+  };
+  using Places = std::array<std::uint8_t, gf::max_chunks>;
+
+  static gf::ChunkSet take(std::string_view name, std::span<const unsigned> from, unsigned chunk_count,
+                           Numbers& to, Places& places);
+
+  Numbers available_, wanted_, source_places_, target_places_;
+  bool as_given_;
+  std::shared_ptr<const codec::Plan> plan_;
+};
+
+/// Immutable; any number of threads may use one at a time. Calls that do not succeed throw a Refusal, or
+/// std::bad_alloc before anything is written.
+class Engine {
+ public:
+  /// Reads the settings, and prepares the device where there is one. Throws SetupError, std::bad_alloc.
+  Engine(Technique technique, unsigned k, unsigned m);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
+
+  unsigned k() const { return codec_.k(); }
+  unsigned m() const { return codec_.m(); }
+  Technique technique() const { return technique_; }
+
+  /// stripes: data and coding chunks.
+  void encode(const Stripes& stripes, const Stream& stream) const;
+  /// Throws what Decoding does. The answer is the engine's, or that of `made`.
+  const Decoding& decoding(std::span<const unsigned> available, std::span<const unsigned> wanted,
+                           std::unique_ptr<const Decoding>& made) const;
+  /// stripes: the chunks of both lists, in their order.
+  void decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
+  /// Throws Refusal unless `chunk` is a data chunk.
+  void check_data_chunk(unsigned chunk) const;
+  /// stripes: the deltas of that data chunk, and the coding chunks.
+  void update(unsigned chunk, const Stripes& stripes) const;
+
+ private:
+  void decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
+  void code(codec::Operation operation, const kernels::Program& program,
+            std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
+            const Stripes& stripes, const Stream& stream) const;
+  bool keep(const std::shared_ptr<const codec::Plan>& plan) const;
+
+  static constexpr std::size_t most_kept = 256;
+
+  Technique technique_;
+  codec::Codec codec_;
+  mutable std::array<std::atomic<const Decoding*>, 64> known_{};
+  mutable std::mutex kept_mutex_;
+  mutable std::set<std::shared_ptr<const codec::Plan>> kept_;
+};
+
+}  // namespace ec::library
