@@ -197,7 +197,13 @@ namespace {
 
 /// Bit i: shard i belongs to a thread.
 constinit std::atomic<std::uint32_t> taken_shards{0};
-constexpr std::uint32_t all_shards_taken = (std::uint32_t{1} << (shard_count - 1)) - 1;
+constexpr std::uint32_t all_shards_taken = (std::uint32_t{1} << own_shards) - 1;
+
+/// One of those for threads that have none of their own, in turn.
+unsigned next_shared_shard() noexcept {
+  static constinit std::atomic<unsigned> next{0};
+  return own_shards + next.fetch_add(1, std::memory_order_relaxed) % shared_shards;
+}
 
 /// By which a thread that ends gives its shard back. Not a destructor of thread-local storage: where memory
 /// is out, registering one ends the process.
@@ -217,7 +223,7 @@ struct Stats::Ends {
 const ThreadEnds Stats::Ends::it(give_shard_back);
 
 void Stats::take_shard(ThisThread& thread) noexcept {
-  thread.shard = shards - 1;
+  thread.shard = next_shared_shard();
   std::uint32_t taken = taken_shards.load(std::memory_order_relaxed);
   std::uint32_t with_mine = 0;
   do {
@@ -234,7 +240,7 @@ void Stats::give_shard_back(void* of_thread) noexcept {
   auto& thread = *static_cast<ThisThread*>(of_thread);
   const std::uint32_t mine = std::uint32_t{1} << thread.shard;
   thread.alone = false;
-  thread.shard = shards - 1;
+  thread.shard = next_shared_shard();
   taken_shards.fetch_and(~mine, std::memory_order_release);
 }
 

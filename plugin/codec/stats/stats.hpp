@@ -106,12 +106,10 @@ class Stats {
   StatsPage& page() noexcept { return *page_.load(std::memory_order_relaxed); }
   const StatsPage& page() const noexcept { return *page_.load(std::memory_order_relaxed); }
 
-  /// Each but the last belongs to one thread as long as that lives; all others share the last.
-  static constexpr unsigned shards = shard_count;
-
  private:
+  static constexpr unsigned no_shard = ~0u;
   struct ThisThread {
-    unsigned shard = shards;
+    unsigned shard = no_shard;
     unsigned until_timed = 1;  ///< the first one is
     bool alone = false;        ///< in its shard
   };
@@ -120,7 +118,7 @@ class Stats {
     ThisThread* thread = &of_thread;
     // Otherwise the compiler takes the look-up of thread-local storage for a constant and does it twice.
     asm("" : "+r"(thread));
-    if (thread->shard == shards) [[unlikely]]
+    if (thread->shard == no_shard) [[unlikely]]
       take_shard(*thread);
     return *thread;
   }
