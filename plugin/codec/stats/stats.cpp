@@ -139,18 +139,20 @@ std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
   return std::min<std::size_t>(static_cast<std::size_t>(bucket), Durations::buckets - 1);
 }
 
+/// Searched for when we are loaded: a preload is there by then or never, a search in vain allocates, and no
+/// child of fork() may find another thread at it.
+const auto ask_arena =
+    reinterpret_cast<ec_cuda_pinned_statistics_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"));
+
 /// The state of libec_cuda_pinned.so, where it is there, once a second.
 void look_at_arena(StatsPage& page, Stats::Clock::time_point now) noexcept {
+  if (ask_arena == nullptr) return;
   static std::atomic<std::int64_t> looked_at{-1};
   const auto second = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
   std::int64_t last = looked_at.load(std::memory_order_relaxed);
   if (last == second || !looked_at.compare_exchange_strong(last, second, std::memory_order_relaxed)) return;
-  // Once: a preload is there from the start or never, and a search in vain allocates.
-  static const auto ask =
-      reinterpret_cast<ec_cuda_pinned_statistics_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"));
-  if (ask == nullptr) return;
   ec_cuda_pinned_stats seen{};
-  ask(&seen);
+  ask_arena(&seen);
   for (const auto field : {&ec_cuda_pinned_stats::arena_bytes, &ec_cuda_pinned_stats::used_bytes,
                            &ec_cuda_pinned_stats::peak_bytes, &ec_cuda_pinned_stats::allocated,
                            &ec_cuda_pinned_stats::released, &ec_cuda_pinned_stats::refused})

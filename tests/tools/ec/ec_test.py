@@ -226,11 +226,24 @@ def check_leftovers(ec):
     check(status == OK and "1 files .ec-*.tmp" in err, f"{status} {err}")
 
 
+def interrupted(ec, arguments, how, usual, **options):
+    """Runs ec and sends it the signal at some moment within its usual seconds; returns its status, and what is usual now."""
+    begin = time.monotonic()
+    with subprocess.Popen([ec.program, *arguments], cwd=ec.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          **options) as process:
+        try:
+            process.wait(random.uniform(0, 1.1 * usual))
+            usual = (usual + time.monotonic() - begin) / 2
+        except subprocess.TimeoutExpired:
+            process.send_signal(how)
+    return process.returncode, usual
+
+
 def check_interruptions(ec, kills):
     """At any moment: afterwards there is the old state or the new one."""
     content = random.randbytes(20000000)
     ec.write("object", content)
-    slowest = 0.3
+    usual = 0.3
     seen = set()
     for i in range(kills):
         verb = random.choice(["create", "create -", "repair", "extract"])
@@ -248,15 +261,7 @@ def check_interruptions(ec, kills):
                      "create -": ["create", "-", "--name", "object", "-k", "4", "-m", "2", "-o", "set"],
                      "repair": ["repair", "set"], "extract": ["extract", "set", "-o", "out"]}[verb]
         with open(os.path.join(ec.folder, "object"), "rb") as source:
-            begin = time.monotonic()
-            with subprocess.Popen([ec.program, *arguments], cwd=ec.folder, stdin=source, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL) as process:
-                try:
-                    process.wait(random.uniform(0, 1.1 * slowest))
-                    slowest = (slowest + time.monotonic() - begin) / 2
-                except subprocess.TimeoutExpired:
-                    process.send_signal(how)
-        status = process.returncode
+            status, usual = interrupted(ec, arguments, how, usual, stdin=source)
         what = f"kill {i}: {verb}, {how.name}, exit {status}"
         check(status in (OK, -how), what)
         seen.add((verb, status == OK))
@@ -321,22 +326,15 @@ def check_kept(ec, kills):
     ec.right("verify", "set", "files")
     check(ec("create", "--keep", "-", stdin=subprocess.DEVNULL)[0] == USAGE, "a stream is not kept")
 
-    slowest = 0.1
+    usual = 0.1
     for i in range(kills):
         how = random.choice([signal.SIGKILL, signal.SIGINT])
         at = random.randrange(len(content))
         damaged = content[:at] + b"rust" + content[at + 4:]
         ec.write("files/object", damaged)
-        begin = time.monotonic()
-        with subprocess.Popen([ec.program, "repair", "set", "files"], cwd=ec.folder, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL) as process:
-            try:
-                process.wait(random.uniform(0, 1.1 * slowest))
-                slowest = (slowest + time.monotonic() - begin) / 2
-            except subprocess.TimeoutExpired:
-                process.send_signal(how)
+        status, usual = interrupted(ec, ["repair", "set", "files"], how, usual)
         found = ec.read("files/object")
-        check(found == content or found == damaged and process.returncode == -how, f"kill {i}: the old file or the new one")
+        check(found == content or found == damaged and status == -how, f"kill {i}: the old file or the new one")
         check(damaged in contents(os.path.join(ec.folder, "files")).values(), f"kill {i}: the old file has some name")
         check(ec("repair", "set", "files")[0] == OK and ec.read("files/object") == content, f"kill {i}: repair")
         ec.fresh("files")
