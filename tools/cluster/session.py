@@ -66,6 +66,7 @@ def scratch_cluster(prefix, deadline_s=0, parent=None, keep=False):
         if not keep:
             shutil.rmtree(cluster.dir.parent)
         on_signals(signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def carry_out(prefix, programs, body, deadline_s=0):
