@@ -9,7 +9,7 @@ from cluster.daemons import Failure
 TYPE_OBJECT_BEGIN, TYPE_DATA, TYPE_ATTRS = 3, 5, 6  # of a section; as in Ceph's tools/RadosDump.h
 HEAD = (1 << 64) - 2  # CEPH_NOSNAP, of an object that is no snapshot
 NO_GENERATION = (1 << 64) - 1  # of an object that is not there for a roll-back only
-HASH_INFO = "hinfo_key"  # of pools without overwrites: sums of the shards
+HASH_INFO = "hinfo_key"  # sums of the shards, of objects that only grew
 
 
 class Reader:
