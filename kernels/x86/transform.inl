@@ -39,7 +39,8 @@ template <class T, unsigned log>
   butterflies<T, log, 0, false>(v, factors);
 }
 
-template <class T, unsigned log>
+/// stream: targets are written past the caches, and sources fetched ahead, which no near cache holds.
+template <class T, unsigned log, bool stream>
 class Transformer {
  public:
   explicit Transformer(const TransformCall& call) : call_(call), t_(*call.transform) {
@@ -48,15 +49,12 @@ class Transformer {
 
   void run() {
     if constexpr (log == transform_register_log_points)
-      if (t_.in_registers) return call_.stream ? run_in_registers<true>() : run_in_registers<false>();
-    // Where a second matrix follows, it writes the targets.
-    const bool stream = call_.stream && t_.then == nullptr;
+      if (t_.in_registers) return run_in_registers();
     for (size_t at = 0; at < call_.bytes; at += tile_bytes) {
       const size_t bytes = call_.bytes - at < tile_bytes ? call_.bytes - at : tile_bytes;
       if (t_.rest_count != 0) code_rest_of(at, bytes);
-      for (unsigned block = 0; block < t_.blocks; ++block)
-        call_.stream ? add_block<true>(block, at, bytes) : add_block<false>(block, at, bytes);
-      for (unsigned p = 0; p < t_.row_blocks; ++p) finish_block(p, at, bytes, stream);
+      for (unsigned block = 0; block < t_.blocks; ++block) add_block(block, at, bytes);
+      for (unsigned p = 0; p < t_.row_blocks; ++p) finish_block(p, at, bytes);
       if (t_.then != nullptr) code_then(at, bytes);
     }
     if (stream) _mm_sfence();
@@ -64,23 +62,18 @@ class Transformer {
 
  private:
   static constexpr unsigned points = 1u << log;
-  static constexpr size_t tile_bytes = transform_tile_bytes;
-  /// How far ahead of its use a source is fetched, in the order of use.
-  static constexpr size_t ahead_bytes = 256;
+  static constexpr size_t tile_bytes = stream ? far_transform_tile_bytes : near_transform_tile_bytes;
+  /// How far ahead of its use a source is fetched: in tiles in the order of use, else in that source.
+  static constexpr size_t ahead_bytes = 512;
 
-  /// The same where sums stay in registers, in its own source.
-  static constexpr size_t register_ahead_bytes = 512;
-
-  template <bool stream>
   void run_in_registers() {
     const uint8_t* sources[max_sources];
     for (unsigned s = 0; s < t_.blocks * points; ++s) sources[s] = call_.sources[t_.lanes[s]];
-    for (size_t at = 0; at < call_.bytes; at += T::width) code_column<stream>(sources, at);
+    for (size_t at = 0; at < call_.bytes; at += T::width) code_column(sources, at);
     if (stream) _mm_sfence();
   }
 
   /// A vector of each row, from all blocks of sources.
-  template <bool stream>
   [[gnu::always_inline]] void code_column(const uint8_t* const* sources, size_t at) const {
     typename T::Vector sums[points];
 #pragma GCC unroll 8
@@ -91,7 +84,7 @@ class Transformer {
       for (unsigned lane = 0; lane < points; ++lane) {
         const uint8_t* source = sources[block * points + lane] + at;
         v[lane] = T::load(source);
-        if constexpr (stream) _mm_prefetch(source + register_ahead_bytes, _MM_HINT_T0);
+        if constexpr (stream) _mm_prefetch(source + ahead_bytes, _MM_HINT_T0);
       }
       interpolate<T, log>(v, t_.inverse + size_t{block} * (points - 1) * affine_bytes);
       const auto scale = T::factor(t_.scales + block * affine_bytes);
@@ -104,11 +97,15 @@ class Transformer {
     for (unsigned lane = 0; lane < points; ++lane) {
       const unsigned row = t_.places[lane];
       if (row == transform_none) continue;
-      if constexpr (stream)
-        T::stream(call_.targets[row] + at, sums[lane]);
-      else
-        T::store(call_.targets[row] + at, sums[lane]);
+      put(call_.targets[row] + at, sums[lane]);
     }
+  }
+
+  [[gnu::always_inline]] static void put(uint8_t* target, typename T::Vector value) {
+    if constexpr (stream)
+      T::stream(target, value);
+    else
+      T::store(target, value);
   }
 
   /// The sources of a block from `at` on; those that are not there are zeros.
@@ -119,8 +116,6 @@ class Transformer {
     }
   }
 
-  /// fetch: sources that no near cache holds, ahead of their use.
-  template <bool fetch>
   void add_block(unsigned block, size_t at, size_t bytes) {
     const uint8_t* lanes[points];
     const uint8_t* next[points];
@@ -137,7 +132,7 @@ class Transformer {
 #pragma GCC unroll 16
       for (unsigned lane = 0; lane < points; ++lane) {
         v[lane] = T::load(lanes[lane] + column);
-        if constexpr (fetch) _mm_prefetch(from[lane] + ahead, _MM_HINT_T0);
+        if constexpr (stream) _mm_prefetch(from[lane] + ahead, _MM_HINT_T0);
       }
       interpolate<T, log>(v, inverse);
       for (unsigned p = 0; p < t_.row_blocks; ++p) {
@@ -153,7 +148,7 @@ class Transformer {
   }
 
   /// The rows of a block of points, from their sums.
-  void finish_block(unsigned p, size_t at, size_t bytes, bool stream) {
+  void finish_block(unsigned p, size_t at, size_t bytes) {
     const uint8_t* forward = t_.forward + size_t{p} * (points - 1) * affine_bytes;
     const uint8_t* places = t_.places + p * points;
     for (size_t column = 0; column < bytes; column += T::width) {
@@ -170,11 +165,11 @@ class Transformer {
         if (t_.rest_count != 0) value = T::add(value, T::load(row_[row] + column));
         if (const unsigned source = t_.added[row]; source != transform_none)
           value = T::add(value, T::load(call_.sources[source] + at + column));
-        uint8_t* to = t_.then != nullptr ? row_[row] + column : call_.targets[row] + at + column;
-        if (stream)
-          T::stream(to, value);
+        // Where a second matrix follows, it writes the targets.
+        if (t_.then != nullptr)
+          T::store(row_[row] + column, value);
         else
-          T::store(to, value);
+          put(call_.targets[row] + at + column, value);
       }
     }
   }
@@ -192,7 +187,7 @@ class Transformer {
     uint8_t* targets[max_pass_rows];
     for (unsigned t = 0; t < call_.target_count; ++t) targets[t] = call_.targets[t] + at;
     const Call dense{row_, targets, t_.rows, call_.target_count, bytes, t_.then, false, 0, false,
-                     {.stream = call_.stream}};
+                     {.stream = stream}};
     Coder<T>(dense).run();
   }
 
@@ -205,15 +200,20 @@ class Transformer {
   alignas(64) uint8_t rows_[max_pass_rows * tile_bytes];
 };
 
+template <class T, unsigned log>
+void run_points(const TransformCall& call) {
+  call.stream ? Transformer<T, log, true>(call).run() : Transformer<T, log, false>(call).run();
+}
+
 template <class T>
 void run_transform(const TransformCall& call) {
   switch (call.transform->log_points) {
     case 2:
-      return Transformer<T, 2>(call).run();
+      return run_points<T, 2>(call);
     case 3:
-      return Transformer<T, 3>(call).run();
+      return run_points<T, 3>(call);
     case 4:
-      return Transformer<T, 4>(call).run();
+      return run_points<T, 4>(call);
   }
   __builtin_unreachable();
 }
