@@ -63,7 +63,8 @@ class Transformer {
  private:
   static constexpr unsigned points = 1u << log;
   static constexpr size_t tile_bytes = stream ? far_transform_tile_bytes : near_transform_tile_bytes;
-  /// How far ahead of its use a source is fetched: in tiles in the order of use, else in that source.
+  /// How far ahead of its use a source is fetched: in tiles in the order of use, and into the second level, since
+  /// chunks a power of two apart share the sets of the first (64+16 and 128+32 1.05 to 1.17); else in that source.
   static constexpr size_t ahead_bytes = 512;
 
   void run_in_registers() {
@@ -132,7 +133,7 @@ class Transformer {
 #pragma GCC unroll 16
       for (unsigned lane = 0; lane < points; ++lane) {
         v[lane] = T::load(lanes[lane] + column);
-        if constexpr (stream) _mm_prefetch(from[lane] + ahead, _MM_HINT_T0);
+        if constexpr (stream) _mm_prefetch(from[lane] + ahead, _MM_HINT_T1);
       }
       interpolate<T, log>(v, inverse);
       for (unsigned p = 0; p < t_.row_blocks; ++p) {
