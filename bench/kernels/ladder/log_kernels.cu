@@ -4,7 +4,6 @@
 #include "bench/kernels/ladder/shapes.hpp"
 #include "kernels/cuda/kernels/kernel_args.hpp"
 
-// Not in a nameless namespace: nvcc makes its name of the path that this file has where it is compiled.
 namespace log_kernels {
 
 using namespace ec::kernels::cuda;
@@ -28,6 +27,8 @@ constexpr LogTables make_log_tables() {
   return t;
 }
 
+// Known outside of this file: else nvcc makes its name of the path that this file has where it is compiled.
+extern __device__ const LogTables log_tables;
 __device__ const LogTables log_tables = make_log_tables();
 
 }  // namespace log_kernels
