@@ -104,33 +104,24 @@ def check_busy(ectool, path):
     check(not os.path.exists(path), "written all the same")
 
 
-def measured(found, there):
-    """Whether every rate that is to be seen is more than nothing."""
-    for each in [*found["cpu_costs"], *(found["device"][r] for r in ("pageable", "pinned") if there)]:
-        check(RATES <= set(each) and all(each[name] >= 0 for name in RATES), each)
-        # In place the GPU's arithmetic is hidden by the link.
-        unseen = {"product_us_per_mb"} if there and each is found["device"]["pinned"] else set()
-        if not all(each[name] >= 0.0005 for name in RATES - {"call_us", "stripe_us"} - unseen):
-            print(f"bytes cost nothing: {each}")
-            return False
-    return True
-
-
 def check_calibrate(ectool, path, there):
     check_busy(ectool, path)
-    for _ in range(5):  # the other tests keep this machine busy
-        said = ectool.right("calibrate", "--force")
-        check(said.endswith(f"written to {path}; processes read it when they start\n"), said)
-        check(stat.S_IMODE(os.stat(path).st_mode) == 0o644, "mode")
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-        check(set(found) == {"format", "cpu", "date", "cpu_costs", "device"}, found)
-        check((found["device"] is not None) == there, found["device"])
-        check(not there or found["device"]["gpu"] == "emulated device", found["device"])
-        if measured(found, there):
-            break
-    else:
-        check(False, "five times bytes cost nothing")
+    said = ectool.right("calibrate", "--force")
+    check(said.endswith(f"written to {path}; processes read it when they start\n"), said)
+    check(stat.S_IMODE(os.stat(path).st_mode) == 0o644, "mode")
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    check(set(found) == {"format", "cpu", "date", "cpu_costs", "device"}, found)
+    rates = list(found["cpu_costs"])
+    check((found["device"] is not None) == there, found["device"])
+    if there:
+        check(found["device"]["gpu"] == "emulated device", found["device"])
+        rates += [found["device"][r] for r in ("pageable", "pinned")]
+    for each in rates:
+        check(RATES <= set(each) and all(each[name] >= 0 for name in RATES), each)
+        # In place the GPU's arithmetic is hidden by the link.
+        unseen = {"product_us_per_mb"} if there and each is rates[-1] else set()
+        check(all(each[name] >= 0.0005 for name in RATES - {"call_us", "stripe_us"} - unseen), f"bytes cost nothing: {each}")
     check(not re.search(r" 0\.000\b", said), said)
 
     check(ectool.right("calibrate", "--show").startswith(f"costs: {path}\n"), "the file is not found")
@@ -204,15 +195,12 @@ def check_replay(ectool, path, there):
 
 def check_doctor(ectool, there):
     """Of this host, whatever it is. Each check's red and green: doctor_test.cpp."""
-    for _ in range(20):  # other programs of this host come and go
+    for _ in range(10):  # other programs of this host come and go
         status, out, err = ectool("doctor", "--json")
         text = ectool("doctor")[1]
         said = json.loads(out)
         if ectool("doctor", "--json") == (status, out, err):
             break
-    else:
-        print("what doctor finds here changes all the time: its two forms are not compared")
-        text = "".join(f"{finding['check']:12} {finding['text']}" for finding in said["findings"])
     check(err == "" and status == {"ok": 0, "note": 0, "warning": 3, "error": 4}[said["severity"]], f"{status} {said} {err}")
     found = {finding["check"]: finding for finding in said["findings"]}
     gpu = found["gpu"]["text"]
