@@ -9,7 +9,8 @@ from cluster.daemons import Failure
 TYPE_OBJECT_BEGIN, TYPE_DATA, TYPE_ATTRS = 3, 5, 6  # of a section; as in Ceph's tools/RadosDump.h
 HEAD = (1 << 64) - 2  # CEPH_NOSNAP, of an object that is no snapshot
 NO_GENERATION = (1 << 64) - 1  # of an object that is not there for a roll-back only
-HASH_INFO = "hinfo_key"  # sums of the shards, of objects that only grew
+HASH_INFO = "hinfo_key"  # sums of the shards; not every object has them
+SUMS_AT = 2 + 4 + 8 + 4  # in it: after versions, length, size and count
 
 
 class Reader:
@@ -66,6 +67,12 @@ def objects(export):
             attributes = {reader.bytes().decode(): reader.bytes() for _ in range(reader.number("I"))}
             current[1] = attributes.get(HASH_INFO)
     return {name: (bytes(data), hash_info) for name, (data, hash_info) in found.items()}
+
+
+def sums_in_order(hash_info, shard_at):
+    """An object's hash info, with the sum of shard shard_at(i) at place i."""
+    sums = [hash_info[at : at + 4] for at in range(SUMS_AT, len(hash_info), 4)]
+    return hash_info[:SUMS_AT] + b"".join(sums[shard_at(i)] for i in range(len(sums)))
 
 
 def _tool(cluster, osd, *arguments, data=b""):

@@ -11,18 +11,11 @@ from cluster.model import Operation, first_difference
 from cluster.pools import Pools
 
 MiB = 1 << 20
-SUMS_AT = 2 + 4 + 8 + 4  # in an encoded ECUtil::HashInfo of Ceph: after versions, length, size and count
 
 
 def check(holds, message):
     if not holds:
         raise Failure(message)
-
-
-def sums_in_order(hash_info, shard_at):
-    """An object's hash info, with the sum of shard shard_at(i) at place i."""
-    sums = [hash_info[at:at + 4] for at in range(SUMS_AT, len(hash_info), 4)]
-    return hash_info[:SUMS_AT] + b"".join(sums[shard_at(i)] for i in range(len(sums)))
 
 
 @contextlib.contextmanager
@@ -198,7 +191,7 @@ class ClusterTest:
             for target in form.expected:
                 check(target in ours and target in theirs, f"{name}/{target}: no shard {osd} on disk of {name} or {twin}")
                 content, sums = theirs[target]
-                expected = content, sums and sums_in_order(sums, twins_shard)
+                expected = content, sums and shards.sums_in_order(sums, twins_shard)
                 for got, wanted, what in zip(ours[target], expected, ("", " (sums)")):
                     check(got == wanted, f"{name}/{target}, shard {osd}{what}, against {twin}: "
                                          f"{got != wanted and first_difference(got, wanted)}")
