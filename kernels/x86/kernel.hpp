@@ -82,7 +82,7 @@ static constexpr unsigned transform_none = 255;
 static constexpr unsigned max_transform_sums = 64;
 /// Of a tile, in which the sums of all rows stay near: the first where targets stay in the caches, the other
 /// where they are written past them. Cold, 1024 bytes have fewer streams begin anew: 64+16 and 128+32 at 1
-/// MiB took 0.7 to 0.95 of the time, 32+8 the same; hot, 512 bytes are up to a tenth faster.
+/// MiB took 0.7 to 1.0 of the time, 32+8 the same; hot, 512 bytes are up to a tenth faster.
 static constexpr size_t near_transform_tile_bytes = 512, far_transform_tile_bytes = 1024;
 
 /// targets = transform of the sources. 1 <= target_count <= max_pass_rows; bytes: whole vectors.
