@@ -319,7 +319,7 @@ def check_kept(ec, kills):
         shard[4096 + 1000] ^= 1
         ec.write(f"set/{name}", shard)
     check(ec("verify", "set", "files")[0] == DAMAGED, "no sums for a stripe, and the file is right")
-    ec.write("files/object", b"x" + content[1:])
+    ec.write("files/object", bytes([content[0] ^ 1]) + content[1:])
     check(ec("repair", "set", "files")[0] == LOST and not ec.files("files") - {"object"}, "no sums for a stripe that is wrong")
     ec.write("files/object", content)
     ec.right("repair", "set", "files")
