@@ -61,6 +61,8 @@ paxos propose interval = 0.1
 mon osd reporter subtree level = osd
 mon osd min down reporters = 1
 mon osd down out interval = 86400
+# Many of these clusters have no manager, which is no error.
+mon mgr mkfs grace = 86400
 [mgr]
 public addr = 127.0.0.1
 mgr data = {dir}/mgr.$id
@@ -72,7 +74,6 @@ cluster addr = 127.0.0.1
 osd data = {dir}/osd.$id
 osd objectstore = bluestore
 osd crush initial weight = 1
-osd heartbeat grace = 8
 osd heartbeat interval = 2
 osd recovery sleep = 0
 osd recovery sleep hdd = 0

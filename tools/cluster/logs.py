@@ -38,9 +38,8 @@ def faults(directory):
 
 
 def damage(directory):
-    """Errors in the cluster's own log, which a scrub or a read found, and lines of daemons that ended themselves. That there
-    is no manager is no error."""
-    found = [line for line in _lines(directory / "log" / "cluster.log") if "[ERR]" in line and "MGR_DOWN" not in line]
+    """Errors in the cluster's own log, which a scrub or a read found, and lines of daemons that ended themselves."""
+    found = [line for line in _lines(directory / "log" / "cluster.log") if "[ERR]" in line]
     return found + [f"{path.stem}: {line.strip()[:300]}" for path in sorted((directory / "log").glob("*.err"))
                     for line in _lines(path)
                     if any(text in line for text in ("Caught signal", "FAILED ceph_assert", "ceph_abort"))]

@@ -31,7 +31,7 @@ add_test(NAME ceph20.mutant COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/releas
                                     --plugin-dir $<TARGET_FILE_DIR:ec_cuda> --damage --forms cauchy-4k)
 # Pools of isa and jerasure of which half of the OSDs code by our file under those names.
 add_test(NAME ceph20.adopt COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/adopt_test --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
-set_tests_properties(ceph20.mutant ceph20.adopt PROPERTIES LABELS ceph20 RUN_SERIAL ON COST 1000 TIMEOUT 600 SKIP_RETURN_CODE 77)
+set_tests_properties(ceph20.mutant ceph20.adopt PROPERTIES LABELS ceph20 RUN_SERIAL ON COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
 
 # As Ceph's own plugins, beside those of each release.
 if(TARGET roles_test)

