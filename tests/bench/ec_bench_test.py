@@ -190,7 +190,7 @@ def check_two_devices(small, faults):
         check(devices == "0" or ways == {"copies", "device copy"}, f"ceilings {ways}")
         copies[devices] = next(c["source_gbps"]["copies"] for c in report["ceilings"] if not c["on_device"])
     ratio = copies["0,1"] / copies["0"]
-    check(1.4 < ratio < 2.8, f"two links carry {ratio} times what one does")
+    check(1.6 < ratio < 2.1, f"two links carry {ratio} times what one does")
     # A device that fails leaves its work to the other, which is not what was to be measured: at the first size, and at
     # the second, where the rows of the first are kept. How many launches a size takes is left to the machine's load.
     kept = []

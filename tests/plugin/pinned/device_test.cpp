@@ -248,6 +248,7 @@ TEST_F(PinnedFromBirth, ThreadsCodeWhileTheDeviceComesAndFails) {
   const auto before = on_device();
   for (std::uint64_t t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
+      // Not all before the device is up for the first time.
       for (std::uint64_t i = 0; i < 40 || (on_device() == before && i < 20'000); ++i)
         if (!encode(1000 * t + i)) right = false;
     });

@@ -258,6 +258,7 @@ void* any_block(Random& random, std::size_t bytes) {
 bool torture(Shared& shared, std::uint64_t seed) {
   Random random(seed);
   for (int step = 0; step < 20'000; ++step) {
+    // Half of the steps come after the arena is there, however late its thread runs.
     while (step == 10'000 && preload_statistics().arena_bytes == 0) std::this_thread::yield();
     Marked block = shared.take(random);
     if (block.data != nullptr && !block.intact(block.bytes)) return false;
