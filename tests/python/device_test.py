@@ -4,6 +4,8 @@ Needs a libcuda.so.1 with a device: the emulated one of tests/drivers, or a real
 """
 import ctypes
 import errno
+import sys
+import types
 
 import pytest
 import reference
@@ -195,6 +197,60 @@ def test_copies_nothing(monkeypatch):
     CODEC.encode(chunks[:4], chunks[4:])
     residences = [_interface.DEVICE] * 3 + [_interface.PINNED] + [_interface.DEVICE] * 2
     assert seen == [(chunk.address, residence) for chunk, residence in zip(chunks, residences)]
+
+
+class PlainTensor(Versioned):
+    """What is asked of a tensor of PyTorch's own type."""
+
+    is_cuda, layout, requires_grad, current, conjugate = True, "strided", False, 0, False
+    shape = (LENGTH // 4, 2)
+
+    def is_conj(self):
+        return self.conjugate
+
+    def is_neg(self):
+        return False
+
+    def data_ptr(self):
+        return self.address
+
+    def element_size(self):
+        return 2
+
+    def stride(self):
+        return (2, 1)
+
+    def get_device(self):
+        return self.device
+
+    @classmethod
+    def current_stream(cls, device):
+        assert device == 0
+        return types.SimpleNamespace(cuda_stream=cls.current)
+
+
+def test_plain_tensors_are_asked_by_dlpack_where_one_stream_waits_for_another(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(
+        Tensor=PlainTensor, strided="strided", cuda=types.SimpleNamespace(current_stream=PlainTensor.current_stream)))
+    data, coding = [PlainTensor(chunk) for chunk in DATA], [PlainTensor(bytes(LENGTH)) for _ in range(2)]
+
+    def asked(call):
+        ORDERED.clear()
+        call()
+        assert contents(coding) == CHUNKS[4:]
+        return ORDERED
+
+    assert asked(lambda: CODEC.encode(data, coding)) == []
+    monkeypatch.setattr(PlainTensor, "current", 77)
+    assert asked(lambda: CODEC.encode(data, coding)) == [1]
+    assert asked(lambda: CODEC.encode([Versioned(DATA[0]), *data[1:]], coding)) == [1, 1]
+    assert asked(lambda: CODEC.encode_async(data, coding, 0)) == [1]
+    monkeypatch.setattr(PlainTensor, "current", 0)
+    data[2].conjugate = data[3].requires_grad = True
+    assert asked(lambda: CODEC.encode(data, coding)) == [1, 1]
+    data[1].stride = lambda: (4, 1)
+    with pytest.raises(eccoder.InvalidArgument, match=r"data\[1\] is not contiguous"):
+        CODEC.encode(data, coding)
 
 
 ON_DEVICE = [Versioned, Versioned, Interface, Legacy]
