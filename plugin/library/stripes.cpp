@@ -30,9 +30,9 @@ struct Wanted {
   bool for_stream;
 };
 
-/// Names the first chunk that is wrong.
+/// Names the first chunk that is wrong, if one is.
 template <class Chunk>
-[[gnu::cold, gnu::noinline]] void refuse_one_of(std::string_view name, std::span<const Chunk> chunks,
+[[gnu::noinline]] void refuse_a_wrong_one(std::string_view name, std::span<const Chunk> chunks,
                                                 const Wanted& wanted, std::string_view first) {
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const Passed chunk = passed(chunks[i], wanted.bytes);
@@ -52,12 +52,12 @@ template <class Chunk>
 /// What the chunks of an array have in common.
 struct Seen {
   bool as_long = true;                                                              ///< as wanted
-  unsigned nearest = ~0u, farthest = 0;                                             ///< by residence
+  unsigned residences = 0;                                                          ///< one or the other bit
   std::uintptr_t lowest = std::numeric_limits<std::uintptr_t>::max(), highest = 0;  ///< where chunks begin
 
-  bool right(const Wanted& wanted) const {
-    return as_long && farthest <= EC_DEVICE && (lowest != 0 || wanted.bytes == 0) &&
-           (nearest != EC_PAGEABLE || !wanted.for_stream);
+  /// Otherwise each chunk is looked at.
+  bool right_for_sure(const Wanted& wanted) const {
+    return as_long && residences < EC_DEVICE && lowest != 0 && !wanted.for_stream;
   }
 };
 
@@ -70,8 +70,7 @@ Seen take(std::span<const Chunk> chunks, const Wanted& wanted, To* to) {
     const Passed chunk = passed(each, wanted.bytes);
     const auto place = reinterpret_cast<std::uintptr_t>(chunk.data);
     seen.as_long &= chunk.bytes == wanted.bytes;
-    seen.nearest = std::min(seen.nearest, chunk.residence);
-    seen.farthest = std::max(seen.farthest, chunk.residence);
+    seen.residences |= chunk.residence;
     seen.lowest = std::min(seen.lowest, place);
     seen.highest = std::max(seen.highest, place);
     *to++ = {static_cast<Bytes>(const_cast<void*>(chunk.data)),
@@ -141,10 +140,10 @@ Stripes::Stripes(const Names& names, const Form& f, const From* from, const To* 
   const std::span<const From> all_from(from, form.stripes * form.sources);
   const std::span<const To> all_to(to, form.stripes * form.targets);
   const Seen read = take(all_from, wanted, sources.data());
-  if (!read.right(wanted)) refuse_one_of(names.from, all_from, wanted, names.from);
+  if (!read.right_for_sure(wanted)) refuse_a_wrong_one(names.from, all_from, wanted, names.from);
   const Seen written = take(all_to, wanted, targets.data());
-  if (!written.right(wanted)) refuse_one_of(names.to, all_to, wanted, names.from);
-  on_device = std::max(read.farthest, written.farthest) == EC_DEVICE;
+  if (!written.right_for_sure(wanted)) refuse_a_wrong_one(names.to, all_to, wanted, names.from);
+  on_device = ((read.residences | written.residences) & EC_DEVICE) != 0;
   if (form.bytes == 0) return;
   // As where somebody made both arrays each in one piece.
   const bool apart = (written.lowest > read.highest && written.lowest - read.highest >= form.bytes) ||
