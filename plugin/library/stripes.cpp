@@ -33,7 +33,7 @@ struct Wanted {
 /// Names the first chunk that is wrong, if one is.
 template <class Chunk>
 [[gnu::noinline]] void refuse_a_wrong_one(std::string_view name, std::span<const Chunk> chunks,
-                                                const Wanted& wanted, std::string_view first) {
+                                          const Wanted& wanted, std::string_view first) {
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const Passed chunk = passed(chunks[i], wanted.bytes);
     if (chunk.bytes != wanted.bytes)
