@@ -52,7 +52,7 @@ template <class Chunk>
 /// What the chunks of an array have in common.
 struct Seen {
   bool as_long = true;                                                              ///< as wanted
-  unsigned residences = 0;                                                          ///< one or the other bit
+  unsigned residences = 0;                                                          ///< ORed
   std::uintptr_t lowest = std::numeric_limits<std::uintptr_t>::max(), highest = 0;  ///< where chunks begin
 
   /// Otherwise each chunk is looked at.
