@@ -240,7 +240,7 @@ class Call:
         return memory
 
     def _memory(self, name: str, array: Any) -> Memory:
-        """By DLPack PyTorch takes 40 us a tensor. It is not asked where no stream must wait for another, or has been told to."""
+        """By DLPack PyTorch takes 20 to 40 us a tensor. It is not asked where no stream has to wait, or was told to before."""
         if not _is_plain_tensor(array):
             return memory_of(name, array, self._stream)
         gpu = array.get_device()
