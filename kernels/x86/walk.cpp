@@ -45,8 +45,8 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
   walk.stream = !accumulate;
   const bool narrow = group_count(targets) == 1;
   const bool many_ways = core.first_level_ways >= 12;
-  const unsigned in_turns_from = targets == 1 && !core.intel ? 5 : 4;
-  if (narrow && sources < (many_ways ? in_turns_from : 15)) return walk;
+  const unsigned tiles_from = !many_ways ? 15 : core.intel ? 4 : 21;
+  if (narrow && sources < tiles_from) return walk;
   if (narrow && core.intel && sources < core.first_level_ways) {
     walk.ahead_bytes = ahead_bytes;
     return walk;

@@ -9,9 +9,9 @@ namespace ec::kernels::x86 {
 
 /// Job bytes (sources and targets) above which targets are written past the cache: the second-level cache of
 /// this CPU, 1 MiB at least. Measured with 2 MiB of it: up to there ordinary stores are up to twice as fast
-/// where the job is repeated, above it streaming is a quarter faster then too. With 1 MiB and the quick third
-/// level of a Zen 5, jobs of 1.5 to 16 MiB that are repeated are up to a third faster by ordinary stores, and
-/// those that no cache holds as much faster by streaming.
+/// where the job is repeated, above it streaming is a quarter faster then too. With 1 MiB on a Zen 5 the
+/// same: jobs of 0.4 MiB that are repeated take 1.7 times as long by streaming, those of 1.5 MiB and more 0.7
+/// to 0.9.
 std::size_t stream_threshold() noexcept;
 
 /// Job bytes above which sources are fetched ahead: twice the first-level cache of an Intel CPU; on others
@@ -32,16 +32,17 @@ const Core& this_core() noexcept;
 /// of the first-level cache, so the ways bound how many sources of a tile stay there, those included that are
 /// fetched ahead. Measured in 1 MiB chunks that no cache holds, as parts of the speed of a loop that only
 /// moves the bytes.
-///   12 ways and more  up to 3 sources in one group of rows no tiles (2+1 a tenth faster than in tiles), nor
-///                     up to 4 for one target, nor for one target where all chunks are 8 MiB at most: on a
-///                     Zen 5 it takes 1 lost of 4+2 from 58 to 101 GB/s at 1 MiB of object, 1 lost of 10+4
-///                     from 78 to 115. At 64 MiB the two could not be told apart for noise.
+///   12 ways and more  up to 20 sources in one group of rows no tiles: each of up to 16 sources has load
+///                     instructions of its own, so the first-level prefetchers of a Zen 5 follow it. 4+2, 8+3
+///                     and 10+4 in 1 MiB chunks at 82 to 94 GB/s where the third level holds them, and at 28
+///                     to 38 cold; in tiles 47 to 70 and 30 to 37. 16+4 and 20+4 at 60 to 82 and 22 to 27, in
+///                     tiles 45 to 57 and 19 to 28.
 ///                     Otherwise at least two groups of at most 4 sources in a tile, and two such groups
-///                     ahead where there are more than two: on a Zen 5 1.0 to 1.3 from 4+2 to 16+4 and 0.9
-///                     at 20+4, where 8 or 10 sources reached 0.6 to 0.9, and one group of 4 reached 0.7 in
-///                     chunks that do not lie a power of two apart. Several groups of rows: 5 sources, 0.9
-///                     at 32+8, where 8 reached 0.8.
-///   the same, Intel   the same, but in one group of rows no tiles for less sources than ways; they fetch 512
+///                     ahead where there are more than two: on a Zen 5 8 or 10 sources reached 0.6 to 0.9 of
+///                     the limit, and one group of 4 reached 0.7 in chunks that do not lie a power of two
+///                     apart. Several groups of rows: 5 sources, 0.9 at 32+8, where 8 reached 0.8. One target
+///                     from more than 20 sources: no tiles where all chunks are 8 MiB at most.
+///   the same, Intel   up to 3 sources in one group no tiles; nor for less sources than ways, which fetch 512
 ///                     bytes ahead: against tiles of 512 bytes that is 1.03 to 1.1 at 4+2 and 1.0 at 6+3 to
 ///                     10+4, in any cache and in none. Otherwise 10 sources: on a Sapphire Rapids 0.97
 ///                     to 1.0, where 4 reached 0.83 to 0.97.
