@@ -102,31 +102,24 @@ template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, boo
   coefficients += rows * T::coefficient_bytes;
 }
 
-/// Adds sources [s, end). loads: as many sources have load instructions of their own; 2 at least.
+/// Adds sources [s, end). loads: so many sources have load instructions of their own; 2 at least.
 template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch, unsigned loads, class Io>
 [[gnu::always_inline]] inline void add_sources(const Pass& pass, size_t at, const Io& io, unsigned s, unsigned end,
                                                const uint8_t*& coefficients,
                                                typename T::Vector (&sums)[rows][vectors]) {
-  if constexpr (T::pairs) {
-    while (s + 2 <= end) {
+  constexpr unsigned step = T::pairs ? 2 : 1;
+  while (s + step <= end) {
 #pragma GCC unroll 16
-      for (unsigned pair = 0; pair < loads / 2; ++pair) {
-        if (s + 2 > end) break;
+    for (unsigned turn = 0; turn < loads / step; ++turn) {
+      if (s + step > end) break;
+      if constexpr (T::pairs)
         add_two<T, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
-        s += 2;
-      }
-    }
-    if (s < end) add_one<T, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
-  } else {
-    while (s < end) {
-#pragma GCC unroll 16
-      for (unsigned one = 0; one < loads; ++one) {
-        if (s == end) break;
+      else
         add_one<T, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
-        ++s;
-      }
+      s += step;
     }
   }
+  if (T::pairs && s < end) add_one<T, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
 }
 
 template <class T, unsigned rows, First first, unsigned vectors, bool fetch, unsigned loads, class Io>
@@ -142,8 +135,8 @@ template <class T, unsigned rows, First first, unsigned vectors, bool fetch, uns
   const uint8_t* coefficients = pass.coefficients;
   if constexpr (first == First::folded) {
     add_sources<T, rows, true, true, vectors, fetch, loads>(pass, at, io, 0, pass.summed, coefficients, sums);
-    add_sources<T, rows, true, false, vectors, fetch, loads>(pass, at, io, pass.summed, pass.source_count, coefficients,
-                                                      sums);
+    add_sources<T, rows, true, false, vectors, fetch, loads>(pass, at, io, pass.summed, pass.source_count,
+                                                             coefficients, sums);
     if (pass.fold) {
 #pragma GCC unroll 8
       for (unsigned r = 1; r < rows; ++r)
@@ -179,7 +172,7 @@ void code_range(const Pass& shared, size_t begin, size_t end) {
   size_t at = begin;
   if (pass.ahead != nullptr) {
     for (unsigned turn = pass.share; at + block <= end; at += block) {
-      if (turn == 0) {
+      if (!tiled || turn == 0) {  // only tiles are shared
         code_block<T, rows, first, vectors, true, loads>(pass, at, io);
         turn = pass.shares;
       } else {

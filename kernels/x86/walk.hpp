@@ -11,14 +11,15 @@ namespace ec::kernels::x86 {
 /// this CPU, 1 MiB at least. Measured with 2 MiB of it: up to there ordinary stores are up to twice as fast
 /// where the job is repeated, above it streaming is a quarter faster then too. With 1 MiB on a Zen 5 the
 /// same: jobs of 0.4 MiB that are repeated take 1.7 times as long by streaming, those of 1.5 MiB and more 0.7
-/// to 0.9.
+/// to 0.95.
 std::size_t stream_threshold() noexcept;
 
 /// Job bytes above which sources are fetched ahead: twice the first-level cache of an Intel CPU; on others
-/// stream_threshold(), since nothing below it was measured there. Up to stream_threshold() it is done for 6
-/// sources and 2 targets at least. On a Xeon with 48 KiB of first and 2 MiB of second level, 512 bytes ahead,
-/// chunks of 16 to 90 KiB of 6+3 to 20+4: 1.05 to 1.4 times the speed without where no cache holds them, 0.9
-/// to 1.1 where the second level does. Of 4+2 it would be 1.05 and 0.93, of one target 1.0 and 0.8.
+/// stream_threshold(), since on a Zen 5 it takes 4+2 x 64 KiB from 132 to 109 GB/s. Up to stream_threshold()
+/// it is done for 6 sources and 2 targets at least. On a Xeon with 48 KiB of first and 2 MiB of second level,
+/// 512 bytes ahead, chunks of 16 to 90 KiB of 6+3 to 20+4: 1.05 to 1.4 times the speed without where no cache
+/// holds them, 0.9 to 1.1 where the second level does. Of 4+2 it would be 1.05 and 0.93, of one target 1.0
+/// and 0.8.
 std::size_t fetch_threshold() noexcept;
 
 /// What of a core decides how the data is walked.
@@ -34,9 +35,9 @@ const Core& this_core() noexcept;
 /// moves the bytes.
 ///   12 ways and more  up to 20 sources in one group of rows no tiles: each of up to 16 sources has load
 ///                     instructions of its own, so the first-level prefetchers of a Zen 5 follow it. 4+2, 8+3
-///                     and 10+4 in 1 MiB chunks at 82 to 94 GB/s where the third level holds them, and at 28
-///                     to 38 cold; in tiles 47 to 70 and 30 to 37. 16+4 and 20+4 at 60 to 82 and 22 to 27, in
-///                     tiles 45 to 57 and 19 to 28.
+///                     and 10+4 in 1 MiB chunks at 82 to 92 GB/s where the third level holds them, cold 34 in
+///                     the median; in tiles 47 to 70 and 32. 16+4 and 20+4 at 55 to 82 and 22 to 27, in tiles
+///                     45 to 57 and 19 to 28.
 ///                     Otherwise at least two groups of at most 4 sources in a tile, and two such groups
 ///                     ahead where there are more than two: on a Zen 5 8 or 10 sources reached 0.6 to 0.9 of
 ///                     the limit, and one group of 4 reached 0.7 in chunks that do not lie a power of two
