@@ -72,8 +72,7 @@ struct Transform {
   unsigned rest_count;
   const uint8_t* before;  ///< laid out as Call::coefficients
   const uint8_t* then;    ///< the same; null: the rows are the targets
-  /// Whether there are full blocks of sources, one block of rows, and no more, of
-  /// transform_register_log_points: the sums stay in registers.
+  /// Whether there is one block of rows, of transform_register_log_points: its sums stay in registers.
   bool in_registers;
 };
 static constexpr unsigned transform_register_log_points = 3;
