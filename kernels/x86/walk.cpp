@@ -45,28 +45,22 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
   walk.stream = !accumulate;
   const bool narrow = group_count(targets) == 1;
   const bool many_ways = core.first_level_ways >= 12;
-  const unsigned tiles_from = !many_ways ? 15 : core.intel ? 4 : 21;
-  if (narrow && sources < tiles_from) return walk;
-  if (narrow && core.intel && sources < core.first_level_ways) {
-    walk.ahead_bytes = ahead_bytes;
+  if (narrow && (many_ways ? !core.intel || sources < core.first_level_ways : sources < 15)) {
+    if (many_ways && sources >= (core.intel ? 4 : 21)) walk.ahead_bytes = ahead_bytes;
     return walk;
   }
   // More rows than one group read a tile again from the cache: it is longer.
   walk.tile_bytes = narrow && many_ways ? 512 : 1024;
-  const unsigned most = !many_ways ? 6 : !narrow ? 5 : core.intel ? 10 : 4;
-  const bool in_turns = many_ways && !(narrow && core.intel);
-  const unsigned parts = std::max((sources + most - 1) / most, in_turns ? 2u : 1u);
+  const unsigned most = !many_ways ? 6 : narrow ? 10 : 5;
+  const unsigned parts = std::max((sources + most - 1) / most, many_ways && !narrow ? 2u : 1u);
   walk.group_sources = (sources + parts - 1) / parts;
-  walk.ahead = walk.group_sources * (narrow && in_turns && parts > 2 ? 2 : 1);
+  walk.ahead = walk.group_sources;
   return walk;
 }
 
 Walk fetching_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
-  /// The third level of the caches of a Zen 5 feeds one target faster than tiles do.
-  constexpr std::size_t most_of_one_target = std::size_t{8} << 20;
-  const std::size_t all = bytes * (sources + targets);
-  if (all <= stream_threshold()) return {.ahead_bytes = sources >= 6 && targets >= 2 ? ahead_bytes : 0};
-  if (targets == 1 && all <= most_of_one_target && !this_core().intel) return {.stream = !accumulate};
+  if (bytes * (sources + targets) <= stream_threshold())
+    return {.ahead_bytes = sources >= 6 && targets >= 2 ? ahead_bytes : 0};
   return large_walk(sources, targets, accumulate, this_core());
 }
 
