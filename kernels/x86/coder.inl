@@ -2,7 +2,7 @@
 // units inside an unnamed namespace, so that nothing of it is shared with other units.
 //
 // A block is `vectors` vectors of every row of a group: its accumulators stay in registers while all sources
-// of the pass go by. Sources are taken in tiles because chunks that lie a power of two apart share the sets
+// of the pass go by. Sources may be taken in tiles because chunks that lie a power of two apart share the sets
 // of the first-level cache: a few sources at a time fit, all at once do not. Partial sums wait in `sums`.
 //
 // Where there are no tiles, each source has load instructions of its own: the first-level prefetchers of AMD
@@ -256,9 +256,11 @@ class Coder {
     if (begin != 0) each_group([&](unsigned g) { all_sources(g, nullptr, 0, 64, false); });
     if (call_.walk.tile_bytes == 0) {
       const bool fetches = call_.walk.ahead_bytes != 0;
-      each_group([&](unsigned g) {
-        all_sources(g, fetches && g == 0 ? ahead : nullptr, begin, call_.bytes, stream);
-      });
+      const size_t strip = groups_ == 1 ? call_.bytes : strip_bytes;
+      for (size_t at = begin; at < call_.bytes; at += strip) {
+        const size_t end = call_.bytes - at < strip ? call_.bytes : at + strip;
+        each_group([&](unsigned g) { all_sources(g, fetches && g == 0 ? ahead : nullptr, at, end, stream); });
+      }
     } else {
       const size_t end = begin + (call_.bytes - begin) / T::width * T::width;
       walk_tiles(call_.walk.ahead != 0 ? ahead : nullptr, begin, end, stream);

@@ -28,6 +28,9 @@ static constexpr unsigned max_pass_rows = 32;
 /// Longest tile: the partial sums of max_pass_rows of them are kept on the stack.
 static constexpr size_t max_tile_bytes = 1024;
 
+/// Where there are no tiles, so many bytes of all sources are coded for a group, then for the next.
+static constexpr size_t strip_bytes = 4096;
+
 /// Bytes of one expanded coefficient: an 8 x 8 bit matrix, or the products of both nibbles.
 static constexpr size_t affine_bytes = 8;
 static constexpr size_t shuffle_bytes = 32;

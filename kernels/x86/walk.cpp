@@ -45,8 +45,12 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
   walk.stream = !accumulate;
   const bool narrow = group_count(targets) == 1;
   const bool many_ways = core.first_level_ways >= 12;
-  if (narrow && (many_ways ? !core.intel || sources < core.first_level_ways : sources < 15)) {
-    if (many_ways && sources >= (core.intel ? 4 : 21)) walk.ahead_bytes = ahead_bytes;
+  if (many_ways && !core.intel) {
+    if (!narrow || sources > 20) walk.ahead_bytes = ahead_bytes;
+    return walk;
+  }
+  if (narrow && sources < (many_ways ? core.first_level_ways : 15)) {
+    if (many_ways && sources >= 4) walk.ahead_bytes = ahead_bytes;
     return walk;
   }
   // More rows than one group read a tile again from the cache: it is longer.

@@ -33,21 +33,20 @@ const Core& this_core() noexcept;
 /// of the first-level cache, so the ways bound how many sources of a tile stay there, those included that are
 /// fetched ahead. Measured in 1 MiB chunks that no cache holds, as parts of the speed of a loop that only
 /// moves the bytes.
-///   12 ways and more  one group of rows: no tiles. Each of up to 16 sources has load instructions of its
-///   own, so
-///                     the first-level prefetchers of a Zen 5 follow it. 4+2, 8+3 and 10+4 in 1 MiB chunks at
-///                     82 to 92 GB/s where the third level holds them, cold 34 in the median; in tiles 47 to
-///                     70 and
-///                     32. 16+4 and 20+4 at 55 to 82 and 22 to 27, in tiles 45 to 57 and 19 to 28. More than
-///                     20 sources are fetched 512 bytes ahead, scattered cold: 24+4 28 GB/s, 32+4 27, 32+1
-///                     35; in tiles 22, 22 and 25. From 64 sources on it is 1.05 to 1.45 times tiles where
-///                     the chunks are scattered, and 0.85 where they lie a power of two apart. Several groups
-///                     of rows: 5 sources, 0.9 at 32+8, where 8 reached 0.8.
+///   12 ways and more  no tiles. Each of up to 16 sources has load instructions of its own, so the
+///   first-level
+///                     prefetchers of a Zen 5 follow it. 4+2, 8+3 and 10+4 in 1 MiB chunks at 82 to 92 GB/s
+///                     where the third level holds them, cold 34 in the median; in tiles 47 to 70 and 32.
+///                     16+4 and 20+4 at 55 to 82 and 22 to 27, in tiles 45 to 57 and 19 to 28. More than 20
+///                     sources and more rows than one group are fetched 512 bytes ahead, scattered cold: 24+4
+///                     28 GB/s, 32+4 27, 32+1 35, 20+8 24; in tiles 22, 22, 25 and 17. From 64 sources on it
+///                     is 1.05 to 1.45 times tiles where chunks are scattered, and 0.85 where they lie a
+///                     power of two apart.
 ///   the same, Intel   up to 3 sources in one group no tiles; nor for less sources than ways, which fetch 512
 ///                     bytes ahead: against tiles of 512 bytes that is 1.03 to 1.1 at 4+2 and 1.0 at 6+3 to
 ///                     10+4, in any cache and in none. Otherwise 10 sources: on a Sapphire Rapids 0.97
 ///                     to 1.0, where 4 reached 0.83 to 0.97; without tiles 12+3 to 20+4 are the same, 32+4
-///                     0.7 to 1.2.
+///                     0.7 to 1.2. Several groups of rows: 5 sources.
 ///   fewer             up to 14 sources in one group of rows no tiles: the CPU's own prefetchers do better
 ///                     (10+4 on a Zen 4 with 8 ways: 23 GB/s of source, against 18 by tiles of 5 sources and
 ///                     12 by tiles of 10); otherwise 6 sources in a tile.
