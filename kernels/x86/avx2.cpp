@@ -19,6 +19,7 @@ struct Avx2 : Vector256 {
   static constexpr size_t coefficient_bytes = shuffle_bytes;
   static constexpr bool pairs = false;
   static constexpr unsigned vectors(unsigned) { return 2; }
+  static constexpr unsigned short_vectors = 0;
 
   static Prepared prepare(__m256i v) {
     const __m256i nibble = _mm256_set1_epi8(0x0f);

@@ -19,6 +19,7 @@ struct Avx512 : Vector512 {
   static constexpr size_t coefficient_bytes = shuffle_bytes;
   static constexpr bool pairs = false;
   static constexpr unsigned vectors(unsigned) { return 2; }
+  static constexpr unsigned short_vectors = 0;
 
   static Prepared prepare(__m512i v) {
     const __m512i nibble = _mm512_set1_epi8(0x0f);

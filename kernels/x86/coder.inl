@@ -162,15 +162,15 @@ template <class T, unsigned rows, First first, unsigned vectors, bool fetch, uns
 }
 
 /// Bytes [begin, end) of a pass. What is less than a vector at the end must be the end of the chunks.
-template <class T, unsigned rows, First first, bool tiled>
+template <class T, unsigned rows, First first, bool tiled, bool short_blocks>
 void code_range(const Pass& shared, size_t begin, size_t end) {
   const Pass pass = shared;  // a copy that no store to a target can change, so its fields stay in registers
-  constexpr unsigned vectors = T::vectors(rows);
+  constexpr unsigned vectors = short_blocks ? T::short_vectors : T::vectors(rows);
   constexpr size_t block = vectors * T::width;
   constexpr unsigned loads = tiled ? 2 : 16;
   const Whole<T> io;
   size_t at = begin;
-  if (pass.ahead != nullptr) {
+  if (!short_blocks && pass.ahead != nullptr) {
     for (unsigned turn = pass.share; at + block <= end; at += block) {
       if (!tiled || turn == 0) {  // only tiles are shared
         code_block<T, rows, first, vectors, true, loads>(pass, at, io);
@@ -190,44 +190,23 @@ void code_range(const Pass& shared, size_t begin, size_t end) {
     });
 }
 
-template <First first, class F>
-[[gnu::always_inline]] inline void with_rows(unsigned rows, F&& f) {
-  static_assert(max_group_rows == 6);
-  switch (rows) {
-    case 1:
-      return f.template operator()<1, first>();
-    case 2:
-      return f.template operator()<2, first>();
-    case 3:
-      return f.template operator()<3, first>();
-    case 4:
-      return f.template operator()<4, first>();
-    case 5:
-      return f.template operator()<5, first>();
-    case 6:
-      return f.template operator()<6, first>();
-  }
-  __builtin_unreachable();
-}
-
-/// Calls f.template operator()<rows, first>() for the two given at run time.
-template <class F>
-[[gnu::always_inline]] inline void with_shape(unsigned rows, First first, F&& f) {
-  switch (first) {
-    case First::general:
-      return with_rows<First::general>(rows, f);
-    case First::ones:
-      return with_rows<First::ones>(rows, f);
-    case First::folded:
-      return with_rows<First::folded>(rows, f);
-  }
-  __builtin_unreachable();
-}
+/// code_range by the number of rows less one, and all of these by the kind of the first row.
+using Range = void (*)(const Pass&, size_t, size_t);
+template <class T, First first, bool tiled, bool short_blocks>
+constexpr Range by_rows[max_group_rows] = {
+    code_range<T, 1, first, tiled, short_blocks>, code_range<T, 2, first, tiled, short_blocks>,
+    code_range<T, 3, first, tiled, short_blocks>, code_range<T, 4, first, tiled, short_blocks>,
+    code_range<T, 5, first, tiled, short_blocks>, code_range<T, 6, first, tiled, short_blocks>};
+template <class T, bool tiled, bool short_blocks>
+constexpr const Range* by_first[] = {by_rows<T, First::general, tiled, short_blocks>,
+                                     by_rows<T, First::ones, tiled, short_blocks>,
+                                     by_rows<T, First::folded, tiled, short_blocks>};
 
 template <class T>
 class Coder {
  public:
-  explicit Coder(const Call& call) : call_(call), groups_(group_count(call.target_count)) {}
+  explicit Coder(const Call& call)
+      : call_(call), groups_(group_count(call.target_count)), begins_(group_begins.of[call.target_count]) {}
 
   void run() const {
     if (call_.walk.tile_bytes == 0 && call_.walk.ahead_bytes == 0 && !call_.walk.stream)
@@ -275,10 +254,8 @@ class Coder {
     for (unsigned g = 0; g < groups_; ++g) f(g);
   }
 
-  unsigned first_row(unsigned g) const { return part_begin(call_.target_count, groups_, g); }
-  unsigned rows(unsigned g) const {
-    return groups_ == 1 ? call_.target_count : first_row(g + 1) - first_row(g);
-  }
+  unsigned first_row(unsigned g) const { return begins_[g]; }
+  unsigned rows(unsigned g) const { return first_row(g + 1) - first_row(g); }
   First first_row_is(unsigned g) const {
     if (g != 0) return First::general;
     if (call_.first_is_xor) return First::ones;
@@ -315,8 +292,11 @@ class Coder {
 
   template <bool tiled>
   void code(unsigned g, const Pass& pass, size_t begin, size_t end) const {
-    with_shape(rows(g), first_row_is(g),
-               [&]<unsigned rows, First first>() { code_range<T, rows, first, tiled>(pass, begin, end); });
+    const auto first = static_cast<unsigned>(first_row_is(g));
+    const unsigned row_count = rows(g);
+    if constexpr (!tiled && T::short_vectors != 0)
+      if (call_.walk.short_blocks) return by_first<T, tiled, true>[first][row_count - 1](pass, begin, end);
+    by_first<T, tiled, false>[first][row_count - 1](pass, begin, end);
   }
 
   [[gnu::noinline]] void walk_tiles(const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {
@@ -367,4 +347,5 @@ class Coder {
 
   const Call& call_;
   unsigned groups_;
+  const uint8_t* begins_;  ///< of the groups
 };

@@ -15,7 +15,9 @@ struct Gfni256 : Vector256 {
   };
   static constexpr size_t coefficient_bytes = affine_bytes;
   static constexpr bool pairs = false;
-  static constexpr unsigned vectors(unsigned rows) { return rows <= 3 ? 4 : 2; }
+  /// As many as the sixteen registers hold beside a source's.
+  static constexpr unsigned vectors(unsigned rows) { return rows <= 2 ? 4 : rows == 3 ? 3 : 2; }
+  static constexpr unsigned short_vectors = 0;
 
   static Prepared prepare(__m256i v) { return {v}; }
   static __m256i factor(const uint8_t* at) {

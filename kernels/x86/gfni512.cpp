@@ -17,6 +17,7 @@ struct Gfni512 : Vector512 {
   static constexpr size_t coefficient_bytes = affine_bytes;
   static constexpr bool pairs = true;
   static constexpr unsigned vectors(unsigned) { return 4; }
+  static constexpr unsigned short_vectors = 2;
 
   static Prepared prepare(__m512i v) { return {v}; }
   static __m512i factor(const uint8_t* at) {

@@ -14,57 +14,68 @@ std::size_t stream_threshold() noexcept {
   return threshold;
 }
 
-std::size_t fetch_threshold() noexcept {
+std::size_t plain_threshold() noexcept {
   static const std::size_t threshold = [] {
-    const long first_level = sysconf(_SC_LEVEL1_DCACHE_SIZE);
-    if (!this_core().intel || first_level <= 0) return stream_threshold();
-    return std::min(2 * static_cast<std::size_t>(first_level), stream_threshold());
+    const Core& core = this_core();
+    if (core.has_few_ways()) return core.first_level_bytes;
+    return core.intel ? std::min(2 * core.first_level_bytes, stream_threshold()) : stream_threshold();
   }();
   return threshold;
 }
 
 const Core& this_core() noexcept {
   static const Core core = [] {
-    const long said = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
-    return Core{said > 0 ? static_cast<unsigned>(said) : 8, __builtin_cpu_is("intel") != 0};
+    Core found{.intel = __builtin_cpu_is("intel") != 0};
+    if (const long ways = sysconf(_SC_LEVEL1_DCACHE_ASSOC); ways > 0)
+      found.first_level_ways = static_cast<unsigned>(ways);
+    if (const long bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE); bytes > 0)
+      found.first_level_bytes = static_cast<std::size_t>(bytes);
+    return found;
   }();
   return core;
 }
 
 namespace {
 /// Made when we are loaded, so that no child of fork() finds another thread at it.
-[[maybe_unused]] const auto threshold_at_load = fetch_threshold();
-[[maybe_unused]] const auto& core_at_load = this_core();
+[[maybe_unused]] const auto threshold_at_load = plain_threshold();
+[[maybe_unused]] const auto stream_threshold_at_load = stream_threshold();
 
 /// How far ahead of their use sources are fetched where there are no tiles.
 constexpr unsigned ahead_bytes = 512;
 }  // namespace
 
+Walk cached_walk(unsigned sources, unsigned targets, std::size_t bytes, const Core& core) noexcept {
+  if (core.has_few_ways())
+    return {.short_blocks = sources < 6 || bytes * (sources + targets) <= 4 * core.first_level_bytes};
+  return {.ahead_bytes = sources >= 6 && targets >= 2 ? ahead_bytes : 0};
+}
+
 Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) noexcept {
   Walk walk;
   walk.stream = !accumulate;
   const bool narrow = group_count(targets) == 1;
-  const bool many_ways = core.first_level_ways >= 12;
-  if (many_ways && !core.intel) {
+  const bool few_ways = core.has_few_ways();
+  if (!few_ways && !core.intel) {
     if (!narrow || sources > 20) walk.ahead_bytes = ahead_bytes;
     return walk;
   }
-  if (narrow && sources < (many_ways ? core.first_level_ways : 15)) {
-    if (many_ways && sources >= 4) walk.ahead_bytes = ahead_bytes;
+  if (narrow && sources <= 24) {
+    walk.short_blocks = few_ways && sources >= 15;
+    if (!few_ways && sources >= 4) walk.ahead_bytes = ahead_bytes;
     return walk;
   }
   // More rows than one group read a tile again from the cache: it is longer.
-  walk.tile_bytes = narrow && many_ways ? 512 : 1024;
-  const unsigned most = !many_ways ? 6 : narrow ? 10 : 5;
-  const unsigned parts = std::max((sources + most - 1) / most, many_ways && !narrow ? 2u : 1u);
+  walk.tile_bytes = narrow && !few_ways ? 512 : 1024;
+  const unsigned most = few_ways ? 6 : narrow ? 10 : 5;
+  const unsigned parts = std::max((sources + most - 1) / most, !few_ways && !narrow ? 2u : 1u);
   walk.group_sources = (sources + parts - 1) / parts;
   walk.ahead = walk.group_sources;
   return walk;
 }
 
-Walk fetching_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
+Walk chosen_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
   if (bytes * (sources + targets) <= stream_threshold())
-    return {.ahead_bytes = sources >= 6 && targets >= 2 ? ahead_bytes : 0};
+    return cached_walk(sources, targets, bytes, this_core());
   return large_walk(sources, targets, accumulate, this_core());
 }
 

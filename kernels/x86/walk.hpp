@@ -14,25 +14,37 @@ namespace ec::kernels::x86 {
 /// to 0.95.
 std::size_t stream_threshold() noexcept;
 
-/// Job bytes above which sources are fetched ahead: twice the first-level cache of an Intel CPU; on others
-/// stream_threshold(), since on a Zen 5 it takes 4+2 x 64 KiB from 132 to 109 GB/s. Up to stream_threshold()
-/// it is done for 6 sources and 2 targets at least. On a Xeon with 48 KiB of first and 2 MiB of second level,
-/// 512 bytes ahead, chunks of 16 to 90 KiB of 6+3 to 20+4: 1.05 to 1.4 times the speed without where no cache
-/// holds them, 0.9 to 1.1 where the second level does. Of 4+2 it would be 1.05 and 0.93, of one target 1.0
-/// and 0.8.
-std::size_t fetch_threshold() noexcept;
-
 /// What of a core decides how the data is walked.
 struct Core {
   unsigned first_level_ways = 8;  ///< of the data cache; 8 where the system does not say
   bool intel = false;             ///< by whom it is made
+  std::size_t first_level_bytes = std::size_t{32} << 10;
+
+  bool has_few_ways() const { return first_level_ways < 12; }
 };
 const Core& this_core() noexcept;
 
-/// The walk for a job above the threshold on such a core. Chunks that lie a power of two apart share the sets
-/// of the first-level cache, so the ways bound how many sources of a tile stay there, those included that are
-/// fetched ahead. Measured in 1 MiB chunks that no cache holds, as parts of the speed of a loop that only
-/// moves the bytes.
+/// Job bytes up to which every job is walked in one way: the first-level cache of a core of few ways, twice
+/// that of an Intel core of more; on others stream_threshold().
+std::size_t plain_threshold() noexcept;
+
+/// The walk for a job above plain_threshold() that the second level could hold.
+///   few ways  up to four times the first level short blocks: on a Zen 4, chunks of 4 KiB that no cache
+///   holds,
+///             8+4, 10+4 and 16+4: 1.1 to 1.2 times the speed, in a cache 0.9 to 1.1; of 16 to 64 KiB, side
+///             by side in a cache, 10+4 and 16+4 would be 0.75 to 0.9.
+///   Intel     sources are fetched ahead, for 6 sources and 2 targets at least. On a Xeon with 48 KiB of
+///   first
+///             and 2 MiB of second level, 512 bytes ahead, chunks of 16 to 90 KiB of 6+3 to 20+4: 1.05 to 1.4
+///             times the speed without where no cache holds them, 0.9 to 1.1 where the second level does. Of
+///             4+2 it would be 1.05 and 0.93, of one target 1.0 and 0.8. On a Zen 5 it would take 4+2 x
+///             64 KiB from 132 to 109 GB/s.
+Walk cached_walk(unsigned sources, unsigned targets, std::size_t bytes, const Core& core) noexcept;
+
+/// The walk for a job above stream_threshold() on such a core. Chunks that lie a power of two apart share the
+/// sets of the first-level cache, so the ways bound how many sources of a tile stay there, those included
+/// that are fetched ahead. Measured in 1 MiB chunks that no cache holds, as parts of the speed of a loop that
+/// only moves the bytes.
 ///   12 ways and more  no tiles. Each of up to 16 sources has load instructions of its own, so the
 ///   first-level
 ///                     prefetchers of a Zen 5 follow it. 4+2, 8+3 and 10+4 in 1 MiB chunks at 82 to 92 GB/s
@@ -47,18 +59,20 @@ const Core& this_core() noexcept;
 ///                     10+4, in any cache and in none. Otherwise 10 sources: on a Sapphire Rapids 0.97
 ///                     to 1.0, where 4 reached 0.83 to 0.97; without tiles 12+3 to 20+4 are the same, 32+4
 ///                     0.7 to 1.2. Several groups of rows: 5 sources.
-///   fewer             up to 14 sources in one group of rows no tiles: the CPU's own prefetchers do better
-///                     (10+4 on a Zen 4 with 8 ways: 23 GB/s of source, against 18 by tiles of 5 sources and
-///                     12 by tiles of 10); otherwise 6 sources in a tile.
+///   fewer             up to 24 sources in one group of rows no tiles, and from 15 on short blocks. On a Zen
+///   4
+///                     with 8 ways, against tiles of 6 sources: 10+4 0.8 to 1.4 times their speed where no
+///                     cache holds the chunks, 16+4 to 24+4 1.0 to 1.4 and 1.4 to 1.6 in the third level.
+///                     32+4 would be 0.4 to 0.7 cold, so otherwise 6 sources in a tile.
 Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) noexcept;
 
-/// That of a job above fetch_threshold() on this core.
-Walk fetching_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept;
+/// That of a job above plain_threshold() on this core.
+Walk chosen_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept;
 
 /// The walk for `sources` x `targets` chunks of `bytes` each. targets: those of one pass.
 inline Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
-  if (bytes * (sources + targets) <= fetch_threshold()) return {};
-  return fetching_walk(sources, targets, bytes, accumulate);
+  if (bytes * (sources + targets) <= plain_threshold()) return {};
+  return chosen_walk(sources, targets, bytes, accumulate);
 }
 
 }  // namespace ec::kernels::x86

@@ -86,14 +86,33 @@ TEST_P(Variant, WritesThroughAndPastTheCache) {
   check({random_matrix(m, k, 9), most_cached + 1, Verb::accumulate, {}, {5}, 9});
 }
 
+TEST(X86Walk, GoesByTheCore) {
+  using kernels::x86::cached_walk, kernels::x86::large_walk;
+  const Core few_ways{8, false}, many_ways{12, false}, intel{12, true};
+  EXPECT_TRUE(cached_walk(10, 4, 4096, few_ways).short_blocks);
+  EXPECT_FALSE(cached_walk(10, 4, 16384, few_ways).short_blocks);
+  EXPECT_EQ(cached_walk(10, 4, 16384, intel).ahead_bytes, 512u);
+  EXPECT_EQ(cached_walk(4, 2, 16384, intel).ahead_bytes, 0u);
+  for (const Core& core : {few_ways, many_ways, intel}) {
+    EXPECT_EQ(large_walk(24, 4, false, core).tile_bytes, 0u);
+    EXPECT_EQ(large_walk(25, 4, false, core).tile_bytes != 0, core.intel || core.has_few_ways());
+    EXPECT_TRUE(large_walk(10, 4, false, core).stream);
+    EXPECT_FALSE(large_walk(10, 4, true, core).stream) << "what is added to is read first";
+  }
+  EXPECT_TRUE(large_walk(15, 4, false, few_ways).short_blocks);
+  EXPECT_FALSE(large_walk(14, 4, false, few_ways).short_blocks);
+}
+
 /// Every way of walking the data, those included that this CPU's caches do not ask for.
 TEST_P(Variant, EveryWalkMakesTheSameBytes) {
   std::vector<Walk> walks{{}, {.stream = true}};
   for (const Core core : {Core{8, false}, Core{12, false}, Core{12, true}})
-    for (const unsigned sources : {7u, 23u})
-      for (const unsigned targets : {4u, 13u})
+    for (const unsigned sources : {7u, 23u, 25u})
+      for (const unsigned targets : {4u, 13u}) {
+        walks.push_back(kernels::x86::cached_walk(sources, targets, 1, core));
         for (const bool accumulate : {false, true})
           walks.push_back(kernels::x86::large_walk(sources, targets, accumulate, core));
+      }
   walks.push_back({.tile_bytes = 256, .group_sources = 1, .ahead = 3, .stream = true});
   walks.push_back({.ahead_bytes = 512});
   walks.push_back({.ahead_bytes = 512, .stream = true});
