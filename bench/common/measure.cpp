@@ -66,8 +66,11 @@ class Measurement {
         CallTimes ignored;
         sample(sound.back(), pace_.sample_seconds, ignored);
       }
-      for (const std::size_t i : sound)
+      for (const std::size_t i : sound) {
+        CallTimes ignored;
+        if (pace_.settles) sample(i, pace_.sample_seconds, ignored);
         results_[i].samples.push_back(sample(i, pace_.sample_seconds, results_[i].calls));
+      }
     }
     return std::move(results_);
   }

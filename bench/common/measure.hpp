@@ -53,6 +53,9 @@ struct Pace {
   /// No further round after this time, once there are three.
   double case_seconds = std::numeric_limits<double>::infinity();
   bool each_call = false;  ///< time each call, which costs a reading of the clock; else many at once
+  /// A sample that is not taken before each one, of the same contestant: what the one before wrote past the
+  /// caches is in them again.
+  bool settles = false;
   /// Called before each sample; after it, all processes that measure together begin.
   std::function<void()> before_sample = [] {};
   /// Measures something else in between; may be empty. Calls that are not timed follow.

@@ -225,7 +225,7 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
   std::vector<LoadedIsal> loaded;
   for (const auto& file : line.list("isal")) std::ranges::move(load_isal(file), std::back_inserter(loaded));
   const bool by_cpu = line.list("clock", {"wall", "cpu"}).front() == "cpu";
-  const Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
+  Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
   Report report(line.text("json"));
   report.begin(
       make_header("none", "cpu", arguments,
@@ -234,6 +234,7 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
                    {"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}}));
   for (const Section& section : chosen) {
     Workers workers(section.threads);
+    pace.settles = section.temperature != cold;
     each_case(
         section, techniques,
         [&](const std::string& op, Shape shape, gf::Technique technique, std::size_t length, Layout layout) {

@@ -45,9 +45,10 @@ constexpr unsigned ahead_bytes = 512;
 }  // namespace
 
 Walk cached_walk(unsigned sources, unsigned targets, std::size_t bytes, const Core& core) noexcept {
+  const bool few_sources = sources < 6;
   if (core.has_few_ways())
-    return {.short_blocks = sources < 6 || bytes * (sources + targets) <= 4 * core.first_level_bytes};
-  return {.ahead_bytes = sources >= 6 && targets >= 2 ? ahead_bytes : 0};
+    return {.short_blocks = few_sources || bytes * (sources + targets) <= 4 * core.first_level_bytes};
+  return {.ahead_bytes = few_sources || targets < 2 ? 0 : ahead_bytes, .short_blocks = few_sources};
 }
 
 Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) noexcept {
@@ -59,7 +60,7 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
     if (!narrow || sources > 20) walk.ahead_bytes = ahead_bytes;
     return walk;
   }
-  if (narrow && sources <= 24) {
+  if (narrow && sources <= (few_ways ? 24 : 20)) {
     walk.short_blocks = few_ways && sources >= 15;
     if (!few_ways && sources >= 4) walk.ahead_bytes = ahead_bytes;
     return walk;
