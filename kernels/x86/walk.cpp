@@ -45,10 +45,8 @@ constexpr unsigned ahead_bytes = 512;
 }  // namespace
 
 Walk cached_walk(unsigned sources, unsigned targets, std::size_t bytes, const Core& core) noexcept {
-  const bool few_sources = sources < 6;
-  if (core.has_few_ways())
-    return {.short_blocks = few_sources || bytes * (sources + targets) <= 4 * core.first_level_bytes};
-  return {.ahead_bytes = few_sources || targets < 2 ? 0 : ahead_bytes, .short_blocks = few_sources};
+  if (core.has_few_ways()) return {.short_blocks = bytes * (sources + targets) <= 4 * core.first_level_bytes};
+  return {.ahead_bytes = sources >= 6 && targets >= 2 ? ahead_bytes : 0};
 }
 
 Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) noexcept {

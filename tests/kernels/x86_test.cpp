@@ -93,7 +93,6 @@ TEST(X86Walk, GoesByTheCore) {
   EXPECT_FALSE(cached_walk(10, 4, 16384, few_ways).short_blocks);
   EXPECT_EQ(cached_walk(10, 4, 16384, intel).ahead_bytes, 512u);
   EXPECT_EQ(cached_walk(4, 2, 16384, intel).ahead_bytes, 0u);
-  EXPECT_TRUE(cached_walk(4, 2, 16384, intel).short_blocks);
   for (const Core& core : {few_ways, many_ways, intel}) {
     EXPECT_EQ(large_walk(20, 4, false, core).tile_bytes, 0u);
     EXPECT_EQ(large_walk(25, 4, false, core).tile_bytes != 0, core.intel || core.has_few_ways());
