@@ -67,8 +67,7 @@ class Measurement {
         sample(sound.back(), pace_.sample_seconds, ignored);
       }
       for (const std::size_t i : sound) {
-        CallTimes ignored;
-        if (pace_.settles) sample(i, pace_.sample_seconds, ignored);
+        if (pace_.settles) take_all_turns(contestants_[i]);
         results_[i].samples.push_back(sample(i, pace_.sample_seconds, results_[i].calls));
       }
     }
@@ -97,6 +96,12 @@ class Measurement {
       }
     });
     return right;
+  }
+
+  void take_all_turns(const Contestant& contestant) {
+    workers_.run(contestant.threads, [&](unsigned thread) {
+      for (std::size_t turn = 0; turn < order_.turns; ++turn) contestant.run(order_.at(thread, turn));
+    });
   }
 
   void warm_up(std::size_t index) {

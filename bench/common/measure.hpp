@@ -53,8 +53,8 @@ struct Pace {
   /// No further round after this time, once there are three.
   double case_seconds = std::numeric_limits<double>::infinity();
   bool each_call = false;  ///< time each call, which costs a reading of the clock; else many at once
-  /// A sample that is not taken before each one, of the same contestant: what the one before wrote past the
-  /// caches is in them again.
+  /// Before each sample its contestant takes all its turns once: what another one wrote past the caches is in
+  /// them again.
   bool settles = false;
   /// Called before each sample; after it, all processes that measure together begin.
   std::function<void()> before_sample = [] {};
