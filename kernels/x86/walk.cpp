@@ -18,7 +18,7 @@ std::size_t plain_threshold() noexcept {
   static const std::size_t threshold = [] {
     const Core& core = this_core();
     if (core.has_few_ways()) return core.first_level_bytes;
-    return core.intel ? std::min(2 * core.first_level_bytes, stream_threshold()) : stream_threshold();
+    return core.intel ? core.first_level_bytes / 2 - 1 : stream_threshold();
   }();
   return threshold;
 }
@@ -45,7 +45,9 @@ constexpr unsigned ahead_bytes = 512;
 }  // namespace
 
 Walk cached_walk(unsigned sources, unsigned targets, std::size_t bytes, const Core& core) noexcept {
-  if (core.has_few_ways()) return {.short_blocks = bytes * (sources + targets) <= 4 * core.first_level_bytes};
+  const std::size_t short_until = (core.has_few_ways() ? 4 : 2) * core.first_level_bytes;
+  if (bytes * (sources + targets) <= short_until) return {.short_blocks = true};
+  if (core.has_few_ways()) return {};
   return {.ahead_bytes = sources >= 6 && targets >= 2 ? ahead_bytes : 0};
 }
 

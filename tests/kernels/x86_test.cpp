@@ -91,6 +91,7 @@ TEST(X86Walk, GoesByTheCore) {
   const Core few_ways{8, false}, many_ways{12, false}, intel{12, true};
   EXPECT_TRUE(cached_walk(10, 4, 4096, few_ways).short_blocks);
   EXPECT_FALSE(cached_walk(10, 4, 16384, few_ways).short_blocks);
+  EXPECT_TRUE(cached_walk(10, 4, 4096, intel).short_blocks);
   EXPECT_EQ(cached_walk(10, 4, 16384, intel).ahead_bytes, 512u);
   EXPECT_EQ(cached_walk(4, 2, 16384, intel).ahead_bytes, 0u);
   for (const Core& core : {few_ways, many_ways, intel}) {
