@@ -205,8 +205,7 @@ constexpr const Range* by_first[] = {by_rows<T, First::general, tiled, short_blo
 template <class T>
 class Coder {
  public:
-  explicit Coder(const Call& call)
-      : call_(call), groups_(group_count(call.target_count)), begins_(group_begins.of[call.target_count]) {}
+  explicit Coder(const Call& call) : call_(call), groups_(group_count(call.target_count)) {}
 
   void run() const {
     if (call_.walk.tile_bytes == 0 && call_.walk.ahead_bytes == 0 && !call_.walk.stream)
@@ -229,7 +228,7 @@ class Coder {
 
   [[gnu::noinline]] void run_large() const {
     const uint8_t* ahead[max_sources];
-    fill_ahead(ahead);
+    if (call_.walk.ahead != 0 || call_.walk.ahead_bytes != 0) fill_ahead(ahead);
     size_t begin = 0;
     const bool stream = call_.walk.stream && !call_.accumulate && can_stream(begin);
     if (begin != 0) each_group([&](unsigned g) { all_sources(g, nullptr, 0, 64, false); });
@@ -254,8 +253,10 @@ class Coder {
     for (unsigned g = 0; g < groups_; ++g) f(g);
   }
 
-  unsigned first_row(unsigned g) const { return begins_[g]; }
-  unsigned rows(unsigned g) const { return first_row(g + 1) - first_row(g); }
+  unsigned first_row(unsigned g) const { return part_begin(call_.target_count, groups_, g); }
+  unsigned rows(unsigned g) const {
+    return groups_ == 1 ? call_.target_count : first_row(g + 1) - first_row(g);
+  }
   First first_row_is(unsigned g) const {
     if (g != 0) return First::general;
     if (call_.first_is_xor) return First::ones;
@@ -347,5 +348,4 @@ class Coder {
 
   const Call& call_;
   unsigned groups_;
-  const uint8_t* begins_;  ///< of the groups
 };

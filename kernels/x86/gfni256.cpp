@@ -15,7 +15,7 @@ struct Gfni256 : Vector256 {
   };
   static constexpr size_t coefficient_bytes = affine_bytes;
   static constexpr bool pairs = false;
-  /// As many as the sixteen registers hold beside a source's.
+  /// At most four, and as the sixteen registers allow.
   static constexpr unsigned vectors(unsigned rows) { return rows <= 2 ? 4 : rows == 3 ? 3 : 2; }
   static constexpr unsigned short_vectors = 0;
 

@@ -11,35 +11,25 @@ namespace ec::kernels::x86 {
 /// Best first. gfni256 and avx2 need no more than 256-bit registers.
 enum class Isa : unsigned char { gfni512, gfni256, avx512, avx2 };
 
-/// Rows coded in one pass over the sources; more are coded in several passes.
-static constexpr unsigned max_pass_rows = 32;
-
-/// Targets are coded in groups of rows whose accumulators stay in registers.
+/// Targets are coded in groups of rows whose accumulators stay in registers, as equal as can be:
+/// group g holds rows group_begin(rows, g) up to group_begin(rows, g + 1).
 static constexpr unsigned max_group_rows = 6;
 static constexpr unsigned group_count(unsigned rows) { return (rows + max_group_rows - 1) / max_group_rows; }
-/// Where part `index` of `parts` begins, which are as equal as can be.
+/// `index` of `parts` equal parts of `rows`. Most codes have one part, and a small call notices a division.
 static constexpr unsigned part_begin(unsigned rows, unsigned parts, unsigned index) {
-  return rows * index / parts;
+  return parts == 1 ? rows * index : rows * index / parts;
 }
-/// By number of rows; looked up, since a small call notices a division.
-struct GroupBegins {
-  uint8_t of[max_pass_rows + 1][group_count(max_pass_rows) + 1];
-};
-static constexpr GroupBegins make_group_begins() {
-  GroupBegins begins{};
-  for (unsigned rows = 1; rows <= max_pass_rows; ++rows)
-    for (unsigned g = 0; g <= group_count(rows); ++g)
-      begins.of[rows][g] = static_cast<uint8_t>(part_begin(rows, group_count(rows), g));
-  return begins;
+static constexpr unsigned group_begin(unsigned rows, unsigned g) {
+  return part_begin(rows, group_count(rows), g);
 }
-static constexpr GroupBegins group_begins = make_group_begins();
-/// Group g of up to max_pass_rows rows holds those from group_begin(rows, g) up to group_begin(rows, g + 1).
-static constexpr unsigned group_begin(unsigned rows, unsigned g) { return group_begins.of[rows][g]; }
 
+/// Rows coded in one pass over the sources; more are coded in several passes.
+static constexpr unsigned max_pass_rows = 32;
 /// Longest tile: the partial sums of max_pass_rows of them are kept on the stack.
 static constexpr size_t max_tile_bytes = 1024;
 
-/// Where there are no tiles, so many bytes of all sources are coded for a group, then for the next.
+/// Where targets are streamed or sources fetched ahead without tiles, so many bytes of all sources are coded
+/// for a group of rows, then for the next.
 static constexpr size_t strip_bytes = 4096;
 
 /// Bytes of one expanded coefficient: an 8 x 8 bit matrix, or the products of both nibbles.
@@ -53,8 +43,7 @@ struct Walk {
   unsigned ahead = 0;  ///< fetch the tile of the source that many places later, in the order of use; 0: none
   unsigned ahead_bytes = 0;  ///< where there are no tiles: fetch so far ahead in every source; 0: no fetching
   bool stream = false;       ///< write targets past the cache
-  bool short_blocks =
-      false;  ///< where there are no tiles and no fetching: take less of each source at a time
+  bool short_blocks = false;  ///< without tiles and fetching: take less of each source at a time
 };
 
 /// targets ^= or = coefficients . sources. 1 <= target_count <= max_pass_rows, 1 <= source_count <= 255,

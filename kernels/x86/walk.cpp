@@ -18,6 +18,7 @@ std::size_t plain_threshold() noexcept {
   static const std::size_t threshold = [] {
     const Core& core = this_core();
     if (core.has_few_ways()) return core.first_level_bytes;
+    // Less than half: 4+2 of 4 KiB is half of 48 KiB.
     return core.intel ? core.first_level_bytes / 2 - 1 : stream_threshold();
   }();
   return threshold;

@@ -28,7 +28,7 @@ const Core& this_core() noexcept;
 /// than half of that of an Intel core of more; on others stream_threshold().
 std::size_t plain_threshold() noexcept;
 
-/// The walk for a job above plain_threshold() that the second level could hold.
+/// The walk for a job above plain_threshold() that the second level could hold. There is none on other cores.
 ///
 /// Few ways: up to four times the first level short blocks. On a Zen 4, chunks of 4 KiB that no cache holds,
 /// 8+4, 10+4 and 16+4: 1.1 to 1.2 times the speed; in a cache 0.9 to 1.1. Side by side in a cache, 16 to 64
@@ -43,14 +43,14 @@ std::size_t plain_threshold() noexcept;
 /// KiB from 132 to 109 GB/s.
 Walk cached_walk(unsigned sources, unsigned targets, std::size_t bytes, const Core& core) noexcept;
 
-/// The walk for a job above stream_threshold() on such a core. Chunks that lie a power of two apart share the
+/// The walk for a job above stream_threshold() on a core. Chunks that lie a power of two apart share the
 /// sets of the first-level cache, so the ways bound how many sources of a tile stay there, those included
 /// that are fetched ahead. Measured in 1 MiB chunks.
 ///
 /// 12 ways and more: no tiles. Each of up to 16 sources has load instructions of its own, so the prefetchers
 /// of the first level of a Zen 5 follow it. 4+2, 8+3 and 10+4 at 82 to 92 GB/s where the third level holds
 /// them, cold 34 in the median; in tiles 47 to 70 and 32. 16+4 and 20+4 at 55 to 82 and 22 to 27, in tiles 45
-/// to 57 and 19 to 28. More than 20 sources and more rows than one group are fetched 512 bytes ahead,
+/// to 57 and 19 to 28. More than 20 sources, or more rows than one group, are fetched 512 bytes ahead,
 /// scattered cold: 24+4 28 GB/s, 32+4 27, 32+1 35, 20+8 24; in tiles 22, 22, 25 and 17. From 64 sources on it
 /// is 1.05 to 1.45 times tiles where chunks are scattered, and 0.85 where they lie a power of two apart.
 ///
@@ -58,7 +58,7 @@ Walk cached_walk(unsigned sources, unsigned targets, std::size_t bytes, const Co
 /// of 512 bytes 1.03 to 1.1 at 4+2, 1.0 at 6+3 to 10+4, in any cache and in none; 16+4 and 20+4 0.93 to 1.1
 /// cold, 1.1 to 1.25 where a cache holds them. Otherwise 10 sources: on a Sapphire Rapids 0.97 to 1.0 of a
 /// loop that only moves the bytes, where 4 reached 0.83 to 0.97; without tiles 24+4 and 32+4 would be 0.6 of
-/// tiles side by side. Several groups of rows: 5 sources.
+/// tiles side by side. Several groups of rows: 5 sources, in two parts at least.
 ///
 /// Few ways: up to 24 sources in one group of rows no tiles, from 15 on short blocks. On a Zen 4 with 8 ways,
 /// against tiles of 6 sources: 10+4 0.8 to 1.4 times their speed where no cache holds the chunks, 16+4 to
@@ -66,7 +66,7 @@ Walk cached_walk(unsigned sources, unsigned targets, std::size_t bytes, const Co
 /// in a tile.
 Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) noexcept;
 
-/// That of a job above plain_threshold() on this core.
+/// One of these two on this core, for a job above plain_threshold().
 Walk chosen_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept;
 
 /// The walk for `sources` x `targets` chunks of `bytes` each. targets: those of one pass.

@@ -100,6 +100,9 @@ TEST(X86Walk, GoesByTheCore) {
     EXPECT_TRUE(large_walk(10, 4, false, core).stream);
     EXPECT_FALSE(large_walk(10, 4, true, core).stream) << "what is added to is read first";
   }
+  EXPECT_EQ(large_walk(20, 4, false, many_ways).ahead_bytes, 0u);
+  EXPECT_EQ(large_walk(21, 4, false, many_ways).ahead_bytes, 512u);
+  EXPECT_EQ(large_walk(4, 2, false, intel).ahead_bytes, 512u);
   EXPECT_TRUE(large_walk(15, 4, false, few_ways).short_blocks);
   EXPECT_FALSE(large_walk(14, 4, false, few_ways).short_blocks);
 }
@@ -117,7 +120,7 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
   walks.push_back({.tile_bytes = 256, .group_sources = 1, .ahead = 3, .stream = true});
   walks.push_back({.ahead_bytes = 512});
   walks.push_back({.ahead_bytes = 512, .stream = true});
-  for (const auto& [sources, targets] : {std::pair{7u, 4u}, {23u, 4u}, {7u, 13u}, {23u, 13u}})
+  for (const auto& [sources, targets] : {std::pair{7u, 4u}, {25u, 4u}, {7u, 13u}, {23u, 13u}})
     for (const std::size_t bytes : {1u, 63u, 64u, 1024u, 5000u}) {
       Random random(sources * bytes);
       for (const bool fold : {false, true}) {
