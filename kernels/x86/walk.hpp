@@ -31,12 +31,12 @@ std::size_t plain_threshold() noexcept;
 /// The walk for a job above plain_threshold() that the second level could hold. There is none on other cores.
 ///
 /// Few ways: up to four times the first level short blocks. On a Zen 4, chunks of 4 KiB that no cache holds,
-/// 8+4, 10+4 and 16+4: 1.1 to 1.2 times the speed; in a cache 0.9 to 1.1. Side by side in a cache, 16 to 64
+/// 8+4, 10+4 and 16+4: 1.1 to 1.2 times the speed; in a cache 0.8 to 1.1. Side by side in a cache, 16 to 64
 /// KiB of 10+4 and 16+4 would be 0.75 to 0.9.
 ///
 /// Intel: up to twice the first level short blocks. On a Xeon with 48 KiB of first and 2 MiB of second level,
 /// chunks of 4 KiB, 4+2 to 20+4, this loop nest by itself: 1.0 to 1.15 times the speed where no cache holds
-/// them, 1.0 to 1.1 in the third level, 0.9 to 1.0 in the second, and 4+2 there 0.65 to 0.95. Above that
+/// them, 0.97 to 1.12 in the third level, 0.86 to 1.02 hot, and 4+2 hot 0.7 to 0.9. Above that
 /// sources are fetched ahead, for 6 sources and 2 targets at least. 512 bytes ahead, chunks of 16 to 90 KiB
 /// of 6+3 to 20+4: 1.05 to 1.4 times the speed without where no cache holds them, 0.9 to 1.1 where the second
 /// level does. Of 4+2 it would be 1.05 and 0.93, of one target 1.0 and 0.8. On a Zen 5 it would take 4+2 x 64
@@ -55,8 +55,8 @@ Walk cached_walk(unsigned sources, unsigned targets, std::size_t bytes, const Co
 /// is 1.05 to 1.45 times tiles where chunks are scattered, and 0.85 where they lie a power of two apart.
 ///
 /// The same, Intel: up to 20 sources in one group no tiles, from 4 on fetched 512 bytes ahead. Against tiles
-/// of 512 bytes 1.03 to 1.1 at 4+2, 1.0 at 6+3 to 10+4, in any cache and in none; 16+4 and 20+4 0.93 to 1.1
-/// cold, 1.1 to 1.25 where a cache holds them. Otherwise 10 sources: on a Sapphire Rapids 0.97 to 1.0 of a
+/// of 512 bytes 1.03 to 1.1 at 4+2, 1.0 at 6+3 to 10+4, in any cache and in none; 20+4, this loop nest by
+/// itself, 1.0 to 1.2, cold and hot. Otherwise 10 sources: on a Sapphire Rapids 0.97 to 1.0 of a
 /// loop that only moves the bytes, where 4 reached 0.83 to 0.97; without tiles 24+4 and 32+4 would be 0.6 of
 /// tiles side by side. Several groups of rows: 5 sources, in two parts at least.
 ///
