@@ -48,7 +48,7 @@ constexpr unsigned ahead_bytes = 512;
 Walk cached_walk(unsigned sources, unsigned targets, std::size_t bytes, const Core& core) noexcept {
   const std::size_t short_until = (core.has_few_ways() ? 4 : 2) * core.first_level_bytes;
   if (bytes * (sources + targets) <= short_until) return {.short_blocks = true};
-  if (core.has_few_ways()) return {};
+  if (!core.intel) return {};
   return {.ahead_bytes = sources >= 6 && targets >= 2 ? ahead_bytes : 0};
 }
 
