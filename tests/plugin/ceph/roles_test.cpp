@@ -154,6 +154,11 @@ constexpr bool has_stock_decode = false;
 constexpr bool has_stock_decode = true;
 #endif
 
+/// Ceph 20's isa ends the process where it adds up more than 32 data chunks (ErasureCodeIsa::isa_xor).
+bool has_stock_encode(const std::string& role, const Code& stock) {
+  return role != "isa" || stock.k() <= 32 || stock.n() - stock.k() > 1;
+}
+
 /// Encodes with both, has each decode what chunks are lost, and returns what was compared.
 Chunks expect_same_bytes(const Pair& pair, Draw& draw, unsigned bytes) {
   const auto in = draw.bytes(bytes, static_cast<unsigned>(draw.number(1, 9)));
@@ -189,7 +194,7 @@ bool compare_profile(const std::string& role, const Profile& profile, Draw& draw
     EXPECT_EQ(pair.ours.chunk_size(bytes), pair.stock.chunk_size(bytes)) << bytes;
   }
   for (unsigned i = 0; i < 3; ++i) expect_same_reads(pair, draw);
-  if (with_bytes && !testing::Test::HasFailure())
+  if (with_bytes && has_stock_encode(role, pair.stock) && !testing::Test::HasFailure())
     expect_same_bytes(pair, draw, object_bytes(draw, profile, pair.stock.k()));
   return true;
 }
