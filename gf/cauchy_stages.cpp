@@ -1,6 +1,7 @@
 #include "gf/cauchy_stages.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "gf/gf256.hpp"
@@ -10,17 +11,36 @@ namespace {
 
 constexpr std::uint8_t none = CauchyStages::none;
 
-/// The product of all x + v, v < 2^log.
-std::uint8_t vanishing(unsigned log, unsigned x) {
-  std::uint8_t product = 1;
-  for (unsigned v = 0; v < 1u << log; ++v) product = mul(product, static_cast<std::uint8_t>(x ^ v));
+/// By l: s(2^l), for the s of 2^l points. As s is linear, that of twice as many is s(x) s(x + 2^l) =
+/// s(x) (s(x) + s(2^l)).
+consteval std::array<std::uint8_t, 5> make_at_powers() {
+  std::array<std::uint8_t, 5> at{};
+  for (unsigned log = 0; log < at.size(); ++log) {
+    at[log] = static_cast<std::uint8_t>(1u << log);
+    for (unsigned l = 0; l < log; ++l) at[log] = mul(at[log], at[log] ^ at[l]);
+  }
+  return at;
+}
+constexpr auto at_powers = make_at_powers();
+
+/// s(x), the product of all x + v, v < 2^log.
+constexpr std::uint8_t vanishing(unsigned log, unsigned x) {
+  auto product = static_cast<std::uint8_t>(x);
+  for (unsigned l = 0; l < log; ++l) product = mul(product, product ^ at_powers[l]);
   return product;
 }
+static_assert(vanishing(2, 9) == mul(mul(9, 8), mul(11, 10)));
+
+/// The derivative of s: its linear coefficient.
+constexpr std::uint8_t derivative(unsigned log) {
+  std::uint8_t product = 1;
+  for (unsigned l = 0; l < log; ++l) product = mul(product, at_powers[l]);
+  return product;
+}
+static_assert(derivative(2) == mul(1, mul(2, 3)));
 
 /// The factor of a butterfly at level `log` of the transform at x.
-std::uint8_t twiddle(unsigned log, unsigned x) {
-  return mul(vanishing(log, x), inv(vanishing(log, 1u << log)));
-}
+std::uint8_t twiddle(unsigned log, unsigned x) { return mul(vanishing(log, x), inv(at_powers[log])); }
 
 /// Those of the inverse transform at `at`: level 0 first, in a level by place. The transform itself goes the
 /// other way.
@@ -38,6 +58,9 @@ struct Structure {
   std::vector<std::uint8_t> rows;   ///< chunk numbers of the rows in between: coding chunks
   std::vector<std::uint8_t> added;  ///< by row: the column of that chunk, if it is a source
   Matrix then;
+  std::vector<std::uint8_t> targets;  ///< chunk numbers of the rows of `then`
+  /// Of its rows and columns, which make it of the Cauchy matrix between them; empty: it is not such.
+  std::vector<std::uint8_t> target_factors, row_factors;
 };
 
 /// Each point has one lane.
@@ -48,17 +71,33 @@ bool repeats(std::vector<std::uint8_t> points) {
 
 /// Whether `matrix` is what the structure says in the columns of data; the others are in `then` as they are.
 bool holds(const Matrix& matrix, const Structure& s) {
-  for (unsigned t = 0; t < matrix.rows(); ++t)
-    for (unsigned c = 0; c < s.data.size(); ++c) {
-      const auto cell = [&](std::size_t row) { return inv(s.rows[row] ^ s.data[c]); };
-      std::uint8_t sum = 0;
-      if (s.then.rows() == 0)
-        sum = cell(t);
-      else
-        for (unsigned r = 0; r < s.rows.size(); ++r) sum ^= mul(s.then(t, r), cell(r));
-      if (sum != matrix(t, c)) return false;
-    }
+  const auto columns = static_cast<unsigned>(s.data.size());
+  Matrix cauchy(static_cast<unsigned>(s.rows.size()), columns);
+  for (unsigned r = 0; r < cauchy.rows(); ++r)
+    for (unsigned c = 0; c < columns; ++c) cauchy(r, c) = inv(s.rows[r] ^ s.data[c]);
+  for (unsigned t = 0; t < matrix.rows(); ++t) {
+    std::vector<std::uint8_t> sums(columns);
+    if (s.then.rows() == 0)
+      std::ranges::copy(cauchy.row(t), sums.begin());
+    else
+      for (unsigned r = 0; r < cauchy.rows(); ++r) add_scaled(sums, cauchy.row(r), s.then(t, r));
+    if (!std::ranges::equal(sums, matrix.row(t).first(columns))) return false;
+  }
   return true;
+}
+
+/// Cell by cell: the first column and the first row say what the factors would be.
+void find_factors(Structure& s) {
+  const auto times_sum = [&](unsigned t, unsigned r) { return mul(s.then(t, r), s.targets[t] ^ s.rows[r]); };
+  std::vector<std::uint8_t> targets, rows;
+  for (unsigned t = 0; t < s.then.rows(); ++t) targets.push_back(times_sum(t, 0));
+  if (targets.front() == 0) return;
+  for (unsigned r = 0; r < s.then.cols(); ++r) rows.push_back(mul(times_sum(0, r), inv(targets[0])));
+  for (unsigned t = 0; t < s.then.rows(); ++t)
+    for (unsigned r = 0; r < s.then.cols(); ++r)
+      if (s.targets[t] == s.rows[r] || times_sum(t, r) != mul(targets[t], rows[r])) return;
+  s.target_factors = std::move(targets);
+  s.row_factors = std::move(rows);
 }
 
 std::optional<Structure> structure_of(const Matrix& matrix, std::span<const std::uint8_t> sources,
@@ -89,6 +128,7 @@ std::optional<Structure> structure_of(const Matrix& matrix, std::span<const std:
   if (from_sources == 0) {
     if (s.rows.size() != made.size()) return std::nullopt;
   } else {
+    s.targets = made;
     s.then = Matrix(matrix.rows(), static_cast<unsigned>(s.rows.size()));
     for (unsigned t = 0, next = from_sources; t < matrix.rows(); ++t) {
       for (unsigned r = 0; r < from_sources; ++r) s.then(t, r) = matrix(t, s.added[r]);
@@ -96,29 +136,68 @@ std::optional<Structure> structure_of(const Matrix& matrix, std::span<const std:
     }
   }
   if (repeats(s.rows) || repeats(s.data) || !holds(matrix, s)) return std::nullopt;
+  if (s.then.rows() != 0) find_factors(s);
   return s;
 }
 
+/// By first point of an aligned block: which of the numbered points each lane is.
+using Blocks = std::map<unsigned, std::vector<std::uint8_t>>;
+
+Blocks blocks_of(const std::vector<std::uint8_t>& points, unsigned log_points) {
+  const unsigned low = (1u << log_points) - 1;
+  Blocks blocks;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    auto& lanes = blocks.try_emplace(points[i] & ~low, low + 1, none).first->second;
+    lanes[points[i] & low] = static_cast<std::uint8_t>(i);
+  }
+  return blocks;
+}
+
+/// That of the sums from one block to another: c / s(p + a) of the header.
+std::uint8_t scale(unsigned log_points, unsigned row_block, unsigned source_block) {
+  return mul(derivative(log_points), inv(vanishing(log_points, row_block ^ source_block)));
+}
+
+std::size_t solution_products(unsigned log_points, std::size_t row_blocks, std::size_t target_blocks) {
+  const std::size_t points = std::size_t{1} << log_points, butterflies = log_points * points / 2;
+  return (row_blocks + target_blocks) * (points + butterflies) + target_blocks * (row_blocks - 1) * points;
+}
+
+std::optional<CauchySolution> solution_of(const Structure& s, const Blocks& row_blocks, unsigned log_points) {
+  if (s.row_factors.empty()) return std::nullopt;
+  const Blocks target_blocks = blocks_of(s.targets, log_points);
+  if (solution_products(log_points, row_blocks.size(), target_blocks.size()) >= s.then.cells().size())
+    return std::nullopt;
+  CauchySolution made;
+  for (const auto& [at, lanes] : row_blocks) {
+    if (target_blocks.contains(at)) return std::nullopt;
+    for (const std::uint8_t row : lanes) made.row_factors.push_back(row == none ? 0 : s.row_factors[row]);
+    add_twiddles(made.inverse, log_points, at, false);
+  }
+  const unsigned first_rows = row_blocks.begin()->first;
+  for (const auto& [at, lanes] : target_blocks) {
+    const std::uint8_t first = scale(log_points, at, first_rows);
+    for (const auto& rows : row_blocks)
+      if (rows.first != first_rows) made.scales.push_back(mul(scale(log_points, at, rows.first), inv(first)));
+    add_twiddles(made.forward, log_points, at, true);
+    for (const std::uint8_t target : lanes)
+      made.target_factors.push_back(target == none ? 0 : mul(first, s.target_factors[target]));
+    made.places.insert(made.places.end(), lanes.begin(), lanes.end());
+  }
+  return made;
+}
+
 CauchyStages stages_of(const Structure& s, unsigned log_points) {
-  const unsigned points = 1u << log_points, low = points - 1;
+  const unsigned points = 1u << log_points;
   CauchyStages made;
   made.log_points = log_points;
   made.added = s.added;
   made.then = s.then;
 
-  std::map<unsigned, std::vector<std::uint8_t>> row_blocks, source_blocks;
-  const auto put = [&](auto& blocks, unsigned point, std::size_t what) {
-    auto& lanes = blocks.try_emplace(point & ~low, points, none).first->second;
-    lanes[point & low] = static_cast<std::uint8_t>(what);
-  };
-  for (std::size_t r = 0; r < s.rows.size(); ++r) put(row_blocks, s.rows[r], r);
-  for (std::size_t c = 0; c < s.data.size(); ++c) put(source_blocks, s.data[c], c);
-
-  std::uint8_t derivative = 1;
-  for (unsigned v = 1; v < points; ++v) derivative = mul(derivative, static_cast<std::uint8_t>(v));
+  const Blocks row_blocks = blocks_of(s.rows, log_points);
   const std::size_t rows = s.rows.size();
   const std::size_t block_products = log_points * points / 2 + row_blocks.size() * points;
-  for (const auto& [at, lanes] : source_blocks) {
+  for (const auto& [at, lanes] : blocks_of(s.data, log_points)) {
     const auto present = static_cast<std::size_t>(points - std::ranges::count(lanes, none));
     // Where rows and sources share a block, s is zero.
     if (row_blocks.contains(at) || present * rows <= block_products) {
@@ -127,8 +206,7 @@ CauchyStages stages_of(const Structure& s, unsigned log_points) {
     }
     made.lanes.insert(made.lanes.end(), lanes.begin(), lanes.end());
     add_twiddles(made.inverse, log_points, at, false);
-    for (const auto& block : row_blocks)
-      made.scales.push_back(mul(derivative, inv(vanishing(log_points, block.first ^ at))));
+    for (const auto& block : row_blocks) made.scales.push_back(scale(log_points, block.first, at));
   }
   for (const auto& [at, lanes] : row_blocks) {
     made.places.insert(made.places.end(), lanes.begin(), lanes.end());
@@ -137,15 +215,22 @@ CauchyStages stages_of(const Structure& s, unsigned log_points) {
   made.before = Matrix(static_cast<unsigned>(rows), static_cast<unsigned>(made.rest.size()));
   for (unsigned r = 0; r < rows; ++r)
     for (unsigned c = 0; c < made.rest.size(); ++c) made.before(r, c) = inv(s.rows[r] ^ s.data[made.rest[c]]);
+  made.solution = solution_of(s, row_blocks, log_points);
   return made;
 }
 
 }  // namespace
 
+unsigned CauchySolution::products(unsigned log_points) const {
+  return static_cast<unsigned>(
+      solution_products(log_points, row_factors.size() >> log_points, target_factors.size() >> log_points));
+}
+
 unsigned CauchyStages::products() const {
   const std::size_t butterflies = log_points * points() / 2;
   return static_cast<unsigned>(source_blocks() * (butterflies + std::size_t{row_blocks()} * points()) +
-                               row_blocks() * butterflies + before.cells().size() + then.cells().size());
+                               row_blocks() * butterflies + before.cells().size() +
+                               (solution ? solution->products(log_points) : then.cells().size()));
 }
 
 std::optional<CauchyStages> cauchy_stages(const Matrix& matrix, std::span<const std::uint8_t> sources,
@@ -155,7 +240,8 @@ std::optional<CauchyStages> cauchy_stages(const Matrix& matrix, std::span<const 
   std::optional<CauchyStages> best;
   for (unsigned log_points = 2; log_points <= most_log_points; ++log_points) {
     auto stages = stages_of(*structure, log_points);
-    if (stages.source_blocks() > 0 && (!best || stages.products() < best->products()))
+    // As few by longer blocks: fewer sums.
+    if (stages.source_blocks() > 0 && (!best || stages.products() <= best->products()))
       best = std::move(stages);
   }
   return best;

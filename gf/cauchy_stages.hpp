@@ -11,7 +11,9 @@
 // in place of one for each row.
 //
 // A decode plan of such a code is solved in two steps: what the surviving data adds to each coding chunk,
-// lost data as zeros, by the transform; then a small dense matrix.
+// lost data as zeros, by the transform; then a small matrix. Where only data is lost, that one is the inverse
+// of a part of the Cauchy matrix, so a Cauchy matrix too, with a factor for each row and column (S.
+// Schechter, "On the inversion of certain matrices", 1959), and a transform makes it as well.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +24,25 @@
 #include "gf/matrix.hpp"
 
 namespace ec::gf {
+
+/// `then` of the stages by a transform from blocks of rows to blocks of targets.
+struct CauchySolution {
+  /// By block of rows: what each of its q values is multiplied by first; 0 where there is no row.
+  std::vector<std::uint8_t> row_factors;
+  /// By block of rows: the q - 1 factors of its inverse transform.
+  std::vector<std::uint8_t> inverse;
+  /// By block of targets, by block of rows without the first, whose coefficients are added as they are.
+  std::vector<std::uint8_t> scales;
+  /// By block of targets: the q - 1 factors of its transform.
+  std::vector<std::uint8_t> forward;
+  /// By block of targets: what each of its q values is multiplied by last.
+  std::vector<std::uint8_t> target_factors;
+  /// By block of targets: which target each of its q values is; none: not wanted.
+  std::vector<std::uint8_t> places;
+
+  /// As those of the stages.
+  unsigned products(unsigned log_points) const;
+};
 
 /// targets = then . (transform(sources) + before . sources + added sources). A value; plain numbers alone.
 struct CauchyStages {
@@ -46,6 +67,8 @@ struct CauchyStages {
   std::vector<std::uint8_t> rest;  ///< sources in no block, by `before`
   Matrix before;                   ///< rows x rest
   Matrix then;                     ///< targets x rows; empty: the rows are the targets
+  /// Makes the product with `then` where that takes fewer products.
+  std::optional<CauchySolution> solution;
 
   unsigned points() const { return 1u << log_points; }
   unsigned rows() const { return static_cast<unsigned>(added.size()); }

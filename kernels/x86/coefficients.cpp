@@ -129,7 +129,10 @@ std::unique_ptr<const TransformTables> transform_of(const Program& program) {
   if (cells < least_cells_in_memory && !in_registers) return nullptr;
   const unsigned overhead = in_registers ? source_overhead_in_registers : source_overhead;
   const std::size_t rows_in_memory = stages->rest.empty() ? 0 : 2 * stages->rows();
-  const std::size_t cost = stages->products() + overhead * stages->lanes.size() + rows_in_memory;
+  // Rows that a solution follows are sources of it.
+  const std::size_t lanes =
+      stages->lanes.size() + (stages->solution ? stages->solution->row_factors.size() : 0);
+  const std::size_t cost = stages->products() + overhead * lanes + rows_in_memory;
   if (cost + cost / 8 > cells) return nullptr;
   return std::make_unique<const TransformTables>(std::move(*stages));
 }
@@ -154,12 +157,18 @@ const std::uint8_t* nibble_products(std::uint8_t c) noexcept { return shuffle[c]
 
 TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(stages)) {
   const gf::CauchyStages& s = stages_;
-  const std::size_t dense = s.before.cells().size() + s.then.cells().size();
-  bytes_.resize((s.inverse.size() + s.scales.size() + s.forward.size() + dense) * affine_bytes);
+  static const gf::CauchySolution unsolved;
+  const gf::CauchySolution& solution = s.solution ? *s.solution : unsolved;
+  const gf::Matrix then = s.solution ? gf::Matrix() : s.then;
+  std::size_t factors = s.before.cells().size() + then.cells().size();
+  for (const auto* list : {&s.inverse, &s.scales, &s.forward, &solution.row_factors, &solution.inverse,
+                           &solution.scales, &solution.forward, &solution.target_factors})
+    factors += list->size();
+  bytes_.resize(factors * affine_bytes);
   std::uint8_t* to = bytes_.data();
-  const auto expand = [&](const std::vector<std::uint8_t>& factors) {
+  const auto expand = [&](const std::vector<std::uint8_t>& list) {
     const std::uint8_t* begin = to;
-    for (const std::uint8_t factor : factors) {
+    for (const std::uint8_t factor : list) {
       std::memcpy(to, affine[factor].data(), affine_bytes);
       to += affine_bytes;
     }
@@ -184,7 +193,14 @@ TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(st
                 .rest = s.rest.data(),
                 .rest_count = static_cast<unsigned>(s.rest.size()),
                 .before = lay_out_dense(s.before),
-                .then = s.then.rows() == 0 ? nullptr : lay_out_dense(s.then),
+                .then = then.rows() == 0 ? nullptr : lay_out_dense(then),
+                .solution = {.blocks = static_cast<unsigned>(solution.places.size()) >> s.log_points,
+                             .row_factors = expand(solution.row_factors),
+                             .inverse = expand(solution.inverse),
+                             .scales = expand(solution.scales),
+                             .forward = expand(solution.forward),
+                             .target_factors = expand(solution.target_factors),
+                             .places = solution.places.data()},
                 .in_registers = sums_stay_in_registers(s)};
 }
 

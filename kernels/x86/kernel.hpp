@@ -62,7 +62,16 @@ struct Call {
 };
 
 /// The stages of gf/cauchy_stages.hpp with expanded coefficients, affine_bytes each; its words are explained
-/// there.
+/// there, those of a solution likewise.
+struct Solution {
+  unsigned blocks;  ///< of targets; 0: none, `then` is a matrix
+  const uint8_t* row_factors;
+  const uint8_t* inverse;
+  const uint8_t* scales;
+  const uint8_t* forward;
+  const uint8_t* target_factors;
+  const uint8_t* places;
+};
 struct Transform {
   unsigned log_points;  ///< 2 to 4
   unsigned blocks, row_blocks;
@@ -76,7 +85,8 @@ struct Transform {
   const uint8_t* rest;
   unsigned rest_count;
   const uint8_t* before;  ///< laid out as Call::coefficients
-  const uint8_t* then;    ///< the same; null: the rows are the targets
+  const uint8_t* then;    ///< the same; null: the rows are the targets, or are solved by `solution`
+  Solution solution;
   /// Whether there is one block of rows, of transform_register_log_points: its sums stay in registers.
   bool in_registers;
 };

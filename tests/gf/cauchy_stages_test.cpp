@@ -34,6 +34,31 @@ void transform(const CauchyStages& stages, std::vector<std::uint8_t>& v, const s
   }
 }
 
+/// `then` by the solution.
+std::vector<std::uint8_t> solve(const CauchyStages& stages, const std::vector<std::uint8_t>& rows) {
+  const gf::CauchySolution& s = *stages.solution;
+  const unsigned q = stages.points(), blocks = stages.row_blocks();
+  std::vector<std::vector<std::uint8_t>> from(blocks, std::vector<std::uint8_t>(q));
+  for (unsigned p = 0; p < blocks; ++p) {
+    for (unsigned lane = 0; lane < q; ++lane)
+      if (const auto row = stages.places[p * q + lane]; row != CauchyStages::none)
+        from[p][lane] = mul(s.row_factors[p * q + lane], rows[row]);
+    transform(stages, from[p], &s.inverse[p * (q - 1)], true);
+  }
+  std::vector<std::uint8_t> targets(stages.then.rows());
+  for (unsigned t = 0; t < s.places.size() / q; ++t) {
+    auto sum = from[0];
+    for (unsigned p = 1; p < blocks; ++p)
+      for (unsigned lane = 0; lane < q; ++lane)
+        sum[lane] ^= mul(s.scales[t * (blocks - 1) + p - 1], from[p][lane]);
+    transform(stages, sum, &s.forward[t * (q - 1)], false);
+    for (unsigned lane = 0; lane < q; ++lane)
+      if (const auto target = s.places[t * q + lane]; target != CauchyStages::none)
+        targets[target] = mul(s.target_factors[t * q + lane], sum[lane]);
+  }
+  return targets;
+}
+
 std::vector<std::uint8_t> carry_out(const CauchyStages& stages, const std::vector<std::uint8_t>& sources) {
   const unsigned q = stages.points();
   std::vector<std::uint8_t> rows(stages.rows());
@@ -59,6 +84,7 @@ std::vector<std::uint8_t> carry_out(const CauchyStages& stages, const std::vecto
     if (stages.added[r] != CauchyStages::none) rows[r] ^= sources[stages.added[r]];
   }
   if (stages.then.rows() == 0) return rows;
+  if (stages.solution) return solve(stages, rows);
   std::vector<std::uint8_t> targets(stages.then.rows());
   for (unsigned t = 0; t < targets.size(); ++t)
     for (unsigned r = 0; r < rows.size(); ++r) targets[t] ^= mul(stages.then(t, r), rows[r]);
@@ -127,6 +153,37 @@ TEST(CauchyStages, SolveRandomLosses) {
     EXPECT_TRUE(stages || lost <= 6 || k < 16);
   }
   EXPECT_GE(solved, 1000);
+}
+
+/// The stages that decode data chunks with `lost` of them lost.
+CauchyStages stages_without(unsigned k, unsigned m, const std::vector<unsigned>& lost, std::mt19937& draw) {
+  gf::ErasureSignature signature{gf::ChunkSet::first(k + m), {}};
+  for (unsigned c : lost) signature.wanted.insert(c);
+  signature.available = signature.available - signature.wanted;
+  const auto plan = gf::make_decode_plan(cauchy(k, m), signature);
+  auto stages = gf::cauchy_stages(plan->matrix, plan->sources, plan->targets).value();
+  expect_product(plan->matrix, stages, draw);
+  return stages;
+}
+
+TEST(CauchyStages, SolveByATransformWhereThatIsLess) {
+  std::mt19937 draw(5);
+  const auto from_to = [](unsigned first, unsigned count, unsigned step = 1) {
+    std::vector<unsigned> lost(count);
+    for (unsigned i = 0; i < count; ++i) lost[i] = first + i * step;
+    return lost;
+  };
+  const auto products = [](const CauchyStages& stages) {
+    return stages.solution->products(stages.log_points);
+  };
+  EXPECT_EQ(products(stages_without(64, 16, from_to(0, 16), draw)), 96u) << "256 by the matrix";
+  EXPECT_EQ(products(stages_without(64, 16, from_to(40, 16), draw)), 96u) << "over two blocks of eight";
+  EXPECT_EQ(products(stages_without(128, 32, from_to(0, 32), draw)), 224u) << "1,024 by the matrix";
+  EXPECT_EQ(products(stages_without(128, 32, from_to(0, 32, 4), draw)), 608u) << "over eight blocks";
+  EXPECT_EQ(products(stages_without(100, 20, from_to(3, 20), draw)), 168u) << "rows begin within a block";
+  EXPECT_FALSE(stages_without(64, 16, from_to(0, 8, 8), draw).solution) << "over eight blocks: more";
+  EXPECT_FALSE(stages_without(64, 16, from_to(60, 8), draw).solution) << "coding chunks are lost too";
+  EXPECT_FALSE(stages_without(98, 20, from_to(78, 20), draw).solution) << "rows and targets share a block";
 }
 
 TEST(CauchyStages, EncodeWhatIsThereOfAStripe) {

@@ -200,14 +200,22 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
     const auto edge = page_edge_arena();
     const Outcome at_edge = run_case(*variant_, {encode, 4096 + 17, Verb::transform, {}, {}, 1}, *edge);
     EXPECT_EQ(at_edge.verdict, Verdict::passed) << at_edge.reason;
-    for (const unsigned lost_coding : {0u, 2u, m}) {
+    // So many coding chunks, and data chunks so far apart.
+    for (const auto& [lost_coding, step] : {std::pair{0u, 5u}, {0u, 1u}, {2u, 5u}, {m, 5u}}) {
       gf::ErasureSignature signature{gf::ChunkSet::first(k + m), {}};
       for (unsigned c = 0; c < lost_coding; ++c) signature.wanted.insert(k + m - 1 - c);
-      for (unsigned c = lost_coding; c < m; ++c) signature.wanted.insert(c * 5 % k);
+      for (unsigned c = lost_coding; c < m; ++c) signature.wanted.insert(c * step % k);
       signature.available = signature.available - signature.wanted;
       const auto plan = gf::make_decode_plan(coding, signature);
       ASSERT_TRUE(plan);
       const kernels::ChunkNumbers chunks{plan->sources, plan->targets};
+      if (has_it && step == 1 && k >= 32 && m >= 8) {
+        const kernels::x86::Coefficients decode(Program(plan->matrix, true, chunks),
+                                                kernels::x86::Form::affine);
+        ASSERT_TRUE(decode.transform);
+        EXPECT_GT(decode.transform->get().solution.blocks, 0u);
+        EXPECT_EQ(decode.transform->get().then, nullptr);
+      }
       const auto rows = to_rows(plan->matrix);
       for (const std::size_t bytes : {1u, 64u, 3000u})
         check({rows, bytes, Verb::transform, {}, {1}, bytes, 1, chunks});
