@@ -207,8 +207,11 @@ class Transformer {
       }
       auto value = v[lane];
       if (t_.rest_count != 0) value = T::add(value, T::load(row_[row] + column));
-      if (const unsigned source = t_.added[row]; source != transform_none)
-        value = T::add(value, T::load(call_.sources[source] + at + column));
+      if (const unsigned source = t_.added[row]; source != transform_none) {
+        const uint8_t* from = call_.sources[source] + at + column;
+        if constexpr (stream) _mm_prefetch(from + ahead_bytes, _MM_HINT_T0);
+        value = T::add(value, T::load(from));
+      }
       // Where more follows, it writes the targets.
       if (solution.blocks != 0)
         v[lane] = times(value, solution.row_factors + (p * points + lane) * affine_bytes);
