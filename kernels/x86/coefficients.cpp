@@ -111,8 +111,8 @@ void lay_out(const Cells& matrix, unsigned first, const Expanded<bytes>& table, 
 
 static_assert(gf::CauchyStages::max_rows <= max_pass_rows && gf::CauchyStages::none == transform_none);
 
-/// See Transform::in_registers.
-bool sums_stay_in_registers(const gf::CauchyStages& s) {
+/// See Transform::fits_registers.
+bool fits_registers(const gf::CauchyStages& s) {
   return s.log_points == transform_register_log_points && s.row_blocks() == 1;
 }
 
@@ -125,7 +125,7 @@ std::unique_ptr<const TransformTables> transform_of(const Program& program) {
   if (matrix.rows() > max_pass_rows || cells < least_transformed_cells) return nullptr;
   auto stages = gf::cauchy_stages(matrix, program.chunks().sources, program.chunks().targets);
   if (!stages || stages->row_blocks() * stages->points() > max_transform_sums) return nullptr;
-  const bool in_registers = sums_stay_in_registers(*stages);
+  const bool in_registers = fits_registers(*stages);
   if (cells < least_cells_in_memory && !in_registers) return nullptr;
   const unsigned overhead = in_registers ? source_overhead_in_registers : source_overhead;
   const std::size_t rows_in_memory = stages->rest.empty() ? 0 : 2 * stages->rows();
@@ -201,7 +201,7 @@ TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(st
                              .forward = expand(solution.forward),
                              .target_factors = expand(solution.target_factors),
                              .places = solution.places.data()},
-                .in_registers = sums_stay_in_registers(s)};
+                .fits_registers = fits_registers(s)};
 }
 
 Coefficients::Coefficients(const Program& program, Form form)

@@ -87,8 +87,8 @@ struct Transform {
   const uint8_t* before;  ///< laid out as Call::coefficients
   const uint8_t* then;    ///< the same; null: the rows are the targets, or are solved by `solution`
   Solution solution;
-  /// Whether there is one block of rows, of transform_register_log_points: its sums stay in registers.
-  bool in_registers;
+  /// Whether there is one block of rows, of transform_register_log_points: registers can hold its sums.
+  bool fits_registers;
 };
 static constexpr unsigned transform_register_log_points = 3;
 static constexpr unsigned transform_none = 255;
@@ -107,6 +107,9 @@ struct TransformCall {
   size_t bytes;
   const Transform* transform;
   bool stream;  ///< write targets past the cache; they are aligned to 64 bytes
+  /// Sums stay in registers, where they fit: a vector of all sources after the other. Otherwise they are in
+  /// memory, and a block of sources after the other goes by in each tile.
+  bool in_registers;
 };
 /// Of 512-bit registers alone: sixteen of 256 bits do not hold a block, and cold 64+16 took 1.7 times as long
 /// by it. Returns the instruction set its translation unit was built for.

@@ -75,6 +75,15 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
   return walk;
 }
 
+bool sums_stay(const std::uint8_t* const* sources, unsigned count, const Core& core) noexcept {
+  if (!core.has_few_ways()) return true;
+  const std::uintptr_t set = core.first_level_bytes / core.first_level_ways - 64;  // the bits that number it
+  const auto bits = [&](unsigned s) { return reinterpret_cast<std::uintptr_t>(sources[s]) & set; };
+  unsigned sharing = 0;
+  for (unsigned s = 0; s < count; ++s) sharing += bits(s) == bits(0);
+  return sharing <= 2 * core.first_level_ways;
+}
+
 Walk chosen_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
   if (bytes * (sources + targets) <= stream_threshold())
     return cached_walk(sources, targets, bytes, this_core());

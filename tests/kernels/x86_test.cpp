@@ -109,6 +109,21 @@ TEST(X86Walk, GoesByTheCore) {
   EXPECT_FALSE(large_walk(14, 4, false, few_ways).short_blocks);
 }
 
+TEST(X86Walk, SumsLeaveRegistersWhereSourcesShareASet) {
+  const auto stay = [](unsigned count, std::uintptr_t apart, const Core& core) {
+    std::vector<const std::uint8_t*> sources(count);
+    for (unsigned s = 0; s < count; ++s)
+      sources[s] = reinterpret_cast<const std::uint8_t*>(0x100000 + s * apart + s % 2);
+    return kernels::x86::sums_stay(sources.data(), count, core);
+  };
+  const Core few_ways{8, false}, many_ways{12, false};
+  EXPECT_TRUE(stay(16, 4096, few_ways));
+  EXPECT_FALSE(stay(17, 4096, few_ways));
+  EXPECT_FALSE(stay(24, 65536, few_ways));
+  EXPECT_TRUE(stay(24, 4096 + 64, few_ways));
+  EXPECT_TRUE(stay(32, 4096, many_ways));
+}
+
 /// Every way of walking the data, those included that this CPU's caches do not ask for.
 TEST_P(Variant, EveryWalkMakesTheSameBytes) {
   std::vector<Walk> walks{{}, {.stream = true}};
@@ -190,7 +205,7 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
     const auto encode = to_rows(coding);
     const kernels::x86::Coefficients coefficients(Program(coding), kernels::x86::Form::affine);
     EXPECT_EQ(coefficients.transform != nullptr, has_it);
-    EXPECT_TRUE(!has_it || coefficients.transform->get().in_registers == (m <= 8));
+    EXPECT_TRUE(!has_it || coefficients.transform->get().fits_registers == (m <= 8));
     for (const std::size_t bytes : {1u, 63u, 64u, 1023u, 1024u, 4096u + 17u}) {
       check({encode, bytes, Verb::transform, {}, {}, bytes});
       check({encode, bytes, Verb::transform, {3, 17}, {5, 0, 64}, bytes});
@@ -222,6 +237,30 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
       // The oracle takes its time with megabytes.
       if (is_streamed) check({rows, streamed, Verb::transform, {}, {}, 1, 1, chunks});
     }
+  }
+}
+
+/// A core takes one of them.
+TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
+  if (!kernels::x86::variants()[0]->supports(Job{})) GTEST_SKIP() << "no AVX-512 or GFNI";
+  constexpr std::size_t bytes = 2048 + 64;
+  for (const auto& [k, m] : {std::pair{16u, 8u}, {24u, 7u}, {32u, 8u}}) {
+    const kernels::x86::Coefficients coefficients(Program(gf::coding_matrix(gf::Technique::cauchy, k, m)),
+                                                  kernels::x86::Form::affine);
+    ASSERT_TRUE(coefficients.transform && coefficients.transform->get().fits_registers);
+    const std::vector<std::uint8_t> data = Random(k).bytes(k * bytes);
+    std::vector<const std::uint8_t*> sources(k);
+    for (unsigned s = 0; s < k; ++s) sources[s] = &data[s * bytes];
+    std::vector<std::uint8_t> made[2];
+    for (const bool in_registers : {false, true}) {
+      auto& coding = made[in_registers];
+      coding.resize(m * bytes);
+      std::vector<std::uint8_t*> targets(m);
+      for (unsigned t = 0; t < m; ++t) targets[t] = &coding[t * bytes];
+      kernels::x86::transform_gfni512(
+          {sources.data(), targets.data(), m, bytes, &coefficients.transform->get(), false, in_registers});
+    }
+    EXPECT_EQ(made[0], made[1]) << k << "+" << m;
   }
 }
 
