@@ -49,8 +49,8 @@ constexpr unsigned source_overhead = 4;
 /// In chunks of 1 to 64 KiB that a cache holds: 1.1 to 1.5 times at 16+7, where this says 1.12, 1.2 to 1.3 at
 /// 16+8 (1.28), 1.3 to 1.7 at 24+8 (1.33); 0.9 to 1.0 at 16+6 (0.96). Four points in registers, for up to
 /// four rows, reach 0.7 to 1.0 from 8+4 to 20+4, so blocks of eight alone are coded like that.
-/// 24+8 with 8 lost 0.9 to 1.6 (1.03). With sources beside the blocks the rows are written and read once
-/// more: 25+7 0.7 to 1.2.
+/// 24+8 with 8 lost by a solution 0.95 to 1.05 on a Zen 4 (1.12). With sources beside the blocks the rows are
+/// written and read once more: 25+7 0.7 to 1.2.
 constexpr unsigned source_overhead_in_registers = 3;
 
 constexpr Expanded<affine_bytes> affine = make_affine();
@@ -129,10 +129,9 @@ std::unique_ptr<const TransformTables> transform_of(const Program& program) {
   if (cells < least_cells_in_memory && !in_registers) return nullptr;
   const unsigned overhead = in_registers ? source_overhead_in_registers : source_overhead;
   const std::size_t rows_in_memory = stages->rest.empty() ? 0 : 2 * stages->rows();
-  // Rows that a solution follows are sources of it.
-  const std::size_t lanes =
-      stages->lanes.size() + (stages->solution ? stages->solution->row_factors.size() : 0);
-  const std::size_t cost = stages->products() + overhead * lanes + rows_in_memory;
+  // Rows that a solution follows are its sources.
+  const std::size_t solved = stages->solution ? source_overhead * stages->solution->row_factors.size() : 0;
+  const std::size_t cost = stages->products() + overhead * stages->lanes.size() + rows_in_memory + solved;
   if (cost + cost / 8 > cells) return nullptr;
   return std::make_unique<const TransformTables>(std::move(*stages));
 }
