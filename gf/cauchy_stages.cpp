@@ -136,7 +136,7 @@ std::optional<Structure> structure_of(const Matrix& matrix, std::span<const std:
     }
   }
   if (repeats(s.rows) || repeats(s.data) || !holds(matrix, s)) return std::nullopt;
-  if (s.then.rows() != 0) find_factors(s);
+  if (s.then.rows() != 0 && !repeats(s.targets)) find_factors(s);
   return s;
 }
 
@@ -163,14 +163,14 @@ std::size_t solution_products(unsigned log_points, std::size_t row_blocks, std::
   return (row_blocks + target_blocks) * (points + butterflies) + target_blocks * (row_blocks - 1) * points;
 }
 
-std::optional<CauchySolution> solution_of(const Structure& s, const Blocks& row_blocks, unsigned log_points) {
-  if (s.row_factors.empty()) return std::nullopt;
+CauchySolution solution_of(const Structure& s, const Blocks& row_blocks, unsigned log_points) {
+  if (s.row_factors.empty()) return {};
   const Blocks target_blocks = blocks_of(s.targets, log_points);
   if (solution_products(log_points, row_blocks.size(), target_blocks.size()) >= s.then.cells().size())
-    return std::nullopt;
+    return {};
   CauchySolution made;
   for (const auto& [at, lanes] : row_blocks) {
-    if (target_blocks.contains(at)) return std::nullopt;
+    if (target_blocks.contains(at)) return {};
     for (const std::uint8_t row : lanes) made.row_factors.push_back(row == none ? 0 : s.row_factors[row]);
     add_twiddles(made.inverse, log_points, at, false);
   }
@@ -219,6 +219,11 @@ CauchyStages stages_of(const Structure& s, unsigned log_points) {
   return made;
 }
 
+/// By which blocks of one length are preferred: each source is added to a sum in each block of rows.
+std::size_t work(const CauchyStages& stages) {
+  return stages.products() + stages.lanes.size() * stages.row_blocks();
+}
+
 }  // namespace
 
 unsigned CauchySolution::products(unsigned log_points) const {
@@ -230,7 +235,7 @@ unsigned CauchyStages::products() const {
   const std::size_t butterflies = log_points * points() / 2;
   return static_cast<unsigned>(source_blocks() * (butterflies + std::size_t{row_blocks()} * points()) +
                                row_blocks() * butterflies + before.cells().size() +
-                               (solution ? solution->products(log_points) : then.cells().size()));
+                               (solution.exists() ? solution.products(log_points) : then.cells().size()));
 }
 
 std::optional<CauchyStages> cauchy_stages(const Matrix& matrix, std::span<const std::uint8_t> sources,
@@ -240,9 +245,7 @@ std::optional<CauchyStages> cauchy_stages(const Matrix& matrix, std::span<const 
   std::optional<CauchyStages> best;
   for (unsigned log_points = 2; log_points <= most_log_points; ++log_points) {
     auto stages = stages_of(*structure, log_points);
-    // As few by longer blocks: fewer sums.
-    if (stages.source_blocks() > 0 && (!best || stages.products() <= best->products()))
-      best = std::move(stages);
+    if (stages.source_blocks() > 0 && (!best || work(stages) <= work(*best))) best = std::move(stages);
   }
   return best;
 }

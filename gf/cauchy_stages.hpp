@@ -40,6 +40,7 @@ struct CauchySolution {
   /// By block of targets: which target each of its q values is; none: not wanted.
   std::vector<std::uint8_t> places;
 
+  bool exists() const { return !places.empty(); }
   /// As those of the stages.
   unsigned products(unsigned log_points) const;
 };
@@ -67,8 +68,8 @@ struct CauchyStages {
   std::vector<std::uint8_t> rest;  ///< sources in no block, by `before`
   Matrix before;                   ///< rows x rest
   Matrix then;                     ///< targets x rows; empty: the rows are the targets
-  /// Makes the product with `then` where that takes fewer products.
-  std::optional<CauchySolution> solution;
+  /// Makes the product with `then` where that takes fewer products, and no block holds rows and targets.
+  CauchySolution solution;
 
   unsigned points() const { return 1u << log_points; }
   unsigned rows() const { return static_cast<unsigned>(added.size()); }
@@ -78,11 +79,11 @@ struct CauchyStages {
   unsigned products() const;
 };
 
-/// The stages with fewest products for a matrix whose columns are k chunks, data chunks first, and whose rows
-/// are others of a code that has the Cauchy matrix above, with blocks of at most 2^most_log_points. sources,
-/// targets: the numbers of those chunks; both empty: columns are 0..k-1, rows are coding chunks. Nothing if
-/// the matrix is another (every cell is checked), or has more than max_rows rows in between. Throws
-/// std::bad_alloc.
+/// The stages with fewest products and sums for a matrix whose columns are k chunks, data chunks first, and
+/// whose rows are others of a code that has the Cauchy matrix above, with blocks of at most
+/// 2^most_log_points. sources, targets: the numbers of those chunks; both empty: columns are 0..k-1, rows are
+/// coding chunks. Nothing if the matrix is another (every cell is checked), or has more than max_rows rows in
+/// between. Throws std::bad_alloc.
 std::optional<CauchyStages> cauchy_stages(const Matrix& matrix, std::span<const std::uint8_t> sources,
                                           std::span<const std::uint8_t> targets,
                                           unsigned most_log_points = 4);

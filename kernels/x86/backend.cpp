@@ -89,7 +89,7 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
     const std::size_t whole = bytes / 64 * 64;
     const Transform& transform = coefficients->transform->get();
     ran = transform_gfni512({sources, targets, rows, whole, &transform, streams(k, targets, rows, whole),
-                             transform.fits_registers && sums_stay(sources, k, this_core())});
+                             sums_stay(sources, k, this_core())});
     if (whole == bytes) return {Status::ok, ran};
     // Less than a vector is left to products by the matrix.
     for (unsigned s = 0; s < k; ++s) sources[s] += whole;

@@ -43,13 +43,13 @@ constexpr std::size_t least_transformed_cells = 96;
 constexpr std::size_t least_cells_in_memory = 256;
 /// What a source of the transform costs beside its products, in products: its sums are read and written.
 /// Measured on an Intel Xeon with GFNI, 4 KiB that a cache holds, sums in memory: 1.09 times the speed of
-/// products by the matrix at 32+8, where this says 1.16, and 1.21 where 16 are lost of 64+16 (1.45); 0.84
-/// where 8 are lost of 32+8 (0.94).
+/// products by the matrix at 32+8, where this says 1.16, and, solved by a matrix, 1.21 where 16 are lost of
+/// 64+16 (1.45), 0.84 where 8 are lost of 32+8 (0.94).
 constexpr unsigned source_overhead = 4;
 /// In chunks of 1 to 64 KiB that a cache holds: 1.1 to 1.5 times at 16+7, where this says 1.12, 1.2 to 1.3 at
 /// 16+8 (1.28), 1.3 to 1.7 at 24+8 (1.33); 0.9 to 1.0 at 16+6 (0.96). Four points in registers, for up to
 /// four rows, reach 0.7 to 1.0 from 8+4 to 20+4, so blocks of eight alone are coded like that.
-/// 24+8 with 8 lost by a solution 0.95 to 1.05 on a Zen 4 (1.12). With sources beside the blocks the rows are
+/// 24+8 with 8 lost by a solution 0.95 to 1.18 on a Zen 4 (1.17). With sources beside the blocks the rows are
 /// written and read once more: 25+7 0.7 to 1.2.
 constexpr unsigned source_overhead_in_registers = 3;
 
@@ -116,6 +116,13 @@ bool fits_registers(const gf::CauchyStages& s) {
   return s.log_points == transform_register_log_points && s.row_blocks() == 1;
 }
 
+/// The rows are the sources of a solution. It has not been slower than products by `then`.
+std::size_t solution_overhead(const gf::CauchyStages& s) {
+  if (!s.solution.exists()) return 0;
+  return std::min(source_overhead * s.solution.row_factors.size(),
+                  s.then.cells().size() - s.solution.products(s.log_points));
+}
+
 /// The program's transform, if it is less work.
 std::unique_ptr<const TransformTables> transform_of(const Program& program) {
   // Its kernel is of 512-bit registers alone.
@@ -129,9 +136,8 @@ std::unique_ptr<const TransformTables> transform_of(const Program& program) {
   if (cells < least_cells_in_memory && !in_registers) return nullptr;
   const unsigned overhead = in_registers ? source_overhead_in_registers : source_overhead;
   const std::size_t rows_in_memory = stages->rest.empty() ? 0 : 2 * stages->rows();
-  // Rows that a solution follows are its sources.
-  const std::size_t solved = stages->solution ? source_overhead * stages->solution->row_factors.size() : 0;
-  const std::size_t cost = stages->products() + overhead * stages->lanes.size() + rows_in_memory + solved;
+  const std::size_t cost =
+      stages->products() + overhead * stages->lanes.size() + rows_in_memory + solution_overhead(*stages);
   if (cost + cost / 8 > cells) return nullptr;
   return std::make_unique<const TransformTables>(std::move(*stages));
 }
@@ -155,11 +161,10 @@ Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, Form form, st
 const std::uint8_t* nibble_products(std::uint8_t c) noexcept { return shuffle[c].data(); }
 
 TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(stages)) {
+  if (stages_.solution.exists()) stages_.then = {};
   const gf::CauchyStages& s = stages_;
-  static const gf::CauchySolution unsolved;
-  const gf::CauchySolution& solution = s.solution ? *s.solution : unsolved;
-  const gf::Matrix then = s.solution ? gf::Matrix() : s.then;
-  std::size_t factors = s.before.cells().size() + then.cells().size();
+  const gf::CauchySolution& solution = s.solution;
+  std::size_t factors = s.before.cells().size() + s.then.cells().size();
   for (const auto* list : {&s.inverse, &s.scales, &s.forward, &solution.row_factors, &solution.inverse,
                            &solution.scales, &solution.forward, &solution.target_factors})
     factors += list->size();
@@ -192,7 +197,7 @@ TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(st
                 .rest = s.rest.data(),
                 .rest_count = static_cast<unsigned>(s.rest.size()),
                 .before = lay_out_dense(s.before),
-                .then = then.rows() == 0 ? nullptr : lay_out_dense(then),
+                .then = s.then.rows() == 0 ? nullptr : lay_out_dense(s.then),
                 .solution = {.blocks = static_cast<unsigned>(solution.places.size()) >> s.log_points,
                              .row_factors = expand(solution.row_factors),
                              .inverse = expand(solution.inverse),

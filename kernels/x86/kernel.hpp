@@ -107,7 +107,7 @@ struct TransformCall {
   size_t bytes;
   const Transform* transform;
   bool stream;  ///< write targets past the cache; they are aligned to 64 bytes
-  /// Sums stay in registers, where they fit: a vector of all sources after the other. Otherwise they are in
+  /// Sums stay in registers if they fit: a vector of all sources after the other. Otherwise they are in
   /// memory, and a block of sources after the other goes by in each tile.
   bool in_registers;
 };

@@ -36,7 +36,7 @@ void transform(const CauchyStages& stages, std::vector<std::uint8_t>& v, const s
 
 /// `then` by the solution.
 std::vector<std::uint8_t> solve(const CauchyStages& stages, const std::vector<std::uint8_t>& rows) {
-  const gf::CauchySolution& s = *stages.solution;
+  const gf::CauchySolution& s = stages.solution;
   const unsigned q = stages.points(), blocks = stages.row_blocks();
   std::vector<std::vector<std::uint8_t>> from(blocks, std::vector<std::uint8_t>(q));
   for (unsigned p = 0; p < blocks; ++p) {
@@ -84,7 +84,7 @@ std::vector<std::uint8_t> carry_out(const CauchyStages& stages, const std::vecto
     if (stages.added[r] != CauchyStages::none) rows[r] ^= sources[stages.added[r]];
   }
   if (stages.then.rows() == 0) return rows;
-  if (stages.solution) return solve(stages, rows);
+  if (stages.solution.exists()) return solve(stages, rows);
   std::vector<std::uint8_t> targets(stages.then.rows());
   for (unsigned t = 0; t < targets.size(); ++t)
     for (unsigned r = 0; r < rows.size(); ++r) targets[t] ^= mul(stages.then(t, r), rows[r]);
@@ -155,35 +155,62 @@ TEST(CauchyStages, SolveRandomLosses) {
   EXPECT_GE(solved, 1000);
 }
 
-/// The stages that decode data chunks with `lost` of them lost.
-CauchyStages stages_without(unsigned k, unsigned m, const std::vector<unsigned>& lost, std::mt19937& draw) {
+/// `count` numbers from `first` on.
+std::vector<unsigned> from_on(unsigned first, unsigned count, unsigned step = 1) {
+  std::vector<unsigned> numbers(count);
+  for (unsigned i = 0; i < count; ++i) numbers[i] = first + i * step;
+  return numbers;
+}
+
+gf::DecodePlan plan_of(unsigned k, unsigned m, const std::vector<unsigned>& lost,
+                       const std::vector<unsigned>& wanted) {
   gf::ErasureSignature signature{gf::ChunkSet::first(k + m), {}};
-  for (unsigned c : lost) signature.wanted.insert(c);
-  signature.available = signature.available - signature.wanted;
-  const auto plan = gf::make_decode_plan(cauchy(k, m), signature);
-  auto stages = gf::cauchy_stages(plan->matrix, plan->sources, plan->targets).value();
-  expect_product(plan->matrix, stages, draw);
+  gf::ChunkSet missing;
+  for (unsigned c : lost) missing.insert(c);
+  for (unsigned c : wanted) signature.wanted.insert(c);
+  signature.available = signature.available - missing;
+  return gf::make_decode_plan(cauchy(k, m), signature).value();
+}
+
+/// The stages that decode all of `lost`, or those of `wanted`.
+CauchyStages stages_without(unsigned k, unsigned m, const std::vector<unsigned>& lost, std::mt19937& draw,
+                            const std::vector<unsigned>& wanted = {}) {
+  const auto plan = plan_of(k, m, lost, wanted.empty() ? lost : wanted);
+  auto stages = gf::cauchy_stages(plan.matrix, plan.sources, plan.targets).value();
+  expect_product(plan.matrix, stages, draw);
   return stages;
 }
 
 TEST(CauchyStages, SolveByATransformWhereThatIsLess) {
   std::mt19937 draw(5);
-  const auto from_to = [](unsigned first, unsigned count, unsigned step = 1) {
-    std::vector<unsigned> lost(count);
-    for (unsigned i = 0; i < count; ++i) lost[i] = first + i * step;
-    return lost;
-  };
   const auto products = [](const CauchyStages& stages) {
-    return stages.solution->products(stages.log_points);
+    return stages.solution.products(stages.log_points);
   };
-  EXPECT_EQ(products(stages_without(64, 16, from_to(0, 16), draw)), 96u) << "256 by the matrix";
-  EXPECT_EQ(products(stages_without(64, 16, from_to(40, 16), draw)), 96u) << "over two blocks of eight";
-  EXPECT_EQ(products(stages_without(128, 32, from_to(0, 32), draw)), 224u) << "1,024 by the matrix";
-  EXPECT_EQ(products(stages_without(128, 32, from_to(0, 32, 4), draw)), 608u) << "over eight blocks";
-  EXPECT_EQ(products(stages_without(100, 20, from_to(3, 20), draw)), 168u) << "rows begin within a block";
-  EXPECT_FALSE(stages_without(64, 16, from_to(0, 8, 8), draw).solution) << "over eight blocks: more";
-  EXPECT_FALSE(stages_without(64, 16, from_to(60, 8), draw).solution) << "coding chunks are lost too";
-  EXPECT_FALSE(stages_without(98, 20, from_to(78, 20), draw).solution) << "rows and targets share a block";
+  EXPECT_EQ(products(stages_without(64, 16, from_on(0, 16), draw)), 96u) << "256 by the matrix";
+  EXPECT_EQ(products(stages_without(128, 32, from_on(0, 32), draw)), 224u) << "1,024 by the matrix";
+  EXPECT_EQ(products(stages_without(128, 32, from_on(0, 32, 4), draw)), 608u) << "over eight blocks";
+  EXPECT_TRUE(stages_without(100, 20, from_on(3, 20), draw).solution.exists()) << "amid blocks";
+  EXPECT_TRUE(stages_without(64, 16, from_on(0, 16), draw, from_on(2, 12)).solution.exists());
+  std::vector<unsigned> coding_too = from_on(0, 12);
+  for (const unsigned c : {65u, 66u, 70u}) coding_too.push_back(c);
+  EXPECT_TRUE(stages_without(64, 16, coding_too, draw, from_on(0, 12)).solution.exists()) << "rows apart";
+  EXPECT_FALSE(stages_without(64, 16, from_on(0, 8, 8), draw).solution.exists()) << "over eight blocks: more";
+  EXPECT_FALSE(stages_without(64, 16, from_on(60, 8), draw).solution.exists())
+      << "coding chunks are made too";
+  EXPECT_FALSE(stages_without(98, 20, from_on(78, 20), draw).solution.exists())
+      << "rows and targets share a block";
+}
+
+/// Each target has one lane.
+TEST(CauchyStages, SolveNoTargetTwiceByATransform) {
+  auto plan = plan_of(64, 16, from_on(0, 16), from_on(0, 16));
+  gf::Matrix repeated(17, 64);
+  for (unsigned t = 0; t < 17; ++t)
+    std::ranges::copy(plan.matrix.row(std::min(t, 15u)), repeated.row(t).begin());
+  plan.targets.push_back(15);
+  std::mt19937 draw(6);
+  if (const auto stages = gf::cauchy_stages(repeated, plan.sources, plan.targets))
+    expect_product(repeated, *stages, draw);
 }
 
 TEST(CauchyStages, EncodeWhatIsThereOfAStripe) {

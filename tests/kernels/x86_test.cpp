@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
+#include <tuple>
 
 #include "gf/decode_plan.hpp"
 #include "gf/generator.hpp"
@@ -240,27 +241,61 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
   }
 }
 
-/// A core takes one of them.
+/// A core takes one of them, and by one way of writing; this takes all.
 TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
   if (!kernels::x86::variants()[0]->supports(Job{})) GTEST_SKIP() << "no AVX-512 or GFNI";
   constexpr std::size_t bytes = 2048 + 64;
-  for (const auto& [k, m] : {std::pair{16u, 8u}, {24u, 7u}, {32u, 8u}}) {
-    const kernels::x86::Coefficients coefficients(Program(gf::coding_matrix(gf::Technique::cauchy, k, m)),
-                                                  kernels::x86::Form::affine);
-    ASSERT_TRUE(coefficients.transform && coefficients.transform->get().fits_registers);
+  for (const auto& [k, m, lost] :
+       {std::tuple{16u, 8u, 0u}, {24u, 7u, 0u}, {32u, 8u, 0u}, {32u, 8u, 8u}, {41u, 7u, 0u}}) {
+    SCOPED_TRACE(testing::Message() << k << "+" << m << ", " << lost << " lost");
+    gf::ErasureSignature signature{gf::ChunkSet::first(k + m), gf::ChunkSet::first(lost)};
+    if (lost == 0) signature.wanted = signature.available - gf::ChunkSet::first(k);
+    signature.available = signature.available - signature.wanted;
+    const auto plan = gf::make_decode_plan(gf::coding_matrix(gf::Technique::cauchy, k, m), signature);
+    ASSERT_TRUE(plan);
+    const Program program(plan->matrix, true, {plan->sources, plan->targets});
+    const kernels::x86::Coefficients coefficients(program, kernels::x86::Form::affine);
+    ASSERT_TRUE(coefficients.transform);
+    const auto& transform = coefficients.transform->get();
+    ASSERT_TRUE(transform.fits_registers);
+    ASSERT_EQ(transform.solution.blocks, lost / 8);
     const std::vector<std::uint8_t> data = Random(k).bytes(k * bytes);
     std::vector<const std::uint8_t*> sources(k);
     for (unsigned s = 0; s < k; ++s) sources[s] = &data[s * bytes];
-    std::vector<std::uint8_t> made[2];
-    for (const bool in_registers : {false, true}) {
-      auto& coding = made[in_registers];
-      coding.resize(m * bytes);
-      std::vector<std::uint8_t*> targets(m);
-      for (unsigned t = 0; t < m; ++t) targets[t] = &coding[t * bytes];
-      kernels::x86::transform_gfni512(
-          {sources.data(), targets.data(), m, bytes, &coefficients.transform->get(), false, in_registers});
-    }
-    EXPECT_EQ(made[0], made[1]) << k << "+" << m;
+    const unsigned rows = plan->matrix.rows();
+    struct alignas(64) Line {
+      std::uint8_t bytes[64];
+    };
+    for (const bool in_registers : {false, true})
+      for (const bool stream : {false, true}) {
+        std::vector<Line> made(rows * bytes / 64);
+        std::vector<std::uint8_t*> targets(rows);
+        for (unsigned t = 0; t < rows; ++t) targets[t] = made[t * bytes / 64].bytes;
+        kernels::x86::transform_gfni512(
+            {sources.data(), targets.data(), rows, bytes, &transform, stream, in_registers});
+        for (unsigned t = 0; t < rows; ++t)
+          for (std::size_t i = 0; i < bytes; ++i) {
+            unsigned expected = 0;
+            for (unsigned s = 0; s < k; ++s) expected ^= oracle::mul(plan->matrix(t, s), sources[s][i]);
+            ASSERT_EQ(targets[t][i], expected) << "target " << t << ", byte " << i;
+          }
+      }
+  }
+}
+
+/// What a solution costs more than a matrix must not lose the transform: 8 lost from 3 on take two blocks.
+TEST(X86Transform, IsTakenToSolveForChunksAmidBlocks) {
+  if (!kernels::x86::variants()[0]->supports(Job{})) GTEST_SKIP() << "no AVX-512 or GFNI";
+  for (const unsigned k : {48u, 56u, 64u}) {
+    gf::ErasureSignature signature{gf::ChunkSet::first(k + 8), {}};
+    for (unsigned c = 3; c < 11; ++c) signature.wanted.insert(c);
+    signature.available = signature.available - signature.wanted;
+    const auto plan = gf::make_decode_plan(gf::coding_matrix(gf::Technique::cauchy, k, 8), signature);
+    ASSERT_TRUE(plan);
+    const Program program(plan->matrix, true, {plan->sources, plan->targets});
+    const kernels::x86::Coefficients coefficients(program, kernels::x86::Form::affine);
+    ASSERT_TRUE(coefficients.transform) << k << "+8";
+    EXPECT_TRUE(coefficients.transform->get().fits_registers) << k << "+8";
   }
 }
 

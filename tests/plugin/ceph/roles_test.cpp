@@ -156,7 +156,7 @@ constexpr bool has_stock_decode = true;
 
 /// Ceph 20's isa ends the process where it adds up more than 32 data chunks (ErasureCodeIsa::isa_xor).
 bool has_stock_encode(const std::string& role, const Code& stock) {
-  return role != "isa" || stock.k() <= 32 || stock.n() - stock.k() > 1;
+  return host_release() < 20 || role != "isa" || stock.k() <= 32 || stock.n() - stock.k() > 1;
 }
 
 /// Encodes with both, has each decode what chunks are lost, and returns what was compared.
