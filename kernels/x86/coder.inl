@@ -170,7 +170,7 @@ void code_range(const Pass& shared, size_t begin, size_t end) {
   constexpr unsigned loads = tiled ? 2 : 16;
   const Whole<T> io;
   size_t at = begin;
-  if (!short_blocks && pass.ahead != nullptr) {
+  if (tiled || (!short_blocks && pass.ahead != nullptr)) {
     for (unsigned turn = pass.share; at + block <= end; at += block) {
       if (!tiled || turn == 0) {  // only tiles are shared
         code_block<T, rows, first, vectors, true, loads>(pass, at, io);
@@ -228,7 +228,7 @@ class Coder {
 
   [[gnu::noinline]] void run_large() const {
     const uint8_t* ahead[max_sources];
-    if (call_.walk.ahead != 0 || call_.walk.ahead_bytes != 0) fill_ahead(ahead);
+    if (call_.walk.tile_bytes != 0 || call_.walk.ahead_bytes != 0) fill_ahead(ahead);
     size_t begin = 0;
     const bool stream = call_.walk.stream && !call_.accumulate && can_stream(begin);
     if (begin != 0) each_group([&](unsigned g) { all_sources(g, nullptr, 0, 64, false); });
@@ -241,7 +241,7 @@ class Coder {
       }
     } else {
       const size_t end = begin + (call_.bytes - begin) / T::width * T::width;
-      walk_tiles(call_.walk.ahead != 0 ? ahead : nullptr, begin, end, stream);
+      walk_tiles(ahead, begin, end, stream);
       if (end != call_.bytes)
         each_group([&](unsigned g) { all_sources(g, nullptr, end, call_.bytes, false); });
     }
@@ -318,7 +318,7 @@ class Coder {
           uint8_t* const* kept = sum_rows + first_row(g);
           Pass pass;
           pass.sources = call_.sources + first;
-          pass.ahead = ahead == nullptr ? nullptr : ahead + first;
+          pass.ahead = ahead + first;
           pass.source_count = count;
           pass.coefficients = coefficients(g, first);
           pass.in = !is_first ? kept : call_.accumulate ? targets : nullptr;
@@ -336,12 +336,12 @@ class Coder {
     }
   }
 
-  /// Beside each source the one that is `ahead` places later, in the next tile where the order of use wraps; or
-  /// itself, ahead_bytes later.
+  /// Beside each source the one that is group_sources places later, in the next tile where the order of use wraps;
+  /// or, without tiles, itself, ahead_bytes later.
   void fill_ahead(const uint8_t** ahead) const {
     const unsigned k = call_.source_count;
     for (unsigned s = 0; s < k; ++s) {
-      const unsigned place = s + call_.walk.ahead;
+      const unsigned place = s + call_.walk.group_sources;
       ahead[s] = call_.sources[place % k] + place / k * call_.walk.tile_bytes + call_.walk.ahead_bytes;
     }
   }

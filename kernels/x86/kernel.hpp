@@ -36,11 +36,11 @@ static constexpr size_t strip_bytes = 4096;
 static constexpr size_t affine_bytes = 8;
 static constexpr size_t shuffle_bytes = 32;
 
-/// How the data is walked. Tiles of tile_bytes of every source; in a tile, group_sources sources at a time.
+/// How the data is walked. Tiles of tile_bytes of every source; in a tile, group_sources sources at a time,
+/// while the tile of the source that many places later, in the order of use, is fetched.
 struct Walk {
   size_t tile_bytes = 0;  ///< a multiple of 256, at most max_tile_bytes; 0: no tiles, all sources at once
   unsigned group_sources = 0;  ///< at least 1 where there are tiles
-  unsigned ahead = 0;  ///< fetch the tile of the source that many places later, in the order of use; 0: none
   unsigned ahead_bytes = 0;  ///< where there are no tiles: fetch so far ahead in every source; 0: no fetching
   bool stream = false;       ///< write targets past the cache
   bool short_blocks = false;  ///< without tiles and fetching: take less of each source at a time

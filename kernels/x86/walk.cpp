@@ -71,7 +71,6 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
   const unsigned most = few_ways ? 6 : narrow ? 10 : 5;
   const unsigned parts = std::max((sources + most - 1) / most, !few_ways && !narrow ? 2u : 1u);
   walk.group_sources = (sources + parts - 1) / parts;
-  walk.ahead = walk.group_sources;
   return walk;
 }
 
@@ -84,7 +83,7 @@ bool sums_stay(const std::uint8_t* const* sources, unsigned count, const Core& c
   return sharing <= 2 * core.first_level_ways;
 }
 
-Walk chosen_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
+Walk walk_above_plain(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
   if (bytes * (sources + targets) <= stream_threshold())
     return cached_walk(sources, targets, bytes, this_core());
   return large_walk(sources, targets, accumulate, this_core());

@@ -75,12 +75,12 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
 bool sums_stay(const std::uint8_t* const* sources, unsigned count, const Core& core) noexcept;
 
 /// One of these two on this core, for a job above plain_threshold().
-Walk chosen_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept;
+Walk walk_above_plain(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept;
 
 /// The walk for `sources` x `targets` chunks of `bytes` each. targets: those of one pass.
 inline Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
   if (bytes * (sources + targets) <= plain_threshold()) return {};
-  return chosen_walk(sources, targets, bytes, accumulate);
+  return walk_above_plain(sources, targets, bytes, accumulate);
 }
 
 }  // namespace ec::kernels::x86

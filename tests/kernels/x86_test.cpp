@@ -135,7 +135,7 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
         for (const bool accumulate : {false, true})
           walks.push_back(kernels::x86::large_walk(sources, targets, accumulate, core));
       }
-  walks.push_back({.tile_bytes = 256, .group_sources = 1, .ahead = 3, .stream = true});
+  walks.push_back({.tile_bytes = 256, .group_sources = 1, .stream = true});
   walks.push_back({.ahead_bytes = 512});
   walks.push_back({.ahead_bytes = 512, .stream = true});
   for (const auto& [sources, targets] : {std::pair{7u, 4u}, {25u, 4u}, {7u, 13u}, {23u, 13u}})
