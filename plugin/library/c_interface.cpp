@@ -40,7 +40,7 @@ struct Answer {
 
 /// Does the work, which throws what guarded() takes.
 template <class Work>
-int answer(Work&& work) noexcept {
+[[gnu::always_inline]] inline int answer(Work&& work) noexcept {
   return guarded([&]() -> Answer {
            work();
            return {};
@@ -57,8 +57,8 @@ const Engine& engine_of(const ec_codec* codec) {
   return codec->engine;
 }
 
-Stripes stripes_of(const Names& names, const Form& form, const ec_source* from, const ec_target* to,
-                   const Stream& stream) {
+[[gnu::always_inline]] inline Stripes stripes_of(const Names& names, const Form& form, const ec_source* from,
+                                                 const ec_target* to, const Stream& stream) {
   // Their number times that of their chunks must not wrap around.
   constexpr std::size_t most =
       std::numeric_limits<std::size_t>::max() / sizeof(ec_source) / ec::gf::max_chunks;

@@ -160,6 +160,24 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
   return *made;
 }
 
+/// All stripes by one program, whose chunks come stripe after stripe. Inlined for small calls.
+[[gnu::always_inline]] inline void Engine::code(codec::Operation operation, const kernels::Program& program,
+                                                std::span<const kernels::Source> sources,
+                                                std::span<const kernels::Target> targets,
+                                                const Stripes& stripes, const Stream& stream) const {
+  need_device(stripes, stream);
+  const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
+  if (bytes == 0 || targets.empty()) return;
+  const codec::Router& router = codec_.router();
+  if (!stream && count == 1) return check(router.transform({&program, sources, targets, bytes}, operation));
+  std::vector<kernels::Job> jobs;
+  jobs.reserve(count);
+  for (std::size_t stripe = 0; stripe < count; ++stripe)
+    jobs.push_back({&program, sources.subspan(stripe * program.sources(), program.sources()),
+                    targets.subspan(stripe * program.targets(), program.targets()), bytes});
+  check(stream ? router.enqueue(jobs, *stream, operation) : router.transform_all(jobs, operation));
+}
+
 void Engine::encode(const Stripes& stripes, const Stream& stream) const {
   code(codec::Operation::encode, codec_.encode_program(), stripes.sources.view(), stripes.targets.view(),
        stripes, stream);
@@ -197,23 +215,6 @@ void Engine::update(unsigned chunk, const Stripes& stripes) const {
   for (std::size_t stripe = 0; stripe < count; ++stripe)
     check(codec_.update(chunk, stripes.sources.data()[stripe],
                         stripes.targets.view().subspan(stripe * targets, targets), bytes));
-}
-
-/// All stripes by one program, whose chunks come stripe after stripe.
-void Engine::code(codec::Operation operation, const kernels::Program& program,
-                  std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
-                  const Stripes& stripes, const Stream& stream) const {
-  need_device(stripes, stream);
-  const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
-  if (bytes == 0 || targets.empty()) return;
-  const codec::Router& router = codec_.router();
-  if (!stream && count == 1) return check(router.transform({&program, sources, targets, bytes}, operation));
-  std::vector<kernels::Job> jobs;
-  jobs.reserve(count);
-  for (std::size_t stripe = 0; stripe < count; ++stripe)
-    jobs.push_back({&program, sources.subspan(stripe * program.sources(), program.sources()),
-                    targets.subspan(stripe * program.targets(), program.targets()), bytes});
-  check(stream ? router.enqueue(jobs, *stream, operation) : router.transform_all(jobs, operation));
 }
 
 /// Work on a stream may use what was compiled for a plan when the call is long over. So plans are kept as

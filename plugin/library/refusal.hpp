@@ -33,8 +33,9 @@ inline void check_technique(int technique) {
 }
 
 /// Runs `work`, which returns an Error or what can be made from one, and turns what it throws into an Error.
+/// Inlined, since a small call notices what `work` refers to going through memory.
 template <class Work>
-auto guarded(Work&& work) noexcept -> decltype(work()) {
+[[gnu::always_inline]] inline auto guarded(Work&& work) noexcept -> decltype(work()) {
   try {
     try {
       return work();

@@ -96,8 +96,9 @@ class Neighbours {
 
 /// Whether a target of a stripe overlaps another chunk of it: few, and no memory is needed. apart: no target
 /// overlaps a source.
-bool some_overlap(std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
-                  std::size_t bytes, bool apart) {
+[[gnu::always_inline]] inline bool some_overlap(std::span<const kernels::Source> sources,
+                                                std::span<const kernels::Target> targets, std::size_t bytes,
+                                                bool apart) {
   bool found = false;
   for (std::size_t t = 0; t < targets.size(); ++t) {
     Neighbours others(targets[t].data, bytes);
