@@ -69,12 +69,18 @@ bool repeats(std::vector<std::uint8_t> points) {
   return std::ranges::adjacent_find(points) != points.end();
 }
 
+/// That of rows and columns at these points.
+Matrix cauchy_matrix(const std::vector<std::uint8_t>& rows, const std::vector<std::uint8_t>& columns) {
+  Matrix matrix(static_cast<unsigned>(rows.size()), static_cast<unsigned>(columns.size()));
+  for (unsigned r = 0; r < matrix.rows(); ++r)
+    for (unsigned c = 0; c < matrix.cols(); ++c) matrix(r, c) = inv(rows[r] ^ columns[c]);
+  return matrix;
+}
+
 /// Whether `matrix` is what the structure says in the columns of data; the others are in `then` as they are.
 bool holds(const Matrix& matrix, const Structure& s) {
-  const auto columns = static_cast<unsigned>(s.data.size());
-  Matrix cauchy(static_cast<unsigned>(s.rows.size()), columns);
-  for (unsigned r = 0; r < cauchy.rows(); ++r)
-    for (unsigned c = 0; c < columns; ++c) cauchy(r, c) = inv(s.rows[r] ^ s.data[c]);
+  const Matrix cauchy = cauchy_matrix(s.rows, s.data);
+  const unsigned columns = cauchy.cols();
   for (unsigned t = 0; t < matrix.rows(); ++t) {
     std::vector<std::uint8_t> sums(columns);
     if (s.then.rows() == 0)
@@ -212,9 +218,9 @@ CauchyStages stages_of(const Structure& s, unsigned log_points) {
     made.places.insert(made.places.end(), lanes.begin(), lanes.end());
     add_twiddles(made.forward, log_points, at, true);
   }
-  made.before = Matrix(static_cast<unsigned>(rows), static_cast<unsigned>(made.rest.size()));
-  for (unsigned r = 0; r < rows; ++r)
-    for (unsigned c = 0; c < made.rest.size(); ++c) made.before(r, c) = inv(s.rows[r] ^ s.data[made.rest[c]]);
+  std::vector<std::uint8_t> rest_points;
+  for (const std::uint8_t column : made.rest) rest_points.push_back(s.data[column]);
+  made.before = cauchy_matrix(s.rows, rest_points);
   made.solution = solution_of(s, row_blocks, log_points);
   return made;
 }

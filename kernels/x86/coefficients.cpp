@@ -49,7 +49,7 @@ constexpr unsigned source_overhead = 4;
 /// In chunks of 1 to 64 KiB that a cache holds: 1.1 to 1.5 times at 16+7, where this says 1.12, 1.2 to 1.3 at
 /// 16+8 (1.28), 1.3 to 1.7 at 24+8 (1.33); 0.9 to 1.0 at 16+6 (0.96). Four points in registers, for up to
 /// four rows, reach 0.7 to 1.0 from 8+4 to 20+4, so blocks of eight alone are coded like that.
-/// 24+8 with 8 lost by a solution 0.95 to 1.18 on a Zen 4 (1.17). With sources beside the blocks the rows are
+/// 24+8 with 8 lost by a solution 0.95 to 1.23 on a Zen 4 (1.17). With sources beside the blocks the rows are
 /// written and read once more: 25+7 0.7 to 1.2.
 constexpr unsigned source_overhead_in_registers = 3;
 

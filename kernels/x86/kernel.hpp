@@ -61,8 +61,8 @@ struct Call {
   Walk walk;
 };
 
-/// The stages of gf/cauchy_stages.hpp with expanded coefficients, affine_bytes each; its words are explained
-/// there, those of a solution likewise.
+/// A solution of gf/cauchy_stages.hpp with expanded coefficients, affine_bytes each; its words are explained
+/// there.
 struct Solution {
   unsigned blocks;  ///< of targets; 0: none, `then` is a matrix
   const uint8_t* row_factors;
@@ -72,6 +72,8 @@ struct Solution {
   const uint8_t* target_factors;
   const uint8_t* places;
 };
+
+/// The stages of gf/cauchy_stages.hpp, likewise.
 struct Transform {
   unsigned log_points;  ///< 2 to 4
   unsigned blocks, row_blocks;

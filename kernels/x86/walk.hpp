@@ -70,8 +70,8 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
 /// Whether the sums of a transform should stay in registers that hold them. Not on a core of few ways, where
 /// more sources than twice these share the first one's set of the first level: before a line is used, those
 /// of other sources have taken its place. On a Zen 4, 24+8 and 32+8 side by side in chunks of 4 to 256 KiB
-/// that are repeated: 1.1 to 1.45 times the speed by a block of eight after the other, and 4 KiB that no
-/// cache holds 0.83 to 1.1; scattered ones would be 0.75 to 0.85, and 16+8 0.65 to 0.75.
+/// that are repeated: 1.1 to 1.5 times the speed by a block of eight after the other, and 4 KiB that no cache
+/// holds 0.93 and 0.84, medians of three runs; scattered ones would be 0.77 to 0.86, and 16+8 0.6 to 0.9.
 bool sums_stay(const std::uint8_t* const* sources, unsigned count, const Core& core) noexcept;
 
 /// One of these two on this core, for a job above plain_threshold().

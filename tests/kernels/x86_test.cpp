@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <tuple>
 
@@ -195,6 +196,11 @@ TEST_P(Variant, MoreRowsThanOnePass) {
     }
 }
 
+/// All other chunks are there.
+std::optional<gf::DecodePlan> plan_for(const gf::Matrix& coding, const gf::ChunkSet& wanted) {
+  return gf::make_decode_plan(coding, {gf::ChunkSet::first(coding.cols() + coding.rows()) - wanted, wanted});
+}
+
 /// Where it is less work; many losses of wide codes are in patterns_test.cpp.
 TEST_P(Variant, CauchyMatricesByTheirStages) {
   const bool has_it = kernels::x86::variants()[0]->supports(Job{});
@@ -218,11 +224,10 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
     EXPECT_EQ(at_edge.verdict, Verdict::passed) << at_edge.reason;
     // So many coding chunks, and data chunks so far apart.
     for (const auto& [lost_coding, step] : {std::pair{0u, 5u}, {0u, 1u}, {2u, 5u}, {m, 5u}}) {
-      gf::ErasureSignature signature{gf::ChunkSet::first(k + m), {}};
-      for (unsigned c = 0; c < lost_coding; ++c) signature.wanted.insert(k + m - 1 - c);
-      for (unsigned c = lost_coding; c < m; ++c) signature.wanted.insert(c * step % k);
-      signature.available = signature.available - signature.wanted;
-      const auto plan = gf::make_decode_plan(coding, signature);
+      gf::ChunkSet lost;
+      for (unsigned c = 0; c < lost_coding; ++c) lost.insert(k + m - 1 - c);
+      for (unsigned c = lost_coding; c < m; ++c) lost.insert(c * step % k);
+      const auto plan = plan_for(coding, lost);
       ASSERT_TRUE(plan);
       const kernels::ChunkNumbers chunks{plan->sources, plan->targets};
       if (has_it && step == 1 && k >= 32 && m >= 8) {
@@ -248,10 +253,9 @@ TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
   for (const auto& [k, m, lost] :
        {std::tuple{16u, 8u, 0u}, {24u, 7u, 0u}, {32u, 8u, 0u}, {32u, 8u, 8u}, {41u, 7u, 0u}}) {
     SCOPED_TRACE(testing::Message() << k << "+" << m << ", " << lost << " lost");
-    gf::ErasureSignature signature{gf::ChunkSet::first(k + m), gf::ChunkSet::first(lost)};
-    if (lost == 0) signature.wanted = signature.available - gf::ChunkSet::first(k);
-    signature.available = signature.available - signature.wanted;
-    const auto plan = gf::make_decode_plan(gf::coding_matrix(gf::Technique::cauchy, k, m), signature);
+    const gf::ChunkSet coding_chunks = gf::ChunkSet::first(k + m) - gf::ChunkSet::first(k);
+    const auto plan = plan_for(gf::coding_matrix(gf::Technique::cauchy, k, m),
+                               lost == 0 ? coding_chunks : gf::ChunkSet::first(lost));
     ASSERT_TRUE(plan);
     const Program program(plan->matrix, true, {plan->sources, plan->targets});
     const kernels::x86::Coefficients coefficients(program, kernels::x86::Form::affine);
@@ -287,10 +291,8 @@ TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
 TEST(X86Transform, IsTakenToSolveForChunksAmidBlocks) {
   if (!kernels::x86::variants()[0]->supports(Job{})) GTEST_SKIP() << "no AVX-512 or GFNI";
   for (const unsigned k : {48u, 56u, 64u}) {
-    gf::ErasureSignature signature{gf::ChunkSet::first(k + 8), {}};
-    for (unsigned c = 3; c < 11; ++c) signature.wanted.insert(c);
-    signature.available = signature.available - signature.wanted;
-    const auto plan = gf::make_decode_plan(gf::coding_matrix(gf::Technique::cauchy, k, 8), signature);
+    const auto plan = plan_for(gf::coding_matrix(gf::Technique::cauchy, k, 8),
+                               gf::ChunkSet::first(11) - gf::ChunkSet::first(3));
     ASSERT_TRUE(plan);
     const Program program(plan->matrix, true, {plan->sources, plan->targets});
     const kernels::x86::Coefficients coefficients(program, kernels::x86::Form::affine);
