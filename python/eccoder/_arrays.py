@@ -31,6 +31,7 @@ Chunks = Union[Sequence[Chunk], Chunk]
 
 _residence_of = {1: PAGEABLE, 2: DEVICE, 3: PINNED}  # by DLPack's type of device: CPU, CUDA, CUDA's pinned memory
 _ON_CPU, _ON_GPU = 1, 2
+_LAST_ADDRESS = 2**64 - 1
 _ALLOWED = "allowed are objects with the buffer protocol, and arrays with __dlpack__ or __cuda_array_interface__"
 
 
@@ -143,12 +144,24 @@ def _current_stream(gpu: int) -> int:
     return int(sys.modules["torch"].cuda.current_stream(gpu).cuda_stream) or 1
 
 
+def _refuse_what_memory_does_not_say(array: Any) -> None:
+    """PyTorch negates and conjugates by a bit beside the memory, and NumPy masks by other memory. No protocol tells."""
+    for bit, is_set in (("negative", "is_neg"), ("conjugate", "is_conj")):
+        if getattr(array, is_set, bool)():
+            raise BufferError(f"a tensor with the {bit} bit set, whose memory is not its value; allowed are those that "
+                              "resolve_neg() and resolve_conj() give")
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(array, masked.MaskedArray):
+        raise BufferError("a masked array, whose mask would be lost; allowed are arrays without one, such as its filled()")
+
+
 def memory_of(name: str, array: Any, stream: int, complete_tensor: bool = False) -> Memory:
     """What lies on the GPU is complete for work that is enqueued on `stream` (as DLPack numbers them) from now on.
 
     complete_tensor: it is a plain tensor that is so already.
     """
     try:
+        _refuse_what_memory_does_not_say(array)
         if complete_tensor:
             return _of_plain_tensor(array)
         device = array.__dlpack_device__() if hasattr(array, "__dlpack_device__") else None
@@ -175,7 +188,16 @@ def _bytes_without_gaps(name: str, memory: Memory, axis: int) -> int:
             raise refuse(f"{name} is not contiguous: shape {memory.shape}, strides {memory.strides} in bytes; "
                          "allowed are arrays whose bytes lie side by side, the last axis first")
         expected *= memory.shape[i]
+    if not 0 <= expected <= sys.maxsize:
+        raise refuse(f"{name} has {expected} bytes; allowed are 0 to {sys.maxsize}")
     return expected
+
+
+def _place(name: str, address: int, length: int, residence: int) -> Tuple[int, int]:
+    """ctypes would take an address modulo 2^64."""
+    if not 0 <= address <= _LAST_ADDRESS - length + 1:
+        raise refuse(f"{name} is of {length} bytes at {address}; addresses are 0 to {_LAST_ADDRESS}")
+    return address, residence
 
 
 def is_one_array(chunks: Any) -> bool:
@@ -214,8 +236,9 @@ class Call:
 
     def _chunk(self, name: str, chunk: Any, written: bool) -> Tuple[int, int]:
         memory = self._taken(name, chunk, written)
-        self._agree(name, _bytes_without_gaps(name, memory, 0))
-        return memory.address, memory.residence
+        length = _bytes_without_gaps(name, memory, 0)
+        self._agree(name, length)
+        return _place(name, memory.address, length, memory.residence)
 
     def _rows(self, name: str, array: Any, count: int, need: str, written: bool) -> List[Tuple[int, int]]:
         memory = self._taken(name, array, written)
@@ -225,7 +248,7 @@ class Call:
         row = _bytes_without_gaps(name, memory, 1)
         self._agree(f"{name}[0]", row)
         step = row if memory.strides is None else memory.strides[0]
-        return [(memory.address + i * step, memory.residence) for i in range(count)]
+        return [_place(f"{name}[{i}]", memory.address + i * step, row, memory.residence) for i in range(count)]
 
     def _taken(self, name: str, array: Any, written: bool) -> Memory:
         memory = self._memory(name, array)

@@ -151,4 +151,6 @@ def _stream(stream: Any) -> int:
     if not isinstance(handle, int):
         raise TypeError(f"stream is of type {type(stream).__name__}; allowed are a handle (int), a stream of PyTorch or CuPy, "
                         "and what has __cuda_stream__")
+    if not 0 <= handle < 2**64:
+        raise refuse(f"stream={handle}; allowed are handles, 0 to {2**64 - 1}")
     return handle

@@ -179,6 +179,45 @@ except eccoder.Error as error:
     assert done.stdout.startswith(f"Error {errno.ENODEV} chunks are in device memory, and no device is up: "), done
 
 
+class Tensor(OtherDevice):
+    """One in host memory whose value is its memory, or not; like those of PyTorch, which no protocol says."""
+
+    def __init__(self, bit=None):
+        super().__init__(1)
+        self.memory = bytearray(8)
+        self.tensor.address = address(self.memory)
+        self.bit = bit
+
+    def is_neg(self):
+        return self.bit == "negative"
+
+    def is_conj(self):
+        return self.bit == "conjugate"
+
+
+def test_a_tensor_whose_value_is_its_memory():
+    assert CODEC.encode([Tensor() for _ in range(4)]) == [bytearray(8)] * 2
+
+
+class Claims:
+    """Memory of a GPU of which nothing is true but its form."""
+
+    def __init__(self, **claims):
+        self.__cuda_array_interface__ = {"data": (1 << 20, False), "shape": (8,), "typestr": "|u1", "version": 3, **claims}
+
+
+@pytest.mark.parametrize("bit", ["negative", "conjugate"])
+def test_torch_keeps_a_value_apart_from_memory(bit):
+    torch = pytest.importorskip("torch")
+    conjugate = torch.tensor([1 + 2j] * 8).conj()
+    lazy = conjugate if bit == "conjugate" else conjugate.imag
+    with pytest.raises(eccoder.InvalidArgument, match=rf"data\[0\]: a tensor with the {bit} bit set"):
+        CODEC.encode([lazy] * 4)
+    value = lazy.resolve_neg().resolve_conj()
+    coding = CODEC.encode([value] * 4)
+    assert [content(chunk.numpy()) for chunk in coding] == reference.encoded("cauchy", [content(value.numpy())] * 4, 2)[4:]
+
+
 SPACE = bytearray(LENGTH)
 STRIPE = numpy.zeros((4, LENGTH), numpy.uint8)
 ALL = dict(enumerate(CHUNKS[:4]))
@@ -217,6 +256,23 @@ REFUSED = [
     (lambda: CODEC.encode([OtherDevice(10)] * 4), "data[0]: memory of DLPack's device type 10; allowed are 1 (CPU), 2 (CUDA), 3 "
                                                   "(pinned for CUDA)"),
     (lambda: CODEC.encode([OtherDevice(1, bits=4)] * 4), "data[0]: elements of 4 bits; allowed are whole bytes"),
+    (lambda: CODEC.encode([Tensor("negative")] * 4), "data[0]: a tensor with the negative bit set, whose memory is not its value; "
+                                                     "allowed are those that resolve_neg() and resolve_conj() give"),
+    (lambda: CODEC.encode(DATA, [SPACE, Tensor("conjugate")]), "coding[1]: a tensor with the conjugate bit set, whose memory is "
+                                                               "not its value; allowed are those that resolve_neg() and "
+                                                               "resolve_conj() give"),
+    (lambda: CODEC.encode(numpy.ma.masked_equal(STRIPE, 1)), "data: a masked array, whose mask would be lost; allowed are arrays "
+                                                             "without one, such as its filled()"),
+    (lambda: CODEC.encode([Claims(shape=(1 << 60, 16))] * 4, [Claims()] * 2), f"data[0] has {1 << 64} bytes; allowed are 0 to {sys.maxsize}"),
+    (lambda: CODEC.encode([Claims(typestr=f"|V{(1 << 64) + 1}")] * 4), f"data[0] has {(1 << 67) + 8} bytes; allowed are 0 to {sys.maxsize}"),
+    (lambda: CODEC.encode([Claims(shape=(-1,))] * 4), f"data[0] has -1 bytes; allowed are 0 to {sys.maxsize}"),
+    (lambda: CODEC.encode([Claims(data=((1 << 64) + 4096, False))] * 4), f"data[0] is of 8 bytes at {(1 << 64) + 4096}; addresses "
+                                                                         f"are 0 to {(1 << 64) - 1}"),
+    (lambda: CODEC.encode(Claims(shape=(4, 8), strides=(1 << 63, 1))), f"data[2] is of 8 bytes at {(1 << 64) + (1 << 20)}; addresses "
+                                                                       f"are 0 to {(1 << 64) - 1}"),
+    (lambda: CODEC.encode(Claims(shape=(4, 8), strides=(-(1 << 20), 1))), f"data[2] is of 8 bytes at {-(1 << 20)}; addresses are 0 to "
+                                                                          f"{(1 << 64) - 1}"),
+    (lambda: CODEC.encode_async(STRIPE, STRIPE[:2], 1 << 64), f"stream={1 << 64}; allowed are handles, 0 to {(1 << 64) - 1}"),
     (lambda: CODEC.decode({c: DATA[c] for c in (1, 2, 3)}, [0]), errno.ENODATA, "available has 3 chunks; k=4 are needed"),
     (lambda: CODEC.decode(DATA, [4]), TypeError, "available is of type list; allowed is a dict from numbers of chunks to contents"),
     (lambda: CODEC.decode({}, [0]), errno.ENODATA, "available has 0 chunks; k=4 are needed"),

@@ -151,6 +151,15 @@ def test_refuses(chunks):
     with pytest.raises(eccoder.InvalidArgument, match=r"data\[0\]: .*grad"):
         CODEC.encode([chunk.requires_grad_() for chunk in data])
     data = [chunk.detach() for chunk in data]
+    conjugate = of_torch(chunks[0], torch.complex64).conj()
+    for bit, lazy in (("conjugate", conjugate), ("negative", conjugate.imag)):
+        for coding in (None, data[:2]):
+            with pytest.raises(eccoder.InvalidArgument, match=rf"data\[0\]: a tensor with the {bit} bit set"):
+                CODEC.encode([lazy] * 4, coding)
+        with pytest.raises(eccoder.InvalidArgument, match=rf"coding\[0\]: a tensor with the {bit} bit set"):
+            CODEC.encode(data, [lazy] * 2)
+        with pytest.raises(eccoder.InvalidArgument, match=rf"data\[0\]: a tensor with the {bit} bit set"):
+            CODEC.encode_async([lazy] * 4, data[:2], torch.cuda.current_stream())
     with pytest.raises(eccoder.InvalidArgument, match=r"data\[3\] is not contiguous"):
         CODEC.encode([*data[:3], torch.zeros((LENGTH // 4, 2), device="cuda")[:, 0]])
     with pytest.raises(eccoder.InvalidArgument, match=r"coding\[0\] overlaps data\[1\]"):
