@@ -34,7 +34,7 @@ struct Outcome {
 };
 
 // All throw Failure; then nothing that was there has changed, and nothing new is there, but for what went to
-// standard output, and for shards that repair had put in place before it failed to put another one.
+// standard output.
 
 Outcome create(const Options& options);
 Outcome info(const Options& options);
@@ -45,6 +45,9 @@ Outcome extract(const Options& options);
 /// Reads all blocks of all files of the set, so that they are counted. Returns the stripes that have more
 /// than m lost blocks.
 std::uint64_t count_damage(const ShardSet& set, const Options& options);
+
+/// Notes that a new file has a name that ls does not show; it is the set that chose the name.
+void say_if_hidden(const std::string& name, Outcome* outcome);
 
 /// Adds to the report what was done in which time.
 void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome);

@@ -1,8 +1,5 @@
 // ec create: files, or a stream, to k + m shards.
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <random>
 
@@ -14,11 +11,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t usual_record_bytes = 65536;
+/// Files of /proc say 0, those of /sys a page.
+constexpr std::uint64_t most_bytes_of_a_lie = 4096;
 
 /// What is coded: files one after the other, or standard input.
 class Object {
  public:
-  explicit Object(const Options& options) {
+  /// Files that lie about their length, as those of /proc, are copied to `place` first.
+  Object(const Options& options, const Place& place) {
     is_stream_ = options.paths == std::vector<std::string>{"-"};
     if (is_stream_) {
       if (!is_file_name(options.name))
@@ -28,7 +28,7 @@ class Object {
       entries_.push_back({options.name, 0});
       return;
     }
-    for (const auto& path : options.paths) add(path);
+    for (const auto& path : options.paths) add(path, options.keeps_files, place);
   }
 
   bool is_stream() const { return is_stream_; }
@@ -51,41 +51,45 @@ class Object {
 
   /// Throws if a file is not as it was when it was opened.
   void check_unchanged() const {
-    for (const auto& file : files_) {
-      struct stat st {};
-      if (fstat(file.fd.get(), &st) != 0 || st.st_size != file.opened.st_size ||
-          st.st_mtim.tv_sec != file.opened.st_mtim.tv_sec ||
-          st.st_mtim.tv_nsec != file.opened.st_mtim.tv_nsec)
-        fail(Status::failure, "{} changed while it was read", printable(file.path));
-    }
+    for (const auto& file : files_) file.check_unchanged();
   }
 
  private:
-  struct File {
-    std::string path;
-    support::Descriptor fd;
-    struct stat opened;
-  };
-
-  void add(const std::string& path) {
+  void add(const std::string& path, bool is_kept, const Place& place) {
     if (path == "-") fail(Status::usage, "- is the only thing to code, or none");
-    File file{path, support::Descriptor(), {}};
-    std::string why;
-    if (support::open_file(AT_FDCWD, path, support::Trust::anyone, &file.fd, &why) != 0 ||
-        fstat(file.fd.get(), &file.opened) != 0)
-      fail(Status::failure, "{}: {}", printable(path), why);
-    mode_ &= file.opened.st_mode;
-    entries_.push_back({fs::path(path).filename(), static_cast<std::uint64_t>(file.opened.st_size)});
+    File file(nullptr, path);
+    mode_ &= file.opened().st_mode;
+    if (file.bytes() <= most_bytes_of_a_lie && has_other_length(file)) {
+      if (is_kept) fail(Status::usage, "--keep: {} has no length that could be kept", printable(path));
+      copies_.emplace_back(place, 0600);
+      copy(file, &copies_.back());
+      file = copies_.back().opened();
+    }
+    paths_.push_back(path);
+    entries_.push_back({fs::path(path).filename(), file.bytes()});
     files_.push_back(std::move(file));
+  }
+
+  static bool has_other_length(const File& file) {
+    std::vector<std::byte> bytes(file.bytes() + 1);
+    return file.read_at(bytes, 0) != file.bytes();
+  }
+
+  static void copy(const File& from, NewFile* to) {
+    std::vector<std::byte> bytes(usual_record_bytes);
+    for (std::uint64_t offset = 0;;) {
+      const std::size_t got = from.read_at(bytes, offset);
+      to->write_at(std::span(bytes).first(got), offset);
+      offset += got;
+      if (got < bytes.size()) return;
+    }
   }
 
   std::size_t read_files(std::span<std::byte> block, std::uint64_t offset) const {
     std::size_t got = 0;
     split_by_file(entries_, block, offset, [&](std::size_t i, std::span<std::byte> part, std::uint64_t at) {
-      int error = 0;
-      if (read_at(files_[i].fd.get(), part, at, &error) != part.size())
-        fail(Status::failure, "{} cannot be read: {}", printable(files_[i].path),
-             error == 0 ? "it became shorter" : std::strerror(error));
+      if (files_[i].read_at(part, at) != part.size())
+        fail(Status::failure, "{} became shorter while it was read", printable(paths_[i]));
       got += part.size();
     });
     return got;
@@ -94,6 +98,8 @@ class Object {
   bool is_stream_ = false;
   mode_t mode_ = 0666;
   std::vector<File> files_;
+  std::vector<std::string> paths_;
+  std::vector<NewFile> copies_;
   std::vector<FileEntry> entries_;
 };
 
@@ -131,34 +137,24 @@ SetHeader header_of(const Object& object, const Options& options) {
   return set;
 }
 
-/// Gives all shards their names, or none.
-void put_in_place(std::vector<NewFile>& shards, const std::vector<fs::path>& paths) {
-  std::size_t placed = 0;
-  try {
-    for (; placed < shards.size(); ++placed) shards[placed].put_at(paths[placed], false);
-  } catch (const Failure&) {
-    for (std::size_t i = 0; i < placed; ++i) fs::remove(paths[i]);
-    throw;
-  }
-}
-
 }  // namespace
 
 Outcome create(const Options& options) {
   const Codec codec = make_codec(options.k, options.m, options.technique);
-  const Object object(options);
+  const Place place = Directory::open(options.output);
+  const Object object(options, place);
   SetHeader set = header_of(object, options);
   const unsigned first = set.first_shard_file();
-  std::vector<fs::path> paths;
+  std::vector<std::string> names;
   std::vector<NewFile> shards;
   for (unsigned i = first; i < set.shards(); ++i) {
-    paths.push_back(fs::path(options.output) / shard_name(set.files.front().name, i));
-    if (fs::exists(fs::symlink_status(paths.back())))
+    names.push_back(shard_name(set.files.front().name, i));
+    if (place->look(names.back()))
       fail(Status::failure, "{} is there already; remove it, or choose another --output",
-           printable(paths.back()));
+           printable(place->path_of(names.back())));
   }
   for (unsigned i = first; i < set.shards(); ++i) {
-    shards.emplace_back(options.output, object.mode());
+    shards.emplace_back(place, object.mode());
     if (!object.is_stream()) shards.back().reserve(set.shard_file_bytes());
   }
 
@@ -191,9 +187,14 @@ Outcome create(const Options& options) {
   object.check_unchanged();
   if (object.is_stream()) set.object_bytes = set.files.front().bytes = bytes;
 
-  for (unsigned i = first; i < set.shards(); ++i) finish(shards[i - first], set, i);
-  put_in_place(shards, paths);
-  sync_directory(options.output);
+  for (unsigned i = first; i < set.shards(); ++i) {
+    end_if_interrupted();
+    write_headers(shards[i - first], set, i);
+    shards[i - first].sync();
+  }
+  for (std::size_t i = 0; i < shards.size(); ++i) shards[i].put_at(names[i]);
+  place->sync();
+  for (auto& shard : shards) shard.keep();
 
   Outcome outcome;
   outcome.report = {{"set", text_of(set.uuid)},
@@ -202,10 +203,10 @@ Outcome create(const Options& options) {
                     {"bytes", set.object_bytes},
                     {"keeps_files", set.keeps_files},
                     {"shard_bytes", set.shard_file_bytes()}};
-  for (const auto& path : paths) outcome.report["shards"].push_back(printable(path));
+  for (const auto& name : names) outcome.report["shards"].push_back(printable(place->path_of(name)));
   outcome.text =
-      fmt::format("{}\n{} shards of {} bytes, {} to {}\n", text_of(set), paths.size(), set.shard_file_bytes(),
-                  printable(paths.front()), printable(paths.back().filename()));
+      fmt::format("{}\n{} shards of {} bytes, {} to {}\n", text_of(set), names.size(), set.shard_file_bytes(),
+                  printable(place->path_of(names.front())), printable(names.back()));
   add_rate(progress, set.object_bytes, &outcome);
   return outcome;
 }

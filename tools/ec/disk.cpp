@@ -1,6 +1,8 @@
 #include "tools/ec/disk.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <list>
 #include <mutex>
 #include <random>
 #include <set>
@@ -18,15 +21,22 @@
 namespace ec::file {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* prefix = ".ec-";
 constexpr const char* suffix = ".tmp";
 
 /// What there is to remove when the program is interrupted.
 struct Temporaries {
   std::mutex mutex;
-  std::set<std::string> paths;
+  std::set<std::pair<Place, std::string>> names;
+
+  void add(const Place& place, const std::string& name) {
+    const std::lock_guard lock(mutex);
+    names.emplace(place, name);
+  }
+  void remove(const Place& place, const std::string& name) {
+    const std::lock_guard lock(mutex);
+    names.erase({place, name});
+  }
 };
 Temporaries& temporaries() {
   static Temporaries all;
@@ -34,6 +44,7 @@ Temporaries& temporaries() {
 }
 
 volatile std::sig_atomic_t interrupt = 0;
+bool bad_sectors_are_lost = false;
 
 [[noreturn]] void fail_errno(const char* what, const std::string& path) {
   const int error = errno;
@@ -49,6 +60,14 @@ auto retried(Call call) {
   }
 }
 
+std::string temporary_name() {
+  std::random_device random;
+  return fmt::format("{}{:08x}{:08x}{}", prefix, random(), random(), suffix);
+}
+
+/// Whether the call failed because the file system has no such call; NFS has few.
+bool is_unsupported() { return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP; }
+
 }  // namespace
 
 std::string printable(std::string text) {
@@ -56,17 +75,7 @@ std::string printable(std::string text) {
   return text;
 }
 
-std::size_t read_at(int fd, std::span<std::byte> bytes, std::uint64_t offset, int* error) {
-  std::size_t got = 0;
-  while (got < bytes.size()) {
-    const auto n = retried(
-        [&] { return pread(fd, bytes.data() + got, bytes.size() - got, static_cast<off_t>(offset + got)); });
-    if (n < 0) *error = errno;
-    if (n <= 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  return got;
-}
+void take_bad_sectors_for_lost() { bad_sectors_are_lost = true; }
 
 std::size_t read_stream(int fd, std::span<std::byte> bytes) {
   std::size_t got = 0;
@@ -87,76 +96,345 @@ void write_stream(int fd, std::span<const std::byte> bytes) {
   }
 }
 
-NewFile::NewFile(const fs::path& directory, mode_t mode) {
-  std::random_device random;
-  temporary_ = directory / fmt::format("{}{:08x}{:08x}{}", prefix, random(), random(), suffix);
-  {
-    const std::lock_guard lock(temporaries().mutex);
-    temporaries().paths.insert(temporary_);
+std::shared_ptr<const Directory> Directory::find(const std::string& path) {
+  support::Descriptor fd(
+      retried([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }));
+  struct stat st {};
+  if (!fd && errno == ENOTDIR && lstat(path.c_str(), &st) == 0) {
+    if (!S_ISLNK(st.st_mode)) return {};
+    fail(Status::failure, "{0} is a link: name what it leads to, or write {0}/ for a directory",
+         printable(path));
   }
-  fd_ = support::Descriptor(open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-  if (!fd_) fail_errno("written to", directory);
+  if (!fd || fstat(fd.get(), &st) != 0) fail_errno("opened", path);
+  return Place(new Directory(path, std::move(fd), st));
 }
 
-NewFile::~NewFile() {
-  if (temporary_.empty()) return;
-  unlink(temporary_.c_str());
-  const std::lock_guard lock(temporaries().mutex);
-  temporaries().paths.erase(temporary_);
+std::shared_ptr<const Directory> Directory::open(const std::string& path) {
+  auto place = find(path);
+  if (!place) fail(Status::failure, "{} is not a directory", printable(path));
+  return place;
 }
+
+std::string Directory::path_of(const std::string& name) const {
+  if (path_ == ".") return name;
+  return path_.ends_with('/') ? path_ + name : path_ + "/" + name;
+}
+
+std::optional<struct stat> Directory::look(const std::string& name) const {
+  struct stat st {};
+  if (fstatat(fd(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) return st;
+  if (errno != ENOENT) fail_errno("looked at", path_of(name));
+  return {};
+}
+
+std::vector<std::string> Directory::names() const {
+  std::vector<std::string> names;
+  errno = -support::list_directory(fd(), &names);
+  if (errno != 0) fail_errno("read", path_);
+  std::ranges::sort(names);
+  return names;
+}
+
+void Directory::sync() const {
+  // There are file systems whose directories have nothing to write.
+  if (retried([&] { return fsync(fd()); }) != 0 && errno != EINVAL) fail_errno("written", path_);
+}
+
+void Directory::lock() const {
+  if (retried([&] { return flock(fd(), LOCK_EX | LOCK_NB); }) == 0) return;
+  if (errno == EWOULDBLOCK)
+    fail(Status::failure, "another ec is at work in {}; wait for its end", printable(path_));
+  if (errno != EBADF && errno != ENOLCK && !is_unsupported()) fail_errno("locked", path_);
+}
+
+bool is_same(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// --- Files.
+
+struct File::State {
+  State(Place place_, std::string name_, int flags_)
+      : place(std::move(place_)), name(std::move(name_)), flags(flags_) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    const std::lock_guard lock(mutex);
+    if (fd) is_open.erase(at);
+  }
+
+  std::string path() const { return place ? place->path_of(name) : name; }
+  int directory() const { return place ? place->fd() : AT_FDCWD; }
+
+  /// What is looked at is what is opened, so that no device and no pipe is. None: errno says why.
+  support::Descriptor open_once() {
+    struct stat st {};
+    const int follow = place ? O_NOFOLLOW : 0;
+    const support::Descriptor found(
+        retried([&] { return openat(directory(), name.c_str(), O_PATH | O_CLOEXEC | follow); }));
+    if (!found || fstat(found.get(), &st) != 0) return support::Descriptor();
+    if (!S_ISREG(st.st_mode) || (is_known && !is_same(st, opened))) {
+      errno = is_known ? ESTALE : S_ISLNK(st.st_mode) ? ELOOP : EINVAL;
+      return support::Descriptor();
+    }
+    if (!is_known) opened = st;
+    is_known = true;
+    const auto path = fmt::format("/proc/self/fd/{}", found.get());
+    return support::Descriptor(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC); }));
+  }
+
+  /// None: errno says why.
+  std::shared_ptr<support::Descriptor> descriptor() {
+    const std::lock_guard lock(mutex);
+    if (fd) {
+      is_open.splice(is_open.begin(), is_open, at);
+    } else {
+      auto now = open_once();
+      if (!now && (errno == EMFILE || errno == ENFILE) && !is_open.empty()) {
+        for (auto* other : is_open) other->fd = nullptr;
+        is_open.clear();
+        now = open_once();
+      }
+      if (!now) return nullptr;
+      fd = std::make_shared<support::Descriptor>(std::move(now));
+      is_open.push_front(this);
+      at = is_open.begin();
+    }
+    while (is_open.size() > most_open()) {
+      is_open.back()->fd = nullptr;
+      is_open.pop_back();
+    }
+    return fd;
+  }
+
+  std::shared_ptr<support::Descriptor> must_have() {
+    auto there = descriptor();
+    if (!there && errno == ESTALE) fail(Status::failure, "{} is another file than it was", printable(path()));
+    if (!there && errno == EINVAL) fail(Status::failure, "{} is not a regular file", printable(path()));
+    if (!there) fail_errno("opened", path());
+    return there;
+  }
+
+  static std::size_t most_open() {
+    static const std::size_t most = [] {
+      struct rlimit limit {};
+      if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::size_t{16};
+      // What is left is for directories, and for what a library opens.
+      return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur, 28, 1 << 20)) - 24;
+    }();
+    return most;
+  }
+
+  const Place place;
+  const std::string name;
+  const int flags;
+  bool is_known = false;
+  struct stat opened {};
+  std::shared_ptr<support::Descriptor> fd;  ///< if it is in the list
+  std::list<State*>::iterator at;
+
+  static inline std::mutex mutex;
+  static inline std::list<State*> is_open;  ///< what was used last is in front
+};
+
+File::File(Place place, const std::string& name)
+    : state_(std::make_shared<State>(std::move(place), name, O_RDONLY)) {
+  state_->must_have();
+}
+
+std::optional<File> File::find(const Place& place, const std::string& name, std::string* denied) {
+  auto state = std::make_shared<State>(place, name, O_RDONLY);
+  const auto fd = state->descriptor();
+  if (!fd && (errno == ENOENT || errno == EINVAL || errno == ELOOP)) return {};
+  if (!fd && errno == EACCES) {
+    *denied = fmt::format("{} cannot be opened: {}", printable(state->path()), std::strerror(EACCES));
+    return {};
+  }
+  if (!fd) fail_errno("opened", state->path());
+  return File(state);
+}
+
+const struct stat& File::opened() const { return state_->opened; }
+
+void File::check_unchanged() const {
+  const auto fd = state_->must_have();
+  struct stat st {};
+  if (fstat(fd->get(), &st) != 0) fail_errno("looked at", state_->path());
+  const auto& before = opened();
+  if (st.st_size != before.st_size || st.st_mtim.tv_sec != before.st_mtim.tv_sec ||
+      st.st_mtim.tv_nsec != before.st_mtim.tv_nsec)
+    fail(Status::failure, "{} changed while it was read", printable(state_->path()));
+}
+
+std::size_t File::read_at(std::span<std::byte> bytes, std::uint64_t offset) const {
+  const auto fd = state_->must_have();
+  std::size_t got = 0;
+  while (got < bytes.size()) {
+    const auto n = retried([&] {
+      return pread(fd->get(), bytes.data() + got, bytes.size() - got, static_cast<off_t>(offset + got));
+    });
+    if (n < 0 && errno == EIO && bad_sectors_are_lost) break;
+    if (n < 0 && errno == EIO)
+      fail(Status::failure,
+           "{} cannot be read at byte {}: {}; if it is the disk, --bad-sectors takes such blocks for lost",
+           printable(state_->path()), offset + got, std::strerror(EIO));
+    if (n < 0) fail_errno("read", state_->path());
+    if (n == 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  return got;
+}
+
+// --- New files.
+
+NewFile::NewFile(Place place, mode_t mode)
+    : place_(std::move(place)),
+      file_(std::make_shared<File::State>(place_, temporary_name(), O_RDWR)),
+      temporary_(file_.state_->name) {
+  temporaries().add(place_, temporary_);
+  const support::Descriptor made(retried([&] {
+    return openat(place_->fd(), temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                  mode & 0777);
+  }));
+  if (!made) {
+    const int error = errno;
+    temporaries().remove(place_, temporary_);
+    errno = error;
+    fail_errno("written to", place_->path_of(""));
+  }
+  // Opened again it must be this one.
+  if (fstat(made.get(), &file_.state_->opened) != 0) {
+    const int error = errno;
+    undo();
+    errno = error;
+    fail_errno("looked at", place_->path_of(temporary_));
+  }
+  file_.state_->is_known = true;
+}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : place_(other.place_),
+      file_(other.file_),
+      temporary_(std::exchange(other.temporary_, {})),
+      name_(std::exchange(other.name_, {})),
+      old_(std::exchange(other.old_, {})),
+      aside_(std::exchange(other.aside_, {})),
+      has_link_(std::exchange(other.has_link_, false)),
+      like_(other.like_) {}
+
+NewFile::~NewFile() { undo(); }
+
+void NewFile::be_like(const struct stat& other) { like_ = other; }
 
 void NewFile::reserve(std::uint64_t bytes) {
   if (bytes == 0) return;
-  if (retried([&] { return fallocate(fd_.get(), 0, 0, static_cast<off_t>(bytes)); }) == 0) return;
+  const auto fd = file_.state_->must_have();
+  if (retried([&] { return fallocate(fd->get(), 0, 0, static_cast<off_t>(bytes)); }) == 0) return;
   if (errno != EOPNOTSUPP && errno != ENOSYS)
-    fail_errno(fmt::format("{} bytes long", bytes).c_str(), temporary_);
+    fail_errno(fmt::format("{} bytes long", bytes).c_str(), place_->path_of(temporary_));
 }
 
 void NewFile::write_at(std::span<const std::byte> bytes, std::uint64_t offset) {
+  const auto fd = file_.state_->must_have();
   while (!bytes.empty()) {
     const auto n =
-        retried([&] { return pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
-    if (n < 0) fail_errno("written", temporary_);
+        retried([&] { return pwrite(fd->get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    if (n < 0) fail_errno("written", place_->path_of(temporary_));
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
 }
 
-void NewFile::sync() {
-  if (fsync(fd_.get()) != 0) fail_errno("written", temporary_);
+void NewFile::sync(std::uint64_t bytes) {
+  const auto fd = file_.state_->must_have();
+  struct stat st {};
+  bool is_right = fstat(fd->get(), &st) == 0;
+  if (is_right && static_cast<std::uint64_t>(st.st_size) < bytes)
+    is_right = retried([&] { return ftruncate(fd->get(), static_cast<off_t>(bytes)); }) == 0;
+  if (is_right && like_) {
+    mode_t mode = like_->st_mode & 0777;
+    const bool is_owners = (st.st_uid == like_->st_uid && st.st_gid == like_->st_gid) ||
+                           fchown(fd->get(), like_->st_uid, like_->st_gid) == 0;
+    if (!is_owners && errno != EPERM) fail_errno("written", place_->path_of(temporary_));
+    // Another group gets what everybody has.
+    if (!is_owners) mode &= ~mode_t{070} | (mode & 07) << 3;
+    is_right = fchmod(fd->get(), mode) == 0;
+  }
+  if (!is_right || retried([&] { return fsync(fd->get()); }) != 0)
+    fail_errno("written", place_->path_of(temporary_));
 }
 
-void NewFile::put_at(const fs::path& path, bool may_replace) {
-  if (!may_replace)
-    rename_to_free(temporary_, path);
-  else if (rename(temporary_.c_str(), path.c_str()) != 0)
-    fail_errno("replaced", path);
-  const std::lock_guard lock(temporaries().mutex);
-  temporaries().paths.erase(temporary_);
+void NewFile::put_at(const std::string& name) {
+  rename_to_free(*place_, temporary_, name);
+  temporaries().remove(place_, temporary_);
   temporary_.clear();
+  name_ = name;
 }
 
-bool is_temporary(const fs::path& path) {
-  const std::string name = path.filename();
-  return name.starts_with(prefix) && name.ends_with(suffix);
+void NewFile::put_over(const std::string& name, const struct stat& old, const std::string& aside) {
+  const int fd = place_->fd();
+  name_ = name;
+  aside_ = aside;
+  // First a second name, so that the old file has one at any time. Not every file can have two.
+  if (!aside.empty()) has_link_ = linkat(fd, name.c_str(), fd, aside.c_str(), 0) == 0;
+  if (!aside.empty() && !has_link_ && errno != EPERM && errno != EMLINK && !is_unsupported())
+    fail_errno("made", place_->path_of(aside));
+  if (renameat2(fd, temporary_.c_str(), fd, name.c_str(), RENAME_EXCHANGE) == 0) {
+    old_ = temporary_;
+  } else if (is_unsupported()) {
+    const std::string beside = temporary_name();
+    rename_to_free(*place_, name, beside);
+    old_ = beside;
+    rename_to_free(*place_, temporary_, name);
+  } else {
+    fail_errno("replaced", place_->path_of(name));
+  }
+  temporaries().remove(place_, std::exchange(temporary_, {}));
+  // It may have been put there meanwhile.
+  const auto found = place_->look(old_);
+  if (!found || !is_same(*found, old))
+    fail(Status::failure, "{} is another file than it was; it stays", printable(place_->path_of(name)));
+  if (aside.empty() || has_link_) return;
+  rename_to_free(*place_, old_, aside);
+  old_ = aside;
 }
 
-void rename_to_free(const std::string& from, const std::string& to) {
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
-  // Not every file system can do that; NFS cannot.
-  if ((errno != EINVAL && errno != ENOSYS) || link(from.c_str(), to.c_str()) != 0) fail_errno("made", to);
-  unlink(from.c_str());
+void NewFile::keep() noexcept {
+  if (!old_.empty() && old_ != aside_) unlinkat(place_->fd(), old_.c_str(), 0);
+  for (auto* name : {&name_, &old_, &aside_}) name->clear();
+  has_link_ = false;
 }
 
-void link_or_rename(const std::string& from, const std::string& to) {
-  if (link(from.c_str(), to.c_str()) != 0) rename_to_free(from, to);
+void NewFile::undo() noexcept {
+  const int fd = place_->fd();
+  struct stat st {};
+  const bool is_there = !name_.empty() && fstatat(fd, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool is_ours = is_there && is_same(st, file_.opened());
+  if (!old_.empty() && (is_ours || !is_there))
+    renameat2(fd, old_.c_str(), fd, name_.c_str(), is_ours ? 0 : RENAME_NOREPLACE);
+  else if (is_ours && temporary_.empty())
+    unlinkat(fd, name_.c_str(), 0);
+  if (has_link_) unlinkat(fd, aside_.c_str(), 0);
+  if (temporary_.empty()) return;
+  unlinkat(fd, temporary_.c_str(), 0);
+  temporaries().remove(place_, temporary_);
 }
 
-void sync_directory(const fs::path& directory) {
-  const support::Descriptor fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) fail_errno("opened", directory);
-  // There are file systems whose directories have nothing to write.
-  if (fsync(fd.get()) != 0 && errno != EINVAL) fail_errno("written", directory);
+bool is_temporary(const std::string& name) { return name.starts_with(prefix) && name.ends_with(suffix); }
+
+void rename_to_free(const Directory& place, const std::string& from, const std::string& to) {
+  const int fd = place.fd();
+  if (renameat2(fd, from.c_str(), fd, to.c_str(), RENAME_NOREPLACE) == 0) return;
+  if (!is_unsupported() || linkat(fd, from.c_str(), fd, to.c_str(), 0) != 0)
+    fail_errno("made", place.path_of(to));
+  unlinkat(fd, from.c_str(), 0);
+}
+
+void fill_standard_streams() {
+  // Opened for the wrong direction: whoever uses them gets an error.
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+      fail(Status::failure, "/dev/null cannot be opened");
 }
 
 void note_interrupts() {
@@ -177,7 +455,7 @@ void end_if_interrupted() {
   if (interrupt == 0) return;
   const int signal = interrupt;
   const std::lock_guard lock(temporaries().mutex);
-  for (const auto& path : temporaries().paths) unlink(path.c_str());
+  for (const auto& [place, name] : temporaries().names) unlinkat(place->fd(), name.c_str(), 0);
   std::signal(signal, SIG_DFL);
   raise(signal);
 }

@@ -1,13 +1,17 @@
-// Files as a set needs them: read where parts may be missing, and written whole or not at all.
+// Files as a set needs them. Directories are opened once, and from there names are taken one by one, without
+// following links: whoever may change a directory changes nothing outside. Faults of the host are Failures
+// that name file and cause.
 #pragma once
 
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "support/files.hpp"
 
@@ -16,45 +20,118 @@ namespace ec::file {
 /// Text of unknown origin for people and for JSON.
 std::string printable(std::string text);
 
-/// Reads up to bytes.size() bytes and returns how many there were. Where an error ends it sooner it is left
-/// in *error, an errno.
-std::size_t read_at(int fd, std::span<std::byte> bytes, std::uint64_t offset, int* error);
-/// The same from where a stream is. Throws Failure.
+/// From here on blocks that a disk cannot read (EIO) are lost; otherwise they are Failures.
+void take_bad_sectors_for_lost();
+
+/// Reads up to bytes.size() bytes and returns how many there were. Throws Failure.
 std::size_t read_stream(int fd, std::span<std::byte> bytes);
 /// Writes all. Throws Failure.
 void write_stream(int fd, std::span<const std::byte> bytes);
 
-/// A file under a temporary name in the directory where it is to be; it is gone unless it is put in place.
-/// All throw Failure. write_at may be called by several threads at a time.
+/// An open directory. Immutable. All throw Failure.
+class Directory {
+ public:
+  /// The last name of the path may be a link only with a slash behind it.
+  static std::shared_ptr<const Directory> open(const std::string& path);
+  /// The same, but none if a file has that path.
+  static std::shared_ptr<const Directory> find(const std::string& path);
+
+  int fd() const { return fd_.get(); }
+  bool is(const Directory& other) const { return dev_ == other.dev_ && ino_ == other.ino_; }
+  /// For people.
+  std::string path_of(const std::string& name) const;
+  /// What has that name; none if nothing has.
+  std::optional<struct stat> look(const std::string& name) const;
+  std::vector<std::string> names() const;
+  /// Names in it are on the disk.
+  void sync() const;
+  /// No other process has it locked while this one is open.
+  void lock() const;
+
+ private:
+  Directory(std::string path, support::Descriptor fd, const struct stat& st)
+      : path_(std::move(path)), fd_(std::move(fd)), dev_(st.st_dev), ino_(st.st_ino) {}
+
+  const std::string path_;
+  const support::Descriptor fd_;
+  const dev_t dev_;
+  const ino_t ino_;
+};
+using Place = std::shared_ptr<const Directory>;
+
+/// Whether both are the same file.
+bool is_same(const struct stat& a, const struct stat& b);
+
+/// A regular file. It may be closed and opened again, as descriptors are few; then it is the same file, or a
+/// Failure. Any number of threads may use one.
+class File {
+ public:
+  /// Opens it. Without a place `name` is a path and links are followed. Throws Failure.
+  File(Place place, const std::string& name);
+  /// The same, but none if there is no regular file of that name, or with a sentence if it may not be read.
+  static std::optional<File> find(const Place& place, const std::string& name, std::string* denied);
+
+  /// As it was when it was opened.
+  const struct stat& opened() const;
+  std::uint64_t bytes() const { return static_cast<std::uint64_t>(opened().st_size); }
+  /// Throws Failure if it changed since then.
+  void check_unchanged() const;
+  /// Returns how many bytes there were. Throws Failure.
+  std::size_t read_at(std::span<std::byte> bytes, std::uint64_t offset) const;
+
+ private:
+  friend class NewFile;
+  struct State;
+  explicit File(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+/// A file under a temporary name in the directory where it is to be. It is gone, and what it replaced is
+/// back, unless it is kept. All but keep throw Failure. write_at may be called by several threads at a time.
 class NewFile {
  public:
   /// The umask takes from the mode.
-  NewFile(const std::filesystem::path& directory, mode_t mode);
-  NewFile(NewFile&&) = default;
+  NewFile(Place place, mode_t mode);
+  NewFile(NewFile&&) noexcept;
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();
 
+  /// Takes owner and permissions from another file. It gets no bit that lets it run as somebody else.
+  void be_like(const struct stat& other);
   /// Takes the room for so many bytes now, where the file system can, so that a full disk is found early.
   void reserve(std::uint64_t bytes);
   void write_at(std::span<const std::byte> bytes, std::uint64_t offset);
-  void sync();
-  /// Gives it its name, which is in the same directory. Nothing may be there but with `may_replace`. The name
-  /// is on the disk after sync_directory.
-  void put_at(const std::filesystem::path& path, bool may_replace);
+  /// To read what was written so far.
+  File opened() const { return File(place_, temporary_); }
+  /// Then it is on the disk, with so many bytes at least: the last ones may be a hole.
+  void sync(std::uint64_t bytes = 0);
+  /// Gives it a name that nothing has. Names are on the disk after Directory::sync.
+  void put_at(const std::string& name);
+  /// Puts it in the place of `old`, which must still be what the name stands for. `aside`: the name that the
+  /// old file gets; empty: it will be removed.
+  void put_over(const std::string& name, const struct stat& old, const std::string& aside = "");
+  /// What put_at and put_over did stays.
+  void keep() noexcept;
 
  private:
-  std::string temporary_;  ///< empty: put in place, or moved from
-  support::Descriptor fd_;
+  void undo() noexcept;
+
+  Place place_;
+  File file_;
+  std::string temporary_;    ///< empty when it has its name, or is moved from
+  std::string name_;         ///< what it gets or has
+  std::string old_, aside_;  ///< where the old file is, and what it will be called
+  bool has_link_ = false;    ///< it is called so already
+  std::optional<struct stat> like_;
 };
 
-/// Whether a file has a name that NewFile gives.
-bool is_temporary(const std::filesystem::path& path);
-/// Renames unless something of that name is there.
-void rename_to_free(const std::string& from, const std::string& to);
-/// Gives a file a second name, or where the file system can not, another one.
-void link_or_rename(const std::string& from, const std::string& to);
-void sync_directory(const std::filesystem::path& directory);
+/// Whether a name is one that NewFile gives at first.
+bool is_temporary(const std::string& name);
+/// Renames unless something of that name is there. Throws Failure.
+void rename_to_free(const Directory& place, const std::string& from, const std::string& to);
 
+/// What standard input, output and error are when they are closed: nothing that a file could be taken for.
+void fill_standard_streams();
 /// From here on Ctrl-C and its like are noted and end the program in end_if_interrupted, which removes the
 /// temporary files first. Other threads may still be working.
 void note_interrupts();

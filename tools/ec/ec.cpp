@@ -22,9 +22,9 @@ struct Command {
 };
 constexpr Command commands[] = {{"create", create, " data coding technique keep output name threads "},
                                 {"info", info, " set "},
-                                {"verify", verify, " set threads "},
-                                {"repair", repair, " set threads "},
-                                {"extract", extract, " set output force threads "}};
+                                {"verify", verify, " set threads bad-sectors "},
+                                {"repair", repair, " set threads bad-sectors "},
+                                {"extract", extract, " set output force threads bad-sectors "}};
 constexpr const char* names = "create, verify, repair, extract or info";
 
 constexpr const char* statuses =
@@ -61,14 +61,14 @@ const Command& command_of(const Given& given) {
   const Command* command = std::ranges::find(commands, name, &Command::name);
   if (command == std::end(commands)) fail(Status::usage, "unknown command {}: {}", printable(name), names);
   for (const char* option :
-       {"data", "coding", "technique", "keep", "output", "name", "set", "threads", "force"})
+       {"data", "coding", "technique", "keep", "output", "name", "set", "threads", "force", "bad-sectors"})
     if (given.contains(option) && !given[option].defaulted() &&
         command->options.find(fmt::format(" {} ", option)) == std::string_view::npos)
       fail(Status::usage, "{} takes no --{}", name, option);
   return *command;
 }
 
-/// Shards and files are open all at once; 1024 descriptors are what a shell allows, and not what it must.
+/// 1024 descriptors are what a shell allows, and not what it must.
 void allow_many_files() {
   struct rlimit limit {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -92,8 +92,9 @@ int run(int argc, char** argv) {
       "create, extract: the directory; extract: or - for standard output");
   add("name", options::value<std::string>()->default_value("stream"), "create: the name of what - gives");
   add("set", options::value<std::string>()->default_value(""),
-      "UUID of the set, or how it begins, where there are several");
+      "the set, or how its UUID begins, where there are several");
   add("force", "extract: replace files that are there");
+  add("bad-sectors", "verify, repair, extract: what a disk cannot read is lost, and no error");
   add("threads", options::value<unsigned>()->default_value(0, "cores"), "how many");
   add("json", "say what was done or found as JSON");
   add("quiet,q", "say nothing but errors");
@@ -118,6 +119,7 @@ int run(int argc, char** argv) {
   const bool to_stdout = command.run == extract && wanted.output == "-";
   const bool is_json = given.contains("json");
   if (to_stdout && is_json) fail(Status::usage, "--json and --output - both write to standard output");
+  if (given.contains("bad-sectors")) take_bad_sectors_for_lost();
   note_interrupts();
   allow_many_files();
   const Outcome outcome = command.run(wanted);
@@ -136,6 +138,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   Status status = Status::failure;
   try {
+    fill_standard_streams();
     return run(argc, argv);
   } catch (const Failure& e) {
     std::cerr << "ec: " << e.what() << '\n';

@@ -1,6 +1,5 @@
 // ec extract: the files, or the object as a stream, from k shards.
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 #include "tools/ec/commands.hpp"
@@ -8,39 +7,53 @@
 namespace ec::file {
 namespace {
 
-namespace fs = std::filesystem;
-
-/// The files of an object, written by parts of the object.
+/// The files of an object, written by parts of the object. No room is taken for them: what a header says
+/// about their length is not proven, and they may have holes.
 class OutputFiles {
  public:
-  OutputFiles(const ShardSet& set, const Options& options) : directory_(options.output), set_(set) {
-    for (const auto& entry : set.header.files)
-      if (!options.may_replace && fs::exists(fs::symlink_status(directory_ / entry.name)))
-        fail(Status::failure, "{} is there already; --force replaces it", printable(directory_ / entry.name));
+  OutputFiles(const ShardSet& set, const Options& options)
+      : place_(Directory::open(options.output)), set_(set) {
     for (const auto& entry : set.header.files) {
-      files_.emplace_back(directory_, set.mode);
-      files_.back().reserve(entry.bytes);
+      there_.push_back(place_->look(entry.name));
+      if (there_.back() && !options.may_replace)
+        fail(Status::failure, "{} is there already; --force replaces it",
+             printable(place_->path_of(entry.name)));
+      if (there_.back() && S_ISDIR(there_.back()->st_mode))
+        fail(Status::failure, "{} is a directory", printable(place_->path_of(entry.name)));
     }
+    for (std::size_t i = 0; i < there_.size(); ++i) files_.emplace_back(place_, set.mode);
   }
 
   void write(std::span<const std::byte> part, std::uint64_t offset) {
-    split_by_file(set_.header.files, part, offset,
-                  [&](std::size_t i, auto bytes, std::uint64_t at) { files_[i].write_at(bytes, at); });
+    split_by_file(set_.header.files, part, offset, [&](std::size_t i, auto bytes, std::uint64_t at) {
+      // A hole is left a hole.
+      if (std::ranges::any_of(bytes, [](std::byte b) { return b != std::byte{0}; }))
+        files_[i].write_at(bytes, at);
+    });
   }
 
-  void put_in_place(bool may_replace) {
-    for (auto& file : files_) {
+  void put_in_place(Outcome* outcome) {
+    for (std::size_t i = 0; i < files_.size(); ++i) {
       end_if_interrupted();
-      file.sync();
+      files_[i].sync(set_.header.files[i].bytes);
     }
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      const std::string& name = set_.header.files[i].name;
+      if (there_[i])
+        files_[i].put_over(name, *there_[i]);
+      else
+        files_[i].put_at(name);
+    }
+    place_->sync();
+    for (auto& file : files_) file.keep();
     for (std::size_t i = 0; i < files_.size(); ++i)
-      files_[i].put_at(directory_ / set_.header.files[i].name, may_replace);
-    sync_directory(directory_);
+      if (!there_[i]) say_if_hidden(set_.header.files[i].name, outcome);
   }
 
  private:
-  const fs::path directory_;
+  const Place place_;
   const ShardSet& set_;
+  std::vector<std::optional<struct stat>> there_;
   std::vector<NewFile> files_;
 };
 
@@ -51,6 +64,9 @@ Outcome extract(const Options& options) {
   const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
   const SetHeader& header = set.header;
   StripeReader reader(set);
+  if (const auto there = set.stripes_there(); there < header.stripes())
+    fail(Status::lost, "beyond repair: of stripe {} of {} more than {} blocks are beyond the ends of files",
+         there, header.stripes(), header.m);
   std::optional<OutputFiles> files;
   if (options.output != "-") files.emplace(set, options);
 
@@ -74,7 +90,7 @@ Outcome extract(const Options& options) {
   });
   for (const unsigned i : data)
     if (!reader.is_as_coded(i)) fail(Status::lost, "data of shard {} did not become what it was", i);
-  if (files) files->put_in_place(options.may_replace);
+  if (files) files->put_in_place(&outcome);
 
   outcome.report = describe(set);
   outcome.report["stripes_made_anew"] = made_anew.load();

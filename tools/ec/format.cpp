@@ -189,6 +189,12 @@ std::string text_of(const Uuid& uuid) {
   return text;
 }
 
+std::string id_of(const SetHeader& set) {
+  const std::string header = write_header({set, 0});
+  std::string_view sum = std::string_view(header).substr(header.size() - checksum_bytes);
+  return fmt::format("{}.{:08x}", text_of(set.uuid), take<std::uint32_t>(sum));
+}
+
 std::string_view name_of(Technique technique) {
   return technique == Technique::cauchy ? "cauchy" : "reed_sol_van";
 }

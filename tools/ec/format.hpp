@@ -90,6 +90,8 @@ void add_to(Checksum& digest, const Checksum& checksum);
 
 /// The form 8-4-4-4-12.
 std::string text_of(const Uuid& uuid);
+/// The UUID and what tells sets of one UUID apart.
+std::string id_of(const SetHeader& set);
 std::string_view name_of(Technique technique);
 
 }  // namespace ec::file

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -89,19 +90,26 @@ void Pipeline::run(const SetHeader& set, std::uint64_t stripes, const Work& work
   end_ = stripes;
   std::vector<std::jthread> threads;
   const unsigned count = running_;
-  for (unsigned i = 0; i < count; ++i)
-    threads.emplace_back([&] {
-      try {
-        work_on(set, work);
-      } catch (const Stopped&) {
-        // Another thread's error is the one to tell.
-      } catch (...) {
-        stop(std::current_exception());
-      }
+  const auto thread = [&] {
+    try {
+      work_on(set, work);
+    } catch (const Stopped&) {
+      // Another thread's error is the one to tell.
+    } catch (...) {
+      stop(std::current_exception());
+    }
+    const std::lock_guard lock(mutex_);
+    --running_;
+    changed_.notify_all();
+  };
+  for (unsigned i = 0; i < count; ++i) try {
+      threads.emplace_back(thread);
+    } catch (const std::system_error&) {
+      // Those that are there do all the work.
+      if (threads.empty()) throw;
       const std::lock_guard lock(mutex_);
       --running_;
-      changed_.notify_all();
-    });
+    }
   {
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, between_drawings, [&] { return running_ == 0; })) {

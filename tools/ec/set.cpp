@@ -1,10 +1,8 @@
 #include "tools/ec/set.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <climits>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -14,15 +12,14 @@
 namespace ec::file {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// A header that was found in a file.
 struct Claim {
   ShardHeader header;
-  fs::path path;
+  Place place;
+  std::string name;
+  File file;
   std::string fault;
   bool is_one_shard_alone = true;
-  bool is_temporary = false;
 };
 
 /// The claims of one set.
@@ -32,60 +29,60 @@ using Claims = std::vector<Claim>;
 std::size_t shards_in(const Claims& claims, bool with_temporary) {
   std::set<unsigned> shards;
   for (const auto& claim : claims)
-    if (with_temporary || !claim.is_temporary) shards.insert(claim.header.shard);
+    if (with_temporary || !is_temporary(claim.name)) shards.insert(claim.header.shard);
   return shards.size();
 }
 
 /// How many shards must be there for a set to be of use.
 unsigned needed(const SetHeader& header) { return header.keeps_files ? 1 : header.k; }
 
-/// Every regular file behind the paths, once.
-std::set<fs::path> files_of(const std::vector<std::string>& paths) {
-  std::set<fs::path> files;
+/// What the paths of a command lead to, each directory opened once.
+struct Found {
+  std::vector<Place> directories;  ///< those that were named
+  std::vector<Place> places;       ///< and those of files that were named
+  std::set<std::pair<Place, std::string>> named;
+};
+
+Found find(const std::vector<std::string>& paths) {
+  Found found;
+  const auto once = [&](const Place& place) {
+    for (const auto& known : found.places)
+      if (known->is(*place)) return known;
+    return found.places.emplace_back(place);
+  };
   for (const auto& path : paths) {
-    std::error_code error, passing;
-    if (!fs::is_directory(path, error)) {
-      files.insert(fs::canonical(path, error));
-    } else {
-      for (const auto& entry : fs::directory_iterator(path, error))
-        if (entry.is_regular_file(passing)) files.insert(fs::canonical(entry.path()));
+    if (const auto place = Directory::find(path)) {
+      found.directories.push_back(once(place));
+      continue;
     }
-    if (error) fail(Status::failure, "{} cannot be read: {}", printable(path), error.message());
+    const auto slash = path.rfind('/');
+    const auto parent = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    found.named.emplace(once(Directory::open(parent)), path.substr(slash + 1));
   }
-  return files;
+  return found;
 }
 
-std::string read_part(int fd, std::uint64_t offset, std::size_t bytes) {
+std::string read_part(const File& file, std::uint64_t offset, std::size_t bytes) {
   std::string part(bytes, '\0');
-  int error = 0;
-  part.resize(read_at(fd, std::as_writable_bytes(std::span(part)), offset, &error));
+  part.resize(file.read_at(std::as_writable_bytes(std::span(part)), offset));
   return part;
 }
 
 /// The headers of a file: none, one, or two that are of different shards.
-Claims claims_of(const fs::path& path, std::vector<std::string>* notes) {
-  support::Descriptor fd;
-  std::string why;
-  if (support::open_file(AT_FDCWD, path, support::Trust::anyone, &fd, &why) != 0) {
-    notes->push_back(fmt::format("{} is left out: {}", printable(path), why));
-    return {};
-  }
-  struct stat st {};
-  if (fstat(fd.get(), &st) != 0) return {};
-  const auto bytes = static_cast<std::uint64_t>(st.st_size);
-  std::string front = read_part(fd.get(), 0, header_unit);
+Claims claims_of(const Place& place, const std::string& name, const File& file) {
+  const std::uint64_t bytes = file.bytes();
+  std::string front = read_part(file, 0, header_unit);
   auto first = parse_header(front);
-  if (!first && front.size() == header_unit) first = parse_header(read_part(fd.get(), 0, most_header_bytes));
+  if (!first && front.size() == header_unit) first = parse_header(read_part(file, 0, most_header_bytes));
   // With a first header it is known where the second one is.
   const auto last_bytes =
       std::min<std::uint64_t>(bytes, first ? first->set.header_bytes() : most_header_bytes);
-  const auto last = parse_last_header(read_part(fd.get(), bytes - last_bytes, last_bytes));
+  const auto last = parse_last_header(read_part(file, bytes - last_bytes, last_bytes));
   Claims claims;
-  if (first) claims.push_back({*first, path, last ? "" : "the last header is damaged"});
-  if (last && last != first) claims.push_back({*last, path, "the first header is damaged"});
+  if (first) claims.push_back({*first, place, name, file, last ? "" : "the last header is damaged"});
+  if (last && last != first) claims.push_back({*last, place, name, file, "the first header is damaged"});
   for (auto& claim : claims) {
     claim.is_one_shard_alone = claims.size() == 1;
-    claim.is_temporary = is_temporary(path);
     const auto right = claim.header.set.shard_file_bytes();
     if (bytes != right) claim.fault = fmt::format("it has {} bytes in the place of {}", bytes, right);
     if (claims.size() == 2) claim.fault = "its two headers are of different shards";
@@ -93,8 +90,9 @@ Claims claims_of(const fs::path& path, std::vector<std::string>* notes) {
   return claims;
 }
 
-/// The only one for which `is_right` holds. More than one are for the user to choose from.
-const Claims* only_one(const std::vector<Claims>& sets, const std::function<bool(const Claims&)>& is_right) {
+/// The only one for which `is_right` holds. If there are more, the command ends with `status`.
+const Claims* only_one(const std::vector<Claims>& sets, Status status, const char* what,
+                       const std::function<bool(const Claims&)>& is_right) {
   std::string choice;
   const Claims* found = nullptr;
   unsigned count = 0;
@@ -102,62 +100,56 @@ const Claims* only_one(const std::vector<Claims>& sets, const std::function<bool
     if (!is_right(claims)) continue;
     found = &claims;
     ++count;
-    choice += "\n  " + text_of(claims.front().header.set);
+    const SetHeader& set = claims.front().header.set;
+    choice += fmt::format("\n  {}: {} shards of {} that it needs", text_of(set), shards_in(claims, true),
+                          needed(set));
   }
-  if (count > 1)
-    fail(Status::usage, "there are shards of several sets: choose one by --set UUID, or name its files{}",
-         choice);
+  if (count > 1) fail(status, "{}: choose one by --set, or name its files{}", what, choice);
   return found;
 }
 
 const Claims* choose(const std::vector<Claims>& sets) {
   for (const bool with_temporary : {false, true})
-    if (const auto* found = only_one(sets, [&](const Claims& claims) {
-          return shards_in(claims, with_temporary) >= needed(claims.front().header.set);
-        }))
+    if (const auto* found =
+            only_one(sets, Status::usage, "there are shards of several sets", [&](const Claims& claims) {
+              return shards_in(claims, with_temporary) >= needed(claims.front().header.set);
+            }))
       return found;
   // What is temporary by itself is what an interrupted create has left.
-  return only_one(sets, [](const Claims& claims) { return shards_in(claims, false) > 0; });
-}
-
-/// Opens the file; what is there instead, or nothing, becomes its fault. Returns its mode.
-mode_t open_kept(const FileEntry& entry, const fs::path& path, ShardFile* file) {
-  struct stat st {};
-  file->path = path;
-  if (support::open_file(AT_FDCWD, path, support::Trust::anyone, &file->fd, &file->fault) != 0) return 0666;
-  if (fstat(file->fd.get(), &st) != 0) return 0666;
-  const auto bytes = static_cast<std::uint64_t>(st.st_size);
-  if (bytes != entry.bytes)
-    file->fault = fmt::format("it has {} bytes in the place of {}", bytes, entry.bytes);
-  return st.st_mode;
+  return only_one(sets, Status::lost, "beyond repair: of no set there are enough shards",
+                  [](const Claims& claims) { return shards_in(claims, false) > 0; });
 }
 
 /// The files that the set keeps, by their names: one that was named, or one beside its shards. A shard of the
 /// set is none of them, whatever its name.
-void find_kept(const std::vector<std::string>& paths, const Claims& claims, ShardSet* set) {
-  std::vector<fs::path> places;
-  for (const auto& path : paths)
-    places.push_back(fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path());
-  for (const auto& claim : claims) places.push_back(claim.path.parent_path());
-  const auto is_no_shard = [&](const fs::path& path) {
-    std::error_code error;
-    return fs::is_regular_file(path, error) && std::ranges::none_of(claims, [&](const Claim& claim) {
-             return fs::equivalent(claim.path, path, error);
-           });
+void find_kept(const Found& found, const Claims& claims, ShardSet* set, std::string* denied) {
+  std::vector<Place> places = found.places;
+  for (const auto& claim : claims) places.push_back(claim.place);
+  const auto is_no_shard = [&](const File& file) {
+    return std::ranges::none_of(
+        claims, [&](const Claim& claim) { return is_same(claim.file.opened(), file.opened()); });
   };
   set->kept = std::vector<ShardFile>(set->header.files.size());
   for (std::size_t i = 0; i < set->kept.size(); ++i) {
     const FileEntry& entry = set->header.files[i];
-    std::vector<fs::path> candidates;
-    for (const fs::path path : paths)
-      if (path.filename() == entry.name) candidates.push_back(path);
-    for (const auto& place : places) candidates.push_back(place / entry.name);
-    const auto found = std::ranges::find_if(candidates, is_no_shard);
-    set->kept[i].path = set->directory / entry.name;
-    set->kept[i].fault = "missing";
-    if (found != candidates.end()) {
-      set->kept[i].fault.clear();
-      set->mode &= open_kept(entry, *found, &set->kept[i]);
+    ShardFile& kept = set->kept[i];
+    kept.place = set->directory;
+    kept.name = entry.name;
+    kept.fault = "missing";
+    // What was named comes first.
+    std::ranges::stable_partition(places, [&](const Place& place) {
+      return found.named.contains({place, entry.name});
+    });
+    for (const auto& place : places) {
+      auto file = File::find(place, entry.name, denied);
+      if (!file || !is_no_shard(*file)) continue;
+      kept.place = place;
+      kept.fault = file->bytes() == entry.bytes
+                       ? ""
+                       : fmt::format("it has {} bytes in the place of {}", file->bytes(), entry.bytes);
+      set->mode &= file->opened().st_mode;
+      kept.file = std::move(file);
+      break;
     }
   }
 }
@@ -169,7 +161,7 @@ std::string fault_of(const ShardFile& file) {
 }
 
 nlohmann::json describe(const ShardFile& file) {
-  return {{"path", printable(file.path)}, {"fault", file.fault}, {"bad_blocks", file.bad_blocks.load()}};
+  return {{"path", printable(file.path())}, {"fault", file.fault}, {"bad_blocks", file.bad_blocks.load()}};
 }
 
 }  // namespace
@@ -180,26 +172,56 @@ bool ShardSet::is_whole(unsigned shard) const {
                                            : std::ranges::any_of(shards[shard], is_right);
 }
 
-ShardSet find_set(const std::vector<std::string>& paths, const std::string& uuid,
-                  std::vector<std::string>* notes) {
+std::uint64_t ShardSet::stripes_there() const {
+  std::vector<std::uint64_t> covered;
+  for (unsigned i = header.first_shard_file(); i < header.shards(); ++i) {
+    std::uint64_t most = 0;
+    for (const auto& file : shards[i])
+      if (const auto bytes = file.bytes(); bytes > header.header_bytes())
+        most = std::max(most, (bytes - header.header_bytes()) / header.record_bytes);
+    covered.push_back(std::min(most, header.stripes()));
+  }
+  std::ranges::sort(covered, std::greater());
+  if (!header.keeps_files) return covered[header.k - 1];
+  // Without coding all data must be there.
+  std::uint64_t begin = 0;
+  for (std::size_t i = 0; i < kept.size(); begin += header.files[i++].bytes)
+    if (kept[i].bytes() < header.files[i].bytes)
+      return std::max(covered.front(), (begin + kept[i].bytes()) / header.stripe_bytes());
+  return header.stripes();
+}
+
+ShardSet find_set(const std::vector<std::string>& paths, const std::string& id,
+                  std::vector<std::string>* notes, bool is_locked) {
   std::vector<Claims> sets;
   unsigned unfinished = 0;
-  for (const auto& path : files_of(paths)) {
-    auto claims = claims_of(path, notes);
-    if (claims.empty() && is_temporary(path)) ++unfinished;
+  std::string denied;
+  const Found found = find(paths);
+  if (is_locked)
+    for (const auto& place : found.places) place->lock();
+  const auto look_at = [&](const Place& place, const std::string& name, const File& file) {
+    auto claims = claims_of(place, name, file);
+    if (claims.empty() && is_temporary(name)) ++unfinished;
     for (auto& claim : claims) {
-      if (!text_of(claim.header.set.uuid).starts_with(uuid)) continue;
+      if (!id_of(claim.header.set).starts_with(id)) continue;
       const auto known = std::ranges::find_if(
           sets, [&](const Claims& claims) { return claims.front().header.set == claim.header.set; });
       (known == sets.end() ? sets.emplace_back() : *known).push_back(std::move(claim));
     }
-  }
+  };
+  std::set<Place> looked;
+  for (const auto& place : found.directories)
+    for (const auto& name : looked.insert(place).second ? place->names() : std::vector<std::string>())
+      if (const auto file = File::find(place, name, &denied)) look_at(place, name, *file);
+  for (const auto& [place, name] : found.named)
+    if (!looked.contains(place)) look_at(place, name, File(place, name));
   if (unfinished > 0)
     notes->push_back(
         fmt::format("{} files .ec-*.tmp are those of a run that was interrupted, or is running", unfinished));
   const Claims* chosen = choose(sets);
+  if (chosen == nullptr && !denied.empty()) fail(Status::failure, "{}", denied);
   if (chosen == nullptr)
-    fail(Status::failure, "no shard {}in {}", uuid.empty() ? "" : "of that set ", printable(paths.front()));
+    fail(Status::failure, "no shard {}in {}", id.empty() ? "" : "of that set ", printable(paths.front()));
   for (const auto& claims : sets)
     if (&claims != chosen)
       notes->push_back(fmt::format("left out: {} files of another set, {}", claims.size(),
@@ -208,51 +230,61 @@ ShardSet find_set(const std::vector<std::string>& paths, const std::string& uuid
   ShardSet set;
   set.header = chosen->front().header.set;
   set.shards.resize(set.header.shards());
-  set.directory =
-      fs::is_directory(paths.front()) ? fs::path(paths.front()) : chosen->front().path.parent_path();
+  set.places = found.places;
+  set.directory = found.directories.empty() ? chosen->front().place : found.directories.front();
   set.mode = 0666;
   for (const auto& claim : *chosen) {
     ShardFile& file = set.shards[claim.header.shard].emplace_back();
-    file.path = claim.path;
+    file.place = claim.place;
+    file.name = claim.name;
+    file.file = claim.file;
     file.fault = claim.fault;
     file.is_one_shard_alone = claim.is_one_shard_alone;
-    std::string why;
-    struct stat st {};
-    if (support::open_file(AT_FDCWD, claim.path, support::Trust::anyone, &file.fd, &why) != 0 ||
-        fstat(file.fd.get(), &st) != 0)
-      fail(Status::failure, "{}: {}", printable(claim.path), why);
-    set.mode &= st.st_mode;
+    set.mode &= claim.file.opened().st_mode;
   }
-  if (set.header.keeps_files) find_kept(paths, *chosen, &set);
+  if (set.header.keeps_files) find_kept(found, *chosen, &set, &denied);
+  // What may not be read is not lost.
+  const auto is_missing = [](const ShardFile& file) { return !file.file; };
+  bool is_complete = std::ranges::none_of(set.kept, is_missing);
+  for (unsigned i = set.header.first_shard_file(); i < set.header.shards(); ++i)
+    is_complete = is_complete && !set.shards[i].empty();
+  if (!is_complete && !denied.empty())
+    fail(Status::failure, "{}, and something of the set is missing", denied);
+  if (!denied.empty()) notes->push_back(denied);
   return set;
 }
 
-void finish(NewFile& file, const SetHeader& set, unsigned shard) {
-  end_if_interrupted();
+void write_headers(NewFile& file, const SetHeader& set, unsigned shard) {
   const std::string header = write_header({set, shard});
   file.write_at(std::as_bytes(std::span(header)), 0);
   file.write_at(std::as_bytes(std::span(header)), set.record_at(set.stripes()));
-  file.sync();
+}
+
+std::string with_suffix(const std::string& name, const std::string& suffix) {
+  std::size_t length = std::min(name.size(), NAME_MAX - suffix.size());
+  // No character of UTF-8 is cut in two.
+  while (length > 0 && length < name.size() && (name[length] & 0xc0) == 0x80) --length;
+  return name.substr(0, length) + suffix;
 }
 
 std::string shard_name(const std::string& name, unsigned shard) {
-  return fmt::format("{}.{:03}.ec", name, shard);
+  return with_suffix(name, fmt::format(".{:03}.ec", shard));
 }
 
 std::string text_of(const SetHeader& header) {
-  return fmt::format("{}: {}, {} bytes, {}+{} {}", text_of(header.uuid), printable(header.files.front().name),
+  return fmt::format("{}: {}, {} bytes, {}+{} {}", id_of(header), printable(header.files.front().name),
                      header.object_bytes, header.k, header.m, name_of(header.technique));
 }
 
 std::string text_of(const ShardSet& set) {
   std::string text = text_of(set.header) + "\n";
   for (const auto& file : set.kept)
-    if (!set.is_whole(file)) text += fmt::format("{}: {}\n", printable(file.path), fault_of(file));
+    if (!set.is_whole(file)) text += fmt::format("{}: {}\n", printable(file.path()), fault_of(file));
   for (unsigned i = set.header.first_shard_file(); i < set.header.shards(); ++i) {
     if (set.shards[i].empty()) text += fmt::format("shard {}: missing\n", i);
     for (const auto& file : set.shards[i])
       if (!set.is_whole(file))
-        text += fmt::format("shard {}: {}: {}\n", i, printable(file.path), fault_of(file));
+        text += fmt::format("shard {}: {}: {}\n", i, printable(file.path()), fault_of(file));
   }
   return text;
 }
@@ -321,8 +353,7 @@ class StripeReader::Blocks {
     bool is_sound = false;
     for (const auto& file : set_.shards[shard]) {
       if (is_sound && !all_files_) break;
-      int error = 0;  // a block that cannot be read is lost
-      if (read_at(file.fd.get(), record, set_.header.record_at(stripe_.number), &error) == record.size() &&
+      if (file.file->read_at(record, set_.header.record_at(stripe_.number)) == record.size() &&
           stripe_.is_sound(shard)) {
         is_sound = true;
         // Before another file of this shard is read to its place.
@@ -340,9 +371,8 @@ class StripeReader::Blocks {
     const std::uint64_t offset = stripe_.number * header.stripe_bytes() + shard * header.block_bytes();
     std::size_t got = 0, there = 0;
     split_by_file(header.files, block, offset, [&](std::size_t i, auto part, std::uint64_t at) {
-      int error = 0;
       there += part.size();
-      got += read_at(set_.kept[i].fd.get(), part, at, &error);
+      if (set_.kept[i].file) got += set_.kept[i].file->read_at(part, at);
     });
     std::ranges::fill(block.subspan(there), std::byte{0});
     if (!has_sums_) stripe_.seal(shard);

@@ -4,14 +4,13 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <filesystem>
 #include <list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ec/codec.hpp"
-#include "support/files.hpp"
 #include "tools/ec/disk.hpp"
 #include "tools/ec/format.hpp"
 #include "tools/ec/pipeline.hpp"
@@ -20,18 +19,23 @@ namespace ec::file {
 
 /// A file that says it is a shard of the set, or a file that the set keeps.
 struct ShardFile {
-  std::filesystem::path path;  ///< of a shard: without links
-  support::Descriptor fd;
+  Place place;
+  std::string name;
+  std::optional<File> file;        ///< none: it is missing
   std::string fault;               ///< what is wrong beside its blocks; empty if nothing
   bool is_one_shard_alone = true;  ///< neither header says that it is another shard, or of another set
   mutable std::atomic<std::uint64_t> bad_blocks{0};  ///< of those that were read
+
+  std::string path() const { return place->path_of(name); }
+  std::uint64_t bytes() const { return file ? file->bytes() : 0; }
 };
 
 struct ShardSet {
   SetHeader header;
   std::vector<std::list<ShardFile>> shards;  ///< by number; more than one file can be the same shard
-  std::vector<ShardFile> kept;               ///< the files of a set that keeps them; without fd if missing
-  std::filesystem::path directory;           ///< where a missing shard is made
+  std::vector<ShardFile> kept;               ///< the files of a set that keeps them
+  std::vector<Place> places;                 ///< all that were named, and those of files that were named
+  Place directory;                           ///< where a missing file is made
   mode_t mode = 0;                           ///< of the shards that are there, what all allow
 
   /// The name of the object: that of its first file.
@@ -40,13 +44,16 @@ struct ShardSet {
   static bool is_whole(const ShardFile& file) { return file.fault.empty() && file.bad_blocks == 0; }
   /// Whether one of the files is the whole shard; of data in kept files, whether all of these are whole.
   bool is_whole(unsigned shard) const;
+  /// Stripes from here on are lost: the files are too short, whatever is in them. Headers claim what they
+  /// like, and this is what there can be.
+  std::uint64_t stripes_there() const;
 };
 
 /// Paths are files, or directories whose files are looked at. The set is the only one of which k shards are
-/// there, or else the only one; `uuid` (its first characters) chooses. What is left out is added to *notes.
-/// Throws Failure.
-ShardSet find_set(const std::vector<std::string>& paths, const std::string& uuid,
-                  std::vector<std::string>* notes);
+/// there, or else the only one; `id` (its first characters) chooses. What is left out is added to *notes.
+/// `is_locked`: no other ec changes the set while the result is there. Throws Failure.
+ShardSet find_set(const std::vector<std::string>& paths, const std::string& id,
+                  std::vector<std::string>* notes, bool is_locked = false);
 
 /// What there is of an object in its files: calls use(number of the file, bytes, their offset in it).
 template <class Byte, class Use>
@@ -75,9 +82,11 @@ void for_each_part(const SetHeader& set, const Stripe& stripe, Use use) {
   }
 }
 
-/// Writes the headers of a shard whose records are written; then it is on the disk.
-void finish(NewFile& file, const SetHeader& set, unsigned shard);
+/// Writes the headers of a shard.
+void write_headers(NewFile& file, const SetHeader& set, unsigned shard);
 
+/// The name with something behind it, cut so that a file can have it.
+std::string with_suffix(const std::string& name, const std::string& suffix);
 /// "NAME.007.ec"
 std::string shard_name(const std::string& name, unsigned shard);
 

@@ -12,14 +12,20 @@ void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome) {
   outcome->text += fmt::format("{} bytes in {:.2f} s, {:.2f} GB/s\n", bytes, progress.seconds(), rate);
 }
 
+void say_if_hidden(const std::string& name, Outcome* outcome) {
+  if (name.starts_with('.'))
+    outcome->notes.push_back(fmt::format("new is {}, a hidden file", printable(name)));
+}
+
 std::uint64_t count_damage(const ShardSet& set, const Options& options) {
   StripeReader reader(set);
   Progress progress("verify", set.header.object_bytes, !options.is_quiet);
   std::atomic<std::uint64_t> lost_stripes{0};
-  Pipeline(options.threads, progress).run(set.header, set.header.stripes(), [&](const Stripe& stripe) {
+  const std::uint64_t there = set.stripes_there();
+  Pipeline(options.threads, progress).run(set.header, there, [&](const Stripe& stripe) {
     if (reader.count_lost(stripe) > set.header.m) ++lost_stripes;
   });
-  return lost_stripes + reader.unproven_stripes();
+  return lost_stripes + (set.header.stripes() - there) + reader.unproven_stripes();
 }
 
 Outcome verify(const Options& options) {

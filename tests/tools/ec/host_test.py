@@ -1,0 +1,319 @@
+"""What the host and other users do to ec meanwhile.
+
+host_test.py EC [--swaps N] [--faults N|all]: N runs of repair and extract while directories and files are replaced by links to
+elsewhere, where nothing may change; N system calls of repair that fail, each in a run of its own (by strace).
+"""
+import argparse
+import collections
+import fcntl
+import multiprocessing
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import shard_reader
+from damage_test import FAILURE, LOST, OK, USAGE, contents
+from ec_test import Ec, check
+
+ERRORS = ["EIO", "ENOMEM", "EMFILE", "EACCES", "EINTR", "ENOSPC"]
+UNSUPPORTED = {"renameat2": "EINVAL", "linkat": "EPERM", "fallocate": "EOPNOTSUPP", "flock": "ENOLCK", "fchown": "EPERM"}
+# These cannot fail (brk has no error), or end the program as they should.
+NO_FAULTS = {"brk", "execve", "exit", "exit_group", "rt_sigreturn", "arch_prctl", "restart_syscall", "close", "futex"}
+
+
+def state_of(folder):
+    """Everything in a folder: content, owner, permissions, identity, time of change."""
+    found = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            st = os.lstat(path)
+            with open(path, "rb") as file:
+                found[path] = (file.read(), st.st_ino, st.st_mode, st.st_uid, st.st_mtime_ns, st.st_nlink)
+    return found
+
+
+def make_set(ec, keeps_files, size):
+    """A damaged set in the folder `set`; returns its files as they were whole."""
+    ec.fresh("set", "away", "out")
+    names = ["set/a", "set/b", "set/.c"] if keeps_files else ["a", "b", ".c"]
+    for name in names:
+        ec.write(name, random.randbytes(size))
+        os.chmod(os.path.join(ec.folder, name), 0o640)
+    ec.right("create", *(["--keep"] if keeps_files else []), "-k", "4", "-m", "3", "-o", "set", *names)
+    for name in set(names) - ec.files("."):
+        shutil.copy2(os.path.join(ec.folder, name), ec.folder)
+    whole = contents(os.path.join(ec.folder, "set"))
+    os.remove(os.path.join(ec.folder, "set/a" if keeps_files else "set/a.001.ec"))
+    for name in ["set/a.005.ec"] + ["set/b"] * keeps_files:
+        with open(os.path.join(ec.folder, name), "r+b") as file:
+            file.seek(5000)
+            file.write(b"rust")
+    return whole
+
+
+def swap(folder, stop):
+    """Puts links in the place of the directories and of their files, and takes them away again, until it is to stop."""
+    def inside(*names):
+        return os.path.join(folder, *names)
+
+    def replace(path, target):
+        away = inside("away", path.replace("/", "+"))
+        try:
+            os.rename(inside(path), away)
+        except OSError:
+            return
+        os.symlink(inside(target), inside(path))
+        yield
+        os.unlink(inside(path))
+        os.rename(away, inside(path))
+
+    rnd = random.Random()
+    while not stop.is_set():
+        place = rnd.choice(["set", "out"])
+        path = place
+        if rnd.random() < 0.5:
+            names = [n for n in os.listdir(inside(place)) if not os.path.islink(inside(place, n))]
+            if not names:
+                continue
+            path = os.path.join(place, rnd.choice(names))
+        try:
+            for _ in replace(path, path.replace(place, f"outside {place}", 1)):
+                stop.wait(rnd.uniform(0, 0.004))
+        except OSError:
+            pass  # ec has put something there
+        stop.wait(rnd.uniform(0, 0.002))
+
+
+def check_swaps(ec, count):
+    seen = collections.Counter()
+    for i in range(count):
+        keeps_files = i % 2 == 0
+        if i % 50 < 2:
+            for place in ("outside set", "outside out"):
+                ec.fresh(place)
+            make_set(ec, keeps_files, 300000)
+            for name in ec.files("set"):
+                shutil.copy2(os.path.join(ec.folder, "set", name), os.path.join(ec.folder, "outside set", name))
+            for name in (".c", "a", "b", "a.001.ec"):
+                for place in ("outside set", "outside out"):
+                    ec.write(f"{place}/{name}", b"mine")
+            before = {place: state_of(os.path.join(ec.folder, place)) for place in ("outside set", "outside out")}
+            shutil.copytree(os.path.join(ec.folder, "set"), os.path.join(ec.folder, f"kept {keeps_files}"), dirs_exist_ok=True)
+        for name in ("set", "out"):
+            path = os.path.join(ec.folder, name)
+            if os.path.islink(path):
+                os.unlink(path)
+        ec.fresh("set", "away", "out")
+        shutil.copytree(os.path.join(ec.folder, f"kept {keeps_files}"), os.path.join(ec.folder, "set"), dirs_exist_ok=True)
+        stop = multiprocessing.Event()
+        swapper = multiprocessing.Process(target=swap, args=(ec.folder, stop))
+        swapper.start()
+        arguments = random.choice([("repair", "set"), ("extract", "set", "-o", "out", "--force")])
+        for _ in range(2):
+            status, _, err = ec(*arguments)
+            seen[arguments[0], status] += 1
+            check(status in (OK, FAILURE, LOST), f"{arguments}: {status} {err}")
+        stop.set()
+        swapper.join()
+        for place, state in before.items():
+            check(state_of(os.path.join(ec.folder, place)) == state, f"{arguments} wrote outside, run {i}: {err}")
+    check(count < 100 or all(seen[verb, OK] for verb in ("repair", "extract")), f"some runs end well: {seen}")
+    print(f"swaps: {count} runs, {dict(seen)}")
+
+
+def calls_of(ec, arguments):
+    """How often repair makes each system call, and how often before it is at work: a loader without memory may crash."""
+    log = os.path.join(ec.folder, "log")
+    subprocess.run(["strace", "-f", "-o", log, ec.program, *arguments], cwd=ec.folder, capture_output=True, check=True)
+    with open(log, encoding="utf-8", errors="replace") as file:
+        before, _, after = file.read().partition("fcntl(0, F_GETFD")
+        loader, others = (collections.Counter(re.findall(r"^\d+ +([a-z]\w+)\(", text, re.MULTILINE)) for text in (before, after))
+        return loader + others, loader
+
+
+def check_faults(ec, count):
+    arguments = ("repair", "--threads", "1", "set")
+    for keeps_files in (False, True):
+        whole = make_set(ec, keeps_files, 20000)
+        kept = os.path.join(ec.folder, "kept")
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(os.path.join(ec.folder, "set"), kept)
+        all_calls, loader = calls_of(ec, arguments)
+        cases = [(name, i + 1, error) for name, calls in all_calls.items() if name not in NO_FAULTS
+                 for i in range(calls) for error in ([*ERRORS, UNSUPPORTED[name]] if name in UNSUPPORTED else ERRORS)]
+        if count:
+            cases = random.sample(cases, min(len(cases), count // 2))
+        seen = collections.Counter()
+        for name, number, error in cases:
+            ec.fresh("set")
+            shutil.copytree(kept, os.path.join(ec.folder, "set"), dirs_exist_ok=True)
+            before = state_of(os.path.join(ec.folder, "set"))
+            done = subprocess.run(["strace", "-f", "-o", "/dev/null", "-e", f"trace={name}", "-e",
+                                   f"inject={name}:error={error}:when={number}", ec.program, *arguments], cwd=ec.folder,
+                                  capture_output=True, check=False)
+            after = state_of(os.path.join(ec.folder, "set"))
+            what = f"{name} {number} fails by {error}, {'' if keeps_files else 'not '}kept: exit {done.returncode}: {done.stderr}"
+            seen[done.returncode] += 1
+            is_loader = number <= loader[name] and done.returncode not in (OK, FAILURE)
+            check(is_loader or done.returncode in (OK, FAILURE), what)
+            check(is_loader or done.returncode == OK or done.stderr, f"{what}: it says why")
+            check(done.returncode != OK or error != UNSUPPORTED.get(name) or ec("verify", "set")[0] == OK, what)
+            left = {path for path in after if path.endswith(".tmp")}
+            check(not left or name == "unlinkat", f"{what}: {left} is left")
+            old = {path: state for path, state in after.items() if path not in left}
+            if {p: s[:5] for p, s in old.items()} != {p: s[:5] for p, s in before.items()}:
+                check(ec("verify", "set")[0] == OK, f"{what}: neither the old state nor the new one: {sorted(set(old) ^ set(before))}")
+            untouched = {path for path, state in before.items() if state[0] in whole.values()}
+            check(all(after.get(path) == before[path] for path in untouched), f"{what}: what is whole is touched")
+            check(ec("repair", "set")[0] == OK and ec("verify", "set")[0] == OK, f"{what}: a second run")
+            found = contents(os.path.join(ec.folder, "set"))
+            expected = set(whole) | ({"b.damaged"} if keeps_files else set())
+            check({n for n in found if not n.endswith(".tmp")} == expected, f"{what}: {sorted(found)}")
+            check(whole.items() <= found.items(), f"{what}: what a second run gives")
+        print(f"faults: {len(cases)} calls of repair, exits {dict(seen)}")
+
+
+def claiming(shard, size):
+    """The shard with another length of the object, and of its one file, in its headers."""
+    header = shard_reader.headers_of(shard)[0]
+    front = bytearray(shard[:header.bytes])
+    front[48:56] = front[64 + 16 * header.n:72 + 16 * header.n] = size.to_bytes(8, "little")
+    front[-16:] = shard_reader.checksum(bytes(front[:-16]))
+    return bytes(front) + shard[header.bytes:-header.bytes] + bytes(front)
+
+
+def check_claims(ec):
+    """What headers claim is no work, and takes no room; and two sets of one UUID are told apart."""
+    ec.fresh("set", "out")
+    ec.write("empty", b"")
+    ec.right("create", "empty", "-k", "2", "-m", "1", "-o", "set")
+    for name in ec.files("set"):
+        ec.write(f"set/{name}", claiming(ec.read(f"set/{name}"), 1 << 60))
+    for arguments in (["verify", "set"], ["repair", "set"], ["extract", "set", "-o", "out"], ["extract", "set", "-o", "-"]):
+        status, out, err = ec(*arguments, timeout=10)
+        check(status == LOST and "beyond repair" in out + err and not ec.files("out"), f"{arguments}: {status} {err}")
+    ec.fresh("set", "twins")
+    ec.write("object", b"content")
+    ec.right("create", "object", "-k", "2", "-m", "1", "-o", "set")
+    for name in ec.files("set"):
+        ec.write(f"twins/{name}", claiming(ec.read(f"set/{name}"), 6))
+    status, _, err = ec("verify", "set", "twins")
+    ids = re.findall(r"^  (\S+): object", err, re.MULTILINE)
+    check(status == USAGE and len(set(ids)) == 2 and ids[0][:36] == ids[1][:36], f"{status} {err}")
+    check(all(ec("verify", "set", "twins", "--set", name)[0] == OK for name in ids), "each is chosen by its name")
+    for i in (1, 2):
+        for place in ("set", "twins"):
+            os.remove(os.path.join(ec.folder, f"{place}/object.00{i}.ec"))
+    status, _, err = ec("extract", "set", "twins", "-o", "out")
+    check(status == LOST and "beyond repair" in err, f"two incomplete sets: {status} {err}")
+
+
+def check_errors(ec):
+    """Faults of the host are errors that name file and cause."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+
+    ec.fresh("set", "out", "many")
+    names = [f"many/{i}" for i in range(300)]
+    for name in names:
+        ec.write(name, random.randbytes(random.randrange(3000)))
+    before = contents(os.path.join(ec.folder, "many"))
+    for keep in ([], ["--keep"]):
+        ec.fresh("set", "out")
+        for arguments, places in ((["create", *keep, "-k", "40", "-m", "20", "-o", "set", *names], []), (["verify"], ["set", "many"]),
+                                  (["extract", "-o", "out"], ["set", "many"])):
+            status, _, err = ec(*arguments, *places[:1 + len(keep)], preexec_fn=limit)
+            check(status == OK, f"{arguments[:2]} with 32 descriptors: {status} {err}")
+        check(contents(os.path.join(ec.folder, "out")) == before, "300 files by 32 descriptors")
+        os.remove(os.path.join(ec.folder, "set/0.050.ec"))
+        if keep:
+            os.remove(os.path.join(ec.folder, "many/7"))
+        status, _, err = ec("repair", "many", "set", preexec_fn=limit)
+        check(status == OK and before.items() <= contents(os.path.join(ec.folder, "many")).items(), f"repair: {status} {err}")
+
+    ec.fresh("set", "out")
+    ec.right("create", "/proc/cpuinfo", "/sys/kernel/mm/transparent_hugepage/enabled", "-k", "2", "-m", "1", "-o", "set")
+    ec.right("extract", "set", "-o", "out")
+    check(b"processor" in ec.read("out/cpuinfo") and 0 < len(ec.read("out/enabled")) < 100, "files that lie about their length")
+    check(ec("create", "--keep", "/proc/cpuinfo", "-o", "set")[0] == USAGE, "they are not kept")
+
+    ec.fresh("set", "out")
+    ec.write("object", b"content")
+    ec.right("create", "object", "-k", "2", "-m", "1", "-o", "set")
+    for closed in ("0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"):
+        for command in ("verify set", "create object -o out", "create - --name object -o out"):
+            ec.fresh("out")
+            done = subprocess.run(["bash", "-c", f"{ec.program} {command} {closed}"], cwd=ec.folder, capture_output=True, check=False)
+            fails = "1>" in closed or ("-" in command.split() and "0<" in closed)
+            check(done.returncode == (FAILURE if fails else OK), f"{command} {closed}: {done}")
+    held = os.open(os.path.join(ec.folder, "set"), os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    status, _, err = ec("repair", "set")
+    os.close(held)
+    check(status == FAILURE and "another ec is at work in set" in err, f"two at once: {status} {err}")
+
+    name = "ä" * 127 + "x"
+    for keep in ([], ["--keep"]):
+        ec.fresh("set", "out")
+        ec.write(f"set/{name}" if keep else name, random.randbytes(100000))
+        ec.right("create", *keep, "-k", "2", "-m", "2", "-o", "set", f"set/{name}" if keep else name)
+        before = contents(os.path.join(ec.folder, "set"))
+        shard = sorted(n for n in before if n.endswith(".ec"))[0]
+        os.chown(os.path.join(ec.folder, "set", shard), 1234, 1234) if os.geteuid() == 0 else None
+        os.chmod(os.path.join(ec.folder, "set", shard), 0o604)
+        for damaged in [shard] + [name] * len(keep):
+            ec.write(f"set/{damaged}", before[damaged][:5000] + b"rust" + before[damaged][5004:])
+        status, _, err = ec("repair", "set")
+        check(status == OK and before.items() <= contents(os.path.join(ec.folder, "set")).items(), f"a long name: {status} {err}")
+        st = os.stat(os.path.join(ec.folder, "set", shard))
+        check(st.st_mode & 0o777 == 0o604 and st.st_uid == (1234 if os.geteuid() == 0 else st.st_uid), "owner and mode stay")
+        ec.right("extract", "set", "-o", "out")
+    ec.fresh("set", "out")
+    ec.write(".bashrc", b"content")
+    ec.right("create", ".bashrc", "-o", "set")
+    check(".bashrc" in ec("extract", "set", "-o", "out")[2], "a hidden file is said")
+    os.symlink("set", os.path.join(ec.folder, "link"))
+    check(ec("verify", "link")[0] == FAILURE and ec("verify", "link/")[0] == OK, "a link is followed with a slash alone")
+
+
+def check_bad_sectors(ec):
+    ec.fresh("set", "out")
+    ec.write("object", random.randbytes(100000))
+    ec.right("create", "object", "-k", "2", "-m", "1", "-o", "set")
+    arguments = ["strace", "-f", "-P", os.path.join(ec.folder, "set/object.001.ec"), "-o", "/dev/null", "-e", "inject=pread64:error=EIO:when=1",
+                 ec.program, "extract", "--threads", "1", "set", "-o", "out"]
+    for more, right in (([], FAILURE), (["--bad-sectors"], OK)):
+        done = subprocess.run(arguments + more, cwd=ec.folder, capture_output=True, check=False)
+        check(done.returncode == right and (right == OK or b"object.001.ec cannot be read at byte" in done.stderr), f"{more}: {done}")
+    check(ec.read("out/object") == ec.read("object"), "extracted around a bad sector")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--swaps", type=int, default=30)
+    parser.add_argument("--faults", type=int, default=60, help="0: all")
+    given = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="ec_host_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    try:
+        ec = Ec(os.path.realpath(given.program), folder)
+        check_claims(ec)
+        check_errors(ec)
+        check_swaps(ec, given.swaps)
+        if not shutil.which("strace") or subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode:
+            print("system calls that fail: no strace here, or it may not trace")
+            sys.exit(77)
+        check_bad_sectors(ec)
+        check_faults(ec, given.faults)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
