@@ -57,7 +57,7 @@ bool is_one_job(const Sources& in, const Places& out) {
 }  // namespace
 
 int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards) try {
-  PoolProfile parsed = parse_profile(role_, profile, release_of(host_version()));
+  PoolProfile parsed = parse_profile(role_, profile, release_of(host_version()), is_osd());
   if (parsed.k + parsed.m > most_shards)
     throw codec::SetupError(
         EINVAL, fmt::format("k={} and m={}: k+m must be at most {} in this release of Ceph", parsed.k,

@@ -10,6 +10,8 @@
 #include <new>
 #include <ostream>
 
+#include "plugin/ceph/role.hpp"
+
 namespace ec::ceph {
 namespace {
 
@@ -19,7 +21,6 @@ constexpr int tentacle_release = 20;
 
 /// pg_pool_t::TYPE_ERASURE
 constexpr int rule_type_erasure = 3;
-constexpr int any_number_of_domains = -1;
 
 // CrushWrapper::add_simple_rule(name, root, failure domain, device class, mode, rule type, err), to Ceph 18.
 // Member functions are called here as functions whose first argument is the object, which is how the
@@ -35,6 +36,15 @@ constexpr const char* add_simple_rule_19 =
     "iPSo";
 using AddSimpleRule19 = int (*)(CrushWrapper*, std::string, std::string, std::string, int, std::string,
                                 std::string, int, std::ostream*);
+
+// CrushWrapper::add_indep_multi_osd_per_failure_domain_rule(name, root, failure domain, failure domains, OSDs
+// in each, device class, err), from Ceph 19.
+constexpr const char* add_rule_of_several_19 =
+    "_ZN12CrushWrapper43add_indep_multi_osd_per_failure_domain_ruleENSt7__cxx1112basic_stringIcSt11char_"
+    "traitsIcESaIcEEE"
+    "S5_S5_iiS5_PSo";
+using AddRuleOfSeveral19 = int (*)(CrushWrapper*, std::string, std::string, std::string, int, int,
+                                   std::string, std::ostream*);
 
 template <class Function>
 Function find(const char* symbol) noexcept {
@@ -72,9 +82,17 @@ int release_of(const char* version) noexcept {
 
 Dialect dialect_of(const char* version) noexcept {
   const int release = release_of(version);
+  // The second number: 1 is a candidate, 2 a release.
+  if (const char* dot = release == 0 ? nullptr : std::strchr(version, '.');
+      dot == nullptr || (dot[1] != '1' && dot[1] != '2') || dot[2] != '.')
+    return Dialect::none;
   if (release == tentacle_release) return Dialect::tentacle;
   return release >= first_classic_release && release <= last_classic_release ? Dialect::classic
                                                                              : Dialect::none;
+}
+
+bool is_osd() noexcept {
+  return std::string_view(program_invocation_short_name).find("osd") != std::string_view::npos;
 }
 
 bool names_our_types(std::string_view names) noexcept {
@@ -96,7 +114,7 @@ Dialect host_dialect(std::string* why) noexcept try {
   const char* version = host_version();
   const Dialect dialect = dialect_of(version);
   if (dialect == Dialect::none)
-    why->append("this plugin serves Ceph 16 to 20, and the host is of version ")
+    why->append("this plugin knows the releases 16 to 20 of Ceph, and this host is of version ")
         .append(version != nullptr ? version : "(none)");
   if (dialect == Dialect::tentacle && !names_our_types(names_in_host())) {
     why->append("the sets and maps of shards of this Ceph ").append(version).append(" are not those of 20.2");
@@ -109,20 +127,27 @@ Dialect host_dialect(std::string* why) noexcept try {
 
 int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfile& profile,
                    std::ostream* why) {
-  if (profile.counts_domains) {
-    if (why != nullptr)
-      *why << "a rule of crush-num-failure-domains or crush-osds-per-failure-domain is not made by this "
-              "plugin; "
-              "make one with ceph osd crush rule and name it with the pool";
-    return -ENOTSUP;
+  std::ostream nowhere(nullptr);  // the host's functions write without looking
+  std::ostream& says = why != nullptr ? *why : nowhere;
+  const int domains = profile.crush_failure_domains, osds = profile.crush_osds_per_failure_domain;
+  if (const auto error = rule_error(profile); !error.empty()) {
+    says << error;
+    return -EINVAL;
   }
-  if (const auto add = find<AddSimpleRule18>(add_simple_rule_18))
-    return add(&crush, name, profile.crush_root, profile.crush_failure_domain, profile.crush_device_class,
-               "indep", rule_type_erasure, why);
-  if (const auto add = find<AddSimpleRule19>(add_simple_rule_19))
-    return add(&crush, name, profile.crush_root, profile.crush_failure_domain, any_number_of_domains,
-               profile.crush_device_class, "indep", rule_type_erasure, why);
-  if (why != nullptr) *why << "this host exports no CrushWrapper::add_simple_rule that this plugin knows";
+  if (osds > 1) {
+    if (const auto add = find<AddRuleOfSeveral19>(add_rule_of_several_19))
+      return add(&crush, name, profile.crush_root, profile.crush_failure_domain, domains, osds,
+                 profile.crush_device_class, &says);
+  } else if (const auto add = find<AddSimpleRule19>(add_simple_rule_19)) {
+    return add(&crush, name, profile.crush_root, profile.crush_failure_domain, domains,
+               profile.crush_device_class, "indep", rule_type_erasure, &says);
+  } else if (const auto add_18 = find<AddSimpleRule18>(add_simple_rule_18);
+             add_18 != nullptr && domains <= 0) {
+    return add_18(&crush, name, profile.crush_root, profile.crush_failure_domain, profile.crush_device_class,
+                  "indep", rule_type_erasure, &says);
+  }
+  says << "this host exports no function of CrushWrapper that makes a rule of crush-num-failure-domains="
+       << domains << " and crush-osds-per-failure-domain=" << osds << " and that this plugin knows";
   return -ENOTSUP;
 }
 

@@ -23,21 +23,25 @@ constexpr std::string_view name(Dialect d) {
   return names[static_cast<std::size_t>(d)];
 }
 
-/// By a host's version: classic for releases 16 to 19, tentacle for 20, none for all others, and for what
-/// cannot be read.
+/// By a host's version: classic for releases 16 to 19, tentacle for 20, none for all others, for what cannot
+/// be read, and for builds from the development of the next release (20.3.0 is one of 21).
 Dialect dialect_of(const char* version) noexcept;
 
 /// The dialect of this process's host. None also for a host of release 20 whose own symbols name other types
 /// of sets and maps of shards than those of tentacle.h. *why, if there is one, says what is the matter.
 Dialect host_dialect(std::string* why) noexcept;
 
+/// Whether the host is an OSD, by the name of its program. An OSD serves pools that are there.
+bool is_osd() noexcept;
+
 /// Whether no symbol of a program speaks against the types of tentacle.h. names: all that it has, as the
 /// dynamic linker keeps them.
 bool names_our_types(std::string_view names) noexcept;
 
-/// Adds the erasure rule `name` to `crush` for the root, failure domain and device class of the profile.
-/// Returns its id or -errno, with the reason in *why (may be null); -ENOTSUP if the host exports no function
-/// that adds one, or the profile counts failure domains.
+/// Adds the erasure rule `name` to `crush` for the root, failure domain, device class and counts of the
+/// profile, as Ceph's own plugins do. Returns its id or -errno, with the reason in *why (may be null);
+/// -ENOTSUP if the host exports no function that adds such a rule; -EINVAL for OSDs in each of no number of
+/// failure domains.
 int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfile& profile,
                    std::ostream* why);
 

@@ -1,4 +1,6 @@
 // The entry points that a Ceph daemon looks up in libec_cuda.so, and the factory they register.
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <new>
@@ -7,7 +9,9 @@
 
 #include "kernels/backends.hpp"
 #include "plugin/ceph/classic.hpp"
+#include "plugin/ceph/daemon_log.hpp"
 #include "plugin/ceph/host.hpp"
+#include "plugin/ceph/pass_through.hpp"
 #include "plugin/ceph/role.hpp"
 #include "plugin/ceph/stock.hpp"
 #include "plugin/ceph/tentacle.hpp"
@@ -71,29 +75,50 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #endif
 }
 
+/// Once in a process, from whichever entry point is called first: a host that refuses us after that says
+/// nothing.
+void tell_that_we_pass_through(const std::string& why) {
+  tell(fmt::format("ec_cuda: {}: it hands over to Ceph's own plugins", why));
+}
+
 }  // namespace
 }  // namespace ec::ceph
 
+extern "C" const char* ec_cuda_version() { return EC_VERSION; }
+
 extern "C" const char* __erasure_code_version() {
   // The host compares for equality, so that a plugin is rebuilt for each point release. The interfaces that
-  // we know have not changed in theirs, so we answer with the host's own version where it has one of them.
+  // we know have not changed in theirs, and of others Ceph's own plugins are asked, so we answer with the
+  // host's own.
   using namespace ec::ceph;
   const char* host = host_version();
-  return dialect_of(host) != Dialect::none ? host : "libec_cuda.so for Ceph 16 to 20";
+  if (dialect_of(host) != Dialect::none) return host;
+  try {
+    std::string why;
+    host_dialect(&why);
+    tell_that_we_pass_through(why);
+    if (host == nullptr) host = stock_version(ec::codec::node_settings().stock_directory);
+  } catch (const std::exception& e) {
+    tell(fmt::format("ec_cuda: {}", e.what()));
+  }
+  return host != nullptr ? host : "libec_cuda.so for Ceph 16 to 20";
 }
 
 extern "C" int __erasure_code_init(char* plugin_name, char*) {
   using namespace ec::ceph;
-  // There is no stream at this door; a daemon's stderr reaches its journal.
-  const auto say = [&](const char* text) { std::fprintf(stderr, "plugin %s: %s\n", plugin_name, text); };
+  // There is no stream at this door.
+  const auto say = [&](const char* text) { tell(fmt::format("plugin {}: {}", plugin_name, text)); };
   try {
-    // A host that skips the comparison must not get an object with the wrong virtual table.
-    std::string why;
-    const Dialect dialect = host_dialect(&why);
-    if (dialect == Dialect::none) return say(why.c_str()), -EXDEV;
     // By who looked for Ceph's own plugin and found a copy of this one.
     if (is_stock_name(plugin_name)) return say("this is ec_cuda"), -EINVAL;
     const auto& node = ec::codec::node_settings();
+    std::string why;
+    const Dialect dialect = host_dialect(&why);
+    if (dialect == Dialect::none) {
+      tell_that_we_pass_through(why);
+      ec::codec::stats().speaks("stock");
+      return pass_through(plugin_name, node.stock_directory);
+    }
     if (!node.costs.refused.empty()) std::fprintf(stderr, "%s\n", node.costs.refused.c_str());
     configure_device(node);
     ec::codec::stats().speaks(name(dialect));
@@ -101,8 +126,8 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
     std::fprintf(stderr, "ec_cuda: version %s for Ceph %s, %s interface%s%s\n", EC_VERSION, host_version(),
                  name(dialect).data(), role == Role::own ? "" : ", in the place of ",
                  role == Role::own ? "" : plugin_name);
-    if (const auto why = ec::kernels::missing_backend(); !why.empty())
-      std::fprintf(stderr, "ec_cuda: ISA-L codes nothing here, others do: %s\n", why.data());
+    if (const auto missing = ec::kernels::missing_backend(); !missing.empty())
+      std::fprintf(stderr, "ec_cuda: ISA-L codes nothing here, others do: %s\n", missing.data());
     return ceph::ErasureCodePluginRegistry::singleton.add(plugin_name,
                                                           new_plugin(dialect, role, stock_for(role, node)));
   } catch (const ec::codec::SetupError& e) {

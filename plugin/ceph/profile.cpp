@@ -18,12 +18,19 @@ namespace {
 using ::ceph::ErasureCodeProfile;
 using codec::SetupError;
 
-constexpr std::array<std::string_view, 8> our_keys{
-    "k", "m", "technique", "backend", "mapping", "crush-root", "crush-failure-domain", "crush-device-class"};
+constexpr std::array<std::string_view, 10> our_keys{"k",
+                                                    "m",
+                                                    "technique",
+                                                    "backend",
+                                                    "mapping",
+                                                    "crush-root",
+                                                    "crush-failure-domain",
+                                                    "crush-device-class",
+                                                    "crush-num-failure-domains",
+                                                    "crush-osds-per-failure-domain"};
 
 bool is_hosts_key(std::string_view key) {
-  return key == "plugin" || key == "directory" || key == "stripe_unit" || key.starts_with("crush-") ||
-         key.starts_with("ruleset-");
+  return key == "plugin" || key == "directory" || key == "stripe_unit" || key.starts_with("ruleset-");
 }
 
 unsigned parse_count(ErasureCodeProfile& profile, const char* key, const char* fallback) {
@@ -37,11 +44,12 @@ unsigned parse_count(ErasureCodeProfile& profile, const char* key, const char* f
   return value;
 }
 
-void refuse_unknown_keys(const ErasureCodeProfile& profile) {
+void refuse_unknown_keys(const ErasureCodeProfile& profile, bool of_a_pool) {
   for (const auto& [key, value] : profile)
-    if (!is_hosts_key(key) && std::ranges::find(our_keys, key) == our_keys.end())
-      refuse(EINVAL, "unknown key {}={}; plugin=cuda knows {}, and Ceph's own stripe_unit and crush-*", key,
-             value, fmt::join(our_keys, ", "));
+    if (!is_hosts_key(key) && !(of_a_pool && key.starts_with("crush-")) &&
+        std::ranges::find(our_keys, key) == our_keys.end())
+      refuse(EINVAL, "unknown key {}={}; plugin=cuda knows {}, and Ceph's own stripe_unit{}", key, value,
+             fmt::join(our_keys, ", "), key == "w" ? "; w is 8 with every technique, and no key" : "");
 }
 
 /// "DD_D_" style: D for a shard that holds data, anything else for coding; chunks fill them in order.
@@ -83,22 +91,24 @@ void check_stripe_unit(const ErasureCodeProfile& profile, unsigned k) {
     refuse(EINVAL, "stripe_unit={} with k={}: k x stripe_unit must be less than 4 GiB", text, k);
 }
 
-/// Ceph 19 makes its rules by these; ours have one chunk in each of any number of failure domains.
-void refuse_other_rules(const ErasureCodeProfile& profile) {
-  for (const char* key : {"crush-num-failure-domains", "crush-osds-per-failure-domain"})
-    if (const auto at = profile.find(key); at != profile.end() && !at->second.empty() && at->second != "0")
-      refuse(EINVAL,
-             "{}={} must be 0; for another rule make one with ceph osd crush "
-             "rule and name it with the pool",
-             key, at->second);
+/// 0 where it is not there.
+int rule_count(const ErasureCodeProfile& profile, const char* key) {
+  const auto at = profile.find(key);
+  if (at == profile.end() || at->second.empty()) return 0;
+  const std::string& text = at->second;
+  unsigned count = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || rest != text.data() + text.size() || count > gf::max_chunks)
+    refuse(EINVAL, "{}={} must be a whole number up to {}", key, text, gf::max_chunks);
+  return static_cast<int>(count);
 }
 
 }  // namespace
 
 std::span<const std::string_view> known_profile_keys() noexcept { return our_keys; }
 
-PoolProfile parse_profile(ErasureCodeProfile& profile) {
-  refuse_unknown_keys(profile);
+PoolProfile parse_profile(ErasureCodeProfile& profile, bool of_a_pool) {
+  refuse_unknown_keys(profile, of_a_pool);
   PoolProfile parsed;
   parsed.k = parse_count(profile, "k", "7");
   parsed.m = parse_count(profile, "m", "3");
@@ -117,10 +127,12 @@ PoolProfile parse_profile(ErasureCodeProfile& profile) {
 
   parsed.mapping = parse_mapping(profile, parsed.k, parsed.m);
   check_stripe_unit(profile, parsed.k);
-  refuse_other_rules(profile);
   parsed.crush_root = value_of(profile, "crush-root", "default");
   parsed.crush_failure_domain = value_of(profile, "crush-failure-domain", "host");
   parsed.crush_device_class = value_of(profile, "crush-device-class", "");
+  if (of_a_pool) return parsed;
+  parsed.crush_failure_domains = rule_count(profile, "crush-num-failure-domains");
+  parsed.crush_osds_per_failure_domain = rule_count(profile, "crush-osds-per-failure-domain");
   return parsed;
 }
 

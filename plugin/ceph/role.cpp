@@ -2,12 +2,12 @@
 // (16.2.15, 18.2.7 and 20.2.4); tests/plugin/ceph/roles_test.cpp compares.
 #include "plugin/ceph/role.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <numeric>
 
+#include "plugin/ceph/portable.hpp"
 #include "plugin/ceph/profile_values.hpp"
 
 namespace ec::ceph {
@@ -18,9 +18,8 @@ using gf::Technique;
 
 /// The first release with rules of several OSDs in a failure domain.
 constexpr int domain_counts_since = 19;
-/// The release from which on isa has no more coding chunks than this.
+/// The release from which on isa bounds the coding chunks of cauchy.
 constexpr int isa_bounds_m_since = 20;
-constexpr int isa_most_coding = 32;
 /// The release from which on jerasure has a technique where the profile names none.
 constexpr int jerasure_default_since = 20;
 /// Bytes that chunks are a multiple of with jerasure-per-chunk-alignment: 16 for each bit of a word.
@@ -51,7 +50,7 @@ void take_mapping(PoolProfile& parsed, const ErasureCodeProfile& profile) {
   const auto at = profile.find("mapping");
   if (at == profile.end() || at->second.empty()) return;
   const std::string& text = at->second;
-  if (text.find('D', std::min(text.find_first_not_of('D'), text.size())) != text.npos)
+  if (moves_chunks(text))
     refuse(EINVAL,
            "mapping={}: Ceph's own plugin of this name does not code by a mapping and writes over data; one "
            "that moves no chunk is served",
@@ -66,18 +65,28 @@ void take_rule(PoolProfile& parsed, ErasureCodeProfile& profile, int release) {
   parsed.crush_failure_domain = value_of(profile, "crush-failure-domain", "host");
   parsed.crush_device_class = value_of(profile, "crush-device-class", "");
   if (release < domain_counts_since) return;
-  for (const char* key : {"crush-num-failure-domains", "crush-osds-per-failure-domain"})
-    parsed.counts_domains |= number_of(profile, key, "0") != 0;
+  parsed.crush_failure_domains = number_of(profile, "crush-num-failure-domains", "0");
+  parsed.crush_osds_per_failure_domain = number_of(profile, "crush-osds-per-failure-domain", "0");
+}
+
+/// As cuda: what a monitor would learn late, when the rule is made, or never.
+void check_rule(const PoolProfile& parsed, int release) {
+  const int domains = parsed.crush_failure_domains, osds = parsed.crush_osds_per_failure_domain;
+  if (release < domain_counts_since && (domains != 0 || osds != 0))
+    refuse(EINVAL,
+           "crush-num-failure-domains={} crush-osds-per-failure-domain={}: Ceph makes such rules from {} on, "
+           "and "
+           "this host is of {}",
+           domains, osds, domain_counts_since, release);
+  if (const auto error = rule_error(parsed); !error.empty()) throw codec::SetupError(EINVAL, error);
 }
 
 void check_isa_shape(Technique technique, int k, int m, int release) {
-  if (technique == Technique::reed_sol_van) {
-    if (k > 32) refuse(EINVAL, "k={} must be at most 32 with technique=reed_sol_van", k);
-    if (m > 4) refuse(EINVAL, "m={} must be at most 4 with technique=reed_sol_van", m);
-    if (m == 4 && k > 21) refuse(EINVAL, "k={} must be at most 21 with technique=reed_sol_van and m=4", k);
-  } else if (release >= isa_bounds_m_since && m > isa_most_coding) {
-    refuse(EINVAL, "m={} must be at most {}", m, isa_most_coding);
-  }
+  if (k < 0 || m < 0) return;  // take_shape says it
+  if (technique == Technique::cauchy && release < isa_bounds_m_since) return;
+  if (const auto error = isa_shape_error(technique, static_cast<unsigned>(k), static_cast<unsigned>(m));
+      !error.empty())
+    throw codec::SetupError(EINVAL, error);
 }
 
 PoolProfile parse_as_isa(ErasureCodeProfile& profile, int release) {
@@ -126,8 +135,18 @@ Role role_of(std::string_view plugin_name) noexcept {
   return plugin_name == "isa" ? Role::isa : plugin_name == "jerasure" ? Role::jerasure : Role::own;
 }
 
-PoolProfile parse_profile(Role role, ErasureCodeProfile& profile, int release) {
-  if (role == Role::own) return parse_profile(profile);
+std::string rule_error(const PoolProfile& profile) {
+  if (profile.crush_osds_per_failure_domain <= 1 || profile.crush_failure_domains >= 1) return {};
+  return fmt::format("crush-osds-per-failure-domain={} needs crush-num-failure-domains of at least 1",
+                     profile.crush_osds_per_failure_domain);
+}
+
+PoolProfile parse_profile(Role role, ErasureCodeProfile& profile, int release, bool of_a_pool) {
+  if (role == Role::own) {
+    PoolProfile parsed = parse_profile(profile, of_a_pool);
+    if (!of_a_pool) check_rule(parsed, release);
+    return parsed;
+  }
   PoolProfile parsed =
       role == Role::isa ? parse_as_isa(profile, release) : parse_as_jerasure(profile, release);
   parsed.reads_lowest = true;

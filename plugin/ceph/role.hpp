@@ -19,12 +19,16 @@ enum class Role : unsigned char { own, isa, jerasure };
 Role role_of(std::string_view plugin_name) noexcept;
 
 /// Parses `profile` in that role and writes every default back into it; as own it is parse_profile of
-/// profile.hpp. Others know these keys: isa: technique, k, m, mapping, crush-root, crush-failure-domain,
-/// crush-device-class; jerasure: the same, w, and with reed_sol_van jerasure-per-chunk-alignment; both on a
-/// host of `release` 19 or later: crush-num-failure-domains, crush-osds-per-failure-domain. Throws
-/// codec::SetupError: ENOENT for an unknown technique, EINVAL for all else; as jerasure also for what is not
-/// ours to code.
-PoolProfile parse_profile(Role role, ::ceph::ErasureCodeProfile& profile, int release);
+/// profile.hpp, and where there is no pool yet its rule is looked at, too. Others know these keys: isa:
+/// technique, k, m, mapping, crush-root, crush-failure-domain, crush-device-class; jerasure: the same, w, and
+/// with reed_sol_van jerasure-per-chunk-alignment; both on a host of `release` 19 or later:
+/// crush-num-failure-domains, crush-osds-per-failure-domain. Throws codec::SetupError: ENOENT for an unknown
+/// technique, EINVAL for all else; as jerasure also for what is not ours to code.
+PoolProfile parse_profile(Role role, ::ceph::ErasureCodeProfile& profile, int release,
+                          bool of_a_pool = false);
+
+/// Why no rule can be made of the profile, or empty.
+std::string rule_error(const PoolProfile& profile);
 
 /// Whether a pool of this profile is ours to code, or to refuse. All but reed_sol_van and reed_sol_r6_op with
 /// w=8 is left to the stock plugin in the role jerasure, what is wrong in any way included.

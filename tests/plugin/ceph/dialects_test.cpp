@@ -55,7 +55,8 @@ TEST(Dialects, GoByTheRelease) {
     EXPECT_EQ(ceph::dialect_of(version), Dialect::classic) << version;
   for (const char* version : {"20.2.4", "20.1.0-rc"})
     EXPECT_EQ(ceph::dialect_of(version), Dialect::tentacle) << version;
-  for (const char* version : {"15.2.17", "21.0.0", "20", "", "tentacle", "-16.2", "200.1.1", "2.0"})
+  for (const char* version : {"15.2.17", "21.1.0", "22.2.0", "20", "", "tentacle", "main-123", "-16.2",
+                              "200.1.1", "2.0", "20.3.0-1234-gabc", "19.0.0-7-gabc", "20.21.0"})
     EXPECT_EQ(ceph::dialect_of(version), Dialect::none) << version;
   EXPECT_EQ(ceph::dialect_of(nullptr), Dialect::none);
 }
@@ -97,14 +98,12 @@ TEST(Dialects, OfRelease19IsClassic) {
             0);
 }
 
-TEST(Dialects, OfOthersIsRefused) {
-  for (const char* release : {"15.2.17", "21.1.0"})
-    EXPECT_EQ(in_host(release, not_at_all, "Ceph 16 to 20"), -EXDEV);
-}
 #else
-TEST(DialectsOfOtherTypes, AreRefused) {
-  EXPECT_EQ(in_host("20.9.9", not_at_all, "sets and maps of shards of this Ceph 20.9.9 are not those"),
-            -EXDEV);
+TEST(DialectsOfOtherTypes, AreNotSpoken) {
+  // Debian's plugins are of another release.
+  EXPECT_EQ(in_host("20.2.9", not_at_all,
+                    "sets and maps of shards of this Ceph 20.2.9 are not those of 20.2: it hands over"),
+            -ENOENT);
   EXPECT_EQ(in_host("18.2.7", not_at_all), 0) << "the classic interface has no such types";
 }
 #endif

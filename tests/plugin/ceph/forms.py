@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import random
 import time
 
@@ -196,3 +197,40 @@ class ClusterTest:
                     check(got == wanted, f"{name}/{target}, shard {osd}{what}, against {twin}: "
                                          f"{got != wanted and first_difference(got, wanted)}")
         return len(form.osds) * len(form.expected)
+
+
+class TwinTest(ClusterTest):
+    """A pool a form, whose OSDs change. In the end each gets a twin with the same operations, made by OSDs as they were."""
+
+    def __init__(self, cluster, specs, seed):
+        super().__init__(cluster, [Form(spec, {spec.name: spec}, seed) for spec in specs])
+        self.sent = {spec.name: [] for spec in specs}
+
+    def send(self, operations):
+        for form, wanted in operations.items():
+            self.sent[form.spec.name] += wanted
+        super().send(operations)
+
+    def without(self, osds):
+        """One after the other dies, and all come back."""
+        lost = set()
+        for osd in osds:
+            lost.add(osd)
+            with stage(f"without OSDs {sorted(lost)}"):
+                self.kill(osd, lost)
+                self.change(6, lost)
+        with stage("all back"):
+            self.start(lost)
+            self.verify()
+
+    def compare_with_twins(self):
+        """Every shard on the disks. Ends the OSDs. Returns how many were equal."""
+        made = [Form(form.spec, {f"{form.spec.name}-twin": dataclasses.replace(form.spec, name=f"{form.spec.name}-twin")}, 0)
+                for form in self.forms]
+        self.make_pools(made)
+        self.send_to_pools({f"{name}-twin": wanted for name, wanted in self.sent.items()})
+        for form, twin in zip(self.forms, made):
+            form.pools |= twin.pools
+        self.verify()
+        found = self.shards_on_disk()
+        return sum(self.compare(found, form, form.spec.name, f"{form.spec.name}-twin") for form in self.forms)

@@ -13,7 +13,7 @@
 
 namespace ec::test {
 
-using Chunks = std::map<int, ceph::bufferlist>;
+using Chunks = std::map<int, ::ceph::bufferlist>;
 
 struct Shape {
   std::string technique;
@@ -25,8 +25,8 @@ std::string describe(const Shape& shape);
 
 struct PluginPair {
   Shape shape;
-  ceph::ErasureCodeInterfaceRef ours;
-  ceph::ErasureCodeInterfaceRef stock;
+  ::ceph::ErasureCodeInterfaceRef ours;
+  ::ceph::ErasureCodeInterfaceRef stock;
 };
 
 /// The pair for a shape, made on first use. Throws std::runtime_error with the plugin's reason if one
@@ -54,9 +54,9 @@ class Draw {
   /// `count` different members of `from`.
   std::set<int> subset(const std::set<int>& from, unsigned count);
   /// Random bytes in `pieces` buffers (at most one a byte), each starting and ending anywhere.
-  ceph::bufferlist bytes(std::size_t length, unsigned pieces);
+  ::ceph::bufferlist bytes(std::size_t length, unsigned pieces);
   /// A copy of `content` in such buffers.
-  ceph::bufferlist in_pieces(std::string_view content, unsigned pieces);
+  ::ceph::bufferlist in_pieces(std::string_view content, unsigned pieces);
 
  private:
   std::mt19937_64 engine_;
@@ -68,7 +68,7 @@ std::set<int> first_chunks(unsigned count);
 Chunks without(const Chunks& chunks, const std::set<int>& lost);
 /// Copies that share no memory with `chunks`, each in one buffer.
 Chunks deep_copy(const Chunks& chunks);
-std::string flat(const ceph::bufferlist& bytes);
+std::string flat(const ::ceph::bufferlist& bytes);
 /// Empty if both hold every chunk in `wanted` with the same bytes, otherwise the first difference in words.
 std::string difference(const Chunks& a, const Chunks& b, const std::set<int>& wanted);
 

@@ -31,7 +31,11 @@ add_test(NAME ceph20.mutant COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/releas
                                     --plugin-dir $<TARGET_FILE_DIR:ec_cuda> --damage --forms cauchy-4k)
 # Pools of isa and jerasure of which half of the OSDs code by our file under those names.
 add_test(NAME ceph20.adopt COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/adopt_test --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
-set_tests_properties(ceph20.mutant ceph20.adopt PROPERTIES LABELS ceph20 RUN_SERIAL ON COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
+# OSDs of a release that the plugin does not know, among those of 20.
+add_test(NAME ceph20.next COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/next_release_test --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
+# Rules of several OSDs on a host, beside isa's.
+add_test(NAME ceph20.rules COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/rule_test --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
+set_tests_properties(ceph20.mutant ceph20.adopt ceph20.next ceph20.rules PROPERTIES LABELS ceph20 RUN_SERIAL ON COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
 
 # As Ceph's own plugins, beside those of each release.
 if(TARGET roles_test)
@@ -52,4 +56,11 @@ endif()
 if(TARGET ec_bench_tentacle)
   add_test(NAME ceph20.bench COMMAND ${inside} $<TARGET_FILE:ec_bench_tentacle> --chunks 4K,64K --rounds 1 --sample-ms 0)
   set_tests_properties(ceph20.bench PROPERTIES LABELS ceph20 TIMEOUT 600 SKIP_RETURN_CODE 77)
+endif()
+
+# The tables of all releases that are here, and of one that never was.
+if(TARGET next_isa)
+  add_test(NAME ceph_interface COMMAND ${with_python} ${CMAKE_CURRENT_SOURCE_DIR}/interface_test ${PROJECT_SOURCE_DIR}
+                                       $<TARGET_FILE:next_isa> ${EC_CEPH_RELEASES})
+  set_tests_properties(ceph_interface PROPERTIES LABELS door SKIP_RETURN_CODE 77)
 endif()

@@ -1,0 +1,288 @@
+// Our plugin in hosts of releases that it does not know: Ceph's own plugins serve there, under our name and
+// under theirs. A plugin stays loaded, so each host is a process of its own.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "plugin/ceph/classic.hpp"
+#include "plugin/ceph/daemon_log.hpp"
+#include "tests/common/child.hpp"
+#include "tests/common/folder.hpp"
+#include "tests/plugin/ceph/plugin_pair.hpp"
+#include "tests/plugin/ceph/shifted.hpp"
+#include "tools/host/plugin_host.hpp"
+
+namespace ec::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Profile = ::ceph::ErasureCodeProfile;
+constexpr const char* none = "none";
+
+/// Whether that code is of our plugin's file, which hosts load by the names in Directories::host.
+bool is_in_ours(const void* code) {
+  Dl_info file{};
+  return dladdr(code, &file) != 0 &&
+         std::string_view(file.dli_fname).find("/host/") != std::string_view::npos;
+}
+
+}  // namespace
+}  // namespace ec::test
+
+// In place of the one in Ceph's library. A host without a version has one all the same, which it compares
+// with ours.
+__attribute__((visibility("default"), noinline)) const char* ceph_version_to_str() {
+  const char* release = std::getenv("EC_TEST_RELEASE");
+  if (release == nullptr) return "16.2.15";
+  if (std::string_view(release) != ec::test::none) return release;
+  return ec::test::is_in_ours(__builtin_return_address(0)) ? nullptr : "23.4.5";
+}
+
+namespace ec::test {
+namespace {
+
+/// The plugins of a host that has adopted: HOST/libec_{isa,jerasure,cuda}.so lead to ours, and beside our
+/// file lie those of Ceph's own in OURS.
+struct Directories {
+  Folder top;
+  const std::string host = top / "host", ours = top / "ours";
+
+  explicit Directories(bool has_stock = true) {
+    fs::create_directory(host);
+    fs::create_directory(ours);
+    const std::string file = ours + "/libec_cuda.so";
+    fs::copy_file(EC_PLUGIN_DIR "/libec_cuda.so", file);
+    for (const char* name : {"isa", "jerasure"}) {
+      const std::string library = std::string("/libec_") + name + ".so";
+      fs::create_symlink(file, host + library);
+      if (has_stock) fs::create_symlink(EC_NEXT_STOCK_DIR + library, ours + library);
+    }
+    fs::create_symlink(file, host + "/libec_cuda.so");
+  }
+};
+
+/// Lines in `text` that are ours.
+long lines_of_ours(const std::string& text) {
+  std::istringstream in(text);
+  long count = 0;
+  for (std::string line; std::getline(in, line);) count += line.find("ec_cuda: ") != line.npos;
+  return count;
+}
+
+struct Host {
+  const char* release;
+  const char* table = "";
+  const char* program = "ceph-osd";
+  const char* stock_release = nullptr;  ///< that of the host, unless said
+};
+
+/// `use(log)` in a new process that is that host; log() is what its stderr holds and, which must be the same,
+/// its log.
+template <class Use>
+int in_host(const Host& host, const Directories& directories, Use use) {
+  // What takes long is made once.
+  host::PluginHost::instance();
+  Draw(0).bytes(1, 1);
+  return in_child([&] {
+    setenv("EC_TEST_RELEASE", host.release, 1);
+    const char* same = host.release == std::string_view(none) ? "23.4.5" : host.release;
+    setenv("EC_TEST_STOCK_RELEASE", host.stock_release == nullptr ? same : host.stock_release, 1);
+    setenv("EC_TEST_TABLE", host.table, 1);
+    std::string program = host.program;
+    program_invocation_short_name = program.data();
+    const std::string path = directories.top / "ceph-osd.7.log";
+    fs::remove(path);
+    const int log = open(path.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+    testing::internal::CaptureStderr();
+    use([&] {
+      const std::string said = testing::internal::GetCapturedStderr();
+      std::ifstream in(path);
+      const std::string logged{std::istreambuf_iterator<char>(in), {}};
+      EXPECT_EQ(lines_of_ours(logged), lines_of_ours(said)) << logged;
+      testing::internal::CaptureStderr();
+      return said;
+    });
+    testing::internal::GetCapturedStderr();
+    close(log);
+    return testing::Test::HasFailure() ? 255 : 0;
+  });
+}
+
+struct Made {
+  int error;
+  std::string why;
+  Profile profile;
+  ::ceph::ErasureCodeInterfaceRef code;
+};
+Made make(const std::string& name, const Directories& directories, Profile profile) {
+  std::ostringstream why;
+  auto made = host::PluginHost::instance().make(name, directories.host, profile, &why);
+  return {made.error, why.str(), profile, std::move(made.code)};
+}
+
+const Profile portable[] = {
+    {{"k", "4"}, {"m", "2"}},
+    {{"k", "2"}, {"m", "1"}, {"backend", "gpu"}},
+    {{"k", "21"}, {"m", "4"}, {"stripe_unit", "64K"}},
+    {{"k", "32"}, {"m", "3"}},
+    {{"k", "5"}, {"m", "3"}, {"technique", "cauchy"}, {"crush-failure-domain", "osd"}},
+    {{"k", "10"}, {"m", "32"}, {"technique", "cauchy"}},
+    {{"k", "4"}, {"m", "2"}, {"mapping", "DDDD__"}},
+    {{"k", "4"}, {"m", "2"}, {"technique", "jerasure_reed_sol_van"}},
+    {{"k", "20"}, {"m", "7"}, {"technique", "jerasure_reed_sol_van"}},
+    {{"k", "6"}, {"m", "2"}, {"technique", "jerasure_reed_sol_r6_op"}},
+};
+
+/// That an object of the host's codes what our code does, and decodes it.
+template <class Interface>
+void codes_as_ours(Interface& theirs, ceph::Classic& ours) {
+  ASSERT_EQ(theirs.get_chunk_count(), ours.get_chunk_count());
+  const unsigned k = ours.get_data_chunk_count(), n = ours.get_chunk_count();
+  Draw draw(k * n);
+  for (const std::size_t length : {std::size_t{1}, std::size_t{k} * 4096, std::size_t{k} * 4096 + 77}) {
+    const auto object = draw.bytes(length, 3);
+    Chunks written, theirs_written, read;
+    ASSERT_EQ(ours.encode(first_chunks(n), object, &written), 0);
+    ASSERT_EQ(theirs.encode(first_chunks(n), object, &theirs_written), 0);
+    EXPECT_EQ(difference(written, theirs_written, first_chunks(n)), "");
+    const auto lost = draw.subset(first_chunks(n), n - k);
+    ASSERT_EQ(theirs.decode(lost, without(written, lost), &read, static_cast<int>(written[0].length())), 0);
+    EXPECT_EQ(difference(written, read, lost), "");
+  }
+}
+
+void serves_as_ours(const Host& host, const Made& made, Profile profile) {
+  ASSERT_TRUE(made.code) << made.error << made.why;
+  EXPECT_FALSE(is_in_ours(*reinterpret_cast<void**>(made.code.get()))) << "its table is ours";
+  ceph::Classic ours;
+  ASSERT_EQ(ours.init(profile, nullptr), 0);
+  if (std::string_view(host.table) == "shifted")
+    codes_as_ours(*reinterpret_cast<Shifted*>(made.code.get()), ours);
+  else
+    codes_as_ours(*made.code, ours);
+}
+
+const Host hosts[] = {{"21.1.0"}, {"22.0.0", "shifted"}, {"main-123"},
+                      {none},     {"20.3.0-1234-gabc"},  {"15.2.17"}};
+
+TEST(PassThrough, ServesEveryPortableProfile) {
+  const Directories directories;
+  for (const Host& host : hosts)
+    EXPECT_EQ(in_host(host, directories,
+                      [&](auto log) {
+                        for (const Profile& profile : portable)
+                          serves_as_ours(host, make("cuda", directories, profile), profile);
+                        const std::string said = log();
+                        EXPECT_EQ(lines_of_ours(said), 1) << said;
+                        EXPECT_NE(said.find("it hands over to Ceph's own plugins"), said.npos) << said;
+                      }),
+              0)
+        << host.release;
+}
+
+TEST(PassThrough, IsCephsOwnPluginInItsRole) {
+  const Directories directories;
+  for (const Host& host :
+       {Host{"21.1.0"}, Host{"22.0.0", "shifted"}, Host{"main-123", "", "ceph-mon"}, Host{none}})
+    EXPECT_EQ(in_host(host, directories,
+                      [&](auto log) {
+                        const Profile wide{{"k", "5"}, {"m", "3"}};
+                        Profile cauchy = wide, ours = wide;
+                        cauchy["technique"] = "cauchy";
+                        serves_as_ours(host, make("isa", directories, cauchy), cauchy);
+                        Profile van = wide;
+                        van["technique"] = "reed_sol_van";
+                        ours["technique"] = "jerasure_reed_sol_van";
+                        serves_as_ours(host, make("jerasure", directories, van), ours);
+                        EXPECT_EQ(lines_of_ours(log()), 1);
+                      }),
+              0)
+        << host.release;
+}
+
+/// What a host says that has that profile refused.
+void refuses(const Host& host, const Directories& directories, const Profile& profile, int error,
+             const char* sentence) {
+  EXPECT_EQ(in_host(host, directories,
+                    [&](auto log) {
+                      const Made made = make("cuda", directories, profile);
+                      EXPECT_EQ(made.error, error);
+                      const std::string said = log();
+                      EXPECT_NE(said.find(sentence), said.npos) << said;
+                      EXPECT_EQ(lines_of_ours(said + made.why), 2) << "that it hands over, and why not";
+                    }),
+            0)
+      << host.release;
+}
+
+TEST(PassThrough, RefusesWhatCephsOwnWouldCodeOtherwise) {
+  const Directories directories;
+  refuses({"21.1.0"}, directories, {{"k", "4"}, {"m", "2"}, {"mapping", "_DDDD_"}}, -ENOTSUP,
+          "k=4 m=2 technique= is not served on this Ceph: mapping=_DDDD_ must be none, or one that moves no "
+          "chunk");
+  refuses({"21.1.0"}, directories, {{"k", "40"}, {"m", "3"}, {"technique", "reed_sol_van"}}, -ENOTSUP,
+          "k=40 must be at most 32");
+  // A monitor would store Ceph's own name of the technique.
+  refuses({"21.1.0", "", "ceph-mon"}, directories,
+          {{"k", "4"}, {"m", "2"}, {"technique", "jerasure_reed_sol_van"}}, -ENOTSUP,
+          "technique=jerasure_reed_sol_van must be plugin=jerasure technique=reed_sol_van here");
+}
+
+TEST(PassThrough, SaysWhatIsMissing) {
+  const Profile profile{{"k", "4"}, {"m", "2"}};
+  const Directories bare(false);
+  const auto fails = [&](const Host& host, int error, const std::string& sentence) {
+    EXPECT_EQ(in_host(host, bare,
+                      [&](auto log) {
+                        EXPECT_EQ(make("cuda", bare, profile).error, error);
+                        const std::string said = log();
+                        EXPECT_NE(said.find(sentence), said.npos) << said;
+                      }),
+              0)
+        << host.release;
+  };
+  // Debian's own, of 16.2.15, is where packages put it.
+  fails({"21.1.0"}, -ENOENT, "libec_isa.so is for Ceph 16.2.15, and this host is of 21.1.0");
+  const Folder empty;
+  setenv("EC_CUDA_STOCK_DIRECTORY", empty.path().c_str(), 1);
+  fails({"21.1.0"}, -ENOENT,
+        "plugin cuda: Ceph's own libec_isa.so, which codes what this plugin does not, is not in " +
+            empty.path());
+  fails({none}, -EXDEV, "this host exports no version, and Ceph's own libec_isa.so");
+  setenv("EC_CUDA_STOCK_DIRECTORY", EC_NEXT_STOCK_DIR, 1);
+  fails({"21.1.0", "", "ceph-osd", "20.2.4"}, -ENOENT,
+        "libec_isa.so is for Ceph 20.2.4, and this host is of 21.1.0");
+  unsetenv("EC_CUDA_STOCK_DIRECTORY");
+}
+
+TEST(PassThrough, CallsNoFactoryOfAnotherType) {
+  const Directories directories;
+  EXPECT_EQ(in_host({"24.2.0", "other"}, directories,
+                    [&](auto log) {
+                      EXPECT_EQ(make("cuda", directories, portable[0]).error, -ENOENT);
+                      EXPECT_NE(log().find("libec_isa.so has another factory than this plugin knows"),
+                                std::string::npos);
+                    }),
+            0);
+}
+
+TEST(DaemonLog, IsKnownByItsName) {
+  for (const char* path :
+       {"/var/log/ceph/ceph-osd.3.log", "/x/mon.a.log", "/c/0f-mon.host.log", "osd.12.log"})
+    EXPECT_TRUE(ceph::is_daemon_log(path)) << path;
+  for (const char* path :
+       {"/var/lib/ceph/mon/ceph-a/store.db/000012.log", "/var/log/ceph/ceph.log", "/x/cosd.3.log",
+        "/var/lib/ceph/osd.3/x", "socket:[123]", "/osd.3/000012.log", ".log"})
+    EXPECT_FALSE(ceph::is_daemon_log(path)) << path;
+}
+
+}  // namespace
+}  // namespace ec::test
