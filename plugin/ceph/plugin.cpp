@@ -75,6 +75,16 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #endif
 }
 
+/// For a host that we only pass through: no other setting matters there, and none that is wrong stops it.
+std::string stock_directory() {
+  try {
+    return codec::node_settings().stock_directory;
+  } catch (const codec::SetupError& e) {
+    tell(fmt::format("ec_cuda: settings are not read: {}", e.what()));
+    return {};
+  }
+}
+
 /// Once in a process, from whichever entry point is called first: a host that refuses us after that says
 /// nothing.
 void tell_that_we_pass_through(const std::string& why) {
@@ -97,7 +107,7 @@ extern "C" const char* __erasure_code_version() {
     std::string why;
     host_dialect(&why);
     tell_that_we_pass_through(why);
-    if (host == nullptr) host = stock_version(ec::codec::node_settings().stock_directory);
+    if (host == nullptr) host = stock_version(stock_directory());
   } catch (const std::exception& e) {
     tell(fmt::format("ec_cuda: {}", e.what()));
   }
@@ -111,14 +121,14 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
   try {
     // By who looked for Ceph's own plugin and found a copy of this one.
     if (is_stock_name(plugin_name)) return say("this is ec_cuda"), -EINVAL;
-    const auto& node = ec::codec::node_settings();
     std::string why;
     const Dialect dialect = host_dialect(&why);
     if (dialect == Dialect::none) {
       tell_that_we_pass_through(why);
       ec::codec::stats().speaks("stock");
-      return pass_through(plugin_name, node.stock_directory);
+      return pass_through(plugin_name, stock_directory());
     }
+    const auto& node = ec::codec::node_settings();
     if (!node.costs.refused.empty()) std::fprintf(stderr, "%s\n", node.costs.refused.c_str());
     configure_device(node);
     ec::codec::stats().speaks(name(dialect));

@@ -274,6 +274,35 @@ TEST(PassThrough, CallsNoFactoryOfAnotherType) {
             0);
 }
 
+TEST(PassThrough, IsStoppedByNoSetting) {
+  const Directories directories;
+  setenv("EC_CUDA_DEADLINE_MS", "soon", 1);
+  EXPECT_EQ(in_host({"21.1.0"}, directories,
+                    [&](auto log) {
+                      EXPECT_EQ(make("cuda", directories, portable[0]).error, 0);
+                      EXPECT_NE(log().find("settings are not read: EC_CUDA_DEADLINE_MS=soon"),
+                                std::string::npos);
+                    }),
+            0);
+  unsetenv("EC_CUDA_DEADLINE_MS");
+}
+
+TEST(KnownRelease, OfAnOsdServesPoolsThatAMonitorWouldRefuse) {
+  const Directories directories;
+  for (const auto& [program, error] : {std::pair{"ceph-osd", 0}, {"ceph-mon", -EINVAL}})
+    EXPECT_EQ(in_host({"16.2.15", "", program}, directories,
+                      [&](auto) {
+                        const Made made = make("cuda", directories,
+                                               {{"k", "4"}, {"m", "2"}, {"crush-failure_domain", "osd"}});
+                        EXPECT_EQ(made.error, error) << made.why;
+                        if (made.code) {
+                          EXPECT_TRUE(is_in_ours(*reinterpret_cast<void**>(made.code.get())));
+                        }
+                      }),
+              0)
+        << program;
+}
+
 TEST(DaemonLog, IsKnownByItsName) {
   for (const char* path :
        {"/var/log/ceph/ceph-osd.3.log", "/x/mon.a.log", "/c/0f-mon.host.log", "osd.12.log"})
