@@ -1,34 +1,26 @@
-// ec_bench SUBCOMMAND: measures the CPU path against the memory limit (cpu), the device kernels against the
-// device's memory (kernels), calls against the link (host), and behind Ceph's interfaces
-// (ceph, tentacle).
-// The latter two are programs of their own beside this one, because this one links ISA-L: a plugin that it
-// loaded would run that copy instead of the one it carries.
+// ec_bench SUBCOMMAND: measures back ends of the CPU against the memory limit (cpu), the GPU's kernels
+// against its memory (gpu), calls on any memory against the link (host) and plugins behind Ceph's interfaces
+// (ceph), counts instructions (instructions), and times the file tool (files). `ceph` is a program of its
+// own, hidden beside this one: it needs Ceph's libraries, which the others do without.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "bench/subcommands.hpp"
 
 namespace {
 
-#ifdef EC_WITH_CUDA
-constexpr const char* names = "cpu, kernels, host, ceph, tentacle";
-#else
-constexpr const char* names = "cpu, ceph, tentacle";
-#endif
-
-/// Becomes the program for that sub-command, beside this one or where it is installed; returns only if that
-/// fails.
-int become(const std::string& name, char** argv) {
+/// Becomes the program for `ceph`, beside this one or where it is installed; returns only if that fails.
+int become_ceph(char** argv) {
   const auto directory = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const std::string file = "ec_bench_" + name;
-  auto program = directory / file;
-  if (!std::filesystem::exists(program)) program = directory.parent_path() / EC_LIBEXEC_DIR / file;
+  auto program = directory / "ec_bench_ceph";
+  if (!std::filesystem::exists(program)) program = directory.parent_path() / EC_LIBEXEC_DIR / "ec_bench_ceph";
   execv(program.c_str(), argv);
-  fmt::print(stderr, "ec_bench: sub-command {}: {}: {}\n", name, program.string(), std::strerror(errno));
+  fmt::print(stderr, "ec_bench: sub-command ceph: {}: {}\n", program.string(), std::strerror(errno));
   return 1;
 }
 
@@ -36,18 +28,22 @@ int become(const std::string& name, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace ec::bench;
-  const std::string name = argc > 1 ? argv[1] : "";
-  const std::vector<std::string> arguments(argv + std::min(2, argc), argv + argc);
-  if (name == "cpu") return run_cpu(arguments);
+  static const std::map<std::string, int (*)(const std::vector<std::string>&)> here{
+      {"cpu", run_cpu},     {"instructions", run_instructions},
+      {"files", run_files},
 #ifdef EC_WITH_CUDA
-  if (name == "kernels") return run_kernels(arguments);
-  if (name == "host") return run_host(arguments);
+      {"gpu", run_gpu},     {"host", run_host},
 #endif
-  if (name == "ceph" || name == "tentacle") return become(name, argv + 1);
+  };
+  const std::string name = argc > 1 ? argv[1] : "";
+  if (const auto found = here.find(name); found != here.end()) return found->second({argv + 2, argv + argc});
+  if (name == "ceph") return become_ceph(argv + 1);
   if (name == "--version") {
     fmt::print("ec_bench {}\n", EC_VERSION);
     return 0;
   }
+  std::string names = "ceph";
+  for (const auto& [each, function] : here) names += ", " + each;
   if (name == "--help" || name == "-h") {
     fmt::print("ec_bench SUBCOMMAND [options]; sub-commands: {}; each takes --help\n", names);
     return 0;

@@ -41,22 +41,15 @@ cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY "\${prefix}" OU
 configure_file(cmake/eccoder.pc.in ${PROJECT_BINARY_DIR}/eccoder.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/eccoder.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 
-# Programs that host Ceph's plugins. libceph-common lies in a directory of Ceph's own.
-set(programs_of_ec_bench ec_bench_ceph ec_bench_tentacle)
-foreach(program ${programs_of_ec_bench})
-  if(TARGET ${program})
-    cmake_path(GET CEPH_COMMON_LIBRARY PARENT_PATH ceph_library_dir)
-    set_target_properties(${program} PROPERTIES INSTALL_RPATH ${ceph_library_dir})
-  endif()
-endforeach()
+# What `ec_bench ceph` becomes. libceph-common lies in a directory of Ceph's own.
+if(TARGET ec_bench_ceph)
+  cmake_path(GET CEPH_COMMON_LIBRARY PARENT_PATH ceph_library_dir)
+  set_target_properties(ec_bench_ceph PROPERTIES INSTALL_RPATH ${ceph_library_dir})
+  install(TARGETS ec_bench_ceph RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/ec-cuda COMPONENT tools)
+endif()
 foreach(program ec ectool ec_bench)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
-  endif()
-endforeach()
-foreach(program ${programs_of_ec_bench})
-  if(TARGET ${program})
-    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/ec-cuda COMPONENT tools)
   endif()
 endforeach()
 # bash looks for a file of the command's name.
@@ -87,7 +80,7 @@ install(DIRECTORY python/eccoder DESTINATION ${EC_PYTHON_INSTALL_DIR} COMPONENT 
 
 # What cmake --install needs, and no test: cmake --build BUILD --target installed
 add_custom_target(installed)
-foreach(target ec_cuda ec_cuda_pinned ec_isal eccoder ec ectool ec_bench ${programs_of_ec_bench})
+foreach(target ec_cuda ec_cuda_pinned ec_isal eccoder ec ectool ec_bench ec_bench_ceph)
   if(TARGET ${target})
     add_dependencies(installed ${target})
   endif()

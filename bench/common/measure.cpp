@@ -1,13 +1,12 @@
-// The one measuring loop: checks, warms up, and takes samples in turn.
+// Checks, warms up, and takes samples in turn.
 #include "bench/common/measure.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <memory>
 #include <random>
-
-#include "bench/common/stats.hpp"
 
 namespace ec::bench {
 namespace {
@@ -36,7 +35,8 @@ struct Calls {
   double per_second = 0;
   double cpu_begun = cpu_now();
   double cpu_ended = 0;
-  CallTimes times{};
+  std::unique_ptr<CallTimes>
+      times{};  ///< where each call is timed: their memory does not fit the first cache
 };
 
 class Measurement {
@@ -117,6 +117,14 @@ class Measurement {
   Calls make_calls(std::size_t index, unsigned thread, double seconds) const {
     const auto& run = contestants_[index].run;
     Calls calls;
+    if (const auto& seconds_of_run = contestants_[index].seconds_of_run) {
+      run(order_.at(thread, next_));
+      calls.count = 1;
+      calls.per_second = 1 / seconds_of_run();
+      calls.cpu_ended = cpu_now();
+      return calls;
+    }
+    if (pace_.each_call) calls.times = std::make_unique<CallTimes>();
     const auto begun = Time::now();
     const auto end = begun + std::chrono::duration<double>(seconds);
     auto last = begun;
@@ -124,7 +132,7 @@ class Measurement {
       for (std::size_t i = 0; i < batches_[index]; ++i) run(order_.at(thread, next_ + calls.count++));
       // One reading of the clock: the end of one call is the beginning of the next.
       const auto now = Time::now();
-      if (pace_.each_call) calls.times.add(static_cast<std::uint64_t>((now - last).count()));
+      if (calls.times) calls.times->add(static_cast<std::uint64_t>((now - last).count()));
       last = now;
     } while (last < end);
     calls.cpu_ended = cpu_now();
@@ -142,13 +150,13 @@ class Measurement {
     std::size_t most = 0;
     for (const Calls& each : calls) {
       all.calls_per_second += each.per_second;
-      times.add(each.times);
+      if (each.times) times.add(*each.times);
       count += each.count;
       most = std::max(most, each.count);
     }
     next_ += most;
-    const double cpu = std::ranges::max(calls, {}, &Calls::cpu_ended).cpu_ended -
-                       std::ranges::min(calls, {}, &Calls::cpu_begun).cpu_begun;
+    const double cpu = std::ranges::max_element(calls, {}, &Calls::cpu_ended)->cpu_ended -
+                       std::ranges::min_element(calls, {}, &Calls::cpu_begun)->cpu_begun;
     all.cpu_seconds = cpu / static_cast<double>(count);
     return all;
   }
@@ -169,16 +177,31 @@ std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& con
   return Measurement(workers, contestants, order, pace).run();
 }
 
-std::vector<double> call_seconds(const Result& result, unsigned threads) {
-  std::vector<double> seconds;
-  for (const Sample& s : result.samples) seconds.push_back(threads / s.calls_per_second);
-  return seconds;
+Figures::Figures(const std::vector<Contestant>& contestants, const std::vector<Result>& results, bool by_cpu)
+    : contestants_(contestants), seconds_(results.size()) {
+  for (std::size_t i = 0; i < results.size(); ++i)
+    for (const Sample& s : results[i].samples)
+      seconds_[i].push_back(by_cpu ? s.cpu_seconds : contestants[i].threads / s.calls_per_second);
 }
 
-double speed_ratio(const Result& result, const Result& base) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < result.samples.size(); ++i)
-    ratios.push_back(result.samples[i].calls_per_second / base.samples[i].calls_per_second);
+std::optional<std::size_t> Figures::find(std::string_view name) const {
+  for (std::size_t i = 0; i < seconds_.size(); ++i)
+    if (contestants_[i].name == name && !seconds_[i].empty()) return i;
+  return std::nullopt;
+}
+
+std::optional<std::size_t> Figures::fastest(std::string_view prefix) const {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < seconds_.size(); ++i)
+    if (contestants_[i].name.starts_with(prefix) && !seconds_[i].empty() &&
+        (!best || call_seconds(i) < call_seconds(*best)))
+      best = i;
+  return best;
+}
+
+double Figures::times(std::size_t i, std::size_t base) const {
+  std::vector<double> ratios(seconds_[i].size());
+  std::ranges::transform(seconds_[base], seconds_[i], ratios.begin(), std::divides<>{});
   return median(ratios);
 }
 

@@ -1,38 +1,35 @@
-// Verifies, then times, contestants in turn.
+// Verifies, then times, contestants in turn: the one measuring loop.
+//
+// Google Benchmark's loop does not serve: it measures each benchmark by itself, and its random interleaving
+// shuffles the repetitions of all benchmarks, so that the memory of every case would be there at once and no
+// two samples belong to one round. Ratios are taken here in each round, of samples a few milliseconds apart,
+// on a machine whose clock and neighbours change.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "bench/common/call_times.hpp"
+#include "bench/common/stats.hpp"
 #include "bench/common/workers.hpp"
-#include "gf/generator.hpp"
 
 namespace ec::bench {
 
-/// One line-up: every contestant does exactly this.
-struct Case {
-  std::string op;
-  gf::Technique technique = gf::Technique::reed_sol_van;
-  unsigned k = 0;
-  unsigned m = 0;
-  unsigned erasures = 0;         ///< chunks lost; 0 where the operation loses none
-  std::size_t object_bytes = 0;  ///< of one stripe, before padding
-  std::size_t chunk_bytes = 0;
-  unsigned threads = 1;  ///< each coding stripes of its own
-};
-
-/// Somebody who codes the stripes of a case. The functions run in many threads at once, each on stripes of
-/// its own, and throw std::runtime_error if the coding itself reports an error.
+/// Somebody who does the work of a case. The functions run in many threads at once, each on stripes of its
+/// own, and throw std::runtime_error if the work itself reports an error.
 struct Contestant {
   std::string name;
   unsigned threads = 1;                      ///< that make calls at the same time
   std::function<void(std::size_t)> run;      ///< codes one stripe
   std::function<void(std::size_t)> spoil{};  ///< makes bytes that are not written show; may be empty
   std::function<bool(std::size_t)> right;    ///< whether run() left the right bytes, all of them
+  /// Where it is not empty, a sample is one call of one thread, and takes these seconds in place of those on
+  /// the host's clock.
+  std::function<double()> seconds_of_run{};
 };
 
 /// The stripes of a case: each thread takes turns on stripes of its own.
@@ -81,9 +78,25 @@ struct Result {
 std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& contestants,
                             const StripeOrder& order, const Pace& pace);
 
-/// Seconds that a call of each sample took in its thread.
-std::vector<double> call_seconds(const Result& result, unsigned threads);
-/// The median of the samples' ratios: how many times as fast as `base` the other was.
-double speed_ratio(const Result& result, const Result& base);
+/// What is said of the results of one case. A contestant is known by its place in the list.
+class Figures {
+ public:
+  /// by_cpu: a call takes what the process had of the CPU, in place of what passed.
+  Figures(const std::vector<Contestant>& contestants, const std::vector<Result>& results,
+          bool by_cpu = false);
+
+  /// The verified contestant of that name.
+  std::optional<std::size_t> find(std::string_view name) const;
+  /// The fastest of the verified contestants whose names begin so.
+  std::optional<std::size_t> fastest(std::string_view prefix) const;
+  double call_seconds(std::size_t i) const { return median(seconds_[i]); }
+  double noise_percent(std::size_t i) const { return bench::noise_percent(seconds_[i]); }
+  /// How many times as fast as `base` it was: the median over the rounds.
+  double times(std::size_t i, std::size_t base) const;
+
+ private:
+  const std::vector<Contestant>& contestants_;
+  std::vector<std::vector<double>> seconds_;  ///< of a call in its thread; none if not verified
+};
 
 }  // namespace ec::bench

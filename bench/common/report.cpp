@@ -1,4 +1,4 @@
-// Prints a report as a table, and writes it as JSON.
+// Prints a report as a table, and writes it as CSV.
 #include "bench/common/report.hpp"
 
 #include <fmt/chrono.h>
@@ -9,20 +9,37 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 
 #include "bench/commit.hpp"
-#include "plugin/codec/routing/machine.hpp"
 
 namespace ec::bench {
 namespace {
 
-std::string first_line(const char* file) {
+/// What stands behind the first `title` and a colon in a file of the system, or the first line without a
+/// title.
+std::string line_of(const std::string& file, std::string_view title) {
   std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
+  for (std::string line; std::getline(in, line);)
+    if (title.empty())
+      return line;
+    else if (line.starts_with(title))
+      return line.substr(line.find_first_not_of(" \t", line.find(':') + 1));
+  return {};
+}
+
+/// The CPU, its threads and last cache, and the GPUs.
+std::string machine() {
+  const std::string cpu = line_of("/proc/cpuinfo", "model name");
+  std::string text = fmt::format("{}; {} threads; last cache {} MiB", cpu.empty() ? "unknown CPU" : cpu,
+                                 std::thread::hardware_concurrency(), last_level_cache_bytes() >> 20);
+  std::error_code none;
+  for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", none))
+    text += "; " + line_of(gpu.path() / "information", "Model");
+  return text;
 }
 
 /// The settings that this process was given by its environment, as they stand in front of a command.
@@ -34,31 +51,19 @@ std::string settings() {
   return fmt::format("{}", fmt::join(given, ""));
 }
 
-std::string or_none(const std::string& text) { return text.empty() ? "none" : text; }
-
-std::string text_of(const nlohmann::ordered_json& value) {
-  if (value.is_null()) return "-";
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_number_float()) return value.dump();
-  const double figure = value.get<double>();
-  return figure < 1000 ? fmt::format("{:.4g}", figure) : fmt::format("{:.0f}", figure);
-}
-
 }  // namespace
 
 Header make_header(const std::string& host_version, const std::string& subcommand,
                    const std::vector<std::string>& arguments, const Header& more) {
-  const codec::Machine machine = codec::this_machine();
-  const auto command = fmt::format("{}ec_bench {} {}", settings(), subcommand, fmt::join(arguments, " "));
-  Header header{{"device", or_none(fmt::format("{}", fmt::join(machine.gpus, ", ")))},
-                {"driver", or_none(first_line("/proc/driver/nvidia/version"))},
-                {"cpu", machine.cpu},
-                {"last-level cache", fmt::format("{} MiB", last_level_cache_bytes() >> 20)},
-                {"host", host_version},
-                {"commit", commit},
-                {"command", command},
-                {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};
+  Header header{
+      {"machine", machine()},
+      {"driver", line_of("/proc/driver/nvidia/version", "")},
+      {"host", host_version},
+      {"commit", commit},
+      {"command", fmt::format("{}ec_bench {} {}", settings(), subcommand, fmt::join(arguments, " "))},
+      {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};
   header.insert(header.end(), more.begin(), more.end());
+  std::erase_if(header, [](const auto& line) { return line.second.empty(); });
   return header;
 }
 
@@ -67,45 +72,58 @@ std::size_t last_level_cache_bytes() {
   return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
+std::string Value::text() const {
+  if (const auto* number = std::get_if<std::uint64_t>(&value_)) return fmt::format("{}", *number);
+  if (const auto* figure = std::get_if<double>(&value_))
+    return *figure < 1000 ? fmt::format("{:.4g}", *figure) : fmt::format("{:.0f}", *figure);
+  const auto* text = std::get_if<std::string>(&value_);
+  return text != nullptr ? *text : "";
+}
+
 Report::Report(const std::string& file) : name_(file) {
-  document_["rows"] = nlohmann::json::array();
   if (file.empty()) return;
   file_.open(file);
-  if (!file_) throw UsageError(fmt::format("--json {}: must be a file that can be written", file));
+  if (!file_) throw UsageError(fmt::format("--csv {}: must be a file that can be written", file));
 }
 
 void Report::begin(const Header& header) {
-  for (const auto& [key, value] : header) {
-    document_["header"][key] = value;
-    fmt::print("{:<17} {}\n", key, value);
-  }
+  for (const auto& [name, value] : header) note(name, value);
   fmt::print("\n");
 }
 
-void Report::add(const Row& row) {
-  const bool verified = row.at("verified");
-  std::string titles;
-  std::string line;
-  for (const auto& [field, value] : row.items()) {
-    if (value.is_boolean()) continue;
+void Report::note(const std::string& name, const std::string& text) {
+  fmt::print("{:<17} {}\n", name, text);
+  file_ << "# " << name << ": " << text << '\n';
+}
+
+void Report::add(const Row& row, bool verified) {
+  std::vector<std::string> titles, texts;
+  std::string title_line, line;
+  for (const auto& [field, value] : row) {
+    titles.emplace_back(field);
+    texts.push_back(value.text());
     // The first one has the longest texts.
-    const std::size_t width = std::max<std::size_t>(field.size(), titles.empty() ? 21 : 8);
-    titles += fmt::format("{:<{}} ", field, width);
-    line += fmt::format("{:<{}} ", text_of(value), width);
+    const std::size_t width = std::max<std::size_t>(titles.back().size(), titles.size() == 1 ? 21 : 8);
+    title_line += fmt::format("{:<{}} ", field, width);
+    line += fmt::format("{:<{}} ", texts.back().empty() ? "-" : texts.back(), width);
   }
-  if (document_["rows"].empty()) fmt::print("{}\n", titles);
+  if (!has_titles_) {
+    fmt::print("{}\n", title_line);
+    file_ << fmt::format("{}\n", fmt::join(titles, ","));
+  }
+  has_titles_ = true;
   fmt::print("{}{}\n", line, verified ? "" : "WRONG BYTES");
   std::fflush(stdout);
   all_verified_ = all_verified_ && verified;
-  document_["rows"].push_back(nlohmann::json(row));
+  // A row without figures is no result.
+  if (verified) file_ << fmt::format("{}\n", fmt::join(texts, ",")) << std::flush;
 }
 
 int Report::finish() {
-  if (file_.is_open()) {
-    file_ << document_.dump(1) << '\n';
-    if (!file_.flush()) throw std::runtime_error("cannot write " + name_);
-  }
+  if (file_.is_open() && !file_.flush()) throw std::runtime_error("cannot write " + name_);
   return all_verified_ ? 0 : 1;
 }
+
+void add_report_option(CommandLine& line) { line.add("csv", "", "write the report to this file too"); }
 
 }  // namespace ec::bench

@@ -65,14 +65,15 @@ std::vector<std::uint8_t> make_known_stripe(codec::Code& code, std::size_t chunk
 }  // namespace
 
 Operation make_operation(const std::string& op, gf::Technique technique, unsigned k, unsigned m,
-                         unsigned erasures) {
+                         unsigned erasures, unsigned lost_coding) {
   Operation o{.technique = technique, .code = codec::Code::get(technique, k, m)};
   if (op == "encode") {
     o.program = &o.code->encode_program();
     o.reads.resize(k);
     std::iota(o.reads.begin(), o.reads.end(), std::uint8_t{0});
   } else {
-    o.signature = {gf::ChunkSet::first(k + m), gf::ChunkSet::first(erasures)};
+    o.signature = {gf::ChunkSet::first(k + m), gf::ChunkSet::first(erasures - lost_coding)};
+    for (unsigned i = 0; i < lost_coding; ++i) o.signature.wanted.insert(k + i);
     o.signature.available = o.signature.available - o.signature.wanted;
     o.plan = o.code->plan(o.signature);
     if (!o.plan) throw std::runtime_error(fmt::format("{}+{}: no decode plan for {}", k, m, op));
@@ -126,10 +127,10 @@ void Stripes::spoil(std::size_t stripe) const {
 
 bool Stripes::right(std::size_t stripe) const {
   const std::size_t by = turned_by(stripe);
-  const unsigned first_made = operation_.decodes() ? 0 : operation_.code->k();
   std::vector<std::uint8_t> held(chunk_bytes());
   for (unsigned t = 0; t < targets(stripe).size(); ++t) {
-    const auto expected = known_chunk(first_made + t);
+    const auto expected =
+        known_chunk(operation_.decodes() ? operation_.plan->targets[t] : operation_.code->k() + t);
     const std::uint8_t* at = targets(stripe)[t].data;
     if (residence() == kernels::Residence::device) {
       memory_->read(at, held);

@@ -22,16 +22,17 @@ struct Operation {
   gf::Technique technique = gf::Technique::reed_sol_van;
   std::shared_ptr<codec::Code> code{};
   std::shared_ptr<const codec::Plan> plan{};  ///< of decode
-  gf::ErasureSignature signature{};           ///< of decode: the first data chunks are lost
+  gf::ErasureSignature signature{};           ///< of decode
   const kernels::Program* program = nullptr;
   std::vector<std::uint8_t> reads{};
 
   bool decodes() const { return plan != nullptr; }
 };
 
-/// op: encode, or another one, which decodes. Throws std::runtime_error if there is no plan.
+/// op: encode, or another one, which decodes: of the chunks that are lost the last lost_coding ones are
+/// coding chunks. Throws std::runtime_error if there is no plan.
 Operation make_operation(const std::string& op, gf::Technique technique, unsigned k, unsigned m,
-                         unsigned erasures);
+                         unsigned erasures, unsigned lost_coding = 0);
 
 /// Stripes in a piece of memory, for one operation. No two are alike: stripe s is a known one with every
 /// chunk turned by s times some bytes. What is true of each column of bytes stays true, so the right result

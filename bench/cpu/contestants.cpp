@@ -1,9 +1,8 @@
-// Lines up the back ends of the CPU beside the memory bound, and two ways to solve for lost chunks.
+// Lines up the back ends of the CPU beside the memory bound.
 #include "bench/cpu/contestants.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <isa-l/erasure_code.h>
 
 #include <algorithm>
 #include <array>
@@ -12,8 +11,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "bench/common/memory_bound.hpp"
 #include "bench/common/stripes.hpp"
-#include "bench/cpu/memory_bound.hpp"
 #include "ec/ec.h"
 #include "kernels/backends.hpp"
 
@@ -141,7 +140,7 @@ Contestant bound_contestant(const Walk& walk, const Case& c, const std::shared_p
   const auto move = [&walk, stripes](std::size_t s) {
     return move_bytes(walk, stripes->sources(s), stripes->targets(s), stripes->chunk_bytes());
   };
-  return {.name = "limit: " + walk.name,
+  return {.name = bound_name(walk),
           .threads = c.threads,
           .run = [move](std::size_t s) { move(s); },
           .right =
@@ -156,37 +155,6 @@ Contestant bound_contestant(const Walk& walk, const Case& c, const std::shared_p
                   }
                 return move(s) == expected;
               }};
-}
-
-struct Solve {
-  gf::Matrix coding;
-  gf::ErasureSignature signature;
-};
-
-/// The lost data chunks over the sources (erasures x k), as ours.
-gf::Matrix solved_by_plan(const Solve& solve) {
-  return std::move(gf::make_decode_plan(solve.coding, solve.signature).value().matrix);
-}
-
-/// The same out of ISA-L's inverse: the rows of the lost chunks.
-gf::Matrix solved_by_isal(const Solve& solve) {
-  const unsigned k = solve.coding.cols();
-  gf::Matrix survivors(k, k);
-  unsigned row = 0;
-  for (unsigned c : solve.signature.available) {
-    if (row == k) break;
-    if (c < k)
-      survivors(row, c) = 1;
-    else
-      std::ranges::copy(solve.coding.row(c - k), survivors.row(row).begin());
-    ++row;
-  }
-  gf::Matrix inverse(k, k);
-  if (gf_invert_matrix(survivors.row(0).data(), inverse.row(0).data(), static_cast<int>(k)) != 0)
-    throw std::runtime_error("isal: singular");
-  gf::Matrix solved(solve.signature.wanted.count(), k);
-  for (unsigned r = 0; r < solved.rows(); ++r) std::ranges::copy(inverse.row(r), solved.row(r).begin());
-  return solved;
 }
 
 }  // namespace
@@ -224,7 +192,7 @@ std::vector<std::string> all_coders() {
 std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripe_count, std::size_t gap,
                                            const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded) {
-  const auto operation = make_operation(c.op, c.technique, c.k, c.m, c.erasures);
+  const auto operation = make_operation(c.op, c.technique, c.k, c.m, c.erasures());
   const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, stripe_count, gap);
   const auto stripes = std::make_shared<const Stripes>(
       operation, c.chunk_bytes, std::make_shared<const Memory>(kernels::Residence::pageable, bytes),
@@ -241,24 +209,6 @@ std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripe_cou
   if (!knows_plan) return list;
   for (const LoadedIsal& isal : loaded) list.push_back(loaded_contestant(isal, c, stripes));
   return list;
-}
-
-std::vector<Contestant> solving_contestants(const Case& c) {
-  auto solve = std::make_shared<Solve>(Solve{gf::coding_matrix(c.technique, c.k, c.m), {}});
-  solve->signature.wanted = gf::ChunkSet::first(c.erasures);
-  solve->signature.available = gf::ChunkSet::first(c.k + c.m) - solve->signature.wanted;
-  const auto contestant = [&](const char* name, gf::Matrix (*solver)(const Solve&)) {
-    return Contestant{
-        .name = name,
-        .threads = c.threads,
-        .run =
-            [solver, solve](std::size_t) {
-              if (solver(*solve).rows() != solve->signature.wanted.count())
-                throw std::runtime_error("rows are missing");
-            },
-        .right = [solve](std::size_t) { return solved_by_plan(*solve) == solved_by_isal(*solve); }};
-  };
-  return {contestant("plan", solved_by_plan), contestant("isal", solved_by_isal)};
 }
 
 }  // namespace ec::bench

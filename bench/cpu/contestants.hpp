@@ -5,8 +5,22 @@
 #include <vector>
 
 #include "bench/common/measure.hpp"
+#include "gf/generator.hpp"
 
 namespace ec::bench {
+
+/// One line-up: every contestant does exactly this.
+struct Case {
+  std::string op;
+  gf::Technique technique = gf::Technique::reed_sol_van;
+  unsigned k = 0;
+  unsigned m = 0;
+  std::size_t chunk_bytes = 0;
+  unsigned threads = 1;  ///< each coding stripes of its own
+
+  unsigned erasures() const { return op == "encode" ? 0 : m; }  ///< the first data chunks are lost
+  std::size_t object_bytes() const { return k * chunk_bytes; }
+};
 
 /// One way into another build of Intel ISA-L, loaded from a file.
 struct LoadedIsal {
@@ -32,13 +46,5 @@ std::vector<std::string> all_coders();
 std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripes, std::size_t gap,
                                            const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded);
-
-/// What it costs to find out how the first `erasures` data chunks are made of the survivors, without any
-/// chunk: "plan", ours, which solves for the lost chunks alone; "isal", whose gf_invert_matrix inverts the
-/// survivors' k rows of the generator. Each is verified against the other.
-std::vector<Contestant> solving_contestants(const Case& c);
-
-/// Whether a contestant of that name only moves bytes.
-inline bool is_bound(std::string_view contestant) { return contestant.starts_with("limit: "); }
 
 }  // namespace ec::bench

@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 
+#include "bench/common/memory_bound.hpp"
 #include "bench/common/report.hpp"
-#include "bench/common/stats.hpp"
 #include "bench/cpu/contestants.hpp"
 #include "bench/subcommands.hpp"
 
@@ -62,7 +61,6 @@ const std::vector<Section> sections{
      hot,
      1,
      {contiguous}},
-    {"solve", {"solve"}, all_shapes, {0}, hot, 1, {contiguous}},
     {"threads", {"encode"}, {{10, 4}}, {mib}, cold, 2, {contiguous, scattered}},
     // Everywhere between the first cache and memory, for a comparison with another library.
     {"peer",
@@ -86,17 +84,6 @@ std::vector<std::string> section_names() {
   return names;
 }
 
-Case make_case(const Section& section, const std::string& op, Shape shape, gf::Technique technique,
-               std::size_t length) {
-  const auto [k, m] = shape;
-  Case c{.op = op, .technique = technique, .k = k, .m = m};
-  c.erasures = op == "encode" ? 0 : m;
-  c.chunk_bytes = length;
-  c.object_bytes = k * length;
-  c.threads = section.threads;
-  return c;
-}
-
 /// More than the last-level cache holds.
 std::size_t cold_bytes() { return std::max(std::size_t{256} << 20, 3 * last_level_cache_bytes()); }
 
@@ -109,7 +96,7 @@ std::size_t warm_bytes() {
 std::size_t turns_of(const Section& section, const Case& c) {
   if (section.temperature == hot) return 1;
   const std::size_t pool = section.temperature == warm ? warm_bytes() : cold_bytes();
-  return std::max<std::size_t>(pool / (c.object_bytes * c.threads), 2);
+  return std::max<std::size_t>(pool / (c.object_bytes() * c.threads), 2);
 }
 
 /// What a contestant is compared with: the first loaded ISA-L, by its function for the same instruction set
@@ -122,70 +109,40 @@ std::string peer_of(const std::string& contestant, const std::vector<LoadedIsal>
   return has_it ? by_variant : own_choice;
 }
 
-/// Of a call of each sample: what passed in its thread, or what the process had of the CPU.
-std::vector<double> seconds_of(const Result& result, const Case& c, bool by_cpu) {
-  if (!by_cpu) return call_seconds(result, c.threads);
-  std::vector<double> seconds;
-  for (const Sample& s : result.samples) seconds.push_back(s.cpu_seconds);
-  return seconds;
-}
-
-/// What is said of the result of each contestant that codes, set beside the fastest bound, the linked ISA-L
-/// and a loaded one.
+/// Each coder beside the fastest bound, the linked ISA-L and a loaded one.
 void add_rows(const Section& section, const Case& c, const char* layout,
               const std::vector<Contestant>& contestants, const std::vector<Result>& results,
               const std::vector<LoadedIsal>& loaded, bool by_cpu, Report& report) {
-  const auto gbps = [&](const Result& result) {
-    return 1e-9 * static_cast<double>(c.object_bytes) * c.threads / median(seconds_of(result, c, by_cpu));
+  const Figures figures(contestants, results, by_cpu);
+  const auto bound = figures.fastest(bound_prefix);
+  const auto gbps = [&](std::size_t i) {
+    return 1e-9 * static_cast<double>(c.object_bytes()) * c.threads / figures.call_seconds(i);
   };
-  const auto speed_ratio = [&](const Result& result, const Result& base) {
-    std::vector<double> ratios = seconds_of(base, c, by_cpu);
-    std::ranges::transform(ratios, seconds_of(result, c, by_cpu), ratios.begin(), std::divides<>{});
-    return median(ratios);
-  };
-  const Result* bound = nullptr;
-  const Result* isal = nullptr;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (!results[i].verified) continue;
-    if (contestants[i].name == "isal") isal = &results[i];
-    if (is_bound(contestants[i].name) && (bound == nullptr || gbps(results[i]) > gbps(*bound)))
-      bound = &results[i];
-  }
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const Result& result = results[i];
-    // A bound that did not move what it should is as wrong as a contestant.
-    if (is_bound(contestants[i].name) && result.verified) continue;
-    Row row{{"contestant", contestants[i].name},
-            {"op", c.op},
-            {"technique", gf::name(c.technique)},
-            {"k", c.k},
-            {"m", c.m},
-            {"erasures", c.erasures},
-            {"chunk_bytes", c.chunk_bytes},
-            {"layout", layout},
-            {"temperature", name(section.temperature)},
-            {"threads", c.threads},
-            {"verified", result.verified}};
-    for (const char* figure :
-         {"call_us", "source_gbps", "limit_gbps", "ratio_limit", "ratio_isal", "ratio_peer", "noise"})
-      row[figure] = nullptr;
-    if (result.verified) {
-      const auto seconds = seconds_of(result, c, by_cpu);
-      row["call_us"] = 1e6 * median(seconds);
-      row["noise"] = noise_percent(seconds);
-      if (c.object_bytes != 0) row["source_gbps"] = gbps(result);
-      if (isal != nullptr) row["ratio_isal"] = speed_ratio(result, *isal);
-      const auto peer =
-          std::ranges::find(contestants, peer_of(contestants[i].name, loaded), &Contestant::name);
-      if (peer != contestants.end())
-        if (const Result& its = results[static_cast<std::size_t>(peer - contestants.begin())]; its.verified)
-          row["ratio_peer"] = speed_ratio(result, its);
-      if (bound != nullptr) {
-        row["limit_gbps"] = gbps(*bound);
-        row["ratio_limit"] = speed_ratio(result, *bound);
-      }
-    }
-    report.add(row);
+    const std::string& name_of = contestants[i].name;
+    const bool verified = results[i].verified;
+    // A bound that did not move what it should is as wrong as a coder.
+    if (name_of.starts_with(bound_prefix) && verified) continue;
+    const auto times = [&](std::optional<std::size_t> base) {
+      return verified && base ? Value(figures.times(i, *base)) : Value();
+    };
+    report.add({{"coder", name_of},
+                {"op", c.op},
+                {"technique", gf::name(c.technique)},
+                {"k", c.k},
+                {"m", c.m},
+                {"chunk_bytes", c.chunk_bytes},
+                {"layout", layout},
+                {"temperature", name(section.temperature)},
+                {"threads", c.threads},
+                {"call_us", verified ? Value(1e6 * figures.call_seconds(i)) : Value()},
+                {"source_gbps", verified ? Value(gbps(i)) : Value()},
+                {"limit_gbps", bound ? Value(gbps(*bound)) : Value()},
+                {"ratio_limit", times(bound)},
+                {"ratio_isal", times(figures.find("isal"))},
+                {"ratio_peer", times(figures.find(peer_of(name_of, loaded)))},
+                {"noise", verified ? Value(figures.noise_percent(i)) : Value()}},
+               verified);
   }
 }
 
@@ -198,23 +155,10 @@ std::vector<Section> sections_of(const CommandLine& line) {
   for (Section section : sections) {
     if (std::ranges::find(wanted, section.name) == wanted.end()) continue;
     if (!shapes.empty()) section.shapes = shapes;
-    if (!lengths.empty() && section.name != "solve") section.lengths = lengths;
+    if (!lengths.empty()) section.lengths = lengths;
     all.push_back(section);
   }
   return all;
-}
-
-/// Calls f(op, shape, technique, length, layout) for each case of a section. With no techniques each shape
-/// has its own.
-template <class F>
-void each_case(const Section& section, const std::vector<std::string>& techniques, F&& f) {
-  for (const Shape& shape : section.shapes)
-    for (const std::string& technique : techniques.empty() ? std::vector<std::string>{""} : techniques)
-      for (const std::size_t length : section.lengths)
-        for (const Layout layout : section.layouts)
-          for (const auto& op : section.ops)
-            f(op, shape, technique.empty() ? technique_for(shape) : *gf::parse_technique(technique), length,
-              layout);
 }
 
 int run(const CommandLine& line, const std::vector<std::string>& arguments) {
@@ -226,27 +170,34 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
   for (const auto& file : line.list("isal")) std::ranges::move(load_isal(file), std::back_inserter(loaded));
   const bool by_cpu = line.list("clock", {"wall", "cpu"}).front() == "cpu";
   Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
-  Report report(line.text("json"));
+  Report report(line.text("csv"));
   report.begin(
-      make_header("none", "cpu", arguments,
+      make_header("", "cpu", arguments,
                   {{"second-level cache", fmt::format("{} KiB", sysconf(_SC_LEVEL2_CACHE_SIZE) >> 10)},
                    {"warm pool", fmt::format("{} MiB of sources", warm_bytes() >> 20)},
                    {"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}}));
-  for (const Section& section : chosen) {
-    Workers workers(section.threads);
+  const auto measure_case = [&](const Section& section, const Case& c, const Layout& layout) {
+    Workers workers(c.threads);
     pace.settles = section.temperature != cold;
-    each_case(
-        section, techniques,
-        [&](const std::string& op, Shape shape, gf::Technique technique, std::size_t length, Layout layout) {
-          const Case c = make_case(section, op, shape, technique, length);
-          const StripeOrder order{c.threads, turns_of(section, c), 8};
-          const auto contestants = op == "solve"
-                                       ? solving_contestants(c)
-                                       : coding_contestants(c, order.stripes(), layout.gap, coders, loaded);
-          const auto results = measure(workers, contestants, order, pace);
-          add_rows(section, c, layout.name, contestants, results, loaded, by_cpu, report);
-        });
-  }
+    const StripeOrder order{c.threads, turns_of(section, c), 8};
+    const auto contestants = coding_contestants(c, order.stripes(), layout.gap, coders, loaded);
+    const auto results = measure(workers, contestants, order, pace);
+    add_rows(section, c, layout.name, contestants, results, loaded, by_cpu, report);
+  };
+  for (const Section& section : chosen)
+    for (const Shape& shape : section.shapes) {
+      // With no techniques each shape has its own.
+      auto of_shape = techniques;
+      if (of_shape.empty()) of_shape.emplace_back(gf::name(technique_for(shape)));
+      for (const std::string& technique : of_shape)
+        for (const std::size_t length : section.lengths)
+          for (const Layout& layout : section.layouts)
+            for (const auto& op : section.ops)
+              measure_case(
+                  section,
+                  {op, *gf::parse_technique(technique), shape.first, shape.second, length, section.threads},
+                  layout);
+    }
   return report.finish();
 }
 
@@ -264,7 +215,7 @@ int run_cpu(const std::vector<std::string>& arguments) {
   line.add("sample-ms", "2", "shortest time of a sample");
   line.add("clock", "wall",
            "wall, or cpu: what the process had of the CPU, on a machine that others use too");
-  line.add("json", "", "write the report to this file too");
+  add_report_option(line);
   return line.run(arguments, [&] { return run(line, arguments); });
 }
 

@@ -1,38 +1,44 @@
-// ec_bench_instructions FILE [--record]: counts the instructions of encode calls, and of decode calls with a
-// signature that no call before had ("plan"), by stepping through one call of each. Compares the counts with
-// those recorded in FILE (bench/results/cpu-instructions.json), so that a kernel or a call that has become
-// longer shows on a machine whose clock tells nothing.
-//   --record   writes FILE, with the compiler that made this program
-// To be built with optimisation. Counts of one program repeat. Another compiler makes another program, so its
-// tolerance is wider.
-// Exit status: 0; 1 if a count is too high or not recorded; 2 for a command line or file that cannot be used;
-// 77 if nothing can be counted here.
+// `ec_bench instructions`: counts the instructions of encode calls, and of decode calls with a signature that
+// no call before had ("plan"), by stepping through one call of each: a kernel or a call that has become
+// longer shows on a machine whose clock tells nothing. What is compared with a recorded report is the same on
+// every CPU: the instructions of this program, and how often it calls other libraries. How long those take
+// depends on the variant that the C library picks for a CPU.
 #include <fmt/format.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __x86_64__
+#include <sys/reg.h>
+#endif
 
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bench/common/report.hpp"
+#include "bench/subcommands.hpp"
 #include "ec/ec.h"
 #include "kernels/backends.hpp"
 #include "plugin/codec/codec.hpp"
 
+// Where the code of this program begins and ends, by the linker.
+extern "C" const char __executable_start, etext;
+
+namespace ec::bench {
 namespace {
 
-using ec::kernels::Status;
+using kernels::Status;
 
-constexpr auto technique = ec::gf::Technique::reed_sol_van;
+constexpr auto technique = gf::Technique::reed_sol_van;
 constexpr double tolerance_same_compiler = 1.05;
 constexpr double tolerance_other_compiler = 1.25;
 
@@ -73,16 +79,16 @@ struct Stripe {
   std::vector<std::uint8_t> bytes;
   std::size_t stride;
   std::uint8_t* first;
-  std::vector<ec::kernels::Source> sources;
-  std::vector<ec::kernels::Target> targets;
+  std::vector<kernels::Source> sources;
+  std::vector<kernels::Target> targets;
 };
 
 using Call = std::function<Status()>;
 
 /// Through the C interface. The decode makes the first m chunks anew.
 Call library_call(const Counted& c, const Stripe& stripe) {
-  const auto* best = ec::kernels::find_backend("x86-gfni512");
-  const ec::codec::Code code(technique, c.k, c.m);
+  const auto* best = kernels::find_backend("x86-gfni512");
+  const codec::Code code(technique, c.k, c.m);
   if (best == nullptr || !best->supports({&code.encode_program(), stripe.sources, stripe.targets, c.bytes}))
     return [] { return Status::unsupported; };
   ec_codec* made = nullptr;
@@ -118,36 +124,53 @@ Call library_call(const Counted& c, const Stripe& stripe) {
 /// The call on `stripe`.
 Call call_of(const Counted& c, const Stripe& stripe) {
   if (c.contestant.starts_with("eccoder")) return library_call(c, stripe);
-  ec::kernels::Backend* avx2 = ec::kernels::find_backend("x86-avx2");
+  kernels::Backend* avx2 = kernels::find_backend("x86-avx2");
   if (c.contestant.starts_with("codec")) {
-    static const std::vector backends{avx2, ec::kernels::find_backend("reference")};
-    static ec::codec::Validator sampled({.every = 1'000'000'000, .whole = false});
-    auto& validator = c.contestant == "codec" ? ec::codec::no_validation() : sampled;
-    const auto codec = std::make_shared<ec::codec::Codec>(
+    static const std::vector backends{avx2, kernels::find_backend("reference")};
+    static codec::Validator sampled({.every = 1'000'000'000, .whole = false});
+    auto& validator = c.contestant == "codec" ? codec::no_validation() : sampled;
+    const auto codec = std::make_shared<codec::Codec>(
         technique, c.k, c.m,
-        ec::codec::Router(ec::codec::BackendChoice::automatic, 0, ec::codec::default_costs(), backends,
-                          ec::codec::stats(), validator));
+        codec::Router(codec::BackendChoice::automatic, 0, codec::default_costs(), backends, codec::stats(),
+                      validator));
     return [codec, &stripe, &c] { return codec->encode(stripe.sources, stripe.targets, c.bytes); };
   }
-  const auto code = std::make_shared<ec::codec::Code>(technique, c.k, c.m);
+  const auto code = std::make_shared<codec::Code>(technique, c.k, c.m);
   if (c.contestant == "plan")
     return [avx2, code, &stripe, &c, number = 0u]() mutable {
-      const auto lost = ec::gf::ChunkSet::first(c.m);
-      ec::gf::ErasureSignature signature{ec::gf::ChunkSet::first(c.k + c.m) - lost, lost};
+      const auto lost = gf::ChunkSet::first(c.m);
+      gf::ErasureSignature signature{gf::ChunkSet::first(c.k + c.m) - lost, lost};
       // A chunk that the code does not have, so that the signature is new.
-      signature.available.insert(ec::gf::ChunkSet::capacity - 1 - number++);
+      signature.available.insert(gf::ChunkSet::capacity - 1 - number++);
       const auto plan = code->plan(signature);
       if (plan == nullptr) return Status::fault;
       return avx2->transform({&plan->program, stripe.sources, stripe.targets, c.bytes});
     };
-  return [backend = ec::kernels::find_backend(c.contestant), code, &stripe, &c] {
+  return [backend = kernels::find_backend(c.contestant), code, &stripe, &c] {
     return backend->transform({&code->encode_program(), stripe.sources, stripe.targets, c.bytes});
   };
 }
 
-/// Instructions that a child executes between its two stops, a few of its own among them; nothing where that
-/// cannot be counted.
-std::optional<std::uint64_t> steps_of(const Call& call) {
+/// What a child executes between its two stops, a few instructions of its own among it.
+struct Counts {
+  std::uint64_t own = 0;            ///< instructions of this program
+  std::uint64_t library_calls = 0;  ///< how often it went into other code
+  std::uint64_t all = 0;            ///< instructions
+};
+
+/// Whether the next instruction of the stopped child is one of this program.
+bool is_at_own_code([[maybe_unused]] pid_t child) {
+#ifdef __x86_64__
+  const auto at = static_cast<std::uintptr_t>(ptrace(PTRACE_PEEKUSER, child, 8 * RIP, nullptr));
+  return at >= reinterpret_cast<std::uintptr_t>(&__executable_start) &&
+         at < reinterpret_cast<std::uintptr_t>(&etext);
+#else
+  return false;
+#endif
+}
+
+/// Nothing where that cannot be counted.
+std::optional<Counts> counts_of(const Call& call) {
   const pid_t child = fork();
   if (child < 0) return std::nullopt;
   if (child == 0) {
@@ -157,87 +180,112 @@ std::optional<std::uint64_t> steps_of(const Call& call) {
     raise(SIGSTOP);
     _exit(0);
   }
-  std::uint64_t steps = 0;
+  Counts counts;
   int status = 0;
   bool counting = waitpid(child, &status, 0) == child && WIFSTOPPED(status);
-  while (counting) {
+  for (bool was_own = false; counting;) {
+    const bool own = is_at_own_code(child);
+    counts.own += own;
+    counts.library_calls += was_own && !own;
+    ++counts.all;
+    was_own = own;
     counting = ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0 &&
                waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
-    ++steps;
   }
   const bool at_second_stop = WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP;
   if (WIFSTOPPED(status)) {
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
   }
-  if (!at_second_stop) return std::nullopt;
-  return steps;
+  if (!at_second_stop || counts.own == 0) return std::nullopt;
+  return counts;
 }
 
 /// Of one call; nothing where this CPU cannot make it or the system allows no stepping.
-std::optional<std::uint64_t> instructions_of(const Counted& c) {
+std::optional<Counts> counts_of(const Counted& c) {
   const Stripe stripe(c);
   const Call call = call_of(c, stripe);
   if (call() != Status::ok) return std::nullopt;
-  const auto nothing = steps_of(nullptr);
-  const auto all = steps_of(call);
+  const auto nothing = counts_of(Call{});
+  const auto all = counts_of(call);
   if (!nothing || !all) return std::nullopt;
-  return *all - *nothing;
+  return Counts{all->own - nothing->own, all->library_calls - nothing->library_calls,
+                all->all - nothing->all};
 }
 
-nlohmann::json count() {
-  auto rows = nlohmann::json::array();
+/// A report of this sub-command: its compiler, and what it counted by coder and shape.
+struct Recorded {
+  std::string compiler;
+  std::map<std::string, Counts> rows;
+};
+
+/// Throws UsageError.
+Recorded read_recorded(const std::string& name) {
+  std::ifstream file(name);
+  if (!file) throw UsageError(fmt::format("--recorded {}: must be a report of ec_bench instructions", name));
+  Recorded recorded;
+  constexpr std::string_view compiler = "# compiler: ";
+  for (std::string line; std::getline(file, line);) {
+    char coder[32];
+    unsigned k = 0, m = 0;
+    Counts counts;
+    if (line.starts_with(compiler)) recorded.compiler = line.substr(compiler.size());
+    if (std::sscanf(line.c_str(), "%31[^,],%u,%u,%*u,%lu,%lu", coder, &k, &m, &counts.own,
+                    &counts.library_calls) == 5)
+      recorded.rows[fmt::format("{} {}+{}", coder, k, m)] = counts;
+  }
+  return recorded;
+}
+
+int run(const CommandLine& line, const std::vector<std::string>& arguments) {
+  std::optional<Recorded> recorded;
+  if (line.given("recorded")) recorded = read_recorded(line.text("recorded"));
+  Report report(line.text("csv"));
+  report.begin(make_header("", "instructions", arguments, {{"compiler", __VERSION__}}));
+  bool sound = true, counted = false;
   for (const Counted& c : all_counted()) {
-    const auto instructions = instructions_of(c);
-    if (!instructions) fmt::print("{} {}+{} cannot be counted here\n", c.contestant, c.k, c.m);
-    if (instructions)
-      rows.push_back({{"contestant", c.contestant},
-                      {"k", c.k},
-                      {"m", c.m},
-                      {"chunk_bytes", c.bytes},
-                      {"instructions_per_call", *instructions}});
+    const std::string name = fmt::format("{} {}+{}", c.contestant, c.k, c.m);
+    const auto counts = counts_of(c);
+    if (!counts) {
+      fmt::print("{} cannot be counted here\n", name);
+      continue;
+    }
+    counted = true;
+    report.add({{"coder", c.contestant},
+                {"k", c.k},
+                {"m", c.m},
+                {"chunk_bytes", c.bytes},
+                {"instructions", counts->own},
+                {"library_calls", counts->library_calls},
+                {"with_libraries", counts->all}},
+               true);
+    if (!recorded) continue;
+    const Counts before = recorded->rows[name];
+    const double tolerance =
+        recorded->compiler == __VERSION__ ? tolerance_same_compiler : tolerance_other_compiler;
+    const auto is_more = [&](std::uint64_t now, std::uint64_t then) {
+      return static_cast<double>(now) > tolerance * static_cast<double>(then);
+    };
+    if (!is_more(counts->own, before.own) && !is_more(counts->library_calls, before.library_calls)) continue;
+    sound = false;
+    fmt::print("FAILED: {}: recorded are {} instructions and {} library calls\n", name, before.own,
+               before.library_calls);
   }
-  return rows;
-}
-
-/// Prints every row beside the recorded one; whether all are within the tolerance.
-bool compare(const nlohmann::json& rows, const nlohmann::json& recorded) {
-  const bool same_compiler = recorded.at("header").at("compiler") == __VERSION__;
-  const double tolerance = same_compiler ? tolerance_same_compiler : tolerance_other_compiler;
-  bool sound = true;
-  for (const auto& row : rows) {
-    double before = 0;
-    for (const auto& then : recorded.at("rows"))
-      if (then["contestant"] == row["contestant"] && then["k"] == row["k"] && then["m"] == row["m"])
-        before = then.at("instructions_per_call");
-    const double now = row["instructions_per_call"];
-    const bool longer = now > tolerance * before;
-    fmt::print("{:14} {:2}+{} {:6} recorded {:6}{}\n", row["contestant"].get<std::string>(),
-               row["k"].get<unsigned>(), row["m"].get<unsigned>(), now, before, longer ? " FAILED" : "");
-    sound = sound && !longer;
-  }
-  return sound;
+  const int status = report.finish();
+  return !counted ? 77 : sound ? status : 1;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const bool record = arguments.size() == 2 && arguments[1] == "--record";
-  if (arguments.size() != 1 && !record) {
-    fmt::print(stderr, "usage: ec_bench_instructions FILE [--record]\n");
-    return 2;
-  }
+int run_instructions(const std::vector<std::string>& arguments) {
   // For libeccoder: validation is on and not due, and no file says that a GPU is better.
   setenv("EC_CUDA_VALIDATE", "sample:1000000000", 1);
   setenv("EC_CUDA_CALIBRATION", "none", 1);
-  const auto rows = count();
-  if (rows.empty()) return 77;
-  if (!record) return compare(rows, nlohmann::json::parse(std::ifstream(arguments[0]))) ? 0 : 1;
-  std::ofstream file(arguments[0]);
-  file << nlohmann::json{{"header", {{"compiler", __VERSION__}}}, {"rows", rows}}.dump(1) << '\n';
-  return file.flush() ? 0 : 2;
-} catch (const std::exception& e) {
-  fmt::print(stderr, "ec_bench_instructions: {}\n", e.what());
-  return 2;
+  CommandLine line("instructions");
+  line.add("recorded", "",
+           "fail where a count is higher than in this report, by 5 % (another compiler: 25 %)");
+  add_report_option(line);
+  return line.run(arguments, [&] { return run(line, arguments); });
 }
+
+}  // namespace ec::bench

@@ -1,5 +1,5 @@
-// Measures the entrants of the cases of `ec_bench host`: lines the codec up on known stripes, and sets what
-// it does beside the ceilings.
+// Measures the coders of the cases of `ec_bench host`: lines the codec up on known stripes, and sets what it
+// does beside the ceilings.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "bench/common/stripes.hpp"
-#include "bench/host/cases.hpp"
 #include "bench/host/link.hpp"
-#include "bench/host/rows.hpp"
+#include "bench/host/results.hpp"
 #include "kernels/backends.hpp"
 #include "kernels/cuda/generate/generated_program.hpp"
 #include "kernels/device_stats.hpp"
@@ -26,17 +25,42 @@ namespace ec::bench {
 
 /// Of the stripes that a thread takes turns on.
 inline constexpr std::size_t most_bytes_a_thread = std::size_t{512} << 20;
+/// Stripes of its own that a thread codes one after the other, at most.
+inline constexpr std::size_t most_turns = 16;
 /// Of those of them that are checked: chunks may be so long that looking at them would take longer than
 /// measuring.
 inline constexpr std::size_t most_bytes_to_check = std::size_t{64} << 20;
+
+/// Who codes: the codec with a back end forced (cuda, x86, isal) or not (auto), called by so many threads.
+struct HostCoder {
+  std::string backend;
+  unsigned threads = 1;
+};
+
+/// One line-up: every coder makes the same calls on stripes of the same memory.
+struct HostCase {
+  std::string op;  ///< encode, decode-1 (the first data chunk is lost), decode-m (the first m are)
+  unsigned k = 0;
+  unsigned m = 0;
+  std::size_t chunk_bytes = 0;
+  kernels::Residence residence = kernels::Residence::pinned;
+  std::vector<HostCoder> coders{};
+
+  unsigned targets() const { return op == "decode-1" ? 1 : m; }
+  /// Decode writes beside the stripe.
+  std::size_t stripe_bytes() const { return (k + m + (op == "encode" ? 0 : targets())) * chunk_bytes; }
+  unsigned most_threads() const { return std::ranges::max(coders, {}, &HostCoder::threads).threads; }
+  std::string words() const {
+    return fmt::format("{} {}+{}, chunks of {} bytes, {}", op, k, m, chunk_bytes, kernels::name(residence));
+  }
+};
 
 /// Calls through the codec, with a back end forced or left to the router, by the settings of this node, as in
 /// a daemon. Thread safe.
 class CodecCalls {
  public:
-  /// backend: as in HostEntrant.
   CodecCalls(const HostCase& c, const std::string& backend)
-      : codec_(c.technique, c.k, c.m, router_for(backend)) {}
+      : codec_(technique_for({c.k, c.m}), c.k, c.m, router_for(backend)) {}
 
   /// One synchronous call.
   kernels::Status run(const Stripes& stripes, std::size_t stripe) const {
@@ -50,14 +74,10 @@ class CodecCalls {
   void begin() {
     if (before_.empty()) before_ = counts();
   }
-  /// The back ends that have finished calls since then, those with the most first.
-  std::vector<RanCalls> ran() const {
-    std::vector<RanCalls> ran;
-    const auto after = counts();
-    for (std::size_t i = 0; i < after.size(); ++i)
-      if (after[i] > before_[i])
-        ran.push_back({std::string(kernels::backends()[i]->name()), after[i] - before_[i]});
-    std::ranges::stable_sort(ran, std::greater{}, &RanCalls::calls);
+  /// The calls that each back end has finished since then.
+  std::vector<std::uint64_t> ran() const {
+    auto ran = counts();
+    std::ranges::transform(ran, before_, ran.begin(), std::minus<>{});
     return ran;
   }
 
@@ -78,97 +98,67 @@ class CodecCalls {
   std::vector<std::uint64_t> before_;
 };
 
-/// The memory and the threads of a run, kept from case to case. The context of the first device must be
+/// The memory and the threads of a process, kept from case to case. The context of the first device must be
 /// current.
 class HostBench {
  public:
-  /// devices: all of Options::devices, in order. Throws std::runtime_error.
-  HostBench(const HostOptions& options, std::span<const std::shared_ptr<Device>> devices)
-      : options_(options),
-        devices_(devices.begin(), devices.end()),
-        workers_(std::ranges::max(options.cases, {}, &HostCase::most_threads).most_threads()) {}
-
-  /// As one of many processes, see Member.
-  void join(unsigned index, std::function<void()> wait) {
-    leads_ = index == 0;
-    wait_ = std::move(wait);
+  /// devices: all of Options::devices, in order. pace: without hooks. leads: measures the link. wait: for all
+  /// processes that measure at once. largest_bytes: of the stripes of a case. Throws std::runtime_error.
+  HostBench(std::span<const HostCase> cases, std::span<const std::shared_ptr<Device>> devices, Pace pace,
+            std::size_t largest_bytes, std::size_t link_bytes, bool leads, std::function<void()> wait)
+      : cases_(cases),
+        pace_(std::move(pace)),
+        largest_bytes_(largest_bytes),
+        wait_(std::move(wait)),
+        workers_(std::ranges::max(cases, {}, &HostCase::most_threads).most_threads()) {
+    for (std::size_t i = 0; leads && i < devices.size(); ++i)
+      links_.push_back(std::make_unique<Link>(devices[i], i, link_bytes));
+    devices_.assign(devices.begin(), devices.end());
   }
 
-  /// One row for each entrant, in order; those that make wrong bytes are not timed. Throws
-  /// std::runtime_error, also for wrong bytes of one of many processes.
-  std::vector<HostRow> measure(const HostCase& c) {
+  /// One result for each coder, in order; those that make wrong bytes are not timed. Throws
+  /// std::runtime_error, also if a device fails.
+  std::vector<HostResult> measure(const HostCase& c) {
     const std::uint64_t latches = kernels::read(kernels::device_stats().latches);
-    const Operation operation = make_operation(c.op, c.technique, c.k, c.m, c.targets());
+    const Operation operation = make_operation(c.op, technique_for({c.k, c.m}), c.k, c.m, c.targets());
     generate_kernel(operation);
     const StripeOrder order{c.most_threads(), turns_of(c), most_bytes_to_check / c.stripe_bytes()};
     const Stripes stripes(operation, c.chunk_bytes, memory(c.residence), order.stripes());
     std::vector<std::unique_ptr<CodecCalls>> calls;
     std::vector<Contestant> contestants;
-    for (const auto& [backend, threads] : c.entrants) {
+    for (const auto& [backend, threads] : c.coders) {
       const CodecCalls& codec = *calls.emplace_back(std::make_unique<CodecCalls>(c, backend));
       contestants.push_back(stripe_contestant(
           backend, threads, stripes, [&](std::size_t stripe) { return codec.run(stripes, stripe); }));
     }
     std::unique_ptr<Ceiling> ceiling;
-    const bool on_device = c.residence == kernels::Residence::device;
-    if (leads_) {
-      for (std::size_t i = links_.size(); i < devices_.size(); ++i)
-        links_.push_back(std::make_unique<Link>(devices_[i], i, options_.link_bytes));
-      ceiling = std::make_unique<Ceiling>(links_, on_device, c.k, c.targets());
-    }
-    const auto results = bench::measure(workers_, contestants, order,
-                                        {.rounds = options_.rounds,
-                                         .sample_seconds = options_.sample_seconds,
-                                         .warm_seconds = options_.warm_seconds,
-                                         .case_seconds = options_.case_seconds,
-                                         .each_call = true,
-                                         .before_sample = wait_,
-                                         .before_round = [&] {
-                                           for (const auto& each : calls) each->begin();
-                                           if (ceiling) ceiling->sample();
-                                         }});
+    if (!links_.empty())
+      ceiling =
+          std::make_unique<Ceiling>(links_, c.residence == kernels::Residence::device, c.k, c.targets());
+    Pace pace = pace_;
+    pace.before_sample = wait_;
+    pace.before_round = [&] {
+      for (const auto& each : calls) each->begin();
+      if (ceiling) ceiling->sample();
+    };
+    const auto measured = bench::measure(workers_, contestants, order, pace);
     // A device that failed left its work to others.
     if (kernels::read(kernels::device_stats().latches) != latches)
       throw std::runtime_error(fmt::format("a device failed while {} was measured", c.words()));
-    const bool any_timed = std::ranges::any_of(results, &Result::verified);
-    if (ceiling && any_timed)
-      ceilings_.push_back({{"op", c.op},
-                           {"chunk_bytes", c.chunk_bytes},
-                           {"k", c.k},
-                           {"targets", c.targets()},
-                           {"on_device", on_device},
-                           {"source_gbps", ceiling->ways()}});
-
-    std::vector<HostRow> rows;
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      HostRow& row = rows.emplace_back(HostRow{.op = c.op,
-                                               .k = c.k,
-                                               .m = c.m,
-                                               .chunk_bytes = c.chunk_bytes,
-                                               .residence = std::string(kernels::name(c.residence)),
-                                               .threads = c.entrants[i].threads,
-                                               .gpus = static_cast<unsigned>(devices_.size()),
-                                               .backend = c.entrants[i].backend,
-                                               .verified = results[i].verified,
-                                               .judges_router = c.judges_router,
-                                               .samples = results[i].samples,
-                                               .calls = results[i].calls});
-      if (!row.verified && options_.processes > 1)
-        throw std::runtime_error(fmt::format("{} made wrong bytes: {}", row.backend, c.words()));
-      if (!row.verified) continue;
-      row.ran = calls[i]->ran();
-      if (ceiling) row.ceiling_gbps = ceiling->source_gbps();
+    std::vector<HostResult> results;
+    for (std::size_t i = 0; i < measured.size(); ++i) {
+      HostResult& result = results.emplace_back(measured[i]);
+      if (!result.verified) continue;
+      std::ranges::copy(calls[i]->ran(), result.ran.begin());
+      if (ceiling) result.ceiling_gbps = ceiling->source_gbps();
     }
-    return rows;
+    return results;
   }
-
-  /// Of every case, by the ways over the link.
-  const nlohmann::json& ceilings() const { return ceilings_; }
 
  private:
   /// As many for one thread as for each of many, so that the stripes of a thread come from the same caches.
   std::size_t turns_of(const HostCase& c) const {
-    const std::size_t bytes = std::min(most_bytes_a_thread, options_.largest_bytes / c.most_threads());
+    const std::size_t bytes = std::min(most_bytes_a_thread, largest_bytes_ / c.most_threads());
     return std::clamp<std::size_t>(bytes / c.stripe_bytes(), 1, most_turns);
   }
 
@@ -177,7 +167,7 @@ class HostBench {
     auto& memory = memories_[residence];
     if (memory) return memory;
     std::size_t most = 0;
-    for (const HostCase& c : options_.cases)
+    for (const HostCase& c : cases_)
       if (c.residence == residence) most = std::max(most, turns_of(c) * c.most_threads() * c.stripe_bytes());
     memory = std::make_shared<const Memory>(residence, most);
     return memory;
@@ -194,16 +184,16 @@ class HostBench {
                           kernels::cuda::GeneratedProgram::Wish::now);
   }
 
-  const HostOptions& options_;
+  std::span<const HostCase> cases_;
+  Pace pace_;
+  std::size_t largest_bytes_;
+  std::function<void()> wait_;
   std::vector<std::shared_ptr<Device>> devices_;
-  bool leads_ = true;  ///< and measures the link
-  std::function<void()> wait_ = [] {};
   std::vector<std::unique_ptr<Link>> links_;
   Workers workers_;
   std::map<kernels::Residence, std::shared_ptr<const Memory>> memories_;
   /// Programs, with the kernels generated for them, for cases to come.
   std::vector<Operation> operations_;
-  nlohmann::json ceilings_ = nlohmann::json::array();
 };
 
 }  // namespace ec::bench

@@ -7,18 +7,17 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "bench/common/gpu.hpp"
 #include "bench/common/random.hpp"
 #include "bench/common/stats.hpp"
 #include "bench/common/workers.hpp"
-#include "bench/kernels/contestants.hpp"
-#include "bench/kernels/xor_args.hpp"
+#include "bench/gpu/contestants.hpp"
+#include "bench/gpu/gpu.hpp"
+#include "bench/gpu/xor_args.hpp"
 #include "tools/device/memory.hpp"
 
 namespace ec::bench {
@@ -88,17 +87,12 @@ class Ceiling {
   void sample() {
     for (Way& way : ways_) way.seconds.push_back(time(way));
   }
-  /// Each way's median in GB/s of k chunks, by its name; at least one sample must be there.
-  nlohmann::json ways() const {
-    nlohmann::json gbps;
-    const auto gpus = static_cast<double>(links_.size());
-    for (const Way& way : ways_) gbps[way.name] = 1e-9 * gpus * way.source_bytes / median(way.seconds);
-    return gbps;
-  }
-  /// Of the best one.
+  /// GB/s of k chunks by the best way; at least one sample must be there.
   double source_gbps() const {
     double best = 0;
-    for (const auto& gbps : ways()) best = std::max(best, gbps.get<double>());
+    for (const Way& way : ways_)
+      best =
+          std::max(best, 1e-9 * static_cast<double>(links_.size()) * way.source_bytes / median(way.seconds));
     return best;
   }
 
@@ -134,12 +128,10 @@ class Ceiling {
   }
 
   void add_kernels() {
-    const auto& device = links_.front()->timer.device();
-    const Device::Scope scope(*device);
-    const StripeBatch batch{&program_, chunk_, 1, chunks_, 0};
-    for (const auto& kernel : xor_contestants(std::make_shared<GpuKernels>(device)))
+    const DeviceStripe stripe(program_, chunks_, chunk_);
+    for (const Kernel& kernel : xor_kernels(links_.front()->timer.device()))
       add_way_over_link(kernel.name,
-                        [batch, kernel](Link&, CUstream one, CUstream) { kernel.launch(batch, one); });
+                        [stripe, kernel](Link&, CUstream one, CUstream) { kernel.launch(stripe, one); });
   }
 
   std::span<const std::unique_ptr<Link>> links_;

@@ -1,102 +1,123 @@
-// `ec_bench host --processes N`: the same measurement by many processes at once, in step by a barrier in
-// shared memory.
+// Processes that measure the same at the same time.
 #pragma once
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <cerrno>
+#include <csignal>
 #include <functional>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 #include <system_error>
+#include <type_traits>
+#include <vector>
 
 namespace ec::bench {
 
-/// What one of the processes measures. index: from 0. wait: until all of them are here.
-using Member = std::function<nlohmann::json(unsigned index, const std::function<void()>& wait)>;
+/// Children of this process, which has one thread and has not used a GPU, each with a pipe that leads here.
+class Processes {
+ public:
+  /// One of them: its number, what waits until all are there, and where what it says goes.
+  struct Member {
+    unsigned index;
+    std::function<void()> wait;
+    int pipe;
 
-namespace processes {
+    /// Hands plain memory over to who asks for the next of that type. Throws std::system_error.
+    template <class T>
+    void say(const T& what) const {
+      static_assert(std::is_trivially_copyable_v<T>);
+      const auto* at = reinterpret_cast<const char*>(&what);
+      for (std::size_t done = 0; done < sizeof(T);) {
+        const ssize_t written = write(pipe, at + done, sizeof(T) - done);
+        if (written < 0) fail("write");
+        done += static_cast<std::size_t>(written);
+      }
+    }
+  };
 
-[[noreturn]] inline void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
-inline pthread_barrier_t* make_barrier(unsigned count) {
-  void* at =
-      mmap(nullptr, sizeof(pthread_barrier_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) fail("mmap");
-  auto* barrier = static_cast<pthread_barrier_t*>(at);
-  pthread_barrierattr_t attributes;
-  pthread_barrierattr_init(&attributes);
-  pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_barrier_init(barrier, &attributes, count);
-  return barrier;
-}
-
-/// In the child: ends it.
-[[noreturn]] inline void run_member(unsigned index, pthread_barrier_t* barrier, const Member& member,
-                                    std::FILE* report) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  try {
-    const std::string text = member(index, [&] { pthread_barrier_wait(barrier); }).dump();
-    if (std::fputs(text.c_str(), report) < 0 || std::fflush(report) != 0) fail("write");
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "ec_bench: {}\n", e.what());
-    _exit(1);
+  /// body runs in each of them; what it throws ends it, after it has said that on stderr.
+  Processes(unsigned count, const std::function<void(const Member&)>& body) {
+    auto* barrier = static_cast<pthread_barrier_t*>(
+        mmap(nullptr, sizeof(pthread_barrier_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    if (barrier == MAP_FAILED) fail("mmap");
+    pthread_barrierattr_t attributes;
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(barrier, &attributes, count);
+    for (unsigned i = 0; i < count; ++i) {
+      int ends[2];
+      if (pipe(ends) != 0) fail("pipe");
+      const pid_t pid = fork();
+      if (pid < 0) fail("fork");
+      if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        try {
+          body({i, [barrier] { pthread_barrier_wait(barrier); }, ends[1]});
+        } catch (const std::exception& e) {
+          fmt::print(stderr, "ec_bench: {}\n", e.what());
+          _exit(1);
+        }
+        _exit(0);
+      }
+      close(ends[1]);
+      pipes_.push_back(ends[0]);
+      pids_.push_back(pid);
+    }
   }
-  _exit(0);
-}
-
-/// The exit status of the first member that fails, after which the others are ended; 0 if none does.
-inline int wait_for(std::set<pid_t> members) {
-  int failed = 0;
-  while (!members.empty()) {
-    int status = 0;
-    const pid_t pid = waitpid(-1, &status, 0);
-    if (pid < 0 && errno != EINTR) fail("waitpid");
-    if (members.erase(pid) == 0 || status == 0 || failed != 0) continue;
-    failed = status;
-    for (const pid_t other : members) kill(other, SIGKILL);
+  ~Processes() {
+    for (const pid_t pid : pids_) kill(pid, SIGKILL);
+    for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
+    for (const int pipe : pipes_) close(pipe);
   }
-  return failed;
-}
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
 
-}  // namespace processes
+  /// Waits for the next that a member says. Throws std::runtime_error as soon as a member fails.
+  template <class T>
+  T hear(unsigned member) {
+    T what;
+    auto* at = reinterpret_cast<char*>(&what);
+    for (std::size_t done = 0; done < sizeof(T);) {
+      pollfd there{pipes_[member], POLLIN, 0};
+      if (poll(&there, 1, 50) == 0) {
+        look_for_failure();
+        continue;
+      }
+      const ssize_t got = read(pipes_[member], at + done, sizeof(T) - done);
+      if (got < 0) fail("read");
+      if (got == 0) {
+        look_for_failure();
+        throw std::runtime_error(fmt::format("a process of {} said too little", pids_.size()));
+      }
+      done += static_cast<std::size_t>(got);
+    }
+    return what;
+  }
 
-/// Runs it in `count` children of this process, which has one thread and has not used a GPU, and returns what
-/// each of them returned. One that fails says why on stderr and ends them all. Throws std::runtime_error.
-inline std::vector<nlohmann::json> run_in_processes(unsigned count, const Member& member) {
-  pthread_barrier_t* barrier = processes::make_barrier(count);
-  std::vector<std::FILE*> reports;
-  std::set<pid_t> members;
-  for (unsigned i = 0; i < count; ++i) {
-    reports.push_back(std::tmpfile());
-    if (reports.back() == nullptr) processes::fail("tmpfile");
-    const pid_t pid = fork();
-    if (pid < 0) processes::fail("fork");
-    if (pid == 0) processes::run_member(i, barrier, member, reports.back());
-    members.insert(pid);
+ private:
+  [[noreturn]] static void fail(const char* what) {
+    throw std::system_error(errno, std::generic_category(), what);
   }
-  const int failed = processes::wait_for(std::move(members));
-  if (failed != 0)
-    throw std::runtime_error(
-        WIFSIGNALED(failed)
-            ? fmt::format("a process of {} was ended by signal {}", count, WTERMSIG(failed))
-            : fmt::format("a process of {} ended with status {}", count, WEXITSTATUS(failed)));
-  std::vector<nlohmann::json> results;
-  for (std::FILE* report : reports) {
-    std::rewind(report);
-    results.push_back(nlohmann::json::parse(report));
-    std::fclose(report);
+  /// A member that ended is not reaped, so that its number stays its own.
+  void look_for_failure() const {
+    for (const pid_t pid : pids_) {
+      siginfo_t info{};
+      if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+        continue;
+      if (info.si_code == CLD_EXITED && info.si_status == 0) continue;
+      throw std::runtime_error(fmt::format("a process of {} ended with {} {}", pids_.size(),
+                                           info.si_code == CLD_EXITED ? "status" : "signal", info.si_status));
+    }
   }
-  return results;
-}
+
+  std::vector<int> pipes_;
+  std::vector<pid_t> pids_;
+};
 
 }  // namespace ec::bench

@@ -53,8 +53,10 @@ if(TARGET tentacle_identity_test)
 endif()
 
 # What is measured there: that it runs, and that the bytes are right.
-if(TARGET ec_bench_tentacle)
-  add_test(NAME ceph20.bench COMMAND ${inside} $<TARGET_FILE:ec_bench_tentacle> --chunks 4K,64K --rounds 1 --sample-ms 0)
+if(TARGET ec_bench_ceph)
+  add_test(NAME ceph20.bench COMMAND ${inside} $<TARGET_FILE:ec_bench_ceph> --ops encode decode decode-one read degraded-read
+    encode-chunks encode-chunks-one encode-delta apply-delta decode-chunks decode-chunks-one decode-chunks-spare
+    --sizes 16K,256K --rounds 1 --sample-ms 0)
   set_tests_properties(ceph20.bench PROPERTIES LABELS ceph20 TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()
 

@@ -1,0 +1,50 @@
+// The calls of Ceph's interfaces that `ec_bench ceph` measures: stripes in Ceph's buffers, and plugins on
+// them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/common/measure.hpp"
+#include "ceph/classic.h"
+#include "gf/generator.hpp"
+
+namespace ec::bench {
+
+/// Operations are named for the function that is called. Of the functions on an object or on lists of
+/// buffers, which every release has: encode; encode-chunks; decode (m data chunks are lost) and decode-one;
+/// read and degraded-read (decode_concat of data, and with m data chunks lost). Of the functions on single
+/// buffers, which optimised pools of Ceph 20 call: encode-chunks; encode-chunks-one (all data but one chunk
+/// is zero and not there); encode-delta; apply-delta; decode-chunks (m lost), decode-chunks-one, and
+/// decode-chunks-spare, which is given all chunks that are left, where the others get k.
+std::vector<std::string> ops_of(bool tentacle);
+
+struct CephCase {
+  std::string op;
+  gf::Technique technique;
+  unsigned k, m;
+  std::size_t object_bytes;  ///< of a stripe, before padding
+  std::size_t chunk_bytes = 0;
+  unsigned threads = 1;
+  std::size_t turns = 1;  ///< stripes of each thread
+
+  /// Data chunks, from the first on, that are lost.
+  unsigned lost() const {
+    return op.ends_with("one") || op.ends_with("spare")        ? op.starts_with("decode")
+           : op.starts_with("decode") || op == "degraded-read" ? m
+                                                               : 0;
+  }
+  /// Chunks that a call reads and writes; a healthy read hands on what is there.
+  unsigned moved_chunks() const;
+};
+
+/// Whoever makes the calls of a case: its name, and its object for the code.
+using Coder = std::pair<std::string, ::ceph::ErasureCodeInterfaceRef>;
+
+/// The coders on the same stripes; behind them, for the functions on single buffers, the loops that only move
+/// the same bytes. tentacle: the objects are of Ceph 20.
+std::vector<Contestant> ceph_contestants(const CephCase& c, const std::vector<Coder>& coders, bool tentacle);
+
+}  // namespace ec::bench

@@ -1,0 +1,140 @@
+// `ec_bench files`: ec with 10 + 4 beside other commands that make redundant files, in turn, on random bytes;
+// memory is warm.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+
+#include "bench/common/measure.hpp"
+#include "bench/common/random.hpp"
+#include "bench/common/report.hpp"
+#include "bench/subcommands.hpp"
+
+namespace ec::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t piece = 1 << 20;
+
+/// A command of the shell that is timed, in the current folder.
+struct Command {
+  std::string name;
+  std::string before;  ///< another one, which is not timed
+  std::string text;
+  double seconds = 0;  ///< of the last run
+  std::vector<double> cpu_seconds{};
+
+  static rusage execute(const std::string& text) {
+    std::string shell = "sh", option = "-c", words = fmt::format("({}) >log 2>&1", text);
+    char* argv[] = {shell.data(), option.data(), words.data(), nullptr};
+    pid_t child = 0;
+    int status = posix_spawnp(&child, "sh", nullptr, nullptr, argv, environ);
+    rusage used{};
+    if (status == 0) wait4(child, &status, 0, &used);
+    std::ifstream log("log");
+    if (status != 0)
+      throw std::runtime_error(fmt::format("{}: {}", text, std::string(std::istreambuf_iterator(log), {})));
+    return used;
+  }
+
+  void run(std::size_t bytes) {
+    // A virtual machine gives back what is free, and takes long to get it again: that is no command's time.
+    execute(fmt::format("head -c {} /dev/zero >warm && rm warm", 3 * bytes / 2));
+    execute(before);
+    const auto begun = std::chrono::steady_clock::now();
+    const rusage used = execute(text);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    const auto in_seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
+    cpu_seconds.push_back(in_seconds(used.ru_utime) + in_seconds(used.ru_stime));
+  }
+};
+
+std::vector<Command> commands_of(const std::vector<std::string>& others) {
+  const std::string ec = fs::read_symlink("/proc/self/exe").parent_path() / "ec";
+  const std::string fresh = "rm -rf set out && mkdir set out";
+  const std::string create = ec + " create object -o set", extract = ec + " extract set -o out";
+  const std::string made = fresh + " && " + create;
+  const std::string lost = made + " && cd set && rm object.000.ec object.004.ec object.007.ec object.012.ec";
+  std::vector<Command> all{{"ec-create", fresh, create},
+                           {"ec-verify", made, ec + " verify set"},
+                           {"ec-extract", made, extract},
+                           {"ec-extract-4-lost", lost, extract},
+                           {"ec-repair-4-lost", lost, ec + " repair set"}};
+  for (const auto& text : others) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) throw UsageError(fmt::format("--beside {}: must be NAME=COMMAND", text));
+    all.push_back({text.substr(0, equals), "true", text.substr(equals + 1)});
+  }
+  return all;
+}
+
+int run(const CommandLine& line, const std::vector<std::string>& arguments) {
+  const std::size_t bytes = line.number("size", piece, std::size_t{1} << 40);
+  const Pace pace{.rounds = line.number("rounds", 1, 1000)};
+  auto commands = commands_of(line.list("beside"));
+  Report report(line.text("csv"));
+  report.begin(make_header("", "files", arguments, {}));
+  std::string folder = line.text("folder") + "/ec_bench_XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr)
+    throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
+  const std::shared_ptr<void> removed(nullptr, [&](void*) { fs::remove_all(folder); });
+  fs::current_path(folder);
+  std::vector<std::uint8_t> random(piece);
+  std::ofstream object("object", std::ios::binary);
+  for (std::size_t at = 0; at < bytes; at += piece) {
+    fill_random(random, at);
+    object.write(reinterpret_cast<const char*>(random.data()),
+                 static_cast<long>(std::min(piece, bytes - at)));
+  }
+  object.close();
+  std::vector<Contestant> contestants;
+  for (Command& command : commands)
+    contestants.push_back({.name = command.name,
+                           .run = [&, bytes](std::size_t) { command.run(bytes); },
+                           .right =
+                               [&](std::size_t) {
+                                 if (command.name.starts_with("ec-extract"))
+                                   Command::execute("cmp object out/object");
+                                 return true;
+                               },
+                           .seconds_of_run = [&] { return command.seconds; }});
+  Workers workers(1);
+  const auto results = measure(workers, contestants, {}, pace);
+  const Figures figures(contestants, results);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    report.add({{"coder", commands[i].name},
+                {"bytes", bytes},
+                {"seconds", figures.call_seconds(i)},
+                {"gbps", 1e-9 * static_cast<double>(bytes) / figures.call_seconds(i)},
+                {"cpu_seconds", median(commands[i].cpu_seconds)},
+                {"ratio", figures.times(i, 0)},
+                {"noise", figures.noise_percent(i)}},
+               true);
+  return report.finish();
+}
+
+}  // namespace
+
+int run_files(const std::vector<std::string>& arguments) {
+  CommandLine line("files");
+  line.add("beside", "", "NAME=COMMAND of the shell, run in a folder where the file is named object");
+  line.add("size", "1G", "bytes of the file, suffixes K, M, G");
+  line.add("folder", "/dev/shm", "where it lies; five times its size must fit");
+  line.add("rounds", "5", "runs of each command, in turn, after two that are not counted");
+  add_report_option(line);
+  return line.run(arguments, [&] { return run(line, arguments); });
+}
+
+}  // namespace ec::bench
