@@ -9,7 +9,7 @@
 #include "bench/ceph/plugins.hpp"
 #include "bench/common/memory_bound.hpp"
 #include "bench/common/report.hpp"
-#include "tools/host/plugin_host.hpp"
+#include "tests/host/plugin_host.hpp"
 
 namespace ec::bench {
 namespace {

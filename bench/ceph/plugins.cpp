@@ -16,7 +16,7 @@
 #include <stdexcept>
 
 #include "bench/common/options.hpp"
-#include "tools/host/plugin_host.hpp"
+#include "tests/host/plugin_host.hpp"
 
 namespace ec::bench {
 namespace {

@@ -31,8 +31,7 @@ using kernels::cuda::Device;
   X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                 \
   X(event_synchronize, cuEventSynchronize, PFN_cuEventSynchronize_v2000)  \
   X(event_elapsed_time, cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
-  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020) \
-  X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
+  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)
 
 struct GpuDriver {
 #define EC_DECLARE(name, symbol, type) type name = nullptr;

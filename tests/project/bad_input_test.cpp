@@ -25,7 +25,7 @@
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
 #include "tests/common/folder.hpp"
-#include "tools/host/plugin_host.hpp"
+#include "tests/host/plugin_host.hpp"
 
 /// Ceph's own, from libceph-common.
 long long strict_iecstrtoll(std::string_view text, std::string* error);

@@ -8,7 +8,7 @@
 #include "ceph/tentacle.h"
 #include "plugin/ceph/host.hpp"
 #include "tests/common/child.hpp"
-#include "tools/host/plugin_host.hpp"
+#include "tests/host/plugin_host.hpp"
 
 // In place of the one in Ceph's library, for the host and for the plugin.
 __attribute__((visibility("default"))) const char* ceph_version_to_str() {

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "tools/host/plugin_host.hpp"
+#include "tests/host/plugin_host.hpp"
 
 namespace {
 

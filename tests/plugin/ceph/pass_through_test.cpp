@@ -16,9 +16,9 @@
 #include "plugin/ceph/daemon_log.hpp"
 #include "tests/common/child.hpp"
 #include "tests/common/folder.hpp"
+#include "tests/host/plugin_host.hpp"
 #include "tests/plugin/ceph/plugin_pair.hpp"
 #include "tests/plugin/ceph/shifted.hpp"
-#include "tools/host/plugin_host.hpp"
 
 namespace ec::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "tools/host/plugin_host.hpp"
+#include "tests/host/plugin_host.hpp"
 
 namespace ec::test {
 namespace {

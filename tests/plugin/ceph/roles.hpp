@@ -6,8 +6,8 @@
 #include <string>
 
 #include "ceph/tentacle.h"
+#include "tests/host/plugin_host.hpp"
 #include "tests/plugin/ceph/plugin_pair.hpp"
-#include "tools/host/plugin_host.hpp"
 
 namespace ec::test {
 

@@ -10,9 +10,9 @@
 #include <functional>
 
 #include "ceph/tentacle.h"
+#include "tests/host/plugin_host.hpp"
 #include "tests/plugin/ceph/plugin_pair.hpp"
 #include "tests/plugin/ceph/shards.hpp"
-#include "tools/host/plugin_host.hpp"
 
 namespace ec::test {
 namespace {

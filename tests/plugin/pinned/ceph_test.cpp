@@ -19,8 +19,8 @@
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/drivers/fault/control.hpp"
+#include "tests/host/plugin_host.hpp"
 #include "tests/plugin/pinned/preload.hpp"
-#include "tools/host/plugin_host.hpp"
 
 namespace ec::test {
 namespace {

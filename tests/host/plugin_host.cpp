@@ -1,4 +1,4 @@
-#include "tools/host/plugin_host.hpp"
+#include "tests/host/plugin_host.hpp"
 
 #include <dlfcn.h>
 #include <rados/librados.h>
