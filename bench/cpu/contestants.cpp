@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "bench/common/memory_bound.hpp"
+#include "bench/common/options.hpp"
 #include "bench/common/stripes.hpp"
 #include "ec/ec.h"
 #include "kernels/backends.hpp"
@@ -159,26 +160,16 @@ Contestant bound_contestant(const Walk& walk, const Case& c, const std::shared_p
 
 }  // namespace
 
-std::vector<LoadedIsal> load_isal(const std::string& file) {
-  // Bound to itself: the library's own calls must not reach the ISA-L that this program links.
+LoadedIsal load_isal(const std::string& file) {
+  // Bound to itself: the library's own calls must not reach the ISA-L that this program loads.
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-  if (library == nullptr) throw std::runtime_error(fmt::format("--isal {}: {}", file, dlerror()));
-  const std::string name = "isal:" + std::filesystem::canonical(file).filename().string();
-  std::vector<LoadedIsal> ways;
-  const auto add = [&](const char* variant, const char* init_tables, const char* encode_data) {
-    LoadedIsal way{name + variant, nullptr, nullptr};
-    way.init_tables = reinterpret_cast<decltype(way.init_tables)>(dlsym(library, init_tables));
-    way.encode_data = reinterpret_cast<decltype(way.encode_data)>(dlsym(library, encode_data));
-    if (way.init_tables != nullptr && way.encode_data != nullptr) ways.push_back(way);
-  };
-  add("", "ec_init_tables", "ec_encode_data");
-  if (ways.empty()) throw std::runtime_error(fmt::format("--isal {}: is no ISA-L", file));
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("gfni"))
-    add(" gfni256", "ec_init_tables_gfni", "ec_encode_data_avx2_gfni");
-  if (__builtin_cpu_supports("avx2")) add(" avx2", "ec_init_tables_base", "ec_encode_data_avx2");
-#endif
-  return ways;
+  if (library == nullptr) throw UsageError(fmt::format("--isal {}: {}", file, dlerror()));
+  LoadedIsal isal{"isal:" + std::filesystem::canonical(file).filename().string(), nullptr, nullptr};
+  isal.init_tables = reinterpret_cast<decltype(isal.init_tables)>(dlsym(library, "ec_init_tables"));
+  isal.encode_data = reinterpret_cast<decltype(isal.encode_data)>(dlsym(library, "ec_encode_data"));
+  if (isal.init_tables == nullptr || isal.encode_data == nullptr)
+    throw UsageError(fmt::format("--isal {}: must be an ISA-L", file));
+  return isal;
 }
 
 std::vector<std::string> all_coders() {

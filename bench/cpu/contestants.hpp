@@ -22,17 +22,15 @@ struct Case {
   std::size_t object_bytes() const { return k * chunk_bytes; }
 };
 
-/// One way into another build of Intel ISA-L, loaded from a file.
+/// Another build of Intel ISA-L, loaded from a file.
 struct LoadedIsal {
-  std::string name;  ///< "isal:", the name of the file, and where it is not its own choice " VARIANT"
+  std::string name;  ///< "isal:" and the name of the file
   void (*init_tables)(int, int, unsigned char*, unsigned char*);
   void (*encode_data)(int, int, int, unsigned char*, unsigned char**, unsigned char**);
 };
 
-/// What the library takes by itself, first; and its functions for 256 bits, "gfni256" and "avx2", where it
-/// exports them and this CPU has the instructions. Throws std::runtime_error if the file cannot be loaded or
-/// lacks what is needed.
-std::vector<LoadedIsal> load_isal(const std::string& file);
+/// Throws UsageError if the file cannot be loaded or lacks what is needed.
+LoadedIsal load_isal(const std::string& file);
 
 /// Who takes part: each is the name of a back end of this CPU, or "eccoder", the calls of libeccoder's C
 /// interface.

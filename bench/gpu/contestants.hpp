@@ -17,8 +17,6 @@ namespace ec::bench {
 /// A stripe as kernels take it. A view; chunks lie at 64 bytes at least.
 struct DeviceStripe {
   DeviceStripe(const Stripes& stripes, std::size_t stripe);
-  DeviceStripe(const kernels::Program& shape, const std::vector<std::uint8_t*>& chunk, std::size_t bytes)
-      : program(&shape), chunks(chunk), chunk_bytes(bytes) {}
 
   kernels::cuda::ChunkViews views() const {
     return {{chunks.data(), program->sources()},
