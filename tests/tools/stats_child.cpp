@@ -1,15 +1,32 @@
 // stats_child: codes by isal what it is told, for a test that reads what was counted. Each line of its input
 // is "encode TIMES BYTES", or decode or update (chunks of BYTES bytes, 4+2; decode: one lost), and is
-// answered with "ok".
+// answered with "ok". Or it says of its page what a plugin would: "stock", "portable", "own"; or "forge": all
+// that a page has room for.
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
+#include "plugin/codec/stats/stats.hpp"
 
 namespace {
 
+using ec::codec::Event;
 using ec::kernels::Status;
+
+/// Names for all back ends, and each number 7.
+void forge(ec::codec::StatsPage& page) {
+  for (std::size_t b = 0; b < ec::codec::max_backends; ++b)
+    page.backends[b] = {'b', static_cast<char>('0' + b)};
+  for (auto& row : page.shards[0].rows)
+    for (ec::codec::Row& of_operation : row) {
+      of_operation.calls = of_operation.source_bytes = 7;
+      of_operation.fallbacks.fill(7);
+      of_operation.small.jobs.fill(7);
+      of_operation.large.jobs.fill(7);
+    }
+  page.checks.fill({7, 7, 7});
+}
 
 bool code(const ec::codec::Codec& codec, const std::string& operation, std::size_t bytes) {
   const unsigned k = codec.k(), m = codec.m();
@@ -40,8 +57,16 @@ int main() {
   unsigned times = 0;
   std::size_t bytes = 0;
   while (std::cin >> operation >> times >> bytes) {
-    for (unsigned i = 0; i < times; ++i)
-      if (!code(codec, operation, bytes)) return 1;
+    ec::codec::Stats& stats = ec::codec::stats();
+    if (operation == "forge")
+      forge(stats.page());
+    else if (operation == "stock")
+      stats.speaks(operation);
+    else if (operation == "portable" || operation == "own")
+      stats.happened(operation == "own" ? Event::own_code : Event::portable_code, times);
+    else
+      for (unsigned i = 0; i < times; ++i)
+        if (!code(codec, operation, bytes)) return 1;
     std::cout << "ok" << std::endl;
   }
 }

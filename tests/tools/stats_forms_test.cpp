@@ -33,6 +33,8 @@ std::unique_ptr<Stats> known_counts() {
   row.large.nanoseconds = 5'000'000'000;
   counts->happened(codec::Event::plan_solved, 2);
   counts->happened(codec::Event::bytes_given_up, 30);
+  counts->happened(codec::Event::portable_code, 8);
+  counts->happened(codec::Event::own_code, 5);
   page.jobs_on_device = 9;
   page.device = {.state = static_cast<std::uint64_t>(kernels::DeviceState::latched),
                  .starts = 11,
@@ -54,7 +56,7 @@ std::unique_ptr<Stats> known_counts() {
 }
 
 Json named(const codec::StatsPage& page, pid_t pid, const char* name, unsigned copy = 0) {
-  Json process{{"pid", pid}, {"copy", copy}, {"name", name}};
+  Json process{{"pid", pid}, {"copy", copy}, {"uid", 64045}, {"name", name}};
   process.update(tools::stats_from(page));
   return process;
 }
@@ -62,7 +64,7 @@ Json named(const codec::StatsPage& page, pid_t pid, const char* name, unsigned c
 /// Each series with its value. Fails where the text is not what node_exporter takes.
 std::map<std::string, double> series_of(const std::string& text) {
   static const std::regex sample(
-      R"re((ec_cuda_[a-z_]+)(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\}) ([0-9.e+-]+))re");
+      R"re((ec_cuda_[a-z_]+)((?:\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})?) ([0-9.e+-]+))re");
   std::map<std::string, double> series;
   std::map<std::string, std::string> types;
   std::string metric;  // whose lines these are
@@ -96,12 +98,14 @@ std::map<std::string, double> series_of(const std::string& text) {
 TEST(StatsPrometheus, HasEverySeriesOnceAndItsValue) {
   const auto counts = known_counts();
   // Of several processes, and of one with two copies.
-  const Json all{named(counts->page(), 7, "osd.3"), named(Stats().page(), 8, "osd.3"),
-                 named(counts->page(), 7, "osd.3", 1)};
+  tools::StatsOfHost all;
+  all.processes = {named(counts->page(), 7, "osd.3"), named(Stats().page(), 8, "osd.3"),
+                   named(counts->page(), 7, "osd.3", 1)};
   const auto text = tools::prometheus_of(all);
+  EXPECT_TRUE(text.ends_with("\nec_cuda_left_out 0\n")) << text;
   const auto series = series_of(text);
   const auto value = [&](const std::string& name, const std::string& labels = "") {
-    const auto at = series.find("ec_cuda_" + name + "{process=\"osd.3\",pid=\"7\"" +
+    const auto at = series.find("ec_cuda_" + name + "{process=\"osd.3\",pid=\"7\",uid=\"64045\"" +
                                 (labels.empty() ? "" : ",") + labels + "}");
     return at == series.end() ? -1.0 : at->second;
   };
@@ -122,6 +126,8 @@ TEST(StatsPrometheus, HasEverySeriesOnceAndItsValue) {
       {{"job_duration_seconds_count", decode + R"(,size="small")"}, -1},
       {{"decode_plans_total", R"(result="solved")"}, 2},
       {{"decode_plans_total", R"(result="found")"}, 0},
+      {{"codes_total", R"(result="portable")"}, 8},
+      {{"codes_total", R"(result="own")"}, 5},
       {{"validations_total", R"(backend="cuda",result="checked")"}, 70},
       {{"validations_total", R"(backend="cuda",result="mismatch")"}, 1},
       {{"validations_total", R"(backend="cuda",result="unchecked")"}, 6},
@@ -152,8 +158,24 @@ TEST(StatsPrometheus, HasEverySeriesOnceAndItsValue) {
       EXPECT_EQ(value("fallbacks_total",
                       fmt::format(R"(backend="cuda",operation="{}",cause="{}")", operation, cause)),
                 operation == "encode" && cause == "hung" ? 1 : 0);
-  EXPECT_TRUE(series.contains(R"(ec_cuda_device_latched{process="osd.3",pid="7",copy="1"})"));
-  EXPECT_EQ(series.at(R"(ec_cuda_arena_bytes{process="osd.3",pid="8"})"), 0);
+  EXPECT_TRUE(series.contains(R"(ec_cuda_device_latched{process="osd.3",pid="7",uid="64045",copy="1"})"));
+  EXPECT_EQ(series.at(R"(ec_cuda_arena_bytes{process="osd.3",pid="8",uid="64045"})"), 0);
+}
+
+TEST(StatsPrometheus, HasABound) {
+  const auto counts = known_counts();
+  tools::StatsOfHost host;
+  constexpr unsigned many = 2000;
+  for (unsigned pid = 1; pid <= many; ++pid)
+    host.processes.push_back(named(counts->page(), static_cast<pid_t>(pid), "osd.3"));
+  const auto text = tools::prometheus_of(host);
+  EXPECT_GT(text.size(), tools::most_prometheus_bytes / 2);
+  EXPECT_LE(text.size(), tools::most_prometheus_bytes + 100);
+  EXPECT_NE(text.find(R"(ec_cuda_arena_bytes{process="osd.3",pid="1",)"), text.npos) << "the first ones stay";
+  ASSERT_EQ(host.left_out.size(), 1u);
+  EXPECT_EQ(host.left_out[0],
+            fmt::format("{} process(es), for whose series there is no room", many - host.processes.size()));
+  EXPECT_TRUE(text.ends_with("\nec_cuda_left_out 1\n"));
 }
 
 TEST(StatsJson, HasEveryNumber) {
@@ -165,7 +187,7 @@ TEST(StatsJson, HasEveryNumber) {
       "arena": {"bytes": 100, "used_bytes": 50, "peak_bytes": 60, "handed_out": 4, "given_back": 3,
                 "refused": 1},
       "validation": [{"backend": "cuda", "checked": 70, "mismatches": 1, "unchecked": 6}],
-      "decode_plans": {"found": 0, "solved": 2}})");
+      "decode_plans": {"found": 0, "solved": 2}, "codes": {"portable": 8, "own": 5}})");
   for (const auto& [key, value] : expected.items()) EXPECT_EQ(json(found[key]), value) << key;
   ASSERT_EQ(found["rows"].size(), 4u) << "those of the device, and what ran";
   EXPECT_EQ(json(found["rows"][3]["timed"]["large"]), json::parse(R"({"jobs": 4, "nanoseconds": 5000000000,
@@ -180,8 +202,10 @@ TEST(StatsForms, OfAHostilePageAreHarmless) {
   page.backends[1] = {'x', '\n', '\xff', '"'};
   page.since = ~std::uint64_t{0};
   page.device.state = 99;
-  const Json all = Json::array({named(page, 7, "x")});
-  for (const std::string& text : {tools::list_of(all), all.dump(), tools::prometheus_of(all)}) {
+  tools::StatsOfHost host;
+  host.processes.push_back(named(page, 7, "x"));
+  const Json all = host.processes;
+  for (const std::string& text : {tools::list_of(host), all.dump(), tools::prometheus_of(host)}) {
     for (const char c : text) ASSERT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << text;
   }
   EXPECT_EQ(all[0]["rows"][3]["backend"], "x??\"");

@@ -51,9 +51,9 @@ def real_metrics(source, ectool, library):
         metrics[name] |= set(re.findall(r'(\w+)="', labels))
     for name, labels in metrics.items():
         # On other processors than x86 nobody's results are compared.
-        check(labels or name == "ec_cuda_validations_total", f"{name} has no sample")
-        if not labels:
-            labels |= {"process", "pid", "backend", "result"}
+        check(labels or name in ("ec_cuda_validations_total", "ec_cuda_left_out"), f"{name} has no sample")
+        if name == "ec_cuda_validations_total":
+            labels |= {"process", "pid", "uid", "backend", "result"}
     return metrics
 
 

@@ -89,12 +89,25 @@ int calibrate(const Words& words, const Given& given) {
   return 0;
 }
 
+/// For all that is looked at.
+constexpr std::chrono::seconds time_for_all{6};
+
+ec::tools::Users::Whom whom(const Given& given) {
+  using enum ec::tools::Users::Whom;
+  return given.contains("all") ? everyone : believed;
+}
+
 int doctor(const Words& words, const Given& given) {
   if (!words.empty()) throw UsageError(fmt::format("doctor takes no {}", words.front()));
-  const ec::tools::Diagnosis found = ec::tools::diagnose(ec::tools::look_at_host());
-  std::cout << (given.contains("json") ? found.json.dump(1) + "\n" : found.text);
-  using enum ec::tools::Severity;
-  return found.worst == error ? 4 : found.worst == warning ? 3 : 0;
+  const ec::tools::Deadline deadline(time_for_all);
+  const auto stats = ec::tools::all_stats(whom(given), deadline.within(time_for_all / 2));
+  const auto directory = given["directory"].as<std::string>();
+  if (!directory.starts_with('/'))
+    throw UsageError(fmt::format("doctor: --directory {} must be an absolute path", directory));
+  const ec::tools::Json found =
+      ec::tools::diagnose(look_at_daemons(whom(given), directory, stats.processes, deadline), stats);
+  std::cout << (given.contains("json") ? found.dump(1) + "\n" : ec::tools::text_of(found));
+  return found["severity"] == "error" ? 4 : found["severity"] == "warning" ? 3 : 0;
 }
 
 int explain(const Words& words, const Given&) {
@@ -112,17 +125,20 @@ int stats(const Words& words, const Given& given) {
   if (words.size() > 1) throw UsageError(fmt::format("stats takes one PID or none, and no {}", words[1]));
   if (given.contains("json") && given.contains("prometheus"))
     throw UsageError("--json and --prometheus are two forms of the same");
-  const auto processes =
-      words.empty()
-          ? ec::tools::all_stats()
-          : ec::tools::stats_of(static_cast<pid_t>(ec::codec::parse_number("PID", words[0], 1, 1 << 22)));
+  const ec::tools::Deadline deadline(time_for_all);
+  auto found = words.empty()
+                   ? ec::tools::all_stats(whom(given), deadline)
+                   : ec::tools::stats_of(
+                         static_cast<pid_t>(ec::codec::parse_number("PID", words[0], 1, 1 << 22)), deadline);
   std::string text;
-  if (given.contains("prometheus"))
-    text = ec::tools::prometheus_of(processes);
-  else if (given.contains("json") || !words.empty())
-    text = ec::tools::Json{{"processes", processes}}.dump(1) + "\n";
-  else
-    text = ec::tools::list_of(processes);
+  if (given.contains("prometheus")) {
+    text = ec::tools::prometheus_of(found);
+    for (const std::string& why : found.left_out) fmt::print(stderr, "left out: {}\n", why);
+  } else if (given.contains("json") || !words.empty()) {
+    text = ec::tools::Json{{"processes", found.processes}, {"left_out", found.left_out}}.dump(1) + "\n";
+  } else {
+    text = ec::tools::list_of(found);
+  }
   const std::string output = output_of(given);
   if (output.empty()) {
     std::cout << text;
@@ -141,17 +157,18 @@ struct Command {
   bool arguments_are_usage = true;
 };
 constexpr Command commands[] = {{"calibrate", calibrate, "show output force", false},
-                                {"doctor", doctor, "json"},
+                                {"doctor", doctor, "json all directory"},
                                 {"explain", explain, ""},
                                 {"replay", replay, ""},
-                                {"stats", stats, "json prometheus output"}};
+                                {"stats", stats, "json prometheus output all"}};
 
 int run(int argc, char** argv) {
   options::options_description description(
-      "ectool calibrate [--show] [--output FILE] [--force] | doctor [--json] | explain NAME=VALUE... | "
+      "ectool calibrate [--show] [--output FILE] [--force] | doctor [--json] [--all] [--directory DIRECTORY] "
+      "| explain NAME=VALUE... | "
       "replay FILE | "
       "stats [PID] "
-      "[--json | --prometheus] [--output FILE]");
+      "[--json | --prometheus] [--output FILE] [--all]");
   auto add = description.add_options();
   add("help,h", "this text");
   add("version", "the version");
@@ -164,6 +181,11 @@ int run(int argc, char** argv) {
       "doctor: the same as JSON. stats: everything about each process, as with a PID; without both a line "
       "for each process");
   add("prometheus", "stats: the same in Prometheus' text format, for node_exporter's textfile collector");
+  add("all",
+      "doctor, stats: processes of all users. Without it those of root, of this user and of Ceph's are "
+      "believed");
+  add("directory", options::value<std::string>()->default_value(ec::tools::adopted_directory),
+      "doctor: that of `ec_adopt` on this host");
   options::options_description all;
   all.add(description)
       .add_options()("command", options::value<std::string>(), "")(
@@ -173,17 +195,11 @@ int run(int argc, char** argv) {
   Given given;
   options::store(options::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
   if (given.contains("help")) {
-    std::cout
-        << description << '\n'
-        << "doctor says what is wrong on this host and what to do; as root it sees all daemons. Exit "
-           "status: 0 if\n"
-           "nothing is, 3 after a warning (slower than it could be), 4 after an error (wrong bytes, or a "
-           "daemon that\n"
-           "does not start).\n"
-        << ec::tools::explain_help
-        << "replay runs a file of EC_CUDA_REPRODUCERS with every back end of this machine. Exit "
-           "status: 0 if all\n"
-           "are right, 1 if one is wrong, 2 for a file that cannot be used.\n";
+    std::cout << description << '\n'
+              << ec::tools::doctor_help << ec::tools::explain_help
+              << "replay runs a file of EC_CUDA_REPRODUCERS with every back end of this machine. Exit "
+                 "status: 0 if all\n"
+                 "are right, 1 if one is wrong, 2 for a file that cannot be used.\n";
     return 0;
   }
   if (given.contains("version")) {
@@ -196,8 +212,9 @@ int run(int argc, char** argv) {
   const Command* command = std::ranges::find(commands, name, &Command::name);
   if (command == std::end(commands))
     throw UsageError(fmt::format("unknown command {}: calibrate, doctor, explain, replay or stats", name));
-  for (const char* option : {"show", "output", "force", "json", "prometheus"})
-    if (given.contains(option) && command->options.find(option) == std::string_view::npos)
+  for (const char* option : {"show", "output", "force", "json", "prometheus", "all", "directory"})
+    if (given.contains(option) && !given[option].defaulted() &&
+        command->options.find(option) == std::string_view::npos)
       throw UsageError(fmt::format("{} takes no --{}", name, option));
   const auto& words = given["words"].as<Words>();
   if (!command->arguments_are_usage) return command->run(words, given);

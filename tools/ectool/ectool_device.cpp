@@ -1,15 +1,8 @@
 // Brings the device up, and makes memory on it.
 #include "tools/ectool/ectool_device.hpp"
 
-#include <exception>
-
-#include "tools/ectool/ectool_doctor.hpp"
-#include "tools/ectool/printable.hpp"
-
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
-#include "kernels/cuda/device/driver.hpp"
-#include "kernels/cuda/generate/nvrtc.hpp"
 #endif
 
 namespace ec::tools {
@@ -24,32 +17,6 @@ std::string device_name([[maybe_unused]] const codec::NodeSettings& node, std::s
   return {};
 #endif
 }
-
-#ifdef EC_WITH_CUDA
-void fill_probe(Probe* probe) try {
-  const auto& driver = kernels::cuda::Driver::open(kernels::cuda::Options().driver_library);
-  probe->no_compiler = kernels::cuda::nvrtc_missing();
-  int count = 0;
-  CUresult result = driver.init(0);
-  if (result == CUDA_SUCCESS) result = driver.device_get_count(&count);
-  if (driver.driver_get_version != nullptr) driver.driver_get_version(&probe->cuda);
-  for (int i = 0; i < count && result == CUDA_SUCCESS; ++i) {
-    std::string name(256, '\0');
-    CUdevice device = 0;
-    result = driver.device_get(&device, i);
-    if (result == CUDA_SUCCESS)
-      result = driver.device_get_name(name.data(), static_cast<int>(name.size()), device);
-    name.resize(name.find('\0'));
-    make_printable(name);
-    probe->gpus.push_back(name);
-  }
-  probe->failure = result != CUDA_SUCCESS ? driver.error_name(result) : count == 0 ? "there is no GPU" : "";
-} catch (const std::exception& e) {
-  probe->failure = e.what();
-}
-#else
-void fill_probe(Probe* probe) { probe->failure = "this build has no GPU back end"; }
-#endif
 
 Chunks::Chunks(std::size_t count, std::size_t bytes, kernels::Residence residence)
     : bytes_(bytes), stride_(bytes + 256), memory_(residence, count * stride_) {

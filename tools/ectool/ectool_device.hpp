@@ -14,10 +14,6 @@ namespace ec::tools {
 /// The device that `node` names, brought up; empty if there is none, with the reason in *why.
 std::string device_name(const codec::NodeSettings& node, std::string* why);
 
-struct Probe;
-/// What this process finds: all but the user. Makes no context.
-void fill_probe(Probe* probe);
-
 /// Chunks of equal length in memory of one residence, filled with bytes that differ. Not a power of two
 /// apart.
 class Chunks {

@@ -1,161 +1,178 @@
-// What ectool doctor looks at, and how it says what it found.
-#include <fmt/format.h>
-#include <grp.h>
-#include <pwd.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <charconv>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
-
-#include "support/files.hpp"
-#include "tools/ectool/ectool_device.hpp"
+// What ectool doctor finds by the stats of processes, and how it says it.
 #include "tools/ectool/ectool_doctor.hpp"
-#include "tools/ectool/printable.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
 
 namespace ec::tools {
 namespace {
 
-constexpr const char* severity_names[] = {"ok", "note", "warning", "error"};
+constexpr std::array<const char*, 4> severities{"ok", "note", "warning", "error"};
 
-/// In a child that has one thread: from now on it is that user.
-void become(const std::string& user) {
-  const passwd* entry = getpwnam(user.c_str());
-  if (entry == nullptr || initgroups(entry->pw_name, entry->pw_gid) != 0 || setgid(entry->pw_gid) != 0 ||
-      setuid(entry->pw_uid) != 0)
-    _exit(1);
+std::string name_of(const Json& process) {
+  return fmt::format("{} ({})", process["name"].get<std::string>(), process["pid"].dump());
 }
 
-std::string own_name() {
-  const passwd* entry = getpwuid(geteuid());
-  return entry == nullptr ? std::to_string(geteuid()) : entry->pw_name;
+std::uint64_t number(const Json& process, const char* group, const char* name) {
+  return process[group][name].get<std::uint64_t>();
 }
 
-/// Of the first ceph-osd that runs; else ceph, where there is such a user; else this one.
-std::string user_of_daemons(const Json& processes) {
+std::string wrong_bytes(const Json& process) {
+  std::string what;
+  for (const Json& backend : process["validation"])
+    if (backend["mismatches"] != 0)
+      what += fmt::format(", {} made wrong bytes {} time(s)", backend["backend"].get<std::string>(),
+                          backend["mismatches"].dump());
+  return what;
+}
+
+std::string failed_device(const Json& process) {
+  const Json& device = process["device"];
+  std::uint64_t hung = 0;
+  for (const Json& row : process["rows"]) hung += row["fallbacks"]["hung"].get<std::uint64_t>();
+  std::string what;
+  if (device["state"] == "latched") what += ", its GPU is latched off after a fault";
+  if (device["state"] == "none" && device["failed_starts"] != 0) what += ", its GPU did not come up";
+  if (hung != 0) what += fmt::format(", {} calls hung", hung);
+  if (const auto bytes = number(process, "device", "given_up_bytes"); bytes != 0)
+    what += fmt::format(", {} bytes are given up to a GPU that hung", bytes);
+  return what;
+}
+
+std::string full_arena(const Json& process) {
+  const auto refused = number(process, "arena", "refused");
+  return refused == 0
+             ? ""
+             : fmt::format(", {} buffers found no room in its arena of {} MiB, and the CPU coded them",
+                           refused, number(process, "arena", "bytes") >> 20);
+}
+
+/// What is said of a process by itself.
+struct Check {
+  const char* name;
+  const char* severity;
+  std::string (*look)(const Json& process);  ///< empty: nothing; else ", " before each thing
+  const char* advice;
+};
+constexpr Check checks[] = {
+    {"bytes", "error", wrong_bytes, "follow 'Wrong bytes' in docs/operations.md"},
+    {"device", "warning", failed_device,
+     "look for Xid in the kernel's log; restart the daemon, under MPS all of the host, one at a time"},
+    {"arena", "warning", full_arena,
+     "raise EC_CUDA_PINNED_BYTES, or set bluestore_default_buffered_read=false"}};
+
+/// Processes that use a GPU beside others and not under MPS.
+std::optional<Json> sharing(const Json& processes) {
+  std::size_t users = 0;
+  std::string without;
   for (const Json& process : processes) {
-    struct stat st {};
-    if (process["interface"] == "" || stat(fmt::format("/proc/{}", process["pid"].dump()).c_str(), &st) != 0)
-      continue;
-    if (const passwd* entry = getpwuid(st.st_uid)) return entry->pw_name;
+    if (process["device"]["state"] != "up") continue;
+    ++users;
+    if (number(process, "device", "shared_by_mps") == 0) without += " " + name_of(process);
   }
-  return getpwnam("ceph") != nullptr ? "ceph" : own_name();
+  if (users < 2 || without.empty()) return std::nullopt;
+  return finding(
+      "mps", "warning",
+      fmt::format("{} processes use a GPU; not under MPS, so that each waits for all on its GPU:{}", users,
+                  without),
+      "start MPS before the daemons and restart these: 'MPS' in docs/operations.md");
 }
 
-std::string first_line_of(const char* command) {
-  std::array<char, 256> line{};
-  std::FILE* output = popen(command, "r");
-  if (output == nullptr) return {};
-  if (std::fgets(line.data(), line.size(), output) == nullptr) line = {};
-  pclose(output);
-  std::string text = line.data();
-  text.resize(std::min(text.find('\n'), text.size()));
-  make_printable(text);
-  return text;
+std::optional<Json> versions(const Json& processes) {
+  std::map<std::string, unsigned> running;
+  for (const Json& process : processes) ++running[process["version"].get<std::string>()];
+  if (running.size() < 2) return std::nullopt;
+  std::string all;
+  for (const auto& [version, count] : running) all += fmt::format(", {} of version {}", count, version);
+  return finding("version", "warning", "processes run" + all.substr(1),
+                 "restart those that are behind, one at a time, each when `ceph osd ok-to-stop` allows it");
 }
 
-/// Processes that have our plugin and whose stats cannot be read, with the reason.
-std::vector<std::string> unreadable_processes(const Json& readable) {
-  std::vector<std::string> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
-    pid_t pid = 0;
-    std::string maps;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc() ||
-        std::ranges::any_of(readable, [&](const Json& p) { return p["pid"] == pid; }) ||
-        support::read_file(AT_FDCWD, entry.path() / "maps", support::Trust::anyone, std::size_t{4} << 20,
-                           &maps, nullptr) != 0 ||
-        maps.find("/libec_cuda.so") == std::string::npos)
-      continue;
-    try {
-      stats_of(pid);
-    } catch (const std::runtime_error& e) {
-      // Loaded and not used, as in a monitor.
-      if (std::string_view(e.what()).find("has no stats") == std::string_view::npos)
-        found.emplace_back(e.what());
-    }
-  }
-  return found;
+void add_text(std::string* text, const Json& findings, const char* before) {
+  for (const Json& each : findings)
+    *text += fmt::format("{}{:8} {:9} {}\n{}{:18} do: {}\n", before, each["severity"].get<std::string>(),
+                         each["check"].get<std::string>(), each["text"].get<std::string>(), before, "",
+                         each["do"].get<std::string>());
 }
 
 }  // namespace
 
-Probe probe_gpus(const std::string& user) {
-  constexpr unsigned seconds = 20;
-  Probe probe;
-  probe.user = user.empty() ? own_name() : user;
-  probe.failure = fmt::format("the driver did not answer in {} s", seconds);
-  int ends[2];
-  if (pipe(ends) != 0) return probe;
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(seconds);
-    setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1);
-    if (!user.empty() && user != own_name()) become(user);
-    fill_probe(&probe);
-    const std::string text = Json{
-        {"failure", probe.failure},
-        {"cuda", probe.cuda},
-        {"gpus", probe.gpus},
-        {"no_compiler",
-         probe.no_compiler}}.dump();
-    _exit(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
-  }
-  close(ends[1]);
-  std::string text;
-  std::array<char, 4096> part{};
-  for (ssize_t n = 0; child > 0 && (n = read(ends[0], part.data(), part.size())) > 0;)
-    text.append(part.data(), static_cast<std::size_t>(n));
-  close(ends[0]);
-  int status = 0;
-  if (child > 0) waitpid(child, &status, 0);
-  if (const Json answer = Json::parse(text, nullptr, false); answer.is_object()) {
-    answer.at("failure").get_to(probe.failure);
-    answer.at("cuda").get_to(probe.cuda);
-    answer.at("gpus").get_to(probe.gpus);
-    answer.at("no_compiler").get_to(probe.no_compiler);
-  } else if (WIFEXITED(status)) {
-    probe.failure = "this user may not become that one";
-  }
-  return probe;
-}
+const char* const doctor_help = R"(
+doctor says of each ceph-osd and ceph-mon of this host, in containers too, what codes its pools, and what is
+wrong and in no log; as root it sees all of them. It takes at most 10 seconds. Exit status: 0 nothing to do,
+3 a warning, 4 an error (wrong bytes, a plugin that may code other bytes, a daemon that will not start).
+--json is what `ec_adopt --check` goes by:
+  severity    the worst of all: ok, note, warning, error
+  directory   of ec_adopt: path, stands_in_for (isa, jerasure), findings
+  daemons     pid, uid, program, name (osd.3), container ("" for none), release ("" if its admin socket does not
+              answer), erasure_code_dir (as the daemon sees it), stands_in_for (there), plugins (mapped: path,
+              ours, or null where the file is gone; current: false if it was replaced on disk), pass_through
+              (Ceph's own plugin codes in the place of ours), portable (whether Ceph's own could take over all
+              codes made so far; null: none made), uses (sentences), findings
+  findings    of processes by their stats
+  left_out    sentences on what could not be looked at
+Each finding has check, severity, text and do.
+)";
 
-Host look_at_host() {
-  Host host;
-  host.processes = all_stats();
-  host.unreadable = unreadable_processes(host.processes);
-  host.ceph = first_line_of("ceph-osd --version 2>/dev/null");
-  host.machine = codec::this_machine();
-  host.self = probe_gpus("");
-  const std::string user = user_of_daemons(host.processes);
-  host.daemon = geteuid() == 0 && user != host.self.user ? probe_gpus(user) : host.self;
-  return host;
-}
-
-Diagnosis diagnose(const Host& host) {
-  Diagnosis diagnosis;
+Json findings_of(const Json& processes) {
   Json findings = Json::array();
-  for (const Check& check : doctor_checks()) {
-    bool advise = false;
-    for (const Finding& finding : check.look(host)) {
-      const char* severity = severity_names[static_cast<std::size_t>(finding.severity)];
-      diagnosis.worst = std::max(diagnosis.worst, finding.severity);
-      diagnosis.text += fmt::format("{:8} {:12} {}\n", severity, check.name, finding.text);
-      Json& entry =
-          findings.emplace_back(Json{{"check", check.name}, {"severity", severity}, {"text", finding.text}});
-      if (finding.severity == Severity::ok) continue;
-      entry["advice"] = check.advice;
-      advise = true;
-    }
-    if (advise) diagnosis.text += fmt::format("{:21} do: {}\n", "", check.advice);
+  for (const Check& check : checks)
+    for (const Json& process : processes)
+      if (const std::string what = check.look(process); !what.empty())
+        findings.push_back(
+            finding(check.name, check.severity, name_of(process) + ": " + what.substr(2), check.advice));
+  for (const auto& each : {sharing(processes), versions(processes)})
+    if (each) findings.push_back(*each);
+  return findings;
+}
+
+Json diagnose(const Daemons& daemons, const StatsOfHost& stats) {
+  Json said{{"severity", ""},
+            {"directory", daemons.directory},
+            {"daemons", daemons.found},
+            {"findings", findings_of(stats.processes)},
+            {"left_out", daemons.left_out}};
+  for (const std::string& why : stats.left_out) said["left_out"].push_back(why);
+  std::size_t worst = said["left_out"].empty() ? 0 : 2;
+  const auto count = [&](const Json& findings) {
+    for (const Json& each : findings)
+      worst = std::max<std::size_t>(
+          worst, static_cast<std::size_t>(std::ranges::find(severities, each["severity"].get<std::string>()) -
+                                          severities.begin()));
+  };
+  count(said["findings"]);
+  count(said["directory"]["findings"]);
+  for (const Json& daemon : said["daemons"]) count(daemon["findings"]);
+  said["severity"] = severities[worst];
+  return said;
+}
+
+std::string text_of(const Json& diagnosis) {
+  std::string text;
+  const Json& directory = diagnosis["directory"];
+  for (const Json& name : directory["stands_in_for"])
+    text +=
+        fmt::format("{} stands in for {}\n", directory["path"].get<std::string>(), name.get<std::string>());
+  add_text(&text, directory["findings"], "");
+  for (const Json& daemon : diagnosis["daemons"]) {
+    const auto of = [&](const char* key) { return daemon[key].get<std::string>(); };
+    text += fmt::format("{}, pid {}, user {}, Ceph {}{}:\n", of("name"), daemon["pid"].dump(),
+                        daemon["uid"].dump(), of("release") == "" ? "unknown" : of("release"),
+                        of("container") == "" ? "" : ", in a container (" + of("container") + ")");
+    for (const Json& use : daemon["uses"]) text += "  " + use.get<std::string>() + "\n";
+    if (daemon["portable"] == false) text += "  has made codes that Ceph's own plugin could not take over\n";
+    add_text(&text, daemon["findings"], "  ");
   }
-  diagnosis.json = {{"severity", severity_names[static_cast<std::size_t>(diagnosis.worst)]},
-                    {"findings", findings}};
-  return diagnosis;
+  if (diagnosis["daemons"].empty())
+    text += "no ceph-osd or ceph-mon that is believed (--all: any) runs here\n";
+  add_text(&text, diagnosis["findings"], "");
+  for (const Json& why : diagnosis["left_out"]) text += "left out: " + why.get<std::string>() + "\n";
+  if (diagnosis["severity"] == "ok") text += "nothing is wrong\n";
+  return text;
 }
 
 }  // namespace ec::tools

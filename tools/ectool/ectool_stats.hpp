@@ -1,16 +1,18 @@
 // The stats of processes that run now, read from the memory they share (plugin/codec/stats/stats_page.hpp).
 //
 // A process is a JSON object with all that one copy of the plugin or the library in it has counted; the other
-// forms are made of that. Whoever made the process or the page may have put anything there: texts are
-// printable, names of back ends differ, and numbers are no more than numbers.
+// forms are made of that. Whose process it is comes first (process.hpp). Whoever made the page may have put
+// anything there: texts are printable, names of back ends differ, and numbers are no more than numbers.
 #pragma once
 
 #include <sys/types.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "plugin/codec/stats/stats_page.hpp"
+#include "tools/ectool/process.hpp"
 
 namespace ec::tools {
 
@@ -20,17 +22,26 @@ using Json = nlohmann::ordered_json;
 /// ours made.
 Json stats_from(const codec::StatsPage& page);
 
-/// A list of what process `pid` counts; one entry for each copy of the plugin or the library in it, at least
-/// one. Throws std::runtime_error that names the process and says why there is nothing to read.
-Json stats_of(pid_t pid);
+struct StatsOfHost {
+  /// An entry for each copy of the plugin or the library in a process.
+  Json processes = Json::array();
+  /// A sentence for each thing that was there and could not be read.
+  std::vector<std::string> left_out;
+};
 
-/// Of all processes that this user may look into and whose stats this program can read.
-Json all_stats();
+/// What process `pid` counts: at least one entry. Throws std::runtime_error that names the process and says
+/// why there is nothing to read.
+StatsOfHost stats_of(pid_t pid, const Deadline& deadline);
+
+/// Of all processes of these users that this one may look into.
+StatsOfHost all_stats(Users::Whom whom, const Deadline& deadline);
 
 /// A line for each process, for people.
-std::string list_of(const Json& processes);
-/// Prometheus' text format, version 0.0.4, as node_exporter's textfile collector reads it. Rows of operations
-/// that never ran are left out, but for those of the device: an alert on their increase needs the zero.
-std::string prometheus_of(const Json& processes);
+std::string list_of(const StatsOfHost& host);
+/// Prometheus' text format, version 0.0.4, as node_exporter's textfile collector reads it, of at most
+/// most_prometheus_bytes: the last processes are left out where all are longer. Rows of operations that never
+/// ran are left out, but for those of the device: an alert on their increase needs the zero.
+std::string prometheus_of(StatsOfHost& host);
+inline constexpr std::size_t most_prometheus_bytes = std::size_t{4} << 20;
 
 }  // namespace ec::tools

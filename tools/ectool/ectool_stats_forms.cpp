@@ -41,6 +41,10 @@ constexpr Number numbers[] = {
      [](auto& s) { return s.total.times(Event::plan_found); }},
     {"decode_plans", "solved", "decode_plans_total", "solved", "",
      [](auto& s) { return s.total.times(Event::plan_solved); }},
+    {"codes", "portable", "codes_total", "portable",
+     "Codes made for pools: portable (Ceph's own plugin could serve them at any time) or own (it could not).",
+     [](auto& s) { return s.total.times(Event::portable_code); }},
+    {"codes", "own", "codes_total", "own", "", [](auto& s) { return s.total.times(Event::own_code); }},
     {"device", "jobs", "jobs_on_device", "", "Jobs offered to the GPU and not yet answered.",
      [](auto& s) { return s.page.jobs_on_device; }},
     {"device", "starts", "device_starts_total", "up",
@@ -115,7 +119,7 @@ class Text {
   template <class Body>
   void each(Body&& body) {
     for (const Json& p : processes_) {
-      process_ = label("process", p["name"]) + label("pid", p["pid"].dump());
+      process_ = label("process", p["name"]) + label("pid", p["pid"].dump()) + label("uid", p["uid"].dump());
       if (p["copy"] != 0) process_ += label("copy", p["copy"].dump());
       body(p);
     }
@@ -220,6 +224,22 @@ void single_numbers(Text& text) {
   }
 }
 
+std::string series_of(const Json& processes) {
+  Text text(processes);
+  text.begin("info", "gauge", "What counts there: 1.");
+  text.each([&](const Json& p) {
+    text.line(Text::label("version", p["version"]) + Text::label("interface", p["interface"]), 1);
+  });
+  text.begin("start_time_seconds", "gauge", "When the process began to count, in seconds since 1970.");
+  text.each([&](const Json& p) { text.line("", p["since"]); });
+  rows(text);
+  validations(text);
+  state(text, "device_up", "1 while the GPU is in use.", "up");
+  state(text, "device_latched", "1 while the GPU is out of service after a fault.", "latched");
+  single_numbers(text);
+  return text.take();
+}
+
 }  // namespace
 
 Json stats_from(const StatsPage& page) {
@@ -264,39 +284,44 @@ Json stats_from(const StatsPage& page) {
   return all;
 }
 
-std::string list_of(const Json& processes) {
-  if (processes.empty()) return "no process that this user may look into has stats of ec-cuda\n";
-  std::string out = fmt::format("{:>8} {:16} {:8} {:9} {:>14} {:>12} {:>10}  {}\n", "PID", "name", "version",
-                                "interface", "jobs", "source GB", "fell back", "GPU");
-  for (const Json& p : processes) {
+std::string list_of(const StatsOfHost& host) {
+  std::string out;
+  if (host.processes.empty())
+    out = "no process that is believed (--all: any that this user may look into) has stats of ec-cuda\n";
+  else
+    out = fmt::format("{:>8} {:>6} {:16} {:8} {:9} {:>14} {:>12} {:>10}  {}\n", "PID", "user", "name",
+                      "version", "interface", "jobs", "source GB", "fell back", "GPU");
+  for (const Json& p : host.processes) {
     std::uint64_t jobs = 0, bytes = 0, fell_back = 0;
     for (const Json& row : p["rows"]) {
       jobs += row["jobs"].get<std::uint64_t>();
       bytes += row["source_bytes"].get<std::uint64_t>();
       for (const Json& n : row["fallbacks"]) fell_back += n.get<std::uint64_t>();
     }
-    fmt::format_to(std::back_inserter(out), "{:8} {:16} {:8} {:9} {:14} {:12.3f} {:10}  {}\n",
-                   p["pid"].get<int>(), p["name"].get<std::string>(), p["version"].get<std::string>(),
-                   p["interface"].get<std::string>(), jobs, static_cast<double>(bytes) * 1e-9, fell_back,
-                   p["device"]["state"].get<std::string>());
+    fmt::format_to(std::back_inserter(out), "{:8} {:6} {:16} {:8} {:9} {:14} {:12.3f} {:10}  {}\n",
+                   p["pid"].get<int>(), p["uid"].get<unsigned>(), p["name"].get<std::string>(),
+                   p["version"].get<std::string>(), p["interface"].get<std::string>(), jobs,
+                   static_cast<double>(bytes) * 1e-9, fell_back, p["device"]["state"].get<std::string>());
   }
+  for (const std::string& why : host.left_out) out += "left out: " + why + '\n';
   return out;
 }
 
-std::string prometheus_of(const Json& processes) {
-  Text text(processes);
-  text.begin("info", "gauge", "What counts there: 1.");
-  text.each([&](const Json& p) {
-    text.line(Text::label("version", p["version"]) + Text::label("interface", p["interface"]), 1);
-  });
-  text.begin("start_time_seconds", "gauge", "When the process began to count, in seconds since 1970.");
-  text.each([&](const Json& p) { text.line("", p["since"]); });
-  rows(text);
-  validations(text);
-  state(text, "device_up", "1 while the GPU is in use.", "up");
-  state(text, "device_latched", "1 while the GPU is out of service after a fault.", "latched");
-  single_numbers(text);
-  return text.take();
+std::string prometheus_of(StatsOfHost& host) {
+  // Each process by itself says how long its lines are.
+  std::size_t bytes = 0, fit = 0;
+  while (fit < host.processes.size() &&
+         (bytes += series_of(Json::array({host.processes[fit]})).size()) <= most_prometheus_bytes)
+    ++fit;
+  if (const std::size_t rest = host.processes.size() - fit; rest != 0) {
+    host.left_out.push_back(fmt::format("{} process(es), for whose series there is no room", rest));
+    while (host.processes.size() > fit) host.processes.erase(host.processes.size() - 1);
+  }
+  return series_of(host.processes) +
+         fmt::format(
+             "# HELP ec_cuda_left_out Reasons for which stats that were there are not in this file.\n"
+             "# TYPE ec_cuda_left_out gauge\nec_cuda_left_out {}\n",
+             host.left_out.size());
 }
 
 }  // namespace ec::tools

@@ -30,6 +30,8 @@ enum class Event : unsigned char {
   plan_found,      ///< a decode plan that was known
   plan_solved,     ///< .. that had to be made
   bytes_given_up,  ///< of buffers made for a host, which a GPU that stopped answering may still write
+  portable_code,   ///< a pool's code that Ceph's own plugin could serve, too
+  own_code,        ///< .. that it could not
 };
 inline constexpr std::size_t max_events = 16;
 
@@ -99,8 +101,9 @@ struct StatsPage {
   std::uint64_t since = 0;  ///< seconds since 1970 when it began to count
   std::array<char, 16> version{};
   std::array<std::array<char, 16>, max_backends>
-      backends{};                     ///< names, in the order of the rows; empty: none
-  std::array<char, 16> interface {};  ///< of a host's that is spoken; empty: none
+      backends{};  ///< names, in the order of the rows; empty: none
+  std::array<char, 16> interface {
+  };  ///< of a host's that is spoken; empty: none; "stock": all is handed to Ceph's file
   std::array<Shard, own_shards + shared_shards> shards;
   alignas(64) std::array<Checks, max_backends> checks{};
   alignas(64) std::uint64_t jobs_on_device = 0;  ///< a copy: under way there now

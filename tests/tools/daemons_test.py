@@ -1,0 +1,155 @@
+"""What `ectool doctor --json` says of daemons by their own files: on this host, and in another root directory and PID namespace.
+
+daemons_test.py ECTOOL STATS_CHILD
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from stand_in import daemon, roots
+
+CHILD, ECTOOL = sys.argv.pop(2), sys.argv.pop(1)
+OURS = b"EC_CUDA_STOCK __erasure_code_init"
+
+
+class DaemonsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="daemons-test-")
+        self.addCleanup(folder.cleanup)
+        self.shared = pathlib.Path(folder.name) / "shared"
+        self.stock, self.adopted = self.shared / "stock", self.shared / "adopted"
+        self.isa, self.jerasure = self.stock / "libec_isa.so", self.stock / "libec_jerasure.so"
+        self.ours = self.stock / "libec_cuda.so"
+        self.stock.mkdir(parents=True)
+        self.adopted.mkdir()
+        for path in (self.isa, self.jerasure, self.ours):
+            path.write_bytes(OURS if path == self.ours else b"Ceph's")
+        self.link(isa=self.isa, jerasure=self.jerasure)
+
+    def link(self, **leads):
+        for name, target in leads.items():
+            path = self.adopted / f"libec_{name}.so"
+            path.unlink(missing_ok=True)
+            path.symlink_to(target)
+
+    def doctor(self, *arguments):
+        done = subprocess.run([ECTOOL, "doctor", "--json", "--directory", self.adopted, *arguments], stdout=subprocess.PIPE,
+                              text=True)
+        said = json.loads(done.stdout)
+        self.assertEqual(done.returncode, {"ok": 0, "note": 0, "warning": 3, "error": 4}[said["severity"]], said)
+        return said
+
+    def of(self, process, said=None):
+        """What is said of the process, whose number inside another namespace is not the one that we know."""
+        said = said or self.doctor()
+        parents = {}
+        for line in subprocess.run(["ps", "-e", "-o", "pid=,ppid="], stdout=subprocess.PIPE, text=True).stdout.splitlines():
+            pid, parent = map(int, line.split())
+            parents[pid] = parent
+        found = [each for each in said["daemons"] if process.pid in (each["pid"], parents.get(each["pid"]))]
+        self.assertEqual(len(found), 1, said)
+        return found[0]
+
+    def texts(self, daemon_or_directory):
+        return [f"{each['severity']}: {each['text']}" for each in daemon_or_directory["findings"]]
+
+    def test_names_a_daemon_as_each_way_of_starting_it_does(self):
+        for arguments, name, called in ((["-n", "osd.901", "-f", "--setuser", "ceph"], "osd.901", "ceph-osd"),
+                                        (["--id", "902"], "osd.902", "ceph-osd"), (["-i", "a"], "mon.a", "ceph-mon"),
+                                        (["--id=903"], "osd.903", "ceph-osd"), (["--name=osd.904"], "osd.904", "ceph-osd")):
+            with daemon(self.shared, arguments, self.stock, "18.2.7", self.isa, called=called) as process:
+                said = self.of(process)
+                self.assertEqual((said["name"], said["release"], said["program"], said["container"], said["erasure_code_dir"]),
+                                 (name, "18.2.7", called, "", str(self.stock)))
+                self.assertEqual(said["plugins"], [{"path": str(self.isa), "ours": False, "current": True}])
+
+    def test_says_what_each_uses_and_what_is_to_be_done(self):
+        self.link(isa=self.ours, jerasure=self.ours, cuda=self.ours)
+        with daemon(self.shared, ["-i", "901"], self.stock, "16.2.15", self.isa, self.jerasure) as stock, \
+                daemon(self.shared, ["-i", "902"], self.adopted, "16.2.15", self.ours, self.jerasure) as adopted:
+            said = self.doctor()
+            self.assertEqual(said["directory"], {"path": str(self.adopted), "stands_in_for": ["isa", "jerasure"], "findings": []})
+            wanting = self.of(stock, said)
+            self.assertEqual(wanting["uses"][1:], [f"isa: by Ceph ({self.isa})", f"jerasure: by Ceph ({self.jerasure})"])
+            self.assertEqual(self.texts(wanting), [f"warning: {name}: set erasure_code_dir to {self.adopted} and restart it"
+                                                   for name in ("isa", "jerasure")])
+            done = self.of(adopted, said)
+            self.assertEqual((done["stands_in_for"], done["findings"]), (["isa", "jerasure"], []))
+            self.assertEqual(done["uses"][1:], [f"isa: all techniques by ec_cuda ({self.ours})",
+                                                "jerasure: reed_sol_van and reed_sol_r6_op with w=8 by ec_cuda, the others by "
+                                                f"Ceph's own file ({self.ours})"])
+            fresh = self.ours.with_suffix(".new")
+            shutil.copy(self.ours, fresh)
+            fresh.replace(self.ours)
+            self.assertEqual(self.texts(self.of(adopted)), [f"warning: restart it, {self.ours} was replaced on disk"])
+
+    def test_tells_a_daemon_that_started_before_the_directory_changed(self):
+        with daemon(self.shared, ["-i", "901"], self.adopted, "20.2.4", self.isa) as process:
+            self.assertEqual(self.texts(self.of(process)), [])
+            time.sleep(1.1)  # times of files are compared by the second
+            self.link(isa=self.ours)
+            self.assertEqual(self.texts(self.of(process)), ["warning: isa: restart it, the directory changed after its start"])
+
+    def test_says_danger_where_a_name_leads_to_another_plugin(self):
+        danger = "is neither Ceph's own plugin of that name nor one of ec_cuda's that can stand in for it"
+        self.link(isa=self.ours, jerasure=self.ours)
+        self.ours.write_bytes(b"of version 0.1")
+        found = self.doctor()
+        self.assertEqual(found["severity"], "error")
+        texts = self.texts(found["directory"])
+        self.assertTrue(len(texts) == 2 and all(text.startswith("error: DANGER: ") and danger in text for text in texts), texts)
+        # Ceph's own isa under our name: right as isa, and not as jerasure.
+        self.ours.unlink()
+        self.ours.symlink_to(self.isa)
+        texts = self.texts(self.doctor()["directory"])
+        self.assertTrue(len(texts) == 1 and f"DANGER: {self.adopted}/libec_jerasure.so leads to {self.isa}, which" in texts[0], texts)
+        self.link(isa="/nowhere", jerasure=self.jerasure)
+        self.assertEqual(self.texts(self.doctor()["directory"]),
+                         [f"error: {self.adopted}/libec_isa.so leads nowhere: a daemon that uses it does not start"])
+
+    def test_judges_a_daemon_in_a_container_by_its_own_files(self):
+        before = roots(self.shared.parent)
+        if before is None:
+            self.skipTest("this user cannot make another root directory")
+        own = self.shared / "own"
+        own.mkdir()
+        (own / "libec_isa.so").symlink_to("/shared/stock/libec_cuda.so")  # absolute, and found there alone
+        (own / "libec_jerasure.so").symlink_to("/shared/stock/libec_isa.so")
+        self.link(isa=self.ours)  # of the host, which is none of its business
+        with daemon(self.shared, ["-n", "osd.905"], own, "20.2.4", self.ours, before=before, inside="/shared") as process:
+            said = self.of(process)
+            self.assertEqual((said["name"], said["release"], said["erasure_code_dir"], said["stands_in_for"]),
+                             ("osd.905", "20.2.4", "/shared/own", ["isa"]))
+            self.assertNotEqual(said["container"], "")
+            self.assertEqual(said["plugins"], [{"path": "/shared/stock/libec_cuda.so", "ours": True, "current": True}])
+            self.assertEqual(said["uses"][1], "isa: all techniques by ec_cuda (/shared/stock/libec_cuda.so)")
+            texts = self.texts(said)
+            self.assertTrue(len(texts) == 1 and texts[0].startswith("error: DANGER: /shared/own/libec_jerasure.so leads to "), texts)
+            text = subprocess.run([ECTOOL, "doctor"], stdout=subprocess.PIPE, text=True).stdout
+            self.assertRegex(text, r"osd\.905, pid \d+, user 0, Ceph 20\.2\.4, in a container \(.+\):\n")
+
+    def test_shows_a_daemon_whose_pools_ceph_codes_in_our_place(self):
+        program = self.shared / "ceph-osd"
+        program.symlink_to(os.path.abspath(CHILD))
+        for told, passing, portable in (("stock 0 0\n", True, None), ("portable 3 0\n", False, True),
+                                        ("portable 3 0\nown 1 0\n", False, False)):
+            with subprocess.Popen([program, "-n", "osd.906"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+                process.stdin.write(told)
+                process.stdin.flush()
+                for _ in told.splitlines():
+                    self.assertEqual(process.stdout.readline(), "ok\n")
+                said = self.of(process)
+                self.assertEqual((said["pass_through"], said["portable"]), (passing, portable))
+                notes = [text for text in self.texts(said) if "Ceph's own plugin codes in the place of ec_cuda" in text]
+                self.assertEqual(len(notes), int(passing))
+                process.stdin.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,442 @@
+// The daemons of this host: see daemons.hpp.
+#include "tools/ectool/daemons.hpp"
+
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tools/ectool/printable.hpp"
+
+namespace ec::tools {
+namespace {
+
+using support::Descriptor;
+using namespace std::chrono_literals;
+
+constexpr auto time_for_one = 3s;
+constexpr auto time_for_an_answer = 1s;
+constexpr std::size_t longest_answer = std::size_t{64} << 10;
+constexpr std::size_t longest_maps = std::size_t{8} << 20;
+constexpr off_t longest_plugin = 256 << 20;
+
+/// The plugins of Ceph's that ours stands in for, and what it codes then.
+struct Role {
+  const char* name;
+  const char* codes;
+};
+constexpr Role roles[] = {
+    {"isa", "all techniques by ec_cuda"},
+    {"jerasure", "reed_sol_van and reed_sol_r6_op with w=8 by ec_cuda, the others by Ceph's own file"}};
+
+std::string printable(std::string text) {
+  make_printable(text);
+  return text;
+}
+
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+/// By its name; the preload lies beside the plugins, and is none.
+bool is_plugin(const std::string& name) {
+  return name.starts_with("libec_") && name.find(".so") != name.npos &&
+         !name.starts_with("libec_cuda_pinned");
+}
+
+bool is_same(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+std::string self(const Descriptor& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
+
+/// Its path, as it is seen from here.
+std::string target_of(const Descriptor& found) {
+  std::array<char, 4096> path{};
+  const ssize_t n = readlink(self(found).c_str(), path.data(), path.size());
+  return {path.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
+}
+
+/// A root directory, in which paths are found as they are for who lives there.
+class Root {
+ public:
+  explicit Root(int directory, const char* path)
+      : root_(openat(directory, path, O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+    struct stat own {
+    }, st{};
+    is_own_ = root_ && fstat(root_.get(), &st) == 0 && stat("/", &own) == 0 && is_same(st, own);
+    if (root_) here_ = target_of(root_);
+  }
+
+  explicit operator bool() const { return bool{root_}; }
+  bool is_own() const { return is_own_; }
+  /// A path that /proc says, which begins at our root where that holds the other one, as after chroot().
+  std::string inside(const std::string& path) const {
+    return path.starts_with(here_ + "/") ? path.substr(here_.size()) : path;
+  }
+  /// Found (O_PATH) and not opened; links are followed unless flags say O_NOFOLLOW.
+  Descriptor find(const std::string& path, int flags = 0) const {
+    open_how how{};
+    how.flags = static_cast<unsigned>(O_PATH | O_CLOEXEC | flags);
+    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    Descriptor found(static_cast<int>(syscall(SYS_openat2, root_.get(), path.c_str(), &how, sizeof how)));
+    // Before Linux 5.6 nobody can follow the links of another root.
+    if (!found && errno == ENOSYS && is_own_)
+      found = Descriptor(open(path.c_str(), O_PATH | O_CLOEXEC | flags));
+    return found;
+  }
+
+ private:
+  Descriptor root_;
+  bool is_own_ = false;
+  std::string here_;
+};
+
+/// Whether it is our plugin, one that can be loaded under other names, whatever it is called.
+bool is_ours(const Descriptor& found) {
+  struct stat st {};
+  if (!found || fstat(found.get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > longest_plugin)
+    return false;
+  const Descriptor file(open(self(found).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const std::string content = file ? read_some(file.get(), static_cast<std::size_t>(st.st_size)) : "";
+  return content.find("EC_CUDA_STOCK") != content.npos && content.find("__erasure_code_init") != content.npos;
+}
+
+struct PluginDirectory {
+  struct stat identity {};
+  bool exists = false;
+  std::set<std::string> stands_in_for;
+  std::map<std::string, time_t> changed;  ///< when the name became what it is
+  Json findings = Json::array();
+};
+
+PluginDirectory look_at(const Root& root, const std::string& path) {
+  PluginDirectory directory;
+  const Descriptor found = root.find(path, O_DIRECTORY);
+  directory.exists = found && fstat(found.get(), &directory.identity) == 0;
+  if (!directory.exists) return directory;
+  std::vector<std::string> names;
+  const Descriptor folder(open(self(found).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) support::list_directory(folder.get(), &names);
+  std::ranges::sort(names);
+  for (const std::string& name : names) {
+    if (!is_plugin(name) || !name.ends_with(".so")) continue;
+    const std::string file = path + "/" + name, shown = printable(file);
+    struct stat link {};
+    if (fstatat(folder.get(), name.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    directory.changed[name] = link.st_mtime;
+    const Descriptor target = root.find(file);
+    if (!target) {
+      directory.findings.push_back(finding("adoption", "error",
+                                           shown + " leads nowhere: a daemon that uses it does not start",
+                                           "`ec_adopt --undo --apply`, or install what it leads to"));
+      continue;
+    }
+    for (const Role& role : roles) {
+      const std::string wanted = fmt::format("libec_{}.so", role.name);
+      if (name != wanted) continue;
+      const std::string where = root.inside(target_of(target));
+      if (is_ours(target))
+        directory.stands_in_for.insert(role.name);
+      else if (!base_name(where).starts_with(wanted))
+        directory.findings.push_back(
+            finding("adoption", "error",
+                    fmt::format("DANGER: {} leads to {}, which is neither Ceph's own plugin of that name nor "
+                                "one of ec_cuda's that "
+                                "can stand in for it: it may code other bytes",
+                                shown, printable(where)),
+                    "`ec_adopt --undo --apply` before any OSD starts; in a container another image"));
+    }
+  }
+  return directory;
+}
+
+// --- the admin socket
+
+/// What the daemon answers there to a command; nothing if it is late, or longer than an answer is.
+std::optional<std::string> ask(const Descriptor& admin, const Users& users, const std::string& command,
+                               const Deadline& deadline) {
+  const Descriptor to(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  self(admin).copy(address.sun_path, sizeof address.sun_path - 1);
+  ucred whose{};
+  socklen_t length = sizeof whose;
+  if (!to || connect(to.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      getsockopt(to.get(), SOL_SOCKET, SO_PEERCRED, &whose, &length) != 0 || !users.has(whose.uid) ||
+      send(to.get(), command.c_str(), command.size() + 1, MSG_NOSIGNAL) !=
+          static_cast<ssize_t>(command.size() + 1))
+    return std::nullopt;
+  std::string answer;
+  std::array<char, 4096> part{};
+  for (pollfd ready{to.get(), POLLIN, 0}; poll(&ready, 1, static_cast<int>(deadline.left().count())) > 0;) {
+    const ssize_t n = recv(to.get(), part.data(), part.size(), 0);
+    if (n < 0) return std::nullopt;
+    answer.append(part.data(), static_cast<std::size_t>(n));
+    // Four bytes of its length, the first one first, and the text.
+    std::size_t wanted = 0;
+    for (std::size_t i = 0; i < 4 && i < answer.size(); ++i)
+      wanted = wanted << 8 | static_cast<unsigned char>(answer[i]);
+    if (answer.size() >= 4 && answer.size() - 4 >= wanted) return answer.substr(4, wanted);
+    if (n == 0 || answer.size() > longest_answer) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// A text of a JSON object, "" where it has none.
+std::string text_in(const std::optional<std::string>& answer, const char* key) {
+  const Json said = Json::parse(answer.value_or(""), nullptr, false);
+  if (!said.is_object() || !said.contains(key) || !said[key].is_string()) return {};
+  return said[key].get<std::string>();
+}
+
+/// The socket *.asok at which the process listens.
+Descriptor admin_socket(const Process& process, const Root& root, const Deadline& deadline) {
+  std::set<std::string> inodes;
+  process.each_descriptor(deadline, [&](const std::string&, std::string_view target) {
+    constexpr std::string_view before = "socket:[";
+    if (target.starts_with(before))
+      inodes.emplace(target.substr(before.size(), target.size() - before.size() - 1));
+  });
+  std::istringstream lines(process.read("net/unix", longest_maps));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::array<std::string, 8> word;  // Num RefCount Protocol Flags Type St Inode Path
+    for (std::string& each : word) words >> each;
+    if (!word[7].ends_with(".asok") || !inodes.contains(word[6])) continue;
+    struct stat st {};
+    Descriptor found = root.find(word[7]);
+    if (found && fstat(found.get(), &st) == 0 && S_ISSOCK(st.st_mode)) return found;
+  }
+  return Descriptor();
+}
+
+// --- a daemon
+
+/// Its systemd unit, or a name with an id in it, of the control group of a process in a container.
+std::string container_of(const Process& process) {
+  const std::string groups = process.read("cgroup");
+  const auto own = Process::find(getpid());
+  if (own && own->read("cgroup") == groups) return "another root directory";
+  std::smatch found;
+  // Of cephadm's, as /system.slice/system-ceph\x2dFSID.slice/ceph-FSID@osd.3.service/libpod-payload-ID.
+  if (std::regex_search(groups, found, std::regex("/(ceph-[^/\n]*@[^/\n]*\\.service)")))
+    return printable(found[1]);
+  if (std::regex_search(groups, found, std::regex("/([^/\n]*[0-9a-f]{12}[0-9a-f]*[^/\n]*)")))
+    return printable(found[1]);
+  return "another root directory";
+}
+
+/// Plugins of Ceph's that it has mapped, each once.
+Json mapped_plugins(const Process& process, const Root& root) {
+  Json plugins = Json::array();
+  std::set<std::string> seen;
+  std::istringstream maps(process.read("maps", longest_maps));
+  for (std::string line; std::getline(maps, line);) {
+    const auto at = line.find('/');
+    if (at == line.npos || line.find("/libec_", at) == line.npos || !seen.insert(line.substr(at)).second)
+      continue;
+    std::string path = root.inside(line.substr(at));
+    constexpr std::string_view gone = " (deleted)";
+    const bool is_current = !path.ends_with(gone);
+    if (!is_current) path.resize(path.size() - gone.size());
+    const std::string name = base_name(path);
+    if (!is_plugin(name)) continue;
+    Json ours;
+    if (const Descriptor file = is_current ? root.find(path) : Descriptor()) ours = is_ours(file);
+    plugins.push_back({{"path", printable(path)}, {"ours", ours}, {"current", is_current}});
+  }
+  return plugins;
+}
+
+/// Seconds since 1970, to the end of the clock's tick.
+double started(const Process& process) {
+  const std::string stat = process.read("stat");
+  std::istringstream words(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+  std::string word;
+  constexpr int start_time = 20;  // the words after the name
+  for (int i = 0; i < start_time; ++i) words >> word;
+  timespec now{}, since_boot{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  clock_gettime(CLOCK_BOOTTIME, &since_boot);
+  const auto seconds = [](const timespec& t) {
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  };
+  return seconds(now) - seconds(since_boot) +
+         (1 + std::strtod(word.c_str(), nullptr)) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+/// Whether it is our plugin; of one whose file is gone by its name.
+bool is_ours(const Json& plugin) {
+  return plugin["ours"].is_null() ? base_name(plugin["path"]).starts_with("libec_cuda.so")
+                                  : plugin["ours"].get<bool>();
+}
+
+class Judgement {
+ public:
+  Judgement(Json& daemon, const Process& process, const PluginDirectory& used, const PluginDirectory& adopted,
+            const std::string& adopted_path)
+      : daemon_(daemon),
+        process_(process),
+        used_(used),
+        adopted_(adopted),
+        adopted_path_(adopted_path),
+        is_adopted_(used.exists && adopted.exists && is_same(used.identity, adopted.identity)) {}
+
+  void say_all() {
+    // Those of the host's adopted directory are said once, and not for each daemon.
+    if (!is_adopted_)
+      for (const Json& each : used_.findings) daemon_["findings"].push_back(each);
+    if (daemon_["name"].get<std::string>().starts_with("osd."))
+      for (const Role& role : roles) say_of(role);
+    for (const Json& plugin : daemon_["plugins"])
+      if (plugin["current"] == false)
+        say("file", "warning", "restart it, " + plugin["path"].get<std::string>() + " was replaced on disk");
+    if (daemon_["pass_through"] == true)
+      daemon_["findings"].push_back(finding(
+          "release", "note",
+          fmt::format("Ceph's own plugin codes in the place of ec_cuda, which does not know Ceph {}",
+                      daemon_["release"] == "" ? "of this release" : daemon_["release"].get<std::string>()),
+          "nothing for the data; for speed install an ec-cuda that knows this release"));
+  }
+
+ private:
+  void say_of(const Role& role) {
+    const Json *ours = nullptr, *own = nullptr;
+    for (const Json& plugin : daemon_["plugins"]) {
+      if (is_ours(plugin))
+        ours = &plugin;
+      else if (base_name(plugin["path"]).starts_with(fmt::format("libec_{}.so", role.name)))
+        own = &plugin;
+    }
+    const bool stands_in = used_.stands_in_for.contains(role.name);
+    const auto changed = used_.changed.find(fmt::format("libec_{}.so", role.name));
+    const bool is_late = stands_in && static_cast<double>(changed->second) > started(process_);
+    const bool by_own =
+        own != nullptr && std::string_view(role.name) == "isa";  // ours loads Ceph's jerasure itself
+    if (stands_in && ours != nullptr && !is_late && !by_own) {
+      daemon_["uses"].push_back(
+          fmt::format("{}: {} ({})", role.name,
+                      daemon_["pass_through"] == true ? "by Ceph's own file, through ec_cuda" : role.codes,
+                      (*ours)["path"].get<std::string>()));
+      return;
+    }
+    daemon_["uses"].push_back(
+        own != nullptr ? fmt::format("{}: by Ceph ({})", role.name, (*own)["path"].get<std::string>())
+                       : fmt::format("{}: not loaded", role.name));
+    if (stands_in && (own != nullptr || is_late))
+      say("adoption", "warning",
+          fmt::format("{}: restart it, the directory changed after its start", role.name));
+    else if (adopted_.stands_in_for.contains(role.name) && !is_adopted_ && daemon_["container"] == "")
+      say("adoption", "warning",
+          fmt::format("{}: set erasure_code_dir to {} and restart it", role.name, adopted_path_));
+  }
+  void say(const char* check, const char* severity, std::string text) {
+    const auto name = daemon_["name"].get<std::string>();
+    const std::string number = name.substr(name.find('.') + 1);
+    daemon_["findings"].push_back(
+        finding(check, severity, std::move(text),
+                daemon_["container"] == ""
+                    ? fmt::format("`systemctl restart {}@{}`, when `ceph osd ok-to-stop` allows it",
+                                  process_.program(), number)
+                    : fmt::format("`ceph orch daemon restart {}`, or its pod; an image keeps its "
+                                  "files, so that another one may be needed",
+                                  name)));
+  }
+
+  Json& daemon_;
+  const Process& process_;
+  const PluginDirectory &used_, &adopted_;
+  const std::string& adopted_path_;
+  const bool is_adopted_;
+};
+
+Json look(const Process& process, const Users& users, const PluginDirectory& adopted,
+          const std::string& adopted_path, const Json& stats) {
+  const Root root(process.directory(), "root");
+  if (!root) throw std::runtime_error("its files cannot be looked at; run this as root");
+  const Deadline deadline(time_for_an_answer);
+  const Descriptor admin = admin_socket(process, root, deadline);
+  const auto asked = [&](const char* command, const char* key) {
+    return admin ? text_in(ask(admin, users, command, deadline), key) : std::string();
+  };
+  const std::string directory =
+      asked(R"({"prefix": "config get", "var": "erasure_code_dir"})", "erasure_code_dir");
+  const PluginDirectory used = directory.empty() ? PluginDirectory() : look_at(root, directory);
+  Json daemon{{"pid", process.pid()},
+              {"uid", process.user()},
+              {"program", process.program()},
+              {"name", process.name()},
+              {"container", root.is_own() ? "" : container_of(process)},
+              {"release", printable(asked(R"({"prefix": "version"})", "version"))},
+              {"erasure_code_dir", printable(directory)},
+              {"stands_in_for", used.stands_in_for},
+              {"plugins", mapped_plugins(process, root)},
+              {"pass_through", false},
+              {"portable", nullptr},
+              {"uses", Json::array()},
+              {"findings", Json::array()}};
+  std::uint64_t portable = 0, own = 0;
+  for (const Json& entry : stats)
+    if (entry["pid"] == process.pid()) {
+      if (entry["interface"] == "stock") daemon["pass_through"] = true;
+      portable += entry["codes"]["portable"].get<std::uint64_t>();
+      own += entry["codes"]["own"].get<std::uint64_t>();
+    }
+  if (portable + own != 0) daemon["portable"] = own == 0;
+  daemon["uses"].push_back("erasure_code_dir " + (directory.empty()
+                                                      ? "unknown, its admin socket does not answer"
+                                                      : printable(directory)));
+  Judgement(daemon, process, used, adopted, adopted_path).say_all();
+  return daemon;
+}
+
+}  // namespace
+
+Json finding(const char* check, const char* severity, std::string text, std::string advice) {
+  return {{"check", check}, {"severity", severity}, {"text", std::move(text)}, {"do", std::move(advice)}};
+}
+
+Daemons look_at_daemons(Users::Whom whom, const std::string& adopted_path, const Json& stats,
+                        const Deadline& deadline) {
+  const Users users(whom);
+  const PluginDirectory adopted = look_at(Root(AT_FDCWD, "/"), adopted_path);
+  Daemons daemons;
+  daemons.directory = {{"path", printable(adopted_path)},
+                       {"stands_in_for", adopted.stands_in_for},
+                       {"findings", adopted.findings}};
+  std::size_t late = 0;
+  for (const pid_t pid : Process::all(whom)) {
+    const auto process = Process::find(pid);
+    if (!process || (process->program() != "ceph-osd" && process->program() != "ceph-mon") ||
+        !process->is_of(users))
+      continue;
+    if (deadline.is_over()) {
+      ++late;
+      continue;
+    }
+    try {
+      const auto answer = in_child(deadline.within(time_for_one), [&] {
+        return look(*process, users, adopted, adopted_path, stats).dump();
+      });
+      if (!answer) throw std::runtime_error("did not answer in time");
+      daemons.found.push_back(Json::parse(*answer));
+    } catch (const std::exception& e) {
+      daemons.left_out.push_back(fmt::format("{}: {}", process->text(), e.what()));
+    }
+  }
+  if (late != 0) daemons.left_out.push_back(fmt::format("{} daemon(s) for want of time", late));
+  return daemons;
+}
+
+}  // namespace ec::tools
