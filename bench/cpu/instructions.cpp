@@ -1,8 +1,7 @@
-// `ec_bench instructions`: counts the instructions of encode calls, and of decode calls with a signature that
-// no call before had ("plan"), by stepping through one call of each: a kernel or a call that has become
-// longer shows on a machine whose clock tells nothing. What is compared with a recorded report is the same on
-// every CPU: the instructions of this program, and how often it calls other libraries. How long those take
-// depends on the variant that the C library picks for a CPU.
+// `ec_bench instructions`: counts the instructions of calls by stepping through one of each: a kernel or a
+// call that has become longer shows on a machine whose clock tells nothing. What is compared with a recorded
+// report is the same on every CPU: the instructions of this program, and how often it calls other libraries.
+// How long those take depends on the variant that the C library picks for a CPU.
 #include <fmt/format.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -11,6 +10,7 @@
 #include <sys/reg.h>
 #endif
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -18,17 +18,13 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "bench/common/report.hpp"
+#include "bench/cpu/contestants.hpp"
 #include "bench/subcommands.hpp"
-#include "ec/ec.h"
-#include "kernels/backends.hpp"
-#include "plugin/codec/codec.hpp"
 
 // Where the code of this program begins and ends, by the linker.
 extern "C" const char __executable_start, etext;
@@ -36,120 +32,10 @@ extern "C" const char __executable_start, etext;
 namespace ec::bench {
 namespace {
 
-using kernels::Status;
-
-constexpr auto technique = gf::Technique::reed_sol_van;
 constexpr double tolerance_same_compiler = 1.05;
 constexpr double tolerance_other_compiler = 1.25;
 
-/// All so short that every core walks them alike. contestant: a back end by its name. codec: a call through
-/// codec::Codec, which routes it to x86-avx2. codec-sampled: that with validation on and not due, as in a
-/// daemon nearly always. plan: decodes with x86-avx2 what needs all m coding chunks and a plan that is
-/// solved, kept and expanded in the call. eccoder, eccoder-decode: a call of libeccoder's C interface, by
-/// x86-gfni512, that finds its plan.
-struct Counted {
-  std::string contestant;
-  unsigned k;
-  unsigned m;
-  std::size_t bytes;
-};
-
-std::vector<Counted> all_counted() {
-  std::vector<Counted> all{{"codec-sampled", 4, 2, 1024}};
-  for (const char* contestant : {"codec", "plan", "x86-avx2", "x86-avx512", "x86-gfni256", "x86-gfni512"})
-    for (const auto& [k, m] : {std::pair{4u, 2u}, {8u, 3u}, {10u, 4u}, {16u, 4u}})
-      all.push_back({contestant, k, m, contestant == std::string("plan") ? 64u : 1024u});
-  for (const char* contestant : {"eccoder", "eccoder-decode"})
-    for (const auto& [k, m] : {std::pair{4u, 2u}, {10u, 4u}}) all.push_back({contestant, k, m, 64});
-  return all;
-}
-
-/// The chunks lie a few cache lines apart beyond their length, each on a cache line.
-struct Stripe {
-  explicit Stripe(const Counted& c) {
-    stride = c.bytes + 17 * 64;
-    bytes.resize(stride * (c.k + c.m) + 64);
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 167 >> 3);
-    first = bytes.data() + 63 - (reinterpret_cast<std::uintptr_t>(bytes.data()) + 63) % 64;
-    for (unsigned i = 0; i < c.k; ++i) sources.push_back({place(i)});
-    for (unsigned i = 0; i < c.m; ++i) targets.push_back({place(c.k + i)});
-  }
-  std::uint8_t* place(unsigned chunk) const { return first + chunk * stride; }
-
-  std::vector<std::uint8_t> bytes;
-  std::size_t stride;
-  std::uint8_t* first;
-  std::vector<kernels::Source> sources;
-  std::vector<kernels::Target> targets;
-};
-
-using Call = std::function<Status()>;
-
-/// Through the C interface. The decode makes the first m chunks anew.
-Call library_call(const Counted& c, const Stripe& stripe) {
-  const auto* best = kernels::find_backend("x86-gfni512");
-  const codec::Code code(technique, c.k, c.m);
-  if (best == nullptr || !best->supports({&code.encode_program(), stripe.sources, stripe.targets, c.bytes}))
-    return [] { return Status::unsupported; };
-  ec_codec* made = nullptr;
-  if (ec_codec_create(c.k, c.m, EC_REED_SOL_VAN, &made) != 0) throw std::runtime_error(ec_error_text());
-  const std::shared_ptr<ec_codec> codec(made, ec_codec_destroy);
-  std::vector<ec_source> data, left;
-  std::vector<ec_target> coding, lost;
-  std::vector<unsigned> available, wanted;
-  for (const auto& source : stripe.sources) data.push_back({source.data, EC_PAGEABLE});
-  for (const auto& target : stripe.targets) coding.push_back({target.data, EC_PAGEABLE});
-  if (c.contestant == "eccoder")
-    return [=, &c] {
-      return ec_encode(codec.get(), 1, data.data(), coding.data(), c.bytes) == 0 ? Status::ok : Status::fault;
-    };
-  for (unsigned chunk = 0; chunk < c.k + c.m; ++chunk) {
-    std::uint8_t* const place = stripe.place(chunk);
-    if (chunk < c.m) {
-      wanted.push_back(chunk);
-      lost.push_back({place, EC_PAGEABLE});
-    } else {
-      available.push_back(chunk);
-      left.push_back({place, EC_PAGEABLE});
-    }
-  }
-  return [=, &c] {
-    return ec_decode(codec.get(), 1, available.data(), available.size(), left.data(), wanted.data(),
-                     wanted.size(), lost.data(), c.bytes) == 0
-               ? Status::ok
-               : Status::fault;
-  };
-}
-
-/// The call on `stripe`.
-Call call_of(const Counted& c, const Stripe& stripe) {
-  if (c.contestant.starts_with("eccoder")) return library_call(c, stripe);
-  kernels::Backend* avx2 = kernels::find_backend("x86-avx2");
-  if (c.contestant.starts_with("codec")) {
-    static const std::vector backends{avx2, kernels::find_backend("reference")};
-    static codec::Validator sampled({.every = 1'000'000'000, .whole = false});
-    auto& validator = c.contestant == "codec" ? codec::no_validation() : sampled;
-    const auto codec = std::make_shared<codec::Codec>(
-        technique, c.k, c.m,
-        codec::Router(codec::BackendChoice::automatic, 0, codec::default_costs(), backends, codec::stats(),
-                      validator));
-    return [codec, &stripe, &c] { return codec->encode(stripe.sources, stripe.targets, c.bytes); };
-  }
-  const auto code = std::make_shared<codec::Code>(technique, c.k, c.m);
-  if (c.contestant == "plan")
-    return [avx2, code, &stripe, &c, number = 0u]() mutable {
-      const auto lost = gf::ChunkSet::first(c.m);
-      gf::ErasureSignature signature{gf::ChunkSet::first(c.k + c.m) - lost, lost};
-      // A chunk that the code does not have, so that the signature is new.
-      signature.available.insert(gf::ChunkSet::capacity - 1 - number++);
-      const auto plan = code->plan(signature);
-      if (plan == nullptr) return Status::fault;
-      return avx2->transform({&plan->program, stripe.sources, stripe.targets, c.bytes});
-    };
-  return [backend = kernels::find_backend(c.contestant), code, &stripe, &c] {
-    return backend->transform({&code->encode_program(), stripe.sources, stripe.targets, c.bytes});
-  };
-}
+using Call = std::function<void()>;
 
 /// What a child executes between its two stops, a few instructions of its own among it.
 struct Counts {
@@ -176,7 +62,7 @@ std::optional<Counts> counts_of(const Call& call) {
   if (child == 0) {
     if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
     raise(SIGSTOP);
-    if (call) static_cast<void>(call());
+    if (call) call();
     raise(SIGSTOP);
     _exit(0);
   }
@@ -202,10 +88,12 @@ std::optional<Counts> counts_of(const Call& call) {
 }
 
 /// Of one call; nothing where this CPU cannot make it or the system allows no stepping.
-std::optional<Counts> counts_of(const Counted& c) {
-  const Stripe stripe(c);
-  const Call call = call_of(c, stripe);
-  if (call() != Status::ok) return std::nullopt;
+std::optional<Counts> counts_of(const std::string& coder, const Case& c) {
+  const auto here = all_coders();
+  if (std::ranges::find(here, coder) == here.end()) return std::nullopt;
+  const Contestant contestant = coding_contestants(c, 1, 17 * 64, {coder}, {}).back();
+  const Call call = [&] { contestant.run(0); };
+  call();
   const auto nothing = counts_of(Call{});
   const auto all = counts_of(call);
   if (!nothing || !all) return std::nullopt;
@@ -213,7 +101,26 @@ std::optional<Counts> counts_of(const Counted& c) {
                 all->all - nothing->all};
 }
 
-/// A report of this sub-command: its compiler, and what it counted by coder and shape.
+struct Counted {
+  std::string coder;
+  Case what;
+};
+
+/// All so short that every core walks them alike. decode-miss needs all m coding chunks, and a plan that is
+/// solved, kept and expanded in the call.
+std::vector<Counted> all_counted() {
+  constexpr auto technique = gf::Technique::reed_sol_van;
+  std::vector<Counted> all;
+  for (const auto& [k, m] : {Shape{4, 2}, {8, 3}, {10, 4}, {16, 4}}) {
+    for (const char* coder : {"x86-avx2", "x86-avx512", "x86-gfni256", "x86-gfni512"})
+      all.push_back({coder, {"encode", technique, k, m, 1024}});
+    all.push_back({"x86-avx2", {"decode-miss", technique, k, m, 64}});
+    for (const char* op : {"encode", "decode"}) all.push_back({"eccoder", {op, technique, k, m, 64}});
+  }
+  return all;
+}
+
+/// A report of this sub-command: its compiler, and what it counted by coder, operation and shape.
 struct Recorded {
   std::string compiler;
   std::map<std::string, Counts> rows;
@@ -226,13 +133,13 @@ Recorded read_recorded(const std::string& name) {
   Recorded recorded;
   constexpr std::string_view compiler = "# compiler: ";
   for (std::string line; std::getline(file, line);) {
-    char coder[32];
+    char coder[32], op[32];
     unsigned k = 0, m = 0;
     Counts counts;
     if (line.starts_with(compiler)) recorded.compiler = line.substr(compiler.size());
-    if (std::sscanf(line.c_str(), "%31[^,],%u,%u,%*u,%lu,%lu", coder, &k, &m, &counts.own,
-                    &counts.library_calls) == 5)
-      recorded.rows[fmt::format("{} {}+{}", coder, k, m)] = counts;
+    if (std::sscanf(line.c_str(), "%31[^,],%31[^,],%u,%u,%*u,%lu,%lu", coder, op, &k, &m, &counts.own,
+                    &counts.library_calls) == 6)
+      recorded.rows[fmt::format("{} {} {}+{}", coder, op, k, m)] = counts;
   }
   return recorded;
 }
@@ -243,24 +150,32 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
   Report report(line.text("csv"));
   report.begin(make_header("", "instructions", arguments, {{"compiler", __VERSION__}}));
   bool sound = true, counted = false;
-  for (const Counted& c : all_counted()) {
-    const std::string name = fmt::format("{} {}+{}", c.contestant, c.k, c.m);
-    const auto counts = counts_of(c);
+  for (const auto& [coder, c] : all_counted()) {
+    const auto counts = counts_of(coder, c);
+    // A call of the library is as long as the kernel is that it takes here.
+    const std::string as = coder == "eccoder" ? coder + " by " + all_coders().front() : coder;
+    const std::string name = fmt::format("{} {} {}+{}", as, c.op, c.k, c.m);
     if (!counts) {
       fmt::print("{} cannot be counted here\n", name);
       continue;
     }
     counted = true;
-    report.add({{"coder", c.contestant},
+    report.add({{"coder", as},
+                {"op", c.op},
                 {"k", c.k},
                 {"m", c.m},
-                {"chunk_bytes", c.bytes},
+                {"chunk_bytes", c.chunk_bytes},
                 {"instructions", counts->own},
                 {"library_calls", counts->library_calls},
                 {"with_libraries", counts->all}},
                true);
     if (!recorded) continue;
-    const Counts before = recorded->rows[name];
+    const auto found = recorded->rows.find(name);
+    if (found == recorded->rows.end()) {
+      fmt::print("not recorded: {}\n", name);
+      continue;
+    }
+    const Counts& before = found->second;
     const double tolerance =
         recorded->compiler == __VERSION__ ? tolerance_same_compiler : tolerance_other_compiler;
     const auto is_more = [&](std::uint64_t now, std::uint64_t then) {
