@@ -202,11 +202,11 @@ def test_copies_nothing(monkeypatch):
 class PlainTensor(Versioned):
     """What is asked of a tensor of PyTorch's own type."""
 
-    is_cuda, layout, requires_grad, current, conjugate = True, "strided", False, 0, False
+    is_cuda, layout, requires_grad, current = True, "strided", False, 0
     shape = (LENGTH // 4, 2)
 
     def is_conj(self):
-        return self.conjugate
+        return False
 
     def is_neg(self):
         return False
@@ -246,7 +246,7 @@ def test_plain_tensors_are_asked_by_dlpack_where_one_stream_waits_for_another(mo
     assert asked(lambda: CODEC.encode([Versioned(DATA[0]), *data[1:]], coding)) == [1, 1]
     assert asked(lambda: CODEC.encode_async(data, coding, 0)) == [1]
     monkeypatch.setattr(PlainTensor, "current", 0)
-    data[2].conjugate = data[3].requires_grad = True
+    data[2].requires_grad = data[3].requires_grad = True
     assert asked(lambda: CODEC.encode(data, coding)) == [1, 1]
     data[1].stride = lambda: (4, 1)
     with pytest.raises(eccoder.InvalidArgument, match=r"data\[1\] is not contiguous"):
