@@ -71,11 +71,11 @@ inline std::vector<std::shared_ptr<Device>> bring_up_devices(const std::string& 
   kernels::cuda::configure(options);
   std::vector<std::shared_ptr<Device>> devices;
   for (std::size_t i = 0; i < kernels::cuda::device_count(); ++i) {
-    std::string why;
+    kernels::cuda::Reason why;
     devices.push_back(kernels::cuda::Devices::instance().acquire_waiting(i, &why));
     if (!devices.back())
       throw std::runtime_error(
-          fmt::format("sub-command {} measures a device, and there is none: {}", subcommand, why));
+          fmt::format("sub-command {} measures a device, and there is none: {}", subcommand, why.view()));
   }
   return devices;
 }

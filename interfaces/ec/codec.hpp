@@ -154,8 +154,8 @@ class Codec {
   /// its copies keep what they make for the first 256 losses that they decode on streams; what was compiled
   /// for them serves these alone, and others are coded by kernels for any matrix. The GPU alone can do this:
   /// what goes wrong is for the caller to repeat. Errors: as above, without busy and device_hung; after
-  /// device_fault part of the work may be enqueued. A first call may load kernels: make one of the same kind
-  /// before capturing.
+  /// device_fault part of the work may be enqueued, and has stopped writing when the stream is done; after
+  /// any other nothing is. A first call may load kernels: make one of the same kind before capturing.
   ECCODER_EXPORT Error encode_async(std::span<const Source> data, std::span<const Target> coding,
                                     CUstream_st* stream) const noexcept;
   ECCODER_EXPORT Error decode_async(std::span<const unsigned> available, std::span<const Source> sources,

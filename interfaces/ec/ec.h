@@ -9,7 +9,7 @@
  *
  * Calls return 0 or a negative errno:
  *   -EINVAL     a wrong argument, or a wrong EC_CUDA_ variable; nothing was written
- *   -ENOMEM     out of memory; nothing was written
+ *   -ENOMEM     out of memory; nothing was written, and nothing is enqueued
  *   -ENODATA    fewer than k chunks are available; nothing was written
  *   -ENODEV     chunks in device memory, and no device that takes them; nothing was written
  *   -EBUSY      chunks in device memory, and no room: too many calls at once, or too little staging memory
@@ -17,7 +17,9 @@
  *   -ETIMEDOUT  the device stopped answering: pinned or device targets may yet be written
  * and ec_error_text() says what was wrong. After the last three the targets hold anything, those of ec_update
  * too: encode their stripes anew; after -ETIMEDOUT keep the call's pinned and device targets allocated and
- * unused until the process ends. Chunks in host memory are always coded, by the CPU when the GPU cannot.
+ * unused until the process ends. Once the device has work of a call, no answer depends on memory: what fails
+ * is never called -ENOMEM, and what may still change is never called done. Chunks in host memory are always
+ * coded, by the CPU when the GPU cannot.
  */
 #ifndef EC_EC_H
 #define EC_EC_H
@@ -100,9 +102,9 @@ ECCODER_EXPORT int ec_update(const ec_codec* codec, size_t stripes, unsigned chu
  * stripe. All chunks are pinned or in device memory; they and the codec live until the work is done, or until
  * the graph is destroyed. A codec keeps what it makes for the first 256 losses that it decodes on streams;
  * what was compiled for them serves these alone, and others are coded by kernels for any matrix. The GPU
- * alone can do this: what goes wrong is for the caller to repeat. -EINVAL, -ENOMEM, -ENODATA, -ENODEV; after
- * -EIO part of the work may be enqueued. A first call may load kernels: make one of the same kind before
- * capturing. */
+ * alone can do this: what goes wrong is for the caller to repeat. -EINVAL, -ENOMEM, -ENODATA, -ENODEV:
+ * nothing is enqueued. -EIO: part of the work may be; it has stopped writing when the stream is done. A first
+ * call may load kernels: make one of the same kind before capturing. */
 struct CUstream_st;
 ECCODER_EXPORT int ec_encode_async(const ec_codec* codec, size_t stripes, const ec_source* data,
                                    const ec_target* coding, size_t chunk_bytes, struct CUstream_st* stream);

@@ -22,7 +22,7 @@ enum class Errc : int {
   busy = EBUSY,             ///< Chunks in device memory, and no room: try again, see the text.
   device_fault = EIO,       ///< The device failed on chunks in its memory, and has stopped writing.
   device_hung = ETIMEDOUT,  ///< The device stopped answering: pinned or device targets may yet be written.
-  out_of_memory = ENOMEM,
+  out_of_memory = ENOMEM,   ///< Nothing was written, and nothing is enqueued.
 };
 
 /// Category "ec"; each code's default condition is the std::errc of the same number.
@@ -39,7 +39,8 @@ class [[nodiscard]] Error {
 
   explicit operator bool() const noexcept { return static_cast<bool>(code_); }
   std::error_code code() const noexcept { return code_; }
-  /// For people, in English; empty if there is no error, or if no memory was left to say it.
+  /// For people, in English; empty if there is no error. Where there is no memory for a sentence a word or
+  /// two: the code never depends on memory.
   const std::string& text() const noexcept { return text_; }
 
  private:

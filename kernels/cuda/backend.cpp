@@ -2,7 +2,6 @@
 #include "kernels/cuda/backend.hpp"
 
 #include <algorithm>
-#include <new>
 
 #include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
@@ -18,7 +17,8 @@ class Cuda final : public Backend {
 
   bool supports(const Job& job) const noexcept override {
     // At least one row must fit the kernel's parameter with all sources.
-    return KernelArgs::fit(job.sources.size(), 1);
+    static_assert(KernelArgs::fit(gf::max_chunks, 1));
+    return job.sources.size() <= gf::max_chunks && job.targets.size() <= gf::max_chunks;
   }
 
   Status transform(const Job& job) noexcept override { return run(job, Verb::transform); }
@@ -36,8 +36,10 @@ class Cuda final : public Backend {
       return Status::unsupported;
     if (jobs.empty()) return Status::ok;
     const auto of = static_cast<CUstream>(stream);
-    return run([&] { return device_with(of, jobs); }, jobs.front(),
-               [&](const auto& device) { return cuda::enqueue(device, jobs, kind_, of); });
+    const Status status = run([&] { return device_with(of, jobs); }, jobs.front(),
+                              [&](const auto& device) { return cuda::enqueue(device, jobs, kind_, of); });
+    // Nobody else can, so a device that is not there is a fault.
+    return status == Status::busy ? Status::fault : status;
   }
 
  private:
@@ -61,21 +63,16 @@ class Cuda final : public Backend {
   static Claim device_for(std::span<const Job> jobs) {
     if (std::ranges::all_of(jobs, host_addressable))
       return Devices::instance().acquire(jobs.size() * jobs.front().bytes * jobs.front().sources.size());
-    std::string why;
+    Reason why;
     return Claim(Devices::instance().holder_of(jobs, &why));
   }
 
-  /// `submit` on the device that `choose` finds for jobs like this one.
-  static Status run(auto&& choose, const Job& job, auto&& submit) noexcept try {
+  /// `submit` on the device that `choose` finds for jobs like this one. Neither allocates.
+  static Status run(auto&& choose, const Job& job, auto&& submit) noexcept {
     const Claim claim = choose();
     const std::shared_ptr<Device>& device = claim.device();
     if (!device) return host_addressable(job) ? Status::busy : Status::fault;
-    const Outcome outcome = submit(device);
-    if (outcome.status == Status::fault || outcome.status == Status::hung)
-      Devices::instance().latch(device, outcome.reason);
-    return outcome.status;
-  } catch (const std::bad_alloc&) {
-    return Status::busy;
+    return settle(device, submit(device));
   }
 
   const KernelKind kind_;
@@ -90,10 +87,12 @@ Backend& backend(KernelKind kind) noexcept {
   return instances[static_cast<int>(kind)];
 }
 
-std::optional<DeviceInfo> bring_up(std::string* why) {
+std::optional<DeviceInfo> bring_up(Reason* why) {
   const auto device = Devices::instance().acquire_waiting(why);
   if (!device) return std::nullopt;
   return device->info();
 }
+
+bool is_up(Reason* why) noexcept { return Devices::instance().acquire_waiting(why) != nullptr; }
 
 }  // namespace ec::kernels::cuda

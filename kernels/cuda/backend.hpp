@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
@@ -18,6 +17,8 @@ namespace ec::kernels::cuda {
 Backend& backend(KernelKind kind = KernelKind::automatic) noexcept;
 
 /// Brings the device up now and waits for it. What came up; or nothing, with the reason in *why.
-std::optional<DeviceInfo> bring_up(std::string* why);
+std::optional<DeviceInfo> bring_up(Reason* why);
+/// The same without what came up, which takes memory to say.
+bool is_up(Reason* why) noexcept;
 
 }  // namespace ec::kernels::cuda

@@ -11,7 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "support/text.hpp"
+
 namespace ec::kernels::cuda {
+
+/// Why a device is not there, or failed: a sentence.
+using Reason = support::Text<255>;
 
 struct Options {
   /// The driver's library as dlopen takes it.
@@ -48,11 +53,12 @@ void configure(const Options& options);
 const Options& current_options() noexcept;
 inline std::size_t device_count() noexcept { return current_options().devices.size(); }
 
-/// Says one line through options.log. Without memory for the line nothing is said.
+/// Says one line through options.log. What the host's function throws for want of memory ends here.
 template <class... Args>
 void log(const Options& options, fmt::format_string<Args...> format, Args&&... args) noexcept try {
+  using Line = support::Text<1023>;
   if (options.log != nullptr)
-    options.log(("ec_cuda: " + fmt::format(format, std::forward<Args>(args)...)).c_str());
+    options.log(Line("ec_cuda: {}", Line(format, std::forward<Args>(args)...).view()).c_str());
 } catch (const std::bad_alloc&) {
 }
 

@@ -1,8 +1,6 @@
 // The C interface over the C++ one: pointers and counts in, 0 or -errno out, the reason kept for the thread.
 #include "ec/ec.h"
 
-#include <algorithm>
-#include <array>
 #include <limits>
 
 #include "plugin/library/engine.hpp"
@@ -14,8 +12,8 @@ struct ec_codec {
 
 namespace {
 
-using ec::Error;
 using ec::library::Engine;
+using ec::library::Failure;
 using ec::library::Form;
 using ec::library::guarded;
 using ec::library::Names;
@@ -24,26 +22,23 @@ using ec::library::Stream;
 using ec::library::Stripes;
 
 /// Fixed, so that saying what went wrong needs no memory.
-constinit thread_local std::array<char, 512> last_error{};
+constinit thread_local decltype(Failure::text) last_error{};
 
 /// What a call returns. Of an error it keeps the sentence.
 struct Answer {
   Answer() = default;
-  Answer(const Error& error) noexcept : code(-error.code().value()) {  // NOLINT: an Error is its answer
-    const std::string_view text = error.text().empty() ? "out of memory" : std::string_view(error.text());
-    const std::size_t length = std::min(text.size(), last_error.size() - 1);
-    std::copy_n(text.begin(), length, last_error.begin());
-    last_error[length] = '\0';
+  explicit Answer(const Failure& failure) noexcept : code(-static_cast<int>(failure.code)) {
+    last_error = failure.text;
   }
   int code = 0;
 };
 
-/// Does the work, which throws what guarded() takes.
+/// Does the work, which answers with a status, or throws what guarded() takes.
 template <class Work>
 [[gnu::always_inline]] inline int answer(Work&& work) noexcept {
   return guarded([&]() -> Answer {
-           work();
-           return {};
+           const ec::kernels::Status status = work();
+           return status == ec::kernels::Status::ok ? Answer() : Answer(ec::library::failure_of(status));
          })
       .code;
 }
@@ -82,7 +77,7 @@ int encode(const ec_codec* codec, std::size_t stripes, const ec_source* data, co
   return answer([&] {
     const Engine& engine = engine_of(codec);
     const Form form{stripes, bytes, engine.k(), engine.m()};
-    engine.encode(stripes_of(ec::library::encode_names, form, data, coding, stream), stream);
+    return engine.encode(stripes_of(ec::library::encode_names, form, data, coding, stream), stream);
   });
 }
 
@@ -97,7 +92,8 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
     const auto& decoding = engine.decoding(numbers("available", available, available_count, chunks),
                                            numbers("wanted", wanted, wanted_count, chunks), made);
     const Form form{stripes, bytes, available_count, wanted_count};
-    engine.decode(decoding, stripes_of(ec::library::decode_names, form, sources, targets, stream), stream);
+    return engine.decode(decoding, stripes_of(ec::library::decode_names, form, sources, targets, stream),
+                         stream);
   });
 }
 
@@ -111,6 +107,7 @@ int ec_codec_create(unsigned k, unsigned m, ec_technique technique, ec_codec** c
     *codec = nullptr;
     ec::library::check_technique(technique);
     *codec = new ec_codec{{static_cast<ec::Technique>(technique), k, m}};
+    return ec::kernels::Status::ok;
   });
 }
 
@@ -149,11 +146,11 @@ int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_so
     const Engine& engine = engine_of(codec);
     engine.check_data_chunk(chunk);
     const Form form{stripes, chunk_bytes, 1, engine.m()};
-    engine.update(chunk, stripes_of(ec::library::update_names, form, delta, coding, {}));
+    return engine.update(chunk, stripes_of(ec::library::update_names, form, delta, coding, {}));
   });
 }
 
-const char* ec_error_text(void) { return last_error.data(); }
+const char* ec_error_text(void) { return last_error.c_str(); }
 
 const char* ec_version(void) { return ec::version(); }
 

@@ -27,24 +27,28 @@ Stripes stripes_of(const Names& names, std::span<const Source> from, std::size_t
   return {names, {count, bytes, sources, targets}, from.data(), to.data(), stream.has_value()};
 }
 
+Error answer(kernels::Status status) noexcept {
+  return status == kernels::Status::ok ? Error() : library::failure_of(status);
+}
+
 Error encode(const Engine& engine, std::span<const Source> data, std::span<const Target> coding,
              const Stream& stream) noexcept {
-  return guarded([&]() -> Error {
-    engine.encode(stripes_of(library::encode_names, data, engine.k(), coding, engine.m(), stream), stream);
-    return {};
+  return guarded([&] {
+    return answer(engine.encode(
+        stripes_of(library::encode_names, data, engine.k(), coding, engine.m(), stream), stream));
   });
 }
 
 Error decode(const Engine& engine, std::span<const unsigned> available, std::span<const Source> sources,
              std::span<const unsigned> wanted, std::span<const Target> targets,
              const Stream& stream) noexcept {
-  return guarded([&]() -> Error {
+  return guarded([&] {
     std::unique_ptr<const library::Decoding> made;
     const auto& decoding = engine.decoding(available, wanted, made);
-    engine.decode(
+    return answer(engine.decode(
         decoding,
-        stripes_of(library::decode_names, sources, available.size(), targets, wanted.size(), stream), stream);
-    return {};
+        stripes_of(library::decode_names, sources, available.size(), targets, wanted.size(), stream),
+        stream));
   });
 }
 
@@ -83,10 +87,9 @@ Error Codec::decode_async(std::span<const unsigned> available, std::span<const S
 
 Error Codec::update(unsigned chunk, std::span<const Source> delta,
                     std::span<const Target> coding) const noexcept {
-  return guarded([&]() -> Error {
+  return guarded([&] {
     engine_->check_data_chunk(chunk);
-    engine_->update(chunk, stripes_of(library::update_names, delta, 1, coding, m(), {}));
-    return {};
+    return answer(engine_->update(chunk, stripes_of(library::update_names, delta, 1, coding, m(), {})));
   });
 }
 

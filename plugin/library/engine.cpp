@@ -27,39 +27,21 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 }
 
 /// Waits for the device where it is coming up. Empty if it is up, else the reason.
-std::string why_no_device() {
+support::Text<255> why_no_device() noexcept {
 #ifdef EC_WITH_CUDA
-  std::string why;
-  return kernels::cuda::bring_up(&why) ? std::string() : why;
+  kernels::cuda::Reason why;
+  return kernels::cuda::is_up(&why) ? kernels::cuda::Reason() : why;
 #else
   return "this library was built without the GPU back end";
 #endif
 }
 
-/// Refuses a call that is not done.
-[[gnu::cold, gnu::noinline]] void refuse_for(Status status) {
-  if (status == Status::busy)
-    refuse(Errc::busy, "the device has no room for this call now: too many at once");
-  if (status == Status::unsupported) refuse(Errc::no_device, "no back end codes this shape in device memory");
-  if (status == Status::hung)
-    refuse(Errc::device_hung, "the device stopped answering and may still write to the targets");
-  const std::string why =
-      codec::validator(nullptr).is_off("cuda")
-          ? "it gave wrong bytes (see EC_CUDA_VALIDATE) and is not used again by this process"
-          : why_no_device();
-  refuse(Errc::device_fault, "the device failed{}{}", why.empty() ? "" : ": ", why);
-}
-
-void check(Status status) {
-  if (status != Status::ok) refuse_for(status);
-}
-
 /// The back end answers at once while the device comes up, which host memory does not mind. Other memory
 /// waits for it here.
 [[gnu::noinline]] void wait_for_device(const Stream& stream) {
-  if (const std::string why = why_no_device(); !why.empty())
+  if (const auto why = why_no_device(); !why.empty())
     refuse(Errc::no_device, "{}, and no device is up: {}",
-           stream ? "work is for a stream" : "chunks are in device memory", why);
+           stream ? "work is for a stream" : "chunks are in device memory", why.view());
 }
 
 void need_device(const Stripes& stripes, const Stream& stream) {
@@ -90,6 +72,20 @@ std::size_t hash_of(std::span<const unsigned> available, std::span<const unsigne
 }
 
 }  // namespace
+
+Failure failure_of(Status status) noexcept {
+  if (status == Status::busy)
+    return {Errc::busy, "the device has no room for this call now: too many at once"};
+  if (status == Status::unsupported)
+    return {Errc::no_device, "no back end codes this shape in device memory"};
+  if (status == Status::hung)
+    return {Errc::device_hung, "the device stopped answering and may still write to the targets"};
+  const support::Text<255> why =
+      codec::validator(nullptr).is_off("cuda")
+          ? "it gave wrong bytes (see EC_CUDA_VALIDATE) and is not used again by this process"
+          : why_no_device();
+  return {Errc::device_fault, {"the device failed{}{}", why.empty() ? "" : ": ", why.view()}};
+}
 
 bool Decoding::Numbers::equal(std::span<const unsigned> others) const {
   unsigned difference = 0;
@@ -161,35 +157,35 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
 }
 
 /// All stripes by one program, whose chunks come stripe after stripe. Inlined for small calls.
-[[gnu::always_inline]] inline void Engine::code(codec::Operation operation, const kernels::Program& program,
-                                                std::span<const kernels::Source> sources,
-                                                std::span<const kernels::Target> targets,
-                                                const Stripes& stripes, const Stream& stream) const {
+[[gnu::always_inline]] inline Status Engine::code(codec::Operation operation, const kernels::Program& program,
+                                                  std::span<const kernels::Source> sources,
+                                                  std::span<const kernels::Target> targets,
+                                                  const Stripes& stripes, const Stream& stream) const {
   need_device(stripes, stream);
   const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
-  if (bytes == 0 || targets.empty()) return;
+  if (bytes == 0 || targets.empty()) return Status::ok;
   const codec::Router& router = codec_.router();
-  if (!stream && count == 1) return check(router.transform({&program, sources, targets, bytes}, operation));
+  if (!stream && count == 1) return router.transform({&program, sources, targets, bytes}, operation);
   std::vector<kernels::Job> jobs;
   jobs.reserve(count);
   for (std::size_t stripe = 0; stripe < count; ++stripe)
     jobs.push_back({&program, sources.subspan(stripe * program.sources(), program.sources()),
                     targets.subspan(stripe * program.targets(), program.targets()), bytes});
-  check(stream ? router.enqueue(jobs, *stream, operation) : router.transform_all(jobs, operation));
+  return stream ? router.enqueue(jobs, *stream, operation) : router.transform_all(jobs, operation);
 }
 
-void Engine::encode(const Stripes& stripes, const Stream& stream) const {
-  code(codec::Operation::encode, codec_.encode_program(), stripes.sources.view(), stripes.targets.view(),
-       stripes, stream);
+Status Engine::encode(const Stripes& stripes, const Stream& stream) const {
+  return code(codec::Operation::encode, codec_.encode_program(), stripes.sources.view(),
+              stripes.targets.view(), stripes, stream);
 }
 
-void Engine::decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
+Status Engine::decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
   if (stream || !decoding.as_given()) return decode_chosen(decoding, stripes, stream);
-  code(codec::Operation::decode, decoding.plan()->program, stripes.sources.view(), stripes.targets.view(),
-       stripes, stream);
+  return code(codec::Operation::decode, decoding.plan()->program, stripes.sources.view(),
+              stripes.targets.view(), stripes, stream);
 }
 
-void Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
+Status Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
   const codec::Plan& plan = *decoding.plan();
   const Form& form = stripes.form;
   Chunks<kernels::Source> sources(form.stripes * plan.sources.size());
@@ -197,24 +193,25 @@ void Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, con
   choose(decoding.source_places(), stripes.sources.data(), form.sources, sources);
   choose(decoding.target_places(), stripes.targets.data(), form.targets, targets);
   const auto with = [&](const kernels::Program& program) {
-    code(codec::Operation::decode, program, sources.view(), targets.view(), stripes, stream);
+    return code(codec::Operation::decode, program, sources.view(), targets.view(), stripes, stream);
   };
   // One that no code is compiled for: what it enqueues needs nothing of it afterwards.
   if (stream && !keep(decoding.plan())) return with(kernels::Program(plan.program.matrix(), false));
-  with(plan.program);
+  return with(plan.program);
 }
 
 void Engine::check_data_chunk(unsigned chunk) const {
   if (chunk >= k()) refuse("chunk={} must be a data chunk, 0 to {}", chunk, k() - 1);
 }
 
-void Engine::update(unsigned chunk, const Stripes& stripes) const {
+Status Engine::update(unsigned chunk, const Stripes& stripes) const {
   need_device(stripes, {});
   const auto& [count, bytes, sources, targets] = stripes.form;
-  if (bytes == 0) return;
-  for (std::size_t stripe = 0; stripe < count; ++stripe)
-    check(codec_.update(chunk, stripes.sources.data()[stripe],
-                        stripes.targets.view().subspan(stripe * targets, targets), bytes));
+  Status status = Status::ok;
+  for (std::size_t stripe = 0; bytes != 0 && stripe < count && status == Status::ok; ++stripe)
+    status = codec_.update(chunk, stripes.sources.data()[stripe],
+                           stripes.targets.view().subspan(stripe * targets, targets), bytes);
+  return status;
 }
 
 /// Work on a stream may use what was compiled for a plan when the call is long over. So plans are kept as

@@ -12,6 +12,7 @@
 #include "ec/codec.hpp"
 #include "gf/chunk_set.hpp"
 #include "plugin/codec/codec.hpp"
+#include "plugin/library/refusal.hpp"
 #include "plugin/library/stripes.hpp"
 
 namespace ec::library {
@@ -54,8 +55,12 @@ class Decoding {
   std::shared_ptr<const codec::Plan> plan_;
 };
 
-/// Immutable; any number of threads may use one at a time. Calls that do not succeed throw a Refusal, or
-/// std::bad_alloc before anything is written.
+/// What a call that ended so is answered with; not ok. Waits for a device that is coming up again.
+[[gnu::cold]] Failure failure_of(kernels::Status status) noexcept;
+
+/// Immutable; any number of threads may use one at a time. Calls answer as codec::Router does. Before
+/// anything is written or enqueued they may throw a Refusal or std::bad_alloc, afterwards nothing: then the
+/// answer is a status, which no want of memory changes.
 class Engine {
  public:
   /// Reads the settings, and prepares the device where there is one. Throws SetupError, std::bad_alloc.
@@ -69,22 +74,22 @@ class Engine {
   Technique technique() const { return technique_; }
 
   /// stripes: data and coding chunks.
-  void encode(const Stripes& stripes, const Stream& stream) const;
+  kernels::Status encode(const Stripes& stripes, const Stream& stream) const;
   /// Throws what Decoding does. The answer is the engine's, or that of `made`.
   const Decoding& decoding(std::span<const unsigned> available, std::span<const unsigned> wanted,
                            std::unique_ptr<const Decoding>& made) const;
   /// stripes: the chunks of both lists, in their order.
-  void decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
+  kernels::Status decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
   /// Throws Refusal unless `chunk` is a data chunk.
   void check_data_chunk(unsigned chunk) const;
   /// stripes: the deltas of that data chunk, and the coding chunks.
-  void update(unsigned chunk, const Stripes& stripes) const;
+  kernels::Status update(unsigned chunk, const Stripes& stripes) const;
 
  private:
-  void decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
-  void code(codec::Operation operation, const kernels::Program& program,
-            std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
-            const Stripes& stripes, const Stream& stream) const;
+  kernels::Status decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
+  kernels::Status code(codec::Operation operation, const kernels::Program& program,
+                       std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
+                       const Stripes& stripes, const Stream& stream) const;
   bool keep(const std::shared_ptr<const codec::Plan>& plan) const;
 
   static constexpr std::size_t most_kept = 256;

@@ -1,6 +1,9 @@
 // The category of the library's errors.
 #include "ec/error.hpp"
 
+#include <new>
+
+#include "plugin/library/refusal.hpp"
 #include "support/never_destroyed.hpp"
 
 namespace ec {
@@ -38,4 +41,20 @@ const std::error_category& error_category() noexcept {
 
 std::error_code make_error_code(Errc code) noexcept { return {static_cast<int>(code), error_category()}; }
 
+namespace library {
+
+Failure::operator Error() const noexcept {
+  try {
+    return Error(code, text.c_str());
+  } catch (const std::bad_alloc&) {
+    // What fits into a string without memory.
+    return Error(code, code == Errc::device_hung    ? "device hung"
+                       : code == Errc::device_fault ? "device failed"
+                       : code == Errc::busy         ? "device busy"
+                       : code == Errc::no_device    ? "no device"
+                                                    : "no memory");
+  }
+}
+
+}  // namespace library
 }  // namespace ec

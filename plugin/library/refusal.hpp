@@ -4,23 +4,32 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <string>
 #include <utility>
 
 #include "ec/error.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
+#include "support/text.hpp"
 
 namespace ec::library {
 
+/// What went wrong: a plain value, which no want of memory turns into something else.
+struct Failure {
+  Errc code;
+  support::Text<511> text;
+  /// With the text, or less of it where there is no memory.
+  operator Error() const noexcept;  // NOLINT: what the C++ door says of it
+};
+
+/// Only thrown before the first byte is written: to throw takes memory, if no more than is kept back for it.
 struct Refusal : std::exception {
-  explicit Refusal(Error why) : error(std::move(why)) {}
-  Error error;
+  explicit Refusal(const Failure& why) noexcept : failure(why) {}
+  Failure failure;
 };
 
 /// Throws the Refusal with this code, or invalid_argument, and the sentence that fmt makes of the rest.
 template <class... Values>
 [[noreturn]] void refuse(Errc code, fmt::format_string<Values...> sentence, Values&&... values) {
-  throw Refusal(Error(code, fmt::format(sentence, std::forward<Values>(values)...)));
+  throw Refusal({code, {sentence, std::forward<Values>(values)...}});
 }
 template <class... Values>
 [[noreturn]] void refuse(fmt::format_string<Values...> sentence, Values&&... values) {
@@ -32,21 +41,19 @@ inline void check_technique(int technique) {
     refuse("technique={}; allowed are 0 (reed_sol_van), 1 (cauchy)", technique);
 }
 
-/// Runs `work`, which returns an Error or what can be made from one, and turns what it throws into an Error.
-/// Inlined, since a small call notices what `work` refers to going through memory.
+/// Runs `work`, and makes what it returns out of a Failure where it throws. Inlined, since a small call
+/// notices what `work` refers to going through memory.
 template <class Work>
 [[gnu::always_inline]] inline auto guarded(Work&& work) noexcept -> decltype(work()) {
   try {
-    try {
-      return work();
-    } catch (const Refusal& refusal) {
-      return refusal.error;
-    } catch (const codec::SetupError& error) {
-      return Error(Errc::invalid_argument, error.what());
-    }
+    return work();
+  } catch (const Refusal& refusal) {
+    return static_cast<decltype(work())>(refusal.failure);
+  } catch (const codec::SetupError& error) {
+    return static_cast<decltype(work())>(Failure{Errc::invalid_argument, error.what()});
   } catch (const std::exception&) {
-    // std::bad_alloc, at work or while the text was made; nothing else is thrown below.
-    return Error(Errc::out_of_memory);
+    // std::bad_alloc, before anything is written; nothing else is thrown below.
+    return static_cast<decltype(work())>(Failure{Errc::out_of_memory, "out of memory"});
   }
 }
 

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import sys
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64, c_void_p, py_object
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Protocol, Tuple, Union
 
-from ._interface import DEVICE, PAGEABLE, PINNED, Place, function_of, refuse
+from ._interface import DEVICE, PAGEABLE, PINNED, Place, check, function_of, refuse
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -205,6 +206,9 @@ def is_one_array(chunks: Any) -> bool:
         bool(_is_buffer(chunks)) or hasattr(chunks, "__dlpack_device__") or hasattr(chunks, "__cuda_array_interface__"))
 
 
+_given_up: Optional[Call] = None
+
+
 class Call:
     """The chunks of one call, which must agree in length and, on GPUs, in which. Keeps their memory while it lives."""
 
@@ -215,11 +219,20 @@ class Call:
         self._first: Optional[Tuple[str, int]] = None
         self._on_gpu: Optional[Tuple[str, int]] = None
         self._ordered: Optional[int] = None  # the GPU whose plain tensors are complete for our stream
+        self._given_up_before: Optional[Call] = None
 
     @property
     def bytes(self) -> int:
         """Of each chunk."""
         return self._first[1] if self._first else 0
+
+    def done(self, result: int) -> None:
+        """Raises what the call complains of. What a GPU that stopped answering may still write is kept until the process
+        ends, in a chain, which takes no memory."""
+        global _given_up
+        if result == -errno.ETIMEDOUT:
+            self._given_up_before, _given_up = _given_up, self
+        check(result)
 
     def take(self, name: str, chunks: Any, count: int, need: str, written: bool = False) -> Any:
         """`count` chunks, which the caller calls `need`, as an array of Place."""

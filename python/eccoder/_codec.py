@@ -9,7 +9,7 @@ from typing import Any, Optional, Tuple, Type
 
 from . import _interface
 from ._arrays import Call, Chunk, Chunks
-from ._interface import Error, check, refuse
+from ._interface import Error, refuse
 
 
 class Codec:
@@ -71,7 +71,7 @@ class Codec:
         if coding is None:
             coding = call.make("coding", data, self._m)
         targets = call.take("coding", coding, self._m, f"m={self._m}", written=True)
-        check(_interface.encode(self._codec, 1, sources, targets, call.bytes))
+        call.done(_interface.encode(self._codec, 1, sources, targets, call.bytes))
         return coding
 
     def encode_async(self, data: Chunks, coding: Chunks, stream: Any) -> None:
@@ -86,7 +86,7 @@ class Codec:
         call = Call(handle)
         sources = call.take("data", data, self._k, f"k={self._k}")
         targets = call.take("coding", coding, self._m, f"m={self._m}", written=True)
-        check(_interface.encode_async(self._codec, 1, sources, targets, call.bytes, handle))
+        call.done(_interface.encode_async(self._codec, 1, sources, targets, call.bytes, handle))
 
     def decode(self, available: Mapping[int, Chunk], wanted: Iterable[int], targets: Optional[Chunks] = None) -> Any:
         """Makes the chunks `wanted` from the chunks `available`, and returns them in the order of `wanted`.
@@ -101,7 +101,7 @@ class Codec:
         if targets is None:
             targets = call.make("targets", list(available.values()), len(want))
         places = call.take("targets", targets, len(want), f"len(wanted)={len(want)}", written=True)
-        check(_interface.decode(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes))
+        call.done(_interface.decode(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes))
         return targets
 
     def decode_async(self, available: Mapping[int, Chunk], wanted: Iterable[int], targets: Chunks, stream: Any) -> None:
@@ -110,7 +110,7 @@ class Codec:
         call = Call(handle)
         have, want, sources = self._lost(call, available, wanted)
         places = call.take("targets", targets, len(want), f"len(wanted)={len(want)}", written=True)
-        check(_interface.decode_async(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes, handle))
+        call.done(_interface.decode_async(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes, handle))
 
     def update(self, chunk: int, delta: Chunk, coding: Chunks) -> None:
         """Brings the m chunks `coding` up to date, in place, after a change of data chunk `chunk`, without the other data.
@@ -120,7 +120,7 @@ class Codec:
         call = Call(0)
         source = call.take("delta", [delta], 1, "1")
         targets = call.take("coding", coding, self._m, f"m={self._m}", written=True)
-        check(_interface.update(self._codec, 1, _number("chunk", chunk), source, targets, call.bytes))
+        call.done(_interface.update(self._codec, 1, _number("chunk", chunk), source, targets, call.bytes))
 
     def _lost(self, call: Call, available: Mapping[int, Chunk], wanted: Iterable[int]) -> Any:
         if not isinstance(available, Mapping):

@@ -125,7 +125,7 @@ oracle::Rows random_matrix(unsigned rows, unsigned cols, std::uint64_t seed) {
 
 bool answers(kernels::Backend& backend) {
 #ifdef EC_WITH_CUDA
-  std::string why;
+  kernels::cuda::Reason why;
   if (backend.name().starts_with("cuda") && !kernels::cuda::bring_up(&why)) return false;
 #endif
   const std::vector<std::uint8_t> from(4096, 1);

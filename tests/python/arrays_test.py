@@ -2,11 +2,13 @@
 import array
 import ctypes
 import errno
+import gc
 import mmap
 import os
 import pathlib
 import subprocess
 import sys
+import weakref
 
 import numpy
 import pytest
@@ -307,3 +309,17 @@ def test_refuses(call, expected):
         assert raised.value.errno == code
         assert isinstance(raised.value, ValueError) == (code == errno.EINVAL)
     assert bytes(SPACE) == before and not STRIPE.any()
+
+
+@pytest.mark.parametrize("code, kept", [(errno.ETIMEDOUT, True), (errno.EIO, False)])
+def test_what_a_gpu_may_still_write_is_kept(code, kept):
+    chunk = numpy.zeros(64, numpy.uint8)
+    gone = weakref.ref(chunk)
+    call = _arrays.Call(0)
+    call.take("coding", [chunk], 1, "1", written=True)
+    with pytest.raises(eccoder.Error) as raised:
+        call.done(-code)
+    assert raised.value.errno == code
+    del call, chunk, raised
+    gc.collect()
+    assert (gone() is not None) == kept

@@ -11,7 +11,7 @@ namespace ec::kernels::cuda {
 
 Buffer Buffer::allocate(std::size_t bytes, Residence residence, std::size_t device_index) {
   Buffer buffer;
-  std::string why;
+  Reason why;
   auto device = Devices::instance().acquire_waiting(device_index, &why);
   if (!device || residence == Residence::pageable) return buffer;
   Device::Scope scope(*device);

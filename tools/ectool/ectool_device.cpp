@@ -10,7 +10,9 @@ namespace ec::tools {
 std::string device_name([[maybe_unused]] const codec::NodeSettings& node, std::string* why) {
 #ifdef EC_WITH_CUDA
   kernels::cuda::configure(node.device);
-  const auto device = kernels::cuda::bring_up(why);
+  kernels::cuda::Reason reason;
+  const auto device = kernels::cuda::bring_up(&reason);
+  *why = reason.view();
   return device ? device->name : std::string();
 #else
   *why = "this build has no GPU back end";

@@ -38,7 +38,7 @@ Device::BorrowedLane Device::borrow_lane() {
 
 void Device::check(const char* call, CUresult result) const {
   if (result != CUDA_SUCCESS)
-    throw std::runtime_error(fmt::format("{}: {}", call, driver_->error_name(result)));
+    throw std::runtime_error(fmt::format("{}: {}", call, driver_->error_name(result).view()));
 }
 
 std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal) {

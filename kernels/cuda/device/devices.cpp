@@ -2,11 +2,11 @@
 #include "kernels/cuda/device/devices.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -28,14 +28,17 @@ constexpr std::chrono::seconds without_a_thread{1};
 /// devices.
 std::atomic<bool> forked{false};
 
-template <class Visit>
-void visit_device_chunks(std::span<const Job> jobs, Visit&& visit) {
+void visit_device_chunks(std::span<const Job> jobs, auto&& visit) {
   for (const Job& job : jobs) {
     for (const Source& s : job.sources)
       if (s.residence == Residence::device) visit(s.data);
     for (const Target& t : job.targets)
       if (t.residence == Residence::device) visit(t.data);
   }
+}
+void visit_device_chunks(std::span<const Transfer> pieces, auto&& visit) {
+  for (const Transfer& piece : pieces)
+    if (piece.residence == Residence::device) visit(piece.there);
 }
 
 /// Processes that use a GPU, this one among them, by the sockets that the driver makes for each
@@ -72,8 +75,9 @@ Devices::Devices() {
 
 Devices& Devices::instance() {
   // Never destroyed: threads of the host may still code while static objects go. Only the threads that bring
-  // devices up are waited for.
-  static Devices* devices = new Devices;
+  // devices up are waited for. In place, since no job may fail for want of memory.
+  alignas(Devices) static std::byte place[sizeof(Devices)];
+  static Devices* devices = new (place) Devices;
   static struct Joiner {
     ~Joiner() { devices->stop(); }
   } joiner;
@@ -100,7 +104,7 @@ void Devices::start_if_due_locked(Slot& slot) {
       Clock::now() < slot.retry_at)
     return;
   if (slot.thread.start("ec_cuda_device", [this, &slot] { bring_up(slot); }) == 0) {
-    become_locked(slot, DeviceState::coming_up, nullptr, std::move(slot.reason));
+    become_locked(slot, DeviceState::coming_up, nullptr, slot.reason);
   } else {
     become_locked(slot, DeviceState::none, nullptr, "no thread");
     slot.retry_at = Clock::now() + without_a_thread;
@@ -108,8 +112,7 @@ void Devices::start_if_due_locked(Slot& slot) {
 }
 
 /// Null, with *why, on failure. Throws std::bad_alloc.
-std::shared_ptr<Device> Devices::try_to_bring_up(const Slot& slot, const Options& options,
-                                                 std::string* why) try {
+std::shared_ptr<Device> Devices::try_to_bring_up(const Slot& slot, const Options& options, Reason* why) try {
   auto device =
       Device::bring_up(options, options.devices.at(static_cast<std::size_t>(&slot - slots_.data())));
   self_test(device);
@@ -126,36 +129,36 @@ std::shared_ptr<Device> Devices::try_to_bring_up(const Slot& slot, const Options
   return nullptr;
 }
 
-/// What the thread does. Out of memory it says what fits into a string without any.
+/// What the thread does.
 void Devices::bring_up(Slot& slot) {
   const Options& options = current_options();
   std::shared_ptr<Device> device;
-  std::string why;
+  Reason why;
   try {
     device = try_to_bring_up(slot, options, &why);
   } catch (const std::exception&) {
     why = "out of memory";
   }
   std::unique_lock lock(mutex_);
-  if (!device && why != slot.reason) {
+  if (!device && why != slot.reason.view()) {
     lock.unlock();
-    log(options, "no device, the CPU codes: {}", why);
+    log(options, "no device, the CPU codes: {}", why.view());
     lock.lock();
   }
   add(device ? device_stats().starts : device_stats().failed_starts, 1);
   if (!device) slot.retry_at = Clock::now() + options.retry_after;
   const DeviceState state = device ? DeviceState::up : DeviceState::none;
-  become_locked(slot, state, std::move(device), std::move(why));
+  become_locked(slot, state, std::move(device), why);
   lock.unlock();
   came_up_or_failed_.notify_all();
 }
 
 /// The process is as well off as its best device.
 void Devices::become_locked(Slot& slot, DeviceState state, std::shared_ptr<Device> device,
-                            std::string reason) {
+                            const Reason& reason) noexcept {
   slot.state = state;
   slot.device = std::move(device);
-  slot.reason = std::move(reason);
+  slot.reason = reason;
   const bool any_up = std::ranges::any_of(slots_, [](const Slot& s) { return s.device != nullptr; });
   set(device_stats().state, static_cast<std::uint64_t>(any_up ? DeviceState::up : state));
 }
@@ -172,7 +175,7 @@ Claim Devices::acquire(std::size_t bytes) {
   return best == nullptr ? Claim() : Claim(best->device, &best->under_way, bytes);
 }
 
-std::shared_ptr<Device> Devices::wait_for(Slot& slot, std::string* why) {
+std::shared_ptr<Device> Devices::wait_for(Slot& slot, Reason* why) {
   std::unique_lock lock(mutex_);
   start_if_due_locked(slot);
   support::wait(came_up_or_failed_, lock, [&] { return slot.state != DeviceState::coming_up; });
@@ -180,29 +183,29 @@ std::shared_ptr<Device> Devices::wait_for(Slot& slot, std::string* why) {
   return slot.device;
 }
 
-std::shared_ptr<Device> Devices::acquire_waiting(std::string* why) {
+std::shared_ptr<Device> Devices::acquire_waiting(Reason* why) {
   if (auto device = acquire(0).device()) return device;
   if (forked) *why = "this process is a child of fork()";
   for (Slot& slot : slots()) {
-    std::string reason;
+    Reason reason;
     if (auto device = wait_for(slot, &reason)) return device;
     if (&slot == slots_.data()) *why = reason;
   }
   return nullptr;
 }
 
-std::shared_ptr<Device> Devices::acquire_waiting(std::size_t index, std::string* why) {
+std::shared_ptr<Device> Devices::acquire_waiting(std::size_t index, Reason* why) {
   if (index < slots().size()) return wait_for(slots()[index], why);
-  *why = fmt::format("there are {} devices for this process", slots().size());
+  *why = {"there are {} devices for this process", slots().size()};
   return nullptr;
 }
 
-std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, std::string* why) {
+std::shared_ptr<Device> Devices::holder_of_chunks(auto chunks, Reason* why) {
   auto device = acquire_waiting(why);
   if (!device || device->info().gpus_of_machine == 1) return device;
   int ordinal = -1;
   bool many = false;
-  visit_device_chunks(jobs, [&](const void* address) {
+  visit_device_chunks(chunks, [&](const void* address) {
     const int where = device->holder_of(address);
     many = many || (ordinal >= 0 && where >= 0 && where != ordinal);
     if (where >= 0) ordinal = where;
@@ -213,12 +216,18 @@ std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, std::strin
   }
   // What the driver does not know is for the device to say.
   if (ordinal < 0 || device->info().ordinal == ordinal) return device;
-  const auto devices = current_options().devices;
+  const auto& devices = current_options().devices;
   const auto at = std::ranges::find(devices, ordinal);
   if (at != devices.end()) return acquire_waiting(static_cast<std::size_t>(at - devices.begin()), why);
-  *why =
-      fmt::format("the chunks lie in the memory of GPU {}, which is not among the devices in use", ordinal);
+  *why = {"the chunks lie in the memory of GPU {}, which is not among the devices in use", ordinal};
   return nullptr;
+}
+
+std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, Reason* why) {
+  return holder_of_chunks(jobs, why);
+}
+std::shared_ptr<Device> Devices::holder_of(std::span<const Transfer> pieces, Reason* why) {
+  return holder_of_chunks(pieces, why);
 }
 
 std::shared_ptr<Device> Devices::owner_of(CUstream stream) {
@@ -247,19 +256,18 @@ std::size_t Devices::up() {
       std::ranges::count_if(in_use, [](const Slot& slot) { return slot.device != nullptr; }));
 }
 
-void Devices::latch(const std::shared_ptr<Device>& device, const std::string& reason) {
+void Devices::latch(const std::shared_ptr<Device>& device, const Reason& reason) noexcept {
   const Options& options = device->options();
-  std::string kept = reason;
   {
     std::lock_guard lock(mutex_);
     const auto slot = std::ranges::find(slots_, device, &Slot::device);
     if (slot == slots_.end()) return;
     slot->retry_at = Clock::now() + options.retry_after;
     add(device_stats().latches, 1);
-    become_locked(*slot, DeviceState::latched, nullptr, std::move(kept));
+    become_locked(*slot, DeviceState::latched, nullptr, reason);
   }
   log(options, "device {} is latched off for {} s, the CPU codes: {}", device->info().ordinal,
-      options.retry_after.count(), reason);
+      options.retry_after.count(), reason.view());
 }
 
 void Devices::reset() {

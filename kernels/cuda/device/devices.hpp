@@ -11,12 +11,12 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
 #include "kernels/device_stats.hpp"
+#include "kernels/transfer.hpp"
 #include "support/background_thread.hpp"
 
 namespace ec::kernels::cuda {
@@ -62,14 +62,15 @@ class Devices {
   Claim acquire(std::size_t bytes);
 
   /// One that is up, or the first that comes up, waited for; null if none does, *why says why.
-  std::shared_ptr<Device> acquire_waiting(std::string* why);
+  std::shared_ptr<Device> acquire_waiting(Reason* why);
 
   /// The one at `index` of Options::devices, waited for; null if there is no such one, or with *why.
-  std::shared_ptr<Device> acquire_waiting(std::size_t index, std::string* why);
+  std::shared_ptr<Device> acquire_waiting(std::size_t index, Reason* why);
 
-  /// The one that holds the device memory of these jobs, waited for. Null, with *why, if that is not up, is
-  /// not among Options::devices, or if the chunks lie on several.
-  std::shared_ptr<Device> holder_of(std::span<const Job> jobs, std::string* why);
+  /// The one that holds the device memory of these jobs or pieces, waited for. Null, with *why, if that is
+  /// not up, is not among Options::devices, or if the chunks lie on several.
+  std::shared_ptr<Device> holder_of(std::span<const Job> jobs, Reason* why);
+  std::shared_ptr<Device> holder_of(std::span<const Transfer> pieces, Reason* why);
 
   /// The one whose context `stream` belongs to; null if that is none that is up.
   std::shared_ptr<Device> owner_of(CUstream stream);
@@ -82,7 +83,7 @@ class Devices {
 
   /// Takes `device` out of service after a fault, until retry_after has passed. Nothing is done for one that
   /// is not up.
-  void latch(const std::shared_ptr<Device>& device, const std::string& reason);
+  void latch(const std::shared_ptr<Device>& device, const Reason& reason) noexcept;
 
   /// Forgets the devices and all latches, so that the next acquire() brings them up anew; for tests and for
   /// use after configure(). The caller sees to it that no job is in flight.
@@ -92,7 +93,7 @@ class Devices {
   struct Slot {
     DeviceState state = DeviceState::none;
     std::shared_ptr<Device> device;  // while it is up
-    std::string reason;              // of the last failure
+    Reason reason;                   // of the last failure
     std::chrono::steady_clock::time_point retry_at{};
     std::atomic<std::size_t> under_way{0};  // bytes
     support::BackgroundThread thread;
@@ -102,9 +103,11 @@ class Devices {
   std::span<Slot> slots();
   void start_if_due_locked(Slot& slot);
   void bring_up(Slot& slot);
-  std::shared_ptr<Device> try_to_bring_up(const Slot& slot, const Options& options, std::string* why);
-  void become_locked(Slot& slot, DeviceState state, std::shared_ptr<Device> device, std::string reason);
-  std::shared_ptr<Device> wait_for(Slot& slot, std::string* why);
+  std::shared_ptr<Device> try_to_bring_up(const Slot& slot, const Options& options, Reason* why);
+  void become_locked(Slot& slot, DeviceState state, std::shared_ptr<Device> device,
+                     const Reason& reason) noexcept;
+  std::shared_ptr<Device> holder_of_chunks(auto chunks, Reason* why);
+  std::shared_ptr<Device> wait_for(Slot& slot, Reason* why);
   void stop();
 
   /// Of all slots. Choosing a device and counting are one, or threads in step would all choose the same.

@@ -35,10 +35,10 @@ void Driver::stay_out_of_captures() const {
   if (thread_exchange_capture_mode != nullptr) thread_exchange_capture_mode(&mode);
 }
 
-std::string Driver::error_name(CUresult result) const {
+support::Text<63> Driver::error_name(CUresult result) const noexcept {
   const char* text = nullptr;
   if (get_error_name(result, &text) == CUDA_SUCCESS && text != nullptr) return text;
-  return fmt::format("CUDA error {}", static_cast<int>(result));
+  return {"CUDA error {}", static_cast<int>(result)};
 }
 
 }  // namespace ec::kernels::cuda

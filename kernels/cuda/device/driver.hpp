@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "support/text.hpp"
+
 namespace ec::kernels::cuda {
 
 // X(name, symbol, type): the symbol is the versioned one that libcuda.so.1 exports, the type its PFN in
@@ -71,7 +73,7 @@ struct Driver {
   void stay_out_of_captures() const;
 
   /// The enumerator's name ("CUDA_ERROR_LAUNCH_FAILED"), or its number.
-  std::string error_name(CUresult result) const;
+  support::Text<63> error_name(CUresult result) const noexcept;
 };
 
 }  // namespace ec::kernels::cuda

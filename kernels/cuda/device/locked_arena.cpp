@@ -58,10 +58,10 @@ std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdev
     arena->known_.emplace(arena->start_, arena->bytes_);
     return arena;
   }
-  const std::string why =
-      arena->refusal_ != CUDA_SUCCESS ? driver.error_name(arena->refusal_) : std::strerror(-error);
+  const Reason why = arena->refusal_ != CUDA_SUCCESS ? Reason(driver.error_name(arena->refusal_).view())
+                                                     : Reason(std::strerror(-error));
   *outcome = fmt::format("libec_cuda_pinned.so: {} MiB could not be page-locked: {}",
-                         options.pinned_bytes >> 20, why);
+                         options.pinned_bytes >> 20, why.view());
   return nullptr;
 }
 

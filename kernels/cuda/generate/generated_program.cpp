@@ -131,7 +131,8 @@ class ProgramCompiler {
     device->driver().stay_out_of_captures();
     CUfunction function = nullptr;
     const CUresult result = device->load(cubin.data(), entry_point, &kernel.module, &function);
-    if (result != CUDA_SUCCESS) return "the driver does not load it: " + device->driver().error_name(result);
+    if (result != CUDA_SUCCESS)
+      return "the driver does not load it: " + std::string(device->driver().error_name(result).view());
     kernel.function.store(function, std::memory_order_release);
     return {};
   }

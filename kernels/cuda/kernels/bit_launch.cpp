@@ -54,9 +54,7 @@ CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const Chunk
   const std::size_t tiles = chunks.bytes / shape.tile_bytes();
   constexpr unsigned warps = bit_kernel_threads / 32;
   for (unsigned first = 0; first < rows; first += most) {
-    KernelArgs args =
-        args_for({chunks.sources, chunks.targets.subspan(first, std::min(most, rows - first)), chunks.bytes},
-                 matrix, first, verb);
+    KernelArgs args = args_for(chunks.with_targets(first, std::min(most, rows - first)), matrix, first, verb);
     args.bytes = tiles;
     const bool half = args.targets <= most_half_targets;
     const unsigned resident =

@@ -2,10 +2,11 @@
 #include "kernels/cuda/kernels/launches.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
-#include <new>
-#include <vector>
+
+#include "gf/generator.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -28,7 +29,9 @@ CUresult launch_best(const std::shared_ptr<Device>& device, const Program& progr
   const bool automatic = choice.kind == KernelKind::automatic;
   const gf::Matrix& matrix = program.matrix();
   const auto first = [&](std::size_t bytes) {
-    return ChunkViews{chunks.sources, chunks.targets, bytes, chunks.link_jobs};
+    ChunkViews views = chunks;
+    views.bytes = bytes;
+    return views;
   };
   const bool tensor_cores = automatic && tensor_cores_win_over_link(*device, chunks);
   *done = 0;
@@ -59,12 +62,15 @@ CUresult launch_best(const std::shared_ptr<Device>& device, const Program& progr
   return CUDA_SUCCESS;
 }
 
-/// emit.hpp: what `parameter` holds so far, then bytes, stripes.
-CUresult launch_program(const Device& device, CUfunction function, std::vector<std::uint64_t> parameter,
-                        const ChunkViews& each, std::size_t stripes, CUstream stream) {
-  parameter.push_back(each.bytes);
-  parameter.push_back(stripes);
-  parameter.resize(parameter.size() + unused_bytes / 8);
+/// emit.hpp: addresses, bytes, stripes, what is unused.
+using ProgramParameter = std::array<std::uint64_t, 2 * gf::max_chunks + 2 + unused_bytes / 8>;
+
+/// `end`: of what `parameter` holds so far.
+CUresult launch_program(const Device& device, CUfunction function, ProgramParameter& parameter,
+                        std::uint64_t* end, const ChunkViews& each, std::size_t stripes, CUstream stream) {
+  *end++ = each.bytes;
+  *end++ = stripes;
+  std::fill_n(end, unused_bytes / 8, 0);
   // A warp a tile: measured ahead of a grid that stays and loops.
   constexpr std::size_t warps = block_threads / 32;
   const std::size_t tiles = (each.bytes + warp_tile - 1) / warp_tile * stripes;
@@ -89,8 +95,8 @@ unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threa
 
 std::size_t ChunkViews::alignment() const {
   std::uintptr_t addresses = 4096;
-  for (const auto* p : sources) addresses |= reinterpret_cast<std::uintptr_t>(p);
-  for (const auto* p : targets) addresses |= reinterpret_cast<std::uintptr_t>(p);
+  for (const auto* p : sources) addresses |= reinterpret_cast<std::uintptr_t>(p + first);
+  for (const auto* p : targets) addresses |= reinterpret_cast<std::uintptr_t>(p + first);
   return std::size_t{1} << std::countr_zero(addresses);
 }
 
@@ -101,10 +107,14 @@ std::uint8_t* begin_args(KernelArgs& args, const ChunkViews& chunks, Verb verb) 
   args.tile_depth = 0;
   args.accumulate = verb == Verb::accumulate;
   std::uint8_t* blob = args.blob;
-  std::memcpy(blob, chunks.sources.data(), chunks.sources.size_bytes());
-  blob += chunks.sources.size_bytes();
-  std::memcpy(blob, chunks.targets.data(), chunks.targets.size_bytes());
-  return blob + chunks.targets.size_bytes();
+  const auto add = [&](const std::uint8_t* p) {
+    p += chunks.first;
+    std::memcpy(blob, &p, sizeof p);
+    blob += sizeof p;
+  };
+  std::ranges::for_each(chunks.sources, add);
+  std::ranges::for_each(chunks.targets, add);
+  return blob;
 }
 
 KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row, Verb verb) {
@@ -121,15 +131,17 @@ std::size_t generated_kernel_reach(const ChunkViews& chunks) {
 
 CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
                           CUstream stream) {
-  std::vector<std::uint64_t> parameter;
-  for (const auto* p : chunks.sources) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
-  for (const auto* p : chunks.targets) parameter.push_back(reinterpret_cast<std::uint64_t>(p));
-  return launch_program(device, function, std::move(parameter), chunks, 1, stream);
+  ProgramParameter parameter;
+  std::uint64_t* end = parameter.data();
+  for (const auto* p : chunks.sources) *end++ = reinterpret_cast<std::uint64_t>(p);
+  for (const auto* p : chunks.targets) *end++ = reinterpret_cast<std::uint64_t>(p);
+  return launch_program(device, function, parameter, end, chunks, 1, stream);
 }
 
 CUresult launch_generated_batch(const Device& device, CUfunction function, CUdeviceptr table,
                                 const ChunkViews& each, std::size_t stripes, CUstream stream) {
-  return launch_program(device, function, {table}, each, stripes, stream);
+  ProgramParameter parameter{table};
+  return launch_program(device, function, parameter, parameter.data() + 1, each, stripes, stream);
 }
 
 CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& program, ProgramForm form,
@@ -145,20 +157,16 @@ CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& p
 }
 
 CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& program,
-                       const ChunkViews& chunks, Verb verb, const KernelChoice& choice, CUstream stream) try {
+                       const ChunkViews& chunks, Verb verb, const KernelChoice& choice,
+                       CUstream stream) noexcept {
   std::size_t done = 0;
   if (const auto r = launch_best(device, program, chunks, verb, choice, stream, &done); r != CUDA_SUCCESS)
     return r;
   if (done == chunks.bytes) return CUDA_SUCCESS;
-  std::vector<const std::uint8_t*> sources(chunks.sources.begin(), chunks.sources.end());
-  std::vector<std::uint8_t*> targets(chunks.targets.begin(), chunks.targets.end());
-  for (auto& s : sources) s += done;
-  for (auto& t : targets) t += done;
-  return launch_tiles(*device, program.matrix(), {sources, targets, chunks.bytes - done, chunks.link_jobs},
-                      verb, stream);
-} catch (const std::bad_alloc&) {
-  // An error like the driver's, which has whoever called wait for what was launched before.
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  ChunkViews rest = chunks;
+  rest.first += done;
+  rest.bytes -= done;
+  return launch_tiles(*device, program.matrix(), rest, verb, stream);
 }
 
 }  // namespace ec::kernels::cuda

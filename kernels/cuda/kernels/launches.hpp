@@ -34,11 +34,18 @@ constexpr std::string_view backend_name(KernelKind kind) {
 struct ChunkViews {
   std::span<const std::uint8_t* const> sources;
   std::span<std::uint8_t* const> targets;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;  ///< from `first` on
   /// If some chunk lies in host memory, so that the link to the host bounds the launch: the jobs that share
   /// the link now, this one included. Otherwise 0.
   std::size_t link_jobs = 0;
+  std::size_t first = 0;  ///< byte of every chunk
 
+  /// The same of some targets.
+  ChunkViews with_targets(std::size_t from, std::size_t count) const {
+    ChunkViews views = *this;
+    views.targets = targets.subspan(from, count);
+    return views;
+  }
   /// The largest power of two, up to 4096, that divides every address.
   std::size_t alignment() const;
 };
@@ -63,7 +70,8 @@ CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& p
 /// Chunks of any alignment and length that the device can address. The best kernel of `choice` codes what it
 /// can, the tile kernels the rest.
 CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& program,
-                       const ChunkViews& chunks, Verb verb, const KernelChoice& choice, CUstream stream);
+                       const ChunkViews& chunks, Verb verb, const KernelChoice& choice,
+                       CUstream stream) noexcept;
 
 /// Chunks of any alignment and length (tile_kernel.cu).
 CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <vector>
 
 #include "gf/generator.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
@@ -24,14 +23,26 @@ unsigned row_of_ones(const gf::Matrix& matrix) {
   return r;
 }
 
-/// Rows of one launch: `rows` by table, and the row of ones first if `ones`.
+/// The rows of a matrix in the order in which they are launched: a row of ones first, if there is one.
+struct RowOrder {
+  unsigned ones;  ///< `rows` if there is none
+  unsigned rows;
+  unsigned row(std::size_t i) const {
+    const auto at = static_cast<unsigned>(i);
+    return at > ones || ones == rows ? at : at == 0 ? ones : at - 1;
+  }
+};
+
+/// Rows of one launch: so many from `first` on, by table but for the row of ones, which is the first if
+/// `ones`.
 struct Pass {
-  std::span<const unsigned> rows;
+  RowOrder order;
+  std::size_t first, count;
   bool ones;
 };
 
 unsigned kernel_for(const Pass& pass) {
-  const unsigned by_table = static_cast<unsigned>(pass.rows.size()) - pass.ones;
+  const unsigned by_table = static_cast<unsigned>(pass.count) - pass.ones;
   unsigned i = 0;
   while (table_kernels[i].rows != by_table || table_kernels[i].ones != unsigned{pass.ones}) ++i;
   return i;
@@ -39,14 +50,14 @@ unsigned kernel_for(const Pass& pass) {
 
 CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
                      const Pass& pass, Verb verb, CUstream stream) {
-  std::array<std::uint8_t*, gf::max_chunks> all;  // no allocation in a launch
-  const auto end =
-      std::ranges::transform(pass.rows, all.begin(), [&](unsigned row) { return chunks.targets[row]; });
-  const std::span<std::uint8_t* const> targets(all.begin(), end.out);
+  std::array<std::uint8_t*, most_table_rows> targets;
+  for (std::size_t i = 0; i < pass.count; ++i) targets[i] = chunks.targets[pass.order.row(pass.first + i)];
+  ChunkViews views = chunks;
+  views.targets = std::span(targets).first(pass.count);
   KernelArgs args;
-  std::uint8_t* coefficients = begin_args(args, {chunks.sources, targets, chunks.bytes}, verb);
-  for (const unsigned row : pass.rows.subspan(pass.ones))
-    coefficients = std::ranges::copy(matrix.row(row), coefficients).out;
+  std::uint8_t* coefficients = begin_args(args, views, verb);
+  for (std::size_t i = pass.ones; i < pass.count; ++i)
+    coefficients = std::ranges::copy(matrix.row(pass.order.row(pass.first + i)), coefficients).out;
 
   const unsigned kernel = kernel_for(pass);
   constexpr std::size_t block_bytes = std::size_t{table_tile} * (table_threads / 32);
@@ -85,18 +96,13 @@ std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb) {
 CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
                        CUstream stream) {
   const std::size_t sources = chunks.sources.size();
-  std::vector<unsigned> rows;
-  const unsigned ones = row_of_ones(matrix);
-  if (ones < matrix.rows()) rows.push_back(ones);
-  for (unsigned r = 0; r < matrix.rows(); ++r)
-    if (r != ones) rows.push_back(r);
-  std::span<const unsigned> left = rows;
-  for (bool with_ones = ones < matrix.rows(); !left.empty(); with_ones = false) {
-    std::size_t count = std::min<std::size_t>(left.size(), most_table_rows);
+  const RowOrder order{row_of_ones(matrix), matrix.rows()};
+  bool with_ones = order.ones < order.rows;
+  for (std::size_t first = 0, count = 0; first < order.rows; first += count, with_ones = false) {
+    count = std::min<std::size_t>(order.rows - first, most_table_rows);
     while (!KernelArgs::fit(sources, count, count - with_ones)) --count;
-    const auto r = launch_pass(device, matrix, chunks, {left.first(count), with_ones}, verb, stream);
+    const auto r = launch_pass(device, matrix, chunks, {order, first, count, with_ones}, verb, stream);
     if (r != CUDA_SUCCESS) return r;
-    left = left.subspan(count);
   }
   return CUDA_SUCCESS;
 }

@@ -52,9 +52,7 @@ CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const Chun
   while (!KernelArgs::fit(chunks.sources.size(), most)) --most;
   for (unsigned first = 0; first < rows; first += most) {
     const unsigned count = std::min(most, rows - first);
-    const auto r =
-        launch_rows(device, matrix, first,
-                    {chunks.sources, chunks.targets.subspan(first, count), chunks.bytes}, verb, stream);
+    const auto r = launch_rows(device, matrix, first, chunks.with_targets(first, count), verb, stream);
     if (r != CUDA_SUCCESS) return r;
   }
   return CUDA_SUCCESS;

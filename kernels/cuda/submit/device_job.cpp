@@ -8,9 +8,9 @@
 #include <array>
 #include <cstring>
 #include <stdexcept>
-#include <vector>
 
 #include "gf/gf256.hpp"
+#include "kernels/cuda/device/devices.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -40,8 +40,7 @@ class StagedChunks {
         keeps_targets_(verb == Verb::accumulate && host_addressable(job)),
         slab_(slab),
         kept_bytes_(keeps_targets_ ? job.targets.size() * kept_stride() : 0),
-        sources_(job.sources.size()),
-        targets_(job.targets.size()) {}
+        addresses_(job) {}
 
   bool keeps_targets() const { return keeps_targets_; }
   /// Whether the device writes some target where it lies.
@@ -70,21 +69,21 @@ class StagedChunks {
   /// the addresses of the slice in sources() and targets().
   void copy_in(const Slice& slice) noexcept {
     look_at(slice);
-    for (std::size_t i = 0; i < sources_.size(); ++i)
-      if (const auto* from = job_.sources[i].data + slice.offset; from != sources_[i])
-        std::memcpy(const_cast<std::uint8_t*>(sources_[i]), from, slice.bytes);
-    for (std::size_t i = 0; verb_ == Verb::accumulate && i < targets_.size(); ++i)
-      if (const auto* from = job_.targets[i].data + slice.offset; from != targets_[i])
-        std::memcpy(targets_[i], from, slice.bytes);
+    for (std::size_t i = 0; i < sources().size(); ++i)
+      if (const auto* from = job_.sources[i].data + slice.offset; from != sources()[i])
+        std::memcpy(const_cast<std::uint8_t*>(sources()[i]), from, slice.bytes);
+    for (std::size_t i = 0; verb_ == Verb::accumulate && i < targets().size(); ++i)
+      if (const auto* from = job_.targets[i].data + slice.offset; from != targets()[i])
+        std::memcpy(targets()[i], from, slice.bytes);
   }
   void copy_out(const Slice& slice) noexcept {
     look_at(slice);
-    for (std::size_t i = 0; i < targets_.size(); ++i)
-      if (auto* to = job_.targets[i].data + slice.offset; to != targets_[i])
-        std::memcpy(to, targets_[i], slice.bytes);
+    for (std::size_t i = 0; i < targets().size(); ++i)
+      if (auto* to = job_.targets[i].data + slice.offset; to != targets()[i])
+        std::memcpy(to, targets()[i], slice.bytes);
   }
-  std::span<const std::uint8_t* const> sources() const { return sources_; }
-  std::span<std::uint8_t* const> targets() const { return targets_; }
+  std::span<const std::uint8_t*> sources() noexcept { return addresses_.sources(); }
+  std::span<std::uint8_t*> targets() noexcept { return addresses_.targets(); }
 
  private:
   std::size_t kept_stride() const { return round_up(job_.bytes, chunk_alignment); }
@@ -103,10 +102,10 @@ class StagedChunks {
       }
       return at;
     };
-    std::ranges::transform(job_.sources, sources_.begin(), place);
-    std::ranges::transform(job_.targets, targets_.begin(), place);
-    for (std::size_t i = 0; keeps_targets_ && i < targets_.size(); ++i)
-      targets_[i] = slab_.data() + i * kept_stride() + slice.offset;
+    std::ranges::transform(job_.sources, sources().begin(), place);
+    std::ranges::transform(job_.targets, targets().begin(), place);
+    for (std::size_t i = 0; keeps_targets_ && i < targets().size(); ++i)
+      targets()[i] = slab_.data() + i * kept_stride() + slice.offset;
   }
 
   const Job& job_;
@@ -114,18 +113,17 @@ class StagedChunks {
   const bool keeps_targets_;
   const std::span<std::uint8_t> slab_;
   const std::size_t kept_bytes_;
-  std::vector<const std::uint8_t*> sources_;
-  std::vector<std::uint8_t*> targets_;
+  Addresses addresses_;
 };
 
 }  // namespace
 
-Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind) {
+Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind) noexcept {
   Runner runner(*device);
   if (!runner.ok()) return runner.outcome();
   StagedChunks chunks(job, verb, runner.lane().slab);
   const std::size_t most = chunks.slice_bytes();
-  if (most == 0) return {Status::busy, {}};
+  if (most == 0) return {Status::busy};
 
   const auto submission = [&](const Slice& slice) -> Submission {
     return {.link_bytes = slice.bytes * link_chunks(job),
@@ -136,8 +134,7 @@ Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb
     return [&, bytes](CUstream stream) {
       const std::size_t link_jobs = on_device(job) ? 0 : device->link_clock().jobs();
       const ChunkViews views{chunks.sources(), chunks.targets(), bytes, link_jobs};
-      return outcome_of(device->driver(), "cuLaunchKernel",
-                        launch_stripe(device, *job.program, views, verb, {kind}, stream));
+      return outcome_of("cuLaunchKernel", launch_stripe(device, *job.program, views, verb, {kind}, stream));
     };
   };
 
@@ -162,6 +159,12 @@ Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb
   return runner.outcome();
 }
 
+Status settle(const std::shared_ptr<Device>& device, const Outcome& outcome) noexcept {
+  if (outcome.status == Status::fault || outcome.status == Status::hung)
+    Devices::instance().latch(device, outcome.reason(device->driver()));
+  return outcome.status;
+}
+
 void self_test(const std::shared_ptr<Device>& device) {
   constexpr std::uint8_t coefficient = 0xa7;
   gf::Matrix matrix(1, 1);
@@ -176,7 +179,9 @@ void self_test(const std::shared_ptr<Device>& device) {
       run_job(device, {&program, {&source, 1}, {&target, 1}, in.size()}, Verb::transform, KernelKind::tile);
   if (outcome.status != Status::ok)
     throw std::runtime_error(
-        fmt::format("self-test: {}", outcome.reason.empty() ? name(outcome.status) : outcome.reason));
+        fmt::format("self-test: {}", outcome.call == nullptr && outcome.waited.count() == 0
+                                         ? name(outcome.status)
+                                         : outcome.reason(device->driver()).view()));
   for (unsigned i = 0; i < in.size(); ++i)
     if (out[i] != gf::mul(coefficient, in[i]))
       throw std::runtime_error(fmt::format("self-test: {} times {} gave {}", coefficient, i, out[i]));

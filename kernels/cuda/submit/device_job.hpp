@@ -1,13 +1,16 @@
 // Jobs on one device: in place, through staging memory, many at once, and on a stream of the caller; and
-// copies to the host and back.
+// copies to the host and back. What submits allocates nothing and throws nothing: a status that said "busy,
+// nothing was touched" for want of memory would be a lie as soon as a kernel is under way.
 #pragma once
 
 #include <cuda.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <span>
 
+#include "gf/generator.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
 #include "kernels/cuda/kernels/launches.hpp"
@@ -37,12 +40,29 @@ inline std::size_t link_chunks(const Job& job) {
       std::max(std::ranges::count_if(job.sources, over_link), std::ranges::count_if(job.targets, over_link)));
 }
 
+/// The addresses of a job's chunks as launches take them.
+class Addresses {
+ public:
+  explicit Addresses(const Job& job) noexcept
+      : source_count_(job.sources.size()), target_count_(job.targets.size()) {
+    std::ranges::transform(job.sources, sources_.begin(), &Source::data);
+    std::ranges::transform(job.targets, targets_.begin(), &Target::data);
+  }
+  std::span<const std::uint8_t*> sources() noexcept { return std::span(sources_).first(source_count_); }
+  std::span<std::uint8_t*> targets() noexcept { return std::span(targets_).first(target_count_); }
+
+ private:
+  const std::size_t source_count_, target_count_;
+  std::array<const std::uint8_t*, gf::max_chunks> sources_;
+  std::array<std::uint8_t*, gf::max_chunks> targets_;
+};
+
 /// Runs `job` to its end. The kernel reads and writes pinned and device chunks in place; pageable ones are
 /// copied through the slab of a lane: all at once where they fit, else in slices, each in one half while the
 /// device is at the other. If a job of accumulate is host-addressable as a whole, its targets, pinned ones
 /// too, are copied to the slab and back at the end, so that a fault leaves them as they were. busy if they do
 /// not fit, or if no lane is free.
-Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind);
+Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind) noexcept;
 
 /// Whether the jobs can be one for run_batch(): more than one, of one program and one length, and none with a
 /// pageable chunk.
@@ -51,14 +71,17 @@ bool are_batch(std::span<const Job> jobs);
 /// transform of each of jobs for which are_batch() holds: as one launch if the kernel generated for many
 /// stripes is there and takes them, else as a launch for each, and one wait in either case. busy if no lane
 /// is free. On a fault any of the targets hold anything.
-Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind);
+Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind) noexcept;
 
 /// Enqueues transform of each job on `stream` and does not wait; no chunk is pageable. Jobs of one program
 /// and one length go as one launch where run_batch() would do that, through a table that is allocated and
 /// freed in the order of the stream; while the stream is captured, and on drivers that cannot, as a launch
-/// for each.
+/// for each. On a fault some of it may be enqueued.
 Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
-                CUstream stream);
+                CUstream stream) noexcept;
+
+/// The status of what was submitted to a device; after a fault and where it hung, the device is latched off.
+Status settle(const std::shared_ptr<Device>& device, const Outcome& outcome) noexcept;
 
 /// As kernels::fetch or kernels::store, of those pieces that lie on the device; the others are left alone.
 /// Through the slab of a lane. A device that is coming up is not waited for: fault.

@@ -2,7 +2,6 @@
 // between, and tells an end of the work from an error that leaves it open.
 #include "kernels/cuda/submit/runner.hpp"
 
-#include <fmt/format.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -108,22 +107,19 @@ bool poll(Clock::time_point start, Clock::duration expected, Clock::duration pat
   }
 }
 
-/// Empty where there is no memory to say it: whoever gave up must hear that, come what may.
-std::string no_answer(const Driver& driver, Clock::duration allowed, CUresult answer) noexcept try {
-  return fmt::format("no answer within {} ms{}",
-                     std::chrono::duration_cast<std::chrono::milliseconds>(allowed).count(),
-                     answer == CUDA_ERROR_NOT_READY ? "" : ", only " + driver.error_name(answer));
-} catch (const std::bad_alloc&) {
-  return {};
-}
-
 }  // namespace
 
+Reason Outcome::reason(const Driver& driver) const noexcept {
+  if (waited.count() == 0) return {"{}: {}", call, driver.error_name(answer).view()};
+  if (answer == CUDA_ERROR_NOT_READY) return {"no answer within {} ms", waited.count()};
+  return {"no answer within {} ms, only {}", waited.count(), driver.error_name(answer).view()};
+}
+
 Runner::Runner(Device& device) : device_(device), scope_(device) {
-  outcome_ = outcome_of(device.driver(), "cuCtxPushCurrent", scope_.result());
+  outcome_ = outcome_of("cuCtxPushCurrent", scope_.result());
   if (!ok()) return;
   lane_ = device.borrow_lane();
-  if (!lane_) outcome_ = {Status::busy, {}};
+  if (!lane_) outcome_ = {Status::busy};
 }
 
 Runner::~Runner() {
@@ -131,15 +127,14 @@ Runner::~Runner() {
 }
 
 bool Runner::wait(Clock::duration under_way) {
-  Outcome waited = ask_until_over(under_way);
+  const Outcome waited = ask_until_over(under_way);
   in_flight_.reset();
   // A submission may be several launches: when a later one fails, the earlier ones are still waited for.
-  outcome_ = std::move(waited.status != Status::ok ? waited : launched_);
+  outcome_ = waited.status != Status::ok ? waited : launched_;
   return ok();
 }
 
 Outcome Runner::ask_until_over(Clock::duration under_way) {
-  const Driver& driver = device_.driver();
   const auto start = Clock::now();
   const Clock::duration allowed =
       device_.options().deadline + std::chrono::milliseconds(submission_.moved_bytes / bytes_per_millisecond);
@@ -148,7 +143,7 @@ Outcome Runner::ask_until_over(Clock::duration under_way) {
   unsigned questions = 0;
   const bool answered = poll(start, std::clamp(expected, Clock::duration::zero(), allowed), allowed, [&] {
     ++questions;
-    answer = driver.stream_query(lane_->stream);
+    answer = device_.driver().stream_query(lane_->stream);
     return is_over(answer);
   });
   if (answer == CUDA_SUCCESS) {
@@ -157,7 +152,7 @@ Outcome Runner::ask_until_over(Clock::duration under_way) {
     return {};
   }
   if (answered) {
-    Outcome failed = outcome_of(driver, "the kernel failed", answer);
+    Outcome failed = outcome_of("the kernel failed", answer);
     // MPS tells the fault of one client to all, while the kernels of the others may still run: on an H100
     // buffers that were used anew after such a fault had wrong bytes.
     if (device_.info().shared_by_mps != 0 && submission_.writes_in_place) failed.status = Status::hung;
@@ -166,7 +161,8 @@ Outcome Runner::ask_until_over(Clock::duration under_way) {
   // Whatever the kernel may still touch is given up: the stream, its memory, the device.
   static_cast<void>(lane_.release());
   device_.abandon();
-  return {submission_.writes_in_place ? Status::hung : Status::fault, no_answer(driver, allowed, answer)};
+  return {submission_.writes_in_place ? Status::hung : Status::fault, nullptr, answer,
+          std::chrono::ceil<std::chrono::milliseconds>(allowed)};
 }
 
 }  // namespace ec::kernels::cuda

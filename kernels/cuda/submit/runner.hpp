@@ -4,29 +4,27 @@
 
 #include <chrono>
 #include <cstddef>
-#include <new>
 #include <optional>
-#include <string>
-#include <utility>
 
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
 
 namespace ec::kernels::cuda {
 
-/// How work on a device ended. `reason` is set for fault and hung, and says what the driver said.
+/// How work on a device ended: a plain value, which no want of memory can turn into another.
 struct Outcome {
   Status status = Status::ok;
-  std::string reason;
+  // Of fault and hung.
+  const char* call = nullptr;  ///< of the driver, or what else failed; static
+  CUresult answer = CUDA_SUCCESS;
+  std::chrono::milliseconds waited{0};  ///< in vain; 0: the driver said of the work itself that it failed
+
+  Reason reason(const Driver& driver) const noexcept;
 };
 
-/// ok if a call of the driver succeeded. Else a fault: which call, and with what, unless there is no memory
-/// to say so. Never throws: work that was launched before may still be waited for.
-inline Outcome outcome_of(const Driver& driver, const char* call, CUresult result) noexcept try {
-  if (result == CUDA_SUCCESS) return {};
-  return {Status::fault, std::string(call) + ": " + driver.error_name(result)};
-} catch (const std::bad_alloc&) {
-  return {Status::fault, {}};
+/// ok if a call of the driver succeeded, else a fault.
+inline Outcome outcome_of(const char* call, CUresult result) noexcept {
+  return result == CUDA_SUCCESS ? Outcome{} : Outcome{Status::fault, call, result};
 }
 
 /// What is enqueued on a lane at once, and waited for at once.
@@ -64,17 +62,14 @@ class Runner {
     return wait(Clock::duration::zero());
   }
 
-  /// Enqueues a submission: enqueue(stream) returns an Outcome. Where that is not ok, some of the submission
-  /// may be under way, and wait() will tell. ok() holds, and no other submission is under way.
+  /// Enqueues a submission: enqueue(stream) returns an Outcome and does not throw. Where that is not ok, some
+  /// of the submission may be under way, and wait() will tell. ok() holds, and no other submission is under
+  /// way.
   template <class Enqueue>
   void launch(const Submission& submission, Enqueue&& enqueue) {
     submission_ = submission;
     in_flight_.emplace(device_.link_clock(), submission.link_bytes);
-    try {
-      launched_ = enqueue(lane_->stream);
-    } catch (const std::bad_alloc&) {
-      launched_ = {Status::fault, {}};
-    }
+    launched_ = enqueue(lane_->stream);
     launched_at_ = Clock::now();
   }
   /// Waits for the submission that was launched; ok().

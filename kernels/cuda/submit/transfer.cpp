@@ -1,7 +1,6 @@
 // Device memory to the host and back.
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
@@ -10,7 +9,7 @@ namespace ec::kernels::cuda {
 namespace {
 
 /// A slab at a time.
-Outcome transfer(Device& device, std::span<const Transfer> pieces, Direction direction) {
+Outcome transfer(Device& device, std::span<const Transfer> pieces, Direction direction) noexcept {
   Runner runner(device);
   const Driver& driver = device.driver();
   const bool fetches = direction == Direction::fetch;
@@ -20,9 +19,9 @@ Outcome transfer(Device& device, std::span<const Transfer> pieces, Direction dir
       const std::size_t bytes = std::min(piece.bytes - done, slab.size());
       const auto there = reinterpret_cast<CUdeviceptr>(piece.there) + done;
       const auto enqueue = [&](CUstream stream) {
-        return fetches ? outcome_of(driver, "cuMemcpyDtoHAsync",
+        return fetches ? outcome_of("cuMemcpyDtoHAsync",
                                     driver.memcpy_dtoh_async(slab.data(), there, bytes, stream))
-                       : outcome_of(driver, "cuMemcpyHtoDAsync",
+                       : outcome_of("cuMemcpyHtoDAsync",
                                     driver.memcpy_htod_async(there, slab.data(), bytes, stream));
       };
       if (!fetches) std::memcpy(slab.data(), piece.here + done, bytes);
@@ -35,20 +34,11 @@ Outcome transfer(Device& device, std::span<const Transfer> pieces, Direction dir
 
 }  // namespace
 
-Status transfer_on_device(std::span<const Transfer> pieces, Direction direction) noexcept try {
+Status transfer_on_device(std::span<const Transfer> pieces, Direction direction) noexcept {
   if (!Devices::instance().current()) return Status::fault;
-  std::vector<Source> chunks;
-  for (const Transfer& piece : pieces) chunks.push_back({piece.there, piece.residence});
-  const Job job{nullptr, chunks, {}, 0};
-  std::string why;
-  const auto device = Devices::instance().holder_of({&job, 1}, &why);
-  if (!device) return Status::fault;
-  const Outcome outcome = transfer(*device, pieces, direction);
-  if (outcome.status == Status::fault || outcome.status == Status::hung)
-    Devices::instance().latch(device, outcome.reason);
-  return outcome.status;
-} catch (const std::bad_alloc&) {
-  return Status::busy;
+  Reason why;
+  const auto device = Devices::instance().holder_of(pieces, &why);
+  return device ? settle(device, transfer(*device, pieces, direction)) : Status::fault;
 }
 
 }  // namespace ec::kernels::cuda

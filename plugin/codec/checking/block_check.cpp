@@ -30,11 +30,15 @@ Transfers whole_targets(const Job& job, std::uint8_t* here) {
 
 }  // namespace
 
-Status SavedTargets::save(const Job& job) noexcept try {
+bool SavedTargets::allocate(const Job& job) noexcept try {
   bytes.resize(job.targets.size() * job.bytes);
-  return kernels::fetch(span_of(whole_targets(job, bytes.data())));
+  return true;
 } catch (const std::bad_alloc&) {
-  return Status::busy;
+  return false;
+}
+
+Status SavedTargets::save(const Job& job) noexcept {
+  return kernels::fetch(span_of(whole_targets(job, bytes.data())));
 }
 
 Status SavedTargets::restore(const Job& job) const noexcept {
@@ -47,12 +51,11 @@ Status BlockViews::fetch() noexcept {
   return kernels::host_addressable(job_) ? Status::ok : copy_from_device();
 }
 
-Status BlockViews::copy_from_device() noexcept try {
-  fetched_.resize((job_.sources.size() + job_.targets.size()) * block_.bytes);
+Status BlockViews::copy_from_device() noexcept {
   Transfers transfers;
   // Points a view at the copy that will be there.
   const auto copy = [&](const std::uint8_t*& view) {
-    std::uint8_t* here = fetched_.data() + transfers.size() * block_.bytes;
+    std::uint8_t* here = copies_ + transfers.size() * block_.bytes;
     transfers.push_back({const_cast<std::uint8_t*>(view), Residence::device, here, block_.bytes});
     view = here;
   };
@@ -61,8 +64,6 @@ Status BlockViews::copy_from_device() noexcept try {
   for (std::size_t i = 0; i < job_.targets.size(); ++i)
     if (job_.targets[i].residence == Residence::device) copy(targets_[i]);
   return kernels::fetch(span_of(transfers));
-} catch (const std::bad_alloc&) {
-  return Status::busy;
 }
 
 Status BlockViews::make(kernels::Backend& judge, const SavedTargets* before,

@@ -35,7 +35,9 @@ constexpr std::size_t longest_block(std::size_t targets) {
 struct SavedTargets {
   std::vector<std::uint8_t> bytes;
 
-  /// Copies them. busy: no memory. fault, hung: as kernels::fetch.
+  /// Whether there is memory for them now.
+  bool allocate(const kernels::Job& job) noexcept;
+  /// Copies them. busy, fault, hung: as kernels::fetch.
   kernels::Status save(const kernels::Job& job) noexcept;
   /// Puts them back.
   kernels::Status restore(const kernels::Job& job) const noexcept;
@@ -45,10 +47,17 @@ struct SavedTargets {
 /// at.
 class BlockViews {
  public:
-  /// job must outlive the views; at most gf::max_chunks sources and targets.
-  BlockViews(const kernels::Job& job, Block block) : job_(job), block_(block) {}
+  /// job must outlive the views; at most gf::max_chunks sources and targets. copies: fetched_bytes() of
+  /// memory.
+  BlockViews(const kernels::Job& job, Block block, std::uint8_t* copies)
+      : job_(job), block_(block), copies_(copies) {}
 
-  /// Fills the views. busy: no memory for a copy now. fault, hung: the device failed.
+  /// That the copies of such a block take.
+  static std::size_t fetched_bytes(const kernels::Job& job, std::size_t block_bytes) noexcept {
+    return kernels::host_addressable(job) ? 0 : (job.sources.size() + job.targets.size()) * block_bytes;
+  }
+
+  /// Fills the views. busy: the device has no room for a copy now. fault, hung: it failed.
   kernels::Status fetch() noexcept;
 
   const kernels::Job& job() const { return job_; }
@@ -66,9 +75,9 @@ class BlockViews {
 
   const kernels::Job& job_;
   const Block block_;
+  std::uint8_t* const copies_;
   boost::container::static_vector<kernels::Source, gf::max_chunks> sources_;
   boost::container::static_vector<const std::uint8_t*, gf::max_chunks> targets_;
-  std::vector<std::uint8_t> fetched_;
 };
 
 /// The first byte that differs, target by target.

@@ -26,6 +26,11 @@ constexpr std::size_t most_coefficients = 64;
 std::atomic<std::uint32_t> validators{0};
 std::atomic<Validator*> of_process{nullptr};
 
+std::size_t comparison_bytes(const Job& job) noexcept {
+  const std::size_t block = std::min(job.bytes, longest_block(job.targets.size()));
+  return BlockViews::fetched_bytes(job, block) + 2 * job.targets.size() * block;
+}
+
 std::string matrix_text(const gf::Matrix& matrix) {
   if (matrix.cells().size() > most_coefficients) return fmt::format("{}x{}", matrix.rows(), matrix.cols());
   std::string text;
@@ -51,12 +56,20 @@ Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t
                           job.sources.size() <= gf::max_chunks;
   SavedTargets saved;
   const SavedTargets* const before = call.verb == Verb::accumulate ? &saved : nullptr;
+  const std::span<const Job> compared = how_.whole ? call.jobs : std::span(&job, 1);
+  // Memory first: a call that could not be compared for want of it is left to a judge. Not on the stack,
+  // which may be a fiber's.
+  std::size_t bytes = 1;
+  for (const Job& each : compared) bytes = std::max(bytes, comparison_bytes(each));
+  const std::unique_ptr<std::uint8_t[]> memory(comparable ? new (std::nothrow) std::uint8_t[bytes] : nullptr);
+  if (comparable && (!memory || (before != nullptr && !saved.allocate(job)))) return {Status::busy, true};
   const bool can_judge = comparable && (before == nullptr || saved.save(job) == Status::ok);
   const Status status = perform(*backends[coder], call);
   if (status != Status::ok || !comparable) return {status};
   Finding found = can_judge ? Finding::right : Finding::unknown;
-  for (const Job& each : how_.whole ? call.jobs : std::span(&job, 1))
-    if (found == Finding::right) found = check({backends, coder, call.jobs.size(), each, before});
+  for (const Job& each : compared)
+    if (found == Finding::right)
+      found = check({backends, coder, call.jobs.size(), each, before, memory.get()});
   Checks& checks = counts_[coder];
   kernels::add(found == Finding::unknown ? checks.unchecked : checks.checked, 1);
   if (found == Finding::right || found == Finding::unknown) return {Status::ok};
@@ -83,18 +96,17 @@ Validator::Finding Validator::check(const Comparison& of) noexcept {
 }
 
 Validator::Finding Validator::check_block(const Comparison& of, Block block) noexcept {
-  BlockViews views(of.job, block);
+  // What the job holds, what the judge makes of it, and what the floor makes.
+  std::uint8_t* const expected = of.memory + BlockViews::fetched_bytes(of.job, block.bytes);
+  BlockViews views(of.job, block, of.memory);
   if (const Status status = views.fetch(); status != Status::ok)
     return status == Status::busy ? Finding::unknown : Finding::device_failed;
-  // Not on the stack, which may be a fiber's.
   const std::size_t bytes = of.job.targets.size() * block.bytes;
-  const std::unique_ptr<std::uint8_t[]> made(new (std::nothrow) std::uint8_t[2 * bytes]);
-  if (!made) return Finding::unknown;
-  std::uint8_t* const expected = made.get();
   const std::size_t floor = of.backends.size() - 1;
   std::size_t judge = 0;
   Status judged = Status::unsupported;
-  for (; judge <= floor && judged == Status::unsupported; ++judge)
+  // A judge that has no memory for its tables is passed over too; the floor needs none.
+  for (; judge <= floor && judged != Status::ok; ++judge)
     if (judge == floor ||
         (judge != of.coder && is_judge(of.backends[judge]->name()) && (off() >> judge & 1u) == 0))
       judged = views.make(*of.backends[judge], of.before, expected);

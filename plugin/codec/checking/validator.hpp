@@ -57,7 +57,8 @@ class Validator {
 
   /// status: as the back end said; or fault where it was wrong: targets in host memory are as the contract of
   /// kernels::Status has it, and those of an accumulate are as before the call wherever they lie.
-  /// doubted: the bytes were wrong, and only a judge may make them anew.
+  /// busy too where there is no memory for the comparison: nothing was touched. doubted: the bytes were
+  /// wrong, or could not be compared, and only a judge may make them.
   struct Answer {
     kernels::Status status = kernels::Status::ok;
     bool doubted = false;
@@ -72,13 +73,14 @@ class Validator {
 
  private:
   enum class Finding : unsigned char { right, wrong, unknown, device_failed };
-  /// What is being compared. before: of an accumulate; else null.
+  /// What is being compared. before: of an accumulate; else null. memory: for the comparison of a block.
   struct Comparison {
     std::span<kernels::Backend* const> backends;
     std::size_t coder;
     std::size_t stripes;
     const kernels::Job& job;
     const SavedTargets* before;
+    std::uint8_t* memory;
   };
 
   static bool is_judge(std::string_view backend) { return backend == "isal" || backend == "reference"; }

@@ -35,6 +35,8 @@ struct Control {
   std::size_t (*pinned_bytes)();
   std::size_t (*device_bytes)();
   std::size_t (*objects)();
+  /// Told from now on when a thread enters a function of the driver, and when it leaves. Null: nobody.
+  void (*watch)(void (*watcher)(bool enters));
 };
 
 }  // namespace ec::test::faults

@@ -14,6 +14,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -272,9 +273,27 @@ void note(First first, A... rest) {
   if constexpr (s == site::ctx_push_current) current_context = first;
 }
 
+std::atomic<void (*)(bool)> watcher{nullptr};
+
+/// A thread in a function of the driver.
+class Entered {
+ public:
+  Entered() { tell(true); }
+  ~Entered() { tell(false); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+
+ private:
+  void tell(bool enters) const {
+    if (told_ != nullptr) told_(enters);
+  }
+  void (*const told_)(bool) = watcher.load();
+};
+
 /// A call of the function `s`, which `next` is in the driver behind.
 template <std::size_t s, class Next, class... A>
 CUresult call(Next Driver::*next, A... a) {
+  const Entered entered;
   State& all = state();
   if (!all.complete) return CUDA_ERROR_NO_DEVICE;
   constexpr Needs needs = traits_of(s).needs;
@@ -328,6 +347,7 @@ const Control control{
     .pinned_bytes = [] { return state().ledger.sum(Kind::pinned); },
     .device_bytes = [] { return state().ledger.sum(Kind::device); },
     .objects = [] { return state().ledger.sum(Kind::object); },
+    .watch = [](void (*told)(bool)) { watcher = told; },
 };
 
 }  // namespace

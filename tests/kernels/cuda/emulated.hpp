@@ -52,9 +52,9 @@ class EmulatedDevice : public testing::Test {
   }
 
   static bool bring_up() {
-    std::string why;
+    kernels::cuda::Reason why;
     const bool up = kernels::cuda::bring_up(&why).has_value();
-    if (!up) log_ += why + "\n";
+    if (!up) log_ += std::string(why.view()) + "\n";
     return up;
   }
 

@@ -6,8 +6,13 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -16,6 +21,8 @@
 #include <vector>
 
 #include "ceph/classic.h"
+#include "tests/common/child.hpp"
+#include "tests/common/failing_memory.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/drivers/fault/control.hpp"
@@ -222,6 +229,92 @@ TEST_F(CephWithPreload, DeviceThatHangsFailsNothing) {
   driver_->finish_hung();
   for (const int shard : lost) EXPECT_TRUE(flat(decoded[shard]) == oracle::Bytes(chunk, 0x55));
   bring_up();
+}
+
+/// Each allocation of a call fails, alone and with all that follow, while the device fails: what a call has
+/// made does not change any more, and no memory that a kernel may still write is given back. Each case is a
+/// child process.
+class Shortage : public CephWithPreload {
+ protected:
+  void SetUp() override {
+    setenv("EC_CUDA_DEADLINE_MS", "20", 1);
+    setenv("EC_CUDA_VALIDATE", "always", 1);
+    CephWithPreload::SetUp();
+  }
+
+  using Call = std::function<int(const Chunks& in, Chunks* out)>;
+  static constexpr int enough_memory = 77, made = 10, refused = 11;
+
+  int try_one(const char* plan, const std::set<int>& makes, const Call& call, unsigned nth, bool all) {
+    bring_up();
+    const Chunks in = without(encode_new(3), makes);
+    driver_->watch(spare_allocations);
+    if (HasFailure() || driver_->plan(plan) != nullptr) return 1;
+    Chunks out;
+    const unsigned launches = driver_->calls("cuLaunchKernel");
+    begin_shortage(nth, all);
+    const int answer = call(in, &out);
+    const unsigned failed = end_shortage();
+    if (nth != 0 && failed == 0) return enough_memory;
+    if (nth == 0 && driver_->calls("cuLaunchKernel") == launches) return 2;
+    driver_->plan("");
+    if (answer == 0)
+      expect_right(out, makes);
+    else
+      EXPECT_EQ(answer, -ENOMEM);
+    if (answer != 0) out.clear();
+    // What was given back is taken again.
+    std::vector<bufferptr> others;
+    for (unsigned i = 0; i < 4 * m; ++i) {
+      others.emplace_back(ceph::buffer::create_page_aligned(chunk));
+      std::memset(others.back().c_str(), 0x55, chunk);
+    }
+    driver_->finish_hung();
+    if (answer == 0) expect_right(out, makes);
+    for (const auto& [shard, list] : in)
+      EXPECT_TRUE(flat(list) == all_[static_cast<unsigned>(shard)]) << shard;
+    for (const bufferptr& other : others)
+      EXPECT_EQ(std::count(other.c_str(), other.c_str() + chunk, 0x55), chunk)
+          << "memory of others was written";
+    if (HasFailure()) return 1;
+    return answer == 0 ? made : refused;
+  }
+
+  void at_each_allocation(const char* plan, const std::set<int>& makes, const Call& call) {
+    const auto in_a_child = [&](unsigned nth, bool all) {
+      return in_child([&] {
+        const int answer = try_one(plan, makes, call, nth, all);
+        std::fflush(stdout);
+        return answer;
+      });
+    };
+    EXPECT_EQ(in_a_child(0, false), made) << plan << ": as long as there is memory no fault is the host's";
+    unsigned cases = 0;
+    for (const bool all : {false, true})
+      for (unsigned nth = 1;; ++nth, ++cases) {
+        const int answer = in_a_child(nth, all);
+        if (answer == enough_memory) break;
+        ASSERT_TRUE(answer == made || answer == refused)
+            << plan << ", allocation " << nth << (all ? " and all after it" : "") << ": " << answer;
+      }
+    EXPECT_GT(cases, 10u);
+  }
+  void at_each_fault(const std::set<int>& makes, const Call& call) {
+    for (const char* plan :
+         {"launch:every=1:hang", "launch:every=1:hang;cuStreamQuery:every=1:3",
+          "launch:nth=1:CUDA_ERROR_LAUNCH_FAILED", "cuStreamQuery:nth=1:lost=10s", "launch:every=1:wrong"})
+      at_each_allocation(plan, makes, call);
+  }
+};
+
+TEST_F(Shortage, LeavesWhatEncodeHasMade) {
+  const std::set<int> coding{4, 5};
+  at_each_fault(coding, [&](const Chunks&, Chunks* out) { return code_->encode(coding, in_, out); });
+}
+
+TEST_F(Shortage, LeavesWhatDecodeHasMade) {
+  const std::set<int> lost{0, 5};
+  at_each_fault(lost, [&](const Chunks& in, Chunks* out) { return code_->decode(lost, in, out, chunk); });
 }
 
 }  // namespace

@@ -226,8 +226,8 @@ TEST_F(PinnedFromBirth, ADeviceThatIsGivenUpLeavesTheArenaToTheOther) {
     o.retry_after = std::chrono::seconds(3600);
     use(o);
     log_.clear();
-    std::string why;
-    for (const std::size_t i : {0u, 1u}) ASSERT_TRUE(devices.acquire_waiting(i, &why)) << why;
+    kernels::cuda::Reason why;
+    for (const std::size_t i : {0u, 1u}) ASSERT_TRUE(devices.acquire_waiting(i, &why)) << why.c_str();
     devices.latch(devices.acquire_waiting(victim, &why), "a test");
     ASSERT_EQ(devices.up(), 1u);
     const auto before = on_device();

@@ -72,7 +72,7 @@ class SeveralDevices : public EmulatedDevices<3> {
   static constexpr std::size_t bytes = 8192;
   const kernels::Program program_{gf::Matrix(1, 1)};
   Devices& devices_ = Devices::instance();
-  std::string why_;
+  kernels::cuda::Reason why_;
 };
 
 TEST_F(SeveralDevices, WorkGoesToTheOneWithTheLeastUnderWay) {

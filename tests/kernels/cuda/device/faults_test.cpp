@@ -166,7 +166,7 @@ TEST_F(Faults, ADeviceThatDoesNotComeUpIsSaidOnceInARow) {
     SetUp();
     use(o);
     if (lies) driver_->corrupt();
-    std::string ignored;
+    kernels::cuda::Reason ignored;
     for (int i = 0; i < 5; ++i) {
       EXPECT_FALSE(kernels::cuda::bring_up(&ignored));
       expect_right(10);

@@ -23,9 +23,9 @@ class Generated : public testing::Test {
     options.staging_bytes = std::size_t{256} << 20;
     options.alone_in_process = true;  // as in a daemon: without stacks
     kernels::cuda::configure(options);
-    std::string why;
+    kernels::cuda::Reason why;
     const auto info = kernels::cuda::bring_up(&why);
-    if (!info || info->name == "emulated device") GTEST_SKIP() << "no device " << why;
+    if (!info || info->name == "emulated device") GTEST_SKIP() << "no device " << why.c_str();
   }
 
   /// Every length around the tiles, in each residence, with one program.

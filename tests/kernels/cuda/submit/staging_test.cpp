@@ -159,7 +159,7 @@ TEST_F(Staging, AFaultIsAnsweredWhenWhatWasLaunchedBeforeIsOver) {
   const auto start = Clock::now();
   const auto outcome = run(PlacedStripes(staged(5000, Verb::transform), 5));
   EXPECT_EQ(outcome.status, Status::fault);
-  EXPECT_EQ(outcome.reason.find("no answer"), std::string::npos) << outcome.reason;
+  EXPECT_EQ(outcome.waited.count(), 0) << "the driver has answered";
   EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(60));
   EXPECT_EQ(launches(), 2u) << "the tensor cores, and the tile kernel for the end";
   EXPECT_EQ(all_lanes().size(), Device::lane_count);
@@ -211,7 +211,7 @@ TEST_P(HungSlice, KeepsItsMemory) {
   PlacedStripes stripe(staged(five_slices, hang.verb, hang.targets), 5);
   const auto outcome = run(stripe);
   EXPECT_EQ(outcome.status, hang.status);
-  EXPECT_NE(outcome.reason.find("no answer within"), std::string::npos) << outcome.reason;
+  EXPECT_GT(outcome.waited.count(), 0);
   EXPECT_EQ(launches(), hang.launches);
   EXPECT_EQ(all_lanes().size(), Device::lane_count - 1);
   EXPECT_EQ(held().given_up - before_.given_up, options().staging_bytes);

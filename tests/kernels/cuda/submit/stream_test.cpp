@@ -20,9 +20,9 @@ using kernels::Status;
 class Streams : public testing::Test {
  protected:
   void SetUp() override {
-    std::string why;
+    kernels::cuda::Reason why;
     const auto info = kernels::cuda::bring_up(&why);
-    if (!info) GTEST_SKIP() << "no device: " << why;
+    if (!info) GTEST_SKIP() << "no device: " << why.c_str();
     emulated_ = info->name == "emulated device";
     device_ = kernels::cuda::Devices::instance().acquire(0).device();
     scope_.emplace(*device_);

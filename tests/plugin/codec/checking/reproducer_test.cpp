@@ -38,7 +38,7 @@ class Reproducers : public testing::Test {
   const std::array<kernels::Source, 2> sources_{{{chunks_[0].data()}, {chunks_[1].data()}}};
   const std::array<kernels::Target, 1> targets_{{{chunks_[2].data()}}};
   const kernels::Job job_{&program_, sources_, targets_, 1000};
-  codec::BlockViews views_{job_, {.offset = 600, .bytes = 300}};
+  codec::BlockViews views_{job_, {.offset = 600, .bytes = 300}, nullptr};
 };
 
 TEST_F(Reproducers, HoldTheBlockAndWhatItTakesToRunItAgain) {

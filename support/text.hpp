@@ -1,0 +1,44 @@
+// A sentence that needs no memory, so that no outcome depends on whether there is some.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+namespace ec::support {
+
+/// Up to `most` characters in place; a longer sentence is cut. To make, copy and read one allocates nothing
+/// and throws nothing.
+template <std::size_t most>
+class Text {
+ public:
+  constexpr Text() noexcept = default;
+  Text(std::string_view text) noexcept { *this = Text("{}", text); }  // NOLINT: a text is a text
+  Text(const char* text) noexcept : Text(std::string_view(text)) {}   // NOLINT: the same
+  template <class First, class... Values>
+  Text(fmt::format_string<First, Values...> sentence, First&& first, Values&&... values) noexcept {
+    *fmt::format_to_n(text_.data(), most, sentence, std::forward<First>(first),
+                      std::forward<Values>(values)...)
+         .out = '\0';
+  }
+  Text(const Text& other) noexcept { *this = other; }
+  Text& operator=(const Text& other) noexcept {
+    std::copy_n(other.text_.begin(), other.view().size() + 1, text_.begin());
+    return *this;
+  }
+  constexpr ~Text() = default;
+
+  bool empty() const noexcept { return text_[0] == '\0'; }
+  std::string_view view() const noexcept { return text_.data(); }
+  const char* c_str() const noexcept { return text_.data(); }
+  friend bool operator==(const Text& a, std::string_view b) noexcept { return a.view() == b; }
+
+ private:
+  std::array<char, most + 1> text_{'\0'};
+};
+
+}  // namespace ec::support

@@ -1,0 +1,267 @@
+// No memory and a device that fails, at the same moment: each allocation of a call fails, alone and with all
+// that follow, while the device hangs, is lost, refuses or lies. Whatever a call answers must be true for
+// ever: what is done does not change, and where nothing was written nothing ever is.
+//
+// Usage: shortage_test CALL, one of `calls` below. Needs the fault driver in front (LD_LIBRARY_PATH), the
+// emulated one behind it, or a real one (EC_FAULTS_NEXT_DRIVER). Each case is a child process, since a device
+// that was given up is given up for the life of one.
+#include <dlfcn.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string_view>
+#include <thread>
+
+#include "tests/common/child.hpp"
+#include "tests/common/failing_memory.hpp"
+#include "tests/drivers/fault/control.hpp"
+#include "tests/plugin/library/placed.hpp"
+
+namespace ec::test {
+namespace {
+
+constexpr unsigned k = 4, m = 2;
+const std::vector<unsigned> data{0, 1, 2, 3}, coding{4, 5}, available{5, 3, 1, 2}, lost{4, 0};
+
+struct Answer {
+  int code = 0;  ///< an errno
+  std::string_view text;
+};
+
+Answer of(Error&& error) {
+  static Error kept;
+  kept = std::move(error);
+  return {kept.code().value(), kept.text()};
+}
+Answer of(int result) { return {-result, result == 0 ? "" : ec_error_text()}; }
+
+/// Views of the C door.
+std::vector<ec_source> plain(const std::vector<Source>& chunks) {
+  std::vector<ec_source> all;
+  for (const Source& c : chunks) all.push_back({c.bytes.data(), static_cast<int>(c.residence)});
+  return all;
+}
+std::vector<ec_target> plain(const std::vector<Target>& chunks) {
+  std::vector<ec_target> all;
+  for (const Target& c : chunks) all.push_back({c.bytes.data(), static_cast<int>(c.residence)});
+  return all;
+}
+
+/// A call of the library on these chunks. `run` is made before memory runs short and does nothing but the
+/// call.
+using Run = std::function<Answer()>;
+struct Call {
+  const char* name;
+  kernels::Residence residence;
+  std::size_t stripes, bytes;
+  std::vector<unsigned> lost;  ///< the targets
+  bool on_stream;
+  Run (*make)(const Codec&, const ec_codec*, const Placed&, std::size_t bytes, std::size_t stripes);
+};
+
+Run encode_by_c(const Codec&, const ec_codec* codec, const Placed& placed, std::size_t bytes,
+                std::size_t stripes) {
+  return [=, from = plain(placed.sources(data)), to = plain(placed.targets(coding))] {
+    return of(ec_encode(codec, stripes, from.data(), to.data(), bytes));
+  };
+}
+Run encode(const Codec& codec, const ec_codec*, const Placed& placed, std::size_t, std::size_t) {
+  return [codec, from = placed.sources(data), to = placed.targets(coding)] {
+    return of(codec.encode(from, to));
+  };
+}
+Run decode(const Codec& codec, const ec_codec*, const Placed& placed, std::size_t, std::size_t) {
+  return [codec, from = placed.sources(available), to = placed.targets(lost)] {
+    return of(codec.decode(available, from, lost, to));
+  };
+}
+Run update(const Codec& codec, const ec_codec*, const Placed& placed, std::size_t, std::size_t) {
+  return [codec, from = placed.sources({1}), to = placed.targets(coding)] {
+    return of(codec.update(1, from, to));
+  };
+}
+Run encode_async_by_c(const Codec&, const ec_codec* codec, const Placed& placed, std::size_t bytes,
+                      std::size_t stripes) {
+  return [=, from = plain(placed.sources(data)), to = plain(placed.targets(coding))] {
+    return of(ec_encode_async(codec, stripes, from.data(), to.data(), bytes, nullptr));
+  };
+}
+Run decode_async(const Codec& codec, const ec_codec*, const Placed& placed, std::size_t, std::size_t) {
+  return [codec, from = placed.sources(available), to = placed.targets(lost)] {
+    return of(codec.decode_async(available, from, lost, to, nullptr));
+  };
+}
+
+using enum kernels::Residence;
+// A chunk of 4096 + 48 bytes is one for the fast kernels, and a rest for the tile kernels.
+const Call calls[] = {
+    {"encode_device", device, 1, 4144, coding, false, encode},
+    {"encode_pinned", pinned, 1, 4144, coding, false, encode_by_c},
+    {"encode_stripes", pinned, 3, 4144, coding, false, encode_by_c},
+    {"encode_slices", pageable, 1, 20'000, coding, false, encode_by_c},
+    {"decode_stripes", device, 3, 4144, lost, false, decode},
+    {"update_device", device, 2, 4144, coding, false, update},
+    {"update_pinned", pinned, 1, 4144, coding, false, update},
+    {"encode_async", device, 3, 4144, coding, true, encode_async_by_c},
+    {"decode_async", pinned, 3, 4144, lost, true, decode_async},
+};
+
+struct Fault {
+  const char* plan;
+  bool validated = false;
+  bool has(std::string_view what) const {
+    return std::string_view(plan).find(what) != std::string_view::npos;
+  }
+};
+constexpr Fault device_faults[] = {
+    {""},
+    {"", true},
+    {"launch:nth=1:hang"},
+    {"launch:nth=2:hang"},
+    {"launch:nth=3:hang", true},
+    {"launch:every=1:hang;cuStreamQuery:every=1:3"},
+    {"launch:nth=2:CUDA_ERROR_LAUNCH_FAILED"},
+    {"launch:nth=2:1"},
+    {"cuStreamQuery:nth=1:CUDA_ERROR_ILLEGAL_ADDRESS"},
+    {"launch:every=1:hang;cuStreamQuery:nth=2:lost=10s"},
+    {"cuStreamQuery:nth=2:lost=10s", true},
+    {"launch:every=1:wrong", true},
+};
+
+const faults::Control* control() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  void* find = driver == nullptr ? nullptr : dlsym(driver, "fault_driver_control");
+  return find == nullptr ? nullptr : reinterpret_cast<const faults::Control* (*)()>(find)();
+}
+
+/// What a child ends with, beside 0.
+constexpr int violation = 1, cannot_run = 2, enough_memory = 77, of_answer = 100;
+
+int complain(const Call& call, const Fault& fault, unsigned nth, bool all, const Answer& answer,
+             const char* what) {
+  std::fprintf(stderr, "%s, \"%s\"%s, allocation %u%s: errno %d (%.*s): %s\n", call.name, fault.plan,
+               fault.validated ? " validated" : "", nth, all ? " and all after it" : "", answer.code,
+               static_cast<int>(answer.text.size()), answer.text.data(), what);
+  return violation;
+}
+
+/// nth: 0 for enough memory; then of_answer plus the errno is the end.
+int try_one(const Call& call, const Fault& fault, unsigned nth, bool all) {
+  setenv("EC_CUDA_VALIDATE", fault.validated ? "always" : "off", 1);
+  const faults::Control* const driver = control();
+  Arena* const arena = arena_of(call.residence);
+  if (driver == nullptr || arena == nullptr) return cannot_run;
+  StripeSet stripes(Technique::cauchy, k, m, call.stripes, call.bytes, 7);
+  const bool updates = call.make == update;
+  if (updates)
+    stripes.expect_cleared(1);
+  else
+    stripes.scramble(call.lost);
+  const Placed warm(stripes, *arena), placed(stripes, *arena);
+  const auto before = placed.content();
+  const Codec codec = made(k, m, Technique::cauchy);
+  ec_codec* by_c = nullptr;
+  if (ec_codec_create(k, m, EC_CAUCHY, &by_c) != 0) return cannot_run;
+  // The same call before: the device comes up by it, and host memory does not wait for that.
+  const Run before_it = call.make(codec, by_c, warm, call.bytes, call.stripes);
+  for (const unsigned launches = driver->calls("cuLaunchKernel");;) {
+    if (before_it().code != 0) return cannot_run;
+    if (driver->calls("cuLaunchKernel") > launches + 1) break;  // the first is the self-test
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const Run run = call.make(codec, by_c, placed, call.bytes, call.stripes);
+
+  driver->watch(spare_allocations);
+  if (driver->plan(fault.plan) != nullptr) return cannot_run;
+  begin_shortage(nth, all);
+  const Answer answer = run();
+  const unsigned failed = end_shortage();
+  if (nth != 0 && failed == 0) return enough_memory;
+  const auto wrong = [&](const char* what) { return complain(call, fault, nth, all, answer, what); };
+
+  driver->plan("");
+  if (!fault.has("hang") || fault.has("lost")) driver->reset();  // what was lost can be read again
+  const auto then = placed.content();
+  driver->finish_hung();
+  const auto at_last = placed.content();
+  if (answer.code != 0 && answer.text.empty()) return wrong("no sentence");
+  switch (answer.code) {
+    case 0:
+      if (!call.on_stream && then != stripes.intact) return wrong("done with wrong bytes");
+      // Of a stream the caller hears of what is lost, and of wrong bytes nobody.
+      if (call.on_stream && (fault.has("lost") || fault.has("wrong"))) break;
+      if (at_last != stripes.intact) return wrong("done, and changed later");
+      break;
+    case ENOMEM:
+    case ENODEV:
+      if (then != before) return wrong("something was written");
+      if (at_last != before) return wrong("something was written later");
+      break;
+    case EBUSY:
+      if (at_last != then || (call.on_stream && then != before)) return wrong("something was written later");
+      break;
+    case EIO:
+      if (!call.on_stream && at_last != then) return wrong("something was written later");
+      break;
+    case ETIMEDOUT:
+      if (call.on_stream || !fault.has("hang")) return wrong("not of this call");
+      break;
+    default:
+      return wrong("no such answer");
+  }
+  return nth == 0 ? of_answer + answer.code : 0;
+}
+
+/// The nth allocation for every n that there is. Cases, or -1.
+int try_all(const Call& call, const Fault& fault, bool all) {
+  for (unsigned nth = 1;; ++nth) {
+    const int status = in_child([&] { return try_one(call, fault, nth, all); });
+    if (status == enough_memory) return static_cast<int>(nth) - 1;
+    if (status == violation) return -1;
+    if (status == 0) continue;
+    std::fprintf(stderr, "%s, \"%s\", allocation %u: the process ended with %d\n", call.name, fault.plan, nth,
+                 status);
+    return -1;
+  }
+}
+
+int try_call(const Call& call) {
+  int cases = 0, violations = 0;
+  bool seen[256 - of_answer]{};
+  for (const Fault& fault : device_faults) {
+    const int status = in_child([&] { return try_one(call, fault, 0, false); });
+    if (status == violation) ++violations;
+    if (status != violation && status < of_answer) return cannot_run;
+    if (status >= of_answer) seen[status - of_answer] = true;
+    std::printf("%s, \"%s\"%s: errno %d\n", call.name, fault.plan, fault.validated ? " validated" : "",
+                status - of_answer);
+    for (const bool all : {false, true}) {
+      const int tried = try_all(call, fault, all);
+      tried < 0 ? ++violations : cases += tried;
+    }
+  }
+  std::printf("%s: %d allocations failed, %d violations\n", call.name, cases, violations);
+  // The faults are those that they are meant to be: a device that hangs is said where it may still write.
+  const bool hangs = call.residence != pageable && !call.on_stream && call.make != update;
+  if (cases == 0 || !seen[0] ||
+      seen[ETIMEDOUT] != (hangs || (call.make == update && call.residence == device)))
+    return complain(call, device_faults[0], 0, false, {}, "the faults did not do what they should");
+  return violations == 0 ? 0 : violation;
+}
+
+}  // namespace
+}  // namespace ec::test
+
+int main(int argc, char** argv) {
+  using namespace ec::test;
+  for (const Call& call : calls)
+    if (argc == 2 && std::strcmp(argv[1], call.name) == 0) return try_call(call);
+  std::fprintf(stderr, "usage: shortage_test CALL; calls:");
+  for (const Call& call : calls) std::fprintf(stderr, " %s", call.name);
+  std::fprintf(stderr, "\n");
+  return 2;
+}
