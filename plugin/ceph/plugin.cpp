@@ -12,6 +12,7 @@
 #include "plugin/ceph/daemon_log.hpp"
 #include "plugin/ceph/host.hpp"
 #include "plugin/ceph/pass_through.hpp"
+#include "plugin/ceph/portable.hpp"
 #include "plugin/ceph/role.hpp"
 #include "plugin/ceph/stock.hpp"
 #include "plugin/ceph/tentacle.hpp"
@@ -34,6 +35,11 @@ class Plugin final : public ::ceph::ErasureCodePlugin {
       return stock_->factory(directory, profile, erasure_code, ss);
     auto made = std::make_shared<Code>(role_);
     if (const int error = made->init(profile, ss)) return error;
+    if (role_ == Role::own) {
+      const std::string plugin = portability(profile).plugin;
+      using enum codec::Event;
+      codec::stats().happened(plugin == "isa" ? isa_code : plugin == "jerasure" ? jerasure_code : own_code);
+    }
     using Ref = std::shared_ptr<typename Code::Interface>;
     static_assert(sizeof(Ref) == sizeof *erasure_code);
     *reinterpret_cast<Ref*>(erasure_code) = std::move(made);

@@ -137,18 +137,28 @@ class DaemonsTest(unittest.TestCase):
     def test_shows_a_daemon_whose_pools_ceph_codes_in_our_place(self):
         program = self.shared / "ceph-osd"
         program.symlink_to(os.path.abspath(CHILD))
-        for told, passing, portable in (("stock 0 0\n", True, None), ("portable 3 0\n", False, True),
-                                        ("portable 3 0\nown 1 0\n", False, False)):
+        for told, passing, portable, by_isa in (("stock 0 0\n", True, None, None), ("isa 3 0\n", False, True, True),
+                                                ("isa 3 0\njerasure 1 0\n", False, True, False), ("own 1 0\n", False, False, False)):
             with subprocess.Popen([program, "-n", "osd.906"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
                 process.stdin.write(told)
                 process.stdin.flush()
                 for _ in told.splitlines():
                     self.assertEqual(process.stdout.readline(), "ok\n")
                 said = self.of(process)
-                self.assertEqual((said["pass_through"], said["portable"]), (passing, portable))
+                self.assertEqual((said["pass_through"], said["portable"], said["served_by_isa"]), (passing, portable, by_isa))
                 notes = [text for text in self.texts(said) if "Ceph's own plugin codes in the place of ec_cuda" in text]
                 self.assertEqual(len(notes), int(passing))
                 process.stdin.close()
+
+
+    def test_says_whether_a_profile_is_portable(self):
+        for profile, status, answer in (
+                ("k=4 m=2", 0, "portable: Ceph's own plugin=isa technique=reed_sol_van writes the same bytes\n"),
+                ("k=4\nm=2\nplugin=cuda\ntechnique=jerasure_reed_sol_van\n", 0,
+                 "portable: Ceph's own plugin=jerasure technique=reed_sol_van writes the same bytes\n"),
+                ("k=40 m=2", 3, "not portable: k=40 must be at most 32 with technique=reed_sol_van\n")):
+            done = subprocess.run([ECTOOL, "doctor", "--profile", profile], stdout=subprocess.PIPE, text=True)
+            self.assertEqual((done.returncode, done.stdout), (status, answer))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // stats_child: codes by isal what it is told, for a test that reads what was counted. Each line of its input
 // is "encode TIMES BYTES", or decode or update (chunks of BYTES bytes, 4+2; decode: one lost), and is
-// answered with "ok". Or it says of its page what a plugin would: "stock", "portable", "own"; or "forge": all
-// that a page has room for.
+// answered with "ok". Or it says of its page what a plugin would: "stock", "isa", "jerasure", "own"; or
+// "forge": all that a page has room for.
 #include <iostream>
 #include <string>
 #include <vector>
@@ -62,8 +62,12 @@ int main() {
       forge(stats.page());
     else if (operation == "stock")
       stats.speaks(operation);
-    else if (operation == "portable" || operation == "own")
-      stats.happened(operation == "own" ? Event::own_code : Event::portable_code, times);
+    else if (operation == "isa")
+      stats.happened(Event::isa_code, times);
+    else if (operation == "jerasure")
+      stats.happened(Event::jerasure_code, times);
+    else if (operation == "own")
+      stats.happened(Event::own_code, times);
     else
       for (unsigned i = 0; i < times; ++i)
         if (!code(codec, operation, bytes)) return 1;

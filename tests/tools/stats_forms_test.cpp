@@ -33,7 +33,8 @@ std::unique_ptr<Stats> known_counts() {
   row.large.nanoseconds = 5'000'000'000;
   counts->happened(codec::Event::plan_solved, 2);
   counts->happened(codec::Event::bytes_given_up, 30);
-  counts->happened(codec::Event::portable_code, 8);
+  counts->happened(codec::Event::isa_code, 8);
+  counts->happened(codec::Event::jerasure_code, 2);
   counts->happened(codec::Event::own_code, 5);
   page.jobs_on_device = 9;
   page.device = {.state = static_cast<std::uint64_t>(kernels::DeviceState::latched),
@@ -126,7 +127,8 @@ TEST(StatsPrometheus, HasEverySeriesOnceAndItsValue) {
       {{"job_duration_seconds_count", decode + R"(,size="small")"}, -1},
       {{"decode_plans_total", R"(result="solved")"}, 2},
       {{"decode_plans_total", R"(result="found")"}, 0},
-      {{"codes_total", R"(result="portable")"}, 8},
+      {{"codes_total", R"(result="isa")"}, 8},
+      {{"codes_total", R"(result="jerasure")"}, 2},
       {{"codes_total", R"(result="own")"}, 5},
       {{"validations_total", R"(backend="cuda",result="checked")"}, 70},
       {{"validations_total", R"(backend="cuda",result="mismatch")"}, 1},
@@ -187,7 +189,7 @@ TEST(StatsJson, HasEveryNumber) {
       "arena": {"bytes": 100, "used_bytes": 50, "peak_bytes": 60, "handed_out": 4, "given_back": 3,
                 "refused": 1},
       "validation": [{"backend": "cuda", "checked": 70, "mismatches": 1, "unchecked": 6}],
-      "decode_plans": {"found": 0, "solved": 2}, "codes": {"portable": 8, "own": 5}})");
+      "decode_plans": {"found": 0, "solved": 2}, "codes": {"isa": 8, "jerasure": 2, "own": 5}})");
   for (const auto& [key, value] : expected.items()) EXPECT_EQ(json(found[key]), value) << key;
   ASSERT_EQ(found["rows"].size(), 4u) << "those of the device, and what ran";
   EXPECT_EQ(json(found["rows"][3]["timed"]["large"]), json::parse(R"({"jobs": 4, "nanoseconds": 5000000000,

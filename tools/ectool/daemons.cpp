@@ -384,16 +384,21 @@ Json look(const Process& process, const Users& users, const PluginDirectory& ado
               {"plugins", mapped_plugins(process, root)},
               {"pass_through", false},
               {"portable", nullptr},
+              {"served_by_isa", nullptr},
               {"uses", Json::array()},
               {"findings", Json::array()}};
-  std::uint64_t portable = 0, own = 0;
+  std::uint64_t isa = 0, jerasure = 0, own = 0;
   for (const Json& entry : stats)
     if (entry["pid"] == process.pid()) {
       if (entry["interface"] == "stock") daemon["pass_through"] = true;
-      portable += entry["codes"]["portable"].get<std::uint64_t>();
+      isa += entry["codes"]["isa"].get<std::uint64_t>();
+      jerasure += entry["codes"]["jerasure"].get<std::uint64_t>();
       own += entry["codes"]["own"].get<std::uint64_t>();
     }
-  if (portable + own != 0) daemon["portable"] = own == 0;
+  if (isa + jerasure + own != 0) {
+    daemon["portable"] = own == 0;
+    daemon["served_by_isa"] = jerasure + own == 0;
+  }
   daemon["uses"].push_back("erasure_code_dir " + (directory.empty()
                                                       ? "unknown, its admin socket does not answer"
                                                       : printable(directory)));

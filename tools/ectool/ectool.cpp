@@ -99,6 +99,11 @@ ec::tools::Users::Whom whom(const Given& given) {
 
 int doctor(const Words& words, const Given& given) {
   if (!words.empty()) throw UsageError(fmt::format("doctor takes no {}", words.front()));
+  if (given.contains("profile")) {
+    bool is_portable = false;
+    std::cout << ec::tools::answer_on_profile(given["profile"].as<std::string>(), &is_portable);
+    return is_portable ? 0 : 3;
+  }
   const ec::tools::Deadline deadline(time_for_all);
   const auto stats = ec::tools::all_stats(whom(given), deadline.within(time_for_all / 2));
   const auto directory = given["directory"].as<std::string>();
@@ -157,14 +162,15 @@ struct Command {
   bool arguments_are_usage = true;
 };
 constexpr Command commands[] = {{"calibrate", calibrate, "show output force", false},
-                                {"doctor", doctor, "json all directory"},
+                                {"doctor", doctor, "json all directory profile"},
                                 {"explain", explain, ""},
                                 {"replay", replay, ""},
                                 {"stats", stats, "json prometheus output all"}};
 
 int run(int argc, char** argv) {
   options::options_description description(
-      "ectool calibrate [--show] [--output FILE] [--force] | doctor [--json] [--all] [--directory DIRECTORY] "
+      "ectool calibrate [--show] [--output FILE] [--force] | doctor [--json] [--all] [--directory DIRECTORY "
+      "| --profile KEYS] "
       "| explain NAME=VALUE... | "
       "replay FILE | "
       "stats [PID] "
@@ -186,6 +192,8 @@ int run(int argc, char** argv) {
       "believed");
   add("directory", options::value<std::string>()->default_value(ec::tools::adopted_directory),
       "doctor: that of `ec_adopt` on this host");
+  add("profile", options::value<std::string>(),
+      "doctor: say of this profile alone, as 'k=4 m=2', whether Ceph's own plugins could serve it");
   options::options_description all;
   all.add(description)
       .add_options()("command", options::value<std::string>(), "")(
@@ -212,7 +220,7 @@ int run(int argc, char** argv) {
   const Command* command = std::ranges::find(commands, name, &Command::name);
   if (command == std::end(commands))
     throw UsageError(fmt::format("unknown command {}: calibrate, doctor, explain, replay or stats", name));
-  for (const char* option : {"show", "output", "force", "json", "prometheus", "all", "directory"})
+  for (const char* option : {"show", "output", "force", "json", "prometheus", "all", "directory", "profile"})
     if (given.contains(option) && !given[option].defaulted() &&
         command->options.find(option) == std::string_view::npos)
       throw UsageError(fmt::format("{} takes no --{}", name, option));

@@ -5,8 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <map>
 #include <optional>
+#include <sstream>
+
+#include "plugin/ceph/portable.hpp"
+#include "plugin/codec/settings/setup_error.hpp"
+#include "tools/ectool/printable.hpp"
 
 namespace ec::tools {
 namespace {
@@ -112,11 +118,33 @@ wrong and in no log; as root it sees all of them. It takes at most 10 seconds. E
               answer), erasure_code_dir (as the daemon sees it), stands_in_for (there), plugins (mapped: path,
               ours, or null where the file is gone; current: false if it was replaced on disk), pass_through
               (Ceph's own plugin codes in the place of ours), portable (whether Ceph's own could take over all
-              codes made so far; null: none made), uses (sentences), findings
+              codes made so far of plugin=cuda; null: none made), served_by_isa (whether its isa alone could),
+              uses (sentences), findings
   findings    of processes by their stats
   left_out    sentences on what could not be looked at
 Each finding has check, severity, text and do.
+With --profile, as 'k=4 m=2 technique=cauchy', it says whether Ceph's own plugins could take over a pool of that
+profile of plugin=cuda: exit status 0, or 3 if they could not.
 )";
+
+std::string answer_on_profile(const std::string& text, bool* is_portable) {
+  std::map<std::string, std::string> profile;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    make_printable(word);
+    const auto equals = word.find('=');
+    if (equals == word.npos) throw codec::SetupError(EINVAL, "--profile: " + word + " is not key=value");
+    if (!profile.emplace(word.substr(0, equals), word.substr(equals + 1)).second)
+      throw codec::SetupError(EINVAL, "--profile: " + word.substr(0, equals) + " is given twice");
+  }
+  if (const auto plugin = profile.find("plugin"); plugin != profile.end() && plugin->second != "cuda")
+    throw codec::SetupError(EINVAL, "--profile: plugin=" + plugin->second + " must be cuda, or not be there");
+  const auto found = ceph::portability(profile);
+  *is_portable = bool{found};
+  if (!found) return fmt::format("not portable: {}\n", found.why_not);
+  return fmt::format("portable: Ceph's own plugin={} technique={} writes the same bytes\n", found.plugin,
+                     found.technique);
+}
 
 Json findings_of(const Json& processes) {
   Json findings = Json::array();
@@ -164,7 +192,9 @@ std::string text_of(const Json& diagnosis) {
                         daemon["uid"].dump(), of("release") == "" ? "unknown" : of("release"),
                         of("container") == "" ? "" : ", in a container (" + of("container") + ")");
     for (const Json& use : daemon["uses"]) text += "  " + use.get<std::string>() + "\n";
-    if (daemon["portable"] == false) text += "  has made codes that Ceph's own plugin could not take over\n";
+    if (daemon["portable"] != nullptr)
+      text += fmt::format("  Ceph's own plugins could take over {} pools of plugin=cuda that it has served\n",
+                          daemon["portable"] == true ? "all" : "not all");
     add_text(&text, daemon["findings"], "  ");
   }
   if (diagnosis["daemons"].empty())

@@ -10,6 +10,10 @@ namespace ec::tools {
 /// For --help: its answer and its exit status.
 extern const char* const doctor_help;
 
+/// Whether Ceph's own plugins could take over a pool of plugin=cuda with these keys, "k=4 m=2", in a line.
+/// Throws SetupError(EINVAL) for what is no profile.
+std::string answer_on_profile(const std::string& text, bool* is_portable);
+
 /// What is to be said of processes by their stats, as a list of finding().
 Json findings_of(const Json& processes);
 

@@ -30,8 +30,9 @@ enum class Event : unsigned char {
   plan_found,      ///< a decode plan that was known
   plan_solved,     ///< .. that had to be made
   bytes_given_up,  ///< of buffers made for a host, which a GPU that stopped answering may still write
-  portable_code,   ///< a pool's code that Ceph's own plugin could serve, too
-  own_code,        ///< .. that it could not
+  isa_code,        ///< a code made under our own name for a pool that Ceph's own isa could serve, too
+  jerasure_code,   ///< .. that its jerasure could
+  own_code,        ///< .. that neither could
 };
 inline constexpr std::size_t max_events = 16;
 
