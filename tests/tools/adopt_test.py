@@ -2,7 +2,6 @@
 
 adopt_test.py ADOPT
 """
-import contextlib
 import os
 import pathlib
 import re
@@ -13,28 +12,9 @@ import tempfile
 import time
 import unittest
 
+from stand_in import daemon
+
 ADOPT = sys.argv.pop(1)
-# Maps the plugins it is given, and answers at a socket as an OSD's admin socket does. Ends with its standard input.
-OSD = """
-import ctypes, json, mmap, socket, struct, sys, threading
-ctypes.CDLL(None).prctl(15, b"ceph-osd")  # PR_SET_NAME
-_, _, _, admin, directory, *plugins = sys.argv
-files = [open(path, "rb") for path in plugins]
-kept = [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) for file in files]
-server = socket.socket(socket.AF_UNIX)
-server.bind(admin)
-server.listen()
-def serve():
-    while True:
-        client, _ = server.accept()
-        client.recv(1000)
-        text = json.dumps({"erasure_code_dir": directory}).encode()
-        client.sendall(struct.pack(">I", len(text)) + text)
-        client.close()
-threading.Thread(target=serve, daemon=True).start()
-print("up", flush=True)
-sys.stdin.read()
-"""
 
 
 class AdoptTest(unittest.TestCase):
@@ -141,15 +121,8 @@ class AdoptTest(unittest.TestCase):
 
     # --- beside OSDs
 
-    @contextlib.contextmanager
     def osd(self, number, directory, *plugins):
-        script, admin = self.root / "osd.py", self.root / f"osd.{number}.asok"
-        script.write_text(OSD)
-        admin.unlink(missing_ok=True)
-        with subprocess.Popen([sys.executable, script, "-i", str(number), admin, directory, *plugins],
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            self.assertEqual(process.stdout.readline(), b"up\n")
-            yield process
+        return daemon(self.root, ["-i", str(number)], directory, "16.2.15", *plugins)
 
     def test_says_of_each_osd_what_it_uses_and_what_is_missing(self):
         stock = [self.stock / "libec_isa.so", self.stock / "libec_jerasure.so"]
