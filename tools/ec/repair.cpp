@@ -44,10 +44,16 @@ Place best_place(const ShardSet& set, const std::vector<Made>& made) {
   return *std::ranges::min_element(set.places, {}, shards_in);
 }
 
-/// What is there is replaced only if it is this shard and no other: a name alone says nothing.
+bool has_name_of_kept(const ShardSet& set, const ShardFile& file) {
+  return std::ranges::any_of(
+      set.kept, [&](const ShardFile& kept) { return kept.place == file.place && kept.name == file.name; });
+}
+
+/// What is there is replaced only if it is this shard and no other: a name alone says nothing. A kept file's
+/// name is for that file, which make_kept puts there.
 Made make_shard(const ShardSet& set, unsigned shard, const std::vector<Made>& made) {
   for (const auto& file : set.shards[shard])
-    if (file.is_one_shard_alone && !is_temporary(file.name))
+    if (file.is_one_shard_alone && !is_temporary(file.name) && !has_name_of_kept(set, file))
       return {shard, file.place, file.name, file.file->opened(), "", NewFile(file.place, 0600)};
   const Place place = best_place(set, made);
   return {shard, place, free_name(set, *place, shard), {}, "", NewFile(place, set.mode)};

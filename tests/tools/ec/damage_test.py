@@ -17,6 +17,9 @@ OK, FAILURE, USAGE, DAMAGED, LOST = range(5)
 SHAPES = [(2, 1, "cauchy"), (2, 2, "reed_sol_van"), (3, 2, "cauchy"), (4, 2, "cauchy"), (5, 1, "cauchy"), (6, 3, "reed_sol_van"),
           (10, 4, "cauchy"), (4, 8, "cauchy"), (20, 6, "cauchy"), (40, 10, "cauchy")]
 
+# Each found a fault once: a shard in a kept file's place.
+FIRST_SEEDS = [275405533724803]
+
 
 class Case:
     def __init__(self, program, folder, seed):
@@ -199,7 +202,7 @@ def main():
     parser.add_argument("--count", type=int, default=int(os.environ.get("EC_DAMAGES", 300)))
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 48))
     given = parser.parse_args()
-    for seed in range(given.seed, given.seed + given.count):
+    for seed in (*FIRST_SEEDS, *range(given.seed, given.seed + given.count)):
         folder = tempfile.mkdtemp(prefix="ec_damage_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         try:
             Case(given.program, folder, seed).run()
