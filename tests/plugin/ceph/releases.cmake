@@ -16,13 +16,13 @@ foreach(release 18 20)
   set(plugin --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
   add_test(NAME ceph${release}.identical COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/release_test ${plugin})
   set_tests_properties(ceph${release}.identical PROPERTIES
-    LABELS ceph${release} RUN_SERIAL ON COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
+    LABELS ceph${release} RESOURCE_LOCK cluster COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
   # Only by name: ctest --preset nightly
   add_test(NAME ceph${release}.own.nightly CONFIGURATIONS nightly
            COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/ceph_own_test ${plugin} --minutes 10)
   add_test(NAME ceph${release}.chaos.nightly CONFIGURATIONS nightly COMMAND ${inside} ${chaos} --minutes 10)
   set_tests_properties(ceph${release}.own.nightly ceph${release}.chaos.nightly PROPERTIES
-    LABELS nightly RUN_SERIAL ON TIMEOUT 2700 SKIP_RETURN_CODE 77)
+    LABELS nightly RESOURCE_LOCK cluster TIMEOUT 2700 SKIP_RETURN_CODE 77)
 endforeach()
 
 # A bit of a coding chunk that is flipped on disk is found.
@@ -35,7 +35,7 @@ add_test(NAME ceph20.adopt COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/adopt_t
 add_test(NAME ceph20.next COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/next_release_test --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
 # Rules of several OSDs on a host, beside isa's.
 add_test(NAME ceph20.rules COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/rule_test --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
-set_tests_properties(ceph20.mutant ceph20.adopt ceph20.next ceph20.rules PROPERTIES LABELS ceph20 RUN_SERIAL ON COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
+set_tests_properties(ceph20.mutant ceph20.adopt ceph20.next ceph20.rules PROPERTIES LABELS ceph20 RESOURCE_LOCK cluster COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
 
 # As Ceph's own plugins, beside those of each release.
 if(TARGET roles_test)
