@@ -20,6 +20,9 @@
  * unused until the process ends. Once the device has work of a call, no answer depends on memory: what fails
  * is never called -ENOMEM, and what may still change is never called done. Chunks in host memory are always
  * coded, by the CPU when the GPU cannot.
+ *
+ * No call is a cancellation point: pthread_cancel() of a thread in one takes effect after it. Asynchronous
+ * cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) is not allowed in calls.
  */
 #ifndef EC_EC_H
 #define EC_EC_H

@@ -28,18 +28,17 @@ bool find(void* library, const char* name, Function*& function) noexcept {
   return function != nullptr;
 }
 
-/// A library that calls its own functions though the program exports some of their names. Sanitizers refuse
-/// it.
-#ifdef EC_SANITIZED
-constexpr int own_scope = RTLD_LOCAL;
-#else
-constexpr int own_scope = RTLD_LOCAL | RTLD_DEEPBIND;
-#endif
+/// A library that calls its own functions though the program exports some of their names. Where the program
+/// has a sanitizer, that would end it.
+int own_scope() noexcept {
+  return dlsym(RTLD_DEFAULT, "__sanitizer_print_stack_trace") != nullptr ? RTLD_LOCAL
+                                                                         : RTLD_LOCAL | RTLD_DEEPBIND;
+}
 
 /// ISA-L's functions; null pointers where there is none. Where libec_isal.so goes by its name, those behind
 /// it: that one is our kernels. The library stays open for good.
 ec_isal_functions find_functions() noexcept {
-  void* const library = dlopen(library_name, RTLD_NOW | RTLD_NODELETE | own_scope);
+  void* const library = dlopen(library_name, RTLD_NOW | RTLD_NODELETE | own_scope());
   if (library == nullptr) return {};
   ec_isal_real_function* real = nullptr;
   if (find(library, "ec_isal_real", real)) return *real();

@@ -6,6 +6,7 @@
 
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/library/refusal.hpp"
+#include "support/no_cancellation.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
 #endif
@@ -29,6 +30,7 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 /// Waits for the device where it is coming up. Empty if it is up, else the reason.
 support::Text<255> why_no_device() noexcept {
 #ifdef EC_WITH_CUDA
+  const support::NoCancellation whole;
   kernels::cuda::Reason why;
   return kernels::cuda::is_up(&why) ? kernels::cuda::Reason() : why;
 #else
@@ -49,6 +51,7 @@ void need_device(const Stripes& stripes, const Stream& stream) {
 }
 
 codec::Router make_router() {
+  const support::NoCancellation whole;
   const codec::NodeSettings& node = codec::node_settings();
   configure_device(node);
   return codec::Router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,

@@ -3,6 +3,8 @@
 
 #include <bit>
 
+#include "support/no_cancellation.hpp"
+
 namespace ec::codec {
 namespace {
 
@@ -151,6 +153,7 @@ void Router::say_pinned_is_wanted(const Work& work) const noexcept {
 
 Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked,
                               const std::optional<DeviceLoad::Prediction>& compared) const noexcept {
+  const support::NoCancellation whole;
   const auto answer = [&]() -> Validator::Answer {
     if (checked) return validator_->run(backends_, i, call);
     return {perform(*backends_[i], call)};
@@ -215,6 +218,7 @@ Status Router::transform_all(std::span<const Job> jobs, Operation operation) con
 }
 
 Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
+  const support::NoCancellation whole;
   Stats::Job count(*counts_, operation, source_bytes(jobs), Stats::Timed::never);
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if ((device_ & validator_->off() & 1u << i) != 0) return Status::fault;

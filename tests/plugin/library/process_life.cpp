@@ -4,7 +4,11 @@
 //   no_memory  allocations fail: every one from the n-th on, for each n, in the first calls of a process
 //   other_isal the program exports functions of ISA-L's names which do nothing, as a host with a stub or
 //              another version of its own might; run with EC_CUDA_BACKEND=isal
+//   cancelled  a thread that pthread_cancel() has been called for makes every call, and is cancelled
+//   afterwards
 // Exit status: 0 if every call answered as ec.h says.
+#include <pthread.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -117,6 +121,43 @@ void try_without_memory() {
   }
 }
 
+/// Whether the calls of the cancelled thread returned.
+bool returned = false;
+
+void* call_cancelled(void*) {
+  pthread_cancel(pthread_self());
+  create_and_encode(5);
+  ec_codec* codec = nullptr;
+  if (ec_codec_create(4, 2, EC_CAUCHY, &codec) != 0) fail("create");
+  if (decode_one(codec) != 0) fail("decode");
+  unsigned char memory[6][64] = {};
+  ec_source data[4];
+  ec_target coding[2];
+  for (unsigned i = 0; i < 4; ++i) data[i] = {memory[i], EC_PAGEABLE};
+  for (unsigned i = 0; i < 2; ++i) coding[i] = {memory[4 + i], EC_PAGEABLE};
+  if (ec_update(codec, 1, 0, data, coding, 64) != 0) fail("update");
+  // These wait for a device that may come up.
+  coding[0].residence = EC_DEVICE;
+  if (std::getenv("EC_CUDA_BACKEND") == nullptr && ec_encode(codec, 1, data, coding, 64) == 0)
+    fail("no device");
+  for (auto& chunk : data) chunk.residence = EC_PINNED;
+  coding[0].residence = coding[1].residence = EC_PINNED;
+  if (std::getenv("EC_CUDA_BACKEND") == nullptr && ec_encode_async(codec, 1, data, coding, 64, nullptr) == 0)
+    fail("no device for a stream");
+  ec_codec_destroy(codec);
+  returned = true;
+  pthread_testcancel();
+  return nullptr;
+}
+
+void try_cancelled() {
+  pthread_t thread;
+  void* end = nullptr;
+  if (pthread_create(&thread, nullptr, call_cancelled, nullptr) != 0 || pthread_join(thread, &end) != 0)
+    fail("thread");
+  if (!returned || end != PTHREAD_CANCELED) fail("cancelled in a call, or not at all");
+}
+
 }  // namespace
 
 // The library's allocations come from here too, operator new among them.
@@ -155,8 +196,10 @@ int main(int argc, char** argv) {
     try_without_memory();
   } else if (std::strcmp(what, "other_isal") == 0) {
     create_and_encode(5);
+  } else if (std::strcmp(what, "cancelled") == 0) {
+    try_cancelled();
   } else {
-    std::fprintf(stderr, "usage: process_life at_exit|forked|no_memory|other_isal\n");
+    std::fprintf(stderr, "usage: process_life at_exit|forked|no_memory|other_isal|cancelled\n");
     return 2;
   }
   return 0;
