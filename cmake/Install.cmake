@@ -7,16 +7,6 @@ set(EC_PLUGIN_INSTALL_DIR ${CMAKE_INSTALL_LIBDIR}/ceph/erasure-code
 
 install(TARGETS ec_cuda ec_cuda_pinned LIBRARY DESTINATION ${EC_PLUGIN_INSTALL_DIR} COMPONENT plugin)
 
-# Not where ldconfig looks: it would make the library of this SONAME everybody's. The directory isal/ is one for
-# LD_LIBRARY_PATH.
-if(TARGET ec_isal)
-  set(isal_dir ${CMAKE_INSTALL_LIBDIR}/ec-cuda)
-  install(TARGETS ec_isal LIBRARY DESTINATION ${isal_dir} COMPONENT plugin)
-  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/links)
-  file(CREATE_LINK ../libec_isal.so ${PROJECT_BINARY_DIR}/links/libisal.so.2 SYMBOLIC)
-  install(FILES ${PROJECT_BINARY_DIR}/links/libisal.so.2 DESTINATION ${isal_dir}/isal COMPONENT plugin)
-endif()
-
 # The library, its headers, and what find_package(eccoder) and pkg-config read. Both may be moved with their prefix.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/eccoder)
@@ -80,7 +70,7 @@ install(DIRECTORY python/eccoder DESTINATION ${EC_PYTHON_INSTALL_DIR} COMPONENT 
 
 # What cmake --install needs, and no test: cmake --build BUILD --target installed
 add_custom_target(installed)
-foreach(target ec_cuda ec_cuda_pinned ec_isal eccoder ec ectool ec_bench ec_bench_ceph)
+foreach(target ec_cuda ec_cuda_pinned eccoder ec ectool ec_bench ec_bench_ceph)
   if(TARGET ${target})
     add_dependencies(installed ${target})
   endif()

@@ -46,7 +46,7 @@ const std::vector<Shape> all_shapes{{4, 2}, {8, 3}, {8, 4}, {10, 4}, {16, 4}, {2
 const std::vector<Shape> narrow{{4, 2}, {6, 3}, {8, 3}, {8, 4}, {10, 4}, {16, 4}, {20, 4}};
 
 constexpr std::size_t kib = 1 << 10, mib = 1 << 20;
-/// Of Swift at 10+4.
+/// A chunk of an object store: no multiple of 64.
 constexpr std::size_t odd = 104'858;
 
 using enum Temperature;

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <vector>
 
-#include "ec_isal.h"
 #include "gf/generator.hpp"
 #include "gf/gf256.hpp"
 #include "support/never_destroyed.hpp"
@@ -35,22 +34,28 @@ int own_scope() noexcept {
                                                                          : RTLD_LOCAL | RTLD_DEEPBIND;
 }
 
-/// ISA-L's functions; null pointers where there is none. Where libec_isal.so goes by its name, those behind
-/// it: that one is our kernels. The library stays open for good.
-ec_isal_functions find_functions() noexcept {
+/// As in isa-l/erasure_code.h. Tables of init_tables are for these alone.
+struct Functions {
+  void (*init_tables)(int k, int rows, unsigned char* matrix, unsigned char* tables);
+  void (*encode)(int bytes, int k, int rows, unsigned char* tables, unsigned char** sources,
+                 unsigned char** targets);
+  void (*update)(int bytes, int k, int rows, int column, unsigned char* tables, unsigned char* source,
+                 unsigned char** targets);
+};
+
+/// Null pointers where there is no ISA-L. The library stays open for good.
+Functions find_functions() noexcept {
   void* const library = dlopen(library_name, RTLD_NOW | RTLD_NODELETE | own_scope());
   if (library == nullptr) return {};
-  ec_isal_real_function* real = nullptr;
-  if (find(library, "ec_isal_real", real)) return *real();
-  ec_isal_functions found{};
+  Functions found{};
   const bool all = find(library, "ec_init_tables", found.init_tables) &&
                    find(library, "ec_encode_data", found.encode) &&
                    find(library, "ec_encode_data_update", found.update);
-  return all ? found : ec_isal_functions{};
+  return all ? found : Functions{};
 }
 
 /// Found when we are loaded, so that no thread and no child of fork() waits for it later.
-const ec_isal_functions functions = find_functions();
+const Functions functions = find_functions();
 
 /// Whether the functions code a few bytes right, by each number of rows that ISA-L has a kernel for. What
 /// goes by its name may be something else.

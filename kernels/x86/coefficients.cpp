@@ -158,8 +158,6 @@ Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, Form form, st
   return found;
 }
 
-const std::uint8_t* nibble_products(std::uint8_t c) noexcept { return shuffle[c].data(); }
-
 TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(stages)) {
   if (stages_.solution.exists()) stages_.then = {};
   const gf::CauchyStages& s = stages_;

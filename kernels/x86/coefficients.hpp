@@ -47,9 +47,6 @@ struct Pattern {
 /// cells.size() * coefficient_bytes(form) bytes.
 Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, Form form, std::uint8_t* to) noexcept;
 
-/// c times 0, 1, .., 15, then c times 0, 16, .., 240: shuffle_bytes of them. They live for ever.
-const std::uint8_t* nibble_products(std::uint8_t c) noexcept;
-
 /// Immutable once made.
 struct Coefficients final : Expansion, Pattern {
   /// Throws std::bad_alloc.

@@ -1,1 +1,0 @@
-// Nothing: this library is only a name to link against. See CMakeLists.txt.
