@@ -1,4 +1,4 @@
-"""Runs ectool as an operator does: calibrate, show, explain and replay. Wrong arguments and settings are in
+"""Runs ectool as an operator does: calibrate, show and explain. Wrong arguments and settings are in
 tests/project/bad_input_test.cpp.
 
 ectool_test.py ECTOOL [--emulated DIRECTORY], where DIRECTORY holds an emulated CUDA driver.
@@ -13,8 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-
-from reproducer import reproducer
 
 RATES = {"call_us", "stripe_us", "read_us_per_mb", "written_us_per_mb", "product_us_per_mb"}
 CALL = ["k=8", "m=3", "bytes=1M"]
@@ -148,51 +146,6 @@ def check_pageable_costs(ectool, path, calibration):
         check(said.startswith("cuda; ") == runs, f"{part}: {said}")
 
 
-def check_replay(ectool, path, there):
-    def replay(content, **variables):
-        with open(path, "wb") as file:
-            file.write(content)
-        status, out, err = ectool("replay", path, **variables)
-        return status, [line.split(None, 1) for line in out.splitlines()], err
-
-    for accumulate in (False, True):
-        status, said, err = replay(reproducer(accumulate))
-        check((status, err) == (0, ""), f"{status} {said} {err}")
-        check(said[1][1].startswith("x86: WRONG: byte 4917 of target 1 is 0x"), said[1])
-        for backend, found in said[2:]:
-            if backend.startswith("cuda"):
-                residence, found = found.split(": ", 1)
-                check(residence in ("pageable", "pinned", "device"), residence)
-                found = found if there else "right" if found.startswith("no GPU (") else found
-            check(found in ("right", "does not take this here"), f"{backend}: {found}")
-        check(["isal", "right"] in said and ["reference", "right"] in said, said)
-        check(not there or ["cuda", "pinned: right"] in said, said)
-    # Of chunks that are too long the part with the block in it. On an emulated device that would take long.
-    for offset in (0, 1 << 31, (1 << 32) - 100):
-        status, said, err = replay(reproducer(chunk=1 << 32, offset=offset), LD_LIBRARY_PATH="")
-        check(status == 0 and ["reference", "right"] in said and "WRONG" in said[1][1], f"{status} {said} {err}")
-
-    good = reproducer()
-    other = "it is no reproducer of this version"
-    number = "must be a whole number from"
-    for content, why in (
-            [(b"", other), (b"ec_dump1" + good, other), (b"ec_cuda mismatch 2: ", other),
-             (good[:-1], f"it has {len(good) - 1} bytes, and must have {len(good)}"),
-             (good + b"x", f"it has {len(good) + 1} bytes, and must have {len(good)}"),
-             (b" " * ((2 << 20) + 1), "it is larger than 2097152 bytes"),
-             (good.replace(b"block=", b"b\x1b[1m="), "b?[1m=100 is unknown; known are backend, verb, sources, targets, chunk, "
-                                                   "offset, block"),
-             (good.replace(b" block=100", b""), "block= is missing")] +
-            [(reproducer(**{name: value}), f"{name}={value} {why}") for name, value, why in (
-                ("verb", "add", "must be one of transform, accumulate"), ("sources", 0, f"{number} 1 to 255"),
-                ("targets", 256, f"{number} 1 to 255"), ("chunk", (1 << 32) + 1, f"{number} 1 to 4294967296"),
-                ("block", 4097, f"{number} 1 to 4096"), ("offset", 4901, f"{number} 0 to 4900"))]):
-        status, said, err = replay(content)
-        check((status, said, err) == (2, [], f"ectool: replay: {why}\n"), f"{why}: {status} {err}")
-    status, out, err = ectool("replay", "/dev/zero")
-    check((status, out, err) == (2, "", "ectool: replay: it is not a regular file\n"), err)
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("ectool")
@@ -208,7 +161,6 @@ def main():
             return
         check_explain(ectool, there)
         check_calibrate(ectool, path, there)
-        check_replay(ectool, os.path.join(directory, "mismatch.bin"), there)
 
 
 if __name__ == "__main__":

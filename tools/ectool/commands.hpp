@@ -35,13 +35,4 @@ extern const char* const explain_help;
 /// SetupError(EINVAL) for a pair that is unknown, missing, repeated or out of range.
 std::string explain(const std::vector<std::string>& pairs, const codec::NodeSettings& node);
 
-// --- replay: a mismatch once more, with everything that this machine can code with
-
-/// Runs the call of the reproducer in the file `path` (plugin/codec/checking/reproducer.hpp), with other
-/// bytes in place of those that were not kept, by every back end and variant, on the device in each
-/// residence; only a part with the block in it where whole chunks would take long. Brings the device up. Says
-/// a line for each, and before them what was recorded. Whether all results that could be had are right.
-/// Throws SetupError for a file that is no reproducer, and std::bad_alloc.
-bool replay(const std::string& path, const codec::NodeSettings& node, const Say& say);
-
 }  // namespace ec::tools

@@ -1,5 +1,5 @@
-// ectool: what coding costs on this machine, who would do it, whether what was wrong once is wrong again,
-// what processes have done, and what is wrong on this host.
+// ectool: what coding costs on this machine, who would do it, what processes have done, and what is wrong on
+// this host.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -120,12 +120,6 @@ int explain(const Words& words, const Given&) {
   return 0;
 }
 
-int replay(const Words& words, const Given&) {
-  if (words.size() != 1) throw UsageError("replay takes one file, a reproducer");
-  const auto say = [](const std::string& line) { fmt::print("{}\n", line); };
-  return ec::tools::replay(words.front(), node_settings(), say) ? 0 : 1;
-}
-
 int stats(const Words& words, const Given& given) {
   if (words.size() > 1) throw UsageError(fmt::format("stats takes one PID or none, and no {}", words[1]));
   if (given.contains("json") && given.contains("prometheus"))
@@ -164,7 +158,6 @@ struct Command {
 constexpr Command commands[] = {{"calibrate", calibrate, "show output force", false},
                                 {"doctor", doctor, "json all directory profile"},
                                 {"explain", explain, ""},
-                                {"replay", replay, ""},
                                 {"stats", stats, "json prometheus output all"}};
 
 int run(int argc, char** argv) {
@@ -172,7 +165,6 @@ int run(int argc, char** argv) {
       "ectool calibrate [--show] [--output FILE] [--force] | doctor [--json] [--all] [--directory DIRECTORY "
       "| --profile KEYS] "
       "| explain NAME=VALUE... | "
-      "replay FILE | "
       "stats [PID] "
       "[--json | --prometheus] [--output FILE] [--all]");
   auto add = description.add_options();
@@ -203,11 +195,7 @@ int run(int argc, char** argv) {
   Given given;
   options::store(options::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
   if (given.contains("help")) {
-    std::cout << description << '\n'
-              << ec::tools::doctor_help << ec::tools::explain_help
-              << "replay runs a file of EC_CUDA_REPRODUCERS with every back end of this machine. Exit "
-                 "status: 0 if all\n"
-                 "are right, 1 if one is wrong, 2 for a file that cannot be used.\n";
+    std::cout << description << '\n' << ec::tools::doctor_help << ec::tools::explain_help;
     return 0;
   }
   if (given.contains("version")) {
@@ -215,11 +203,11 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (!given.contains("command"))
-    throw UsageError("a command is missing: calibrate, doctor, explain, replay or stats; see --help");
+    throw UsageError("a command is missing: calibrate, doctor, explain or stats; see --help");
   const auto& name = given["command"].as<std::string>();
   const Command* command = std::ranges::find(commands, name, &Command::name);
   if (command == std::end(commands))
-    throw UsageError(fmt::format("unknown command {}: calibrate, doctor, explain, replay or stats", name));
+    throw UsageError(fmt::format("unknown command {}: calibrate, doctor, explain or stats", name));
   for (const char* option : {"show", "output", "force", "json", "prometheus", "all", "directory", "profile"})
     if (given.contains(option) && !given[option].defaulted() &&
         command->options.find(option) == std::string_view::npos)

@@ -1,4 +1,4 @@
-// A question in the form NAME=VALUE...: what ectool explain is asked, and the head of a reproducer.
+// A question in the form NAME=VALUE...: what ectool explain is asked.
 #pragma once
 
 #include <fmt/format.h>

@@ -2,15 +2,18 @@
 #include "plugin/codec/checking/validator.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <ctime>
 #include <memory>
 #include <new>
 #include <utility>
 
 #include "kernels/backends.hpp"
 #include "kernels/device_stats.hpp"
-#include "plugin/codec/checking/reproducer.hpp"
+#include "support/files.hpp"
 
 namespace ec::codec {
 namespace {
@@ -39,13 +42,36 @@ std::string matrix_text(const gf::Matrix& matrix) {
   return text;
 }
 
+/// Writes two files into `directory`, for the owner alone: the block of each target as it was made, one after
+/// the other, and as it must be. Returns what the log says of them.
+std::string keep(const std::string& directory, std::string_view backend, const BlockViews& views,
+                 const std::uint8_t* got, const std::uint8_t* expected) {
+  const auto failed = [&](const std::string& why) {
+    return fmt::format("no bytes are kept: {}: {}", directory, why);
+  };
+  support::Descriptor opened;
+  std::string why;
+  if (support::open_directory(directory, support::Trust::root_or_self, &opened, &why) != 0)
+    return failed(why);
+  const std::size_t bytes = views.block().bytes, targets = views.job().targets.size();
+  const std::string_view right(reinterpret_cast<const char*>(expected), targets * bytes);
+  std::string made;
+  for (std::size_t i = 0; i < targets; ++i)
+    made.append(reinterpret_cast<const char*>(got != nullptr ? got + i * bytes : views.target(i)), bytes);
+  const std::string name = fmt::format("{}-{}-{}", backend, std::time(nullptr), getpid());
+  int error = support::write_new_file(opened.get(), name + ".made", made, 0600);
+  if (error == 0) error = support::write_new_file(opened.get(), name + ".right", right, 0600);
+  return error == 0 ? fmt::format("its bytes: {}/{}.made and .right", directory, name)
+                    : failed(std::strerror(-error));
+}
+
 }  // namespace
 
-Validator::Validator(const Validation& how, std::string reproducers, Log log,
+Validator::Validator(const Validation& how, Log log, std::string directory,
                      std::array<Checks, max_backends>* counts)
     : how_(how),
-      reproducers_(std::move(reproducers)),
       log_(log),
+      directory_(std::move(directory)),
       id_(1 + validators.fetch_add(1)),
       counts_(counts == nullptr ? own_ : *counts) {}
 
@@ -136,19 +162,18 @@ void Validator::found_wrong(const Comparison& of, std::size_t backend, std::size
   if ((off_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
 
   const std::string_view name = of.backends[backend]->name(), judged_by = of.backends[judge]->name();
-  std::string file, why = "EC_CUDA_REPRODUCERS names no directory";
-  if (!reproducers_.empty()) file = write_reproducer(reproducers_, name, views, of.before, got, &why);
+  const std::string kept = keep(directory_, name, views, got, expected);
   if (log_ == nullptr) return;
   const auto first = first_difference(views, got, expected);
   const gf::Matrix& matrix = of.job.program->matrix();
   log_(fmt::format(
            "ec_cuda: {} gave wrong bytes and is not used again by this process: byte {} of target {} is "
-           "{:#04x}, {} says {:#04x}: {} {}x{}, {} of chunks of {} bytes, matrix {}; {}",
+           "{:#04x}, {} says {:#04x}: {} {}x{}, {} of chunks of {} bytes, matrix {}; block of {} bytes at "
+           "{}; {}",
            name, views.block().offset + first->at, first->target, first->got, judged_by, first->expected,
-           verb_names[of.before != nullptr], matrix.rows(), matrix.cols(),
+           of.before != nullptr ? "accumulate" : "transform", matrix.rows(), matrix.cols(),
            of.stripes == 1 ? "one stripe" : fmt::format("{} stripes", of.stripes), of.job.bytes,
-           matrix_text(matrix),
-           file.empty() ? fmt::format("no reproducer: {}", why) : fmt::format("ectool replay {}", file))
+           matrix_text(matrix), views.block().bytes, views.block().offset, kept)
            .c_str());
 } catch (const std::exception&) {
   // No memory for words; it is off and counted.
@@ -177,7 +202,7 @@ Validator& validator(Validator::Log log) {
   // kept.
   Validator* kept = of_process.load(std::memory_order_acquire);
   if (kept != nullptr) return *kept;
-  auto made = std::make_unique<Validator>(node_settings().validation, node_settings().reproducers, log,
+  auto made = std::make_unique<Validator>(node_settings().validation, log, "/var/lib/ec_cuda/mismatches",
                                           &stats().page().checks);
   if (of_process.compare_exchange_strong(kept, made.get(), std::memory_order_acq_rel)) return *made.release();
   return *kept;

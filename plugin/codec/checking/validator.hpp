@@ -38,10 +38,9 @@ class Validator {
 
   /// Watches nothing.
   Validator() = default;
-  /// reproducers: directory for what repeats a mismatch (see reproducer.hpp), empty for none. log: null for
-  /// silence.
-  /// counts: where it counts, if not in memory of its own; must outlive it.
-  explicit Validator(const Validation& how, std::string reproducers = {}, Log log = nullptr,
+  /// log: null for silence. directory: where the bytes of a mismatch are kept, if it is there. counts: where
+  /// it counts, if not in memory of its own; must outlive it.
+  explicit Validator(const Validation& how, Log log = nullptr, std::string directory = {},
                      std::array<Checks, max_backends>* counts = nullptr);
 
   /// Whether calls of a back end of that name are compared.
@@ -94,8 +93,8 @@ class Validator {
   using Rows = std::array<Checks, max_backends>;
 
   const Validation how_{.every = 0, .whole = false};
-  const std::string reproducers_;
   const Log log_ = nullptr;
+  const std::string directory_;
   const std::uint32_t id_ = 0;
   alignas(64) std::atomic<unsigned> off_{0};  // read by every call; written when something is wrong
   alignas(64) Rows own_{};

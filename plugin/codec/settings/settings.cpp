@@ -106,7 +106,6 @@ constexpr Setting settings_table[] = {
      [](Node& s, Value v) { s.device.retry_after = std::chrono::seconds(number(v, 0, 86'400)); }},
     {"EC_CUDA_STAGING_BYTES", [](Node& s, Value v) { s.device.staging_bytes = size(v, MiB); }},
     {"EC_CUDA_VALIDATE", [](Node& s, Value v) { s.validation = validation(v); }},
-    {"EC_CUDA_REPRODUCERS", [](Node& s, Value v) { s.reproducers = directory_or_none(v); }},
     {"EC_CUDA_STOCK_DIRECTORY", [](Node& s, Value v) { s.stock_directory = directory_or_none(v); }},
     {"EC_CUDA_PINNED_BYTES", [](Node& s, Value v) { s.device.pinned_bytes = size(v, 2 * MiB); }},
     {"EC_CUDA_PINNED_THRESHOLD", [](Node& s, Value v) { s.device.pinned_threshold = size(v, 4 * KiB); }},

@@ -53,9 +53,6 @@ struct NodeSettings {
   std::string calibration;
   /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).
   Validation validation;
-  /// EC_CUDA_REPRODUCERS: absolute path of the directory for reproducers of mismatches; empty: none is
-  /// written, because they hold bytes of objects.
-  std::string reproducers;
   /// EC_CUDA_STOCK_DIRECTORY: absolute path of the directory that holds Ceph's own libec_jerasure.so, for a
   /// plugin that is loaded as jerasure; empty: it is where Ceph's packages put it.
   std::string stock_directory;

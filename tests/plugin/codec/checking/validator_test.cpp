@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -77,12 +79,12 @@ struct Stripes {
 /// The list of a build whose first back end lies, or its second too.
 struct Build {
   explicit Build(const Validation& how, Spoil lie, Spoil lie_of_isal = nullptr,
-                 const std::string& reproducers = {})
+                 const std::string& directory = {})
       : first("x86", honest(), std::move(lie)),
         isal(
             "isal", honest(), lie_of_isal ? std::move(lie_of_isal) : [](auto) {}),
         list{&first, &isal, &kernels::reference_backend()},
-        validator(how, reproducers, log) {
+        validator(how, log, directory) {
     logged.clear();
   }
   Router router() {
@@ -167,7 +169,8 @@ TEST(Validate, ALiarIsNotAskedAgainAndIsNamedOnce) {
             fmt::format(
                 "ec_cuda: x86 gave wrong bytes and is not used again by this process: byte 17 of target 1 is "
                 "{:#04x}, reference says {:#04x}: transform 2x2, one stripe of chunks of 1000 bytes, matrix "
-                "{:02x} / {:02x}; no reproducer: EC_CUDA_REPRODUCERS names no directory",
+                "{:02x} / {:02x}; block of 1000 bytes at 0; no bytes are kept: : it cannot be opened as a "
+                "directory: No such file or directory",
                 right ^ 1, right, fmt::join(stripes.matrix[0], " "), fmt::join(stripes.matrix[1], " ")));
 }
 
@@ -205,20 +208,52 @@ TEST(Validate, AfterALieOnlyAJudgeCodes) {
   EXPECT_EQ(x86.calls(), 1u) << "the next call is its own again";
 }
 
-/// Its content is in reproducer_test.cpp.
-TEST(Validate, WhatRepeatsAMismatchIsKept) {
+/// As it was made, and as it must be; by either verb.
+TEST(Validate, TheBytesOfAMismatchAreKeptForTheOwner) {
+  for (const bool accumulate : {false, true}) {
+    const Folder folder;
+    Stripes stripes(3, 2, 9000, 2);
+    Build build(always, at(1, 8500), nullptr, folder.path());
+    ASSERT_EQ(code(build, stripes, accumulate), Status::ok);
+    ASSERT_EQ(logged.size(), 1u);
+    ASSERT_EQ(folder.names().size(), 2u);
+    const std::string made = *folder.names().begin(), right = made.substr(0, made.size() - 4) + "right";
+    EXPECT_TRUE(made.starts_with("x86-")) << made;
+    EXPECT_TRUE(
+        logged[0].ends_with("; block of 808 bytes at 8192; its bytes: " + folder / made + " and .right"))
+        << logged[0];
+    std::string expected;
+    for (std::size_t t = 0; t < 2; ++t) {
+      const auto& chunk = accumulate ? stripes.sums[t] : stripes.expected[t];
+      expected.append(chunk.begin() + 8192, chunk.end());
+    }
+    const auto content = [&](const std::string& name) {
+      std::ifstream file(folder / name, std::ios::binary);
+      return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    EXPECT_EQ(content(right), expected);
+    expected[808 + 8500 - 8192] ^= 1;
+    EXPECT_EQ(content(made), expected);
+    for (const std::string& name : folder.names()) {
+      struct stat st {};
+      ASSERT_EQ(stat((folder / name).c_str(), &st), 0);
+      EXPECT_EQ(st.st_mode & 07777, 0600u);
+    }
+  }
+}
+
+TEST(Validate, BytesGoIntoNoDirectoryOfOthers) {
   const Folder folder;
-  Stripes stripes(3, 2, 9000, 2);
-  Build build(always, at(1, 8500), nullptr, folder.path());
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  Stripes stripes(3, 2, 1000);
+  Build build(always, at(1, 17), nullptr, folder.path());
   ASSERT_EQ(code(build, stripes, false), Status::ok);
-  ASSERT_EQ(folder.names().size(), 1u);
+  ASSERT_EQ(stripes.out, stripes.expected);
   ASSERT_EQ(logged.size(), 1u);
-  EXPECT_TRUE(logged[0].ends_with("; ectool replay " + folder / *folder.names().begin())) << logged[0];
-  std::string head;
-  std::getline(std::ifstream(folder / *folder.names().begin()), head);
-  EXPECT_EQ(head,
-            "ec_cuda mismatch 2: backend=x86 verb=transform sources=3 targets=2 chunk=9000 block=808 "
-            "offset=8192");
+  EXPECT_TRUE(logged[0].ends_with("; no bytes are kept: " + folder.path() +
+                                  ": others may write to it (chmod go-w mends that)"))
+      << logged[0];
+  EXPECT_TRUE(folder.names().empty());
 }
 
 TEST(Validate, AJudgeThatLiesIsFoundOutAndTheCallStands) {
