@@ -195,7 +195,6 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
 int run_instructions(const std::vector<std::string>& arguments) {
   // For libeccoder: validation is on and not due, and no file says that a GPU is better.
   setenv("EC_CUDA_VALIDATE", "sample:1000000000", 1);
-  setenv("EC_CUDA_CALIBRATION", "none", 1);
   CommandLine line("instructions");
   line.add("recorded", "",
            "fail where a count is higher than in this report, by 5 % (another compiler: 25 %)");

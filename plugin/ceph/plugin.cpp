@@ -135,7 +135,6 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
       return pass_through(plugin_name, stock_directory());
     }
     const auto& node = ec::codec::node_settings();
-    if (!node.costs.refused.empty()) std::fprintf(stderr, "%s\n", node.costs.refused.c_str());
     configure_device(node);
     ec::codec::stats().speaks(name(dialect));
     const Role role = role_of(plugin_name);

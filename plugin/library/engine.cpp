@@ -55,7 +55,8 @@ codec::Router make_router() {
   const codec::NodeSettings& node = codec::node_settings();
   configure_device(node);
   return codec::Router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,
-                       node.costs.table, kernels::backends(), codec::stats(), codec::validator(nullptr));
+                       codec::default_costs(), kernels::backends(), codec::stats(),
+                       codec::validator(nullptr));
 }
 
 /// From each stripe of `each` chunks those at the given places.

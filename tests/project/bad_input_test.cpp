@@ -1,7 +1,6 @@
 // What an operator or a host can get wrong: each with the code and the exact sentence it gets, in
 // bad_input.json. Keys without a row there fail the test. The calls of libeccoder are in
-// tests/plugin/library/bad_input_test.cpp, all variables in tests/plugin/codec/settings/settings_test.cpp,
-// calibration files in tests/plugin/codec/routing/calibration_test.cpp.
+// tests/plugin/library/bad_input_test.cpp, all variables in tests/plugin/codec/settings/settings_test.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -156,15 +155,15 @@ Answer run(std::string line) {
 }
 
 TEST(BadVariable, IsRefusedByNameAndValue) {
-  const Answer wrong = run("EC_CUDA_THRESHOLD=64k @B/ectool calibrate --show");
-  EXPECT_EQ(wrong.status, 1);
+  const Answer wrong = run("EC_CUDA_THRESHOLD=64k @B/ec create /dev/null");
+  EXPECT_EQ(wrong.status, 2);
   EXPECT_EQ(
       wrong.text,
-      "ectool: EC_CUDA_THRESHOLD=64k must be a whole number from 0 to 1099511627776 bytes; the suffixes K, M "
+      "ec: EC_CUDA_THRESHOLD=64k must be a whole number from 0 to 1099511627776 bytes; the suffixes K, M "
       "and G multiply by powers of 1024");
-  const Answer unknown = run("EC_CUDA_DEVICE=0 @B/ectool calibrate --show");
-  EXPECT_EQ(unknown.status, 1);
-  EXPECT_EQ(unknown.text, fmt::format("ectool: unknown variable EC_CUDA_DEVICE; known are {}",
+  const Answer unknown = run("EC_CUDA_DEVICE=0 @B/ec create /dev/null");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_EQ(unknown.text, fmt::format("ec: unknown variable EC_CUDA_DEVICE; known are {}",
                                       fmt::join(codec::known_settings(), ", ")));
 }
 
@@ -174,17 +173,13 @@ TEST(BadVariable, IsNotReadByASetuidProgram) {
   ASSERT_EQ(statvfs("/tmp", &mount), 0);
   if (geteuid() != 0 || (mount.f_flag & ST_NOSUID) != 0) GTEST_SKIP() << "no setuid program can be made here";
   const Folder folder;
-  const std::string copy = folder / "ectool";
-  fs::copy(EC_PROGRAM_DIR "/ectool", copy);
+  const std::string copy = folder / "ec";
+  fs::copy(EC_PROGRAM_DIR "/ec", copy);
   ASSERT_EQ(chown(copy.c_str(), 65534, 65534) + chmod(copy.c_str(), 04755), 0);
-  // This host may have a calibration.
-  const Answer without = run(copy + " calibrate --show");
-  EXPECT_EQ(without.status, 0) << without.text;
-  EXPECT_TRUE(without.text.starts_with("costs: ")) << without.text;
-  for (const char* variable : {"EC_CUDA_RETRY_S=x", "EC_CUDA_DEVICE=0", "EC_CUDA_CALIBRATION=/nowhere"}) {
-    const Answer answer = run(fmt::format("{} {} calibrate --show", variable, copy));
-    EXPECT_EQ(answer.status, 0) << answer.text;
-    EXPECT_EQ(answer.text, without.text) << variable;
+  for (const char* variable : {"", "EC_CUDA_RETRY_S=x", "EC_CUDA_DEVICE=0"}) {
+    const Answer answer = run(fmt::format("{} {} create /dev/null", variable, copy));
+    EXPECT_EQ(answer.status, 1) << variable;
+    EXPECT_EQ(answer.text, "ec: /dev/null is not a regular file") << variable;
   }
 }
 

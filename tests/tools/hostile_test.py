@@ -215,7 +215,7 @@ def main():
         hostile = Hostile(folder, page)
         stack.callback(hostile.end)
         hostile.start("lease")
-        hostile.start("kmsg", EC_CUDA_CALIBRATION="/proc/kmsg")
+        hostile.start("kmsg", EC_CUDA_STOCK_DIRECTORY="/proc/kmsg")
         hostile.start("forged", arguments=["--id", "3"])
         for kind in ("stopped", "drip", "flood", "list"):
             hostile.start(kind)

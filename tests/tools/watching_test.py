@@ -37,7 +37,7 @@ def check(condition, what):
 def real_metrics(source, ectool, library):
     """Each metric of ours with the names of its labels, from a process that codes; with the labels' values as text."""
     environment = dict(os.environ, EC_LIBRARY=library, EC_CUDA_VALIDATE="always", EC_CUDA_BACKEND="cpu",
-                       EC_CUDA_CALIBRATION="none", PYTHONPATH=str(source / "python"))
+                       PYTHONPATH=str(source / "python"))
     with subprocess.Popen([sys.executable, "-c", CODES_WITH_ALL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           env=environment) as coding:
         check(coding.stdout.readline() == "ready\n", "the process that codes")

@@ -12,8 +12,8 @@ using kernels::Residence;
 // bench/results/host-h200.json as of commit 2cc63d5, one thread, stripes in turn, so that they come from the
 // shared cache or from memory. pinned: cuda in bench/results/codec-h200.json, in place. Fitted by hand; off
 // by up to 28 % of that report where a call takes more than 10 us, and low by up to a factor of 2 for another
-// machine of the kind (the report of commit 080a5c0); `ectool calibrate` mends that. Only what is read counts
-// for pinned; that the link writes as fast is from its copies.
+// machine of the kind (the report of commit 080a5c0). Only what is read counts for pinned; that the link
+// writes as fast is from its copies.
 constexpr CostTable defaults{
     .cpu = {{{0, 0.05, 5.7, 5.7, 3.8},
              {0, 0.05, 25.7, 25.7, 3.1},

@@ -1,6 +1,5 @@
 // What jobs cost on a machine, as a table, and what a call is predicted to take. Pure functions of a table
-// and a shape: no clock, no state, nothing allocated; any thread. calibration.hpp keeps a table in a file. MB
-// is 1e6 bytes.
+// and a shape: no clock, no state, nothing allocated; any thread. MB is 1e6 bytes.
 #pragma once
 
 #include <array>
@@ -39,7 +38,7 @@ struct CostTable {
   bool operator==(const CostTable&) const = default;
 };
 
-/// For machines that are not calibrated: a server with AVX-512 and GFNI, and a data-centre GPU on PCIe 5 x16.
+/// A server with AVX-512 and GFNI, and a data-centre GPU on PCIe 5 x16.
 const CostTable& default_costs() noexcept;
 
 /// What a call does, without its bytes.

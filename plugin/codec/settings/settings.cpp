@@ -73,15 +73,11 @@ std::vector<int> devices(Value v) {
   }
 }
 
-std::string path(Value v) {
-  if (v.text != "none" && !v.text.starts_with('/')) throw must_be(v, "an absolute path or none");
-  return std::string(v.text);
-}
-
 /// Empty: none.
 std::string directory_or_none(Value v) {
-  auto directory = path(v);
-  return directory == "none" ? std::string() : std::move(directory);
+  if (v.text == "none") return {};
+  if (!v.text.starts_with('/')) throw must_be(v, "an absolute path or none");
+  return std::string(v.text);
 }
 
 BackendChoice choice(Value v) {
@@ -99,7 +95,6 @@ constexpr Setting settings_table[] = {
     {"EC_CUDA_BACKEND", [](Node& s, Value v) { s.backend = choice(v); }},
     {"EC_CUDA_DEVICES", [](Node& s, Value v) { s.device.devices = devices(v); }},
     {"EC_CUDA_THRESHOLD", [](Node& s, Value v) { s.threshold_bytes = size(v, 0); }},
-    {"EC_CUDA_CALIBRATION", [](Node& s, Value v) { s.calibration = path(v); }},
     {"EC_CUDA_DEADLINE_MS",
      [](Node& s, Value v) { s.device.deadline = std::chrono::milliseconds(number(v, 1, 600'000)); }},
     {"EC_CUDA_RETRY_S",
@@ -125,9 +120,7 @@ NodeSettings read_node_settings() {
   if (const auto unknown = unknown_settings(is_setuid ? nullptr : environ); !unknown.empty())
     throw SetupError(EINVAL,
                      fmt::format("unknown variable {}; known are {}", unknown, fmt::join(known_names, ", ")));
-  NodeSettings s = parse_node_settings(environment);
-  if (s.calibration != "none") s.costs = costs_from(s.calibration, this_machine());
-  return s;
+  return parse_node_settings(environment);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "kernels/cuda/options.hpp"
-#include "plugin/codec/routing/calibration.hpp"
 
 namespace ec::codec {
 
@@ -48,16 +47,11 @@ struct NodeSettings {
   /// 86400), EC_CUDA_STAGING_BYTES (1 MiB to 1 TiB), EC_CUDA_PINNED_BYTES (2 MiB to 1 TiB) and
   /// EC_CUDA_PINNED_THRESHOLD (4 KiB to 1 TiB). No log: whoever has one adds it.
   kernels::cuda::Options device;
-  /// EC_CUDA_CALIBRATION: absolute path of the calibration file, or "none"; empty: default_calibration, which
-  /// need not be there.
-  std::string calibration;
   /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).
   Validation validation;
   /// EC_CUDA_STOCK_DIRECTORY: absolute path of the directory that holds Ceph's own libec_jerasure.so, for a
   /// plugin that is loaded as jerasure; empty: it is where Ceph's packages put it.
   std::string stock_directory;
-  /// What predictions are made of. parse_node_settings leaves the built-in costs.
-  Costs costs;
 
   friend bool operator==(const NodeSettings&, const NodeSettings&) = default;
 };
@@ -76,11 +70,10 @@ std::span<const std::string_view> known_settings() noexcept;
 /// comma separated; empty if there are none.
 std::string unknown_settings(const char* const* environ_block);
 
-/// The settings of this process, read from its environment and the calibration file once; a setuid program's
-/// environment is not read. Throws SetupError as above, and for an unknown EC_CUDA_ variable, at every call
-/// until the process is started with a valid environment; std::bad_alloc, and then the next call reads anew.
-/// Thread safe, in a child of fork() and while static objects are destroyed too. A calibration that is not
-/// used is no error: `costs.refused` is for the log.
+/// The settings of this process, read from its environment once, or the defaults for a setuid program. Throws
+/// SetupError as above, and for an unknown EC_CUDA_ variable, at every call until the process is started with
+/// a valid environment; std::bad_alloc, and then the next call reads anew. Thread safe, in a child of fork()
+/// and while static objects are destroyed too.
 const NodeSettings& node_settings();
 
 }  // namespace ec::codec

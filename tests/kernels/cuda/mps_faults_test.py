@@ -55,7 +55,7 @@ class Run:
     def __init__(self, options, folder):
         self.options, self.children, self.mps = options, [], multi_process.Mps(folder)
         self.environment = {**os.environ, **self.mps.environment, "EC_CUDA_DEADLINE_MS": str(1000 * DEADLINE_S),
-                            "EC_CUDA_RETRY_S": str(RETRY_S), "EC_CUDA_CALIBRATION": "none", "EC_CUDA_PINNED_BYTES": "256M",
+                            "EC_CUDA_RETRY_S": str(RETRY_S), "EC_CUDA_PINNED_BYTES": "256M",
                             "EC_CUDA_VALIDATE": "off"}
         if options.emulated:
             self.environment["LD_LIBRARY_PATH"] = options.emulated

@@ -114,7 +114,7 @@ TEST_F(PinnedFromBirth, FirstJobBringsTheDeviceAndLaterOnesRunInPlace) {
   EXPECT_EQ(driver_->calls("cuMemHostAlloc"), staging) << "nothing was staged";
 }
 
-/// The same where a calibrated table has costs for pageable chunks on the device, and they are dear.
+/// The same where the table has costs for pageable chunks on the device, and they are dear.
 TEST_F(PinnedFromBirth, AJobThatIsComparedBringsTheDeviceToo) {
   codec::CostTable table = codec::default_costs();
   table.pinned = {};
