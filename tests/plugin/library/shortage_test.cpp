@@ -5,6 +5,7 @@
 // Usage: shortage_test CALL, one of `calls` below. Needs the fault driver in front (LD_LIBRARY_PATH), the
 // emulated one behind it, or a real one (EC_FAULTS_NEXT_DRIVER). Each case is a child process, since a device
 // that was given up is given up for the life of one.
+#include <cuda.h>
 #include <dlfcn.h>
 
 #include <cerrno>
@@ -138,6 +139,21 @@ const faults::Control* control() {
   return find == nullptr ? nullptr : reinterpret_cast<const faults::Control* (*)()>(find)();
 }
 
+/// Waits for the default stream, on which the asynchronous calls are. A real device is at work meanwhile.
+bool await_default_stream() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  const auto find = [&]<class F>(F** function, const char* name) {
+    return (*function = reinterpret_cast<F*>(dlsym(driver, name))) != nullptr;
+  };
+  decltype(cuDevicePrimaryCtxRetain)* retain = nullptr;
+  CUresult (*push)(CUcontext) = nullptr;
+  decltype(cuStreamSynchronize)* wait = nullptr;
+  CUcontext context = nullptr;
+  return find(&retain, "cuDevicePrimaryCtxRetain") && find(&push, "cuCtxPushCurrent_v2") &&
+         find(&wait, "cuStreamSynchronize") && retain(&context, 0) == CUDA_SUCCESS &&
+         push(context) == CUDA_SUCCESS && wait(nullptr) == CUDA_SUCCESS;
+}
+
 /// What a child ends with, beside 0.
 constexpr int violation = 1, cannot_run = 2, enough_memory = 77, of_answer = 100;
 
@@ -187,6 +203,9 @@ int try_one(const Call& call, const Fault& fault, unsigned nth, bool all) {
   if (!fault.has("hang") || fault.has("lost")) driver->reset();  // what was lost can be read again
   const auto then = placed.content();
   driver->finish_hung();
+  // Where the device is lost for good nothing runs any more.
+  const bool has_ended = !call.on_stream || await_default_stream();
+  if (!has_ended && answer.code == 0 && !fault.has("lost")) return wrong("the stream does not end");
   const auto at_last = placed.content();
   if (answer.code != 0 && answer.text.empty()) return wrong("no sentence");
   switch (answer.code) {
