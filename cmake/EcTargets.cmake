@@ -5,6 +5,7 @@ target_compile_options(ec_flags INTERFACE -Wall -Wextra -Wpedantic $<$<BOOL:${EC
 # GCC 12 sees overlapping copies in its own std::string when it inlines at -O2 (its bug 105651).
 target_compile_options(ec_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 define_property(TARGET PROPERTY EC_IS_TEST INITIALIZE_FROM_VARIABLE EC_IS_TEST)
+define_property(TARGET PROPERTY EC_IN_HOSTS INITIALIZE_FROM_VARIABLE EC_IN_HOSTS)
 set(is_test $<BOOL:$<TARGET_PROPERTY:EC_IS_TEST>>)
 if(EC_SANITIZE)
   target_compile_options(ec_flags INTERFACE -fsanitize=${EC_SANITIZE} -fno-omit-frame-pointer
@@ -18,6 +19,11 @@ else()
   target_compile_options(ec_flags INTERFACE -fstack-protector-strong -Wformat -Werror=format-security
                                             $<${optimised}:-U_FORTIFY_SOURCE> $<${optimised}:-D_FORTIFY_SOURCE=2>)
   target_link_options(ec_flags INTERFACE -Wl,-z,relro -Wl,-z,now)
+  target_compile_options(ec_flags INTERFACE $<$<NOT:${is_test}>:-fstack-clash-protection>)
+  # Hosts may have short stacks (interfaces/ec/ec.h). Tests measure calls, but those of this CPU's instructions alone.
+  # The frame of a kernel's tiles has a bound of its own.
+  set(in_hosts $<BOOL:$<TARGET_PROPERTY:EC_IN_HOSTS>>)
+  target_compile_options(ec_flags INTERFACE $<$<AND:${in_hosts},${optimised}>:-Wframe-larger-than=8192>)
   # Tests wait for what they call. Optimised in full they take twice as long to compile.
   target_compile_options(ec_flags INTERFACE $<${is_test}:-O1> $<${is_test}:-g1>)
 endif()

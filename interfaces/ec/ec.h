@@ -21,8 +21,9 @@
  * is never called -ENOMEM, and what may still change is never called done. Chunks in host memory are always
  * coded, by the CPU when the GPU cannot.
  *
- * No call is a cancellation point: pthread_cancel() of a thread in one takes effect after it. Asynchronous
- * cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) is not allowed in calls.
+ * A call takes at most 32 KiB of stack, a driver of a GPU aside, and a thread's own variables. It is no
+ * cancellation point: pthread_cancel() of a thread in a call takes effect after it. Asynchronous cancellation
+ * (PTHREAD_CANCEL_ASYNCHRONOUS) is not allowed in calls.
  */
 #ifndef EC_EC_H
 #define EC_EC_H

@@ -1,7 +1,9 @@
 #include "kernels/x86/backend.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "gf/generator.hpp"
@@ -88,15 +90,15 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   if (coefficients->transform && isa_ == Isa::gfni512 && !accumulate) {
     const std::size_t whole = bytes / 64 * 64;
     const Transform& transform = coefficients->transform->get();
-    ran = transform_gfni512({sources, targets, rows, whole, &transform, streams(k, targets, rows, whole),
-                             sums_stay(sources, k, this_core())});
+    ran = call_transform({sources, targets, rows, whole, &transform, streams(k, targets, rows, whole),
+                          sums_stay(sources, k, this_core())});
     if (whole == bytes) return {Status::ok, ran};
     // Less than a vector is left to products by the matrix.
     for (unsigned s = 0; s < k; ++s) sources[s] += whole;
     for (unsigned r = 0; r < rows; ++r) targets[r] += whole;
     bytes -= whole;
   }
-  std::swap(targets[0], targets[coefficients->first]);
+  if (coefficients->first != 0) std::swap(targets[0], targets[coefficients->first]);
 
   const auto code = [&](unsigned first, unsigned count) {
     return call_kernel(
@@ -109,6 +111,21 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
   for (unsigned pass = 0; pass < pass_count(rows); ++pass)
     ran = code(pass_begin(rows, pass), pass_begin(rows, pass + 1) - pass_begin(rows, pass));
   return {Status::ok, ran};
+}
+
+Isa call_transform(TransformCall call) noexcept {
+  alignas(64) std::uint8_t here[tile_sums_bytes];
+  constexpr std::align_val_t alignment{64};
+  const unsigned lines = call.transform->lines;
+  call.tile_bytes = std::min(call.bytes, call.stream ? far_transform_tile_bytes : near_transform_tile_bytes);
+  void* const more =
+      lines * call.tile_bytes > sizeof here ? operator new(lines* call.tile_bytes, alignment, std::nothrow)
+                                            : nullptr;
+  call.room = more != nullptr ? static_cast<std::uint8_t*>(more) : here;
+  if (more == nullptr) call.tile_bytes = std::min(call.tile_bytes, sizeof here / lines / 64 * 64);
+  const Isa ran = transform_gfni512(call);
+  operator delete(more, alignment);
+  return ran;
 }
 
 Isa call_kernel(Isa isa, const Call& call) noexcept {

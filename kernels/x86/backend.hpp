@@ -14,7 +14,7 @@ struct Run {
 };
 
 /// Takes every job in host memory of at most 255 sources and 255 targets, where the CPU has the instructions.
-/// Allocates only when a program is first used; Status::fault when memory for its coefficients cannot be had.
+/// Status::fault when memory for a program's coefficients cannot be had, at its first use.
 class X86 final : public Backend {
  public:
   X86(std::string_view name, Isa isa);
@@ -41,6 +41,10 @@ class X86 final : public Backend {
 
 /// Runs the kernel of that instruction set, which this CPU must have.
 Isa call_kernel(Isa isa, const Call& call) noexcept;
+
+/// Runs the transform, for which this CPU must have GFNI and AVX-512, with room for its tiles: on the stack,
+/// or elsewhere where that is too much for a fiber's, as at 128+32. Without memory the tiles are shorter.
+Isa call_transform(TransformCall call) noexcept;
 
 /// "x86": the best instruction set of this CPU. Supports nothing if the CPU has none of them.
 X86& backend() noexcept;

@@ -301,7 +301,7 @@ class Coder {
   }
 
   [[gnu::noinline]] void walk_tiles(const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {
-    alignas(64) uint8_t sums[max_pass_rows * max_tile_bytes];
+    alignas(64) uint8_t sums[tile_sums_bytes];
     uint8_t* sum_rows[max_pass_rows];
     for (unsigned r = 0; r < call_.target_count; ++r) sum_rows[r] = sums + r * call_.walk.tile_bytes;
     const unsigned k = call_.source_count;

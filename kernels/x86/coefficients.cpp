@@ -186,6 +186,7 @@ TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(st
                 .blocks = s.source_blocks(),
                 .row_blocks = s.row_blocks(),
                 .rows = s.rows(),
+                .lines = s.row_blocks() * s.points() + (s.rest.empty() && s.then.rows() == 0 ? 0 : s.rows()),
                 .lanes = s.lanes.data(),
                 .inverse = expand(s.inverse),
                 .scales = expand(s.scales),

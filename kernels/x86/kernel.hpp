@@ -25,8 +25,12 @@ static constexpr unsigned group_begin(unsigned rows, unsigned g) {
 
 /// Rows coded in one pass over the sources; more are coded in several passes.
 static constexpr unsigned max_pass_rows = 32;
-/// Longest tile: the partial sums of max_pass_rows of them are kept on the stack.
-static constexpr size_t max_tile_bytes = 1024;
+/// Sums of a tile are kept on the stack, which may be a fiber's: so many bytes for all rows together.
+static constexpr size_t tile_sums_bytes = 16384;
+/// Longest tile for so many rows: a multiple of 256.
+static constexpr size_t max_tile_bytes(unsigned rows) {
+  return rows <= 16 ? 1024 : tile_sums_bytes / rows / 256 * 256;
+}
 
 /// Where targets are streamed or sources fetched ahead without tiles, so many bytes of all sources are coded
 /// for a group of rows, then for the next.
@@ -39,7 +43,8 @@ static constexpr size_t shuffle_bytes = 32;
 /// How the data is walked. Tiles of tile_bytes of every source; in a tile, group_sources sources at a time,
 /// while the tile of the source that many places later, in the order of use, is fetched.
 struct Walk {
-  size_t tile_bytes = 0;  ///< a multiple of 256, at most max_tile_bytes; 0: no tiles, all sources at once
+  size_t tile_bytes =
+      0;  ///< a multiple of 256, at most max_tile_bytes(rows); 0: no tiles, all sources at once
   unsigned group_sources = 0;  ///< at least 1 where there are tiles
   unsigned ahead_bytes = 0;  ///< where there are no tiles: fetch so far ahead in every source; 0: no fetching
   bool stream = false;       ///< write targets past the cache
@@ -77,7 +82,8 @@ struct Solution {
 struct Transform {
   unsigned log_points;  ///< 2 to 4
   unsigned blocks, row_blocks;
-  unsigned rows;  ///< at most max_pass_rows
+  unsigned rows;   ///< at most max_pass_rows
+  unsigned lines;  ///< kept of a tile: sums, and rows where something comes before or after them
   const uint8_t* lanes;
   const uint8_t* inverse;
   const uint8_t* scales;
@@ -112,6 +118,8 @@ struct TransformCall {
   /// Sums stay in registers if they fit: a vector of all sources after the other. Otherwise they are in
   /// memory, and a block of sources after the other goes by in each tile.
   bool in_registers;
+  size_t tile_bytes = 0;    ///< whole vectors, at most far_transform_tile_bytes; by call_transform
+  uint8_t* room = nullptr;  ///< for Transform::lines of a tile, aligned to 64 bytes; by call_transform
 };
 /// Of 512-bit registers alone: sixteen of 256 bits do not hold a block, and cold 64+16 took 1.7 times as long
 /// by it. Returns the instruction set its translation unit was built for.

@@ -45,7 +45,7 @@ template <class T, unsigned log, bool stream>
 class Transformer {
  public:
   explicit Transformer(const TransformCall& call) : call_(call), t_(*call.transform) {
-    for (unsigned r = 0; r < t_.rows; ++r) row_[r] = rows_ + r * tile_bytes;
+    for (unsigned r = 0; r < t_.rows; ++r) row_[r] = call.room + (t_.row_blocks * points + r) * tile_bytes_;
     for (unsigned i = 0; i < t_.blocks * points; ++i) {
       if (t_.lanes[i] == transform_none)
         some_are_zeros_ = true;
@@ -55,8 +55,8 @@ class Transformer {
   }
 
   void run() {
-    for (size_t at = 0; at < call_.bytes; at += tile_bytes) {
-      const size_t bytes = call_.bytes - at < tile_bytes ? call_.bytes - at : tile_bytes;
+    for (size_t at = 0; at < call_.bytes; at += tile_bytes_) {
+      const size_t bytes = call_.bytes - at < tile_bytes_ ? call_.bytes - at : tile_bytes_;
       if (some_are_zeros_) place_zeros(at);
       if (t_.rest_count != 0) code_rest_of(at, bytes);
       code_tile(at, bytes);
@@ -67,7 +67,6 @@ class Transformer {
 
  private:
   static constexpr unsigned points = 1u << log;
-  static constexpr size_t tile_bytes = stream ? far_transform_tile_bytes : near_transform_tile_bytes;
   /// How far ahead of its use a source is fetched: in tiles in the order of use, and into the second level, since
   /// chunks a power of two apart share the sets of the first (64+16 and 128+32 1.05 to 1.17); else in that source.
   static constexpr size_t ahead_bytes = 512;
@@ -138,7 +137,7 @@ class Transformer {
     const uint8_t* const* lanes = lane_ + block * points;
     const bool is_last = block + 1 == t_.blocks;
     const uint8_t* const* next = is_last ? lane_ : lanes + points;
-    const size_t next_at = is_last && at + tile_bytes < call_.bytes ? at + tile_bytes : at;
+    const size_t next_at = is_last && at + tile_bytes_ < call_.bytes ? at + tile_bytes_ : at;
     const uint8_t* inverse = t_.inverse + size_t{block} * (points - 1) * affine_bytes;
     const uint8_t* scales = t_.scales + size_t{block} * t_.row_blocks * affine_bytes;
     const unsigned row_blocks = t_.row_blocks;
@@ -176,7 +175,7 @@ class Transformer {
 
   /// A column's sums lie side by side: a row of them each, at addresses equal modulo 4 KiB, would have loads wait
   /// for stores of others (64+16 and 128+32 hot took 1.06 to 1.18 times as long on a Zen 5).
-  uint8_t* sums_of(unsigned p, size_t column) { return sums_ + points * (size_t{p} * tile_bytes + column); }
+  uint8_t* sums_of(unsigned p, size_t column) { return call_.room + points * (p * tile_bytes_ + column); }
 
   [[gnu::always_inline]] void put_targets(unsigned p, Values<T, log>& v, size_t at, size_t column) {
     evaluate<T, log>(v, t_.forward + size_t{p} * (points - 1) * affine_bytes);
@@ -272,7 +271,7 @@ class Transformer {
   }
 
   /// rows = before . sources of no block, in this tile.
-  void code_rest_of(size_t at, size_t bytes) {
+  [[gnu::noinline]] void code_rest_of(size_t at, size_t bytes) {
     const uint8_t* sources[max_sources];
     for (unsigned s = 0; s < t_.rest_count; ++s) sources[s] = call_.sources[t_.rest[s]] + at;
     const Call dense{sources, row_, t_.rest_count, t_.rows, bytes, t_.before, false, 0, false, {}};
@@ -288,17 +287,16 @@ class Transformer {
     Coder<T>(dense).run();
   }
 
-  alignas(64) static constexpr uint8_t zeros[tile_bytes] = {};
+  alignas(64) static constexpr uint8_t zeros[far_transform_tile_bytes] = {};
 
   const TransformCall& call_;
   const Transform& t_;
+  const size_t tile_bytes_ = call_.tile_bytes;
   /// Whether the sums, evaluated, are all of the targets: an encode of whole blocks.
   const bool sums_are_targets_ = t_.rest_count == 0 && t_.then == nullptr && t_.solution.blocks == 0;
   const uint8_t* lane_[max_sources + 1];  ///< by block of sources: where each lane's source is
   bool some_are_zeros_ = false;
   uint8_t* row_[max_pass_rows];
-  alignas(64) uint8_t sums_[max_transform_sums * tile_bytes];
-  alignas(64) uint8_t rows_[max_pass_rows * tile_bytes];
 };
 
 template <class T, unsigned log>

@@ -67,7 +67,7 @@ Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core&
     return walk;
   }
   // More rows than one group read a tile again from the cache: it is longer.
-  walk.tile_bytes = narrow && !few_ways ? 512 : 1024;
+  walk.tile_bytes = narrow && !few_ways ? 512 : max_tile_bytes(targets);
   const unsigned most = few_ways ? 6 : narrow ? 10 : 5;
   const unsigned parts = std::max((sources + most - 1) / most, !few_ways && !narrow ? 2u : 1u);
   walk.group_sources = (sources + parts - 1) / parts;

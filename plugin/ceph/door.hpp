@@ -60,8 +60,8 @@ class Door : public HostsInterface {
   /// -EINVAL if the chunks are not k+m of equal length. The coding chunks are overwritten where they are.
   int encode_chunks(const std::set<int>&, std::map<int, bufferlist>* encoded) override {
     return at_the_door([&] {
-      Sources data;
-      Places coding;
+      Sources data(code_.n());
+      Places coding(code_.n());
       if (encoded == nullptr || encoded->size() != code_.n()) return -EINVAL;
       for (auto& [shard, list] : *encoded) {
         if (!code_.is_shard(shard)) return -EINVAL;
@@ -86,7 +86,7 @@ class Door : public HostsInterface {
       if (decoded == nullptr) return -EINVAL;
       if (chunks.empty()) return -EIO;
       const Sources in = sources_of(chunks);
-      Places out;
+      Places out(code_.n());
       for (unsigned c = 0; c < code_.n(); ++c) {
         if (in.there.contains(c)) continue;
         const auto at = decoded->find(code_.shard_of(c));
@@ -192,7 +192,7 @@ class Door : public HostsInterface {
   /// The chunks in a map of buffers or of lists, to be read.
   template <class Map>
   Sources sources_of(const Map& map) const {
-    Sources in;
+    Sources in(code_.n());
     in.sound = is_usable(&map, 0);
     if (!in.sound) return in;
     each_shard(map, [&](int shard, const auto& chunk) {

@@ -2,8 +2,7 @@
 // maps and sets the host has them in is the doors' business (door.hpp).
 #pragma once
 
-#include <array>
-#include <boost/container/static_vector.hpp>
+#include <boost/container/small_vector.hpp>
 #include <memory>
 #include <optional>
 
@@ -18,12 +17,16 @@ using ::ceph::bufferlist;
 using ::ceph::bufferptr;
 using ::ceph::ErasureCodeProfile;
 
+/// Of common codes on the stack, which may be a fiber's; of wide ones elsewhere.
 template <class T>
-using PerChunk = boost::container::static_vector<T, gf::max_chunks>;
+using PerChunk = boost::container::small_vector<T, 32>;
 
 /// Chunks of one call, by number. Only those of `there` are set.
 template <class Chunk>
 struct Chunks {
+  /// n: of the code.
+  explicit Chunks(unsigned n) : at(n, boost::container::default_init) {}
+
   void add(unsigned c, Chunk chunk, unsigned length) {
     sound = sound && (count == 0 || length == bytes);
     bytes = length;
@@ -36,7 +39,7 @@ struct Chunks {
   unsigned count = 0;
   unsigned bytes = 0;  ///< of each
   bool sound = true;   ///< all are of this length, and none is a chunk of another code
-  std::array<Chunk, gf::max_chunks> at;
+  PerChunk<Chunk> at;
 };
 
 /// To be read: one buffer, or a list of any number of them. Not filled before it is needed.

@@ -98,8 +98,8 @@ bool Tentacle::divide(const BufferMap& in, BufferMap& out, Sources& data, Places
 
 int Tentacle::encode_chunks(const BufferMap& in, BufferMap& out) {
   return at_the_door([&] {
-    Sources data;
-    Places coding;
+    Sources data(code_.n());
+    Places coding(code_.n());
     if (!divide(in, out, data, coding) || coding.count != out.entries) return -EINVAL;
     return code_.encode_chunks(data, coding);
   });
@@ -119,8 +119,8 @@ void Tentacle::encode_delta(const bufferptr& old_data, const bufferptr& new_data
 
 void Tentacle::apply_delta(const BufferMap& in, BufferMap& out) {
   const int error = at_the_door([&] {
-    Sources deltas;
-    Places coding;
+    Sources deltas(code_.n());
+    Places coding(code_.n());
     return divide(in, out, deltas, coding) ? code_.apply_delta(deltas, coding) : -EINVAL;
   });
   answer_for("apply_delta", error);
@@ -130,7 +130,7 @@ int Tentacle::decode_chunks(const ShardIdSet&, BufferMap& in, BufferMap& out) {
   return at_the_door([&] {
     const Sources from = sources_of(in);
     if (!is_usable(&out, 0) || !from.sound) return -EINVAL;
-    Places to;
+    Places to(code_.n());
     each_shard(out, [&](int shard, bufferptr& buffer) {
       if (code_.is_shard(shard))
         to.add(code_.chunk_of(shard), writable_bytes(buffer), buffer.length());

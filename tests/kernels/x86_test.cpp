@@ -14,6 +14,7 @@
 #include "kernels/x86/coefficients.hpp"
 #include "kernels/x86/walk.hpp"
 #include "tests/common/conformance.hpp"
+#include "tests/common/fiber.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 
@@ -39,6 +40,33 @@ void fold_rows(oracle::Rows& rows, unsigned summed) {
   }
 }
 
+/// What is left of a fiber's stack to the callers of a back end, and to those of a kernel.
+constexpr std::size_t kept_for_callers = 4096, kept_for_back_end = 8192;
+
+/// A back end that runs on a fiber's stack.
+class OnFiber final : public kernels::Backend {
+ public:
+  explicit OnFiber(kernels::Backend& real) : real_(real) {}
+  std::string_view name() const noexcept override { return real_.name(); }
+  bool supports(const Job& job) const noexcept override { return real_.supports(job); }
+  Status transform(const Job& job) noexcept override {
+    return on_fiber([&] { return real_.transform(job); });
+  }
+  Status accumulate(const Job& job) noexcept override {
+    return on_fiber([&] { return real_.accumulate(job); });
+  }
+
+ private:
+  template <class Run>
+  static Status on_fiber(Run&& run) noexcept {
+    Status status{};
+    EXPECT_LE(stack_used([&] { status = run(); }), promised_stack - kept_for_callers);
+    return status;
+  }
+
+  kernels::Backend& real_;
+};
+
 class Variant : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -50,7 +78,8 @@ class Variant : public testing::TestWithParam<const char*> {
 
   void check(const JobCase& c) {
     const auto arena = pageable_arena();
-    const Outcome outcome = run_case(*variant_, c, *arena);
+    OnFiber variant(*variant_);
+    const Outcome outcome = run_case(variant, c, *arena);
     EXPECT_EQ(outcome.verdict, Verdict::passed) << outcome.reason;
   }
 
@@ -107,6 +136,10 @@ TEST(X86Walk, GoesByTheCore) {
   EXPECT_EQ(large_walk(20, 4, false, many_ways).ahead_bytes, 0u);
   EXPECT_EQ(large_walk(21, 4, false, many_ways).ahead_bytes, 512u);
   EXPECT_EQ(large_walk(4, 2, false, intel).ahead_bytes, 512u);
+  // Sums of a tile are on the stack.
+  EXPECT_EQ(large_walk(40, 16, false, intel).tile_bytes, 1024u);
+  EXPECT_EQ(large_walk(40, 17, false, intel).tile_bytes, 768u);
+  EXPECT_EQ(large_walk(40, 32, false, few_ways).tile_bytes, 512u);
   EXPECT_TRUE(large_walk(15, 4, false, few_ways).short_blocks);
   EXPECT_FALSE(large_walk(14, 4, false, few_ways).short_blocks);
 }
@@ -131,7 +164,7 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
   std::vector<Walk> walks{{}, {.stream = true}};
   for (const Core core : {Core{8, false}, Core{12, false}, Core{12, true}})
     for (const unsigned sources : {7u, 23u, 25u})
-      for (const unsigned targets : {4u, 13u}) {
+      for (const unsigned targets : {4u, 13u, 17u, 32u}) {
         walks.push_back(kernels::x86::cached_walk(sources, targets, 1, core));
         for (const bool accumulate : {false, true})
           walks.push_back(kernels::x86::large_walk(sources, targets, accumulate, core));
@@ -139,7 +172,7 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
   walks.push_back({.tile_bytes = 256, .group_sources = 1, .stream = true});
   walks.push_back({.ahead_bytes = 512});
   walks.push_back({.ahead_bytes = 512, .stream = true});
-  for (const auto& [sources, targets] : {std::pair{7u, 4u}, {25u, 4u}, {7u, 13u}, {23u, 13u}})
+  for (const auto& [sources, targets] : {std::pair{7u, 4u}, {25u, 4u}, {7u, 13u}, {23u, 13u}, {23u, 32u}})
     for (const std::size_t bytes : {1u, 63u, 64u, 1024u, 5000u}) {
       Random random(sources * bytes);
       for (const bool fold : {false, true}) {
@@ -157,13 +190,23 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
         std::vector<const std::uint8_t*> from;
         for (const auto& chunk : data) from.push_back(chunk.data());
         for (const Walk& walk : walks) {
+          if (walk.tile_bytes > kernels::x86::max_tile_bytes(targets)) continue;
           std::vector<oracle::Bytes> made(targets, oracle::Bytes(bytes));
           std::vector<std::uint8_t*> to;
           for (auto& chunk : made) to.push_back(chunk.data());
           std::swap(to[0], to[coefficients.first]);
-          kernels::x86::call_kernel(
-              variant_->isa(), {from.data(), to.data(), sources, targets, bytes, coefficients.bytes.data(),
-                                coefficients.first_is_xor, coefficients.folded, !walk.stream, walk});
+          const kernels::x86::Call call{from.data(),
+                                        to.data(),
+                                        sources,
+                                        targets,
+                                        bytes,
+                                        coefficients.bytes.data(),
+                                        coefficients.first_is_xor,
+                                        coefficients.folded,
+                                        !walk.stream,
+                                        walk};
+          EXPECT_LE(stack_used([&] { kernels::x86::call_kernel(variant_->isa(), call); }),
+                    promised_stack - kept_for_back_end);
           ASSERT_EQ(made, expected) << sources << " to " << targets << ", " << bytes << " bytes, tiles of "
                                     << walk.tile_bytes << " by " << walk.group_sources << ", folded " << fold;
         }
@@ -271,19 +314,28 @@ TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
       std::uint8_t bytes[64];
     };
     for (const bool in_registers : {false, true})
-      for (const bool stream : {false, true}) {
-        std::vector<Line> made(rows * bytes / 64);
-        std::vector<std::uint8_t*> targets(rows);
-        for (unsigned t = 0; t < rows; ++t) targets[t] = made[t * bytes / 64].bytes;
-        kernels::x86::transform_gfni512(
-            {sources.data(), targets.data(), rows, bytes, &transform, stream, in_registers});
-        for (unsigned t = 0; t < rows; ++t)
-          for (std::size_t i = 0; i < bytes; ++i) {
-            unsigned expected = 0;
-            for (unsigned s = 0; s < k; ++s) expected ^= oracle::mul(plan->matrix(t, s), sources[s][i]);
-            ASSERT_EQ(targets[t][i], expected) << "target " << t << ", byte " << i;
+      for (const bool stream : {false, true})
+        for (const std::size_t tile_bytes : {0u, 64u, 448u}) {
+          std::vector<Line> made(rows * bytes / 64);
+          std::vector<std::uint8_t*> targets(rows);
+          for (unsigned t = 0; t < rows; ++t) targets[t] = made[t * bytes / 64].bytes;
+          kernels::x86::TransformCall call{sources.data(), targets.data(), rows,        bytes,
+                                           &transform,     stream,         in_registers};
+          if (tile_bytes == 0) {
+            kernels::x86::call_transform(call);
+          } else {  // as without memory
+            std::vector<Line> room(transform.lines * tile_bytes / 64);
+            call.tile_bytes = tile_bytes;
+            call.room = room[0].bytes;
+            kernels::x86::transform_gfni512(call);
           }
-      }
+          for (unsigned t = 0; t < rows; ++t)
+            for (std::size_t i = 0; i < bytes; ++i) {
+              unsigned expected = 0;
+              for (unsigned s = 0; s < k; ++s) expected ^= oracle::mul(plan->matrix(t, s), sources[s][i]);
+              ASSERT_EQ(targets[t][i], expected) << "target " << t << ", byte " << i;
+            }
+        }
   }
 }
 

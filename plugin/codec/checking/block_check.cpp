@@ -2,6 +2,7 @@
 #include "plugin/codec/checking/block_check.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 
@@ -17,15 +18,38 @@ using kernels::Status;
 using kernels::Target;
 using kernels::Transfer;
 
-using Transfers = boost::container::static_vector<Transfer, 2 * gf::max_chunks>;
+/// Transfers a few at a time: a list of all would take 16 KiB of a stack that may be a fiber's.
+class Transfers {
+ public:
+  /// move: kernels::fetch or kernels::store.
+  explicit Transfers(Status (*move)(std::span<const Transfer>) noexcept) : move_(move) {}
 
-std::span<const Transfer> span_of(const Transfers& t) { return {t.data(), t.size()}; }
+  void add(const Transfer& one) {
+    few_[count_++] = one;
+    if (count_ == few_.size()) move_few();
+  }
+  /// The first status that is not ok; nothing is transferred after it.
+  Status finish() {
+    move_few();
+    return status_;
+  }
 
-Transfers whole_targets(const Job& job, std::uint8_t* here) {
-  Transfers all;
+ private:
+  void move_few() {
+    if (status_ == Status::ok) status_ = move_({few_.data(), count_});
+    count_ = 0;
+  }
+
+  Status (*move_)(std::span<const Transfer>) noexcept;
+  std::array<Transfer, 32> few_;
+  std::size_t count_ = 0;
+  Status status_ = Status::ok;
+};
+
+Status move_targets(const Job& job, std::uint8_t* here, Transfers transfers) {
   for (std::size_t i = 0; i < job.targets.size(); ++i)
-    all.push_back({job.targets[i].data, job.targets[i].residence, here + i * job.bytes, job.bytes});
-  return all;
+    transfers.add({job.targets[i].data, job.targets[i].residence, here + i * job.bytes, job.bytes});
+  return transfers.finish();
 }
 
 }  // namespace
@@ -38,11 +62,11 @@ bool SavedTargets::allocate(const Job& job) noexcept try {
 }
 
 Status SavedTargets::save(const Job& job) noexcept {
-  return kernels::fetch(span_of(whole_targets(job, bytes.data())));
+  return move_targets(job, bytes.data(), Transfers(kernels::fetch));
 }
 
 Status SavedTargets::restore(const Job& job) const noexcept {
-  return kernels::store(span_of(whole_targets(job, const_cast<std::uint8_t*>(bytes.data()))));
+  return move_targets(job, const_cast<std::uint8_t*>(bytes.data()), Transfers(kernels::store));
 }
 
 Status BlockViews::fetch() noexcept {
@@ -52,18 +76,19 @@ Status BlockViews::fetch() noexcept {
 }
 
 Status BlockViews::copy_from_device() noexcept {
-  Transfers transfers;
+  Transfers transfers(kernels::fetch);
+  std::uint8_t* here = copies_;
   // Points a view at the copy that will be there.
   const auto copy = [&](const std::uint8_t*& view) {
-    std::uint8_t* here = copies_ + transfers.size() * block_.bytes;
-    transfers.push_back({const_cast<std::uint8_t*>(view), Residence::device, here, block_.bytes});
+    transfers.add({const_cast<std::uint8_t*>(view), Residence::device, here, block_.bytes});
     view = here;
+    here += block_.bytes;
   };
   for (std::size_t i = 0; i < job_.sources.size(); ++i)
     if (job_.sources[i].residence == Residence::device) copy(sources_[i].data);
   for (std::size_t i = 0; i < job_.targets.size(); ++i)
     if (job_.targets[i].residence == Residence::device) copy(targets_[i]);
-  return kernels::fetch(span_of(transfers));
+  return transfers.finish();
 }
 
 Status BlockViews::make(kernels::Backend& judge, const SavedTargets* before,

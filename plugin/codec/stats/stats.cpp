@@ -163,12 +163,13 @@ void look_at_arena(StatsPage& page, Stats::Clock::time_point now) noexcept {
 
 Shard sum(const StatsPage& page) noexcept {
   // A shard is nothing but counts, and zeros between.
-  std::array<std::uint64_t, sizeof(Shard) / sizeof(std::uint64_t)> words{};
-  static_assert(sizeof words == sizeof(Shard));
+  static_assert(sizeof(Shard) % sizeof(std::uint64_t) == 0);
+  Shard total{};
+  auto* const words = reinterpret_cast<std::uint64_t*>(&total);
   for (const Shard& shard : page.shards)
-    for (std::size_t i = 0; i < words.size(); ++i)
+    for (std::size_t i = 0; i < sizeof(Shard) / sizeof(std::uint64_t); ++i)
       words[i] += read(reinterpret_cast<const std::uint64_t*>(&shard)[i]);
-  return std::bit_cast<Shard>(words);
+  return total;
 }
 
 void Stats::speaks(std::string_view interface) noexcept { set_text(page().interface, interface); }
@@ -186,12 +187,13 @@ void Stats::Job::took_time(Row& row, std::uint64_t source_bytes, Clock::time_poi
 BackendStats Stats::read(std::size_t backend) const noexcept {
   using enum kernels::Status;
   BackendStats all;
-  const Shard total = sum(page());
-  for (const Row& row : total.rows[backend]) {
-    all.calls += row.calls;
-    all.source_bytes += row.source_bytes;
-    for (const auto cause : {busy, fault, hung}) all.fallbacks += row.fallbacks[cause_of(cause)];
-  }
+  for (const Shard& shard : page().shards)
+    for (const Row& row : shard.rows[backend]) {
+      all.calls += kernels::read(row.calls);
+      all.source_bytes += kernels::read(row.source_bytes);
+      for (const auto cause : {busy, fault, hung})
+        all.fallbacks += kernels::read(row.fallbacks[cause_of(cause)]);
+    }
   return all;
 }
 

@@ -5,7 +5,7 @@
 //   other_isal the program exports functions of ISA-L's names which do nothing, as a host with a stub or
 //              another version of its own might; run with EC_CUDA_BACKEND=isal
 //   cancelled  a thread that pthread_cancel() has been called for makes every call, and is cancelled
-//   afterwards
+//              afterwards
 // Exit status: 0 if every call answered as ec.h says.
 #include <pthread.h>
 
