@@ -61,7 +61,7 @@ foreach(program ceph-cluster ceph-chaos ec_adopt)
   file(CREATE_LINK ${data_dir}/ec-cuda/${file} ${PROJECT_BINARY_DIR}/links/${program} SYMBOLIC)
   install(FILES ${PROJECT_BINARY_DIR}/links/${program} TYPE BIN COMPONENT tools)
 endforeach()
-install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
 # For every python3; the package opens libeccoder when it is imported.
 set(EC_PYTHON_INSTALL_DIR lib/python3/dist-packages CACHE STRING "Where the Python package is installed, absolute or under the prefix")
