@@ -107,7 +107,7 @@ TEST_P(Variant, IsTheOneThatRuns) {
 
 TEST_P(Variant, WritesThroughAndPastTheCache) {
   constexpr unsigned k = 5, m = 3;
-  const std::size_t most_cached = kernels::x86::stream_threshold() / (k + m);
+  const std::size_t most_cached = kernels::x86::this_core().stream_above / (k + m);
   ASSERT_FALSE(kernels::x86::choose_walk(k, m, most_cached, false).stream);
   ASSERT_TRUE(kernels::x86::choose_walk(k, m, most_cached + 1, false).stream);
   for (const std::size_t bytes : {most_cached, most_cached + 1, most_cached + 63})
@@ -117,8 +117,15 @@ TEST_P(Variant, WritesThroughAndPastTheCache) {
   check({random_matrix(m, k, 9), most_cached + 1, Verb::accumulate, {}, {5}, 9});
 }
 
+/// Of a job that no cache holds.
+Walk large_walk(unsigned sources, unsigned targets, bool accumulate, const Core& core) {
+  return kernels::x86::walk_on(core, sources, targets, std::size_t{1} << 30, accumulate);
+}
+
 TEST(X86Walk, GoesByTheCore) {
-  using kernels::x86::cached_walk, kernels::x86::large_walk;
+  const auto cached_walk = [](unsigned sources, unsigned targets, std::size_t bytes, const Core& core) {
+    return kernels::x86::walk_on(core, sources, targets, bytes, false);
+  };
   const Core few_ways{8, false}, many_ways{12, false}, intel{12, true};
   EXPECT_TRUE(cached_walk(10, 4, 4096, few_ways).short_blocks);
   EXPECT_FALSE(cached_walk(10, 4, 16384, few_ways).short_blocks);
@@ -161,13 +168,12 @@ TEST(X86Walk, SumsLeaveRegistersWhereSourcesShareASet) {
 
 /// Every way of walking the data, those included that this CPU's caches do not ask for.
 TEST_P(Variant, EveryWalkMakesTheSameBytes) {
-  std::vector<Walk> walks{{}, {.stream = true}};
+  std::vector<Walk> walks{{}, {.stream = true}, {.short_blocks = true}};
   for (const Core core : {Core{8, false}, Core{12, false}, Core{12, true}})
     for (const unsigned sources : {7u, 23u, 25u})
       for (const unsigned targets : {4u, 13u, 17u, 32u}) {
-        walks.push_back(kernels::x86::cached_walk(sources, targets, 1, core));
         for (const bool accumulate : {false, true})
-          walks.push_back(kernels::x86::large_walk(sources, targets, accumulate, core));
+          walks.push_back(large_walk(sources, targets, accumulate, core));
       }
   walks.push_back({.tile_bytes = 256, .group_sources = 1, .stream = true});
   walks.push_back({.ahead_bytes = 512});
@@ -215,7 +221,7 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
 }
 
 TEST_P(Variant, RowsWhoseSumIsASumOfSources) {
-  const std::size_t streamed = kernels::x86::stream_threshold() / 10 + 77;
+  const std::size_t streamed = kernels::x86::this_core().stream_above / 10 + 77;
   for (const unsigned rows : {2u, 3u, 4u, 6u, 7u})
     for (const unsigned sources : {rows, 9u, 20u})
       for (const unsigned summed : {1u, 2u, sources - 1, sources})
@@ -249,7 +255,7 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
   const bool has_it = kernels::x86::variants()[0]->supports(Job{});
   for (const auto& [k, m] :
        {std::pair{16u, 8u}, {24u, 7u}, {32u, 8u}, {41u, 7u}, {64u, 16u}, {100u, 20u}, {128u, 32u}}) {
-    const std::size_t streamed = kernels::x86::stream_threshold() / k + 77;
+    const std::size_t streamed = kernels::x86::this_core().stream_above / k + 77;
     const bool is_streamed = k == 24 || k == 100;
     const auto coding = gf::coding_matrix(gf::Technique::cauchy, k, m);
     const auto encode = to_rows(coding);
