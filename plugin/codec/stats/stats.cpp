@@ -197,90 +197,40 @@ BackendStats Stats::read(std::size_t backend) const noexcept {
   return all;
 }
 
-namespace {
-
-/// Bit i: shard i belongs to a thread.
-constinit std::atomic<std::uint32_t> taken_shards{0};
-constexpr std::uint32_t all_shards_taken = (std::uint32_t{1} << own_shards) - 1;
-
-/// One of those for threads that have none of their own, in turn.
-unsigned next_shared_shard() noexcept {
+// Out of line: of an inlined look-up of thread-local storage compilers make two.
+Stats::ThisThread& Stats::this_thread() noexcept {
+  constexpr unsigned none = ~0u;
   static constinit std::atomic<unsigned> next{0};
-  return own_shards + next.fetch_add(1, std::memory_order_relaxed) % shared_shards;
+  constinit thread_local ThisThread thread{.shard = none, .until_timed = 1};
+  if (thread.shard == none) [[unlikely]]
+    thread.shard = next.fetch_add(1, std::memory_order_relaxed) % shards;
+  return thread;
 }
 
-/// By which a thread that ends gives its shard back. Not a destructor of thread-local storage: where memory
-/// is out, registering one ends the process.
-struct ThreadEnds {
-  explicit ThreadEnds(void (*end)(void*)) noexcept : there(pthread_key_create(&key, end) == 0) {}
-  bool tell(void* thread) const noexcept { return there && pthread_setspecific(key, thread) == 0; }
-  pthread_key_t key{};
-  bool there;
-};
-
+namespace {
+constinit NeverDestroyed<Stats> of_process(nullptr);
+constinit Region region;  ///< of_process's
 }  // namespace
 
-/// Made when we are loaded, so that no child of fork() finds another thread at it.
-struct Stats::Ends {
-  static const ThreadEnds it;
-};
-const ThreadEnds Stats::Ends::it(give_shard_back);
-
-void Stats::take_shard(ThisThread& thread) noexcept {
-  thread.shard = next_shared_shard();
-  std::uint32_t taken = taken_shards.load(std::memory_order_relaxed);
-  std::uint32_t with_mine = 0;
-  do {
-    if (taken == all_shards_taken) return;
-    with_mine = taken | (taken + 1);
-    // What the shard's last thread counted is read by this one.
-  } while (!taken_shards.compare_exchange_weak(taken, with_mine, std::memory_order_acquire));
-  thread.shard = static_cast<unsigned>(std::countr_zero(with_mine & ~taken));
-  thread.alone = true;
-  if (!Ends::it.tell(&thread)) give_shard_back(&thread);
+void Stats::become_child() noexcept {
+  if (region.page() == nullptr) return;
+  region.make_anew();
+  of_process.value.on_device_ = 0;
 }
-
-void Stats::give_shard_back(void* of_thread) noexcept {
-  auto& thread = *static_cast<ThisThread*>(of_thread);
-  const std::uint32_t mine = std::uint32_t{1} << thread.shard;
-  thread.alone = false;
-  thread.shard = next_shared_shard();
-  taken_shards.fetch_and(~mine, std::memory_order_release);
-}
-
-/// Never destroyed: threads of the host may still code while static objects go.
-struct Stats::OfProcess {
-  union {
-    Stats counts;
-  };
-  Region region;
-  constexpr OfProcess() noexcept : counts(nullptr) {}
-  ~OfProcess() {}
-  static OfProcess it;
-  static void become_child() noexcept {
-    if (it.region.page() == nullptr) return;
-    it.region.make_anew();
-    it.counts.on_device_ = 0;
-    // Those of the parent's other threads.
-    const ThisThread& thread = this_thread();
-    taken_shards = thread.alone ? std::uint32_t{1} << thread.shard : 0;
-  }
-};
-constinit Stats::OfProcess Stats::OfProcess::it;
 
 void Stats::publish() noexcept {
-  static_cast<void>(pthread_atfork(nullptr, nullptr, OfProcess::become_child));
+  static_cast<void>(pthread_atfork(nullptr, nullptr, become_child));
   // No lock: a child of fork() would inherit it locked.
   Region made;
   made.make();
   StatsPage* none = nullptr;
   if (!page_.compare_exchange_strong(none, made.page(), std::memory_order_acq_rel)) return made.discard();
-  OfProcess::it.region = made;
+  region = made;
   kernels::keep_device_stats_in(made.page()->device);
 }
 
 Stats& stats() noexcept {
-  Stats& counts = Stats::OfProcess::it.counts;
+  Stats& counts = of_process.value;
   if (counts.page_.load(std::memory_order_acquire) == nullptr) [[unlikely]]
     counts.publish();
   return counts;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "plugin/codec/stats/stats_page.hpp"
+#include "support/never_destroyed.hpp"
 
 namespace ec::codec {
 
@@ -36,7 +37,6 @@ class Stats {
     Job(Stats& stats, Operation operation, std::uint64_t source_bytes, Timed timed = Timed::sampled) noexcept
         : source_bytes_(source_bytes) {
       ThisThread& thread = this_thread();
-      alone_ = thread.alone;
       row_ = &stats.page().shards[thread.shard].rows[0][static_cast<std::size_t>(operation)];
       if (timed == Timed::never) return;
       if (source_bytes >= timed_from_bytes) {
@@ -53,8 +53,8 @@ class Stats {
     }
     void finished(std::size_t backend) noexcept {
       Row& row = row_of(backend);
-      add(row.calls, 1, alone_);
-      add(row.source_bytes, source_bytes_, alone_);
+      kernels::add(row.calls, 1);
+      kernels::add(row.source_bytes, source_bytes_);
       if (timed_) [[unlikely]]
         took_time(row, source_bytes_, begun_);
     }
@@ -70,7 +70,6 @@ class Stats {
     Row* row_;  ///< of this operation and back end 0; those of one shard lie side by side
     const std::uint64_t source_bytes_;
     Clock::time_point begun_;
-    bool alone_;
     bool timed_ = false;
   };
 
@@ -78,8 +77,7 @@ class Stats {
   void speaks(std::string_view interface) noexcept;
 
   void happened(Event event, std::uint64_t times = 1) noexcept {
-    const ThisThread& thread = this_thread();
-    add(page().shards[thread.shard].events[static_cast<std::size_t>(event)], times, thread.alone);
+    kernels::add(page().shards[this_thread().shard].events[static_cast<std::size_t>(event)], times);
   }
 
   /// Calls that are under way on the device, and one more of them while the mark lives. The router goes by
@@ -107,37 +105,18 @@ class Stats {
   const StatsPage& page() const noexcept { return *page_.load(std::memory_order_relaxed); }
 
  private:
-  static constexpr unsigned no_shard = ~0u;
   struct ThisThread {
-    unsigned shard = no_shard;
-    unsigned until_timed = 1;  ///< the first one is
-    bool alone = false;        ///< in its shard
+    unsigned shard;        ///< of every page
+    unsigned until_timed;  ///< small jobs
   };
-  static ThisThread& this_thread() noexcept {
-    constinit thread_local ThisThread of_thread;
-    ThisThread* thread = &of_thread;
-    // Otherwise the compiler takes the look-up of thread-local storage for a constant and does it twice.
-    asm("" : "+r"(thread));
-    if (thread->shard == no_shard) [[unlikely]]
-      take_shard(*thread);
-    return *thread;
-  }
-  static void take_shard(ThisThread& thread) noexcept;
-  /// At the end of a thread.
-  static void give_shard_back(void* thread) noexcept;
-  struct Ends;
-
-  /// To a count of this thread's shard. Of two such in a small call, instructions with a lock took a fifth of
-  /// it.
-  static void add(std::uint64_t& count, std::uint64_t n, bool alone) noexcept {
-    alone ? kernels::set(count, kernels::read(count) + n) : kernels::add(count, n);
-  }
+  static ThisThread& this_thread() noexcept;
 
   friend Stats& stats() noexcept;
-  struct OfProcess;
+  friend NeverDestroyed<Stats>;
   /// Without a page.
   explicit constexpr Stats(std::nullptr_t) noexcept : page_(nullptr) {}
   void publish() noexcept;
+  static void become_child() noexcept;
 
   std::unique_ptr<StatsPage> own_;
   std::atomic<StatsPage*> page_;
