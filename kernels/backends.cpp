@@ -7,6 +7,7 @@
 
 #include "kernels/isal/isal.hpp"
 #include "kernels/reference/reference.hpp"
+#include "support/process_life.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/device/devices.hpp"
@@ -30,8 +31,7 @@ std::span<Backend* const> backends() noexcept {
 }
 
 namespace {
-/// Made when we are loaded, so that no child of fork() finds another thread at it.
-[[maybe_unused]] const auto at_load = backends();
+const AtLoad at_load(backends);
 }  // namespace
 
 std::string_view missing_backend() noexcept { return why_no_isal(); }

@@ -10,7 +10,7 @@
 
 #include "gf/generator.hpp"
 #include "gf/gf256.hpp"
-#include "support/never_destroyed.hpp"
+#include "support/process_life.hpp"
 
 namespace ec::kernels {
 namespace {
@@ -54,7 +54,7 @@ Functions find_functions() noexcept {
   return all ? found : Functions{};
 }
 
-/// Found when we are loaded, so that no thread and no child of fork() waits for it later.
+/// Found at load, as AtLoad has it.
 const Functions functions = find_functions();
 
 /// Whether the functions code a few bytes right, by each number of rows that ISA-L has a kernel for. What

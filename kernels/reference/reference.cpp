@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "gf/gf256.hpp"
-#include "support/never_destroyed.hpp"
+#include "support/process_life.hpp"
 
 namespace ec::kernels {
 namespace {

@@ -33,10 +33,6 @@ Isa best_isa() {
   return Isa::avx2;
 }
 
-constexpr Form form_of(Isa isa) {
-  return isa == Isa::gfni512 || isa == Isa::gfni256 ? Form::affine : Form::shuffle;
-}
-
 void clear(const Job& job) {
   for (const Target& target : job.targets) std::memset(target.data, 0, job.bytes);
 }

@@ -15,6 +15,10 @@ namespace ec::kernels::x86 {
 /// affine: for GFNI, affine_bytes a coefficient. shuffle: for PSHUFB, shuffle_bytes a coefficient.
 enum class Form { affine, shuffle };
 
+constexpr Form form_of(Isa isa) {
+  return isa == Isa::gfni512 || isa == Isa::gfni256 ? Form::affine : Form::shuffle;
+}
+
 constexpr std::size_t coefficient_bytes(Form form) {
   return form == Form::affine ? affine_bytes : shuffle_bytes;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "support/process_life.hpp"
+
 namespace ec::kernels::x86 {
 namespace {
 
@@ -80,8 +82,7 @@ bool fits(const Row& row, const Core& core, unsigned sources, unsigned targets, 
          targets <= row.most_targets;
 }
 
-/// Made when we are loaded, so that no child of fork() finds another thread at it.
-[[maybe_unused]] const auto threshold_at_load = plain_threshold();
+const AtLoad at_load(plain_threshold);
 
 }  // namespace
 

@@ -23,7 +23,7 @@ constexpr std::size_t cached_plans = 2516;
 
 using KnownCodes = std::map<std::tuple<gf::Technique, unsigned, unsigned>, std::weak_ptr<Code>>;
 
-/// Never destroyed: hosts may make codecs while static objects go.
+/// Without a destructor, as NeverDestroyed has it.
 struct Codes {
   std::mutex mutex;
   KnownCodes* known = nullptr;
@@ -50,7 +50,7 @@ std::shared_ptr<Code> Code::get(gf::Technique technique, unsigned k, unsigned m)
 }
 
 Code::Code(gf::Technique technique, unsigned k, unsigned m)
-    : k_(k), m_(m), encode_(gf::coding_matrix(technique, k, m)), plans_(cached_plans), parts_(cached_plans) {
+    : k_(k), m_(m), encode_(gf::coding_matrix(technique, k, m)), plans_(cached_plans) {
   for (unsigned c = 0; c < k; ++c) {
     gf::Matrix column(m, 1);
     for (unsigned r = 0; r < m; ++r) column(r, 0) = encode_.matrix()(r, c);
@@ -72,7 +72,11 @@ std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) no
 }
 
 std::shared_ptr<const Plan> Code::part(const gf::ErasureSignature& signature) noexcept try {
-  if (auto found = parts_.find(signature)) return found;
+  // Never that of a plan: it has a chunk that no code has.
+  static_assert(gf::max_chunks < gf::ChunkSet::capacity);
+  gf::ErasureSignature key = signature;
+  key.available.insert(gf::max_chunks);
+  if (auto found = plans_.find(key)) return found;
   gf::DecodePlan part;
   for (unsigned c : signature.available) part.sources.push_back(static_cast<std::uint8_t>(c));
   for (unsigned c : signature.wanted) part.targets.push_back(static_cast<std::uint8_t>(c));
@@ -80,7 +84,7 @@ std::shared_ptr<const Plan> Code::part(const gf::ErasureSignature& signature) no
   for (unsigned r = 0; r < part.matrix.rows(); ++r)
     for (unsigned c = 0; c < part.matrix.cols(); ++c)
       part.matrix(r, c) = encode_.matrix()(part.targets[r] - k_, part.sources[c]);
-  return parts_.insert(signature, std::make_shared<const Plan>(std::move(part)));
+  return plans_.insert(key, std::make_shared<const Plan>(std::move(part)));
 } catch (const std::bad_alloc&) {
   return nullptr;
 }

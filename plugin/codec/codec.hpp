@@ -42,8 +42,8 @@ class Code {
   /// The plan for a signature, from the cache or solved now; null if fewer than k chunks are available or
   /// memory ran out.
   std::shared_ptr<const Plan> plan(const gf::ErasureSignature& signature) noexcept;
-  /// The coding chunks `wanted` out of the data chunks `available` where all other data is zero, from a cache
-  /// of its own or made now; null if memory ran out.
+  /// The coding chunks `wanted` out of the data chunks `available` where all other data is zero, from the
+  /// cache or made now; null if memory ran out.
   std::shared_ptr<const Plan> part(const gf::ErasureSignature& signature) noexcept;
 
  private:
@@ -51,8 +51,7 @@ class Code {
   unsigned m_;
   kernels::Program encode_;
   std::vector<std::unique_ptr<kernels::Program>> columns_;
-  gf::SignatureCache<Plan> plans_;
-  gf::SignatureCache<Plan> parts_;
+  gf::SignatureCache<Plan> plans_;  ///< and parts
 };
 
 /// Immutable after construction; all calls are thread safe and do not throw. `bytes` is the length of every

@@ -4,7 +4,7 @@
 #include <new>
 
 #include "plugin/library/refusal.hpp"
-#include "support/never_destroyed.hpp"
+#include "support/process_life.hpp"
 
 namespace ec {
 namespace {

@@ -187,10 +187,8 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
           fold_rows(rows, sources - targets % 3);
         else
           rows[1].assign(sources, 1);
-        const kernels::x86::Form form = variant_->isa() == Isa::gfni512 || variant_->isa() == Isa::gfni256
-                                            ? kernels::x86::Form::affine
-                                            : kernels::x86::Form::shuffle;
-        const kernels::x86::Coefficients coefficients(Program(to_matrix(rows)), form);
+        const kernels::x86::Coefficients coefficients(Program(to_matrix(rows)),
+                                                      kernels::x86::form_of(variant_->isa()));
         const auto data = random.chunks(sources, bytes);
         const auto expected = oracle::apply(rows, data);
         std::vector<const std::uint8_t*> from;

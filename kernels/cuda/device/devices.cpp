@@ -74,14 +74,12 @@ Devices::Devices() {
 }
 
 Devices& Devices::instance() {
-  // Never destroyed: threads of the host may still code while static objects go. Only the threads that bring
-  // devices up are waited for. In place, since no job may fail for want of memory.
-  alignas(Devices) static std::byte place[sizeof(Devices)];
-  static Devices* devices = new (place) Devices;
+  // At the end only the threads that bring devices up are waited for.
+  static NeverDestroyed<Devices> devices;
   static struct Joiner {
-    ~Joiner() { devices->stop(); }
+    ~Joiner() { devices.value.stop(); }
   } joiner;
-  return *devices;
+  return devices.value;
 }
 
 void Devices::stop() {

@@ -18,6 +18,7 @@
 #include "kernels/device_stats.hpp"
 #include "kernels/transfer.hpp"
 #include "support/background_thread.hpp"
+#include "support/process_life.hpp"
 
 namespace ec::kernels::cuda {
 
@@ -90,6 +91,7 @@ class Devices {
   void reset();
 
  private:
+  friend NeverDestroyed<Devices>;
   struct Slot {
     DeviceState state = DeviceState::none;
     std::shared_ptr<Device> device;  // while it is up

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "ec_cuda_pinned.h"
+#include "support/process_life.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
@@ -27,8 +28,8 @@ struct Holders {
 };
 
 Holders& holders() {
-  static auto* instance = new Holders;
-  return *instance;
+  static constinit NeverDestroyed<Holders> of_process;
+  return of_process.value;
 }
 
 }  // namespace
@@ -39,8 +40,7 @@ bool has_preload() noexcept {
 }
 
 namespace {
-/// Made when we are loaded, so that no child of fork() finds another thread at it.
-[[maybe_unused]] const bool at_load = has_preload();
+const AtLoad at_load(has_preload);
 }  // namespace
 
 std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdevice device,

@@ -16,6 +16,7 @@
 #include "kernels/cuda/generate/compiler_process.hpp"
 #include "kernels/device_stats.hpp"
 #include "support/background_thread.hpp"
+#include "support/process_life.hpp"
 #include "support/wait.hpp"
 
 namespace ec::kernels::cuda {
@@ -46,13 +47,12 @@ constexpr std::chrono::minutes deadline{5};
 class ProgramCompiler {
  public:
   static ProgramCompiler& instance() {
-    // Never destroyed, since threads of the host may still ask. The thread is waited for: at the end of a
-    // process nothing of ours should be in the driver.
-    static auto* compiler = new ProgramCompiler;
+    // The thread is waited for: at the end of a process nothing of ours should be in the driver.
+    static NeverDestroyed<ProgramCompiler> compiler;
     static struct Stopper {
-      ~Stopper() { compiler->stop(); }
+      ~Stopper() { compiler.value.stop(); }
     } stopper;
-    return *compiler;
+    return compiler.value;
   }
 
   /// The kernel for this device, of whoever asked for it first; otherwise it is queued, and the thread starts

@@ -14,6 +14,7 @@
 #include "kernels/backends.hpp"
 #include "kernels/device_stats.hpp"
 #include "support/files.hpp"
+#include "support/process_life.hpp"
 
 namespace ec::codec {
 namespace {
@@ -27,7 +28,7 @@ using kernels::Verb;
 constexpr std::size_t most_coefficients = 64;
 
 std::atomic<std::uint32_t> validators{0};
-std::atomic<Validator*> of_process{nullptr};
+constinit MadeOnce<Validator> of_process;
 
 std::size_t comparison_bytes(const Job& job) noexcept {
   const std::size_t block = std::min(job.bytes, longest_block(job.targets.size()));
@@ -191,21 +192,16 @@ Checks Validator::read(std::size_t backend) const noexcept {
   return {kernels::read(checks.checked), kernels::read(checks.mismatches), kernels::read(checks.unchecked)};
 }
 
-// Never destroyed: threads of the host may still code while static objects go.
 Validator& no_validation() noexcept {
-  static Validator* none = new Validator;
-  return *none;
+  static NeverDestroyed<Validator> none;
+  return none.value;
 }
 
 Validator& validator(Validator::Log log) {
-  // Without a lock, which a child of fork() might find taken for ever. One of threads that come at once is
-  // kept.
-  Validator* kept = of_process.load(std::memory_order_acquire);
-  if (kept != nullptr) return *kept;
-  auto made = std::make_unique<Validator>(node_settings().validation, log, "/var/lib/ec_cuda/mismatches",
-                                          &stats().page().checks);
-  if (of_process.compare_exchange_strong(kept, made.get(), std::memory_order_acq_rel)) return *made.release();
-  return *kept;
+  return of_process.get([&] {
+    return std::make_unique<Validator>(node_settings().validation, log, "/var/lib/ec_cuda/mismatches",
+                                       &stats().page().checks);
+  });
 }
 
 }  // namespace ec::codec

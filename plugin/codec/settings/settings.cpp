@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include <memory>
 
 #include "plugin/codec/settings/setup_error.hpp"
+#include "support/process_life.hpp"
 
 namespace ec::codec {
 namespace {
@@ -174,14 +174,8 @@ std::string unknown_settings(const char* const* environ_block) {
 }
 
 const NodeSettings& node_settings() {
-  // Never destroyed, as threads may code while static objects go; and without a lock, which a child of fork()
-  // might find taken for ever. Threads that come at once read the same, and one of them keeps it.
-  static constinit std::atomic<const NodeSettings*> kept{nullptr};
-  const NodeSettings* settings = kept.load(std::memory_order_acquire);
-  if (settings != nullptr) return *settings;
-  auto made = std::make_unique<const NodeSettings>(read_node_settings());
-  if (kept.compare_exchange_strong(settings, made.get(), std::memory_order_acq_rel)) return *made.release();
-  return *settings;
+  static constinit MadeOnce<const NodeSettings> of_process;
+  return of_process.get([] { return std::make_unique<const NodeSettings>(read_node_settings()); });
 }
 
 }  // namespace ec::codec

@@ -139,8 +139,8 @@ std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
   return std::min<std::size_t>(static_cast<std::size_t>(bucket), Durations::buckets - 1);
 }
 
-/// Searched for when we are loaded: a preload is there by then or never, a search in vain allocates, and no
-/// child of fork() may find another thread at it.
+/// Searched for at load, as AtLoad has it: a preload is there by then or never, and a search in vain
+/// allocates.
 const auto ask_arena =
     reinterpret_cast<ec_cuda_pinned_statistics_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"));
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "plugin/codec/stats/stats_page.hpp"
-#include "support/never_destroyed.hpp"
+#include "support/process_life.hpp"
 
 namespace ec::codec {
 

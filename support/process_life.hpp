@@ -1,0 +1,53 @@
+// Objects that live as long as the process, also where a host forks and where its threads outlive static
+// objects.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+namespace ec {
+
+/// Has functions make their static objects when the library is loaded, before a host forks: where another
+/// thread was making one, a child would wait for it for ever.
+struct AtLoad {
+  template <class... Functions>
+  explicit AtLoad(const Functions&... make) {
+    (static_cast<void>(make()), ...);
+  }
+};
+
+/// A static variable of type T that is never destroyed: threads and static objects of the host may use it
+/// while static objects go. Reading and writing it is reading and writing a T.
+template <class T>
+union NeverDestroyed {
+  template <class... Arguments>
+  constexpr explicit NeverDestroyed(Arguments&&... arguments)
+      : value(std::forward<Arguments>(arguments)...) {}
+  NeverDestroyed(const NeverDestroyed&) = delete;
+  NeverDestroyed& operator=(const NeverDestroyed&) = delete;
+  constexpr ~NeverDestroyed() {}  // NOLINT: that of T is not run
+
+  T value;
+};
+
+/// A static T that the first caller makes and that is never destroyed. Without a lock, which a child of
+/// fork() might find taken for ever: callers that come at once each make one, and one of those is kept.
+template <class T>
+class MadeOnce {
+ public:
+  /// make: returns std::unique_ptr<T>. What it throws is thrown, and the next caller tries again.
+  template <class Make>
+  T& get(const Make& make) {
+    T* there = kept_.load(std::memory_order_acquire);
+    if (there != nullptr) return *there;
+    std::unique_ptr<T> made = make();
+    return kept_.compare_exchange_strong(there, made.get(), std::memory_order_acq_rel) ? *made.release()
+                                                                                       : *there;
+  }
+
+ private:
+  std::atomic<T*> kept_{nullptr};
+};
+
+}  // namespace ec
