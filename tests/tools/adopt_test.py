@@ -1,7 +1,8 @@
 """tools/adopt on directories made up here, and beside processes that look to it like OSDs.
 
-adopt_test.py ADOPT
+adopt_test.py ADOPT ECTOOL
 """
+import contextlib
 import os
 import pathlib
 import re
@@ -14,7 +15,8 @@ import unittest
 
 from stand_in import daemon
 
-ADOPT = sys.argv.pop(1)
+ECTOOL, ADOPT = sys.argv.pop(2), sys.argv.pop(1)
+os.environ["PATH"] = f"{os.path.dirname(ECTOOL)}:{os.environ['PATH']}"
 
 
 class AdoptTest(unittest.TestCase):
@@ -28,16 +30,16 @@ class AdoptTest(unittest.TestCase):
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(path.name.encode() + b" EC_CUDA_STOCK_DIRECTORY __erasure_code_init" * (path == self.ours))
 
-    def adopt(self, *arguments, status=0, says=()):
+    def adopt(self, *arguments, status=0, says=(), before=()):
         for _ in range(20):  # OSDs of others that are just starting do not answer yet
-            done = subprocess.run([sys.executable, ADOPT, *arguments, "--directory", self.directory, "--stock", self.stock,
+            done = subprocess.run([*before, sys.executable, ADOPT, *arguments, "--directory", self.directory, "--stock", self.stock,
                                    "--plugin", self.ours], capture_output=True, text=True)
             if "does not say which directory" not in done.stderr:
                 break
             time.sleep(0.5)
         text = done.stdout + done.stderr
         if "--check" in arguments and done.returncode == 1:  # OSDs that are not ours may run on this machine, too
-            parts = re.split(r"\n(?=\S+(?: \d+)?, pid \d+:)", text)
+            parts = re.split(r"\n(?=\S+, pid \d+, )", text)
             ours = "".join(part for part in parts if ", pid " not in part or f"dir {self.root}" in part)
             self.assertEqual("to do" in ours, status == 1, text)
         else:
@@ -121,8 +123,16 @@ class AdoptTest(unittest.TestCase):
 
     # --- beside OSDs
 
-    def osd(self, number, directory, *plugins):
-        return daemon(self.root, ["-i", str(number)], directory, "16.2.15", *plugins)
+    def osd(self, number, directory, *plugins, release="16.2.15"):
+        return daemon(self.root, ["-i", str(number)], directory, release, *plugins)
+
+    def test_proposes_nothing_beside_an_osd_of_a_release_that_is_not_known(self):
+        for release in ("21.1.0", "20.3.0-5", "main-123"):
+            with self.osd(903, self.stock, release=release):
+                self.adopt("isa", "--apply", status=1, says=[f"osd.903 is of Ceph {release}, which this ec_cuda does not know"])
+                self.assertFalse(self.directory.exists())
+        with self.osd(903, self.stock, release="19.2.3"):
+            self.adopt("isa", "--apply")
 
     def test_says_of_each_osd_what_it_uses_and_what_is_missing(self):
         stock = [self.stock / "libec_isa.so", self.stock / "libec_jerasure.so"]
@@ -143,6 +153,28 @@ class AdoptTest(unittest.TestCase):
                 shutil.copy(self.ours, fresh)
                 fresh.replace(self.ours)
                 self.adopt("--check", status=1, says=[f"restart it, {self.ours} was replaced on disk"])
+
+    def test_knows_processes_that_end_while_it_looks(self):
+        osd = self.root / "ceph-osd"
+        osd.symlink_to(shutil.which("sleep"))
+        self.adopt("isa", "--apply")
+        with contextlib.ExitStack() as stack:
+            for _ in range(4):
+                process = subprocess.Popen(["sh", "-c", f"while :; do {osd} 0.003; done"])
+                stack.callback(process.wait)
+                stack.callback(process.kill)
+            for _ in range(15):
+                text = self.adopt("--check")
+                self.assertNotIn("left out", text)
+
+    def test_removes_nothing_while_an_osd_does_not_run(self):
+        made = 'mount -t tmpfs none /var/lib && mkdir -p /var/lib/ceph/osd/ceph-907 && exec "$@"'
+        before = ["unshare", "--mount", "sh", "-ec", made, "sh"]
+        if os.geteuid() != 0 or subprocess.run([*before, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("needs root and a mount namespace")
+        self.adopt("isa", "--apply")
+        self.adopt("--remove", "--apply", status=1, before=before, says=["osd.907 does not run and may be set to use"])
+        self.assertEqual(self.links()["libec_isa.so"], self.ours)
 
     def test_finds_nothing_to_do_where_all_use_it(self):
         self.adopt("isa", "--apply")

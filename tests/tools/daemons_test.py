@@ -81,6 +81,7 @@ class DaemonsTest(unittest.TestCase):
                                                    for name in ("isa", "jerasure")])
             done = self.of(adopted, said)
             self.assertEqual((done["stands_in_for"], done["findings"]), (["isa", "jerasure"], []))
+            self.assertEqual((wanting["adopted"], done["adopted"]), (False, True))
             self.assertEqual(done["uses"][1:], [f"isa: all techniques by ec_cuda ({self.ours})",
                                                 "jerasure: reed_sol_van and reed_sol_r6_op with w=8 by ec_cuda, the others by "
                                                 f"Ceph's own file ({self.ours})"])
@@ -95,6 +96,13 @@ class DaemonsTest(unittest.TestCase):
             time.sleep(1.1)  # times of files are compared by the second
             self.link(isa=self.ours)
             self.assertEqual(self.texts(self.of(process)), ["warning: isa: restart it, the directory changed after its start"])
+
+    def test_tells_a_daemon_whose_directory_is_gone(self):
+        with daemon(self.shared, ["-i", "901"], self.adopted, "20.2.4", self.isa) as process:
+            shutil.rmtree(self.adopted)
+            said = self.of(process)
+            self.assertEqual(self.texts(said), [f"error: its erasure_code_dir {self.adopted} is not there: it does not start again"])
+            self.assertTrue(said["adopted"])
 
     def test_says_danger_where_a_name_leads_to_another_plugin(self):
         danger = "is neither Ceph's own plugin of that name nor one of ec_cuda's that can stand in for it"
@@ -121,7 +129,7 @@ class DaemonsTest(unittest.TestCase):
         own.mkdir()
         (own / "libec_isa.so").symlink_to("/shared/stock/libec_cuda.so")  # absolute, and found there alone
         (own / "libec_jerasure.so").symlink_to("/shared/stock/libec_isa.so")
-        self.link(isa=self.ours)  # of the host, which is none of its business
+        self.link(isa=self.ours, jerasure=self.ours)  # of the host, which it does not see
         with daemon(self.shared, ["-n", "osd.905"], own, "20.2.4", self.ours, before=before, inside="/shared") as process:
             said = self.of(process)
             self.assertEqual((said["name"], said["release"], said["erasure_code_dir"], said["stands_in_for"]),
@@ -129,8 +137,10 @@ class DaemonsTest(unittest.TestCase):
             self.assertNotEqual(said["container"], "")
             self.assertEqual(said["plugins"], [{"path": "/shared/stock/libec_cuda.so", "ours": True, "current": True}])
             self.assertEqual(said["uses"][1], "isa: all techniques by ec_cuda (/shared/stock/libec_cuda.so)")
-            texts = self.texts(said)
-            self.assertTrue(len(texts) == 1 and texts[0].startswith("error: DANGER: /shared/own/libec_jerasure.so leads to "), texts)
+            danger, note = self.texts(said)
+            self.assertTrue(danger.startswith("error: DANGER: /shared/own/libec_jerasure.so leads to "), danger)
+            self.assertEqual(note, f"note: jerasure: in a container, which does not see {self.adopted}")
+            self.assertFalse(said["adopted"])
             text = subprocess.run([ECTOOL, "doctor"], stdout=subprocess.PIPE, text=True).stdout
             self.assertRegex(text, r"osd\.905, pid \d+, user 0, Ceph 20\.2\.4, in a container \(.+\):\n")
 

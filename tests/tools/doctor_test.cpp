@@ -94,6 +94,8 @@ TEST(Doctor, SaysWhatItCouldNotLookAt) {
   const Json found = diagnosis_of(two_osds(), {"process 5 did not answer in time"});
   EXPECT_EQ(found["severity"], "warning");
   EXPECT_NE(tools::text_of(found).find("left out: process 5 did not answer in time\n"), std::string::npos);
+  EXPECT_EQ(found["left_out"].size(), 1u);
+  EXPECT_TRUE(found["daemons_left_out"].empty());  // an OSD of which nothing is known is another matter
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """Ten kinds of hostile process of another user, all at once, while root looks at the real daemons: the tools end, say what is
 true, and write no large file.
 
-hostile_test.py ECTOOL STATS_CHILD [ADOPT]
+hostile_test.py ECTOOL STATS_CHILD ADOPT
 Exit status: 0 they do, 77 skipped (only root can be another user), 1 otherwise.
 """
 import contextlib
@@ -190,12 +190,15 @@ def check_tools(ectool, adopt, folder, osd, answering):
         check(bool(more) or not any("osd.3" in each["text"] and each["check"] == "bytes" for each in found["findings"]),
               found["findings"])
     right(json.loads(timed(ectool, "stats", "--json", "--all"))["processes"])
-    if adopt:
-        check("osd.4" in timed(sys.executable, *adopt, "--check", "--directory", folder / "adopted", statuses=(0, 1)), "adopt --check")
+    said = timed(sys.executable, adopt, "--check", "--directory", folder / "adopted", statuses=(0, 1))
+    check(f"osd.3, pid {osd.pid}, Ceph unknown:\n" in said and f"osd.4, pid {answering.pid}, Ceph 20.2.4:\n"
+          f"  erasure_code_dir {folder / 'stock'}\n" in said, said)
+    check(said.count("osd.3,") == 1 and "stands in for nothing" in said, f"a stranger's daemon: {said}")
 
 
 def main():
-    ectool, child, *adopt = sys.argv[1:]
+    ectool, child, adopt = sys.argv[1:]
+    os.environ["PATH"] = f"{os.path.dirname(ectool)}:{os.environ['PATH']}"  # of adopt
     if os.geteuid() != 0:
         print("skipped: only root can be another user")
         return 77

@@ -46,6 +46,10 @@ std::string printable(std::string text) {
   return text;
 }
 
+double seconds(const timespec& time) {
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 /// By its name; the preload lies beside the plugins, and is none.
@@ -115,14 +119,16 @@ bool is_ours(const Descriptor& found) {
 struct PluginDirectory {
   struct stat identity {};
   bool exists = false;
+  bool is_missing = false;
   std::set<std::string> stands_in_for;
-  std::map<std::string, time_t> changed;  ///< when the name became what it is
+  std::map<std::string, double> changed;  ///< when the name became what it is, in seconds since 1970
   Json findings = Json::array();
 };
 
 PluginDirectory look_at(const Root& root, const std::string& path) {
   PluginDirectory directory;
   const Descriptor found = root.find(path, O_DIRECTORY);
+  directory.is_missing = !found && errno == ENOENT;
   directory.exists = found && fstat(found.get(), &directory.identity) == 0;
   if (!directory.exists) return directory;
   std::vector<std::string> names;
@@ -134,7 +140,7 @@ PluginDirectory look_at(const Root& root, const std::string& path) {
     const std::string file = path + "/" + name, shown = printable(file);
     struct stat link {};
     if (fstatat(folder.get(), name.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    directory.changed[name] = link.st_mtime;
+    directory.changed[name] = seconds(link.st_mtim);
     const Descriptor target = root.find(file);
     if (!target) {
       directory.findings.push_back(finding("adoption", "error",
@@ -269,9 +275,6 @@ double started(const Process& process) {
   timespec now{}, since_boot{};
   clock_gettime(CLOCK_REALTIME, &now);
   clock_gettime(CLOCK_BOOTTIME, &since_boot);
-  const auto seconds = [](const timespec& t) {
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  };
   return seconds(now) - seconds(since_boot) +
          (1 + std::strtod(word.c_str(), nullptr)) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
@@ -291,12 +294,16 @@ class Judgement {
         used_(used),
         adopted_(adopted),
         adopted_path_(adopted_path),
-        is_adopted_(used.exists && adopted.exists && is_same(used.identity, adopted.identity)) {}
+        is_adopted_(daemon["adopted"]) {}
 
   void say_all() {
     // Those of the host's adopted directory are said once, and not for each daemon.
     if (!is_adopted_)
       for (const Json& each : used_.findings) daemon_["findings"].push_back(each);
+    if (used_.is_missing)
+      say("adoption", "error",
+          fmt::format("its erasure_code_dir {} is not there: it does not start again",
+                      daemon_["erasure_code_dir"].get<std::string>()));
     if (daemon_["name"].get<std::string>().starts_with("osd."))
       for (const Role& role : roles) say_of(role);
     for (const Json& plugin : daemon_["plugins"])
@@ -321,7 +328,7 @@ class Judgement {
     }
     const bool stands_in = used_.stands_in_for.contains(role.name);
     const auto changed = used_.changed.find(fmt::format("libec_{}.so", role.name));
-    const bool is_late = stands_in && static_cast<double>(changed->second) > started(process_);
+    const bool is_late = stands_in && changed->second > started(process_);
     const bool by_own =
         own != nullptr && std::string_view(role.name) == "isa";  // ours loads Ceph's jerasure itself
     if (stands_in && ours != nullptr && !is_late && !by_own) {
@@ -340,6 +347,11 @@ class Judgement {
     else if (adopted_.stands_in_for.contains(role.name) && !is_adopted_ && daemon_["container"] == "")
       say("adoption", "warning",
           fmt::format("{}: set erasure_code_dir to {} and restart it", role.name, adopted_path_));
+    else if (adopted_.stands_in_for.contains(role.name) && !is_adopted_)
+      daemon_["findings"].push_back(
+          finding("adoption", "note",
+                  fmt::format("{}: in a container, which does not see {}", role.name, adopted_path_),
+                  "adopt in its image: docs/containers.md"));
   }
   void say(const char* check, const char* severity, std::string text) {
     const auto name = daemon_["name"].get<std::string>();
@@ -381,6 +393,8 @@ Json look(const Process& process, const Users& users, const PluginDirectory& ado
               {"release", printable(asked(R"({"prefix": "version"})", "version"))},
               {"erasure_code_dir", printable(directory)},
               {"stands_in_for", used.stands_in_for},
+              {"adopted", (used.exists && adopted.exists && is_same(used.identity, adopted.identity)) ||
+                              (root.is_own() && directory == adopted_path)},
               {"plugins", mapped_plugins(process, root)},
               {"pass_through", false},
               {"portable", nullptr},
@@ -434,9 +448,11 @@ Daemons look_at_daemons(Users::Whom whom, const std::string& adopted_path, const
       const auto answer = in_child(deadline.within(time_for_one), [&] {
         return look(*process, users, adopted, adopted_path, stats).dump();
       });
+      if (process->has_ended()) continue;
       if (!answer) throw std::runtime_error("did not answer in time");
       daemons.found.push_back(Json::parse(*answer));
     } catch (const std::exception& e) {
+      if (process->has_ended()) continue;
       daemons.left_out.push_back(fmt::format("{}: {}", process->text(), e.what()));
     }
   }

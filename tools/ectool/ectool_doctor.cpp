@@ -115,13 +115,14 @@ wrong and in no log; as root it sees all of them. It takes at most 10 seconds. E
   severity    the worst of all: ok, note, warning, error
   directory   of ec_adopt: path, stands_in_for (isa, jerasure), findings
   daemons     pid, uid, program, name (osd.3), container ("" for none), release ("" if its admin socket does not
-              answer), erasure_code_dir (as the daemon sees it), stands_in_for (there), plugins (mapped: path,
-              ours, or null where the file is gone; current: false if it was replaced on disk), pass_through
+              answer), erasure_code_dir (as the daemon sees it), stands_in_for (there), adopted (whether that is
+              the directory above), plugins (mapped: path, ours, or null where the file is gone; current: false
+              if it was replaced on disk), pass_through
               (Ceph's own plugin codes in the place of ours), portable (whether Ceph's own could take over all
               codes made so far of plugin=cuda; null: none made), served_by_isa (whether its isa alone could),
               uses (sentences), findings
   findings    of processes by their stats
-  left_out    sentences on what could not be looked at
+  daemons_left_out, left_out  sentences on daemons that could not be looked at, and on stats that could not be read
 Each finding has check, severity, text and do.
 With --profile, as 'k=4 m=2 technique=cauchy', it says whether Ceph's own plugins could take over a pool of that
 profile of plugin=cuda: exit status 0, or 3 if they could not.
@@ -163,9 +164,9 @@ Json diagnose(const Daemons& daemons, const StatsOfHost& stats) {
             {"directory", daemons.directory},
             {"daemons", daemons.found},
             {"findings", findings_of(stats.processes)},
-            {"left_out", daemons.left_out}};
-  for (const std::string& why : stats.left_out) said["left_out"].push_back(why);
-  std::size_t worst = said["left_out"].empty() ? 0 : 2;
+            {"daemons_left_out", daemons.left_out},
+            {"left_out", stats.left_out}};
+  std::size_t worst = daemons.left_out.empty() && stats.left_out.empty() ? 0 : 2;
   const auto count = [&](const Json& findings) {
     for (const Json& each : findings)
       worst = std::max<std::size_t>(
@@ -200,7 +201,8 @@ std::string text_of(const Json& diagnosis) {
   if (diagnosis["daemons"].empty())
     text += "no ceph-osd or ceph-mon that is believed (--all: any) runs here\n";
   add_text(&text, diagnosis["findings"], "");
-  for (const Json& why : diagnosis["left_out"]) text += "left out: " + why.get<std::string>() + "\n";
+  for (const char* key : {"daemons_left_out", "left_out"})
+    for (const Json& why : diagnosis[key]) text += "left out: " + why.get<std::string>() + "\n";
   if (diagnosis["severity"] == "ok") text += "nothing is wrong\n";
   return text;
 }

@@ -165,6 +165,12 @@ bool Process::is_of(const Users& users) const {
 
 bool Process::has_user(uid_t user) const { return std::ranges::count(users_, user) != 0; }
 
+bool Process::has_ended() const {
+  const std::string status = read("status");
+  const auto line = status.find("\nState:\t");
+  return line == status.npos || status.find("\nState:\tZ") == line;
+}
+
 std::string Process::text() const { return fmt::format("process {} ({}, user {})", pid_, program_, user()); }
 
 std::string Process::read(const char* name, std::size_t most) const {

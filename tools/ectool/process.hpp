@@ -72,6 +72,8 @@ class Process {
   const std::string& program() const { return program_; }
   /// A daemon of Ceph's by the name of its program.
   bool is_ceph() const { return program_.starts_with("ceph-"); }
+  /// Or is a zombie: what was read of it last may be half of the truth.
+  bool has_ended() const;
   /// "process 17 (ceph-osd, user 0)"
   std::string text() const;
 
