@@ -201,10 +201,18 @@ BackendStats Stats::read(std::size_t backend) const noexcept {
 Stats::ThisThread& Stats::this_thread() noexcept {
   constexpr unsigned none = ~0u;
   static constinit std::atomic<unsigned> next{0};
-  constinit thread_local ThisThread thread{.shard = none, .until_timed = 1};
-  if (thread.shard == none) [[unlikely]]
-    thread.shard = next.fetch_add(1, std::memory_order_relaxed) % shards;
+  constinit thread_local ThisThread thread{.shard = none, .until_timed = 1, .alone = false};
+  if (thread.shard == none) [[unlikely]] {
+    const unsigned number = next.fetch_add(1, std::memory_order_relaxed);
+    thread.alone = number < own_shards;
+    thread.shard = thread.alone ? number : own_shards + number % shared_shards;
+  }
   return thread;
+}
+
+void Stats::happened(Event event, std::uint64_t times) noexcept {
+  const ThisThread& thread = this_thread();
+  add(page().shards[thread.shard].events[static_cast<std::size_t>(event)], times, thread.alone);
 }
 
 namespace {

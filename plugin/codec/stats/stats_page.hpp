@@ -71,7 +71,7 @@ struct alignas(64) Row {
 };
 
 /// Threads count in different ones, or the cache lines of these counts would travel between cores at every
-/// small call. Threads get them in turn.
+/// small call. The first threads of a process have one each, for good; those that come later share the rest.
 struct Shard {
   std::array<std::array<Row, operations>, max_backends> rows;
   alignas(64) std::array<std::uint64_t, max_events> events{};
@@ -81,7 +81,7 @@ struct Shard {
   }
   std::uint64_t times(Event e) const { return events[static_cast<std::size_t>(e)]; }
 };
-inline constexpr unsigned shards = 16;
+inline constexpr unsigned own_shards = 32, shared_shards = 8;
 
 /// What validation found of one back end.
 struct Checks {
@@ -91,7 +91,7 @@ struct Checks {
 };
 
 /// Changes with every change of what follows or what it is made of.
-inline constexpr std::uint32_t stats_layout = 7;
+inline constexpr std::uint32_t stats_layout = 8;
 inline constexpr std::array<char, 8> stats_magic{'e', 'c', '_', 's', 't', 'a', 't', 's'};
 
 struct StatsPage {
@@ -105,7 +105,7 @@ struct StatsPage {
       backends{};  ///< names, in the order of the rows; empty: none
   std::array<char, 16> interface {
   };  ///< of a host's that is spoken; empty: none; "stock": all is handed to Ceph's file
-  std::array<Shard, codec::shards> shards;
+  std::array<Shard, own_shards + shared_shards> shards;
   alignas(64) std::array<Checks, max_backends> checks{};
   alignas(64) std::uint64_t jobs_on_device = 0;  ///< a copy: under way there now
   alignas(64) kernels::DeviceStats device;
