@@ -42,10 +42,11 @@ void measure_case(CephCase c, std::size_t memory, const Plugins& plugins, bool t
   }
   c.turns = std::max<std::size_t>(memory / (c.chunk_bytes * (c.k + c.m) * c.threads), 1);
   const auto contestants = ceph_contestants(c, coders, tentacle);
-  // Whose ISA-L each plugin runs is seen, and not believed.
-  std::vector<std::string> isal;
+  // Whose ISA-L Ceph's plugins run is seen, and not believed. Ours compares a sample of its calls by any.
+  std::vector<std::string> isal(coders.size());
   for (std::size_t i = 0; i < coders.size(); ++i) {
-    isal.push_back(plugins.isal_of([&] { contestants[i].run(0); }));
+    if (coders[i].first == "cuda") continue;
+    isal[i] = plugins.isal_of([&] { contestants[i].run(0); });
     const bool by_peer = plugins.list()[i].by_peer;
     if ((!by_peer && !isal[i].empty()) || (by_peer && isal[i].empty() && c.op == "encode" && c.m > 1))
       throw std::runtime_error(fmt::format("{} {}+{}: {} ran {} ISA-L", c.op, c.k, c.m, coders[i].first,
