@@ -43,24 +43,20 @@ foreach(program ec ectool ec_bench)
   endif()
 endforeach()
 # bash looks for a file of the command's name.
-foreach(program ec ectool ec_bench ec_adopt ceph-cluster ceph-chaos)
+foreach(program ec ectool ec_bench ec_adopt)
   install(FILES tools/completion DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${program} COMPONENT tools)
 endforeach()
 # What has ectool write a file for Prometheus; systemctl enable --now ec-cuda-metrics.timer.
 configure_file(tools/systemd/ec-cuda-metrics.service.in ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ec-cuda-metrics.service tools/systemd/ec-cuda-metrics.timer
         DESTINATION lib/systemd/system COMPONENT tools)
-# The Python programs stay beside the modules that they share; Python looks where a link leads.
-install(PROGRAMS tools/ceph-cluster tools/ceph-chaos tools/adopt DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
+# The command is a link: the program finds its version beside itself.
+install(PROGRAMS tools/adopt DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
 install(FILES VERSION DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools)
-install(DIRECTORY tools/cluster DESTINATION ${CMAKE_INSTALL_DATADIR}/ec-cuda COMPONENT tools FILES_MATCHING PATTERN *.py)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_DATADIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE data_dir)
-foreach(program ceph-cluster ceph-chaos ec_adopt)
-  string(REPLACE ec_ "" file ${program})
-  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/links)
-  file(CREATE_LINK ${data_dir}/ec-cuda/${file} ${PROJECT_BINARY_DIR}/links/${program} SYMBOLIC)
-  install(FILES ${PROJECT_BINARY_DIR}/links/${program} TYPE BIN COMPONENT tools)
-endforeach()
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/links)
+file(CREATE_LINK ${data_dir}/ec-cuda/adopt ${PROJECT_BINARY_DIR}/links/ec_adopt SYMBOLIC)
+install(FILES ${PROJECT_BINARY_DIR}/links/ec_adopt TYPE BIN COMPONENT tools)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
 # For every python3; the package opens libeccoder when it is imported.

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 from cluster import mps as multi_process  # noqa: E402
 

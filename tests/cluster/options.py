@@ -58,7 +58,4 @@ def parser(description, **more):
 
 
 def version():
-    """From a file beside the installed programs; in a checkout it is one folder up."""
-    beside = pathlib.Path(__file__).resolve().parents[1] / "VERSION"
-    path = beside if beside.exists() else beside.parents[1] / "VERSION"
-    return path.read_text().strip() if path.exists() else "unknown"
+    return (pathlib.Path(__file__).resolve().parents[2] / "VERSION").read_text().strip()
