@@ -53,7 +53,92 @@ std::optional<Matrix> solve_lost_data(const Matrix& coding, const Selection& s) 
   return solved;
 }
 
+/// Chunks as rows over the data, brought to echelon form one by one. Each row is followed by which of the
+/// chunks added it is the sum of.
+class Echelon {
+ public:
+  explicit Echelon(const Matrix& coding) : coding_(coding), k_(coding.cols()) {}
+
+  /// The chunk over the data, followed by the chunks whose sum, with the chunk itself, that is; reduced by
+  /// the chunks added.
+  std::vector<std::uint8_t> reduced(unsigned chunk) const {
+    std::vector<std::uint8_t> row(k_ + ChunkSet::capacity);
+    if (chunk < k_)
+      row[chunk] = 1;
+    else
+      std::ranges::copy(coding_.row(chunk - k_), row.begin());
+    row[k_ + chunk] = 1;
+    for (const auto& [pivot, there] : rows_)
+      if (const std::uint8_t factor = row[pivot]; factor != 0) add_scaled(row, there, factor);
+    return row;
+  }
+  bool is_zero(const std::vector<std::uint8_t>& row) const { return pivot_of(row) == k_; }
+  /// False, and nothing is added, where the chunk is a sum of those that were.
+  bool add(unsigned chunk) {
+    auto row = reduced(chunk);
+    const unsigned pivot = pivot_of(row);
+    if (pivot == k_) return false;
+    const std::uint8_t scale = inv(row[pivot]);
+    for (std::uint8_t& cell : row) cell = mul(cell, scale);
+    rows_.emplace_back(pivot, std::move(row));
+    return true;
+  }
+
+ private:
+  unsigned pivot_of(const std::vector<std::uint8_t>& row) const {
+    unsigned at = 0;
+    while (at < k_ && row[at] == 0) ++at;
+    return at;
+  }
+
+  const Matrix& coding_;
+  unsigned k_;
+  std::vector<std::pair<unsigned, std::vector<std::uint8_t>>> rows_;
+};
+
 }  // namespace
+
+std::optional<DecodePlan> plan_by_any(const Matrix& coding, const ErasureSignature& signature) {
+  const unsigned k = coding.cols();
+  const ChunkSet all = ChunkSet::first(k + coding.rows());
+  const ChunkSet available = signature.available & all;
+  Echelon echelon(coding);
+  for (const unsigned c : available) echelon.add(c);
+  DecodePlan plan;
+  std::vector<std::vector<std::uint8_t>> sums;
+  ChunkSet read;
+  for (const unsigned target : (signature.wanted & all) - available) {
+    plan.targets.push_back(static_cast<std::uint8_t>(target));
+    const auto& sum = sums.emplace_back(echelon.reduced(target));
+    if (!echelon.is_zero(sum)) return std::nullopt;
+    for (const unsigned c : available)
+      if (sum[k + c] != 0) read.insert(c);
+  }
+  // A chunk that is zero whatever the data are: something has to be read all the same.
+  if (read.empty() && !plan.targets.empty() && !available.empty()) read.insert(*available.begin());
+  for (const unsigned c : read) plan.sources.push_back(static_cast<std::uint8_t>(c));
+  plan.matrix = Matrix(static_cast<unsigned>(plan.targets.size()), read.count());
+  for (unsigned t = 0; t < plan.targets.size(); ++t)
+    for (unsigned s = 0; s < plan.sources.size(); ++s) plan.matrix(t, s) = sums[t][k + plan.sources[s]];
+  return plan;
+}
+
+ChunkSet independent_chunks(const Matrix& coding, const ChunkSet& from) {
+  Echelon echelon(coding);
+  ChunkSet independent;
+  for (const unsigned c : from)
+    if (echelon.add(c)) independent.insert(c);
+  return independent;
+}
+
+ChunkSet solvable_chunks(const Matrix& coding, const ErasureSignature& signature) {
+  Echelon echelon(coding);
+  for (const unsigned c : signature.available) echelon.add(c);
+  ChunkSet solvable;
+  for (const unsigned c : signature.wanted)
+    if (echelon.is_zero(echelon.reduced(c))) solvable.insert(c);
+  return solvable;
+}
 
 std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSignature& signature) {
   const unsigned k = coding.cols();

@@ -24,4 +24,12 @@ struct DecodePlan {
 /// If every wanted chunk is available the plan has no targets and no sources.
 std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSignature& signature);
 
+/// A plan for a code that is not MDS, where all available chunks are looked at: it reads the lowest ones that
+/// do, which may be fewer than k. Nothing if a wanted chunk is no sum of those that are available.
+std::optional<DecodePlan> plan_by_any(const Matrix& coding, const ErasureSignature& signature);
+/// Of the chunks in `from` those that are no sum of lower-numbered ones of them: no more than k.
+ChunkSet independent_chunks(const Matrix& coding, const ChunkSet& from);
+/// Of the chunks in `wanted` those that are a sum of the chunks in `available`.
+ChunkSet solvable_chunks(const Matrix& coding, const ErasureSignature& signature);
+
 }  // namespace ec::gf

@@ -23,7 +23,9 @@
 #include <memory>
 #include <ranges>
 #include <span>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "ec/error.hpp"
 #include "ec/export.h"
@@ -39,7 +41,16 @@ class Engine;
 
 /// reed_sol_van: a Vandermonde matrix, in the shapes where any k chunks suffice (m <= 3, or m = 4 with k <=
 /// 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5). cauchy: any shape.
-enum class Technique : std::uint8_t { reed_sol_van = 0, cauchy = 1 };
+/// matrix: what a codec with a matrix of the caller's says; create() takes it for none.
+enum class Technique : std::uint8_t { reed_sol_van = 0, cauchy = 1, matrix = 255 };
+
+/// mds: only a matrix by which any k chunks give back the rest (maximum distance separable). any: others too,
+/// as those of locally repairable codes.
+enum class MatrixKind : std::uint8_t { mds = 0, any = 1 };
+
+/// Whether any k chunks of a codec give back the rest. sampled: in 20,000 losses of m chunks none was found
+/// that cannot be solved, and there are too many to try them all.
+enum class Mds : std::uint8_t { no = 0, sampled = 1, yes = 2 };
 
 /// Where bytes lie. The caller says so and must be right: device memory called pageable is touched by the
 /// CPU, ordinary memory called pinned makes the device fail. pageable: ordinary memory. pinned: page-locked
@@ -119,6 +130,17 @@ class Codec {
   [[nodiscard]] ECCODER_EXPORT static Result<Codec> create(
       unsigned k, unsigned m, Technique technique = Technique::reed_sol_van) noexcept;
 
+  /// A code by a coding matrix of the caller's, for example another system's: k, m >= 1, k + m <= 255, and
+  /// m x k cells, row by row; cell (r, c) is what coding chunk r has of data chunk c, in GF(2^8) modulo x^8 +
+  /// x^4 + x^3 + x^2 + 1 (0x11d). They are copied. Matrices of Reed-Solomon codes are known to be MDS by
+  /// their structure (Roth and Seroussi 1985), others of at most 100,000 losses of m chunks by trying each;
+  /// of yet others a sample is tried, which takes up to some tenths of a second. A matrix that is seen not to
+  /// be MDS is refused unless `kind` is any. Then decode() makes what can be made of the chunks available,
+  /// which may be fewer than k, and says which of those wanted cannot. Errors: as create() above.
+  [[nodiscard]] ECCODER_EXPORT static Result<Codec> create(unsigned k, unsigned m,
+                                                           std::span<const std::uint8_t> coding,
+                                                           MatrixKind kind = MatrixKind::mds) noexcept;
+
   // Never empty: what is moved from is copied.
   Codec(const Codec&) noexcept = default;
   Codec& operator=(const Codec&) noexcept = default;
@@ -127,15 +149,16 @@ class Codec {
   ECCODER_EXPORT unsigned k() const noexcept;
   ECCODER_EXPORT unsigned m() const noexcept;
   ECCODER_EXPORT Technique technique() const noexcept;
+  ECCODER_EXPORT Mds mds() const noexcept;
 
   /// Makes the coding chunks. For n stripes, data has n x k chunks and coding n x m.
   ECCODER_EXPORT Error encode(std::span<const Source> data, std::span<const Target> coding) const noexcept;
 
   /// Makes the chunks `wanted` from the chunks `available`, data or coding, in one pass. Both lists hold
   /// numbers of chunks, in any order, none twice and none in both; at least k are available (k of them are
-  /// read). For n stripes, which all lost the same, sources has n x available.size() chunks, in the order of
-  /// `available`, and targets n x wanted.size(), in the order of `wanted`. Error besides those of every call:
-  /// too_few_chunks.
+  /// read; with a matrix that is not MDS those that do). For n stripes, which all lost the same, sources has
+  /// n x available.size() chunks, in the order of `available`, and targets n x wanted.size(), in the order of
+  /// `wanted`. Error besides those of every call: too_few_chunks.
   ECCODER_EXPORT Error decode(std::span<const unsigned> available, std::span<const Source> sources,
                               std::span<const unsigned> wanted,
                               std::span<const Target> targets) const noexcept;
@@ -167,6 +190,16 @@ class Codec {
 
   std::shared_ptr<const library::Engine> engine_;
 };
+
+/// The coding matrix by which another system makes its parity, as create() takes it: m x k cells. dialect:
+/// "isal_reed_sol_van", "isal_cauchy" (ISA-L's gf_gen_rs_matrix and gf_gen_cauchy1_matrix; the latter is that
+/// of HDFS, Ozone and DAOS), "jerasure_reed_sol_van", "jerasure_reed_sol_r6_op" (m = 2), "zfec" (Tahoe-LAFS),
+/// "klauspost" (Backblaze, klauspost/reedsolomon), "klauspost_cauchy" (its WithCauchyMatrix). k, m >= 1, k +
+/// m
+/// <= 255. Whether it is MDS is for create() to say: isal_reed_sol_van is not in every shape. Any thread may
+/// call it at any time. Errors: invalid_argument, out_of_memory.
+ECCODER_EXPORT Result<std::vector<std::uint8_t>> coding_matrix(std::string_view dialect, unsigned k,
+                                                               unsigned m) noexcept;
 
 /// The version of the library that is running, "0.2.0".
 ECCODER_EXPORT const char* version() noexcept;

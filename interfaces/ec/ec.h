@@ -10,7 +10,8 @@
  * Calls return 0 or a negative errno:
  *   -EINVAL     a wrong argument, or a wrong EC_CUDA_ variable; nothing was written
  *   -ENOMEM     out of memory; nothing was written, and nothing is enqueued
- *   -ENODATA    fewer than k chunks are available; nothing was written
+ *   -ENODATA    fewer than k chunks are available, or, by a matrix that is not MDS, chunks that do not give
+ *               those wanted; nothing was written
  *   -ENODEV     chunks in device memory, and no device that takes them; nothing was written
  *   -EBUSY      chunks in device memory, and no room: too many calls at once, or too little staging memory
  *   -EIO        the device failed on chunks in its memory, and has stopped writing
@@ -67,12 +68,35 @@ typedef struct ec_codec ec_codec;
  * k + m <= 255. Reads the EC_CUDA_ variables when the process creates its first codec. Touches no device.
  * -EINVAL, -ENOMEM. */
 ECCODER_EXPORT int ec_codec_create(unsigned k, unsigned m, ec_technique technique, ec_codec** codec);
+/* A code by a coding matrix of the caller's, for example another system's: k, m >= 1, k + m <= 255, and m x k
+ * cells, row by row; cell (r, c) is what coding chunk r has of data chunk c, in GF(2^8) modulo x^8 + x^4 +
+ * x^3 + x^2 + 1 (0x11d). They are copied. Matrices of Reed-Solomon codes are known by their structure (Roth
+ * and Seroussi 1985) to be MDS (any k chunks give back the rest), others of at most 100,000 losses of m
+ * chunks by trying each; of yet others a sample is tried, which takes up to some tenths of a second. A matrix
+ * that is seen not to be MDS is refused unless flags is EC_ANY_MATRIX. Then ec_decode makes what can be made
+ * of the chunks available, which may be fewer than k, and says which of those wanted cannot (-ENODATA).
+ * flags: 0 or EC_ANY_MATRIX. Otherwise as ec_codec_create. -EINVAL, -ENOMEM. */
+enum { EC_ANY_MATRIX = 1 };
+ECCODER_EXPORT int ec_codec_create_matrix(unsigned k, unsigned m, const unsigned char* coding, unsigned flags,
+                                          ec_codec** codec);
+/* The coding matrix by which another system makes its parity, into coding: m x k bytes of the caller's.
+ * dialect: "isal_reed_sol_van", "isal_cauchy" (ISA-L's gf_gen_rs_matrix and gf_gen_cauchy1_matrix; the latter
+ * is that of HDFS, Ozone and DAOS), "jerasure_reed_sol_van", "jerasure_reed_sol_r6_op" (m = 2), "zfec"
+ * (Tahoe-LAFS), "klauspost" (Backblaze, klauspost/reedsolomon), "klauspost_cauchy" (its WithCauchyMatrix). k,
+ * m >= 1, k + m <= 255. Whether it is MDS is for ec_codec_create_matrix to say: isal_reed_sol_van is not in
+ * every shape. Any thread may call it at any time. -EINVAL, -ENOMEM. */
+ECCODER_EXPORT int ec_coding_matrix(const char* dialect, unsigned k, unsigned m, unsigned char* coding);
+
 /* Null is allowed. No call with this codec may be running. */
 ECCODER_EXPORT void ec_codec_destroy(ec_codec* codec);
 
 /* 0 for null. */
 ECCODER_EXPORT unsigned ec_codec_k(const ec_codec* codec);
 ECCODER_EXPORT unsigned ec_codec_m(const ec_codec* codec);
+/* Whether any k chunks give back the rest. EC_MDS_SAMPLED: in 20,000 losses of m chunks none was found that
+ * cannot be solved, and there are too many to try them all. EC_NOT_MDS for null. */
+enum { EC_NOT_MDS = 0, EC_MDS_SAMPLED = 1, EC_MDS = 2 };
+ECCODER_EXPORT int ec_codec_mds(const ec_codec* codec);
 
 /* The three calls that follow are synchronous and take one stripe or many: arrays of chunks are stripe after
  * stripe. Every chunk has chunk_bytes bytes; they may differ in residence. No stripe, or chunk_bytes = 0, is
@@ -87,9 +111,9 @@ ECCODER_EXPORT int ec_encode(const ec_codec* codec, size_t stripes, const ec_sou
                              const ec_target* coding, size_t chunk_bytes);
 
 /* Makes the chunks `wanted` from the chunks `available`, data or coding, in one pass. Both lists hold numbers
- * of chunks, in any order, none twice and none in both; at least k are available (k of them are read). All
- * stripes lost the same. sources: stripes x available_count, in the order of `available`; targets: stripes x
- * wanted_count, in the order of `wanted`. Also -ENODATA. */
+ * of chunks, in any order, none twice and none in both; at least k are available (k of them are read; with
+ * a matrix that is not MDS those that do). All stripes lost the same. sources: stripes x available_count, in
+ * the order of `available`; targets: stripes x wanted_count, in the order of `wanted`. Also -ENODATA. */
 ECCODER_EXPORT int ec_decode(const ec_codec* codec, size_t stripes, const unsigned* available,
                              size_t available_count, const ec_source* sources, const unsigned* wanted,
                              size_t wanted_count, const ec_target* targets, size_t chunk_bytes);

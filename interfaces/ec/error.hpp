@@ -17,7 +17,7 @@ namespace ec {
 /// `error.code() == std::errc::...` holds.
 enum class Errc : int {
   invalid_argument = EINVAL,  ///< The caller's mistake, or a wrong EC_CUDA_ variable; nothing was written.
-  too_few_chunks = ENODATA,   ///< Fewer than k chunks are available; nothing was written.
+  too_few_chunks = ENODATA,   ///< Those available do not give what is wanted; nothing was written.
   no_device = ENODEV,       ///< Chunks in device memory, and no device that takes them; nothing was written.
   busy = EBUSY,             ///< Chunks in device memory, and no room: try again, see the text.
   device_fault = EIO,       ///< The device failed on chunks in its memory, and has stopped writing.

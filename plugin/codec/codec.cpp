@@ -49,11 +49,13 @@ std::shared_ptr<Code> Code::get(gf::Technique technique, unsigned k, unsigned m)
   return code;
 }
 
-Code::Code(gf::Technique technique, unsigned k, unsigned m)
-    : k_(k), m_(m), encode_(gf::coding_matrix(technique, k, m)), plans_(cached_plans) {
-  for (unsigned c = 0; c < k; ++c) {
-    gf::Matrix column(m, 1);
-    for (unsigned r = 0; r < m; ++r) column(r, 0) = encode_.matrix()(r, c);
+Code::Code(gf::Technique technique, unsigned k, unsigned m) : Code(gf::coding_matrix(technique, k, m)) {}
+
+Code::Code(gf::Matrix coding)
+    : k_(coding.cols()), m_(coding.rows()), encode_(std::move(coding)), plans_(cached_plans) {
+  for (unsigned c = 0; c < k_; ++c) {
+    gf::Matrix column(m_, 1);
+    for (unsigned r = 0; r < m_; ++r) column(r, 0) = encode_.matrix()(r, c);
     columns_.push_back(std::make_unique<kernels::Program>(std::move(column)));
   }
 }
@@ -64,6 +66,7 @@ std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) no
     return found;
   }
   auto solved = gf::make_decode_plan(encode_.matrix(), signature);
+  if (!solved) solved = gf::plan_by_any(encode_.matrix(), signature);
   if (!solved) return nullptr;
   stats().happened(Event::plan_solved);
   return plans_.insert(signature, std::make_shared<const Plan>(std::move(*solved)));
@@ -91,6 +94,9 @@ std::shared_ptr<const Plan> Code::part(const gf::ErasureSignature& signature) no
 
 Codec::Codec(gf::Technique technique, unsigned k, unsigned m, Router router)
     : code_(Code::get(technique, k, m)), router_(router) {}
+
+Codec::Codec(gf::Matrix coding, Router router)
+    : code_(std::make_shared<Code>(std::move(coding))), router_(router) {}
 
 Status Codec::encode(std::span<const Source> data, std::span<const Target> coding,
                      std::size_t bytes) const noexcept {

@@ -33,14 +33,16 @@ class Code {
   static std::shared_ptr<Code> get(gf::Technique technique, unsigned k, unsigned m);
 
   Code(gf::Technique technique, unsigned k, unsigned m);
+  /// A code by any coding matrix (m x k, k and m at least 1, k + m at most gf::max_chunks), MDS or not.
+  explicit Code(gf::Matrix coding);
 
   unsigned k() const { return k_; }
   unsigned m() const { return m_; }
   const kernels::Program& encode_program() const { return encode_; }
   /// Column `chunk` of the coding matrix (m x 1): what a change of that data chunk does to the coding chunks.
   const kernels::Program& update_program(unsigned chunk) const { return *columns_[chunk]; }
-  /// The plan for a signature, from the cache or solved now; null if fewer than k chunks are available or
-  /// memory ran out.
+  /// The plan for a signature, from the cache or solved now; null if the chunks available do not give what is
+  /// wanted, fewer than k of an MDS code among them, or memory ran out.
   std::shared_ptr<const Plan> plan(const gf::ErasureSignature& signature) noexcept;
   /// The coding chunks `wanted` out of the data chunks `available` where all other data is zero, from the
   /// cache or made now; null if memory ran out.
@@ -61,6 +63,8 @@ class Codec {
  public:
   /// Throws SetupError(EINVAL) for a shape that gf::shape_error refuses.
   Codec(gf::Technique technique, unsigned k, unsigned m, Router router);
+  /// A code by any matrix, see Code; nobody shares its plans.
+  Codec(gf::Matrix coding, Router router);
 
   unsigned k() const { return code_->k(); }
   unsigned m() const { return code_->m(); }

@@ -1,6 +1,7 @@
 // The C interface over the C++ one: pointers and counts in, 0 or -errno out, the reason kept for the thread.
 #include "ec/ec.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "plugin/library/engine.hpp"
@@ -111,10 +112,35 @@ int ec_codec_create(unsigned k, unsigned m, ec_technique technique, ec_codec** c
   });
 }
 
+int ec_codec_create_matrix(unsigned k, unsigned m, const unsigned char* coding, unsigned flags,
+                           ec_codec** codec) {
+  return answer([&] {
+    need(codec, "codec");
+    *codec = nullptr;
+    if (flags > EC_ANY_MATRIX) refuse("flags={}; allowed are 0, 1 (EC_ANY_MATRIX)", flags);
+    const auto kind = flags == 0 ? ec::MatrixKind::mds : ec::MatrixKind::any;
+    *codec = new ec_codec{{k, m, coding, kind}};
+    return ec::kernels::Status::ok;
+  });
+}
+
+int ec_coding_matrix(const char* dialect, unsigned k, unsigned m, unsigned char* coding) {
+  return answer([&] {
+    need(dialect, "dialect");
+    const auto made = ec::library::dialect_matrix(dialect, k, m);
+    need(coding, "coding");
+    std::ranges::copy(made.cells(), coding);
+    return ec::kernels::Status::ok;
+  });
+}
+
 void ec_codec_destroy(ec_codec* codec) { delete codec; }
 
 unsigned ec_codec_k(const ec_codec* codec) { return codec == nullptr ? 0 : codec->engine.k(); }
 unsigned ec_codec_m(const ec_codec* codec) { return codec == nullptr ? 0 : codec->engine.m(); }
+int ec_codec_mds(const ec_codec* codec) {
+  return static_cast<int>(codec == nullptr ? ec::Mds::no : codec->engine.mds());
+}
 
 int ec_encode(const ec_codec* codec, size_t stripes, const ec_source* data, const ec_target* coding,
               size_t chunk_bytes) {

@@ -61,9 +61,26 @@ Result<Codec> Codec::create(unsigned k, unsigned m, Technique technique) noexcep
   });
 }
 
+Result<Codec> Codec::create(unsigned k, unsigned m, std::span<const std::uint8_t> coding,
+                            MatrixKind kind) noexcept {
+  return guarded([&]() -> Result<Codec> {
+    if (coding.size() != std::size_t{k} * m)
+      refuse("coding has {} cells; k={} and m={} need {}", coding.size(), k, m, std::size_t{k} * m);
+    return Codec(std::make_shared<const Engine>(k, m, coding.data(), kind));
+  });
+}
+
+Result<std::vector<std::uint8_t>> coding_matrix(std::string_view dialect, unsigned k, unsigned m) noexcept {
+  return guarded([&]() -> Result<std::vector<std::uint8_t>> {
+    const auto made = library::dialect_matrix(dialect, k, m);
+    return std::vector<std::uint8_t>(made.cells().begin(), made.cells().end());
+  });
+}
+
 unsigned Codec::k() const noexcept { return engine_->k(); }
 unsigned Codec::m() const noexcept { return engine_->m(); }
 Technique Codec::technique() const noexcept { return engine_->technique(); }
+Mds Codec::mds() const noexcept { return engine_->mds(); }
 
 Error Codec::encode(std::span<const Source> data, std::span<const Target> coding) const noexcept {
   return ec::encode(*engine_, data, coding, {});

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "gf/dialects.hpp"
+#include "gf/mds.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/library/refusal.hpp"
 #include "support/no_cancellation.hpp"
@@ -75,6 +77,28 @@ std::size_t hash_of(std::span<const unsigned> available, std::span<const unsigne
   return hash ^ hash >> 16;
 }
 
+void check_shape(unsigned k, unsigned m) {
+  if (k < 1 || m < 1) refuse("k={} and m={}: both must be at least 1", k, m);
+  if (k > gf::max_chunks || m > gf::max_chunks || k + m > gf::max_chunks)
+    refuse("k={} and m={}: k+m must be at most {}", k, m, gf::max_chunks);
+}
+
+gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells) {
+  check_shape(k, m);
+  if (cells == nullptr) refuse("{} is null", "coding");
+  gf::Matrix matrix(m, k);
+  for (unsigned r = 0; r < m; ++r, cells += k) std::copy_n(cells, k, matrix.row(r).data());
+  return matrix;
+}
+
+/// Where there is no plan: the chunks do not give those wanted, or memory ran out.
+[[noreturn]] void refuse_unsolvable(const gf::Matrix& coding, const gf::ErasureSignature& signature) {
+  const gf::ChunkSet lost = signature.wanted - gf::solvable_chunks(coding, signature);
+  if (lost.empty()) throw std::bad_alloc();
+  refuse(Errc::too_few_chunks, "available does not give chunks {}, by this matrix, which is not MDS",
+         fmt::join(lost, ", "));
+}
+
 }  // namespace
 
 Failure failure_of(Status status) noexcept {
@@ -115,7 +139,7 @@ gf::ChunkSet Decoding::take(std::string_view name, std::span<const unsigned> fro
   return set;
 }
 
-Decoding::Decoding(const codec::Codec& codec, std::span<const unsigned> available,
+Decoding::Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsigned> available,
                    std::span<const unsigned> wanted) {
   const unsigned k = codec.k(), chunk_count = k + codec.m();
   Places place_of_source, place_of_target;
@@ -126,13 +150,35 @@ Decoding::Decoding(const codec::Codec& codec, std::span<const unsigned> availabl
     if (signature.available.contains(wanted[i]))
       refuse("wanted[{}]={} is available[{}]; only chunks that are not can be wanted", i, wanted[i],
              place_of_source[wanted[i]]);
-  if (available.size() < k)
+  if (available.size() < (is_mds ? k : 1))
     refuse(Errc::too_few_chunks, "available has {} chunks; k={} are needed", available.size(), k);
   plan_ = codec.plan(signature);
-  if (!plan_) throw std::bad_alloc();
+  if (!plan_) refuse_unsolvable(codec.encode_program().matrix(), signature);
   for (const auto chunk : plan_->sources) source_places_.all[source_places_.count++] = place_of_source[chunk];
   for (const auto chunk : plan_->targets) target_places_.all[target_places_.count++] = place_of_target[chunk];
   as_given_ = std::ranges::equal(plan_->sources, available) && std::ranges::equal(plan_->targets, wanted);
+}
+
+gf::Matrix dialect_matrix(std::string_view dialect, unsigned k, unsigned m) {
+  check_shape(k, m);
+  auto made = gf::dialect_matrix(dialect, k, m);
+  if (made) return std::move(*made);
+  if (dialect == "jerasure_reed_sol_r6_op") refuse("m={} must be 2 with dialect={}", m, dialect);
+  refuse("dialect={}; allowed are {}", dialect, gf::dialect_names);
+}
+
+Engine::Engine(unsigned k, unsigned m, const std::uint8_t* coding, MatrixKind kind)
+    : Engine(matrix_of(k, m, coding), kind) {}
+
+Engine::Engine(const gf::Matrix& coding, MatrixKind kind)
+    : technique_(Technique::matrix), codec_(coding, make_router()) {
+  const gf::Mds known = gf::check_mds(coding);
+  mds_ = known.unsolvable ? Mds::no : known.proven ? Mds::yes : Mds::sampled;
+  if (known.unsolvable && kind != MatrixKind::any)
+    refuse(
+        "coding is not MDS: with chunks {} lost the data cannot be made; EC_ANY_MATRIX and MatrixKind::any "
+        "allow that",
+        fmt::join(*known.unsolvable, ", "));
 }
 
 Engine::Engine(Technique technique, unsigned k, unsigned m)
@@ -154,7 +200,7 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
     codec::stats().happened(codec::Event::plan_found);
     return *known;
   }
-  made = std::make_unique<const Decoding>(codec_, available, wanted);
+  made = std::make_unique<const Decoding>(codec_, mds_ != Mds::no, available, wanted);
   if (known == nullptr && place.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel))
     return *made.release();
   return *made;

@@ -8,9 +8,11 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string_view>
 
 #include "ec/codec.hpp"
 #include "gf/chunk_set.hpp"
+#include "gf/matrix.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/library/refusal.hpp"
 #include "plugin/library/stripes.hpp"
@@ -23,9 +25,10 @@ using Stream = std::optional<CUstream_st*>;
 /// What a decode call asks for: lists of chunk numbers that were checked, and the plan for them.
 class Decoding {
  public:
-  /// Throws Refusal unless each number is below k + m, none is in a list twice, none is in both, and k of
-  /// them are available; std::bad_alloc.
-  Decoding(const codec::Codec& codec, std::span<const unsigned> available, std::span<const unsigned> wanted);
+  /// Throws Refusal unless each number is below k + m, none is in a list twice, none is in both, and those
+  /// available give those wanted, for which an MDS code needs k of them; std::bad_alloc.
+  Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsigned> available,
+           std::span<const unsigned> wanted);
 
   bool is_of(std::span<const unsigned> available, std::span<const unsigned> wanted) const {
     return available_.equal(available) && wanted_.equal(wanted);
@@ -58,6 +61,9 @@ class Decoding {
 /// What a call that ended so is answered with; not ok. Waits for a device that is coming up again.
 [[gnu::cold]] Failure failure_of(kernels::Status status) noexcept;
 
+/// The matrix of a dialect. Throws Refusal for a name or a shape that there is not; std::bad_alloc.
+gf::Matrix dialect_matrix(std::string_view dialect, unsigned k, unsigned m);
+
 /// Immutable; any number of threads may use one at a time. Calls answer as codec::Router does. Before
 /// anything is written or enqueued they may throw a Refusal or std::bad_alloc, afterwards nothing: then the
 /// answer is a status, which no want of memory changes.
@@ -65,6 +71,9 @@ class Engine {
  public:
   /// Reads the settings, and prepares the device where there is one. Throws SetupError, std::bad_alloc.
   Engine(Technique technique, unsigned k, unsigned m);
+  /// A code by the cells of an m x k matrix, row by row; null is refused. Throws Refusal too: for a shape
+  /// that is not allowed, and for a matrix that is not MDS unless it may be any.
+  Engine(unsigned k, unsigned m, const std::uint8_t* coding, MatrixKind kind);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
@@ -72,6 +81,7 @@ class Engine {
   unsigned k() const { return codec_.k(); }
   unsigned m() const { return codec_.m(); }
   Technique technique() const { return technique_; }
+  Mds mds() const { return mds_; }
 
   /// stripes: data and coding chunks.
   kernels::Status encode(const Stripes& stripes, const Stream& stream) const;
@@ -94,7 +104,10 @@ class Engine {
 
   static constexpr std::size_t most_kept = 256;
 
+  Engine(const gf::Matrix& coding, MatrixKind kind);
+
   Technique technique_;
+  Mds mds_ = Mds::yes;
   codec::Codec codec_;
   mutable std::array<std::atomic<const Decoding*>, 64> known_{};
   mutable std::mutex kept_mutex_;

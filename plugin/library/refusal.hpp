@@ -1,7 +1,7 @@
 // How a check inside the library says no. Never crosses a public door: guarded() makes an Error of it.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <exception>
 #include <utility>

@@ -5,7 +5,7 @@ import errno
 import operator
 from collections.abc import Iterable, Mapping
 from ctypes import c_uint
-from typing import Any, Optional, Tuple, Type
+from typing import Any, List, Optional, Tuple
 
 from . import _interface
 from ._arrays import Call, Chunk, Chunks
@@ -17,6 +17,11 @@ class Codec:
 
     k >= 2, m >= 1, k + m <= 255. technique: "reed_sol_van", in the shapes where any k chunks suffice, or "cauchy", in
     any. The bytes are those of Ceph's isa plugin. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding).
+
+    technique may also be the name of another system's code, see coding_matrix. Or matrix says what the coding chunks are: m
+    rows of k cells in GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d), numbers or bytes. Both allow k = 1. A matrix by which
+    not every k chunks suffice (not MDS) is refused unless any_matrix is true; then decode makes what can be made, and says
+    what cannot.
 
     A chunk is any object with the buffer protocol (bytes, bytearray, memoryview, mmap, NumPy's arrays), or an array with
     DLPack or __cuda_array_interface__ (PyTorch, CuPy, JAX), of any shape and type of elements, whose bytes lie side by
@@ -36,11 +41,17 @@ class Codec:
     Raises InvalidArgument, Error (see its errno), and TypeError for what is no array.
     """
 
-    __slots__ = ("_k", "_m", "_technique", "_codec")
+    __slots__ = ("_k", "_m", "_technique", "_cells", "_codec")
 
-    def __init__(self, k: int, m: int, technique: str = "reed_sol_van") -> None:
+    def __init__(self, k: int, m: int, technique: str = "reed_sol_van", *, matrix: Optional[Iterable[Iterable[int]]] = None,
+                 any_matrix: bool = False) -> None:
         self._k, self._m, self._technique = _number("k", k), _number("m", m), technique
-        self._codec = _interface.codec(self._k, self._m, technique)
+        self._cells: Optional[bytes] = None
+        if matrix is None:
+            self._codec = _interface.codec(self._k, self._m, technique)
+        else:
+            self._technique, self._cells = "matrix", _cells(self._k, self._m, matrix)
+            self._codec = _interface.matrix_codec(self._k, self._m, self._cells, int(any_matrix))
 
     @property
     def k(self) -> int:
@@ -54,11 +65,18 @@ class Codec:
     def technique(self) -> str:
         return self._technique
 
+    @property
+    def mds(self) -> Optional[bool]:
+        """Whether any k chunks give back the rest. None: of so many losses a sample was tried, and all of it could be solved."""
+        return (False, None, True)[_interface.codec_mds(self._codec)]
+
     def __repr__(self) -> str:
         return f"eccoder.Codec({self._k}, {self._m}, {self._technique!r})"
 
-    def __reduce__(self) -> Tuple[Type[Codec], Tuple[int, int, str]]:
-        return Codec, (self._k, self._m, self._technique)
+    def __reduce__(self) -> Tuple[Any, Tuple[Any, ...]]:
+        if self._cells is None:
+            return Codec, (self._k, self._m, self._technique)
+        return _of_matrix, (self._k, self._m, self._cells)
 
     def encode(self, data: Chunks, coding: Optional[Chunks] = None) -> Any:
         """Makes the m coding chunks of the k chunks `data`, in `coding` where that is given, and returns them.
@@ -94,7 +112,7 @@ class Codec:
         available: from numbers of chunks, data or coding, to their contents; k are needed, and no more are read. wanted:
         numbers of chunks that are not available. targets: where to write them, in the order of `wanted`; without, they
         are made as a list, like the first of `available`. Errors call the contents of `available` "sources".
-        Fewer than k: Error, errno.ENODATA.
+        Fewer than k, or by a matrix that is not MDS too few: Error, errno.ENODATA.
         """
         call = Call(0)
         have, want, sources = self._lost(call, available, wanted)
@@ -127,10 +145,31 @@ class Codec:
             raise TypeError(f"available is of type {type(available).__name__}; allowed is a dict from numbers of chunks to contents")
         have = [_number(f"available[{i}]", chunk) for i, chunk in enumerate(available)]
         want = [_number(f"wanted[{i}]", chunk) for i, chunk in enumerate(wanted)]
-        if len(have) < self._k:
+        if len(have) < self._k and self.mds is not False:
             raise Error(errno.ENODATA, f"available has {len(have)} chunks; k={self._k} are needed")
         sources = call.take("sources", list(available.values()), len(have), "len(available)")
         return (c_uint * len(have))(*have), (c_uint * len(want))(*want), sources
+
+
+def coding_matrix(dialect: str, k: int, m: int) -> List[List[int]]:
+    """The matrix, m rows of k cells, by which another system makes its coding chunks; k, m >= 1, k + m <= 255.
+
+    dialect: "isal_reed_sol_van", "isal_cauchy" (ISA-L; the latter is that of HDFS, Ozone and DAOS), "jerasure_reed_sol_van",
+    "jerasure_reed_sol_r6_op" (m = 2), "zfec" (Tahoe-LAFS), "klauspost" (Backblaze, klauspost/reedsolomon) or "klauspost_cauchy".
+    """
+    cells = _interface.coding_matrix(dialect, _number("k", k), _number("m", m))
+    return [list(cells[at:at + k]) for at in range(0, len(cells), k)]
+
+
+def _of_matrix(k: int, m: int, cells: bytes) -> Codec:
+    return Codec(k, m, matrix=[cells[at:at + k] for at in range(0, len(cells), k)], any_matrix=True)
+
+
+def _cells(k: int, m: int, matrix: Iterable[Iterable[int]]) -> bytes:
+    rows = [bytes([_number(f"matrix[{r}][{c}]", cell) for c, cell in enumerate(row)]) for r, row in enumerate(matrix)]
+    if len(rows) != m or any(len(row) != k for row in rows):
+        raise refuse(f"matrix has rows of {[len(row) for row in rows]} cells; m={m} rows of k={k} are needed")
+    return b"".join(rows)
 
 
 def _number(name: str, value: int) -> int:

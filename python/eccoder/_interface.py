@@ -9,6 +9,8 @@ from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
 TECHNIQUES = ("reed_sol_van", "cauchy")
+DIALECTS = ("isal_reed_sol_van", "isal_cauchy", "jerasure_reed_sol_van", "jerasure_reed_sol_r6_op", "zfec", "klauspost",
+            "klauspost_cauchy")
 PAGEABLE, PINNED, DEVICE = range(3)
 
 
@@ -64,6 +66,9 @@ decode = function_of(_library, "ec_decode", c_int, *_decoded)
 decode_async = function_of(_library, "ec_decode_async", c_int, *_decoded, c_void_p)
 update = function_of(_library, "ec_update", c_int, c_void_p, c_size_t, c_uint, _places, _places, c_size_t)
 _create = function_of(_library, "ec_codec_create", c_int, c_uint, c_uint, c_int, POINTER(c_void_p))
+_create_matrix = function_of(_library, "ec_codec_create_matrix", c_int, c_uint, c_uint, c_char_p, c_uint, POINTER(c_void_p))
+_coding_matrix = function_of(_library, "ec_coding_matrix", c_int, c_char_p, c_uint, c_uint, c_char_p)
+codec_mds = function_of(_library, "ec_codec_mds", c_int, c_void_p)
 _error_text = function_of(_library, "ec_error_text", c_char_p)
 version = function_of(_library, "ec_version", c_char_p)
 
@@ -79,9 +84,26 @@ def check(result: int) -> None:
 def codec(k: int, m: int, technique: str) -> int:
     """The ec_codec of this code. It is kept until the process ends: work on a stream may use it when its call is
     long over, and there are not many codes."""
+    if technique in DIALECTS:
+        return matrix_codec(k, m, coding_matrix(technique, k, m), 0)
     if technique not in TECHNIQUES:
-        raise refuse(f"technique={technique!r}; allowed are {', '.join(TECHNIQUES)}")
+        raise refuse(f"technique={technique!r}; allowed are {', '.join(TECHNIQUES + DIALECTS)}")
     made = c_void_p()
     check(_create(k, m, TECHNIQUES.index(technique), ctypes.byref(made)))
     assert made.value is not None
     return made.value
+
+
+@functools.lru_cache(maxsize=None)
+def matrix_codec(k: int, m: int, cells: bytes, flags: int) -> int:
+    """The ec_codec of this matrix, kept as the others are."""
+    made = c_void_p()
+    check(_create_matrix(k, m, cells, flags, ctypes.byref(made)))
+    assert made.value is not None
+    return made.value
+
+
+def coding_matrix(dialect: str, k: int, m: int) -> bytes:
+    cells = ctypes.create_string_buffer(max(k * m, 1))
+    check(_coding_matrix(dialect.encode(), k, m, cells))
+    return cells.raw[:k * m]

@@ -230,7 +230,8 @@ REFUSED = [
     (lambda: eccoder.Codec(250, 6, "cauchy"), "k=250 and m=6: k+m must be at most 255"),
     (lambda: eccoder.Codec(-4, 2), "k=-4; allowed are whole numbers, 0 to 255"),
     (lambda: eccoder.Codec(2**32 + 4, 2), "k=4294967300; allowed are whole numbers, 0 to 255"),
-    (lambda: eccoder.Codec(4, 2, "liberation"), "technique='liberation'; allowed are reed_sol_van, cauchy"),
+    (lambda: eccoder.Codec(4, 2, "liberation"), "technique='liberation'; allowed are reed_sol_van, cauchy, isal_reed_sol_van, isal_cauchy, "
+     "jerasure_reed_sol_van, jerasure_reed_sol_r6_op, zfec, klauspost, klauspost_cauchy"),
     (lambda: eccoder.Codec(4.5, 2), TypeError, "k is of type float; allowed are whole numbers"),
     (lambda: CODEC.encode(DATA[:3]), "data has 3 chunks; k=4 are needed"),
     (lambda: CODEC.encode(DATA, [SPACE]), "coding has 1 chunks; m=2 are needed"),

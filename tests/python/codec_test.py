@@ -1,5 +1,6 @@
 """The bytes that eccoder makes, beside the slow reference; threads."""
 import ctypes
+import errno
 import itertools
 import json
 import pathlib
@@ -155,3 +156,38 @@ def test_a_call_releases_the_gil():
     with_gil = calls_in_which_another_thread_runs(holding, 15)
     without = calls_in_which_another_thread_runs(_interface.encode, 15)
     assert without > 9 and with_gil < 6, (without, with_gil)
+
+
+@pytest.mark.parametrize("dialect", ["isal_cauchy", "jerasure_reed_sol_van", "zfec", "klauspost"])
+@pytest.mark.parametrize("k, m", [(1, 1), (4, 2), (10, 4)])
+def test_a_matrix_makes_what_it_says(dialect, k, m):
+    rows = eccoder.coding_matrix(dialect, k, m)
+    data = random_chunks(k, 99)
+    expected = [reference.combined(row, data) for row in rows]
+    for codec in (eccoder.Codec(k, m, dialect), eccoder.Codec(k, m, matrix=rows), eccoder.Codec(k, m, matrix=map(bytes, rows)),
+                  pickle.loads(pickle.dumps(eccoder.Codec(k, m, matrix=rows)))):
+        assert codec.encode(data) == expected and codec.mds is True
+        assert codec.technique in (dialect, "matrix")
+
+
+def test_a_matrix_that_is_not_mds():
+    rows = [[1, 1, 0, 0], [0, 0, 1, 1], [1, 2, 4, 8]]
+    with pytest.raises(eccoder.InvalidArgument, match="not MDS: with chunks 0, 1, 4 lost"):
+        eccoder.Codec(4, 3, matrix=rows)
+    codec = eccoder.Codec(4, 3, matrix=rows, any_matrix=True)
+    assert codec.mds is False and pickle.loads(pickle.dumps(codec)).mds is False
+    data = random_chunks(4, 10)
+    coding = codec.encode(data)
+    assert codec.decode({1: data[1], 4: coding[0]}, [0]) == [data[0]]  # of its group alone
+    with pytest.raises(eccoder.Error, match="available does not give chunks 0, 1, by") as caught:
+        codec.decode({2: data[2], 3: data[3], 5: coding[1], 6: coding[2]}, [0, 1])
+    assert caught.value.errno == errno.ENODATA
+
+
+@pytest.mark.parametrize("matrix, text", [([[1, 2]], "matrix has rows of [2] cells; m=2 rows of k=2 are needed"),
+                                          ([[1], [2, 3]], "matrix has rows of [1, 2] cells; m=2 rows of k=2 are needed"),
+                                          ([[1, 2], [3, 256]], "matrix[1][1]=256; allowed are whole numbers, 0 to 255")])
+def test_refuses_what_is_no_matrix(matrix, text):
+    with pytest.raises(eccoder.InvalidArgument) as caught:
+        eccoder.Codec(2, 2, matrix=matrix)
+    assert str(caught.value) == text

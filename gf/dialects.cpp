@@ -1,0 +1,64 @@
+#include "gf/dialects.hpp"
+
+#include <array>
+#include <span>
+
+#include "gf/generator.hpp"
+#include "gf/gf256.hpp"
+
+namespace ec::gf {
+namespace {
+
+using Points = std::array<std::uint8_t, max_chunks>;
+
+Points powers_of_2() {
+  Points points{};
+  for (unsigned i = 1; i < max_chunks; ++i) points[i] = log_tables.exp[i - 1];
+  return points;
+}
+
+Points counted() {
+  Points points{};
+  for (unsigned i = 0; i < max_chunks; ++i) points[i] = static_cast<std::uint8_t>(i);
+  return points;
+}
+
+/// The values at points[k..] of the polynomial that has the data at points[..k], by Lagrange: cell (r, c) is
+/// the product over the other data points p of (x - p) / (points[c] - p), x = points[k + r].
+Matrix interpolation(const Points& points, unsigned k, unsigned m) {
+  Matrix a(m, k);
+  for (unsigned c = 0; c < k; ++c)
+    for (unsigned r = 0; r < m; ++r) {
+      std::uint8_t above = 1, below = 1;
+      for (unsigned other = 0; other < k; ++other) {
+        if (other == c) continue;
+        above = mul(above, points[k + r] ^ points[other]);
+        below = mul(below, points[c] ^ points[other]);
+      }
+      a(r, c) = mul(above, inv(below));
+    }
+  return a;
+}
+
+/// With one coding chunk too, for which coding_matrix has ones.
+Matrix cauchy(unsigned k, unsigned m) {
+  Matrix a(m, k);
+  for (unsigned r = 0; r < m; ++r)
+    for (unsigned c = 0; c < k; ++c) a(r, c) = inv(static_cast<std::uint8_t>((k + r) ^ c));
+  return a;
+}
+
+}  // namespace
+
+std::optional<Matrix> dialect_matrix(std::string_view dialect, unsigned k, unsigned m) {
+  if (dialect == "isal_reed_sol_van") return coding_matrix(Technique::reed_sol_van, k, m);
+  if (dialect == "isal_cauchy" || dialect == "klauspost_cauchy") return cauchy(k, m);
+  if (dialect == "jerasure_reed_sol_van") return coding_matrix(Technique::jerasure_reed_sol_van, k, m);
+  if (dialect == "jerasure_reed_sol_r6_op" && m == 2)
+    return coding_matrix(Technique::jerasure_reed_sol_r6_op, k, m);
+  if (dialect == "zfec") return interpolation(powers_of_2(), k, m);
+  if (dialect == "klauspost") return interpolation(counted(), k, m);
+  return std::nullopt;
+}
+
+}  // namespace ec::gf

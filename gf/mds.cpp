@@ -1,0 +1,119 @@
+#include "gf/mds.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "gf/gf256.hpp"
+
+namespace ec::gf {
+namespace {
+
+constexpr std::uint64_t most_tried = 100'000;
+constexpr unsigned sampled = 20'000;
+
+/// Whether the cell is what two rows or columns of the inverses, which it depends on, make it.
+bool is_generalized_cauchy(const Matrix& coding) {
+  const unsigned m = coding.rows(), k = coding.cols();
+  Matrix inverse = coding;
+  for (unsigned r = 0; r < m; ++r)
+    for (std::uint8_t& cell : inverse.row(r)) {
+      if (cell == 0) return false;
+      cell = inv(cell);
+    }
+  if (m == 1 || k == 1) return true;
+  // Rows, then columns, each of their first two cells in another ratio: no singular minor of rank 2.
+  std::vector<bool> seen_row(256), seen_column(256);
+  for (unsigned r = 0; r < m; ++r) {
+    auto seen = seen_row[mul(inverse(r, 0), inv(inverse(r, 1)))];
+    if (seen) return false;
+    seen = true;
+  }
+  for (unsigned c = 0; c < k; ++c) {
+    auto seen = seen_column[mul(inverse(0, c), inv(inverse(1, c)))];
+    if (seen) return false;
+    seen = true;
+  }
+  // Rank 2: each row is a sum of the first two, of which the first two columns say how much of each.
+  const std::uint8_t scale = inv(mul(inverse(0, 0), inverse(1, 1)) ^ mul(inverse(0, 1), inverse(1, 0)));
+  for (unsigned r = 2; r < m; ++r) {
+    const std::uint8_t of_first =
+        mul(scale, mul(inverse(r, 0), inverse(1, 1)) ^ mul(inverse(r, 1), inverse(1, 0)));
+    const std::uint8_t of_second =
+        mul(scale, mul(inverse(r, 0), inverse(0, 1)) ^ mul(inverse(r, 1), inverse(0, 0)));
+    for (unsigned c = 2; c < k; ++c)
+      if ((mul(of_first, inverse(0, c)) ^ mul(of_second, inverse(1, c))) != inverse(r, c)) return false;
+  }
+  return true;
+}
+
+/// How many ways there are to choose; no more than `most` + 1.
+std::uint64_t choices(unsigned n, unsigned chosen, std::uint64_t most) {
+  std::uint64_t count = 1;
+  for (unsigned i = 1; i <= std::min(chosen, n - chosen) && count <= most; ++i)
+    count = count * (n - i + 1) / i;
+  return std::min(count, most + 1);
+}
+
+/// Whether the data cannot be made without the chunks `lost`, m of them, ascending.
+bool cannot_lose(const Matrix& coding, const std::vector<unsigned>& lost) {
+  const unsigned k = coding.cols();
+  const auto data = static_cast<unsigned>(std::ranges::lower_bound(lost, k) - lost.begin());
+  Matrix minor(data, data);
+  unsigned row = 0;
+  for (unsigned r = 0; r < coding.rows() && row < data; ++r) {
+    if (std::ranges::binary_search(lost, k + r)) continue;
+    for (unsigned i = 0; i < data; ++i) minor(row, i) = coding(r, lost[i]);
+    ++row;
+  }
+  return !solve_last_columns(minor);
+}
+
+ChunkSet set_of(const std::vector<unsigned>& chunks) {
+  ChunkSet set;
+  for (const unsigned c : chunks) set.insert(c);
+  return set;
+}
+
+/// Steps to the next ascending choice of numbers below n; false after the last.
+bool next_choice(std::vector<unsigned>& chosen, unsigned n) {
+  for (std::size_t i = chosen.size(); i-- > 0;)
+    if (chosen[i] + (chosen.size() - i) < n) {
+      std::iota(chosen.begin() + static_cast<std::ptrdiff_t>(i), chosen.end(), chosen[i] + 1);
+      return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+Mds check_mds(const Matrix& coding) {
+  if (is_generalized_cauchy(coding)) return {std::nullopt, true};
+  const unsigned k = coding.cols(), m = coding.rows(), n = k + m;
+  std::vector<unsigned> lost(m);
+  if (choices(n, m, most_tried) <= most_tried) {
+    std::iota(lost.begin(), lost.end(), 0u);
+    do {
+      if (cannot_lose(coding, lost)) return {set_of(lost), true};
+    } while (next_choice(lost, n));
+    return {std::nullopt, true};
+  }
+  std::minstd_rand random(1);
+  std::vector<unsigned> all(n);
+  for (unsigned i = 0; i < sampled; ++i) {
+    // So many data chunks, 1 to m, and the rest coding chunks: small minors are as likely as large ones.
+    const unsigned data = 1 + static_cast<unsigned>(random() % std::min(k, m));
+    std::iota(all.begin(), all.end(), 0u);
+    std::shuffle(all.begin(), all.begin() + k, random);
+    std::shuffle(all.begin() + k, all.end(), random);
+    std::copy_n(all.begin(), data, lost.begin());
+    std::copy_n(all.begin() + k, m - data, lost.begin() + data);
+    std::ranges::sort(lost);
+    if (cannot_lose(coding, lost)) return {set_of(lost), true};
+  }
+  return {};
+}
+
+}  // namespace ec::gf

@@ -1,0 +1,144 @@
+// What is known of matrices, and plans by those that are not MDS, against the oracle.
+#include "gf/mds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "gf/decode_plan.hpp"
+#include "gf/dialects.hpp"
+#include "gf/generator.hpp"
+#include "tests/common/conformance.hpp"
+#include "tests/common/oracle.hpp"
+#include "tests/common/random_bytes.hpp"
+
+namespace ec::test {
+namespace {
+
+using gf::ChunkSet;
+using gf::Matrix;
+
+/// Cells below `bound`: the smaller, the more singular minors.
+Matrix random_matrix(unsigned k, unsigned m, unsigned bound, Random& random) {
+  Matrix matrix(m, k);
+  for (unsigned r = 0; r < m; ++r)
+    for (auto& cell : matrix.row(r)) cell = static_cast<std::uint8_t>(random.below(bound));
+  return matrix;
+}
+
+oracle::Rows generator_of(const Matrix& coding) {
+  oracle::Rows rows(coding.cols(), oracle::Bytes(coding.cols()));
+  for (unsigned i = 0; i < coding.cols(); ++i) rows[i][i] = 1;
+  for (const auto& row : to_rows(coding)) rows.push_back(row);
+  return rows;
+}
+
+TEST(Mds, OfSmallMatricesIsThatOfTheMinors) {
+  Random random(1);
+  unsigned good = 0;
+  for (unsigned round = 0; round < 4000; ++round) {
+    const unsigned k = 1 + random.below(5), m = 1 + random.below(4);
+    const auto coding = random_matrix(k, m, round % 2 == 0 ? 256 : 6, random);
+    const auto mds = gf::check_mds(coding);
+    ASSERT_TRUE(mds.proven);
+    ASSERT_EQ(!mds.unsolvable, oracle::every_minor_invertible(to_rows(coding))) << "round " << round;
+    good += !mds.unsolvable;
+    if (!mds.unsolvable) continue;
+    // What it names is a loss of m chunks that leaves no k independent ones.
+    ASSERT_EQ(mds.unsolvable->count(), m);
+    oracle::Rows left;
+    const auto all = generator_of(coding);
+    for (unsigned c = 0; c < k + m; ++c)
+      if (!mds.unsolvable->contains(c)) left.push_back(all[c]);
+    ASSERT_FALSE(oracle::invert(left)) << "round " << round;
+  }
+  EXPECT_GT(good, 500u);
+  EXPECT_LT(good, 3500u);
+}
+
+/// By their structure in any shape, whatever their rows and columns are multiplied by; not so with one wrong
+/// cell.
+TEST(Mds, OfReedSolomonCodesIsKnownInAnyShape) {
+  Random random(2);
+  for (const std::string dialect : {"isal_cauchy", "jerasure_reed_sol_van", "zfec", "klauspost"})
+    for (const auto& [k, m] :
+         {std::pair(1u, 1u), {2, 2}, {2, 9}, {9, 2}, {10, 4}, {60, 40}, {200, 55}, {20, 235}}) {
+      auto coding = *gf::dialect_matrix(dialect, k, m);
+      const auto known = gf::check_mds(coding);
+      EXPECT_TRUE(known.proven && !known.unsolvable) << dialect << " " << k << "+" << m;
+      if (k < 3 || m < 3) continue;
+      coding(m - 1, k - 1) ^= 1;
+      const auto spoilt = gf::check_mds(coding);
+      EXPECT_TRUE(spoilt.unsolvable || spoilt.proven == (k + m < 30)) << dialect << " " << k << "+" << m;
+    }
+}
+
+TEST(Mds, OfVandermondeMatricesIsAsIsaLSays) {
+  for (const auto& [k, m, mds] : {std::tuple(8u, 3u, true), {21, 4, true}, {22, 4, false}, {5, 6, false}}) {
+    const auto known = gf::check_mds(gf::coding_matrix(gf::Technique::reed_sol_van, k, m));
+    EXPECT_TRUE(known.proven);
+    EXPECT_EQ(!known.unsolvable, mds) << k << "+" << m;
+  }
+  const auto wide = gf::check_mds(gf::coding_matrix(gf::Technique::reed_sol_van, 252, 3));
+  EXPECT_FALSE(wide.proven || wide.unsolvable);
+  EXPECT_TRUE(gf::check_mds(gf::coding_matrix(gf::Technique::reed_sol_van, 40, 8)).unsolvable);
+}
+
+/// Every wish from any chunks: a plan where the rank does not grow by the wish, and then the right one.
+TEST(PlanByAny, SolvesWhatCanBeSolved) {
+  Random random(3);
+  unsigned solved = 0, unsolved = 0;
+  for (unsigned round = 0; round < 3000; ++round) {
+    const unsigned k = 1 + random.below(5), m = 1 + random.below(4);
+    const auto coding = random_matrix(k, m, round % 2 == 0 ? 256 : 3, random);
+    ChunkSet available, wanted;
+    for (unsigned c = 0; c < k + m; ++c)
+      if (random.below(3) != 0)
+        available.insert(c);
+      else if (random.below(2) == 0)
+        wanted.insert(c);
+    const auto rank = [&](const ChunkSet& set) { return gf::independent_chunks(coding, set).count(); };
+    ChunkSet reachable;
+    for (const unsigned c : wanted)
+      if (rank(available | ChunkSet{c}) == rank(available)) reachable.insert(c);
+    ASSERT_EQ(gf::solvable_chunks(coding, {available, wanted}), reachable);
+    const auto plan = gf::plan_by_any(coding, {available, wanted});
+    ASSERT_EQ(plan.has_value(), reachable == wanted) << "round " << round;
+    (plan ? solved : unsolved) += !wanted.empty();
+    if (!plan) continue;
+    const auto chunks = oracle::apply(generator_of(coding), random.chunks(k, 7));
+    std::vector<oracle::Bytes> read;
+    for (const auto c : plan->sources) {
+      ASSERT_TRUE(available.contains(c));
+      read.push_back(chunks[c]);
+    }
+    if (read.empty()) {
+      // Of no chunks only those can be made that are zero whatever the data are.
+      for (const auto c : plan->targets) ASSERT_EQ(chunks[c], oracle::Bytes(7));
+      continue;
+    }
+    const auto made = oracle::apply(to_rows(plan->matrix), read);
+    for (std::size_t i = 0; i < made.size(); ++i)
+      ASSERT_EQ(made[i], chunks[plan->targets[i]]) << "round " << round;
+  }
+  EXPECT_GT(solved, 300u);
+  EXPECT_GT(unsolved, 300u);
+}
+
+TEST(IndependentChunks, AreTheFirstThatDetermineTheRest) {
+  Random random(4);
+  for (unsigned round = 0; round < 500; ++round) {
+    const unsigned k = 2 + random.below(4), m = 1 + random.below(4);
+    const auto coding = random_matrix(k, m, 4, random);
+    EXPECT_EQ(gf::independent_chunks(coding, ChunkSet::first(k + m)), ChunkSet::first(k));
+    ChunkSet coding_chunks;
+    for (unsigned c = k; c < k + m; ++c) coding_chunks.insert(c);
+    const auto some = gf::independent_chunks(coding, coding_chunks);
+    EXPECT_EQ(gf::solvable_chunks(coding, {some, coding_chunks}), coding_chunks);
+    for (const unsigned c : some)
+      EXPECT_FALSE(gf::solvable_chunks(coding, {some - ChunkSet{c}, ChunkSet{c}}).contains(c));
+  }
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,202 @@
+// Codecs by a matrix of the caller's: bytes beside the oracle, what is refused, and what cannot be made.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+
+#include "tests/plugin/library/stripes.hpp"
+
+namespace ec::test {
+namespace {
+
+oracle::Rows rows_of(const std::vector<std::uint8_t>& cells, unsigned k) {
+  oracle::Rows rows;
+  for (std::size_t at = 0; at < cells.size(); at += k) rows.emplace_back(&cells[at], &cells[at] + k);
+  return rows;
+}
+
+std::vector<Source> sources_of(const std::vector<oracle::Bytes>& chunks, const std::vector<unsigned>& which) {
+  std::vector<Source> all;
+  for (const unsigned c : which) all.emplace_back(chunks[c]);
+  return all;
+}
+std::vector<Target> targets_of(std::vector<oracle::Bytes>& chunks, const std::vector<unsigned>& which) {
+  std::vector<Target> all;
+  for (const unsigned c : which) all.emplace_back(chunks[c]);
+  return all;
+}
+
+constexpr const char* dialects[] = {"isal_reed_sol_van",       "isal_cauchy", "jerasure_reed_sol_van",
+                                    "jerasure_reed_sol_r6_op", "zfec",        "klauspost",
+                                    "klauspost_cauchy"};
+
+TEST(Matrix, EncodesDecodesAndUpdatesInEveryDialect) {
+  Random random(1);
+  for (const auto* dialect : dialects)
+    for (const auto& [k, m] : {std::pair(1u, 2u), {2, 1}, {4, 2}, {10, 2}, {8, 3}, {60, 4}}) {
+      if (dialect == std::string("jerasure_reed_sol_r6_op") && m != 2) continue;
+      if (dialect == std::string("isal_reed_sol_van") && k == 60) continue;
+      const auto cells = coding_matrix(dialect, k, m).value();
+      const auto codec = Codec::create(k, m, cells).value();
+      EXPECT_EQ(codec.technique(), Technique::matrix);
+      EXPECT_EQ(codec.mds(), Mds::yes) << dialect;
+      const auto data_numbers = StripeSet::numbers(0, k), coding_numbers = StripeSet::numbers(k, k + m);
+      auto intact = random.chunks(k, 501);
+      for (auto& chunk : oracle::apply(rows_of(cells, k), intact)) intact.push_back(std::move(chunk));
+      auto chunks = intact;
+      for (const unsigned c : coding_numbers) chunks[c].assign(501, 7);
+      ASSERT_FALSE(codec.encode(sources_of(chunks, data_numbers), targets_of(chunks, coding_numbers)));
+      ASSERT_EQ(chunks, intact) << dialect << " " << k << "+" << m;
+
+      const std::vector<unsigned> available(StripeSet::numbers(m, k + m)), lost(StripeSet::numbers(0, m));
+      for (const unsigned c : lost) chunks[c].assign(501, 7);
+      ASSERT_FALSE(codec.decode(available, sources_of(chunks, available), lost, targets_of(chunks, lost)));
+      ASSERT_EQ(chunks, intact) << dialect << " " << k << "+" << m;
+
+      const auto delta = random.bytes(501);
+      ASSERT_FALSE(codec.update(k - 1, std::vector{Source(delta)}, targets_of(chunks, coding_numbers)));
+      for (std::size_t i = 0; i < delta.size(); ++i) intact[k - 1][i] ^= delta[i];
+      intact.resize(k);
+      for (auto& chunk : oracle::apply(rows_of(cells, k), intact)) intact.push_back(std::move(chunk));
+      chunks[k - 1] = intact[k - 1];
+      ASSERT_EQ(chunks, intact) << dialect << " " << k << "+" << m;
+    }
+}
+
+/// Chunks 0, 1 with their sum 4, chunks 2, 3 with theirs 5, and 6 over all: a locally repairable code.
+const std::vector<std::uint8_t> local{1, 1, 0, 0, 0, 0, 1, 1, 1, 2, 4, 8};
+
+TEST(Matrix, ThatIsNotMdsMakesWhatCanBeMade) {
+  const auto codec = Codec::create(4, 3, local, MatrixKind::any).value();
+  EXPECT_EQ(codec.mds(), Mds::no);
+  Random random(2);
+  auto intact = random.chunks(4, 99);
+  for (auto& chunk : oracle::apply(rows_of(local, 4), intact)) intact.push_back(std::move(chunk));
+  unsigned made = 0, refused = 0;
+  for (unsigned there = 1; there < 128; ++there) {
+    std::vector<unsigned> available, lost;
+    for (unsigned c = 0; c < 7; ++c) (there >> c & 1 ? available : lost).push_back(c);
+    if (lost.empty()) continue;
+    // Each lost chunk by itself, and all at once, which is made if each is.
+    std::vector<unsigned> cannot;
+    const auto rank = [&](std::vector<unsigned> with) {
+      oracle::Rows rows;
+      for (const unsigned c : with) {
+        oracle::Bytes row(4);
+        if (c < 4)
+          row[c] = 1;
+        else
+          row = rows_of(local, 4)[c - 4];
+        rows.push_back(row);
+      }
+      unsigned rank = 0;
+      for (unsigned column = 0; column < 4; ++column)
+        for (std::size_t r = rank; r < rows.size(); ++r) {
+          if (rows[r][column] == 0) continue;
+          std::swap(rows[r], rows[rank]);
+          for (std::size_t other = rank + 1; other < rows.size(); ++other) {
+            const auto factor = oracle::mul(rows[other][column], oracle::inverse(rows[rank][column]));
+            for (unsigned i = 0; i < 4; ++i) rows[other][i] ^= oracle::mul(factor, rows[rank][i]);
+          }
+          ++rank;
+          break;
+        }
+      return rank;
+    };
+    for (const unsigned c : lost) {
+      auto with = available;
+      with.push_back(c);
+      const bool can = rank(with) == rank(available);
+      if (!can) cannot.push_back(c);
+      auto chunks = intact;
+      chunks[c].assign(99, 7);
+      const auto error =
+          codec.decode(available, sources_of(chunks, available), std::vector{c}, targets_of(chunks, {c}));
+      ASSERT_EQ(!error, can) << there << " " << c << " " << error.text();
+      if (can) {
+        ASSERT_EQ(chunks, intact);
+      } else {
+        ASSERT_EQ(error.code(), Errc::too_few_chunks);
+      }
+      (can ? made : refused) += 1;
+    }
+    auto chunks = intact;
+    const auto error = codec.decode(available, sources_of(chunks, available), lost, targets_of(chunks, lost));
+    ASSERT_EQ(!error, cannot.empty());
+    std::string text;
+    for (const unsigned c : cannot) text += (text.empty() ? "" : ", ") + std::to_string(c);
+    if (error) {
+      ASSERT_EQ(error.text(),
+                "available does not give chunks " + text + ", by this matrix, which is not MDS");
+    }
+    ASSERT_EQ(chunks, intact);
+  }
+  EXPECT_GT(made, 50u);
+  EXPECT_GT(refused, 50u);
+}
+
+TEST(Matrix, IsSampledWhereThereAreTooManyLosses) {
+  EXPECT_EQ(Codec::create(200, 3, coding_matrix("isal_reed_sol_van", 200, 3).value()).value().mds(),
+            Mds::sampled);
+  EXPECT_EQ(Codec::create(4, 2).value().mds(), Mds::yes);
+}
+
+TEST(BadMatrix, IsRefusedByName) {
+  const auto text = [](unsigned k, unsigned m, const std::vector<std::uint8_t>& cells) {
+    const auto codec = Codec::create(k, m, cells);
+    EXPECT_FALSE(codec);
+    EXPECT_EQ(codec.error().code(), Errc::invalid_argument);
+    return codec.error().text();
+  };
+  EXPECT_EQ(text(4, 3, {1, 2, 3}), "coding has 3 cells; k=4 and m=3 need 12");
+  EXPECT_EQ(text(0, 3, {}), "k=0 and m=3: both must be at least 1");
+  EXPECT_EQ(text(3, 0, {}), "k=3 and m=0: both must be at least 1");
+  EXPECT_EQ(text(200, 56, std::vector<std::uint8_t>(200 * 56)), "k=200 and m=56: k+m must be at most 255");
+  EXPECT_EQ(text(4, 3, local),
+            "coding is not MDS: with chunks 0, 1, 4 lost the data cannot be made; EC_ANY_MATRIX and "
+            "MatrixKind::any "
+            "allow that");
+  for (const auto& [dialect, k, m, why] :
+       {std::tuple("zfec2", 4u, 2u,
+                   "dialect=zfec2; allowed are isal_reed_sol_van, isal_cauchy, jerasure_reed_sol_van, "
+                   "jerasure_reed_sol_r6_op, zfec, klauspost, klauspost_cauchy"),
+        {"jerasure_reed_sol_r6_op", 4, 3, "m=3 must be 2 with dialect=jerasure_reed_sol_r6_op"},
+        {"zfec", 0, 3, "k=0 and m=3: both must be at least 1"},
+        {"zfec", ~0u, 2, "k=4294967295 and m=2: k+m must be at most 255"}}) {
+    const auto made = coding_matrix(dialect, k, m);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().text(), why);
+  }
+}
+
+TEST(CMatrix, IsThatOfTheCxxInterface) {
+  std::vector<unsigned char> cells(12);
+  ASSERT_EQ(ec_coding_matrix("klauspost", 4, 3, cells.data()), 0);
+  EXPECT_EQ(cells, coding_matrix("klauspost", 4, 3).value());
+  ec_codec* codec = nullptr;
+  ASSERT_EQ(ec_codec_create_matrix(4, 3, cells.data(), 0, &codec), 0);
+  EXPECT_EQ(ec_codec_k(codec) * 10 + ec_codec_m(codec), 43u);
+  EXPECT_EQ(ec_codec_mds(codec), EC_MDS);
+  ec_codec_destroy(codec);
+  ASSERT_EQ(ec_codec_create_matrix(4, 3, local.data(), EC_ANY_MATRIX, &codec), 0);
+  EXPECT_EQ(ec_codec_mds(codec), EC_NOT_MDS);
+  ec_codec_destroy(codec);
+  EXPECT_EQ(ec_codec_mds(nullptr), EC_NOT_MDS);
+
+  codec = reinterpret_cast<ec_codec*>(&codec);
+  EXPECT_EQ(ec_codec_create_matrix(4, 3, local.data(), 0, &codec), -EINVAL);
+  EXPECT_EQ(codec, nullptr);
+  const auto says = [](int result, const char* text) {
+    EXPECT_EQ(result, -EINVAL);
+    EXPECT_STREQ(ec_error_text(), text);
+  };
+  says(ec_codec_create_matrix(4, 3, local.data(), 2, &codec), "flags=2; allowed are 0, 1 (EC_ANY_MATRIX)");
+  says(ec_codec_create_matrix(4, 3, nullptr, 0, &codec), "coding is null");
+  says(ec_codec_create_matrix(4, 3, local.data(), 0, nullptr), "codec is null");
+  says(ec_coding_matrix(nullptr, 4, 3, cells.data()), "dialect is null");
+  says(ec_coding_matrix("zfec", 4, 3, nullptr), "coding is null");
+}
+
+}  // namespace
+}  // namespace ec::test

@@ -1,0 +1,245 @@
+"""Other systems' own coders: ISA-L, jerasure (in Ceph's plugin), zfec, and klauspost/reedsolomon by a program in Go.
+
+usage: EC_LIBRARY=.. PYTHONPATH=python peers.py record   writes tests/vectors/peers.json anew, from the systems that are here
+
+Each peer is a class with DIALECTS; encode(dialect, data, m) gives coding chunks, and rebuild(dialect, k, m, chunks), with None
+for those that are lost, all data chunks.
+"""
+import base64
+import ctypes
+import glob
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import zlib
+
+CASES = 504  # of each dialect
+VECTORS = pathlib.Path(__file__).parents[1] / "vectors" / "peers.json"
+
+
+class Missing(Exception):
+    """The peer is not installed here."""
+
+
+def shape(dialect, draw):
+    """k, m and bytes of a chunk."""
+    k = draw.randrange(1, 33) if draw.random() < 0.9 else draw.randrange(33, 200)
+    m = draw.randrange(1, 9) if draw.random() < 0.9 else draw.randrange(9, 50)
+    if dialect == "jerasure_reed_sol_r6_op":
+        m = 2
+    if dialect == "isal_reed_sol_van" and m > 3:  # in the others not every loss can be solved
+        k, m = min(k, 21), 4
+    if dialect.startswith("jerasure"):
+        return max(k, 2), m, 16 * draw.randrange(1, 60)  # it takes whole words
+    return k, m, draw.randrange(1, 1000)
+
+
+def cases(dialect):
+    """k, m, data; the same everywhere."""
+    draw = random.Random(dialect)
+    for _ in range(CASES):
+        k, m, length = shape(dialect, draw)
+        yield k, m, [draw.randbytes(length) for _ in range(k)]
+
+
+def digest(chunks):
+    return f"{zlib.crc32(b''.join(bytes(chunk) for chunk in chunks)):08x}"
+
+
+def buffers_of(chunks):
+    return [ctypes.create_string_buffer(chunk, len(chunk)) for chunk in chunks]
+
+
+def pointers(buffers):
+    """Which the caller keeps."""
+    return (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
+
+
+class IsaL:
+    DIALECTS = ("isal_reed_sol_van", "isal_cauchy")
+
+    def __init__(self):
+        try:
+            self.library = ctypes.CDLL("libisal.so.2")
+        except OSError as error:
+            raise Missing(str(error)) from None
+
+    def generator(self, dialect, k, m):
+        cells = ctypes.create_string_buffer(k * (k + m))
+        make = self.library.gf_gen_rs_matrix if dialect == "isal_reed_sol_van" else self.library.gf_gen_cauchy1_matrix
+        make(cells, k + m, k)
+        return cells
+
+    def product(self, rows, k, count, data):
+        tables = ctypes.create_string_buffer(32 * k * count)
+        self.library.ec_init_tables(k, count, rows, tables)
+        length = len(data[0])
+        read, made = buffers_of(data), buffers_of([bytes(length)] * count)
+        self.library.ec_encode_data(length, k, count, tables, pointers(read), pointers(made))
+        return [chunk.raw for chunk in made]
+
+    def encode(self, dialect, data, m):
+        k = len(data)
+        return self.product(self.generator(dialect, k, m).raw[k * k:], k, m, data)
+
+    def rebuild(self, dialect, k, m, chunks):
+        cells = self.generator(dialect, k, m).raw
+        there = [c for c, chunk in enumerate(chunks) if chunk is not None][:k]
+        square = ctypes.create_string_buffer(b"".join(cells[c * k:c * k + k] for c in there), k * k)
+        inverse = ctypes.create_string_buffer(k * k)
+        assert self.library.gf_invert_matrix(square, inverse, k) == 0
+        return self.product(inverse.raw, k, k, [chunks[c] for c in there])
+
+
+class Jerasure:
+    DIALECTS = ("jerasure_reed_sol_van", "jerasure_reed_sol_r6_op")
+
+    def __init__(self):
+        try:
+            [common] = glob.glob("/usr/lib/*/ceph/libceph-common.so.2")
+            [plugin] = glob.glob("/usr/lib/*/ceph/erasure-code/libec_jerasure.so")
+            ctypes.CDLL(common, ctypes.RTLD_GLOBAL)
+            # What the plugin asks of the daemon that loads it, and no function here uses.
+            with tempfile.TemporaryDirectory() as folder:
+                subprocess.run(["cc", "-shared", "-x", "c", "-", "-o", folder + "/daemon.so"], check=True, text=True,
+                               input="".join(f"char _ZN4ceph25ErasureCodePluginRegistry{name}[1024];" for name in (
+                                   "9singletonE", "3addERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPNS_17ErasureCodePluginE")))
+                ctypes.CDLL(folder + "/daemon.so", ctypes.RTLD_GLOBAL)
+            self.library = ctypes.CDLL(plugin)
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            raise Missing(str(error)) from None
+        self.library.galois_init_default_field(8)
+
+    def matrix(self, dialect, k, m):
+        if dialect == "jerasure_reed_sol_van":
+            make, arguments = self.library.reed_sol_vandermonde_coding_matrix, (k, m, 8)
+        else:
+            make, arguments = self.library.reed_sol_r6_coding_matrix, (k, 8)
+        make.restype = ctypes.POINTER(ctypes.c_int)
+        return make(*arguments)
+
+    def encode(self, dialect, data, m):
+        k, length = len(data), len(data[0])
+        read, made = buffers_of(data), buffers_of([bytes(length)] * m)
+        self.library.jerasure_matrix_encode(k, m, 8, self.matrix(dialect, k, m), pointers(read), pointers(made), length)
+        return [chunk.raw for chunk in made]
+
+    def rebuild(self, dialect, k, m, chunks):
+        length = len(next(chunk for chunk in chunks if chunk is not None))
+        lost = [c for c, chunk in enumerate(chunks) if chunk is None]
+        held = buffers_of([chunk or bytes(length) for chunk in chunks])
+        erasures = (ctypes.c_int * (len(lost) + 1))(*lost, -1)
+        row_of_ones = int(dialect == "jerasure_reed_sol_van")
+        assert self.library.jerasure_matrix_decode(k, m, 8, self.matrix(dialect, k, m), row_of_ones, erasures, pointers(held[:k]),
+                                                   pointers(held[k:]), length) == 0
+        return [chunk.raw for chunk in held[:k]]
+
+
+class Zfec:
+    DIALECTS = ("zfec",)
+
+    def __init__(self):
+        try:
+            import zfec
+        except ImportError as error:
+            raise Missing(str(error)) from None
+        self.zfec = zfec
+
+    def encode(self, dialect, data, m):
+        k = len(data)
+        return self.zfec.Encoder(k, k + m).encode(data, range(k, k + m))
+
+    def rebuild(self, dialect, k, m, chunks):
+        there = [c for c, chunk in enumerate(chunks) if chunk is not None][:k]
+        return self.zfec.Decoder(k, k + m).decode([chunks[c] for c in there], there)
+
+
+GO = """package main
+
+import (
+	"encoding/json"
+	"os"
+
+	"github.com/klauspost/reedsolomon"
+)
+
+// Rebuilds what is empty of the shards of each job, coding shards too.
+func main() {
+	var job struct {
+		Cauchy bool
+		K, M   int
+		Shards [][]byte
+	}
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	for in.Decode(&job) == nil {
+		var options []reedsolomon.Option
+		if job.Cauchy {
+			options = append(options, reedsolomon.WithCauchyMatrix())
+		}
+		coder, err := reedsolomon.New(job.K, job.M, options...)
+		if err == nil {
+			err = coder.Reconstruct(job.Shards)
+		}
+		if err != nil {
+			panic(err)
+		}
+		out.Encode(job.Shards)
+	}
+}
+"""
+
+
+class Klauspost:
+    DIALECTS = ("klauspost", "klauspost_cauchy")
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        source = pathlib.Path(self.folder.name) / "peer.go"
+        source.write_text(GO)
+        environment = {**os.environ, "GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": self.folder.name + "/cache",
+                       "GOFLAGS": ""}
+        try:
+            built = subprocess.run(["go", "build", "-o", self.folder.name + "/peer", source], env=environment, capture_output=True,
+                                   text=True)
+        except OSError as error:
+            raise Missing(str(error)) from None
+        if built.returncode != 0:
+            raise Missing(built.stderr)
+        self.process = subprocess.Popen([self.folder.name + "/peer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def all(self, dialect, k, m, chunks):
+        shards = [base64.b64encode(chunk).decode() if chunk is not None else "" for chunk in chunks]
+        job = {"Cauchy": dialect == "klauspost_cauchy", "K": k, "M": m, "Shards": shards}
+        self.process.stdin.write(json.dumps(job).encode() + b"\n")
+        self.process.stdin.flush()
+        return [base64.b64decode(shard) for shard in json.loads(self.process.stdout.readline())]
+
+    def encode(self, dialect, data, m):
+        return self.all(dialect, len(data), m, [*data, *[None] * m])[len(data):]
+
+    def rebuild(self, dialect, k, m, chunks):
+        return self.all(dialect, k, m, chunks)[:k]
+
+
+PEERS = (IsaL, Jerasure, Zfec, Klauspost)
+
+
+def record():
+    digests = {}
+    for peer in (kind() for kind in PEERS):
+        for dialect in peer.DIALECTS:
+            digests[dialect] = "".join(digest(peer.encode(dialect, data, m)) for k, m, data in cases(dialect))
+    VECTORS.write_text(json.dumps({
+        "what": "of each case of tests/python/peers.py, in order, the CRC-32 of the coding chunks that the system itself made",
+        "systems": "ISA-L 2.30, jerasure of Ceph 16.2, zfec 1.5.2, klauspost/reedsolomon 1.9.13",
+        "digests": digests}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["record"]:
+        sys.exit(__doc__)
+    record()
