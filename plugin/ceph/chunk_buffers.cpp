@@ -2,7 +2,9 @@
 #include "plugin/ceph/chunk_buffers.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -25,7 +27,17 @@ bool worth_walking(const bufferlist& list) {
 }  // namespace
 
 bufferptr make_buffer(unsigned bytes) {
-  return bufferptr(::ceph::buffer::create_aligned(bytes, buffer_alignment));
+  // glibc takes 1,000 instructions for aligned memory, and a sixth of that for other memory.
+  constexpr unsigned spare = buffer_alignment - alignof(std::max_align_t);
+  if (bytes > std::numeric_limits<unsigned>::max() - spare)
+    return bufferptr(::ceph::buffer::create_aligned(bytes, buffer_alignment));
+  bufferptr buffer(::ceph::buffer::create(bytes + spare));
+  const auto begin = reinterpret_cast<std::uintptr_t>(buffer.c_str());
+  const auto skipped = static_cast<unsigned>(-begin % buffer_alignment);
+  if (skipped > spare) return bufferptr(::ceph::buffer::create_aligned(bytes, buffer_alignment));
+  buffer.set_offset(skipped);
+  buffer.set_length(bytes);
+  return buffer;
 }
 
 void abandon(bufferptr&& buffer) noexcept {

@@ -66,6 +66,16 @@ TEST_P(CostsThroughCeph, DecodeAllocatesWhatTheHostGetsAndNoMoreThanIsa) {
   }
 }
 
+TEST_P(CostsThroughCeph, WhatIsMadeBeginsAtACacheLine) {
+  const auto [technique, k, m] = GetParam();
+  for (const std::size_t bytes : {32, 1000, 4096, 8192, 70000, 300000}) {
+    Chunks out;
+    ASSERT_EQ(pair_.ours->encode(all_, Draw(bytes).bytes(bytes * k, 1), &out), 0);
+    for (unsigned c = k; c < k + m; ++c)
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(out.at(static_cast<int>(c)).front().c_str()) % 64, 0u);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, CostsThroughCeph,
                          testing::Values(Shape{"reed_sol_van", 2, 1}, Shape{"reed_sol_van", 4, 2},
                                          Shape{"reed_sol_van", 10, 4}, Shape{"cauchy", 8, 3}),
