@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <string_view>
@@ -51,6 +52,16 @@ enum class MatrixKind : std::uint8_t { mds = 0, any = 1 };
 /// Whether any k chunks of a codec give back the rest. sampled: in 20,000 losses of m chunks none was found
 /// that cannot be solved, and there are too many to try them all.
 enum class Mds : std::uint8_t { no = 0, sampled = 1, yes = 2 };
+
+/// What verify() found. agree: all chunks of all stripes do. Otherwise stripe and byte (both from 0) are the
+/// first at which they do not, and `chunk` is the one chunk of that stripe that alone is wrong: the others
+/// agree without it. It is empty where no chunk, or more than one, may be that: where one chunk only is left
+/// over, or several are wrong. As many wrong chunks as are left over, or more, may look like one other.
+struct Verdict {
+  bool agree = true;
+  std::size_t stripe = 0, byte = 0;
+  std::optional<unsigned> chunk;
+};
 
 /// Where bytes lie. The caller says so and must be right: device memory called pageable is touched by the
 /// CPU, ordinary memory called pinned makes the device fail. pageable: ordinary memory. pinned: page-locked
@@ -162,6 +173,19 @@ class Codec {
   ECCODER_EXPORT Error decode(std::span<const unsigned> available, std::span<const Source> sources,
                               std::span<const unsigned> wanted,
                               std::span<const Target> targets) const noexcept;
+
+  /// Whether chunks are those of one stripe each, as encode() makes them; writes nothing. `available` and
+  /// `sources` are as for decode(); more chunks than are needed, k + 1 or up to all, or there is nothing to
+  /// compare. Ends with the first stripe that disagrees. The CPU does it in one pass. Chunks in device memory
+  /// are copied to the host for that, block by block. Errors besides those of every call: too_few_chunks.
+  ECCODER_EXPORT Result<Verdict> verify(std::span<const unsigned> available,
+                                        std::span<const Source> sources) const noexcept;
+
+  /// decode() that first verifies the chunks available, where they are more than are needed. Error besides
+  /// those of decode(): chunks_disagree, before anything is written; its text has what verify() finds.
+  ECCODER_EXPORT Error checked_decode(std::span<const unsigned> available, std::span<const Source> sources,
+                                      std::span<const unsigned> wanted,
+                                      std::span<const Target> targets) const noexcept;
 
   /// Brings the coding chunks up to date after a change of data chunk `chunk` (< k), without reading the
   /// other data: delta is its old content XOR its new content. For n stripes, delta has n chunks and coding n

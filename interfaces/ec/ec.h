@@ -12,6 +12,7 @@
  *   -ENOMEM     out of memory; nothing was written, and nothing is enqueued
  *   -ENODATA    fewer than k chunks are available, or, by a matrix that is not MDS, chunks that do not give
  *               those wanted; nothing was written
+ *   -EBADMSG    ec_checked_decode alone: the chunks available disagree; nothing was written
  *   -ENODEV     chunks in device memory, and no device that takes them; nothing was written
  *   -EBUSY      chunks in device memory, and no room: too many calls at once, or too little staging memory
  *   -EIO        the device failed on chunks in its memory, and has stopped writing
@@ -98,7 +99,7 @@ ECCODER_EXPORT unsigned ec_codec_m(const ec_codec* codec);
 enum { EC_NOT_MDS = 0, EC_MDS_SAMPLED = 1, EC_MDS = 2 };
 ECCODER_EXPORT int ec_codec_mds(const ec_codec* codec);
 
-/* The three calls that follow are synchronous and take one stripe or many: arrays of chunks are stripe after
+/* The five calls that follow are synchronous and take one stripe or many: arrays of chunks are stripe after
  * stripe. Every chunk has chunk_bytes bytes; they may differ in residence. No stripe, or chunk_bytes = 0, is
  * nothing to do. Within a stripe a target overlaps no other chunk (checked); nor may it overlap a chunk of
  * another stripe of the call (not checked). Sources may be one and the same memory. A call with a chunk in
@@ -117,6 +118,33 @@ ECCODER_EXPORT int ec_encode(const ec_codec* codec, size_t stripes, const ec_sou
 ECCODER_EXPORT int ec_decode(const ec_codec* codec, size_t stripes, const unsigned* available,
                              size_t available_count, const ec_source* sources, const unsigned* wanted,
                              size_t wanted_count, const ec_target* targets, size_t chunk_bytes);
+
+/* What ec_verify found. agree: 1 if all chunks of all stripes do; then the rest is 0, and chunk -1. Otherwise
+ * stripe and byte (both from 0) are the first at which they do not, and chunk is the one chunk of that stripe
+ * that alone is wrong: the others agree without it. It is -1 where no chunk, or more than one, may be that:
+ * where one chunk only is left over, or several are wrong. As many wrong chunks as are left over, or more,
+ * may look like one other. */
+typedef struct ec_verdict {
+  int agree;
+  int chunk;
+  size_t stripe;
+  size_t byte;
+} ec_verdict;
+
+/* Whether chunks are those of one stripe each, as ec_encode makes them, into *verdict of the caller; writes
+ * nothing else. available, sources: as for ec_decode; more chunks than are needed, k + 1 or up to all, or
+ * there is nothing to compare (-ENODATA). Ends with the first stripe that disagrees, and returns 0 for that
+ * too. The CPU does it in one pass. Chunks in device memory are copied to the host for that, block by
+ * block. */
+ECCODER_EXPORT int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available,
+                             size_t available_count, const ec_source* sources, size_t chunk_bytes,
+                             ec_verdict* verdict);
+
+/* ec_decode that first verifies the chunks available, where they are more than are needed. Also -EBADMSG;
+ * ec_error_text() has what ec_verify finds. */
+ECCODER_EXPORT int ec_checked_decode(const ec_codec* codec, size_t stripes, const unsigned* available,
+                                     size_t available_count, const ec_source* sources, const unsigned* wanted,
+                                     size_t wanted_count, const ec_target* targets, size_t chunk_bytes);
 
 /* Brings the coding chunks up to date after a change of data chunk `chunk` (< k), without reading the other
  * data: delta is its old content XOR its new content. delta: stripes chunks; coding: stripes x m, read and

@@ -23,6 +23,7 @@ enum class Errc : int {
   device_fault = EIO,       ///< The device failed on chunks in its memory, and has stopped writing.
   device_hung = ETIMEDOUT,  ///< The device stopped answering: pinned or device targets may yet be written.
   out_of_memory = ENOMEM,   ///< Nothing was written, and nothing is enqueued.
+  chunks_disagree = EBADMSG,  ///< checked_decode: one of the chunks available is wrong; nothing was written.
 };
 
 /// Category "ec"; each code's default condition is the std::errc of the same number.

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <mutex>
@@ -88,6 +89,36 @@ std::shared_ptr<const Plan> Code::part(const gf::ErasureSignature& signature) no
     for (unsigned c = 0; c < part.matrix.cols(); ++c)
       part.matrix(r, c) = encode_.matrix()(part.targets[r] - k_, part.sources[c]);
   return plans_.insert(key, std::make_shared<const Plan>(std::move(part)));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+std::shared_ptr<const Plan> Code::checks(const gf::ChunkSet& of) noexcept try {
+  // Never that of a plan, which wants chunks that there are.
+  const gf::ErasureSignature key{of, {gf::max_chunks}};
+  if (auto found = plans_.find(key)) return found;
+  gf::ChunkSet determining;
+  for (const unsigned c : of)
+    if (determining.count() < k_) determining.insert(c);
+  auto solved = gf::make_decode_plan(encode_.matrix(), {determining, of - determining});
+  if (!solved || of.count() <= k_) {
+    determining = gf::independent_chunks(encode_.matrix(), of);
+    solved = gf::plan_by_any(encode_.matrix(), {determining, of - determining});
+  }
+  if (!solved) return nullptr;
+  gf::DecodePlan checks;
+  for (const unsigned c : of) checks.sources.push_back(static_cast<std::uint8_t>(c));
+  checks.targets = solved->targets;
+  checks.matrix = gf::Matrix(solved->matrix.rows(), of.count());
+  const auto column = [&](unsigned chunk) {
+    return static_cast<unsigned>(std::ranges::lower_bound(checks.sources, chunk) - checks.sources.begin());
+  };
+  for (unsigned r = 0; r < checks.matrix.rows(); ++r) {
+    for (unsigned s = 0; s < solved->sources.size(); ++s)
+      checks.matrix(r, column(solved->sources[s])) = solved->matrix(r, s);
+    checks.matrix(r, column(checks.targets[r])) = 1;
+  }
+  return plans_.insert(key, std::make_shared<const Plan>(std::move(checks)));
 } catch (const std::bad_alloc&) {
   return nullptr;
 }

@@ -47,13 +47,17 @@ class Code {
   /// The coding chunks `wanted` out of the data chunks `available` where all other data is zero, from the
   /// cache or made now; null if memory ran out.
   std::shared_ptr<const Plan> part(const gf::ErasureSignature& signature) noexcept;
+  /// The sums of chunks that are zero where those `of` agree: plan.sources are all of them, ascending, and
+  /// plan.targets those that follow from the others, a sum for each; none where none does. From the cache or
+  /// made now; null if memory ran out.
+  std::shared_ptr<const Plan> checks(const gf::ChunkSet& of) noexcept;
 
  private:
   unsigned k_;
   unsigned m_;
   kernels::Program encode_;
   std::vector<std::unique_ptr<kernels::Program>> columns_;
-  gf::SignatureCache<Plan> plans_;  ///< and parts
+  gf::SignatureCache<Plan> plans_;  ///< and parts and checks
 };
 
 /// Immutable after construction; all calls are thread safe and do not throw. `bytes` is the length of every
@@ -84,6 +88,8 @@ class Codec {
   std::shared_ptr<const Plan> part(const gf::ErasureSignature& signature) const noexcept {
     return code_->part(signature);
   }
+  /// See Code::checks. For jobs of one's own making.
+  std::shared_ptr<const Plan> checks(const gf::ChunkSet& of) const noexcept { return code_->checks(of); }
 
   /// Applies a plan: sources and targets are in the order of plan.sources and plan.targets. A plan that makes
   /// nothing is done without a back end.

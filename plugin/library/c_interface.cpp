@@ -84,7 +84,7 @@ int encode(const ec_codec* codec, std::size_t stripes, const ec_source* data, co
 
 int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available, std::size_t available_count,
            const ec_source* sources, const unsigned* wanted, std::size_t wanted_count,
-           const ec_target* targets, std::size_t bytes, const Stream& stream) {
+           const ec_target* targets, std::size_t bytes, const Stream& stream, bool checked = false) {
   return answer([&] {
     const Engine& engine = engine_of(codec);
     const unsigned chunks = engine.k() + engine.m();
@@ -93,8 +93,9 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
     const auto& decoding = engine.decoding(numbers("available", available, available_count, chunks),
                                            numbers("wanted", wanted, wanted_count, chunks), made);
     const Form form{stripes, bytes, available_count, wanted_count};
-    return engine.decode(decoding, stripes_of(ec::library::decode_names, form, sources, targets, stream),
-                         stream);
+    const auto given = stripes_of(ec::library::decode_names, form, sources, targets, stream);
+    if (checked) return engine.checked_decode(decoding, {available, available_count}, given);
+    return engine.decode(decoding, given, stream);
   });
 }
 
@@ -164,6 +165,30 @@ int ec_decode_async(const ec_codec* codec, size_t stripes, const unsigned* avail
                     const ec_target* targets, size_t chunk_bytes, CUstream_st* stream) {
   return decode(codec, stripes, available, available_count, sources, wanted, wanted_count, targets,
                 chunk_bytes, stream);
+}
+
+int ec_checked_decode(const ec_codec* codec, size_t stripes, const unsigned* available,
+                      size_t available_count, const ec_source* sources, const unsigned* wanted,
+                      size_t wanted_count, const ec_target* targets, size_t chunk_bytes) {
+  return decode(codec, stripes, available, available_count, sources, wanted, wanted_count, targets,
+                chunk_bytes, {}, true);
+}
+
+int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available, size_t available_count,
+              const ec_source* sources, size_t chunk_bytes, ec_verdict* verdict) {
+  return answer([&] {
+    const Engine& engine = engine_of(codec);
+    need(verdict, "verdict");
+    const auto list = numbers("available", available, available_count, engine.k() + engine.m());
+    std::unique_ptr<const ec::library::Decoding> made;
+    engine.decoding(list, {}, made);
+    const Form form{stripes, chunk_bytes, available_count, 0};
+    ec::Verdict found;
+    const auto status =
+        engine.verify(list, stripes_of(ec::library::verify_names, form, sources, nullptr, {}), found);
+    *verdict = {found.agree, found.chunk ? static_cast<int>(*found.chunk) : -1, found.stripe, found.byte};
+    return status;
+  });
 }
 
 int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_source* delta,

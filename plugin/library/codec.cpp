@@ -96,6 +96,31 @@ Error Codec::decode(std::span<const unsigned> available, std::span<const Source>
   return ec::decode(*engine_, available, sources, wanted, targets, {});
 }
 
+Result<Verdict> Codec::verify(std::span<const unsigned> available,
+                              std::span<const Source> sources) const noexcept {
+  return guarded([&]() -> Result<Verdict> {
+    std::unique_ptr<const library::Decoding> made;
+    engine_->decoding(available, {}, made);
+    Verdict verdict;
+    const auto status = engine_->verify(
+        available, stripes_of(library::verify_names, sources, available.size(), {}, 0, {}), verdict);
+    if (status != kernels::Status::ok) return static_cast<Error>(library::failure_of(status));
+    return verdict;
+  });
+}
+
+Error Codec::checked_decode(std::span<const unsigned> available, std::span<const Source> sources,
+                            std::span<const unsigned> wanted,
+                            std::span<const Target> targets) const noexcept {
+  return guarded([&] {
+    std::unique_ptr<const library::Decoding> made;
+    const auto& decoding = engine_->decoding(available, wanted, made);
+    return answer(engine_->checked_decode(
+        decoding, available,
+        stripes_of(library::decode_names, sources, available.size(), targets, wanted.size(), {})));
+  });
+}
+
 Error Codec::decode_async(std::span<const unsigned> available, std::span<const Source> sources,
                           std::span<const unsigned> wanted, std::span<const Target> targets,
                           CUstream_st* stream) const noexcept {

@@ -206,12 +206,14 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
   return *made;
 }
 
+void Engine::need_device(const Stripes& stripes) { library::need_device(stripes, {}); }
+
 /// All stripes by one program, whose chunks come stripe after stripe. Inlined for small calls.
 [[gnu::always_inline]] inline Status Engine::code(codec::Operation operation, const kernels::Program& program,
                                                   std::span<const kernels::Source> sources,
                                                   std::span<const kernels::Target> targets,
                                                   const Stripes& stripes, const Stream& stream) const {
-  need_device(stripes, stream);
+  library::need_device(stripes, stream);
   const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
   if (bytes == 0 || targets.empty()) return Status::ok;
   const codec::Router& router = codec_.router();
@@ -255,7 +257,7 @@ void Engine::check_data_chunk(unsigned chunk) const {
 }
 
 Status Engine::update(unsigned chunk, const Stripes& stripes) const {
-  need_device(stripes, {});
+  need_device(stripes);
   const auto& [count, bytes, sources, targets] = stripes.form;
   Status status = Status::ok;
   for (std::size_t stripe = 0; bytes != 0 && stripe < count && status == Status::ok; ++stripe)

@@ -90,6 +90,16 @@ class Engine {
                            std::unique_ptr<const Decoding>& made) const;
   /// stripes: the chunks of both lists, in their order.
   kernels::Status decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
+  /// Whether the chunks agree, of which `available`, a list that decoding() was given, has the numbers.
+  /// Throws Refusal where none follows from the others.
+  kernels::Status verify(std::span<const unsigned> available, const Stripes& stripes,
+                         Verdict& verdict) const {
+    return compare(available, stripes, verdict, true);
+  }
+  /// verify() where some chunk follows from the others, and then decode(). Throws Refusal where they
+  /// disagree.
+  kernels::Status checked_decode(const Decoding& decoding, std::span<const unsigned> available,
+                                 const Stripes& stripes) const;
   /// Throws Refusal unless `chunk` is a data chunk.
   void check_data_chunk(unsigned chunk) const;
   /// stripes: the deltas of that data chunk, and the coding chunks.
@@ -100,6 +110,10 @@ class Engine {
   kernels::Status code(codec::Operation operation, const kernels::Program& program,
                        std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
                        const Stripes& stripes, const Stream& stream) const;
+  kernels::Status compare(std::span<const unsigned> available, const Stripes& stripes, Verdict& verdict,
+                          bool refuse_nothing) const;
+  /// Waits for the device where a chunk lies on it; throws Refusal where there is none.
+  static void need_device(const Stripes& stripes);
   bool keep(const std::shared_ptr<const codec::Plan>& plan) const;
 
   static constexpr std::size_t most_kept = 256;

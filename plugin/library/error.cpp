@@ -17,6 +17,7 @@ constexpr std::pair<Errc, const char*> texts[] = {
     {Errc::device_fault, "the device failed"},
     {Errc::device_hung, "the device stopped answering"},
     {Errc::out_of_memory, "out of memory"},
+    {Errc::chunks_disagree, "the chunks available disagree"},
 };
 
 class Category final : public std::error_category {
@@ -48,11 +49,12 @@ Failure::operator Error() const noexcept {
     return Error(code, text.c_str());
   } catch (const std::bad_alloc&) {
     // What fits into a string without memory.
-    return Error(code, code == Errc::device_hung    ? "device hung"
-                       : code == Errc::device_fault ? "device failed"
-                       : code == Errc::busy         ? "device busy"
-                       : code == Errc::no_device    ? "no device"
-                                                    : "no memory");
+    return Error(code, code == Errc::device_hung       ? "device hung"
+                       : code == Errc::device_fault    ? "device failed"
+                       : code == Errc::busy            ? "device busy"
+                       : code == Errc::no_device       ? "no device"
+                       : code == Errc::chunks_disagree ? "disagreement"
+                                                       : "no memory");
   }
 }
 

@@ -20,6 +20,7 @@ struct Names {
 inline constexpr Names encode_names{"data", "coding"};
 inline constexpr Names decode_names{"sources", "targets"};
 inline constexpr Names update_names{"delta", "coding"};
+inline constexpr Names verify_names{"sources", ""};
 
 /// Chunks of one call, without values at first; on the stack for a stripe of common size.
 template <class Chunk>

@@ -4,12 +4,25 @@ from __future__ import annotations
 import errno
 import operator
 from collections.abc import Iterable, Mapping
-from ctypes import c_uint
-from typing import Any, List, Optional, Tuple
+from ctypes import byref, c_uint
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 from . import _interface
 from ._arrays import Call, Chunk, Chunks
 from ._interface import Error, refuse
+
+
+class Verdict(NamedTuple):
+    """What verify() found; true if the chunks agree. Otherwise `byte` is the first at which they do not, from 0, and `chunk` the
+    number of the one that alone is wrong, or None where that cannot be told: one chunk only was left over, or several are wrong.
+    As many wrong chunks as are left over, or more, may look like one other."""
+
+    agree: bool
+    byte: Optional[int]
+    chunk: Optional[int]
+
+    def __bool__(self) -> bool:
+        return self.agree
 
 
 class Codec:
@@ -106,12 +119,28 @@ class Codec:
         targets = call.take("coding", coding, self._m, f"m={self._m}", written=True)
         call.done(_interface.encode_async(self._codec, 1, sources, targets, call.bytes, handle))
 
-    def decode(self, available: Mapping[int, Chunk], wanted: Iterable[int], targets: Optional[Chunks] = None) -> Any:
+    def verify(self, available: Mapping[int, Chunk]) -> Verdict:
+        """Whether the chunks are those of one stripe, as encode() makes them; writes nothing.
+
+        available: as for decode(), more chunks than are needed, k + 1 or up to all: Error, errno.ENODATA, where there is nothing
+        to compare. The CPU does it; chunks in GPU memory are copied to the host for that, block by block.
+        """
+        call = Call(0)
+        have, _, sources = self._lost(call, available, ())
+        verdict = _interface.VerdictOfC()
+        call.done(_interface.verify(self._codec, 1, have, len(have), sources, call.bytes, byref(verdict)))
+        if verdict.agree:
+            return Verdict(True, None, None)
+        return Verdict(False, verdict.byte, None if verdict.chunk < 0 else verdict.chunk)
+
+    def decode(self, available: Mapping[int, Chunk], wanted: Iterable[int], targets: Optional[Chunks] = None, *,
+               checked: bool = False) -> Any:
         """Makes the chunks `wanted` from the chunks `available`, and returns them in the order of `wanted`.
 
         available: from numbers of chunks, data or coding, to their contents; k are needed, and no more are read. wanted:
         numbers of chunks that are not available. targets: where to write them, in the order of `wanted`; without, they
         are made as a list, like the first of `available`. Errors call the contents of `available` "sources".
+        checked: verify those available first, where they are more than are needed; Error, errno.EBADMSG, where they disagree.
         Fewer than k, or by a matrix that is not MDS too few: Error, errno.ENODATA.
         """
         call = Call(0)
@@ -119,7 +148,8 @@ class Codec:
         if targets is None:
             targets = call.make("targets", list(available.values()), len(want))
         places = call.take("targets", targets, len(want), f"len(wanted)={len(want)}", written=True)
-        call.done(_interface.decode(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes))
+        decode = _interface.checked_decode if checked else _interface.decode
+        call.done(decode(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes))
         return targets
 
     def decode_async(self, available: Mapping[int, Chunk], wanted: Iterable[int], targets: Chunks, stream: Any) -> None:

@@ -40,6 +40,12 @@ class Place(ctypes.Structure):
     _fields_ = [("data", c_void_p), ("residence", c_int)]
 
 
+class VerdictOfC(ctypes.Structure):
+    """ec_verdict."""
+
+    _fields_ = [("agree", c_int), ("chunk", c_int), ("stripe", c_size_t), ("byte", c_size_t)]
+
+
 def _opened() -> ctypes.CDLL:
     name = os.environ.get("EC_LIBRARY") or "libeccoder.so.0"
     try:
@@ -64,6 +70,8 @@ encode = function_of(_library, "ec_encode", c_int, *_coded)
 encode_async = function_of(_library, "ec_encode_async", c_int, *_coded, c_void_p)
 decode = function_of(_library, "ec_decode", c_int, *_decoded)
 decode_async = function_of(_library, "ec_decode_async", c_int, *_decoded, c_void_p)
+checked_decode = function_of(_library, "ec_checked_decode", c_int, *_decoded)
+verify = function_of(_library, "ec_verify", c_int, c_void_p, c_size_t, _numbers, c_size_t, _places, c_size_t, POINTER(VerdictOfC))
 update = function_of(_library, "ec_update", c_int, c_void_p, c_size_t, c_uint, _places, _places, c_size_t)
 _create = function_of(_library, "ec_codec_create", c_int, c_uint, c_uint, c_int, POINTER(c_void_p))
 _create_matrix = function_of(_library, "ec_codec_create_matrix", c_int, c_uint, c_uint, c_char_p, c_uint, POINTER(c_void_p))

@@ -191,3 +191,22 @@ def test_refuses_what_is_no_matrix(matrix, text):
     with pytest.raises(eccoder.InvalidArgument) as caught:
         eccoder.Codec(2, 2, matrix=matrix)
     assert str(caught.value) == text
+
+
+def test_verify():
+    codec = eccoder.Codec(5, 3, "cauchy")
+    chunks = [bytearray(c) for c in reference.encoded("cauchy", random_chunks(5, 2000), 3)]
+    every = dict(enumerate(chunks))
+    assert codec.verify(every) == (True, None, None) and codec.verify(every)
+    chunks[6][1234] ^= 1
+    assert codec.verify(every) == (False, 1234, 6) and not codec.verify(every)
+    assert codec.verify({c: chunks[c] for c in (0, 1, 2, 3, 4, 6)}) == (False, 1234, None)
+    assert codec.verify({c: chunks[c] for c in range(8) if c != 6})
+    with pytest.raises(eccoder.Error, match="nothing to compare") as caught:
+        codec.verify(dict(enumerate(chunks[:5])))
+    assert caught.value.errno == errno.ENODATA
+    del every[0]
+    assert codec.decode(every, [0]) == [chunks[0]]
+    with pytest.raises(eccoder.Error, match="sources disagree, first in stripe 0 at byte 1234; chunk 6 alone is wrong") as caught:
+        codec.decode(every, [0], checked=True)
+    assert caught.value.errno == errno.EBADMSG

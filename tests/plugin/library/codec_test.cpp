@@ -202,7 +202,7 @@ TEST(Errors, AreErrorCodes) {
 TEST(Errors, EachHasATextOfItsOwn) {
   std::set<std::string> texts;
   for (const Errc code : {Errc::invalid_argument, Errc::too_few_chunks, Errc::no_device, Errc::busy,
-                          Errc::device_fault, Errc::device_hung, Errc::out_of_memory})
+                          Errc::device_fault, Errc::device_hung, Errc::out_of_memory, Errc::chunks_disagree})
     EXPECT_TRUE(texts.insert(error_category().message(static_cast<int>(code))).second) << *texts.rbegin();
   EXPECT_FALSE(texts.contains(error_category().message(-1)));
 }

@@ -1,0 +1,270 @@
+// Whether chunks agree, and which one does not, against a search by the oracle.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "tests/plugin/library/placed.hpp"
+#include "tests/plugin/library/stripes.hpp"
+
+namespace ec::test {
+namespace {
+
+/// Any k of the numbers give chunk `wanted`, by the oracle.
+oracle::Bytes made_of(const oracle::Rows& generator, const std::vector<std::vector<std::uint8_t>>& chunks,
+                      std::vector<unsigned> from, unsigned wanted) {
+  from.resize(generator[0].size());
+  std::vector<oracle::Bytes> read;
+  for (const unsigned c : from) read.push_back(chunks[c]);
+  return oracle::apply(*oracle::recovery_matrix(generator, from, {wanted}), read)[0];
+}
+
+/// The first byte at which chunks of these numbers differ from what the first k of them make.
+std::optional<std::size_t> first_difference(const oracle::Rows& generator,
+                                            const std::vector<oracle::Bytes>& chunks,
+                                            const std::vector<unsigned>& numbers) {
+  std::optional<std::size_t> first;
+  const std::size_t k = generator[0].size();
+  for (std::size_t i = k; i < numbers.size(); ++i) {
+    const auto expected = made_of(generator, chunks, numbers, numbers[i]);
+    const auto& is = chunks[numbers[i]];
+    const auto at = static_cast<std::size_t>(std::ranges::mismatch(expected, is).in1 - expected.begin());
+    if (at < is.size()) first = std::min(first.value_or(at), at);
+  }
+  return first;
+}
+
+/// By the definition: the chunks without which the others agree, if it is one, and something is left to
+/// compare.
+std::optional<unsigned> the_wrong_one(const oracle::Rows& generator, const std::vector<oracle::Bytes>& chunks,
+                                      const std::vector<unsigned>& numbers) {
+  std::vector<unsigned> suspects;
+  for (const unsigned c : numbers) {
+    auto others = numbers;
+    std::erase(others, c);
+    if (!first_difference(generator, chunks, others)) suspects.push_back(c);
+  }
+  return suspects.size() == 1 ? std::optional(suspects[0]) : std::nullopt;
+}
+
+/// Draws a case, and compares. The oracle looks at the bytes around those that were changed.
+void check_one(std::uint64_t seed) {
+  Random random(seed);
+  const bool wide = random.below(300) == 0;
+  const auto technique = random.below(2) == 0 ? Technique::cauchy : Technique::reed_sol_van;
+  const unsigned m =
+      1 + random.below(wide && technique == Technique::cauchy ? 20 : 3 + (technique == Technique::cauchy));
+  const unsigned k = 2 + random.below(wide ? 250 - m : 12);
+  const std::size_t bytes = 1 + random.below(random.below(4) == 0 ? 3000 : 600);
+  const auto codec = made(k, m, technique);
+  const auto generator = oracle::generator(technique_name(technique), k, m);
+  std::vector<std::vector<std::uint8_t>> chunks;
+  std::vector<std::uint8_t> memory((k + m) * (bytes + 64));
+  std::vector<std::uint8_t*> at;
+  std::vector<Source> data;
+  std::vector<Target> coding;
+  for (unsigned c = 0; c < k + m; ++c) {
+    at.push_back(memory.data() + c * (bytes + 64) + random.below(64));
+    if (c < k) {
+      const auto content = random.bytes(bytes);
+      std::ranges::copy(content, at[c]);
+      data.emplace_back(at[c], bytes);
+    } else {
+      coding.emplace_back(at[c], bytes);
+    }
+  }
+  ASSERT_FALSE(codec.encode(data, coding));
+
+  // So many of them, in any order; so many of these wrong, each in some bytes.
+  auto numbers = StripeSet::numbers(0, k + m);
+  for (unsigned i = 0; i < k + m; ++i) std::swap(numbers[i], numbers[i + random.below(k + m - i)]);
+  numbers.resize(k + 1 + random.below(m));
+  const auto left = static_cast<unsigned>(numbers.size()) - k;
+  std::set<std::size_t> changed;
+  const unsigned bad = random.below(4) == 0 ? 0 : 1 + random.below(random.below(3) == 0 ? m : 1);
+  for (unsigned i = 0; i < bad; ++i) {
+    std::uint8_t* const chunk = at[numbers[random.below(static_cast<unsigned>(numbers.size()))]];
+    for (unsigned flips = 1 + random.below(3); flips > 0; --flips) {
+      const unsigned kind = random.below(4);
+      const std::size_t place = kind == 0   ? 0
+                                : kind == 1 ? bytes - 1
+                                            : random.below(static_cast<unsigned>(bytes));
+      chunk[place] ^= static_cast<std::uint8_t>(1u << random.below(8));
+      changed.insert(place);
+    }
+  }
+  // Only those bytes matter.
+  const std::vector<std::size_t> places(changed.begin(), changed.end());
+  for (unsigned c = 0; c < k + m; ++c) {
+    auto& some = chunks.emplace_back();
+    for (const auto place : places) some.push_back(at[c][place]);
+  }
+  std::ranges::sort(numbers);
+  const auto difference = places.empty() ? std::nullopt : first_difference(generator, chunks, numbers);
+  const auto wrong = difference && left > 1 ? the_wrong_one(generator, chunks, numbers) : std::nullopt;
+
+  for (unsigned i = 0; i < numbers.size(); ++i)
+    std::swap(numbers[i], numbers[i + random.below(static_cast<unsigned>(numbers.size()) - i)]);
+  std::vector<Source> sources;
+  for (const unsigned c : numbers) sources.emplace_back(at[c], bytes);
+  const auto before = memory;
+  const auto verdict = codec.verify(numbers, sources);
+  ASSERT_TRUE(verdict) << verdict.error().text();
+  ASSERT_EQ(memory, before);
+  ASSERT_EQ(verdict->agree, !difference) << "seed " << seed << " " << k << "+" << m << " x " << bytes;
+  if (!difference) return;
+  ASSERT_EQ(verdict->stripe, 0u);
+  ASSERT_EQ(verdict->byte, places[*difference]) << "seed " << seed;
+  ASSERT_EQ(verdict->chunk, wrong) << "seed " << seed << " " << k << "+" << m << " x " << bytes;
+  if (left == 1 || bad == 1) {
+    ASSERT_EQ(verdict->chunk.has_value(), left > 1) << "seed " << seed;
+  }
+}
+
+/// EC_CASES and EC_SEED: more of them, and others.
+TEST(Verify, FindsWhatTheOracleFinds) {
+  const char* const cases = std::getenv("EC_CASES");
+  const char* const seed = std::getenv("EC_SEED");
+  const std::uint64_t first = seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
+  const std::uint64_t count = cases == nullptr ? 2000 : std::strtoull(cases, nullptr, 10);
+  for (std::uint64_t i = first; i < first + count && !testing::Test::HasFatalFailure(); ++i) check_one(i);
+}
+
+class VerifyEveryResidence : public testing::TestWithParam<kernels::Residence> {};
+INSTANTIATE_TEST_SUITE_P(Residences, VerifyEveryResidence, testing::ValuesIn(residences()),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+/// The second of three stripes is wrong, far behind the first block.
+TEST_P(VerifyEveryResidence, NamesStripeByteAndChunk) {
+  Arena* const arena = arena_of(GetParam());
+  if (arena == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
+  const auto codec = made(8, 3, Technique::cauchy);
+  const auto all = StripeSet::numbers(0, 11);
+  StripeSet stripes(Technique::cauchy, 8, 3, 3, 600'000, 1);
+  const auto verdict_on = [&](const StripeSet& set) {
+    const Placed placed(set, *arena);
+    return codec.verify(all, placed.sources(all)).value();
+  };
+  EXPECT_TRUE(verdict_on(stripes).agree);
+  for (const unsigned chunk : {0u, 7u, 8u, 10u}) {
+    auto spoilt = stripes;
+    spoilt.chunks[1][chunk][500'001] ^= 4;
+    spoilt.chunks[1][chunk][599'999] ^= 1;
+    auto verdict = verdict_on(spoilt);
+    EXPECT_FALSE(verdict.agree);
+    EXPECT_EQ(verdict.stripe, 1u);
+    EXPECT_EQ(verdict.byte, 500'001u);
+    EXPECT_EQ(verdict.chunk, chunk);
+    // Another one as well, at the very end: none alone is wrong.
+    spoilt.chunks[1][3][599'999] ^= 1;
+    verdict = verdict_on(spoilt);
+    EXPECT_EQ(verdict.byte, 500'001u);
+    EXPECT_FALSE(verdict.chunk);
+  }
+}
+
+TEST_P(VerifyEveryResidence, ChecksWhatItDecodesFrom) {
+  Arena* const arena = arena_of(GetParam());
+  if (arena == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
+  const auto codec = made(4, 3, Technique::cauchy);
+  StripeSet stripes(Technique::cauchy, 4, 3, 2, 5000, 1);
+  stripes.scramble({1});
+  const std::vector<unsigned> available{6, 0, 2, 3, 4, 5}, lost{1};
+  {
+    const Placed placed(stripes, *arena);
+    const auto error = codec.checked_decode(available, placed.sources(available), lost, placed.targets(lost));
+    EXPECT_FALSE(error) << error.text();
+    EXPECT_EQ(placed.content(), stripes.intact);
+  }
+  stripes.chunks[1][3][77] ^= 1;
+  const Placed placed(stripes, *arena);
+  const auto error = codec.checked_decode(available, placed.sources(available), lost, placed.targets(lost));
+  EXPECT_EQ(error.code(), Errc::chunks_disagree);
+  EXPECT_EQ(error.text(), "sources disagree, first in stripe 1 at byte 77; chunk 3 alone is wrong");
+  EXPECT_EQ(placed.content(), stripes.chunks);
+  // Nothing is left over.
+  EXPECT_FALSE(codec.checked_decode(std::vector{0u, 2u, 4u, 5u}, placed.sources({0, 2, 4, 5}), lost,
+                                    placed.targets(lost)));
+}
+
+/// A locally repairable code: a group has one check, so none of its chunks can be named by it.
+TEST(Verify, ByAMatrixThatIsNotMdsNamesWhatItCan) {
+  const std::vector<std::uint8_t> local{1, 1, 0, 0, 0, 0, 1, 1, 1, 2, 4, 8};
+  const auto codec = Codec::create(4, 3, local, MatrixKind::any).value();
+  Random random(1);
+  auto chunks = random.chunks(7, 100);
+  const auto views = [&](const std::vector<unsigned>& which) {
+    std::vector<Source> all;
+    for (const unsigned c : which) all.emplace_back(chunks[c]);
+    return all;
+  };
+  const std::vector<Target> coding{chunks[4], chunks[5], chunks[6]};
+  ASSERT_FALSE(codec.encode(views({0, 1, 2, 3}), coding));
+  EXPECT_TRUE(codec.verify(std::vector{0u, 1u, 4u}, views({0, 1, 4})).value().agree);
+  EXPECT_EQ(codec.verify(std::vector{0u, 1u, 2u}, views({0, 1, 2})).error().code(), Errc::too_few_chunks);
+  for (unsigned c = 0; c < 7; ++c) {
+    chunks[c][50] ^= 9;
+    const auto verdict = codec.verify(StripeSet::numbers(0, 7), views(StripeSet::numbers(0, 7))).value();
+    EXPECT_FALSE(verdict.agree);
+    EXPECT_EQ(verdict.chunk, c);
+    const auto group = codec.verify(std::vector{0u, 1u, 4u}, views({0, 1, 4})).value();
+    EXPECT_EQ(group.agree, c != 0 && c != 1 && c != 4);
+    EXPECT_FALSE(group.chunk);
+    chunks[c][50] ^= 9;
+  }
+}
+
+TEST(BadVerify, IsRefusedByName) {
+  const auto codec = made(4, 2, Technique::cauchy);
+  StripeSet stripes(Technique::cauchy, 4, 2, 1, 64, 5);
+  const auto text = [&](const std::vector<unsigned>& available, const std::vector<unsigned>& given) {
+    const auto verdict = codec.verify(available, stripes.views<Source>(given));
+    EXPECT_FALSE(verdict);
+    return verdict.error().text();
+  };
+  EXPECT_EQ(text({0, 1, 2}, {0, 1, 2}), "available has 3 chunks; k=4 are needed");
+  EXPECT_EQ(text({0, 1, 2, 3}, {0, 1, 2, 3}),
+            "available has 4 chunks, and none follows from the others: there is nothing to compare");
+  EXPECT_EQ(text({0, 1, 2, 3, 3}, {0, 1, 2, 3, 4}), "available[4]=3 repeats available[3]");
+  EXPECT_EQ(text({0, 1, 2, 3, 4}, {0, 1, 2, 3}), "sources has 4 chunks; whole stripes have 5 each");
+  const std::vector<unsigned> all = StripeSet::numbers(0, 6);
+  EXPECT_TRUE(codec.verify(all, {}).value().agree);
+}
+
+TEST(CVerify, IsThatOfTheCxxInterface) {
+  ec_codec* codec = nullptr;
+  ASSERT_EQ(ec_codec_create(4, 2, EC_CAUCHY, &codec), 0);
+  StripeSet stripes(Technique::cauchy, 4, 2, 2, 100, 5);
+  const auto all = StripeSet::numbers(0, 6);
+  const auto verify = [&](std::size_t count, ec_verdict* verdict) {
+    return ec_verify(codec, 2, all.data(), count, stripes.views<ec_source>(all).data(), 100, verdict);
+  };
+  ec_verdict verdict{7, 7, 7, 7};
+  EXPECT_EQ(verify(6, &verdict), 0);
+  EXPECT_TRUE(verdict.agree == 1 && verdict.chunk == -1 && verdict.stripe == 0 && verdict.byte == 0);
+  stripes.chunks[1][5][99] ^= 128;
+  EXPECT_EQ(verify(6, &verdict), 0);
+  EXPECT_TRUE(verdict.agree == 0 && verdict.chunk == 5 && verdict.stripe == 1 && verdict.byte == 99);
+  EXPECT_EQ(verify(4, &verdict), -ENODATA);
+  EXPECT_EQ(verify(6, nullptr), -EINVAL);
+  EXPECT_STREQ(ec_error_text(), "verdict is null");
+  EXPECT_EQ(verify(7, &verdict), -EINVAL);
+  const unsigned available[] = {0, 1, 2, 4, 5}, wanted[] = {3};
+  const auto decode = [&] {
+    return ec_checked_decode(codec, 2, available, 5, stripes.views<ec_source>({0, 1, 2, 4, 5}).data(), wanted,
+                             1, stripes.views<ec_target>({3}).data(), 100);
+  };
+  EXPECT_EQ(decode(), -EBADMSG);
+  EXPECT_STREQ(ec_error_text(),
+               "sources disagree, first in stripe 1 at byte 99; which chunk is wrong cannot be told");
+  stripes.chunks = stripes.intact;
+  stripes.scramble({3});
+  EXPECT_EQ(decode(), 0);
+  EXPECT_EQ(stripes.chunks, stripes.intact);
+  ec_codec_destroy(codec);
+}
+
+}  // namespace
+}  // namespace ec::test
