@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,15 +15,16 @@ namespace ec::file {
 
 struct Options {
   std::vector<std::string> paths;
-  unsigned k = 10;
-  unsigned m = 4;
+  std::optional<unsigned> k, m;
+  double redundancy = 0.1;  ///< create --keep: coding blocks for each data block
   Technique technique = Technique::cauchy;
-  std::string output = ".";  ///< a directory; extract: or "-"
-  std::string name = "stream";
+  std::string output;  ///< a directory; extract: or "-"; empty: the usual one
+  std::string name;    ///< empty: the usual one
   std::string uuid;
   unsigned threads = 0;
   bool may_replace = false;
   bool keeps_files = false;
+  bool is_recursive = false;
   bool is_quiet = false;
 };
 

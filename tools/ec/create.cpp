@@ -1,9 +1,13 @@
 // ec create: files, or a stream, to k + m shards.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <filesystem>
 #include <random>
 
+#include "tools/ec/columns.hpp"
 #include "tools/ec/commands.hpp"
+#include "tools/ec/tree.hpp"
 
 namespace ec::file {
 namespace {
@@ -14,6 +18,12 @@ constexpr std::uint32_t usual_record_bytes = 65536;
 /// Files of /proc say 0, those of /sys a page.
 constexpr std::uint64_t most_bytes_of_a_lie = 4096;
 
+bool has_other_length(const File& file) {
+  if (file.bytes() > most_bytes_of_a_lie) return false;
+  std::vector<std::byte> bytes(file.bytes() + 1);
+  return file.read_at(bytes, 0) != file.bytes();
+}
+
 /// What is coded: files one after the other, or standard input.
 class Object {
  public:
@@ -21,14 +31,10 @@ class Object {
   Object(const Options& options, const Place& place) {
     is_stream_ = options.paths == std::vector<std::string>{"-"};
     if (is_stream_) {
-      if (!is_file_name(options.name))
-        fail(Status::usage, "--name {} must be the name of a file, of 1 to 255 bytes and without /",
-             printable(options.name));
-      if (options.keeps_files) fail(Status::usage, "--keep: there is no file to keep in a stream");
-      entries_.push_back({options.name, 0});
+      entries_.emplace_back().name = options.name.empty() ? "stream" : options.name;
       return;
     }
-    for (const auto& path : options.paths) add(path, options.keeps_files, place);
+    for (const auto& path : options.paths) add(path, place);
   }
 
   bool is_stream() const { return is_stream_; }
@@ -55,24 +61,19 @@ class Object {
   }
 
  private:
-  void add(const std::string& path, bool is_kept, const Place& place) {
+  void add(const std::string& path, const Place& place) {
     if (path == "-") fail(Status::usage, "- is the only thing to code, or none");
     File file(nullptr, path);
     mode_ &= file.opened().st_mode;
-    if (file.bytes() <= most_bytes_of_a_lie && has_other_length(file)) {
-      if (is_kept) fail(Status::usage, "--keep: {} has no length that could be kept", printable(path));
+    if (has_other_length(file)) {
       copies_.emplace_back(place, 0600);
       copy(file, &copies_.back());
       file = copies_.back().opened();
     }
     paths_.push_back(path);
-    entries_.push_back({fs::path(path).filename(), file.bytes()});
+    entries_.emplace_back().name = fs::path(path).filename();
+    entries_.back().bytes = file.bytes();
     files_.push_back(std::move(file));
-  }
-
-  static bool has_other_length(const File& file) {
-    std::vector<std::byte> bytes(file.bytes() + 1);
-    return file.read_at(bytes, 0) != file.bytes();
   }
 
   static void copy(const File& from, NewFile* to) {
@@ -123,10 +124,9 @@ bool has_room_in_half(SetHeader set) {
 SetHeader header_of(const Object& object, const Options& options) {
   SetHeader set;
   set.uuid = random_uuid();
-  set.k = options.k;
-  set.m = options.m;
+  set.k = options.k.value_or(10);
+  set.m = options.m.value_or(4);
   set.technique = options.technique;
-  set.keeps_files = options.keeps_files;
   set.record_bytes = usual_record_bytes;
   set.files = object.entries();
   set.digests.resize(set.shards());
@@ -137,27 +137,202 @@ SetHeader header_of(const Object& object, const Options& options) {
   return set;
 }
 
+/// The shards of a new set, of which nothing is left unless they are finished.
+class NewShards {
+ public:
+  NewShards(const Place& place, const SetHeader& set, mode_t mode, bool is_length_known) : place_(place) {
+    for (unsigned i = set.first_shard_file(); i < set.shards(); ++i) {
+      names_.push_back(shard_name(set.name(), i));
+      if (place->look(names_.back()))
+        fail(Status::failure, "{} is there already; remove it, or choose another --output",
+             printable(place->path_of(names_.back())));
+    }
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      files_.emplace_back(place, mode);
+      if (is_length_known) files_.back().reserve(set.shard_file_bytes());
+    }
+  }
+
+  NewFile& operator[](unsigned i) { return files_[i]; }
+
+  void finish(const SetHeader& set, const Progress& whole_time, Outcome* outcome) {
+    for (unsigned i = set.first_shard_file(); i < set.shards(); ++i) {
+      end_if_interrupted();
+      auto& file = files_[i - set.first_shard_file()];
+      write_headers(file, set, i);
+      file.sync();
+    }
+    for (std::size_t i = 0; i < files_.size(); ++i) files_[i].put_at(names_[i]);
+    place_->sync();
+    for (auto& file : files_) file.keep();
+
+    outcome->report = {{"set", text_of(set.uuid)},
+                       {"k", set.k},
+                       {"m", set.m},
+                       {"bytes", set.object_bytes},
+                       {"keeps_files", set.keeps_files},
+                       {"shard_bytes", set.shard_file_bytes()}};
+    for (const auto& name : names_) outcome->report["shards"].push_back(printable(place_->path_of(name)));
+    outcome->text = fmt::format("{}\n{} shards of {} bytes, {} to {}\n", text_of(set), names_.size(),
+                                set.shard_file_bytes(), printable(place_->path_of(names_.front())),
+                                printable(names_.back()));
+    add_rate(whole_time, set.object_bytes, outcome);
+  }
+
+ private:
+  const Place place_;
+  std::vector<std::string> names_;
+  std::vector<NewFile> files_;
+};
+
+// --- Kept files.
+
+/// What is named, and what is in it, by names relative to the deepest directory that holds all of it.
+class KeptFiles {
+ public:
+  explicit KeptFiles(const Options& options, Outcome* outcome) {
+    std::vector<std::pair<fs::path, bool>> given;  // and whether it is a directory
+    fs::path common;
+    for (const auto& path : options.paths) {
+      if (path == "-") fail(Status::usage, "--keep: there is no file to keep in a stream");
+      std::error_code error;
+      const bool is_directory = fs::is_directory(path, error);
+      if (is_directory && !options.is_recursive)
+        fail(Status::usage, "{} is a directory; -r takes all that is in it", printable(path));
+      const fs::path parent = fs::path(path).parent_path();
+      auto whole = fs::canonical(is_directory ? fs::path(path) : parent.empty() ? "." : parent, error);
+      if (error) fail(Status::failure, "{} cannot be opened: {}", printable(path), error.message());
+      common = given.empty() ? whole : common_of(common, whole);
+      given.emplace_back(is_directory ? whole : whole / fs::path(path).filename(), is_directory);
+    }
+    base_ = Directory::open(common);
+    std::vector<std::string> names, left_out;
+    for (const auto& [path, is_directory] : given) {
+      const std::string name = path == common ? "" : path.lexically_relative(common).string();
+      if (!name.empty()) names.push_back(name);
+      if (is_directory) list_tree(base_, name, &names, &left_out);
+    }
+    if (!left_out.empty())
+      outcome->notes.push_back(
+          fmt::format("left out: {} links, special files, shards and temporary files, {} among them",
+                      left_out.size(), printable(left_out.front())));
+    if (names.empty()) fail(Status::usage, "{} is empty", printable(options.paths.front()));
+    name_ = !options.name.empty() ? options.name
+            : given.size() == 1   ? given.front().first.filename().string()
+                                  : last_name(names.front());
+    for (const auto& name : names) add(name);
+  }
+
+  const Place& base() const { return base_; }
+  const std::string& name() const { return name_; }
+  mode_t mode() const { return mode_; }
+  const std::vector<FileEntry>& entries() const { return entries_; }
+  const std::optional<File>& operator[](std::size_t i) const { return files_[i]; }
+
+ private:
+  static fs::path common_of(const fs::path& a, const fs::path& b) {
+    fs::path common;
+    for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end() && *i == *j; ++i, ++j) common /= *i;
+    return common;
+  }
+
+  void add(const std::string& name) {
+    const auto there = base_->look(name);
+    FileEntry& entry = entries_.emplace_back();
+    entry.name = name;
+    entry.is_directory = there && S_ISDIR(there->st_mode);
+    if (!entry.is_directory) {
+      const File& file = *files_.emplace_back(File(base_, name));
+      if (has_other_length(file))
+        fail(Status::usage, "--keep: {} has no length that could be kept", printable(base_->path_of(name)));
+      entry.bytes = file.bytes();
+      mode_ &= file.opened().st_mode;
+    } else {
+      files_.emplace_back();
+    }
+    const auto& st = entry.is_directory ? *there : files_.back()->opened();
+    entry.mode = static_cast<std::uint16_t>(st.st_mode & 07777);
+    entry.seconds = st.st_mtim.tv_sec;
+    entry.nanoseconds = static_cast<std::uint32_t>(st.st_mtim.tv_nsec);
+  }
+
+  Place base_;
+  std::string name_;
+  mode_t mode_ = 0666;
+  std::vector<FileEntry> entries_;
+  std::vector<std::optional<File>> files_;
+};
+
+/// Slices many and blocks small enough that a lost file costs each column few blocks (docs/format.md).
+SetHeader header_of(const KeptFiles& files, const Options& options) {
+  SetHeader set;
+  set.version = 2;
+  set.uuid = random_uuid();
+  set.technique = options.technique;
+  set.keeps_files = true;
+  set.set_name = files.name();
+  set.files = files.entries();
+  for (const auto& file : set.files) set.object_bytes += file.bytes;
+  const auto coding = [&](unsigned k) {
+    return options.m.value_or(std::max(1u, static_cast<unsigned>(std::ceil(k * options.redundancy - 1e-9))));
+  };
+  set.k = options.k.value_or(200);
+  while (!options.k && set.k > 2 && set.k + coding(set.k) > 255) --set.k;
+  const auto block = static_cast<std::uint32_t>(std::bit_floor(std::clamp<std::uint64_t>(
+      set.object_bytes / (4 * std::max(1u, set.k)), least_block_bytes_2, most_block_bytes_2)));
+  const Layout layout(set.files, block);
+  if (!options.k) set.k = static_cast<unsigned>(std::clamp<std::uint64_t>(layout.blocks(), 2, set.k));
+  set.m = coding(set.k);
+  set.record_bytes = static_cast<std::uint32_t>(block + set.sums_bytes() + checksum_bytes);
+  set.columns = columns_of(layout, std::max(1u, set.k));
+  set.digests.resize(set.m);
+  if (const std::string why = why_not(set); !why.empty()) fail(Status::usage, "{}", printable(why));
+  return set;
+}
+
+Outcome create_kept(const Options& options) {
+  Outcome outcome;
+  const KeptFiles files(options, &outcome);
+  ShardSet set;
+  set.header = header_of(files, options);
+  SetHeader& header = set.header;
+  set.shards.resize(header.shards());
+  set.kept = std::vector<ShardFile>(header.files.size());
+  for (std::size_t i = 0; i < set.kept.size(); ++i) {
+    set.kept[i].place = files.base();
+    set.kept[i].name = header.files[i].name;
+    set.kept[i].file = files[i];
+  }
+  Columns columns(set, options.threads, true);
+  const Progress whole_time("", 0, false);
+  NewShards shards(options.output.empty() ? files.base() : Directory::open(options.output), header,
+                   files.mode(), true);
+  Plan plan(header);
+  for (unsigned i = 0; i < header.m; ++i) plan.shards[header.k + i] = &shards[i];
+  for (std::size_t i = 0; i < header.files.size(); ++i) columns.want(&plan, i, nullptr);
+  columns.read(&plan, !options.is_quiet, "create");
+  for (std::size_t i = 0; i < header.files.size(); ++i) {
+    if (header.files[i].is_directory) continue;
+    set.kept[i].file->check_unchanged();
+    header.files[i].digest = columns.digest_of(plan, i);
+  }
+  for (unsigned i = 0; i < header.m; ++i) header.digests[i] = columns.digest_of(header.k + i);
+  shards.finish(header, whole_time, &outcome);
+  return outcome;
+}
+
 }  // namespace
 
 Outcome create(const Options& options) {
-  const Codec codec = make_codec(options.k, options.m, options.technique);
-  const Place place = Directory::open(options.output);
+  if (!options.name.empty() && !is_file_name(options.name))
+    fail(Status::usage, "--name {} must be the name of a file, of 1 to 255 bytes and without /",
+         printable(options.name));
+  if (options.keeps_files) return create_kept(options);
+  const Codec codec = make_codec(options.k.value_or(10), options.m.value_or(4), options.technique);
+  const Place place = Directory::open(options.output.empty() ? "." : options.output);
   const Object object(options, place);
   SetHeader set = header_of(object, options);
-  const unsigned first = set.first_shard_file();
-  std::vector<std::string> names;
-  std::vector<NewFile> shards;
-  for (unsigned i = first; i < set.shards(); ++i) {
-    names.push_back(shard_name(set.files.front().name, i));
-    if (place->look(names.back()))
-      fail(Status::failure, "{} is there already; remove it, or choose another --output",
-           printable(place->path_of(names.back())));
-  }
-  for (unsigned i = first; i < set.shards(); ++i) {
-    shards.emplace_back(place, object.mode());
-    if (!object.is_stream()) shards.back().reserve(set.shard_file_bytes());
-  }
-
+  NewShards shards(place, set, object.mode(), !object.is_stream());
   Progress progress("create", set.object_bytes, !options.is_quiet);
   Pipeline pipeline(options.threads, progress);
   std::mutex mutex;
@@ -177,7 +352,7 @@ Outcome create(const Options& options) {
     check(codec.encode(data, coding));
     for (unsigned i = 0; i < set.shards(); ++i) {
       stripe.seal(i);
-      if (i >= first) shards[i - first].write_at(stripe.record(i), set.record_at(stripe.number));
+      shards[i].write_at(stripe.record(i), set.record_at(stripe.number));
     }
     const std::lock_guard lock(mutex);
     bytes += got;
@@ -186,28 +361,8 @@ Outcome create(const Options& options) {
   pipeline.run(set, object.is_stream() ? most_object_bytes / set.stripe_bytes() : set.stripes(), code);
   object.check_unchanged();
   if (object.is_stream()) set.object_bytes = set.files.front().bytes = bytes;
-
-  for (unsigned i = first; i < set.shards(); ++i) {
-    end_if_interrupted();
-    write_headers(shards[i - first], set, i);
-    shards[i - first].sync();
-  }
-  for (std::size_t i = 0; i < shards.size(); ++i) shards[i].put_at(names[i]);
-  place->sync();
-  for (auto& shard : shards) shard.keep();
-
   Outcome outcome;
-  outcome.report = {{"set", text_of(set.uuid)},
-                    {"k", set.k},
-                    {"m", set.m},
-                    {"bytes", set.object_bytes},
-                    {"keeps_files", set.keeps_files},
-                    {"shard_bytes", set.shard_file_bytes()}};
-  for (const auto& name : names) outcome.report["shards"].push_back(printable(place->path_of(name)));
-  outcome.text =
-      fmt::format("{}\n{} shards of {} bytes, {} to {}\n", text_of(set), names.size(), set.shard_file_bytes(),
-                  printable(place->path_of(names.front())), printable(names.back()));
-  add_rate(progress, set.object_bytes, &outcome);
+  shards.finish(set, progress, &outcome);
   return outcome;
 }
 

@@ -28,6 +28,7 @@ constexpr const char* suffix = ".tmp";
 struct Temporaries {
   std::mutex mutex;
   std::set<std::pair<Place, std::string>> names;
+  std::vector<std::pair<Place, std::string>> directories;
 
   void add(const Place& place, const std::string& name) {
     const std::lock_guard lock(mutex);
@@ -64,6 +65,27 @@ std::string temporary_name() {
   std::random_device random;
   return fmt::format("{}{:08x}{:08x}{}", prefix, random(), random(), suffix);
 }
+
+/// Opens what an inner path leads to; no name on it may be a link. None: errno says why.
+support::Descriptor open_inner(int directory, const std::string& path, int flags) {
+  support::Descriptor parent;
+  std::size_t begin = 0;
+  for (std::size_t slash; (slash = path.find('/', begin)) != std::string::npos; begin = slash + 1) {
+    const auto name = path.substr(begin, slash - begin);
+    support::Descriptor next(retried([&] {
+      return openat(parent ? parent.get() : directory, name.c_str(),
+                    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }));
+    if (!next) return next;
+    parent = std::move(next);
+  }
+  return support::Descriptor(retried([&] {
+    return openat(parent ? parent.get() : directory, path.c_str() + begin, flags | O_NOFOLLOW | O_CLOEXEC);
+  }));
+}
+
+/// Whether there is nothing of that name, nor anything in the place of a directory.
+bool is_nothing() { return errno == ENOENT || errno == ENOTDIR; }
 
 /// Whether the call failed because the file system has no such call; NFS has few.
 bool is_unsupported() { return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP; }
@@ -115,6 +137,14 @@ std::shared_ptr<const Directory> Directory::open(const std::string& path) {
   return place;
 }
 
+std::shared_ptr<const Directory> Directory::open_in(const Place& base, const std::string& path) {
+  if (path.empty()) return base;
+  auto fd = open_inner(base->fd(), path, O_RDONLY | O_DIRECTORY);
+  struct stat st {};
+  if (!fd || fstat(fd.get(), &st) != 0) fail_errno("opened", base->path_of(path));
+  return Place(new Directory(base->path_of(path), std::move(fd), st));
+}
+
 std::string Directory::path_of(const std::string& name) const {
   if (path_ == ".") return name;
   return path_.ends_with('/') ? path_ + name : path_ + "/" + name;
@@ -122,8 +152,9 @@ std::string Directory::path_of(const std::string& name) const {
 
 std::optional<struct stat> Directory::look(const std::string& name) const {
   struct stat st {};
-  if (fstatat(fd(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) return st;
-  if (errno != ENOENT) fail_errno("looked at", path_of(name));
+  const auto found = open_inner(fd(), name, O_PATH);
+  if (found && fstat(found.get(), &st) == 0) return st;
+  if (!is_nothing()) fail_errno("looked at", path_of(name));
   return {};
 }
 
@@ -164,14 +195,13 @@ struct File::State {
   }
 
   std::string path() const { return place ? place->path_of(name) : name; }
-  int directory() const { return place ? place->fd() : AT_FDCWD; }
 
   /// What is looked at is what is opened, so that no device and no pipe is. None: errno says why.
   support::Descriptor open_once() {
     struct stat st {};
-    const int follow = place ? O_NOFOLLOW : 0;
-    const support::Descriptor found(
-        retried([&] { return openat(directory(), name.c_str(), O_PATH | O_CLOEXEC | follow); }));
+    const support::Descriptor found =
+        place ? open_inner(place->fd(), name, O_PATH)
+              : support::Descriptor(retried([&] { return ::open(name.c_str(), O_PATH | O_CLOEXEC); }));
     if (!found || fstat(found.get(), &st) != 0) return support::Descriptor();
     if (!S_ISREG(st.st_mode) || (is_known && !is_same(st, opened))) {
       errno = is_known ? ESTALE : S_ISLNK(st.st_mode) ? ELOOP : EINVAL;
@@ -245,7 +275,7 @@ File::File(Place place, const std::string& name)
 std::optional<File> File::find(const Place& place, const std::string& name, std::string* denied) {
   auto state = std::make_shared<State>(place, name, O_RDONLY);
   const auto fd = state->descriptor();
-  if (!fd && (errno == ENOENT || errno == EINVAL || errno == ELOOP)) return {};
+  if (!fd && (is_nothing() || errno == EINVAL || errno == ELOOP)) return {};
   if (!fd && errno == EACCES) {
     *denied = fmt::format("{} cannot be opened: {}", printable(state->path()), std::strerror(EACCES));
     return {};
@@ -320,11 +350,18 @@ NewFile::NewFile(NewFile&& other) noexcept
       old_(std::exchange(other.old_, {})),
       aside_(std::exchange(other.aside_, {})),
       has_link_(std::exchange(other.has_link_, false)),
-      like_(other.like_) {}
+      like_(other.like_),
+      mode_(other.mode_),
+      changed_(other.changed_) {}
 
 NewFile::~NewFile() { undo(); }
 
 void NewFile::be_like(const struct stat& other) { like_ = other; }
+
+void NewFile::be_as(mode_t mode, const struct timespec& changed) {
+  mode_ = mode & 0777;
+  changed_ = changed;
+}
 
 void NewFile::reserve(std::uint64_t bytes) {
   if (bytes == 0) return;
@@ -351,14 +388,18 @@ void NewFile::sync(std::uint64_t bytes) {
   bool is_right = fstat(fd->get(), &st) == 0;
   if (is_right && static_cast<std::uint64_t>(st.st_size) < bytes)
     is_right = retried([&] { return ftruncate(fd->get(), static_cast<off_t>(bytes)); }) == 0;
-  if (is_right && like_) {
-    mode_t mode = like_->st_mode & 0777;
-    const bool is_owners = (st.st_uid == like_->st_uid && st.st_gid == like_->st_gid) ||
+  if (is_right && (like_ || mode_)) {
+    mode_t mode = mode_ ? *mode_ : like_->st_mode & 0777;
+    const bool is_owners = !like_ || (st.st_uid == like_->st_uid && st.st_gid == like_->st_gid) ||
                            fchown(fd->get(), like_->st_uid, like_->st_gid) == 0;
     if (!is_owners && errno != EPERM) fail_errno("written", place_->path_of(temporary_));
     // Another group gets what everybody has.
     if (!is_owners) mode &= ~mode_t{070} | (mode & 07) << 3;
     is_right = fchmod(fd->get(), mode) == 0;
+  }
+  if (is_right && mode_) {
+    const struct timespec times[] = {{0, UTIME_OMIT}, changed_};
+    is_right = futimens(fd->get(), times) == 0;
   }
   if (!is_right || retried([&] { return fsync(fd->get()); }) != 0)
     fail_errno("written", place_->path_of(temporary_));
@@ -420,14 +461,47 @@ void NewFile::undo() noexcept {
   temporaries().remove(place_, temporary_);
 }
 
+NewDirectory::NewDirectory(Place parent, std::string name)
+    : parent_(std::move(parent)), name_(std::move(name)) {
+  if (mkdirat(parent_->fd(), name_.c_str(), 0700) != 0) {
+    const auto path = parent_->path_of(std::exchange(name_, {}));
+    fail_errno("made", path);
+  }
+  const std::lock_guard lock(temporaries().mutex);
+  temporaries().directories.emplace_back(parent_, name_);
+}
+
+NewDirectory::NewDirectory(NewDirectory&& other) noexcept
+    : parent_(other.parent_), name_(std::exchange(other.name_, {})) {}
+
+NewDirectory::~NewDirectory() {
+  if (!name_.empty()) unlinkat(parent_->fd(), name_.c_str(), AT_REMOVEDIR);
+  keep();
+}
+
+void NewDirectory::keep() noexcept {
+  const std::lock_guard lock(temporaries().mutex);
+  std::erase(temporaries().directories, std::pair(parent_, std::exchange(name_, {})));
+}
+
+void make_as(const Directory& directory, mode_t mode, const struct timespec& changed) {
+  const struct timespec times[] = {{0, UTIME_OMIT}, changed};
+  if (fchmod(directory.fd(), mode & 0777) != 0 || futimens(directory.fd(), times) != 0)
+    fail_errno("written", directory.path_of("."));
+}
+
 bool is_temporary(const std::string& name) { return name.starts_with(prefix) && name.ends_with(suffix); }
 
 void rename_to_free(const Directory& place, const std::string& from, const std::string& to) {
-  const int fd = place.fd();
-  if (renameat2(fd, from.c_str(), fd, to.c_str(), RENAME_NOREPLACE) == 0) return;
-  if (!is_unsupported() || linkat(fd, from.c_str(), fd, to.c_str(), 0) != 0)
-    fail_errno("made", place.path_of(to));
-  unlinkat(fd, from.c_str(), 0);
+  rename_to_free(place, from, place, to);
+}
+
+void rename_to_free(const Directory& place, const std::string& from, const Directory& other,
+                    const std::string& to) {
+  if (renameat2(place.fd(), from.c_str(), other.fd(), to.c_str(), RENAME_NOREPLACE) == 0) return;
+  if (!is_unsupported() || linkat(place.fd(), from.c_str(), other.fd(), to.c_str(), 0) != 0)
+    fail_errno("made", other.path_of(to));
+  unlinkat(place.fd(), from.c_str(), 0);
 }
 
 void fill_standard_streams() {
@@ -456,6 +530,8 @@ void end_if_interrupted() {
   const int signal = interrupt;
   const std::lock_guard lock(temporaries().mutex);
   for (const auto& [place, name] : temporaries().names) unlinkat(place->fd(), name.c_str(), 0);
+  for (auto& directories = temporaries().directories; !directories.empty(); directories.pop_back())
+    unlinkat(directories.back().first->fd(), directories.back().second.c_str(), AT_REMOVEDIR);
   std::signal(signal, SIG_DFL);
   raise(signal);
 }

@@ -35,12 +35,15 @@ class Directory {
   static std::shared_ptr<const Directory> open(const std::string& path);
   /// The same, but none if a file has that path.
   static std::shared_ptr<const Directory> find(const std::string& path);
+  /// One in `base`, by an inner path (is_inner_path) or none; no name on it may be a link.
+  static std::shared_ptr<const Directory> open_in(const std::shared_ptr<const Directory>& base,
+                                                  const std::string& path);
 
   int fd() const { return fd_.get(); }
   bool is(const Directory& other) const { return dev_ == other.dev_ && ino_ == other.ino_; }
   /// For people.
   std::string path_of(const std::string& name) const;
-  /// What has that name; none if nothing has.
+  /// What has that name or inner path; none if nothing has.
   std::optional<struct stat> look(const std::string& name) const;
   std::vector<std::string> names() const;
   /// Names in it are on the disk.
@@ -68,7 +71,8 @@ class File {
  public:
   /// Opens it. Without a place `name` is a path and links are followed. Throws Failure.
   File(Place place, const std::string& name);
-  /// The same, but none if there is no regular file of that name, or with a sentence if it may not be read.
+  /// The same by a name or an inner path, on which no name may be a link; none if there is no such regular
+  /// file, or with a sentence if it may not be read.
   static std::optional<File> find(const Place& place, const std::string& name, std::string* denied);
 
   /// As it was when it was opened.
@@ -98,6 +102,8 @@ class NewFile {
 
   /// Takes owner and permissions from another file. It gets no bit that lets it run as somebody else.
   void be_like(const struct stat& other);
+  /// Takes permissions and the time of its last change from a table.
+  void be_as(mode_t mode, const struct timespec& changed);
   /// Takes the room for so many bytes now, where the file system can, so that a full disk is found early.
   void reserve(std::uint64_t bytes);
   void write_at(std::span<const std::byte> bytes, std::uint64_t offset);
@@ -123,12 +129,34 @@ class NewFile {
   std::string old_, aside_;  ///< where the old file is, and what it will be called
   bool has_link_ = false;    ///< it is called so already
   std::optional<struct stat> like_;
+  std::optional<mode_t> mode_;
+  struct timespec changed_ {};
 };
+
+/// A new directory, which is gone again unless it is kept.
+class NewDirectory {
+ public:
+  /// Throws Failure.
+  NewDirectory(Place parent, std::string name);
+  NewDirectory(NewDirectory&& other) noexcept;
+  NewDirectory& operator=(NewDirectory&&) = delete;
+  ~NewDirectory();
+  void keep() noexcept;
+
+ private:
+  Place parent_;
+  std::string name_;  ///< empty when it is kept, or moved from
+};
+
+/// Gives a directory permissions and the time of its last change. Throws Failure.
+void make_as(const Directory& directory, mode_t mode, const struct timespec& changed);
 
 /// Whether a name is one that NewFile gives at first.
 bool is_temporary(const std::string& name);
 /// Renames unless something of that name is there. Throws Failure.
 void rename_to_free(const Directory& place, const std::string& from, const std::string& to);
+void rename_to_free(const Directory& place, const std::string& from, const Directory& other,
+                    const std::string& to);
 
 /// What standard input, output and error are when they are closed: nothing that a file could be taken for.
 void fill_standard_streams();

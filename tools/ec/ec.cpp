@@ -20,17 +20,19 @@ struct Command {
   Outcome (*run)(const Options&);
   std::string_view options;
 };
-constexpr Command commands[] = {{"create", create, " data coding technique keep output name threads "},
-                                {"info", info, " set "},
-                                {"verify", verify, " set threads bad-sectors "},
-                                {"repair", repair, " set threads bad-sectors "},
-                                {"extract", extract, " set output force threads bad-sectors "}};
+constexpr Command commands[] = {
+    {"create", create, " data coding redundancy technique keep recursive output name threads "},
+    {"info", info, " set "},
+    {"verify", verify, " set threads bad-sectors "},
+    {"repair", repair, " set threads bad-sectors "},
+    {"extract", extract, " set output force threads bad-sectors "}};
 constexpr const char* names = "create, verify, repair, extract or info";
 
 constexpr const char* statuses =
     "Exit status: 0 whole or done, 1 failure of input or output, 2 wrong usage, 3 damaged and can be "
     "repaired\n"
-    "(verify), 4 beyond repair. Each thread takes (k+m) x 64 KiB of memory.\n";
+    "(verify), 4 beyond repair. Each thread takes (k+m) x 64 KiB of memory; with --keep all take at most 256 "
+    "MiB.\n";
 
 ec::Technique technique_of(const std::string& name) {
   for (const auto technique : {ec::Technique::cauchy, ec::Technique::reed_sol_van})
@@ -38,18 +40,39 @@ ec::Technique technique_of(const std::string& name) {
   fail(Status::usage, "--technique {} must be cauchy or reed_sol_van", name);
 }
 
+/// Of "10%" or "10".
+double share_of(const std::string& text) {
+  std::size_t end = 0;
+  double percent = 0;
+  try {
+    percent = std::stod(text, &end);
+  } catch (const std::exception&) {
+    end = 0;
+  }
+  if (end == 0 || (text.substr(end) != "" && text.substr(end) != "%") || !(percent > 0 && percent <= 12600))
+    fail(Status::usage, "--redundancy {} must be a share as 10%, above 0 and at most 12600%",
+         printable(text));
+  return percent / 100;
+}
+
 Options options_of(const Given& given) {
   Options all;
   if (given.contains("words")) all.paths = given["words"].as<Words>();
-  all.k = given["data"].as<unsigned>();
-  all.m = given["coding"].as<unsigned>();
+  if (given.contains("data")) all.k = given["data"].as<unsigned>();
+  if (given.contains("coding")) all.m = given["coding"].as<unsigned>();
   all.technique = technique_of(given["technique"].as<std::string>());
-  all.output = given["output"].as<std::string>();
-  all.name = given["name"].as<std::string>();
+  if (given.contains("output")) all.output = given["output"].as<std::string>();
+  if (given.contains("name")) all.name = given["name"].as<std::string>();
   all.uuid = given["set"].as<std::string>();
   all.threads = given["threads"].as<unsigned>();
   all.may_replace = given.contains("force");
   all.keeps_files = given.contains("keep");
+  all.is_recursive = given.contains("recursive");
+  if (given.contains("redundancy")) {
+    if (!all.keeps_files) fail(Status::usage, "--redundancy is for --keep; shards have -k and -m");
+    if (all.m) fail(Status::usage, "--redundancy and -m say the same: give one of them");
+    all.redundancy = share_of(given["redundancy"].as<std::string>());
+  }
   all.is_quiet = given.contains("quiet");
   if (all.threads > 1024) fail(Status::usage, "--threads {} must be at most 1024", all.threads);
   return all;
@@ -60,8 +83,8 @@ const Command& command_of(const Given& given) {
   const auto& name = given["command"].as<std::string>();
   const Command* command = std::ranges::find(commands, name, &Command::name);
   if (command == std::end(commands)) fail(Status::usage, "unknown command {}: {}", printable(name), names);
-  for (const char* option :
-       {"data", "coding", "technique", "keep", "output", "name", "set", "threads", "force", "bad-sectors"})
+  for (const char* option : {"data", "coding", "redundancy", "technique", "keep", "recursive", "output",
+                             "name", "set", "threads", "force", "bad-sectors"})
     if (given.contains(option) && !given[option].defaulted() &&
         command->options.find(fmt::format(" {} ", option)) == std::string_view::npos)
       fail(Status::usage, "{} takes no --{}", name, option);
@@ -83,14 +106,19 @@ int run(int argc, char** argv) {
   auto add = description.add_options();
   add("help,h", "this text");
   add("version", "the version");
-  add("data,k", options::value<unsigned>()->default_value(10), "create: data shards, at least 2");
-  add("coding,m", options::value<unsigned>()->default_value(4),
-      "create: coding shards, so many may be lost; k+m at most 255");
+  add("data,k", options::value<unsigned>(), "create: data shards (10; with --keep 200), at least 2");
+  add("coding,m", options::value<unsigned>(),
+      "create: coding shards (4; with --keep 20), so many may be lost; k+m at most 255");
+  add("redundancy", options::value<std::string>(),
+      "create --keep: this share may be lost (10%), in the place of -m");
   add("technique", options::value<std::string>()->default_value("cauchy"), "create: or reed_sol_van");
   add("keep", "create: coding shards alone; the files, where they are, take the place of the data shards");
-  add("output,o", options::value<std::string>()->default_value("."),
-      "create, extract: the directory; extract: or - for standard output");
-  add("name", options::value<std::string>()->default_value("stream"), "create: the name of what - gives");
+  add("recursive,r", "create --keep: directories, with all that is in them");
+  add("output,o", options::value<std::string>(),
+      "create, extract: the directory (this one; with --keep that of the files); extract: or - for standard "
+      "output");
+  add("name", options::value<std::string>(),
+      "create: the name of what - gives (stream); with --keep that of the set");
   add("set", options::value<std::string>()->default_value(""),
       "the set, or how its UUID begins, where there are several");
   add("force", "extract: replace files that are there");

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tools/ec/columns.hpp"
 #include "tools/ec/commands.hpp"
+#include "tools/ec/tree.hpp"
 
 namespace ec::file {
 namespace {
@@ -12,50 +14,98 @@ namespace {
 class OutputFiles {
  public:
   OutputFiles(const ShardSet& set, const Options& options)
-      : place_(Directory::open(options.output)), set_(set) {
+      : place_(Directory::open(options.output.empty() ? "." : options.output)), tree_(place_), set_(set) {
     for (const auto& entry : set.header.files) {
       there_.push_back(place_->look(entry.name));
-      if (there_.back() && !options.may_replace)
-        fail(Status::failure, "{} is there already; --force replaces it",
-             printable(place_->path_of(entry.name)));
-      if (there_.back() && S_ISDIR(there_.back()->st_mode))
-        fail(Status::failure, "{} is a directory", printable(place_->path_of(entry.name)));
+      if (!there_.back()) continue;
+      const bool is_directory = S_ISDIR(there_.back()->st_mode);
+      if (is_directory && entry.is_directory) continue;
+      if (!options.may_replace || entry.is_directory)
+        fail(Status::failure, "{} is there already{}", printable(place_->path_of(entry.name)),
+             entry.is_directory ? "" : "; --force replaces it");
+      if (is_directory) fail(Status::failure, "{} is a directory", printable(place_->path_of(entry.name)));
     }
-    for (std::size_t i = 0; i < there_.size(); ++i) files_.emplace_back(place_, set.mode);
+    for (const auto& entry : set.header.files) {
+      if (entry.is_directory)
+        tree_.directory(entry.name), files_.emplace_back();
+      else
+        files_.emplace_back(NewFile(tree_.directory(parent_of(entry.name)), set.mode));
+    }
   }
+
+  /// None of a directory.
+  NewFile* operator[](std::size_t i) { return files_[i] ? &*files_[i] : nullptr; }
 
   void write(std::span<const std::byte> part, std::uint64_t offset) {
     split_by_file(set_.header.files, part, offset, [&](std::size_t i, auto bytes, std::uint64_t at) {
       // A hole is left a hole.
       if (std::ranges::any_of(bytes, [](std::byte b) { return b != std::byte{0}; }))
-        files_[i].write_at(bytes, at);
+        files_[i]->write_at(bytes, at);
     });
   }
 
   void put_in_place(Outcome* outcome) {
     for (std::size_t i = 0; i < files_.size(); ++i) {
       end_if_interrupted();
-      files_[i].sync(set_.header.files[i].bytes);
+      const FileEntry& entry = set_.header.files[i];
+      if (!files_[i]) continue;
+      if (set_.header.version != 1) files_[i]->be_as(entry.mode, {entry.seconds, entry.nanoseconds});
+      files_[i]->sync(entry.bytes);
     }
     for (std::size_t i = 0; i < files_.size(); ++i) {
-      const std::string& name = set_.header.files[i].name;
+      const std::string name = last_name(set_.header.files[i].name);
+      if (!files_[i]) continue;
       if (there_[i])
-        files_[i].put_over(name, *there_[i]);
+        files_[i]->put_over(name, *there_[i]);
       else
-        files_[i].put_at(name);
+        files_[i]->put_at(name);
     }
-    place_->sync();
-    for (auto& file : files_) file.keep();
+    tree_.finish(set_.header.files);
+    tree_.sync();
+    for (auto& file : files_)
+      if (file) file->keep();
+    tree_.keep();
     for (std::size_t i = 0; i < files_.size(); ++i)
-      if (!there_[i]) say_if_hidden(set_.header.files[i].name, outcome);
+      if (!there_[i]) say_if_hidden(last_name(set_.header.files[i].name), outcome);
   }
 
  private:
   const Place place_;
+  Tree tree_;
   const ShardSet& set_;
   std::vector<std::optional<struct stat>> there_;
-  std::vector<NewFile> files_;
+  std::vector<std::optional<NewFile>> files_;
 };
+
+Outcome extract_by_columns(const ShardSet& set, const Options& options) {
+  Outcome outcome;
+  const SetHeader& header = set.header;
+  if (options.output == "-") fail(Status::usage, "kept files are extracted into a directory");
+  Columns columns(set, options.threads);
+  const Progress whole_time("", 0, false);
+  std::uint64_t lost = header.columns - columns.columns_there();
+  Plan plan(header);
+  std::optional<OutputFiles> files;
+  if (lost == 0) {
+    files.emplace(set, options);
+    for (std::size_t i = 0; i < header.files.size(); ++i)
+      if (!header.files[i].is_directory) columns.want(&plan, i, (*files)[i]);
+    lost = columns.read(&plan, !options.is_quiet, "extract");
+  }
+  if (lost > 0)
+    fail(Status::lost, "beyond repair: {} of {} columns have more than {} lost blocks", lost, header.columns,
+         header.m);
+  for (std::size_t i = 0; i < header.files.size(); ++i)
+    if (plan.files[i].is_wanted && columns.digest_of(plan, i) != header.files[i].digest)
+      fail(Status::lost, "{} did not become what it was", printable(header.files[i].name));
+  files->put_in_place(&outcome);
+  outcome.report = describe(set);
+  outcome.text = text_of(set);
+  if (std::ranges::any_of(set.kept, [](const auto& file) { return !ShardSet::is_whole(file); }))
+    outcome.notes.emplace_back("files of the set are damaged or missing; ec repair makes them anew");
+  add_rate(whole_time, header.object_bytes, &outcome);
+  return outcome;
+}
 
 }  // namespace
 
@@ -63,6 +113,11 @@ Outcome extract(const Options& options) {
   Outcome outcome;
   const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
   const SetHeader& header = set.header;
+  if (header.version != 1) {
+    Outcome done = extract_by_columns(set, options);
+    done.notes.insert(done.notes.begin(), outcome.notes.begin(), outcome.notes.end());
+    return done;
+  }
   StripeReader reader(set);
   if (const auto there = set.stripes_there(); there < header.stripes())
     fail(Status::lost, "beyond repair: of stripe {} of {} more than {} blocks are beyond the ends of files",

@@ -1,11 +1,15 @@
 #include "tools/ec/format.hpp"
 
 #include <fmt/format.h>
+#include <isa-l/crc.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <set>
+#include <unordered_map>
 #if defined(__x86_64__)
 // The same functions by the best instructions of the processor.
 #include <xxh_x86dispatch.h>
@@ -13,13 +17,14 @@
 #include <xxhash.h>
 #endif
 
+#include "tools/ec/layout.hpp"
+
 namespace ec::file {
 namespace {
 
 constexpr std::array<std::uint8_t, 8> magic{0x89, 'e', 'c', 's', '\r', '\n', 0x1a, '\n'};
-constexpr std::uint32_t version = 1;
-
-/// How a header begins, as it lies in the file. Digests and file entries follow.
+/// How a header begins, as it lies in the file. Digests and file entries follow, in version 2 with the name
+/// of the set between them.
 struct Beginning {
   std::array<std::uint8_t, 8> magic;
   std::uint32_t version;
@@ -30,14 +35,15 @@ struct Beginning {
   std::uint16_t shard;
   std::uint8_t technique;
   std::uint8_t keeps_files;
-  std::uint32_t record_bytes;
+  std::uint32_t record_bytes;  ///< version 2: of a block
   std::uint32_t files;
   std::uint64_t object_bytes;
-  std::uint64_t zero;
+  std::uint64_t columns;  ///< version 1: 0
 };
 static_assert(sizeof(Beginning) == 64 && std::endian::native == std::endian::little);
 
-constexpr std::size_t file_entry_bytes = 8 + 2;  // and the name
+constexpr std::size_t file_entry_bytes = 8 + 2;                                     // and the name
+constexpr std::size_t file_entry_bytes_2 = 1 + 2 + 2 + 8 + 8 + 4 + checksum_bytes;  // and the path
 
 template <class Part>
 void append(std::string& text, const Part& part) {
@@ -54,17 +60,69 @@ Part take(std::string_view& text) {
   return part;
 }
 
-Checksum checksum(const void* bytes, std::size_t size, std::uint64_t seed) {
+Checksum canonical(XXH128_hash_t hash) {
   XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits_withSeed(bytes, size, seed));
+  XXH128_canonicalFromHash(&canonical, hash);
   return std::bit_cast<Checksum>(canonical);
+}
+
+Checksum checksum(const void* bytes, std::size_t size, std::uint64_t seed) {
+  return canonical(XXH3_128bits_withSeed(bytes, size, seed));
+}
+
+std::uint64_t seed_of(const Uuid& uuid, unsigned shard, std::uint64_t stripe) {
+  std::string place;
+  append(place, uuid);
+  append(place, std::uint32_t{shard});
+  append(place, stripe);
+  return XXH3_64bits(place.data(), place.size());
+}
+
+std::size_t entry_bytes(const SetHeader& set) {
+  return set.version == 1 ? file_entry_bytes : file_entry_bytes_2;
+}
+
+std::size_t most_bytes(unsigned version) { return version == 1 ? most_header_bytes : most_header_bytes_2; }
+
+/// What is wrong with the names: they are paths, all different, and no file is a directory of another one.
+std::string why_not_paths(const SetHeader& set) {
+  std::unordered_map<std::string_view, bool> is_directory;
+  for (const auto& file : set.files) {
+    if (!is_inner_path(file.name)) return "a name that is no path in a tree";
+    if (!is_directory.emplace(file.name, file.is_directory).second)
+      return fmt::format("two files are named {}", file.name);
+  }
+  for (const auto& file : set.files)
+    for (auto slash = file.name.find('/'); slash != std::string::npos; slash = file.name.find('/', slash + 1))
+      if (const auto found = is_directory.find(std::string_view(file.name).substr(0, slash));
+          found != is_directory.end() && !found->second)
+        return fmt::format("{} is in a file", file.name);
+  return {};
+}
+
+/// What is wrong with what version 2 alone has.
+std::string why_not_slices(const SetHeader& set) {
+  const auto block = static_cast<std::uint32_t>(set.block_bytes());
+  if (!set.keeps_files) return "it keeps no files";
+  if (!std::has_single_bit(block) || block < least_block_bytes_2 || block > most_block_bytes_2)
+    return fmt::format("blocks of {} bytes", block);
+  if (set.digests.size() != set.m) return "not a digest for each shard";
+  if (!is_file_name(set.set_name)) return "a name of the set that is none of a file";
+  for (const auto& file : set.files)
+    if (file.nanoseconds >= 1000000000 || file.mode > 07777 ||
+        (file.is_directory && (file.bytes > 0 || file.digest != Checksum{})))
+      return "an entry that cannot be";
+  if (const std::string why = why_not_paths(set); !why.empty()) return why;
+  if (set.columns != columns_of(Layout(set.files, block), set.k)) return "not as many columns as it needs";
+  return {};
 }
 
 }  // namespace
 
 std::size_t SetHeader::header_bytes() const {
-  std::size_t bytes = sizeof(Beginning) + checksum_bytes * shards() + checksum_bytes;
-  for (const auto& file : files) bytes += file_entry_bytes + file.name.size();
+  std::size_t bytes = sizeof(Beginning) + checksum_bytes * digests.size() + checksum_bytes;
+  if (version != 1) bytes += 2 + set_name.size() + 4;
+  for (const auto& file : files) bytes += entry_bytes(*this) + file.name.size();
   return (bytes + header_unit - 1) / header_unit * header_unit;
 }
 
@@ -73,26 +131,39 @@ bool is_file_name(std::string_view name) {
          name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
+bool is_inner_path(std::string_view path) {
+  if (path.size() > 4095) return false;
+  for (;;) {
+    const auto slash = path.find('/');
+    if (!is_file_name(path.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    path.remove_prefix(slash + 1);
+  }
+}
+
 std::string why_not(const SetHeader& set) {
   if (set.k < 2 || set.m < 1 || set.k + set.m > 255)
     return fmt::format("k={} and m={}: k must be at least 2, m at least 1, k+m at most 255", set.k, set.m);
   if (set.technique > Technique::cauchy) return "unknown technique";
-  if (!std::has_single_bit(set.record_bytes) || set.record_bytes < least_record_bytes ||
-      set.record_bytes > most_record_bytes || set.record_bytes <= set.sums_bytes() + checksum_bytes)
-    return fmt::format("records of {} bytes", set.record_bytes);
-  if (set.digests.size() != set.shards()) return "not a digest for each shard";
   if (set.files.empty()) return "no file";
-  if (set.header_bytes() > most_header_bytes)
+  if (set.header_bytes() > most_bytes(set.version))
     return fmt::format("{} files are too many names for a header; pack them with tar", set.files.size());
-  std::set<std::string_view> names;
   std::uint64_t bytes = 0;
   for (const auto& file : set.files) {
-    if (!is_file_name(file.name)) return "a name that is none of a file";
-    if (!names.insert(file.name).second) return fmt::format("two files are named {}", file.name);
     if (file.bytes > most_object_bytes - bytes) return "more than 2^60 bytes";
     bytes += file.bytes;
   }
   if (bytes != set.object_bytes) return "the lengths of the files are not that of the object";
+  if (set.version != 1) return why_not_slices(set);
+  if (!std::has_single_bit(set.record_bytes) || set.record_bytes < least_record_bytes ||
+      set.record_bytes > most_record_bytes || set.record_bytes <= set.sums_bytes() + checksum_bytes)
+    return fmt::format("records of {} bytes", set.record_bytes);
+  if (set.digests.size() != set.shards()) return "not a digest for each shard";
+  std::set<std::string_view> names;
+  for (const auto& file : set.files) {
+    if (!is_file_name(file.name)) return "a name that is none of a file";
+    if (!names.insert(file.name).second) return fmt::format("two files are named {}", file.name);
+  }
   return {};
 }
 
@@ -100,7 +171,7 @@ std::string write_header(const ShardHeader& header) {
   const SetHeader& set = header.set;
   std::string text;
   append(text, Beginning{.magic = magic,
-                         .version = version,
+                         .version = set.version,
                          .header_bytes = static_cast<std::uint32_t>(set.header_bytes()),
                          .uuid = set.uuid,
                          .k = static_cast<std::uint16_t>(set.k),
@@ -108,74 +179,150 @@ std::string write_header(const ShardHeader& header) {
                          .shard = static_cast<std::uint16_t>(header.shard),
                          .technique = static_cast<std::uint8_t>(set.technique),
                          .keeps_files = set.keeps_files,
-                         .record_bytes = set.record_bytes,
+                         .record_bytes = set.version == 1 ? set.record_bytes
+                                                          : static_cast<std::uint32_t>(set.block_bytes()),
                          .files = static_cast<std::uint32_t>(set.files.size()),
                          .object_bytes = set.object_bytes,
-                         .zero = 0});
+                         .columns = set.columns});
   for (const auto& digest : set.digests) append(text, digest);
+  const auto append_length = [&](const std::string& name) {
+    append(text, static_cast<std::uint16_t>(name.size()));
+  };
+  if (set.version != 1) {
+    append_length(set.set_name);
+    text += set.set_name;
+  }
   for (const auto& file : set.files) {
-    append(text, file.bytes);
-    append(text, static_cast<std::uint16_t>(file.name.size()));
+    if (set.version == 1) {
+      append(text, file.bytes);
+      append_length(file.name);
+    } else {
+      append(text, static_cast<std::uint8_t>(file.is_directory));
+      append(text, file.mode);
+      append_length(file.name);
+      append(text, file.bytes);
+      append(text, file.seconds);
+      append(text, file.nanoseconds);
+      append(text, file.digest);
+    }
     text += file.name;
   }
   text.resize(set.header_bytes() - checksum_bytes);
+  if (set.version != 1) {
+    text.resize(text.size() - 4);
+    append(text, static_cast<std::uint32_t>(set.header_bytes()));
+  }
   append(text, checksum(text.data(), text.size(), 0));
   return text;
 }
 
-std::optional<ShardHeader> parse_header(std::string_view bytes) {
-  std::string_view rest = bytes;
-  const auto beginning = take<Beginning>(rest);
+std::size_t claimed_header_bytes(std::string_view front) {
+  const auto beginning = take<Beginning>(front);
   const std::size_t length = beginning.header_bytes;
-  if (beginning.magic != magic || beginning.version != version) return {};
-  if (length > bytes.size() || length < header_unit || length > most_header_bytes) return {};
+  if (beginning.magic != magic || (beginning.version != 1 && beginning.version != 2)) return 0;
+  return length < header_unit || length % header_unit != 0 || length > most_bytes(beginning.version) ? 0
+                                                                                                     : length;
+}
+
+std::size_t claimed_last_header_bytes(std::string_view last_words) {
+  const std::size_t length = take<std::uint32_t>(last_words);
+  return length < header_unit || length % header_unit != 0 || length > most_header_bytes_2 ? 0 : length;
+}
+
+std::optional<ShardHeader> parse_header(std::string_view bytes) {
+  const std::size_t length = claimed_header_bytes(bytes);
+  if (length == 0 || length > bytes.size()) return {};
   bytes = bytes.substr(0, length);
-  std::string_view sum = bytes.substr(length - checksum_bytes);
+  std::string_view rest = bytes, sum = bytes.substr(length - checksum_bytes);
+  const auto beginning = take<Beginning>(rest);
   if (take<Checksum>(sum) != checksum(bytes.data(), length - checksum_bytes, 0)) return {};
   // Numbers are checked before anything is made of them.
   if (beginning.k + beginning.m > 255 || beginning.shard >= beginning.k + beginning.m) return {};
   if (beginning.technique > 1 || beginning.keeps_files > 1 || beginning.files > length / file_entry_bytes)
     return {};
 
-  ShardHeader header{{.uuid = beginning.uuid,
-                      .k = beginning.k,
-                      .m = beginning.m,
-                      .technique = static_cast<Technique>(beginning.technique),
-                      .keeps_files = beginning.keeps_files == 1,
-                      .record_bytes = beginning.record_bytes,
-                      .object_bytes = beginning.object_bytes,
-                      .files = {},
-                      .digests = {}},
-                     beginning.shard};
-  for (unsigned i = 0; i < header.set.shards(); ++i) header.set.digests.push_back(take<Checksum>(rest));
+  ShardHeader header;
+  header.shard = beginning.shard;
+  SetHeader& set = header.set;
+  set.version = beginning.version;
+  set.uuid = beginning.uuid;
+  set.k = beginning.k;
+  set.m = beginning.m;
+  set.technique = static_cast<Technique>(beginning.technique);
+  set.keeps_files = beginning.keeps_files == 1;
+  set.record_bytes = beginning.record_bytes;
+  set.object_bytes = beginning.object_bytes;
+  const auto take_text = [&](std::size_t text_bytes) {
+    const std::string text(rest.substr(0, text_bytes));
+    rest.remove_prefix(text.size());
+    return text;
+  };
+  if (set.version != 1) {
+    if (beginning.record_bytes > most_block_bytes_2 || header.shard < set.k) return {};
+    set.record_bytes += static_cast<std::uint32_t>(set.sums_bytes() + checksum_bytes);
+    set.columns = beginning.columns;
+  }
+  for (unsigned i = set.version == 1 ? 0 : set.k; i < set.shards(); ++i)
+    set.digests.push_back(take<Checksum>(rest));
+  if (set.version != 1) set.set_name = take_text(take<std::uint16_t>(rest));
   for (std::uint32_t i = 0; i < beginning.files; ++i) {
-    const auto file_bytes = take<std::uint64_t>(rest);
+    FileEntry& file = set.files.emplace_back();
+    if (set.version != 1) {
+      file.is_directory = take<std::uint8_t>(rest) == 1;
+      file.mode = take<std::uint16_t>(rest);
+    } else {
+      file.bytes = take<std::uint64_t>(rest);
+    }
     const auto name_bytes = take<std::uint16_t>(rest);
-    const auto name = rest.substr(0, name_bytes);
-    rest.remove_prefix(name.size());
-    header.set.files.push_back({std::string(name), file_bytes});
+    if (set.version != 1) {
+      file.bytes = take<std::uint64_t>(rest);
+      file.seconds = take<std::int64_t>(rest);
+      file.nanoseconds = take<std::uint32_t>(rest);
+      file.digest = take<Checksum>(rest);
+    }
+    file.name = take_text(name_bytes);
   }
   // Whatever else could be wrong is not as it would be written.
-  if (!why_not(header.set).empty() || write_header(header) != bytes) return {};
+  if (!why_not(set).empty() || write_header(header) != bytes) return {};
   return header;
 }
 
 std::optional<ShardHeader> parse_last_header(std::string_view bytes) {
+  if (bytes.size() < header_unit) return {};
+  const auto with_length = [&](std::size_t length) -> std::optional<ShardHeader> {
+    if (length == 0 || length > bytes.size()) return {};
+    const auto last = bytes.substr(bytes.size() - length);
+    return claimed_header_bytes(last) == length ? parse_header(last) : std::nullopt;
+  };
+  if (auto header = with_length(claimed_last_header_bytes(bytes.substr(bytes.size() - last_words_bytes))))
+    return header;
   for (std::size_t length = header_unit; length <= std::min(bytes.size(), most_header_bytes);
        length += header_unit)
-    if (auto header = parse_header(bytes.substr(bytes.size() - length));
-        header && header->set.header_bytes() == length)
-      return header;
+    if (auto header = with_length(length)) return header;
   return {};
 }
 
 Checksum block_checksum(std::span<const std::byte> block, const Uuid& uuid, unsigned shard,
                         std::uint64_t stripe) {
-  std::string place;
-  append(place, uuid);
-  append(place, std::uint32_t{shard});
-  append(place, stripe);
-  return checksum(block.data(), block.size(), XXH3_64bits(place.data(), place.size()));
+  return checksum(block.data(), block.size(), seed_of(uuid, shard, stripe));
+}
+
+Checksum plain_checksum(std::span<const std::byte> bytes) { return checksum(bytes.data(), bytes.size(), 0); }
+
+std::uint32_t crc_of(std::span<const std::byte> bytes) {
+  // It takes what it only reads by a pointer to what could be written.
+  auto* const begin = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(bytes.data()));  // NOLINT
+  return bytes.empty() ? 0 : crc32_iscsi(begin, static_cast<int>(bytes.size()), 0);
+}
+
+Checksum record_checksum(std::span<const std::byte> block, std::span<const std::byte> sums, const Uuid& uuid,
+                         unsigned shard, std::uint64_t column) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+  if (!state) throw std::bad_alloc();
+  XXH3_128bits_reset_withSeed(state.get(), seed_of(uuid, shard, column));
+  XXH3_128bits_update(state.get(), block.data(), block.size());
+  XXH3_128bits_update(state.get(), sums.data(), sums.size());
+  return canonical(XXH3_128bits_digest(state.get()));
 }
 
 void add_to(Checksum& digest, const Checksum& checksum) {

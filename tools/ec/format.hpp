@@ -17,6 +17,10 @@ namespace ec::file {
 inline constexpr std::size_t checksum_bytes = 16;
 inline constexpr std::size_t header_unit = 4096;
 inline constexpr std::size_t most_header_bytes = 1 << 20;
+inline constexpr std::size_t most_header_bytes_2 = 1 << 26;  ///< version 2
+inline constexpr std::uint32_t least_block_bytes_2 = 512;
+inline constexpr std::uint32_t most_block_bytes_2 = 65536;
+inline constexpr std::size_t sum_bytes_2 = checksum_bytes + 4;  ///< of a data block in a record
 inline constexpr std::uint32_t least_record_bytes = 4096;
 inline constexpr std::uint32_t most_record_bytes = 1 << 20;
 inline constexpr std::uint64_t most_object_bytes = std::uint64_t{1} << 60;
@@ -25,13 +29,20 @@ using Uuid = std::array<std::uint8_t, 16>;
 using Checksum = std::array<std::uint8_t, checksum_bytes>;
 
 struct FileEntry {
-  std::string name;  ///< of a file, no path
+  std::string name;  ///< of a file, no path; version 2: a path
   std::uint64_t bytes = 0;
+  // Version 2 alone.
+  bool is_directory = false;
+  std::uint16_t mode = 0;
+  std::int64_t seconds = 0;  ///< when it was changed
+  std::uint32_t nanoseconds = 0;
+  Checksum digest{};
   bool operator==(const FileEntry&) const = default;
 };
 
 /// What the headers of all shards of a set say.
 struct SetHeader {
+  unsigned version = 1;  ///< 2: files kept by slices
   Uuid uuid{};
   unsigned k = 0;
   unsigned m = 0;
@@ -40,18 +51,29 @@ struct SetHeader {
   std::uint32_t record_bytes = 0;
   std::uint64_t object_bytes = 0;
   std::vector<FileEntry> files;
-  std::vector<Checksum> digests;  ///< of each shard
+  std::vector<Checksum> digests;  ///< of each shard; version 2: of each that has a file
+  // Version 2 alone.
+  std::string set_name;
+  std::uint64_t columns = 0;
 
   bool operator==(const SetHeader&) const = default;
 
+  /// Shard files are named so.
+  const std::string& name() const { return version == 1 ? files.front().name : set_name; }
   unsigned shards() const { return k + m; }
   /// The first one that has a shard file.
   unsigned first_shard_file() const { return keeps_files ? k : 0; }
   /// The checksums of the data in a record, where the data has no records.
-  std::size_t sums_bytes() const { return keeps_files ? k * checksum_bytes : 0; }
+  std::size_t sums_bytes() const {
+    return keeps_files ? k * (version == 1 ? checksum_bytes : sum_bytes_2) : 0;
+  }
   std::size_t block_bytes() const { return record_bytes - sums_bytes() - checksum_bytes; }
   std::uint64_t stripe_bytes() const { return std::uint64_t{k} * block_bytes(); }
-  std::uint64_t stripes() const { return (object_bytes + stripe_bytes() - 1) / stripe_bytes(); }
+  /// Version 2: columns.
+  std::uint64_t stripes() const {
+    return version == 1 ? (object_bytes + stripe_bytes() - 1) / stripe_bytes() : columns;
+  }
+  const char* stripes_word() const { return version == 1 ? "stripes" : "columns"; }
   std::size_t header_bytes() const;
   std::uint64_t record_at(std::uint64_t stripe) const { return header_bytes() + stripe * record_bytes; }
   std::uint64_t shard_file_bytes() const { return record_at(stripes()) + header_bytes(); }
@@ -65,6 +87,9 @@ struct ShardHeader {
 
 /// Of 1 to 255 bytes, and no path.
 bool is_file_name(std::string_view name);
+
+/// Names of 1 to 255 bytes with slashes between them, 4095 bytes at most, none of them "." or "..".
+bool is_inner_path(std::string_view path);
 
 /// Empty if the set may be written, else what is wrong with it. Shapes that a technique does not take are for
 /// Codec::create to refuse.
@@ -80,10 +105,24 @@ std::optional<ShardHeader> parse_header(std::string_view bytes);
 /// The header whose end is the end of `bytes`.
 std::optional<ShardHeader> parse_last_header(std::string_view bytes);
 
+/// How long a header says it is by its first header_unit bytes, or by its last last_words_bytes if it is of
+/// version 2; 0 if that cannot be.
+std::size_t claimed_header_bytes(std::string_view front);
+std::size_t claimed_last_header_bytes(std::string_view last_words);
+inline constexpr std::size_t last_words_bytes = 4 + checksum_bytes;
+
 /// Of what is in front of the checksum of shard `shard` in stripe `stripe`: a block, and sums where there are
 /// some.
 Checksum block_checksum(std::span<const std::byte> block, const Uuid& uuid, unsigned shard,
                         std::uint64_t stripe);
+
+/// Version 2: of the used bytes of a data block, or of a file shorter than a block.
+Checksum plain_checksum(std::span<const std::byte> bytes);
+/// CRC-32C that begins with 0 and is not inverted, so that it rolls.
+std::uint32_t crc_of(std::span<const std::byte> bytes);
+/// Version 2: of block and sums of a record.
+Checksum record_checksum(std::span<const std::byte> block, std::span<const std::byte> sums, const Uuid& uuid,
+                         unsigned shard, std::uint64_t column);
 
 /// Brings a digest up to date by the checksum of one more block.
 void add_to(Checksum& digest, const Checksum& checksum);

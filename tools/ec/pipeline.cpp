@@ -83,16 +83,24 @@ bool Stripe::is_sound(unsigned shard) const { return checksum(shard) == right_ch
 
 void Stripe::take_sums(unsigned shard) const { std::ranges::copy(sums_in(shard), sums().begin()); }
 
-void Pipeline::run(const SetHeader& set, std::uint64_t stripes, const Work& work) {
+void Pipeline::run(const SetHeader& set, std::uint64_t stripes,
+                   const std::function<void(const Stripe&)>& work) {
+  run(stripes, Stripe::buffer_bytes(set), [&](std::uint64_t number, std::byte* buffer) {
+    work(Stripe(set, buffer, number));
+    progress_.add(set.stripe_bytes());
+  });
+}
+
+void Pipeline::run(std::uint64_t pieces, std::size_t buffer_bytes, const Work& work) {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  running_ = static_cast<unsigned>(std::min<std::uint64_t>(threads_ == 0 ? cores : threads_, stripes));
+  running_ = static_cast<unsigned>(std::min<std::uint64_t>(threads_ == 0 ? cores : threads_, pieces));
   next_ = turn_ = 0;
-  end_ = stripes;
+  end_ = pieces;
   std::vector<std::jthread> threads;
   const unsigned count = running_;
   const auto thread = [&] {
     try {
-      work_on(set, work);
+      work_on(buffer_bytes, work);
     } catch (const Stopped&) {
       // Another thread's error is the one to tell.
     } catch (...) {
@@ -122,8 +130,8 @@ void Pipeline::run(const SetHeader& set, std::uint64_t stripes, const Work& work
   if (error_) std::rethrow_exception(error_);
 }
 
-void Pipeline::work_on(const SetHeader& set, const Work& work) {
-  const Buffer buffer = allocate_buffer(Stripe::buffer_bytes(set));
+void Pipeline::work_on(std::size_t buffer_bytes, const Work& work) {
+  const Buffer buffer = allocate_buffer(buffer_bytes);
   for (;;) {
     std::uint64_t number = 0;
     {
@@ -131,8 +139,7 @@ void Pipeline::work_on(const SetHeader& set, const Work& work) {
       if (next_ >= end_ || error_) return;
       number = next_++;
     }
-    work(Stripe(set, buffer.get(), number));
-    progress_.add(set.stripe_bytes());
+    work(number, buffer.get());
   }
 }
 

@@ -1,5 +1,6 @@
-// Threads that take stripes in order, each with a buffer of its own: while one reads, others code and write.
-// A stripe stays in the cache of one core from its reading to its writing, and memory is that of the buffers.
+// Threads that take stripes, or other pieces of work, in order, each with a buffer of its own: while one
+// reads, others code and write. A stripe stays in the cache of one core from its reading to its writing, and
+// memory is that of the buffers.
 #pragma once
 
 #include <atomic>
@@ -90,14 +91,17 @@ class Stripe {
 
 class Pipeline {
  public:
-  using Work = std::function<void(const Stripe&)>;
+  /// Gets the number of a piece of work, and a buffer.
+  using Work = std::function<void(std::uint64_t, std::byte*)>;
 
   /// threads 0: as many as there are cores.
   Pipeline(unsigned threads, Progress& progress) : threads_(threads), progress_(progress) {}
 
-  /// Calls `work` for stripes 0, 1, .. of the set, in several threads; ends after stripe `stripes` - 1 or by
-  /// end_at. Throws what is first thrown by one, when all have returned.
-  void run(const SetHeader& set, std::uint64_t stripes, const Work& work);
+  /// Calls `work` for pieces 0, 1, .. in several threads, each with a buffer of so many bytes; ends after
+  /// piece `pieces` - 1 or by end_at. Throws what is first thrown by one, when all have returned.
+  void run(std::uint64_t pieces, std::size_t buffer_bytes, const Work& work);
+  /// The same by stripes.
+  void run(const SetHeader& set, std::uint64_t stripes, const std::function<void(const Stripe&)>& work);
 
   /// For use in `work`, once for each stripe: calls `part` when it has returned for all stripes before.
   void in_turn(std::uint64_t stripe, const std::function<void()>& part);
@@ -105,7 +109,7 @@ class Pipeline {
   void end_at(std::uint64_t stripe);
 
  private:
-  void work_on(const SetHeader& set, const Work& work);
+  void work_on(std::size_t buffer_bytes, const Work& work);
   void stop(std::exception_ptr error);
 
   unsigned threads_;

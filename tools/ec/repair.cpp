@@ -2,16 +2,18 @@
 #include <algorithm>
 #include <optional>
 
+#include "tools/ec/columns.hpp"
 #include "tools/ec/commands.hpp"
+#include "tools/ec/tree.hpp"
 
 namespace ec::file {
 namespace {
 
 /// A name for a shard that nothing has.
 std::string free_name(const ShardSet& set, const Directory& place, unsigned shard) {
-  std::string name = shard_name(set.name(), shard);
+  std::string name = shard_name(set.header.name(), shard);
   for (unsigned i = 1; place.look(name); ++i)
-    name = with_suffix(set.name(), fmt::format(".{:03}.{}.ec", shard, i));
+    name = with_suffix(set.header.name(), fmt::format(".{:03}.{}.ec", shard, i));
   return name;
 }
 
@@ -45,8 +47,11 @@ Place best_place(const ShardSet& set, const std::vector<Made>& made) {
 }
 
 bool has_name_of_kept(const ShardSet& set, const ShardFile& file) {
-  return std::ranges::any_of(
-      set.kept, [&](const ShardFile& kept) { return kept.place == file.place && kept.name == file.name; });
+  return std::ranges::any_of(set.kept, [&](const ShardFile& kept) {
+    if (last_name(kept.name) != file.name) return false;
+    const auto there = kept.place->look(kept.name);
+    return there && is_same(*there, file.file->opened());
+  });
 }
 
 /// What is there is replaced only if it is this shard and no other: a name alone says nothing. A kept file's
@@ -59,17 +64,25 @@ Made make_shard(const ShardSet& set, unsigned shard, const std::vector<Made>& ma
   return {shard, place, free_name(set, *place, shard), {}, "", NewFile(place, set.mode)};
 }
 
+/// The trees of the files that a set keeps, by their bases. Before what is made in them, so that it goes
+/// last.
+using Trees = std::map<Place, Tree>;
+
 /// What is there keeps another name: it may be somebody's new work.
-Made make_kept(const ShardSet& set, std::size_t number, const std::vector<Made>& made) {
+Made make_kept(const ShardSet& set, std::size_t number, const std::vector<Made>& made, Trees* trees) {
   const ShardFile& kept = set.kept[number];
-  const auto old = kept.place->look(kept.name);
-  if (!old) return {number, kept.place, kept.name, {}, "", NewFile(kept.place, set.mode)};
-  std::string aside = with_suffix(kept.name, ".damaged");
+  const Place place =
+      trees->try_emplace(kept.place, kept.place).first->second.directory(parent_of(kept.name));
+  const std::string name = last_name(kept.name);
+  const auto old = place->look(name);
+  if (!old) return {number, place, name, {}, "", NewFile(place, set.mode)};
+  if (S_ISDIR(old->st_mode)) fail(Status::failure, "{} is a directory", printable(kept.path()));
+  std::string aside = with_suffix(name, ".damaged");
   const auto is_taken = [&] {
-    return kept.place->look(aside) || std::ranges::count(made, aside, &Made::aside) > 0;
+    return place->look(aside) || std::ranges::count(made, aside, &Made::aside) > 0;
   };
-  for (unsigned i = 1; is_taken(); ++i) aside = with_suffix(kept.name, fmt::format(".damaged.{}", i));
-  return {number, kept.place, kept.name, old, aside, NewFile(kept.place, kept.file ? 0600 : set.mode)};
+  for (unsigned i = 1; is_taken(); ++i) aside = with_suffix(name, fmt::format(".damaged.{}", i));
+  return {number, place, name, old, aside, NewFile(place, kept.file ? 0600 : set.mode)};
 }
 
 void write_kept(const ShardSet& set, std::vector<Made>& made, std::span<const std::byte> part,
@@ -96,6 +109,128 @@ void name_temporaries(const ShardSet& set, Outcome* outcome) {
   }
 }
 
+/// What is made anew: of the shards, and of the kept files.
+struct AllMade {
+  Trees trees;
+  std::vector<Made> shards, kept;
+};
+
+/// Temporary files, with room, for all that is not whole.
+void make_room(const ShardSet& set, AllMade* all) {
+  const SetHeader& header = set.header;
+  all->shards.clear();
+  all->kept.clear();
+  for (std::size_t i = 0; i < set.kept.size(); ++i) {
+    if (ShardSet::is_whole(set.kept[i])) continue;
+    if (header.files[i].is_directory) {
+      const ShardFile& kept = set.kept[i];
+      all->trees.try_emplace(kept.place, kept.place).first->second.directory(kept.name);
+      continue;
+    }
+    all->kept.push_back(make_kept(set, i, all->kept, &all->trees));
+    all->kept.back().file.reserve(header.files[i].bytes);
+  }
+  for (unsigned i = header.first_shard_file(); i < header.shards(); ++i) {
+    if (set.is_whole(i)) continue;
+    all->shards.push_back(make_shard(set, i, all->shards));
+    all->shards.back().file.reserve(header.shard_file_bytes());
+  }
+}
+
+void make_by_stripes(const ShardSet& set, const Options& options, AllMade* all) {
+  const SetHeader& header = set.header;
+  if (const auto lost_stripes = count_damage(set, options); lost_stripes > 0)
+    fail(Status::lost, "beyond repair: {} of {} stripes have more than {} lost blocks; nothing was changed",
+         lost_stripes, header.stripes(), header.m);
+  std::vector<unsigned> wanted;
+  for (unsigned i = 0; i < header.shards(); ++i)
+    if (!set.is_whole(i)) wanted.push_back(i);
+  if (wanted.empty()) return;
+  make_room(set, all);
+  StripeReader reader(set);
+  Progress progress("repair", header.object_bytes, !options.is_quiet);
+  Pipeline(options.threads, progress).run(header, header.stripes(), [&](const Stripe& stripe) {
+    if (reader.load(stripe, wanted) == StripeReader::Result::lost)
+      fail(Status::lost, "stripe {} has more than {} lost blocks now; nothing was changed", stripe.number,
+           header.m);
+    for (auto& shard : all->shards)
+      shard.file.write_at(stripe.record(static_cast<unsigned>(shard.number)),
+                          header.record_at(stripe.number));
+    if (!all->kept.empty())
+      for_each_part(header, stripe,
+                    [&](auto part, std::uint64_t offset) { write_kept(set, all->kept, part, offset); });
+  });
+  for (const unsigned i : wanted)
+    if (!reader.is_as_coded(i))
+      fail(Status::lost, "shard {} did not become what it was; nothing was changed", i);
+}
+
+/// What is missing is made while all is read for the first time. What else is damaged shows then.
+void make_by_columns(const ShardSet& set, const Options& options, AllMade* all) {
+  const SetHeader& header = set.header;
+  Columns columns(set, options.threads);
+  const auto fail_if_lost = [&](std::uint64_t lost) {
+    if (lost > 0)
+      fail(Status::lost, "beyond repair: {} of {} columns have more than {} lost blocks; nothing was changed",
+           lost, header.columns, header.m);
+  };
+  fail_if_lost(header.columns - columns.columns_there());
+  for (unsigned pass = 0;; ++pass) {
+    if (pass == 4) fail(Status::failure, "files of the set change while they are read");
+    make_room(set, all);
+    Plan plan(header);
+    for (auto& kept : all->kept) columns.want(&plan, kept.number, &kept.file);
+    for (auto& shard : all->shards) plan.shards[shard.number] = &shard.file;
+    for (std::size_t i = 0; i < set.kept.size(); ++i)
+      if (columns.is_unproven(i) && !plan.files[i].is_wanted) columns.want(&plan, i, nullptr);
+    fail_if_lost(columns.read(&plan, !options.is_quiet, "repair"));
+    bool is_all = true;
+    for (std::size_t i = 0; i < set.kept.size(); ++i)
+      if ((columns.is_unproven(i) || !ShardSet::is_whole(set.kept[i])) && !header.files[i].is_directory)
+        is_all = is_all && plan.files[i].is_wanted;
+    for (unsigned i = header.k; i < header.shards(); ++i)
+      is_all = is_all && (set.is_whole(i) || plan.shards[i] != nullptr);
+    if (!is_all) continue;
+    for (std::size_t i = 0; i < set.kept.size(); ++i)
+      if (plan.files[i].is_wanted && columns.digest_of(plan, i) != header.files[i].digest)
+        fail(Status::lost, "{} did not become what it was; nothing was changed",
+             printable(set.kept[i].path()));
+    for (const auto& shard : all->shards)
+      if (const auto i = static_cast<unsigned>(shard.number);
+          columns.digest_of(i) != header.digests[i - header.k])
+        fail(Status::lost, "shard {} did not become what it was; nothing was changed", i);
+    return;
+  }
+}
+
+/// All of it gets its name, or nothing does.
+void put(const ShardSet& set, AllMade* all) {
+  for (auto& shard : all->shards) write_headers(shard.file, set.header, static_cast<unsigned>(shard.number));
+  for (auto* made : {&all->shards, &all->kept})
+    for (auto& file : *made) {
+      end_if_interrupted();
+      if (file.old && S_ISREG(file.old->st_mode)) file.file.be_like(*file.old);
+      if (made == &all->shards) {
+        file.file.sync();
+        continue;
+      }
+      const FileEntry& entry = set.header.files[file.number];
+      if (set.header.version != 1) file.file.be_as(entry.mode, {entry.seconds, entry.nanoseconds});
+      file.file.sync(entry.bytes);
+    }
+  for (const auto& kept : set.kept)
+    if (kept.file && !ShardSet::is_whole(kept)) kept.file->check_unchanged();
+  for (auto* made : {&all->shards, &all->kept})
+    for (auto& file : *made) file.put();
+  for (auto& [base, tree] : all->trees) tree.finish(set.header.files);
+  for (auto* made : {&all->shards, &all->kept})
+    for (auto& file : *made) file.place->sync();
+  for (auto& [base, tree] : all->trees) tree.sync();
+  for (auto* made : {&all->shards, &all->kept})
+    for (auto& file : *made) file.file.keep();
+  for (auto& [base, tree] : all->trees) tree.keep();
+}
+
 }  // namespace
 
 Outcome repair(const Options& options) {
@@ -103,73 +238,31 @@ Outcome repair(const Options& options) {
   const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes, true);
   const SetHeader& header = set.header;
   const Progress whole_time("", 0, false);
-  if (const auto lost_stripes = count_damage(set, options); lost_stripes > 0)
-    fail(Status::lost, "beyond repair: {} of {} stripes have more than {} lost blocks; nothing was changed",
-         lost_stripes, header.stripes(), header.m);
+  AllMade all;
+  header.version == 1 ? make_by_stripes(set, options, &all) : make_by_columns(set, options, &all);
   outcome.report = describe(set);
   outcome.text = text_of(set);
   outcome.report["repaired"] = nlohmann::json::array();
-  std::vector<unsigned> wanted;
-  std::vector<Made> made, made_kept;
-  for (std::size_t i = 0; i < set.kept.size(); ++i) {
-    if (ShardSet::is_whole(set.kept[i])) continue;
-    made_kept.push_back(make_kept(set, i, made_kept));
-    made_kept.back().file.reserve(header.files[i].bytes);
-  }
-  for (unsigned i = 0; i < header.shards(); ++i) {
-    if (set.is_whole(i)) continue;
-    wanted.push_back(i);
-    if (i < header.first_shard_file()) continue;
-    made.push_back(make_shard(set, i, made));
-    made.back().file.reserve(header.shard_file_bytes());
-  }
-  StripeReader reader(set);
-  Progress progress("repair", header.object_bytes, !options.is_quiet);
-  const auto code = [&](const Stripe& stripe) {
-    if (reader.load(stripe, wanted) == StripeReader::Result::lost)
-      fail(Status::lost, "stripe {} has more than {} lost blocks now; nothing was changed", stripe.number,
-           header.m);
-    for (auto& shard : made)
-      shard.file.write_at(stripe.record(static_cast<unsigned>(shard.number)),
-                          header.record_at(stripe.number));
-    if (!made_kept.empty())
-      for_each_part(header, stripe,
-                    [&](auto part, std::uint64_t offset) { write_kept(set, made_kept, part, offset); });
-  };
-  if (!wanted.empty()) Pipeline(options.threads, progress).run(set.header, header.stripes(), code);
-  for (const unsigned i : wanted)
-    if (!reader.is_as_coded(i))
-      fail(Status::lost, "shard {} did not become what it was; nothing was changed", i);
-  for (auto& shard : made) write_headers(shard.file, header, static_cast<unsigned>(shard.number));
-  for (auto* all : {&made, &made_kept})
-    for (auto& file : *all) {
-      end_if_interrupted();
-      if (file.old && S_ISREG(file.old->st_mode)) file.file.be_like(*file.old);
-      file.file.sync();
-    }
-  for (const auto& kept : set.kept)
-    if (kept.file && !ShardSet::is_whole(kept)) kept.file->check_unchanged();
-  // All of them, or none.
-  for (auto* all : {&made, &made_kept})
-    for (auto& file : *all) file.put();
-  for (auto* all : {&made, &made_kept})
-    for (auto& file : *all) file.place->sync();
-  for (auto* all : {&made, &made_kept})
-    for (auto& file : *all) file.file.keep();
-  for (const auto& file : made) {
+  put(set, &all);
+  for (const auto& file : all.shards) {
     const auto path = printable(file.place->path_of(file.name));
     outcome.report["repaired"].push_back({{"shard", file.number}, {"path", path}});
     outcome.text += fmt::format("shard {}: made anew as {}\n", file.number, path);
   }
-  for (const auto& file : made_kept) {
+  for (const auto& file : all.kept) {
     const auto path = printable(file.place->path_of(file.name));
     outcome.report["repaired"].push_back({{"path", path}});
     outcome.text += fmt::format("{}: made anew{}{}\n", path, file.aside.empty() ? "" : "; what was there is ",
                                 file.aside.empty() ? "" : printable(file.place->path_of(file.aside)));
     if (!file.old) say_if_hidden(file.name, &outcome);
   }
+  for (std::size_t i = 0; i < set.kept.size(); ++i)
+    if (header.files[i].is_directory && !ShardSet::is_whole(set.kept[i])) {
+      outcome.report["repaired"].push_back({{"path", printable(set.kept[i].path())}});
+      outcome.text += fmt::format("{}: made anew\n", printable(set.kept[i].path()));
+    }
   name_temporaries(set, &outcome);
-  if (wanted.empty()) outcome.text += "nothing is damaged\n";
+  if (outcome.report["repaired"].empty()) outcome.text += "nothing is damaged\n";
   add_rate(whole_time, header.object_bytes, &outcome);
   return outcome;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -71,12 +72,20 @@ std::string read_part(const File& file, std::uint64_t offset, std::size_t bytes)
 /// The headers of a file: none, one, or two that are of different shards.
 Claims claims_of(const Place& place, const std::string& name, const File& file) {
   const std::uint64_t bytes = file.bytes();
-  std::string front = read_part(file, 0, header_unit);
-  auto first = parse_header(front);
-  if (!first && front.size() == header_unit) first = parse_header(read_part(file, 0, most_header_bytes));
+  const auto header_at = [&](std::uint64_t at, std::size_t length) {
+    return length == 0 || length > bytes - at ? std::nullopt : parse_header(read_part(file, at, length));
+  };
+  const auto first = header_at(0, claimed_header_bytes(read_part(file, 0, header_unit)));
   // With a first header it is known where the second one is.
-  const auto last_bytes =
-      std::min<std::uint64_t>(bytes, first ? first->set.header_bytes() : most_header_bytes);
+  std::uint64_t last_bytes = most_header_bytes;
+  const auto words = std::min<std::uint64_t>(bytes, last_words_bytes);
+  const std::size_t claimed = claimed_last_header_bytes(read_part(file, bytes - words, words));
+  if (first)
+    last_bytes = first->set.header_bytes();
+  else if (claimed > last_bytes && claimed <= bytes &&
+           claimed_header_bytes(read_part(file, bytes - claimed, header_unit)) == claimed)
+    last_bytes = claimed;
+  last_bytes = std::min(bytes, last_bytes);
   const auto last = parse_last_header(read_part(file, bytes - last_bytes, last_bytes));
   Claims claims;
   if (first) claims.push_back({*first, place, name, file, last ? "" : "the last header is damaged"});
@@ -121,37 +130,52 @@ const Claims* choose(const std::vector<Claims>& sets) {
 }
 
 /// The files that the set keeps, by their names: one that was named, or one beside its shards. A shard of the
-/// set is none of them, whatever its name.
+/// set is none of them, whatever its name. What is missing is where most of the others are.
 void find_kept(const Found& found, const Claims& claims, ShardSet* set, std::string* denied) {
   std::vector<Place> places = found.places;
-  for (const auto& claim : claims) places.push_back(claim.place);
+  for (const auto& claim : claims)
+    if (std::ranges::find(places, claim.place) == places.end()) places.push_back(claim.place);
   const auto is_no_shard = [&](const File& file) {
     return std::ranges::none_of(
         claims, [&](const Claim& claim) { return is_same(claim.file.opened(), file.opened()); });
+  };
+  std::map<Place, std::size_t> files_in;
+  const auto find_in = [&](const Place& place, const FileEntry& entry, ShardFile* kept) {
+    if (entry.is_directory) {
+      const auto there = place->look(entry.name);
+      if (!there || !S_ISDIR(there->st_mode)) return false;
+      kept->fault.clear();
+      return true;
+    }
+    auto file = File::find(place, entry.name, denied);
+    if (!file || !is_no_shard(*file)) return false;
+    kept->fault = file->bytes() == entry.bytes
+                      ? ""
+                      : fmt::format("it has {} bytes in the place of {}", file->bytes(), entry.bytes);
+    set->mode &= file->opened().st_mode;
+    kept->file = std::move(file);
+    return true;
   };
   set->kept = std::vector<ShardFile>(set->header.files.size());
   for (std::size_t i = 0; i < set->kept.size(); ++i) {
     const FileEntry& entry = set->header.files[i];
     ShardFile& kept = set->kept[i];
-    kept.place = set->directory;
     kept.name = entry.name;
     kept.fault = "missing";
     // What was named comes first.
     std::ranges::stable_partition(places, [&](const Place& place) {
       return found.named.contains({place, entry.name});
     });
-    for (const auto& place : places) {
-      auto file = File::find(place, entry.name, denied);
-      if (!file || !is_no_shard(*file)) continue;
-      kept.place = place;
-      kept.fault = file->bytes() == entry.bytes
-                       ? ""
-                       : fmt::format("it has {} bytes in the place of {}", file->bytes(), entry.bytes);
-      set->mode &= file->opened().st_mode;
-      kept.file = std::move(file);
-      break;
-    }
+    const auto place = std::ranges::find_if(places, [&](const Place& p) { return find_in(p, entry, &kept); });
+    if (place == places.end()) continue;
+    kept.place = *place;
+    ++files_in[*place];
   }
+  Place most = set->directory;
+  for (const auto& [place, count] : files_in)
+    if (count > files_in[most]) most = place;
+  for (auto& kept : set->kept)
+    if (!kept.place) kept.place = most;
 }
 
 std::string fault_of(const ShardFile& file) {
@@ -231,7 +255,8 @@ ShardSet find_set(const std::vector<std::string>& paths, const std::string& id,
   set.header = chosen->front().header.set;
   set.shards.resize(set.header.shards());
   set.places = found.places;
-  set.directory = found.directories.empty() ? chosen->front().place : found.directories.front();
+  set.directory =
+      found.directories.empty() || set.header.keeps_files ? chosen->front().place : found.directories.front();
   set.mode = 0666;
   for (const auto& claim : *chosen) {
     ShardFile& file = set.shards[claim.header.shard].emplace_back();
@@ -272,7 +297,7 @@ std::string shard_name(const std::string& name, unsigned shard) {
 }
 
 std::string text_of(const SetHeader& header) {
-  return fmt::format("{}: {}, {} bytes, {}+{} {}", id_of(header), printable(header.files.front().name),
+  return fmt::format("{}: {}, {} bytes, {}+{} {}", id_of(header), printable(header.name()),
                      header.object_bytes, header.k, header.m, name_of(header.technique));
 }
 
@@ -292,6 +317,7 @@ std::string text_of(const ShardSet& set) {
 nlohmann::json describe(const ShardSet& set) {
   const SetHeader& header = set.header;
   nlohmann::json all{{"set", text_of(header.uuid)},
+                     {"format", header.version},
                      {"k", header.k},
                      {"m", header.m},
                      {"technique", name_of(header.technique)},
@@ -301,6 +327,7 @@ nlohmann::json describe(const ShardSet& set) {
                      {"keeps_files", header.keeps_files}};
   for (const auto& file : header.files)
     all["files"].push_back({{"name", printable(file.name)}, {"bytes", file.bytes}});
+  if (header.version != 1) all["block_bytes"] = header.block_bytes();
   for (const auto& file : set.kept) all["kept"].push_back(describe(file));
   for (unsigned i = header.first_shard_file(); i < header.shards(); ++i) {
     nlohmann::json shard{{"shard", i}, {"files", nlohmann::json::array()}};

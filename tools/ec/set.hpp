@@ -21,7 +21,7 @@ namespace ec::file {
 struct ShardFile {
   Place place;
   std::string name;
-  std::optional<File> file;        ///< none: it is missing
+  std::optional<File> file;        ///< none: it is missing, or a directory
   std::string fault;               ///< what is wrong beside its blocks; empty if nothing
   bool is_one_shard_alone = true;  ///< neither header says that it is another shard, or of another set
   mutable std::atomic<std::uint64_t> bad_blocks{0};  ///< of those that were read
@@ -35,11 +35,9 @@ struct ShardSet {
   std::vector<std::list<ShardFile>> shards;  ///< by number; more than one file can be the same shard
   std::vector<ShardFile> kept;               ///< the files of a set that keeps them
   std::vector<Place> places;                 ///< all that were named, and those of files that were named
-  Place directory;                           ///< where a missing file is made
+  Place directory;                           ///< where a missing shard is made
   mode_t mode = 0;                           ///< of the shards that are there, what all allow
 
-  /// The name of the object: that of its first file.
-  const std::string& name() const { return header.files.front().name; }
   /// Whether nothing is wrong with it, as far as it was read.
   static bool is_whole(const ShardFile& file) { return file.fault.empty() && file.bad_blocks == 0; }
   /// Whether one of the files is the whole shard; of data in kept files, whether all of these are whole.

@@ -1,9 +1,30 @@
 // ec verify and ec info: what is there, and what is wrong with it.
 #include <algorithm>
 
+#include "tools/ec/columns.hpp"
 #include "tools/ec/commands.hpp"
 
 namespace ec::file {
+namespace {
+
+std::uint64_t count_damage_by_columns(const ShardSet& set, const Options& options) {
+  Columns columns(set, options.threads);
+  std::uint64_t lost = columns.read(nullptr, !options.is_quiet, "verify");
+  if (lost > 0) return lost;
+  // What has lost all sums is proven by the digest of what a repair would make.
+  Plan plan(set.header);
+  for (std::size_t i = 0; i < set.kept.size(); ++i)
+    if (columns.is_unproven(i)) columns.want(&plan, i, nullptr);
+  if (!plan.is_empty()) lost = columns.read(&plan, !options.is_quiet, "verify");
+  for (std::size_t i = 0; i < set.kept.size(); ++i) {
+    if (!plan.files[i].is_wanted || columns.digest_of(plan, i) == set.header.files[i].digest) continue;
+    ++set.kept[i].bad_blocks;
+    ++lost;
+  }
+  return lost;
+}
+
+}  // namespace
 
 void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome) {
   const double rate = static_cast<double>(bytes) / progress.seconds() / 1e9;
@@ -18,6 +39,7 @@ void say_if_hidden(const std::string& name, Outcome* outcome) {
 }
 
 std::uint64_t count_damage(const ShardSet& set, const Options& options) {
+  if (set.header.version != 1) return count_damage_by_columns(set, options);
   StripeReader reader(set);
   Progress progress("verify", set.header.object_bytes, !options.is_quiet);
   std::atomic<std::uint64_t> lost_stripes{0};
@@ -44,8 +66,8 @@ Outcome verify(const Options& options) {
   outcome.report["lost_stripes"] = lost_stripes;
   outcome.text = text_of(set);
   if (lost_stripes > 0)
-    outcome.text += fmt::format("beyond repair: {} of {} stripes have more than {} lost blocks\n",
-                                lost_stripes, set.header.stripes(), set.header.m);
+    outcome.text += fmt::format("beyond repair: {} of {} {} have more than {} lost blocks\n", lost_stripes,
+                                set.header.stripes(), set.header.stripes_word(), set.header.m);
   else if (damaged > 0)
     outcome.text +=
         fmt::format("{} of {} {} are damaged or missing; ec repair makes them anew\n", damaged, files, what);

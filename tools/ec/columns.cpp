@@ -1,0 +1,313 @@
+#include "tools/ec/columns.hpp"
+
+#include <cstring>
+#include <thread>
+
+#include "tools/ec/failure.hpp"
+
+namespace ec::file {
+namespace {
+
+/// Of the buffers of all threads. A hard disk seeks once for each slice and run, so runs are long.
+constexpr std::size_t most_memory = 256 << 20;
+constexpr std::size_t most_run_bytes = 1 << 20;  ///< of a slice
+
+bool is_zero(std::span<const std::byte> bytes) {
+  return bytes.empty() || (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+}  // namespace
+
+/// Neighbouring columns in a buffer: for each shard its blocks, then for each column the sums of its data.
+class Columns::Run {
+ public:
+  Run(const Columns& all, std::byte* buffer, std::uint64_t first_, std::uint64_t count_)
+      : first(first_),
+        count(count_),
+        used(count_),
+        has_sums(count_),
+        is_lost(count_),
+        all_(all),
+        buffer_(buffer),
+        lost_(count_ * all.shards_),
+        checksums_(count_ * all.k_) {}
+
+  static std::size_t buffer_bytes(const Columns& all) {
+    return all.shards_ * all.stride() + (all.run_ + 1) * (all.sums_ + checksum_bytes);
+  }
+
+  const std::uint64_t first, count;
+  std::vector<std::size_t> used;  ///< bytes of the blocks of the slice that was read last
+  std::vector<char> has_sums;
+  std::vector<char> is_lost;  ///< more than m blocks are
+
+  std::span<std::byte> chunk(unsigned shard) const {
+    return {buffer_ + shard * all_.stride(), count * all_.block_};
+  }
+  std::span<std::byte> block(unsigned shard, std::uint64_t column) const {
+    return chunk(shard).subspan(column * all_.block_, all_.block_);
+  }
+  /// With room for a checksum behind them. That of column `count` is spare.
+  std::span<std::byte> tail(std::uint64_t column) const {
+    const std::size_t bytes = all_.sums_ + checksum_bytes;
+    return {buffer_ + all_.shards_ * all_.stride() + column * bytes, bytes};
+  }
+  std::span<std::byte> sums(std::uint64_t column) const { return tail(column).first(all_.sums_); }
+  std::span<std::byte> sum(std::uint64_t column, unsigned slice) const {
+    return sums(column).subspan(slice * sum_bytes_2, sum_bytes_2);
+  }
+  char& lost(std::uint64_t column, unsigned shard) { return lost_[column * all_.shards_ + shard]; }
+  std::span<char> losses(std::uint64_t column) {
+    return std::span(lost_).subspan(column * all_.shards_, all_.shards_);
+  }
+  /// Of what is in the block.
+  Checksum& checksum(std::uint64_t column, unsigned slice) { return checksums_[column * all_.k_ + slice]; }
+  std::uint64_t first_block(unsigned slice) const { return slice * all_.columns_ + first; }
+
+ private:
+  const Columns& all_;
+  std::byte* buffer_;
+  std::vector<char> lost_;
+  std::vector<Checksum> checksums_;
+};
+
+Columns::Columns(const ShardSet& set, unsigned threads, bool is_new)
+    : set_(set),
+      is_new_(is_new),
+      codec_(make_codec(set.header.k, set.header.m, set.header.technique)),
+      k_(set.header.k),
+      shards_(set.header.shards()),
+      block_(set.header.block_bytes()),
+      sums_(set.header.sums_bytes()),
+      record_(set.header.record_bytes),
+      header_(set.header.header_bytes()),
+      columns_(set.header.columns),
+      layout_(set.header.files, static_cast<std::uint32_t>(block_)),
+      threads_(threads == 0 ? std::max(1u, std::thread::hardware_concurrency()) : threads),
+      unproven_(set.header.files.size()),
+      digests_(set.header.m) {
+  const std::size_t column = shards_ * block_ + sums_ + checksum_bytes;
+  threads_ = static_cast<unsigned>(std::clamp<std::size_t>(most_memory / column, 1, threads_));
+  const std::uint64_t most = std::min(most_run_bytes / block_, (columns_ + threads_ - 1) / threads_);
+  run_ = std::clamp<std::uint64_t>(most_memory / threads_ / column, 1, most);
+}
+
+void Columns::want(Plan* plan, std::size_t file, NewFile* output) const {
+  const FileEntry& entry = set_.header.files[file];
+  auto& wanted = plan->files[file];
+  wanted.is_wanted = true;
+  wanted.file = output;
+  wanted.sums.assign(layout_.has_own_blocks(entry) ? layout_.blocks_of(entry.bytes) : 1, plain_checksum({}));
+}
+
+Checksum Columns::digest_of(const Plan& plan, std::size_t file) const {
+  const auto& sums = plan.files[file].sums;
+  return layout_.has_own_blocks(set_.header.files[file]) ? plain_checksum(std::as_bytes(std::span(sums))) : sums[0];
+}
+
+Checksum Columns::digest_of(const File& file, std::uint64_t bytes) const {
+  std::vector<Checksum> sums;
+  std::vector<std::byte> block(block_);
+  for (std::uint64_t at = 0; at == 0 || at < bytes; at += block_) {
+    const auto part = std::span(block).first(std::min<std::uint64_t>(block_, bytes - at));
+    if (file.read_at(part, at) != part.size()) return {};
+    sums.push_back(plain_checksum(part));
+  }
+  return bytes < block_ ? sums[0] : plain_checksum(std::as_bytes(std::span(sums)));
+}
+
+std::uint64_t Columns::columns_there() const {
+  std::uint64_t covered = 0;
+  for (const auto& files : set_.shards)
+    for (const auto& file : files)
+      if (file.bytes() > header_) covered = std::max(covered, (file.bytes() - header_) / record_);
+  if (is_new_ || covered >= columns_) return columns_;
+  // Without coding all data must be there.
+  for (std::size_t i = 0; i < set_.kept.size(); ++i) {
+    const std::uint64_t bytes = set_.header.files[i].bytes, there = set_.kept[i].bytes();
+    if (there >= bytes) continue;
+    const std::uint64_t begin = layout_.first_block(i) + there / block_;
+    const std::uint64_t last = layout_.first_block(i) + layout_.blocks_of(bytes) - 1;
+    if (last - begin + 1 >= columns_ || last % columns_ < begin % columns_ || last % columns_ >= covered)
+      return covered;
+  }
+  return columns_;
+}
+
+std::uint64_t Columns::read(Plan* plan, bool is_shown, const char* what) {
+  for (const auto& file : set_.kept) file.bad_blocks = 0;
+  for (const auto& files : set_.shards)
+    for (const auto& file : files) file.bad_blocks = 0;
+  for (auto& unproven : unproven_) unproven = 0;
+  std::ranges::fill(digests_, Checksum{});
+  const std::uint64_t there = columns_there();
+  lost_ = columns_ - there;
+  Progress progress(what, set_.header.object_bytes, is_shown);
+  Pipeline(threads_, progress).run((there + run_ - 1) / run_, Run::buffer_bytes(*this), [&](auto number, auto* buffer) {
+    Run run(*this, buffer, number * run_, std::min(run_, there - number * run_));
+    work_on(run, plan);
+    progress.add(set_.header.object_bytes / columns_ * run.count);
+  });
+  return lost_;
+}
+
+void Columns::work_on(Run& run, Plan* plan) {
+  for (unsigned i = k_; i < shards_; ++i) read_records(run, i);
+  for (unsigned i = 0; i < k_; ++i) read_slice(run, i);
+  for (std::uint64_t column = 0; column < run.count; ++column)
+    if (std::ranges::count(run.losses(column), 1) > shards_ - k_) {
+      run.is_lost[column] = 1;
+      ++lost_;
+    }
+  if (plan == nullptr) return;
+  make(run, *plan);
+  write(run, plan);
+}
+
+void Columns::read_records(Run& run, unsigned shard) {
+  for (std::uint64_t column = 0; column < run.count; ++column) {
+    bool is_sound = false;
+    const auto block = run.block(shard, column);
+    const auto tail = run.tail(run.count);
+    for (const auto& file : set_.shards[shard]) {
+      const std::uint64_t at = header_ + (run.first + column) * record_;
+      if (file.file->read_at(block, at) == block.size() && file.file->read_at(tail, at + block_) == tail.size()) {
+        const Checksum right = record_checksum(block, tail.first(sums_), set_.header.uuid, shard, run.first + column);
+        is_sound = std::memcmp(tail.data() + sums_, right.data(), right.size()) == 0;
+      }
+      if (is_sound) break;
+      ++file.bad_blocks;
+    }
+    run.lost(column, shard) = is_sound ? 0 : 1;
+    if (!is_sound || run.has_sums[column] != 0) continue;
+    std::ranges::copy(tail.first(sums_), run.sums(column).begin());
+    run.has_sums[column] = 1;
+  }
+}
+
+void Columns::read_slice(Run& run, unsigned slice) {
+  const auto chunk = run.chunk(slice);
+  std::ranges::fill(run.used, 0);
+  std::vector<char> is_short(run.count);
+  layout_.for_each_part(run.first_block(slice), run.count, [&](auto i, auto offset, auto bytes, auto at) {
+    const ShardFile& kept = set_.kept[i];
+    const std::size_t got = kept.file ? kept.file->read_at(chunk.subspan(at, bytes), offset) : 0;
+    std::ranges::fill(chunk.subspan(at + got, bytes - got), std::byte{0});
+    for (auto column = at / block_; column * block_ < at + bytes; ++column) {
+      run.used[column] = std::min<std::size_t>(block_, at + bytes - column * block_);
+      if (at + got < column * block_ + run.used[column]) is_short[column] = 1;
+    }
+    if (is_new_ && got < bytes)
+      fail(Status::failure, "{} became shorter while it was read", printable(kept.path()));
+  });
+  for (std::uint64_t column = 0; column < run.count; ++column) {
+    const auto block = run.block(slice, column), sum = run.sum(column, slice);
+    std::ranges::fill(block.subspan(run.used[column]), std::byte{0});
+    const Checksum checksum = run.checksum(column, slice) = plain_checksum(block.first(run.used[column]));
+    if (run.has_sums[column] != 0) {
+      if (is_short[column] == 0 && std::memcmp(sum.data(), checksum.data(), checksum.size()) == 0) continue;
+    } else {
+      const std::uint32_t crc = crc_of(block.first(run.used[column]));
+      std::memcpy(sum.data(), checksum.data(), checksum.size());
+      std::memcpy(sum.data() + checksum.size(), &crc, sizeof(crc));
+      if (is_new_) continue;
+    }
+    run.lost(column, slice) = judge(run, slice, column, run.has_sums[column] != 0 || is_short[column] != 0) ? 0 : 1;
+  }
+}
+
+/// Whether the block is right though its sum is not, or is not known. Whose fault it is, is counted.
+bool Columns::judge(const Run& run, unsigned slice, std::uint64_t column, bool is_known_bad) {
+  bool is_right = true;
+  layout_.for_each_part(run.first_block(slice) + column, 1, [&](auto i, auto, auto bytes, auto at) {
+    const FileEntry& entry = set_.header.files[i];
+    const bool has_own_blocks = layout_.has_own_blocks(entry);
+    if (has_own_blocks && !is_known_bad) unproven_[i] = 1;
+    if (has_own_blocks ? !is_known_bad
+                       : plain_checksum(run.block(slice, column).subspan(at, bytes)) == entry.digest)
+      return;
+    ++set_.kept[i].bad_blocks;
+    is_right = false;
+  });
+  return is_right;
+}
+
+bool Columns::is_wanted(const Plan& plan, std::uint64_t block) const {
+  bool is_wanted = false;
+  layout_.for_each_part(block, 1, [&](auto i, auto, auto, auto) { is_wanted |= plan.files[i].is_wanted; });
+  return is_wanted;
+}
+
+/// Makes what is lost and wanted of the columns, those with equal losses at once.
+void Columns::make(Run& run, const Plan& plan) {
+  std::vector<unsigned> available, wanted;
+  for (std::uint64_t begin = 0, end = 0; begin < run.count; begin = end) {
+    const auto losses = run.losses(begin);
+    available.clear();
+    wanted.clear();
+    const auto is_target = [&](std::uint64_t column, unsigned i) {
+      return run.lost(column, i) != 0 &&
+             (i < k_ ? is_wanted(plan, run.first_block(i) + column) : plan.shards[i] != nullptr);
+    };
+    for (unsigned i = 0; i < shards_; ++i)
+      if (is_target(begin, i))
+        wanted.push_back(i);
+      else if (losses[i] == 0 && available.size() < k_)
+        available.push_back(i);
+    const auto is_alike = [&](std::uint64_t column) {
+      if (!std::ranges::equal(run.losses(column), losses)) return false;
+      for (unsigned i = 0; i < shards_; ++i)
+        if (is_target(column, i) != is_target(begin, i)) return false;
+      return true;
+    };
+    const bool is_lost = run.is_lost[begin] != 0;
+    for (end = begin + 1; end < run.count && is_alike(end);) ++end;
+    if (is_lost || wanted.empty()) continue;
+    std::vector<Source> sources;
+    std::vector<Target> targets;
+    const auto part = [&](unsigned i) { return run.chunk(i).subspan(begin * block_, (end - begin) * block_); };
+    for (const unsigned i : available) sources.emplace_back(part(i));
+    for (const unsigned i : wanted) targets.emplace_back(part(i));
+    const bool is_all_coding = wanted.front() == k_ && wanted.size() == shards_ - k_;
+    check(is_all_coding ? codec_.encode(sources, targets) : codec_.decode(available, sources, wanted, targets));
+    for (const unsigned i : wanted)
+      for (auto column = begin; i < k_ && column < end; ++column) {
+        std::size_t used = 0;
+        layout_.for_each_part(run.first_block(i) + column, 1, [&](auto, auto, auto bytes, auto at) { used = at + bytes; });
+        run.checksum(column, i) = plain_checksum(run.block(i, column).first(used));
+      }
+  }
+}
+
+void Columns::write(Run& run, Plan* plan) {
+  for (unsigned i = k_; i < shards_; ++i) {
+    if (plan->shards[i] == nullptr) continue;
+    Checksum digest{};
+    for (std::uint64_t column = 0; column < run.count; ++column) {
+      const auto block = run.block(i, column), tail = run.tail(column);
+      const Checksum checksum = record_checksum(block, tail.first(sums_), set_.header.uuid, i, run.first + column);
+      std::memcpy(tail.data() + sums_, checksum.data(), checksum.size());
+      const std::uint64_t at = header_ + (run.first + column) * record_;
+      plan->shards[i]->write_at(block, at);
+      plan->shards[i]->write_at(tail, at + block_);
+      add_to(digest, checksum);
+    }
+    const std::lock_guard lock(mutex_);
+    add_to(digests_[i - k_], digest);
+  }
+  for (unsigned slice = 0; slice < k_; ++slice)
+    layout_.for_each_part(run.first_block(slice), run.count, [&](auto i, auto offset, auto bytes, auto at) {
+      auto& output = plan->files[i];
+      if (!output.is_wanted) return;
+      const auto part = run.chunk(slice).subspan(at, bytes);
+      if (!layout_.has_own_blocks(set_.header.files[i]))
+        output.sums[0] = plain_checksum(part);
+      else
+        for (auto column = at / block_; column * block_ < at + bytes; ++column)
+          output.sums[offset / block_ + column - at / block_] = run.checksum(column, slice);
+      // A hole is left a hole.
+      if (output.file != nullptr && !is_zero(part)) output.file->write_at(part, offset);
+    });
+}
+
+}  // namespace ec::file

@@ -1,0 +1,80 @@
+// Sets of version 2 at work: runs of neighbouring columns, each a block of every slice. One pass reads all, says
+// what is lost, and makes what is wanted; a new set is one of which all coding slices are wanted.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "tools/ec/layout.hpp"
+#include "tools/ec/pipeline.hpp"
+#include "tools/ec/set.hpp"
+
+namespace ec::file {
+
+/// What a pass makes.
+struct Plan {
+  struct Output {
+    bool is_wanted = false;
+    NewFile* file = nullptr;     ///< none: only its digest is wanted
+    std::vector<Checksum> sums;  ///< of its blocks, or of all of it if it is shorter than a block
+  };
+
+  explicit Plan(const SetHeader& set) : files(set.files.size()), shards(set.shards()) {}
+  bool is_empty() const {
+    return std::ranges::none_of(files, &Output::is_wanted) && std::ranges::none_of(shards, [](auto* s) { return s; });
+  }
+
+  std::vector<Output> files;
+  std::vector<NewFile*> shards;
+};
+
+class Columns {
+ public:
+  /// `is_new`: there is nothing to compare with yet. Throws Failure if the library does not code the shape.
+  Columns(const ShardSet& set, unsigned threads, bool is_new = false);
+
+  const Layout& layout() const { return layout_; }
+  /// Columns from here on are lost: the files are too short, whatever is in them. Headers claim what they like,
+  /// and this is what there can be. A plan is for sets of which all are there.
+  std::uint64_t columns_there() const;
+  /// Makes room in the plan for a file's sums.
+  void want(Plan* plan, std::size_t file, NewFile* output) const;
+  /// One pass. Counts bad blocks anew; returns how many columns have more than m lost blocks. Throws Failure.
+  std::uint64_t read(Plan* plan, bool is_shown, const char* what);
+  /// Whether there are columns in which nothing but this file's digest says whether it is right.
+  bool is_unproven(std::size_t file) const { return unproven_[file] != 0; }
+
+  /// Of what read has made of a file, and of a shard.
+  Checksum digest_of(const Plan& plan, std::size_t file) const;
+  const Checksum& digest_of(unsigned shard) const { return digests_[shard - set_.header.k]; }
+  /// Of a file as it is.
+  Checksum digest_of(const File& file, std::uint64_t bytes) const;
+
+ private:
+  class Run;
+  std::size_t stride() const { return run_ * block_ + 64; }
+  void work_on(Run& run, Plan* plan);
+  void read_records(Run& run, unsigned shard);
+  void read_slice(Run& run, unsigned slice);
+  bool judge(const Run& run, unsigned slice, std::uint64_t column, bool is_known_bad);
+  bool is_wanted(const Plan& plan, std::uint64_t block) const;
+  void make(Run& run, const Plan& plan);
+  void write(Run& run, Plan* plan);
+
+  const ShardSet& set_;
+  const bool is_new_;
+  const Codec codec_;
+  const unsigned k_, shards_;
+  const std::size_t block_, sums_, record_, header_;  ///< bytes
+  const std::uint64_t columns_;
+  const Layout layout_;
+  unsigned threads_;
+  std::uint64_t run_ = 1;  ///< columns
+  std::vector<std::atomic<char>> unproven_;
+  std::atomic<std::uint64_t> lost_{0};
+  std::mutex mutex_;
+  std::vector<Checksum> digests_;
+};
+
+}  // namespace ec::file
