@@ -59,10 +59,10 @@ def check_examples(ec, document):
     """As a reader types them, in one folder."""
     with open(document, encoding="utf-8") as file:
         blocks = re.findall(r"^```sh ec.use\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
-    check(len(blocks) == 6, f"six examples, not {len(blocks)}")
-    ec.fresh("examples", "examples/photos", "examples/store")
+    check(len(blocks) == 4, f"four examples, not {len(blocks)}")
+    ec.fresh("examples", "examples/photos", "examples/photos/rome", "examples/store")
     ec.write("examples/film.mkv", random.randbytes(3000000))
-    for name in ("a.jpg", "b.jpg"):
+    for name in ("rome/a.jpg", "rome/b.jpg", *(f"{c}.jpg" for c in "cdefghijklmnopqrstuvw")):
         ec.write(f"examples/photos/{name}", random.randbytes(100000))
     for block in blocks:
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=os.path.join(ec.folder, "examples"), text=True,
@@ -286,60 +286,6 @@ def check_interruptions(ec, kills):
     check(kills < 100 or len(seen) == 8, f"each was interrupted and was not: {seen}")
 
 
-def check_kept(ec, kills):
-    """Sets whose files stay the data shards: all kinds of lengths, files elsewhere, all sums lost, interruptions."""
-    sizes = {"empty": 0, "one": 1, "block": 65520 - 16 * 4, "long": 1000000}
-    for k, m in ((4, 2), (253, 2), (2, 253)):
-        ec.fresh("set", "out")
-        for name, size in sizes.items():
-            ec.write(f"set/{name}", random.randbytes(size))
-        whole = contents(os.path.join(ec.folder, "set"))
-        ec.right("create", "--keep", "-k", str(k), "-m", str(m), "-o", "set", *(f"set/{name}" for name in sizes))
-        check(len(ec.files("set")) == len(sizes) + m, f"{m} shards: {ec.files('set')}")
-        check(f"all {len(sizes) + m} files and shards are whole" in ec.right("verify", "set"), "verify")
-        os.remove(os.path.join(ec.folder, f"set/empty.{k:03}.ec"))
-        os.remove(os.path.join(ec.folder, "set/empty"))
-        status, out, _ = ec("verify", "set")
-        check(status == DAMAGED and "set/empty: missing" in out, out)
-        ec.write("set/one", b"wrong")
-        check(ec("extract", "set", "-o", "out")[0] == OK and contents(os.path.join(ec.folder, "out")) == whole, f"{k}+{m}: extract")
-        check(ec("repair", "set")[0] == OK and whole.items() <= contents(os.path.join(ec.folder, "set")).items(), f"{k}+{m}: repair")
-        check(ec.read("set/one.damaged") == b"wrong", "a damaged file keeps another name")
-        ec.right("verify", "set")
-
-    ec.fresh("files", "set")
-    content = random.randbytes(20000000)
-    ec.write("files/object", content)
-    ec.right("create", "--keep", "-k", "4", "-m", "2", "files/object", "-o", "set")
-    check(ec("verify", "set")[0] == LOST, "the file is neither named nor beside the shards")
-    ec.right("verify", "set", "files/object")
-    shards = [f"object.{i:03}.ec" for i in (4, 5)]
-    for name in shards:
-        shard = bytearray(ec.read(f"set/{name}"))
-        shard[4096 + 1000] ^= 1
-        ec.write(f"set/{name}", shard)
-    check(ec("verify", "set", "files")[0] == DAMAGED, "no sums for a stripe, and the file is right")
-    ec.write("files/object", bytes([content[0] ^ 1]) + content[1:])
-    check(ec("repair", "set", "files")[0] == LOST and not ec.files("files") - {"object"}, "no sums for a stripe that is wrong")
-    ec.write("files/object", content)
-    ec.right("repair", "set", "files")
-    ec.right("verify", "set", "files")
-    check(ec("create", "--keep", "-", stdin=subprocess.DEVNULL)[0] == USAGE, "a stream is not kept")
-
-    usual = 0.1
-    for i in range(kills):
-        how = random.choice([signal.SIGKILL, signal.SIGINT])
-        at = random.randrange(len(content))
-        damaged = content[:at] + b"rust" + content[at + 4:]
-        ec.write("files/object", damaged)
-        status, usual = interrupted(ec, ["repair", "set", "files"], how, usual)
-        found = ec.read("files/object")
-        check(found == content or found == damaged and status == -how, f"kill {i}: the old file or the new one")
-        check(damaged in contents(os.path.join(ec.folder, "files")).values(), f"kill {i}: the old file has some name")
-        check(ec("repair", "set", "files")[0] == OK and ec.read("files/object") == content, f"kill {i}: repair")
-        ec.fresh("files")
-
-
 def check_changing(ec):
     """A file that grows while it is read is refused."""
     ec.fresh("set")
@@ -373,7 +319,6 @@ def main():
         check_changing(ec)
         check_leftovers(ec)
         check_interruptions(ec, given.kills)
-        check_kept(ec, given.kills // 4)
     finally:
         shutil.rmtree(folder)
 

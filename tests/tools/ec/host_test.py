@@ -18,11 +18,14 @@ import sys
 import tempfile
 
 import shard_reader
+import shard_writer
 from damage_test import FAILURE, LOST, OK, USAGE, contents
 from ec_test import Ec, check
 
 ERRORS = ["EIO", "ENOMEM", "EMFILE", "EACCES", "EINTR", "ENOSPC"]
 UNSUPPORTED = {"renameat2": "EINVAL", "linkat": "EPERM", "fallocate": "EOPNOTSUPP", "flock": "ENOLCK", "fchown": "EPERM"}
+# A set of shards, files that are kept, and files that an earlier release has kept.
+FORMS = ("shards", "kept", "kept by format 1")
 # These cannot fail (brk has no error), or end the program as they should.
 NO_FAULTS = {"brk", "execve", "exit", "exit_group", "rt_sigreturn", "arch_prctl", "restart_syscall", "close", "futex"}
 
@@ -39,14 +42,19 @@ def state_of(folder):
     return found
 
 
-def make_set(ec, keeps_files, size):
+def make_set(ec, form, size):
     """A damaged set in the folder `set`; returns its files as they were whole."""
     ec.fresh("set", "away", "out")
+    keeps_files = form != "shards"
     names = ["set/a", "set/b", "set/.c"] if keeps_files else ["a", "b", ".c"]
     for name in names:
         ec.write(name, random.randbytes(size))
         os.chmod(os.path.join(ec.folder, name), 0o640)
-    ec.right("create", *(["--keep"] if keeps_files else []), "-k", "4", "-m", "3", "-o", "set", *names)
+    if form == "kept by format 1":
+        # Stripes run along the files, so a lost one needs as many coding shards as data shards.
+        shard_writer.keep_by_format_1(os.path.join(ec.folder, "set"), ["a", "b", ".c"], 2, 4, "cauchy", 4096)
+    else:
+        ec.right("create", *(["--keep"] if keeps_files else []), "-k", "4", "-m", "3", "-o", "set", *names)
     for name in set(names) - ec.files("."):
         shutil.copy2(os.path.join(ec.folder, name), ec.folder)
     whole = contents(os.path.join(ec.folder, "set"))
@@ -94,24 +102,24 @@ def swap(folder, stop):
 def check_swaps(ec, count):
     seen = collections.Counter()
     for i in range(count):
-        keeps_files = i % 2 == 0
-        if i % 50 < 2:
+        form = FORMS[i % 3]
+        if i % 48 < 3:
             for place in ("outside set", "outside out"):
                 ec.fresh(place)
-            make_set(ec, keeps_files, 300000)
+            make_set(ec, form, 300000)
             for name in ec.files("set"):
                 shutil.copy2(os.path.join(ec.folder, "set", name), os.path.join(ec.folder, "outside set", name))
             for name in (".c", "a", "b", "a.001.ec"):
                 for place in ("outside set", "outside out"):
                     ec.write(f"{place}/{name}", b"mine")
             before = {place: state_of(os.path.join(ec.folder, place)) for place in ("outside set", "outside out")}
-            shutil.copytree(os.path.join(ec.folder, "set"), os.path.join(ec.folder, f"kept {keeps_files}"), dirs_exist_ok=True)
+            shutil.copytree(os.path.join(ec.folder, "set"), os.path.join(ec.folder, f"kept {form}"), dirs_exist_ok=True)
         for name in ("set", "out"):
             path = os.path.join(ec.folder, name)
             if os.path.islink(path):
                 os.unlink(path)
         ec.fresh("set", "away", "out")
-        shutil.copytree(os.path.join(ec.folder, f"kept {keeps_files}"), os.path.join(ec.folder, "set"), dirs_exist_ok=True)
+        shutil.copytree(os.path.join(ec.folder, f"kept {form}"), os.path.join(ec.folder, "set"), dirs_exist_ok=True)
         stop = multiprocessing.Event()
         swapper = multiprocessing.Process(target=swap, args=(ec.folder, stop))
         swapper.start()
@@ -140,8 +148,8 @@ def calls_of(ec, arguments):
 
 def check_faults(ec, count):
     arguments = ("repair", "--threads", "1", "set")
-    for keeps_files in (False, True):
-        whole = make_set(ec, keeps_files, 20000)
+    for form in FORMS:
+        whole = make_set(ec, form, 20000)
         kept = os.path.join(ec.folder, "kept")
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(os.path.join(ec.folder, "set"), kept)
@@ -149,7 +157,7 @@ def check_faults(ec, count):
         cases = [(name, i + 1, error) for name, calls in all_calls.items() if name not in NO_FAULTS
                  for i in range(calls) for error in ([*ERRORS, UNSUPPORTED[name]] if name in UNSUPPORTED else ERRORS)]
         if count:
-            cases = random.sample(cases, min(len(cases), count // 2))
+            cases = random.sample(cases, min(len(cases), count // 3))
         seen = collections.Counter()
         for name, number, error in cases:
             ec.fresh("set")
@@ -159,7 +167,7 @@ def check_faults(ec, count):
                                    f"inject={name}:error={error}:when={number}", ec.program, *arguments], cwd=ec.folder,
                                   capture_output=True, check=False)
             after = state_of(os.path.join(ec.folder, "set"))
-            what = f"{name} {number} fails by {error}, {'' if keeps_files else 'not '}kept: exit {done.returncode}: {done.stderr}"
+            what = f"{name} {number} fails by {error}, {form}: exit {done.returncode}: {done.stderr}"
             seen[done.returncode] += 1
             is_loader = number <= loader[name] and done.returncode not in (OK, FAILURE)
             check(is_loader or done.returncode in (OK, FAILURE), what)
@@ -174,7 +182,7 @@ def check_faults(ec, count):
             check(all(after.get(path) == before[path] for path in untouched), f"{what}: what is whole is touched")
             check(ec("repair", "set")[0] == OK and ec("verify", "set")[0] == OK, f"{what}: a second run")
             found = contents(os.path.join(ec.folder, "set"))
-            expected = set(whole) | ({"b.damaged"} if keeps_files else set())
+            expected = set(whole) | (set() if form == "shards" else {"b.damaged"})
             check({n for n in found if not n.endswith(".tmp")} == expected, f"{what}: {sorted(found)}")
             check(whole.items() <= found.items(), f"{what}: what a second run gives")
         print(f"faults: {len(cases)} calls of repair, exits {dict(seen)}")

@@ -40,6 +40,7 @@ def block_checksum(block, uuid, shard, stripe):
 
 class Header:
     """Of one shard; raises ValueError unless `data` begins with one."""
+    version = 1
 
     def __init__(self, data):
         if len(data) < UNIT or data[:8] != MAGIC:
@@ -71,18 +72,102 @@ class Header:
         self.common = data[8:36] + data[38:self.bytes - 16]
 
 
+class Entry:
+    """A file or a directory of a set of format 2. `places`: where the bytes of a file are, as (block, offset in it, bytes)."""
+
+    def __init__(self, data, at):
+        self.kind, self.mode, length, self.size, self.seconds, self.nanoseconds, self.digest = struct.unpack_from("<BHHQqI16s", data, at)
+        self.path = data[at + 41:at + 41 + length]
+        self.end = at + 41 + length
+        self.places = []
+        if (self.kind > 1 or self.mode > 0o7777 or self.nanoseconds >= 10**9 or not 0 < len(self.path) == length < 4096 or
+                (self.kind == 1 and (self.size or any(self.digest))) or not all(map(is_name, self.path.split(b"/")))):
+            raise ValueError("entry")
+
+    def is_file(self):
+        return self.kind == 0
+
+
+def is_name(name):
+    return 0 < len(name) <= 255 and name not in (b".", b"..") and not set(name) & set(b"\0/")
+
+
+class KeptHeader:
+    """The same of format 2, whose data lies in blocks of files."""
+    version = 2
+
+    def __init__(self, data):
+        if len(data) < UNIT or data[:8] != MAGIC:
+            raise ValueError("no magic")
+        (version, self.bytes, self.uuid, self.k, self.m, self.shard, self.technique, self.keeps_files, self.block, entries, self.object_bytes,
+         self.stripes) = struct.unpack_from("<II16sHHHBBIIQQ", data, 8)
+        if version != 2 or not UNIT <= self.bytes <= 64 << 20 or self.bytes % UNIT or self.bytes > len(data):
+            raise ValueError("version or length")
+        if checksum(data[:self.bytes - 16]) != data[self.bytes - 16:self.bytes] or data[self.bytes - 20:self.bytes - 16] != data[12:16]:
+            raise ValueError("checksum")
+        self.n = self.k + self.m
+        if (self.k < 2 or self.m < 1 or self.n > 255 or not self.k <= self.shard < self.n or self.technique > 1 or self.keeps_files != 1 or
+                self.block not in [1 << i for i in range(9, 17)] or not entries):
+            raise ValueError("shape")
+        at = 64
+        self.digests = [data[at + 16 * i:at + 16 * i + 16] for i in range(self.m)]
+        at += 16 * self.m
+        length = struct.unpack_from("<H", data, at)[0]
+        self.name = data[at + 2:at + 2 + length]
+        at += 2 + length
+        self.entries = []
+        for _ in range(entries):
+            self.entries.append(Entry(data, at))
+            at = self.entries[-1].end
+        if any(data[at:self.bytes - 20]) or at + 20 <= self.bytes - UNIT or not is_name(self.name):
+            raise ValueError("entries")
+        self.lay_out()
+        self.sums = 20 * self.k
+        self.record = self.block + self.sums + 16
+        self.file_bytes = 2 * self.bytes + self.stripes * self.record
+        self.common = data[8:36] + data[38:self.bytes - 16]
+
+    def lay_out(self):
+        """Where files lie, and `used`: so many bytes of each block. Block b is block b % stripes of slice b // stripes."""
+        paths = [entry.path for entry in self.entries]
+        files = {entry.path for entry in self.entries if entry.is_file()}
+        if (len(set(paths)) < len(paths) or any(path[:i] in files for path in paths for i, c in enumerate(path) if c == ord("/")) or
+                sum(entry.size for entry in self.entries) != self.object_bytes or self.object_bytes > 1 << 60):
+            raise ValueError("paths or lengths")
+        if self.object_bytes > 1 << 36:
+            raise ValueError("too large for this reader")
+        self.used = []
+        shared = None
+        for entry in self.entries:
+            if 0 < entry.size < self.block:
+                if shared is None or self.used[shared] + entry.size > self.block:
+                    shared = len(self.used)
+                    self.used.append(0)
+                entry.places.append((shared, self.used[shared], entry.size))
+                self.used[shared] += entry.size
+            elif entry.size:
+                for at in range(0, entry.size, self.block):
+                    entry.places.append((len(self.used), 0, min(self.block, entry.size - at)))
+                    self.used.append(entry.places[-1][2])
+        if self.stripes != max(1, -(-len(self.used) // self.k)):
+            raise ValueError("columns")
+        self.used += [0] * (self.k * self.stripes - len(self.used))
+
+
 def header_at(data, at):
-    try:
-        return Header(data[at:]) if at >= 0 else None
-    except (ValueError, struct.error):
-        return None
+    for kind in (Header, KeptHeader):
+        try:
+            return kind(data[at:]) if at >= 0 else None
+        except (ValueError, struct.error):
+            pass
+    return None
 
 
 def headers_of(data):
     """One for each shard that a file says it is."""
     first = header_at(data, 0)
     last = None
-    for length in range(UNIT, min(len(data), 1 << 20) + 1, UNIT):
+    for length in [*range(UNIT, min(len(data), 1 << 20) + 1, UNIT), int.from_bytes(data[-20:-16], "little")]:
         last = header_at(data, len(data) - length)
         if last and last.bytes == length:
             break
@@ -96,7 +181,7 @@ def headers_of(data):
 # --- Sets.
 
 class Shards:
-    """All that the files of a directory hold of one set: `blocks[stripe][shard]`, sound ones alone. Where the set keeps its
+    """All that the files of a directory hold of one set of format 1: `blocks[stripe][shard]`, sound ones alone. Where the set keeps its
     files and a stripe has no sums, what is in the files passes for sound; is_recoverable asks the digests.
     """
 
@@ -114,7 +199,7 @@ class Shards:
             for header in headers_of(data):
                 self.claims.setdefault(header.uuid, set()).add(header.shard)
                 self.shapes[header.uuid] = 1 if header.keeps_files else header.k
-                if header.uuid == uuid:
+                if header.uuid == uuid and header.version == 1:
                     self.header = header
                     contents.append((header, data))
         self.is_proven = True
@@ -183,3 +268,168 @@ class Shards:
                 covered = found[i] + (sums if i >= header.k else b"")
                 digests[i] ^= int.from_bytes(block_checksum(covered, header.uuid, i, stripe), "big")
         return [d.to_bytes(16, "big") for d in digests] == header.digests
+
+
+class Kept:
+    """What there is of a set of format 2 in its shard files, and in its files beneath the directories.
+
+    `content[block]` is a sound data block, `coding[column]` are the sound coding blocks of a column by shard, and `sums[column]` the
+    sums of its data where a record is sound. `files[path]` is what has that path, or nothing.
+    """
+
+    def __init__(self, directories, uuid=None):
+        directories = [os.fsencode(directory) for directory in directories]
+        found = {}
+        for directory in directories:
+            for place, _, names in os.walk(directory):
+                for name in names:
+                    path = os.path.join(place, name)
+                    if os.path.isfile(path) and not os.path.islink(path):
+                        with open(path, "rb") as file:
+                            found[path] = file.read()
+        shards = [(header, data) for data in found.values() for header in headers_of(data)
+                  if header.version == 2 and uuid in (header.uuid, None)]
+        self.uuids = {header.uuid for header, _ in shards}
+        if len(self.uuids) != 1:
+            return
+        self.header = header = shards[0][0]
+        self.rows = generator(("reed_sol_van", "cauchy")[header.technique], header.k, header.m)
+        self.coding = [{} for _ in range(header.stripes)]
+        self.sums = {}
+        for of_file, data in shards:
+            for column in range(header.stripes):
+                at = header.bytes + column * header.record
+                record = data[at:at + header.record]
+                if len(record) == header.record and block_checksum(record[:-16], header.uuid, of_file.shard, column) == record[-16:]:
+                    self.coding[column][of_file.shard] = record[:header.block]
+                    self.sums[column] = record[header.block:-16]
+        self.files = {}
+        for entry in header.entries:
+            for directory in directories:
+                if entry.is_file() and (data := found.get(os.path.join(directory, entry.path))) is not None and not headers_of(data):
+                    self.files.setdefault(entry.path, data)
+        self.found = found
+        self.content = {}
+        self.take(self.blocks_of(self.files))
+
+    def sum_of(self, block):
+        """What the checksum of a data block must be, or none if that is not known."""
+        sums = self.sums.get(block % self.header.stripes)
+        at = 20 * (block // self.header.stripes)
+        return sums and sums[at:at + 16]
+
+    def blocks_of(self, files):
+        """Used bytes of all blocks that are there whole, as the files have them."""
+        parts, missing = {}, set()
+        for entry in self.header.entries:
+            data = files.get(entry.path, b"")
+            for i, (block, offset, size) in enumerate(entry.places):
+                at = i * self.header.block
+                part = data[at:at + size]
+                parts.setdefault(block, bytearray(self.header.used[block]))[offset:offset + len(part)] = part
+                if len(part) < size:
+                    missing.add(block)
+        return {block: bytes(data) for block, data in parts.items() if block not in missing}
+
+    def take(self, blocks):
+        """Notes those that are right: by their sums, or without any by the digests of their files."""
+        for block, data in blocks.items():
+            if self.sum_of(block) == checksum(data):
+                self.content[block] = data
+        for block in self.blocks_without_sums() & set(blocks):
+            if all(self.digest_of(entry, blocks) == entry.digest for entry in self.header.entries if any(p[0] == block for p in entry.places)):
+                self.content[block] = blocks[block]
+
+    def blocks_without_sums(self):
+        return {b for b, used in enumerate(self.header.used) if used and b % self.header.stripes not in self.sums}
+
+    def digest_of(self, entry, blocks):
+        """What it is if unknown blocks are these."""
+        if entry.size < self.header.block:
+            return checksum(b"".join(blocks.get(block, b"")[offset:offset + size] for block, offset, size in entry.places))
+        return checksum(b"".join(self.sum_of(block) or checksum(blocks.get(block, b"")) for block, _, _ in entry.places))
+
+    def search(self):
+        """Takes blocks wherever files have them: moved, renamed, in another place of a file."""
+        wanted = {}
+        for block, used in enumerate(self.header.used):
+            if used and block not in self.content and (right := self.sum_of(block)):
+                wanted.setdefault(used, {}).setdefault(right, []).append(block)
+        for data in self.found.values():
+            for used, sums in wanted.items():
+                view = ctypes.create_string_buffer(data, len(data))
+                for at in range(len(data) - used + 1):
+                    value = xxhash.XXH3_128bits_withSeed(ctypes.cast(ctypes.byref(view, at), ctypes.c_char_p), used, 0)
+                    for block in sums.get(struct.pack(">QQ", value.high, value.low), []):
+                        self.content[block] = data[at:at + used]
+
+    def lost_blocks(self):
+        return [b for b, used in enumerate(self.header.used) if used and b not in self.content]
+
+    def is_recoverable(self):
+        """No column has lost more than it has coding blocks."""
+        lost = [0] * self.header.stripes
+        for block in self.lost_blocks():
+            lost[block % self.header.stripes] += 1
+        return all(count <= len(self.coding[column]) for column, count in enumerate(lost))
+
+    def data_of(self, column):
+        """All k blocks of a column, lost ones decoded."""
+        header = self.header
+        places = [i * header.stripes + column for i in range(header.k)]
+        there = {i: self.content.get(b, b"").ljust(header.block, b"\0") for i, b in enumerate(places) if b in self.content or not header.used[b]}
+        lost = [i for i in range(header.k) if i not in there]
+        rows = sorted(self.coding[column])[:len(lost)]
+        # What is known is taken out of the coding blocks; what is left is a small system.
+        left = [combined([1] + [self.rows[row][i] for i in there], [self.coding[column][row], *there.values()]) for row in rows]
+        back = inverted([[self.rows[row][i] for i in lost] for row in rows])
+        there.update((i, combined(back[j], left)) for j, i in enumerate(lost))
+        return [there[i] for i in range(header.k)]
+
+    def restored(self):
+        """All files of the set, by path."""
+        header, blocks = self.header, {}
+        for column in range(header.stripes):
+            for i, data in enumerate(self.data_of(column)):
+                blocks[i * header.stripes + column] = data
+        files = {}
+        for entry in header.entries:
+            if entry.is_file():
+                assert self.digest_of(entry, {b: data[:header.used[b]] for b, data in blocks.items()}) == entry.digest, entry.path
+                files[entry.path] = b"".join(blocks[block][offset:offset + size] for block, offset, size in entry.places)
+        return files
+
+    def has_right_coding(self):
+        """With everything there: all bytes of the shard files are what the format says."""
+        header = self.header
+        digests, blocks = [0] * header.m, {}
+        for column, coding in enumerate(self.coding):
+            data = self.data_of(column)
+            blocks.update((i * header.stripes + column, block) for i, block in enumerate(data))
+            used = [block[:header.used[i * header.stripes + column]] for i, block in enumerate(data)]
+            sums = b"".join(checksum(block) + crc32c(block).to_bytes(4, "little") for block in used)
+            if sums != self.sums[column]:
+                return False
+            for i in range(header.m):
+                if coding[header.k + i] != combined(self.rows[header.k + i], data):
+                    return False
+                digests[i] ^= int.from_bytes(block_checksum(coding[header.k + i] + sums, header.uuid, header.k + i, column), "big")
+        return [d.to_bytes(16, "big") for d in digests] == header.digests and all(
+            not entry.is_file() or entry.digest == self.digest_of(entry, blocks) for entry in header.entries)
+
+
+def crc_row(value):
+    for _ in range(8):
+        value = value >> 1 ^ 0x82F63B78 * (value & 1)
+    return value
+
+
+CRC_TABLE = [crc_row(value) for value in range(256)]
+
+
+def crc32c(data):
+    """From 0 on, without an inversion."""
+    value = 0
+    for byte in data:
+        value = value >> 8 ^ CRC_TABLE[(value ^ byte) & 255]
+    return value
