@@ -105,6 +105,38 @@ Checksum Columns::digest_of(const Plan& plan, std::size_t file) const {
   return layout_.has_own_blocks(set_.header.files[file]) ? plain_checksum(std::as_bytes(std::span(sums))) : sums[0];
 }
 
+std::vector<std::vector<RecordSum>> Columns::sums_of(const std::vector<std::size_t>& files) const {
+  std::vector<std::vector<RecordSum>> all;
+  for (const auto file : files) all.emplace_back(layout_.blocks_of(set_.header.files[file].bytes));
+  std::vector<std::byte> record(record_);
+  const auto bytes = std::span(record);
+  for (std::uint64_t column = 0; column < columns_; ++column) {
+    const auto is_in = [&](unsigned shard) {
+      const auto right = [&](const ShardFile& file) {
+        if (file.file->read_at(bytes, header_ + column * record_) != record_) return false;
+        const Checksum checksum =
+            record_checksum(bytes.first(block_), bytes.subspan(block_, sums_), set_.header.uuid, shard, column);
+        return std::memcmp(bytes.data() + block_ + sums_, checksum.data(), checksum.size()) == 0;
+      };
+      return std::ranges::any_of(set_.shards[shard], right);
+    };
+    unsigned shard = k_;
+    while (shard < shards_ && !is_in(shard)) ++shard;
+    if (shard == shards_) continue;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const std::uint64_t first = layout_.first_block(files[i]);
+      // The blocks of the file that are in this column.
+      for (auto block = (columns_ + column - first % columns_) % columns_; block < all[i].size(); block += columns_) {
+        const auto* const sum = bytes.data() + block_ + (first + block) / columns_ * sum_bytes_2;
+        all[i][block].is_known = true;
+        std::memcpy(all[i][block].checksum.data(), sum, checksum_bytes);
+        std::memcpy(&all[i][block].crc, sum + checksum_bytes, sizeof(std::uint32_t));
+      }
+    }
+  }
+  return all;
+}
+
 Checksum Columns::digest_of(const File& file, std::uint64_t bytes) const {
   std::vector<Checksum> sums;
   std::vector<std::byte> block(block_);
@@ -212,8 +244,26 @@ void Columns::read_slice(Run& run, unsigned slice) {
       std::memcpy(sum.data() + checksum.size(), &crc, sizeof(crc));
       if (is_new_) continue;
     }
-    run.lost(column, slice) = judge(run, slice, column, run.has_sums[column] != 0 || is_short[column] != 0) ? 0 : 1;
+    run.lost(column, slice) = has_found(run, slice, column) ||
+                                      judge(run, slice, column, run.has_sums[column] != 0 || is_short[column] != 0) ? 0 : 1;
   }
+}
+
+/// Whether the block is in another place. Then its file is damaged, and nothing is lost.
+bool Columns::has_found(Run& run, unsigned slice, std::uint64_t column) {
+  bool has_found = false;
+  layout_.for_each_part(run.first_block(slice) + column, 1, [&](auto i, auto offset, auto bytes, auto) {
+    const auto& found = set_.kept[i].found;
+    const auto place = found.find(offset / block_);
+    if (place == found.end() || !layout_.has_own_blocks(set_.header.files[i]) || run.has_sums[column] == 0) return;
+    const auto part = run.block(slice, column).first(bytes);
+    const auto& [file, at] = place->second;
+    if (file.read_at(part, at) != part.size()) return;
+    run.checksum(column, slice) = plain_checksum(part);
+    has_found = std::memcmp(run.sum(column, slice).data(), run.checksum(column, slice).data(), checksum_bytes) == 0;
+    if (has_found) ++set_.kept[i].bad_blocks;
+  });
+  return has_found;
 }
 
 /// Whether the block is right though its sum is not, or is not known. Whose fault it is, is counted.
@@ -295,6 +345,8 @@ void Columns::write(Run& run, Plan* plan) {
     const std::lock_guard lock(mutex_);
     add_to(digests_[i - k_], digest);
   }
+  // What has holes may be written again.
+  if (std::ranges::count(run.is_lost, 1) > 0) return;
   for (unsigned slice = 0; slice < k_; ++slice)
     layout_.for_each_part(run.first_block(slice), run.count, [&](auto i, auto offset, auto bytes, auto at) {
       auto& output = plan->files[i];

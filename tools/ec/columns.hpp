@@ -29,6 +29,13 @@ struct Plan {
   std::vector<NewFile*> shards;
 };
 
+/// What a record says of a data block.
+struct RecordSum {
+  bool is_known = false;
+  Checksum checksum{};
+  std::uint32_t crc = 0;
+};
+
 class Columns {
  public:
   /// `is_new`: there is nothing to compare with yet. Throws Failure if the library does not code the shape.
@@ -48,6 +55,8 @@ class Columns {
   /// Of what read has made of a file, and of a shard.
   Checksum digest_of(const Plan& plan, std::size_t file) const;
   const Checksum& digest_of(unsigned shard) const { return digests_[shard - set_.header.k]; }
+  /// What the records say of the blocks of files that have blocks of their own.
+  std::vector<std::vector<RecordSum>> sums_of(const std::vector<std::size_t>& files) const;
   /// Of a file as it is.
   Checksum digest_of(const File& file, std::uint64_t bytes) const;
 
@@ -57,6 +66,7 @@ class Columns {
   void work_on(Run& run, Plan* plan);
   void read_records(Run& run, unsigned shard);
   void read_slice(Run& run, unsigned slice);
+  bool has_found(Run& run, unsigned slice, std::uint64_t column);
   bool judge(const Run& run, unsigned slice, std::uint64_t column, bool is_known_bad);
   bool is_wanted(const Plan& plan, std::uint64_t block) const;
   void make(Run& run, const Plan& plan);

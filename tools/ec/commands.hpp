@@ -46,7 +46,7 @@ Outcome extract(const Options& options);
 
 /// Reads all blocks of all files of the set, so that they are counted. Returns the stripes that have more
 /// than m lost blocks.
-std::uint64_t count_damage(const ShardSet& set, const Options& options);
+std::uint64_t count_damage(ShardSet& set, const Options& options);
 
 /// Notes that a new file has a name that ls does not show; it is the set that chose the name.
 void say_if_hidden(const std::string& name, Outcome* outcome);

@@ -210,7 +210,7 @@ class KeptFiles {
     for (const auto& [path, is_directory] : given) {
       const std::string name = path == common ? "" : path.lexically_relative(common).string();
       if (!name.empty()) names.push_back(name);
-      if (is_directory) list_tree(base_, name, &names, &left_out);
+      if (is_directory) list_tree(base_, name, true, &names, &left_out);
     }
     if (!left_out.empty())
       outcome->notes.push_back(

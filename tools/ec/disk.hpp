@@ -40,6 +40,7 @@ class Directory {
                                                   const std::string& path);
 
   int fd() const { return fd_.get(); }
+  dev_t dev() const { return dev_; }
   bool is(const Directory& other) const { return dev_ == other.dev_ && ino_ == other.ino_; }
   /// For people.
   std::string path_of(const std::string& name) const;

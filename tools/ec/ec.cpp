@@ -25,7 +25,7 @@ constexpr Command commands[] = {
     {"info", info, " set "},
     {"verify", verify, " set threads bad-sectors "},
     {"repair", repair, " set threads bad-sectors "},
-    {"extract", extract, " set output force threads bad-sectors "}};
+    {"extract", extract, " set recursive output force threads bad-sectors "}};
 constexpr const char* names = "create, verify, repair, extract or info";
 
 constexpr const char* statuses =
@@ -68,6 +68,8 @@ Options options_of(const Given& given) {
   all.may_replace = given.contains("force");
   all.keeps_files = given.contains("keep");
   all.is_recursive = given.contains("recursive");
+  if (all.is_recursive && !all.keeps_files && given["command"].as<std::string>() == "create")
+    fail(Status::usage, "-r is for --keep; tar packs a tree into a stream");
   if (given.contains("redundancy")) {
     if (!all.keeps_files) fail(Status::usage, "--redundancy is for --keep; shards have -k and -m");
     if (all.m) fail(Status::usage, "--redundancy and -m say the same: give one of them");
@@ -113,7 +115,7 @@ int run(int argc, char** argv) {
       "create --keep: this share may be lost (10%), in the place of -m");
   add("technique", options::value<std::string>()->default_value("cauchy"), "create: or reed_sol_van");
   add("keep", "create: coding shards alone; the files, where they are, take the place of the data shards");
-  add("recursive,r", "create --keep: directories, with all that is in them");
+  add("recursive,r", "create --keep: directories, with all that is in them; else: look for files that were moved there, too");
   add("output,o", options::value<std::string>(),
       "create, extract: the directory (this one; with --keep that of the files); extract: or - for standard "
       "output");

@@ -4,6 +4,7 @@
 
 #include "tools/ec/columns.hpp"
 #include "tools/ec/commands.hpp"
+#include "tools/ec/search.hpp"
 #include "tools/ec/tree.hpp"
 
 namespace ec::file {
@@ -77,7 +78,7 @@ class OutputFiles {
   std::vector<std::optional<NewFile>> files_;
 };
 
-Outcome extract_by_columns(const ShardSet& set, const Options& options) {
+Outcome extract_by_columns(ShardSet& set, const Options& options) {
   Outcome outcome;
   const SetHeader& header = set.header;
   if (options.output == "-") fail(Status::usage, "kept files are extracted into a directory");
@@ -86,11 +87,14 @@ Outcome extract_by_columns(const ShardSet& set, const Options& options) {
   std::uint64_t lost = header.columns - columns.columns_there();
   Plan plan(header);
   std::optional<OutputFiles> files;
+  Search search(&set, columns, options.is_recursive);
   if (lost == 0) {
+    search.find_moved();
     files.emplace(set, options);
     for (std::size_t i = 0; i < header.files.size(); ++i)
       if (!header.files[i].is_directory) columns.want(&plan, i, (*files)[i]);
     lost = columns.read(&plan, !options.is_quiet, "extract");
+    if (lost > 0 && search.find_content()) lost = columns.read(&plan, !options.is_quiet, "extract");
   }
   if (lost > 0)
     fail(Status::lost, "beyond repair: {} of {} columns have more than {} lost blocks", lost, header.columns,
@@ -111,7 +115,7 @@ Outcome extract_by_columns(const ShardSet& set, const Options& options) {
 
 Outcome extract(const Options& options) {
   Outcome outcome;
-  const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
+  ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
   const SetHeader& header = set.header;
   if (header.version != 1) {
     Outcome done = extract_by_columns(set, options);

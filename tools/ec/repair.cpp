@@ -1,9 +1,12 @@
 // ec repair: what is missing or damaged is made anew, in files of its own, and then put in place.
 #include <algorithm>
+#include <cstdio>
+#include <map>
 #include <optional>
 
 #include "tools/ec/columns.hpp"
 #include "tools/ec/commands.hpp"
+#include "tools/ec/search.hpp"
 #include "tools/ec/tree.hpp"
 
 namespace ec::file {
@@ -109,9 +112,41 @@ void name_temporaries(const ShardSet& set, Outcome* outcome) {
   }
 }
 
+/// A kept file that gets its name back. It loses it again unless it is kept.
+class Renamed {
+ public:
+  Renamed(Place from, std::string old_name, Place to, std::string name)
+      : from_(std::move(from)), to_(std::move(to)), old_name_(std::move(old_name)), name_(std::move(name)) {}
+  Renamed(Renamed&& other) noexcept = default;
+  Renamed& operator=(Renamed&&) = delete;
+  ~Renamed() {
+    if (is_done_ && from_) renameat2(to_->fd(), name_.c_str(), from_->fd(), old_name_.c_str(), RENAME_NOREPLACE);
+  }
+
+  void put() {
+    rename_to_free(*from_, old_name_, *to_, name_);
+    is_done_ = true;
+  }
+  void sync() const {
+    from_->sync();
+    to_->sync();
+  }
+  void keep() noexcept { is_done_ = false; }
+  std::string text() const {
+    return fmt::format("{}: {} has its name back\n", printable(to_->path_of(name_)), printable(from_->path_of(old_name_)));
+  }
+  std::string path() const { return to_->path_of(name_); }
+
+ private:
+  Place from_, to_;
+  std::string old_name_, name_;
+  bool is_done_ = false;
+};
+
 /// What is made anew: of the shards, and of the kept files.
 struct AllMade {
   Trees trees;
+  std::vector<Renamed> renamed;
   std::vector<Made> shards, kept;
 };
 
@@ -121,7 +156,7 @@ void make_room(const ShardSet& set, AllMade* all) {
   all->shards.clear();
   all->kept.clear();
   for (std::size_t i = 0; i < set.kept.size(); ++i) {
-    if (ShardSet::is_whole(set.kept[i])) continue;
+    if (ShardSet::is_whole(set.kept[i]) || ShardSet::is_moved(set.kept[i])) continue;
     if (header.files[i].is_directory) {
       const ShardFile& kept = set.kept[i];
       all->trees.try_emplace(kept.place, kept.place).first->second.directory(kept.name);
@@ -137,7 +172,7 @@ void make_room(const ShardSet& set, AllMade* all) {
   }
 }
 
-void make_by_stripes(const ShardSet& set, const Options& options, AllMade* all) {
+void make_by_stripes(ShardSet& set, const Options& options, AllMade* all) {
   const SetHeader& header = set.header;
   if (const auto lost_stripes = count_damage(set, options); lost_stripes > 0)
     fail(Status::lost, "beyond repair: {} of {} stripes have more than {} lost blocks; nothing was changed",
@@ -166,7 +201,7 @@ void make_by_stripes(const ShardSet& set, const Options& options, AllMade* all) 
 }
 
 /// What is missing is made while all is read for the first time. What else is damaged shows then.
-void make_by_columns(const ShardSet& set, const Options& options, AllMade* all) {
+void make_by_columns(ShardSet& set, const Options& options, AllMade* all) {
   const SetHeader& header = set.header;
   Columns columns(set, options.threads);
   const auto fail_if_lost = [&](std::uint64_t lost) {
@@ -175,6 +210,8 @@ void make_by_columns(const ShardSet& set, const Options& options, AllMade* all) 
            lost, header.columns, header.m);
   };
   fail_if_lost(header.columns - columns.columns_there());
+  Search search(&set, columns, options.is_recursive);
+  search.find_moved();
   for (unsigned pass = 0;; ++pass) {
     if (pass == 4) fail(Status::failure, "files of the set change while they are read");
     make_room(set, all);
@@ -183,10 +220,13 @@ void make_by_columns(const ShardSet& set, const Options& options, AllMade* all) 
     for (auto& shard : all->shards) plan.shards[shard.number] = &shard.file;
     for (std::size_t i = 0; i < set.kept.size(); ++i)
       if (columns.is_unproven(i) && !plan.files[i].is_wanted) columns.want(&plan, i, nullptr);
-    fail_if_lost(columns.read(&plan, !options.is_quiet, "repair"));
+    const auto lost = columns.read(&plan, !options.is_quiet, "repair");
+    if (lost > 0 && search.find_content()) continue;
+    fail_if_lost(lost);
     bool is_all = true;
     for (std::size_t i = 0; i < set.kept.size(); ++i)
-      if ((columns.is_unproven(i) || !ShardSet::is_whole(set.kept[i])) && !header.files[i].is_directory)
+      if (columns.is_unproven(i) || !(ShardSet::is_whole(set.kept[i]) || ShardSet::is_moved(set.kept[i]) ||
+                                      header.files[i].is_directory))
         is_all = is_all && plan.files[i].is_wanted;
     for (unsigned i = header.k; i < header.shards(); ++i)
       is_all = is_all && (set.is_whole(i) || plan.shards[i] != nullptr);
@@ -199,6 +239,13 @@ void make_by_columns(const ShardSet& set, const Options& options, AllMade* all) 
       if (const auto i = static_cast<unsigned>(shard.number);
           columns.digest_of(i) != header.digests[i - header.k])
         fail(Status::lost, "shard {} did not become what it was; nothing was changed", i);
+    for (const auto& kept : set.kept) {
+      if (!ShardSet::is_moved(kept)) continue;
+      const auto& [from, name] = *kept.moved_from;
+      Tree& tree = all->trees.try_emplace(kept.place, kept.place).first->second;
+      all->renamed.emplace_back(Directory::open_in(from, parent_of(name)), last_name(name),
+                                tree.directory(parent_of(kept.name)), last_name(kept.name));
+    }
     return;
   }
 }
@@ -220,12 +267,15 @@ void put(const ShardSet& set, AllMade* all) {
     }
   for (const auto& kept : set.kept)
     if (kept.file && !ShardSet::is_whole(kept)) kept.file->check_unchanged();
+  for (auto& file : all->renamed) file.put();
   for (auto* made : {&all->shards, &all->kept})
     for (auto& file : *made) file.put();
   for (auto& [base, tree] : all->trees) tree.finish(set.header.files);
   for (auto* made : {&all->shards, &all->kept})
     for (auto& file : *made) file.place->sync();
+  for (const auto& file : all->renamed) file.sync();
   for (auto& [base, tree] : all->trees) tree.sync();
+  for (auto& file : all->renamed) file.keep();
   for (auto* made : {&all->shards, &all->kept})
     for (auto& file : *made) file.file.keep();
   for (auto& [base, tree] : all->trees) tree.keep();
@@ -235,7 +285,7 @@ void put(const ShardSet& set, AllMade* all) {
 
 Outcome repair(const Options& options) {
   Outcome outcome;
-  const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes, true);
+  ShardSet set = find_set(options.paths, options.uuid, &outcome.notes, true);
   const SetHeader& header = set.header;
   const Progress whole_time("", 0, false);
   AllMade all;
@@ -255,6 +305,10 @@ Outcome repair(const Options& options) {
     outcome.text += fmt::format("{}: made anew{}{}\n", path, file.aside.empty() ? "" : "; what was there is ",
                                 file.aside.empty() ? "" : printable(file.place->path_of(file.aside)));
     if (!file.old) say_if_hidden(file.name, &outcome);
+  }
+  for (const auto& file : all.renamed) {
+    outcome.report["repaired"].push_back({{"path", printable(file.path())}});
+    outcome.text += file.text();
   }
   for (std::size_t i = 0; i < set.kept.size(); ++i)
     if (header.files[i].is_directory && !ShardSet::is_whole(set.kept[i])) {

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ec/codec.hpp"
@@ -25,6 +27,10 @@ struct ShardFile {
   std::string fault;               ///< what is wrong beside its blocks; empty if nothing
   bool is_one_shard_alone = true;  ///< neither header says that it is another shard, or of another set
   mutable std::atomic<std::uint64_t> bad_blocks{0};  ///< of those that were read
+  // Where a kept file of version 2 is not what it should be: a file that should have its name, and which of its
+  // blocks are in which file at which offset.
+  std::optional<std::pair<Place, std::string>> moved_from;
+  std::unordered_map<std::uint64_t, std::pair<File, std::uint64_t>> found;
 
   std::string path() const { return place->path_of(name); }
   std::uint64_t bytes() const { return file ? file->bytes() : 0; }
@@ -40,6 +46,8 @@ struct ShardSet {
 
   /// Whether nothing is wrong with it, as far as it was read.
   static bool is_whole(const ShardFile& file) { return file.fault.empty() && file.bad_blocks == 0; }
+  /// Whether it lacks its name alone.
+  static bool is_moved(const ShardFile& file) { return file.moved_from && file.bad_blocks == 0; }
   /// Whether one of the files is the whole shard; of data in kept files, whether all of these are whole.
   bool is_whole(unsigned shard) const;
   /// Stripes from here on are lost: the files are too short, whatever is in them. Headers claim what they

@@ -24,7 +24,7 @@ std::string parent_of(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-void list_tree(const Place& base, const std::string& path, std::vector<std::string>* names,
+void list_tree(const Place& base, const std::string& path, bool is_recursive, std::vector<std::string>* names,
                std::vector<std::string>* left_out) {
   const Place place = Directory::open_in(base, path);
   for (const auto& name : place->names()) {
@@ -37,7 +37,7 @@ void list_tree(const Place& base, const std::string& path, std::vector<std::stri
       continue;
     }
     names->push_back(inner);
-    if (is_directory) list_tree(base, inner, names, left_out);
+    if (is_directory && is_recursive) list_tree(base, inner, true, names, left_out);
   }
 }
 

@@ -16,9 +16,10 @@ namespace ec::file {
 std::string last_name(const std::string& path);
 std::string parent_of(const std::string& path);
 
-/// Adds what is in a directory of `base`, by names from there: files and directories, sorted. Links, special
-/// files, shards of sets and temporary files are left out. Throws Failure.
-void list_tree(const Place& base, const std::string& path, std::vector<std::string>* names,
+/// Adds what is in a directory of `base`, by names from there: files and directories, sorted, and what is in
+/// these if it is recursive. Links, special files, shards of sets and temporary files are left out. Throws
+/// Failure.
+void list_tree(const Place& base, const std::string& path, bool is_recursive, std::vector<std::string>* names,
                std::vector<std::string>* left_out);
 
 /// The directories of inner paths, each opened once, and made where it is missing. What was made is gone again

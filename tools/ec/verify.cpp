@@ -3,13 +3,17 @@
 
 #include "tools/ec/columns.hpp"
 #include "tools/ec/commands.hpp"
+#include "tools/ec/search.hpp"
 
 namespace ec::file {
 namespace {
 
-std::uint64_t count_damage_by_columns(const ShardSet& set, const Options& options) {
+std::uint64_t count_damage_by_columns(ShardSet& set, const Options& options) {
   Columns columns(set, options.threads);
+  Search search(&set, columns, options.is_recursive);
+  if (columns.columns_there() == set.header.columns) search.find_moved();
   std::uint64_t lost = columns.read(nullptr, !options.is_quiet, "verify");
+  if (lost > 0 && search.find_content()) lost = columns.read(nullptr, !options.is_quiet, "verify");
   if (lost > 0) return lost;
   // What has lost all sums is proven by the digest of what a repair would make.
   Plan plan(set.header);
@@ -38,7 +42,7 @@ void say_if_hidden(const std::string& name, Outcome* outcome) {
     outcome->notes.push_back(fmt::format("new is {}, a hidden file", printable(name)));
 }
 
-std::uint64_t count_damage(const ShardSet& set, const Options& options) {
+std::uint64_t count_damage(ShardSet& set, const Options& options) {
   if (set.header.version != 1) return count_damage_by_columns(set, options);
   StripeReader reader(set);
   Progress progress("verify", set.header.object_bytes, !options.is_quiet);
@@ -52,7 +56,7 @@ std::uint64_t count_damage(const ShardSet& set, const Options& options) {
 
 Outcome verify(const Options& options) {
   Outcome outcome;
-  const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
+  ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
   const Progress progress("", 0, false);
   const std::uint64_t lost_stripes = count_damage(set, options);
   const unsigned first = set.header.first_shard_file();

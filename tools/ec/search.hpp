@@ -1,0 +1,44 @@
+// Looks for what a set of version 2 misses in other places: files that were moved, and blocks that bytes put in or
+// removed have shifted.
+#pragma once
+
+#include <vector>
+
+#include "tools/ec/columns.hpp"
+#include "tools/ec/set.hpp"
+
+namespace ec::file {
+
+class Search {
+ public:
+  /// Looks in the directories that were named, `is_recursive`: and in what is in them. Throws Failure, as all
+  /// do.
+  Search(ShardSet* set, const Columns& columns, bool is_recursive)
+      : set_(*set), columns_(columns), is_recursive_(is_recursive) {}
+
+  /// For files that are missing or have another length: one of the right content.
+  void find_moved();
+  /// After a pass that found too little: the content of all that is damaged, and its blocks anywhere in it.
+  /// Returns whether there is something new to read; false when it is called again.
+  bool find_content();
+
+ private:
+  struct Candidate {
+    Place base;
+    std::string name;  ///< an inner path
+    std::uint64_t bytes;
+    struct stat st;
+  };
+
+  void list();
+  void find_whole(const std::vector<std::size_t>& wanted);
+  void find_blocks(std::size_t file, const File& in, const std::vector<RecordSum>& sums);
+
+  ShardSet& set_;
+  const Columns& columns_;
+  const bool is_recursive_;
+  bool is_listed_ = false, is_done_ = false;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace ec::file
