@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <random>
+#include <ranges>
 
 #include "tools/ec/columns.hpp"
 #include "tools/ec/commands.hpp"
@@ -212,10 +213,11 @@ class KeptFiles {
       if (!name.empty()) names.push_back(name);
       if (is_directory) list_tree(base_, name, true, &names, &left_out);
     }
+    std::string some;
+    for (const auto& path : left_out | std::views::take(4)) some += " " + printable(path);
     if (!left_out.empty())
-      outcome->notes.push_back(
-          fmt::format("left out: {} links, special files, shards and temporary files, {} among them",
-                      left_out.size(), printable(left_out.front())));
+      outcome->notes.push_back(fmt::format("left out, as it is a link, no file, or of a set:{}{}", some,
+                                           left_out.size() > 4 ? fmt::format(" and {} more", left_out.size() - 4) : ""));
     if (names.empty()) fail(Status::usage, "{} is empty", printable(options.paths.front()));
     name_ = !options.name.empty() ? options.name
             : given.size() == 1   ? given.front().first.filename().string()

@@ -23,8 +23,8 @@ struct Command {
 constexpr Command commands[] = {
     {"create", create, " data coding redundancy technique keep recursive output name threads "},
     {"info", info, " set "},
-    {"verify", verify, " set threads bad-sectors "},
-    {"repair", repair, " set threads bad-sectors "},
+    {"verify", verify, " set recursive threads bad-sectors "},
+    {"repair", repair, " set recursive threads bad-sectors "},
     {"extract", extract, " set recursive output force threads bad-sectors "}};
 constexpr const char* names = "create, verify, repair, extract or info";
 

@@ -101,7 +101,7 @@ Outcome extract_by_columns(ShardSet& set, const Options& options) {
          header.m);
   for (std::size_t i = 0; i < header.files.size(); ++i)
     if (plan.files[i].is_wanted && columns.digest_of(plan, i) != header.files[i].digest)
-      fail(Status::lost, "{} did not become what it was", printable(header.files[i].name));
+      fail(Status::lost, "beyond repair: {} did not become what it was", printable(header.files[i].name));
   files->put_in_place(&outcome);
   outcome.report = describe(set);
   outcome.text = text_of(set);

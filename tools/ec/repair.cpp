@@ -233,7 +233,7 @@ void make_by_columns(ShardSet& set, const Options& options, AllMade* all) {
     if (!is_all) continue;
     for (std::size_t i = 0; i < set.kept.size(); ++i)
       if (plan.files[i].is_wanted && columns.digest_of(plan, i) != header.files[i].digest)
-        fail(Status::lost, "{} did not become what it was; nothing was changed",
+        fail(Status::lost, "beyond repair: {} did not become what it was; nothing was changed",
              printable(set.kept[i].path()));
     for (const auto& shard : all->shards)
       if (const auto i = static_cast<unsigned>(shard.number);

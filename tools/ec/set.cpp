@@ -130,7 +130,7 @@ const Claims* choose(const std::vector<Claims>& sets) {
 }
 
 /// The files that the set keeps, by their names: one that was named, or one beside its shards. A shard of the
-/// set is none of them, whatever its name. What is missing is where most of the others are.
+/// set is none of them, whatever its name. What is missing goes where most of the others are.
 void find_kept(const Found& found, const Claims& claims, ShardSet* set, std::string* denied) {
   std::vector<Place> places = found.places;
   for (const auto& claim : claims)
@@ -171,7 +171,10 @@ void find_kept(const Found& found, const Claims& claims, ShardSet* set, std::str
     kept.place = *place;
     ++files_in[*place];
   }
+  // Where nothing is left, a directory that was named for it.
   Place most = set->directory;
+  for (const auto& place : found.directories)
+    if (std::ranges::find(claims, place, &Claim::place) == claims.end()) most = place;
   for (const auto& [place, count] : files_in)
     if (count > files_in[most]) most = place;
   for (auto& kept : set->kept)
