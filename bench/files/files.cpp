@@ -1,5 +1,5 @@
-// `ec_bench files`: ec with 10 + 4 beside other commands that make redundant files, in turn, on random bytes;
-// memory is warm.
+// `ec_bench files`: ec with 10 + 4, and with 10 % beside 20 files that it keeps, beside other commands that
+// make redundant files, in turn, on random bytes; memory is warm.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -66,16 +66,23 @@ std::vector<Command> commands_of(const std::vector<std::string>& others) {
   const std::string fresh = "rm -rf set out && mkdir set out";
   const std::string create = ec + " create object -o set", extract = ec + " extract set -o out";
   const std::string made = fresh + " && " + create;
+  const std::string split = "mkdir -p kept; rm -f kept/*.ec; ls kept/* || split -d -n 20 object kept/part";
+  const std::string keep = ec + " create --keep --redundancy 10% kept/part*", kept = split + " && " + keep;
   const std::string lost = made + " && cd set && rm object.000.ec object.004.ec object.007.ec object.012.ec";
   std::vector<Command> all{{"ec-create", fresh, create},
                            {"ec-verify", made, ec + " verify set"},
                            {"ec-extract", made, extract},
                            {"ec-extract-4-lost", lost, extract},
-                           {"ec-repair-4-lost", lost, ec + " repair set"}};
+                           {"ec-repair-4-lost", lost, ec + " repair set"},
+                           {"ec-keep-create", split, keep},
+                           {"ec-keep-verify", kept, ec + " verify kept"},
+                           {"ec-keep-repair", kept + " && rm kept/part05", ec + " repair kept"}};
   for (const auto& text : others) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos) throw UsageError(fmt::format("--beside {}: must be NAME=COMMAND", text));
-    all.push_back({text.substr(0, equals), "true", text.substr(equals + 1)});
+    const std::size_t equals = text.find('='), timed = text.find(" :: ");
+    if (equals > timed || timed == std::string::npos)
+      throw UsageError(fmt::format("--beside {}: must be NAME=BEFORE :: COMMAND", text));
+    all.push_back(
+        {text.substr(0, equals), text.substr(equals + 1, timed - equals - 1), text.substr(timed + 4)});
   }
   return all;
 }
@@ -107,6 +114,8 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
                                [&](std::size_t) {
                                  if (command.name.starts_with("ec-extract"))
                                    Command::execute("cmp object out/object");
+                                 if (command.name.ends_with("-repair"))
+                                   Command::execute("cat kept/part?? | cmp object");
                                  return true;
                                },
                            .seconds_of_run = [&] { return command.seconds; }});
@@ -129,7 +138,8 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
 
 int run_files(const std::vector<std::string>& arguments) {
   CommandLine line("files");
-  line.add("beside", "", "NAME=COMMAND of the shell, run in a folder where the file is named object");
+  line.add("beside", "",
+           "NAME=BEFORE :: COMMAND of the shell, the first not timed, by object and kept/part00 to 19");
   line.add("size", "1G", "bytes of the file, suffixes K, M, G");
   line.add("folder", "/dev/shm", "where it lies; five times its size must fit");
   line.add("rounds", "5", "runs of each command, in turn, after two that are not counted");

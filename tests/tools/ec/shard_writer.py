@@ -44,12 +44,14 @@ def keep_by_format_1(directory, names, k, m, technique, record):
 
 def header_of_format_2(header, **other):
     """That of a KeptHeader, with other values in some places."""
-    value = {**vars(header), "count": len(header.entries), **other}
-    rest = b"".join(value["digests"]) + struct.pack("<H", len(value["name"])) + value["name"]
+    value = {**vars(header), **other}
+    value.setdefault("count", len(value["entries"]))
+    parts = [*value["digests"], struct.pack("<H", len(value["name"])), value["name"]]
     for entry in value["entries"]:
         entry = entry if isinstance(entry, dict) else vars(entry)
-        rest += struct.pack("<BHHQqI16s", entry["kind"], entry["mode"], len(entry["path"]), entry["size"], entry["seconds"],
-                            entry["nanoseconds"], entry["digest"]) + entry["path"]
+        parts += [struct.pack("<BHHQqI16s", entry["kind"], entry["mode"], len(entry["path"]), entry["size"], entry["seconds"],
+                              entry["nanoseconds"], entry["digest"]), entry["path"]]
+    rest = b"".join(parts)
     whole = -(-(64 + len(rest) + 20) // UNIT) * UNIT
     return sealed(MAGIC + struct.pack("<II16sHHHBBIIQQ", value.get("version", 2), whole, value["uuid"], value["k"], value["m"], value["shard"],
                                       value["technique"], value["keeps_files"], value["block"], value["count"], value["object_bytes"],
