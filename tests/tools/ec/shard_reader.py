@@ -287,7 +287,8 @@ class Kept:
                     if os.path.isfile(path) and not os.path.islink(path):
                         with open(path, "rb") as file:
                             found[path] = file.read()
-        shards = [(header, data) for data in found.values() for header in headers_of(data)
+        # Shards are looked for in the directories themselves.
+        shards = [(header, data) for path, data in found.items() if os.path.dirname(path) in directories for header in headers_of(data)
                   if header.version == 2 and uuid in (header.uuid, None)]
         self.uuids = {header.uuid for header, _ in shards}
         if len(self.uuids) != 1:
