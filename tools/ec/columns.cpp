@@ -13,7 +13,8 @@ constexpr std::size_t most_memory = 256 << 20;
 constexpr std::size_t most_run_bytes = 1 << 20;  ///< of a slice
 
 bool is_zero(std::span<const std::byte> bytes) {
-  return bytes.empty() || (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+  return bytes.empty() ||
+         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 }  // namespace
@@ -102,7 +103,8 @@ void Columns::want(Plan* plan, std::size_t file, NewFile* output) const {
 
 Checksum Columns::digest_of(const Plan& plan, std::size_t file) const {
   const auto& sums = plan.files[file].sums;
-  return layout_.has_own_blocks(set_.header.files[file]) ? plain_checksum(std::as_bytes(std::span(sums))) : sums[0];
+  return layout_.has_own_blocks(set_.header.files[file]) ? plain_checksum(std::as_bytes(std::span(sums)))
+                                                         : sums[0];
 }
 
 std::vector<std::vector<RecordSum>> Columns::sums_of(const std::vector<std::size_t>& files) const {
@@ -114,8 +116,8 @@ std::vector<std::vector<RecordSum>> Columns::sums_of(const std::vector<std::size
     const auto is_in = [&](unsigned shard) {
       const auto right = [&](const ShardFile& file) {
         if (file.file->read_at(bytes, header_ + column * record_) != record_) return false;
-        const Checksum checksum =
-            record_checksum(bytes.first(block_), bytes.subspan(block_, sums_), set_.header.uuid, shard, column);
+        const Checksum checksum = record_checksum(bytes.first(block_), bytes.subspan(block_, sums_),
+                                                  set_.header.uuid, shard, column);
         return std::memcmp(bytes.data() + block_ + sums_, checksum.data(), checksum.size()) == 0;
       };
       return std::ranges::any_of(set_.shards[shard], right);
@@ -126,7 +128,8 @@ std::vector<std::vector<RecordSum>> Columns::sums_of(const std::vector<std::size
     for (std::size_t i = 0; i < files.size(); ++i) {
       const std::uint64_t first = layout_.first_block(files[i]);
       // The blocks of the file that are in this column.
-      for (auto block = (columns_ + column - first % columns_) % columns_; block < all[i].size(); block += columns_) {
+      for (auto block = (columns_ + column - first % columns_) % columns_; block < all[i].size();
+           block += columns_) {
         const auto* const sum = bytes.data() + block_ + (first + block) / columns_ * sum_bytes_2;
         all[i][block].is_known = true;
         std::memcpy(all[i][block].checksum.data(), sum, checksum_bytes);
@@ -175,11 +178,12 @@ std::uint64_t Columns::read(Plan* plan, bool is_shown, const char* what) {
   const std::uint64_t there = columns_there();
   lost_ = columns_ - there;
   Progress progress(what, set_.header.object_bytes, is_shown);
-  Pipeline(threads_, progress).run((there + run_ - 1) / run_, Run::buffer_bytes(*this), [&](auto number, auto* buffer) {
-    Run run(*this, buffer, number * run_, std::min(run_, there - number * run_));
-    work_on(run, plan);
-    progress.add(set_.header.object_bytes / columns_ * run.count);
-  });
+  Pipeline(threads_, progress)
+      .run((there + run_ - 1) / run_, Run::buffer_bytes(*this), [&](auto number, auto* buffer) {
+        Run run(*this, buffer, number * run_, std::min(run_, there - number * run_));
+        work_on(run, plan);
+        progress.add(set_.header.object_bytes / columns_ * run.count);
+      });
   return lost_;
 }
 
@@ -203,8 +207,10 @@ void Columns::read_records(Run& run, unsigned shard) {
     const auto tail = run.tail(run.count);
     for (const auto& file : set_.shards[shard]) {
       const std::uint64_t at = header_ + (run.first + column) * record_;
-      if (file.file->read_at(block, at) == block.size() && file.file->read_at(tail, at + block_) == tail.size()) {
-        const Checksum right = record_checksum(block, tail.first(sums_), set_.header.uuid, shard, run.first + column);
+      if (file.file->read_at(block, at) == block.size() &&
+          file.file->read_at(tail, at + block_) == tail.size()) {
+        const Checksum right =
+            record_checksum(block, tail.first(sums_), set_.header.uuid, shard, run.first + column);
         is_sound = std::memcmp(tail.data() + sums_, right.data(), right.size()) == 0;
       }
       if (is_sound) break;
@@ -244,8 +250,11 @@ void Columns::read_slice(Run& run, unsigned slice) {
       std::memcpy(sum.data() + checksum.size(), &crc, sizeof(crc));
       if (is_new_) continue;
     }
-    run.lost(column, slice) = has_found(run, slice, column) ||
-                                      judge(run, slice, column, run.has_sums[column] != 0 || is_short[column] != 0) ? 0 : 1;
+    run.lost(column, slice) =
+        has_found(run, slice, column) ||
+                judge(run, slice, column, run.has_sums[column] != 0 || is_short[column] != 0)
+            ? 0
+            : 1;
   }
 }
 
@@ -255,12 +264,14 @@ bool Columns::has_found(Run& run, unsigned slice, std::uint64_t column) {
   layout_.for_each_part(run.first_block(slice) + column, 1, [&](auto i, auto offset, auto bytes, auto) {
     const auto& found = set_.kept[i].found;
     const auto place = found.find(offset / block_);
-    if (place == found.end() || !layout_.has_own_blocks(set_.header.files[i]) || run.has_sums[column] == 0) return;
+    if (place == found.end() || !layout_.has_own_blocks(set_.header.files[i]) || run.has_sums[column] == 0)
+      return;
     const auto part = run.block(slice, column).first(bytes);
     const auto& [file, at] = place->second;
     if (file.read_at(part, at) != part.size()) return;
     run.checksum(column, slice) = plain_checksum(part);
-    has_found = std::memcmp(run.sum(column, slice).data(), run.checksum(column, slice).data(), checksum_bytes) == 0;
+    has_found =
+        std::memcmp(run.sum(column, slice).data(), run.checksum(column, slice).data(), checksum_bytes) == 0;
     if (has_found) ++set_.kept[i].bad_blocks;
   });
   return has_found;
@@ -315,15 +326,19 @@ void Columns::make(Run& run, const Plan& plan) {
     if (is_lost || wanted.empty()) continue;
     std::vector<Source> sources;
     std::vector<Target> targets;
-    const auto part = [&](unsigned i) { return run.chunk(i).subspan(begin * block_, (end - begin) * block_); };
+    const auto part = [&](unsigned i) {
+      return run.chunk(i).subspan(begin * block_, (end - begin) * block_);
+    };
     for (const unsigned i : available) sources.emplace_back(part(i));
     for (const unsigned i : wanted) targets.emplace_back(part(i));
     const bool is_all_coding = wanted.front() == k_ && wanted.size() == shards_ - k_;
-    check(is_all_coding ? codec_.encode(sources, targets) : codec_.decode(available, sources, wanted, targets));
+    check(is_all_coding ? codec_.encode(sources, targets)
+                        : codec_.decode(available, sources, wanted, targets));
     for (const unsigned i : wanted)
       for (auto column = begin; i < k_ && column < end; ++column) {
         std::size_t used = 0;
-        layout_.for_each_part(run.first_block(i) + column, 1, [&](auto, auto, auto bytes, auto at) { used = at + bytes; });
+        layout_.for_each_part(run.first_block(i) + column, 1,
+                              [&](auto, auto, auto bytes, auto at) { used = at + bytes; });
         run.checksum(column, i) = plain_checksum(run.block(i, column).first(used));
       }
   }
@@ -335,7 +350,8 @@ void Columns::write(Run& run, Plan* plan) {
     Checksum digest{};
     for (std::uint64_t column = 0; column < run.count; ++column) {
       const auto block = run.block(i, column), tail = run.tail(column);
-      const Checksum checksum = record_checksum(block, tail.first(sums_), set_.header.uuid, i, run.first + column);
+      const Checksum checksum =
+          record_checksum(block, tail.first(sums_), set_.header.uuid, i, run.first + column);
       std::memcpy(tail.data() + sums_, checksum.data(), checksum.size());
       const std::uint64_t at = header_ + (run.first + column) * record_;
       plan->shards[i]->write_at(block, at);

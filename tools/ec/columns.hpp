@@ -1,5 +1,5 @@
-// Sets of version 2 at work: runs of neighbouring columns, each a block of every slice. One pass reads all, says
-// what is lost, and makes what is wanted; a new set is one of which all coding slices are wanted.
+// Sets of version 2 at work: runs of neighbouring columns, each a block of every slice. One pass reads all,
+// says what is lost, and makes what is wanted; a new set is one of which all coding slices are wanted.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,8 @@ struct Plan {
 
   explicit Plan(const SetHeader& set) : files(set.files.size()), shards(set.shards()) {}
   bool is_empty() const {
-    return std::ranges::none_of(files, &Output::is_wanted) && std::ranges::none_of(shards, [](auto* s) { return s; });
+    return std::ranges::none_of(files, &Output::is_wanted) &&
+           std::ranges::none_of(shards, [](auto* s) { return s; });
   }
 
   std::vector<Output> files;
@@ -42,8 +43,8 @@ class Columns {
   Columns(const ShardSet& set, unsigned threads, bool is_new = false);
 
   const Layout& layout() const { return layout_; }
-  /// Columns from here on are lost: the files are too short, whatever is in them. Headers claim what they like,
-  /// and this is what there can be. A plan is for sets of which all are there.
+  /// Columns from here on are lost: the files are too short, whatever is in them. Headers claim what they
+  /// like, and this is what there can be. A plan is for sets of which all are there.
   std::uint64_t columns_there() const;
   /// Makes room in the plan for a file's sums.
   void want(Plan* plan, std::size_t file, NewFile* output) const;

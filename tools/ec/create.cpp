@@ -216,8 +216,9 @@ class KeptFiles {
     std::string some;
     for (const auto& path : left_out | std::views::take(4)) some += " " + printable(path);
     if (!left_out.empty())
-      outcome->notes.push_back(fmt::format("left out, as it is a link, no file, or of a set:{}{}", some,
-                                           left_out.size() > 4 ? fmt::format(" and {} more", left_out.size() - 4) : ""));
+      outcome->notes.push_back(
+          fmt::format("left out, as it is a link, no file, or of a set:{}{}", some,
+                      left_out.size() > 4 ? fmt::format(" and {} more", left_out.size() - 4) : ""));
     if (names.empty()) fail(Status::usage, "{} is empty", printable(options.paths.front()));
     name_ = !options.name.empty() ? options.name
             : given.size() == 1   ? given.front().first.filename().string()

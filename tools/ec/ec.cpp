@@ -115,7 +115,9 @@ int run(int argc, char** argv) {
       "create --keep: this share may be lost (10%), in the place of -m");
   add("technique", options::value<std::string>()->default_value("cauchy"), "create: or reed_sol_van");
   add("keep", "create: coding shards alone; the files, where they are, take the place of the data shards");
-  add("recursive,r", "create --keep: directories, with all that is in them; else: look for files that were moved there, too");
+  add("recursive,r",
+      "create --keep: directories, with all that is in them; else: look for files that were moved there, "
+      "too");
   add("output,o", options::value<std::string>(),
       "create, extract: the directory (this one; with --keep that of the files); extract: or - for standard "
       "output");

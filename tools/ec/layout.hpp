@@ -21,8 +21,8 @@ class Layout {
   /// Of a file that is not empty.
   std::uint64_t first_block(std::size_t file) const { return first_block_[file]; }
 
-  /// What there is of files in `count` blocks from `first` on: calls use(file, offset in it, bytes, their offset
-  /// behind the beginning of the first block), in the order of the bytes.
+  /// What there is of files in `count` blocks from `first` on: calls use(file, offset in it, bytes, their
+  /// offset behind the beginning of the first block), in the order of the bytes.
   template <class Use>
   void for_each_part(std::uint64_t first, std::uint64_t count, Use use) const {
     const std::uint64_t end = first + count;
@@ -33,7 +33,8 @@ class Layout {
     for (; piece != pieces_.end() && piece->block < end; ++piece) {
       if (piece->bytes < block_bytes_) {
         if (piece->block >= first)
-          use(piece->file, std::uint64_t{0}, piece->bytes, (piece->block - first) * block_bytes_ + piece->offset);
+          use(piece->file, std::uint64_t{0}, piece->bytes,
+              (piece->block - first) * block_bytes_ + piece->offset);
         continue;
       }
       const std::uint64_t from = std::max(first, piece->block);

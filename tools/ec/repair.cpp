@@ -120,7 +120,8 @@ class Renamed {
   Renamed(Renamed&& other) noexcept = default;
   Renamed& operator=(Renamed&&) = delete;
   ~Renamed() {
-    if (is_done_ && from_) renameat2(to_->fd(), name_.c_str(), from_->fd(), old_name_.c_str(), RENAME_NOREPLACE);
+    if (is_done_ && from_)
+      renameat2(to_->fd(), name_.c_str(), from_->fd(), old_name_.c_str(), RENAME_NOREPLACE);
   }
 
   void put() {
@@ -133,7 +134,8 @@ class Renamed {
   }
   void keep() noexcept { is_done_ = false; }
   std::string text() const {
-    return fmt::format("{}: {} has its name back\n", printable(to_->path_of(name_)), printable(from_->path_of(old_name_)));
+    return fmt::format("{}: {} has its name back\n", printable(to_->path_of(name_)),
+                       printable(from_->path_of(old_name_)));
   }
   std::string path() const { return to_->path_of(name_); }
 

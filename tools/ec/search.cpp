@@ -26,7 +26,8 @@ class RollingCrc {
     }
   }
   std::uint32_t next(std::uint32_t crc, std::byte out, std::byte in) const {
-    return (crc >> 8) ^ in_[(crc ^ std::to_integer<std::uint32_t>(in)) & 0xff] ^ out_[std::to_integer<unsigned>(out)];
+    return (crc >> 8) ^ in_[(crc ^ std::to_integer<std::uint32_t>(in)) & 0xff] ^
+           out_[std::to_integer<unsigned>(out)];
   }
 
  private:
@@ -81,7 +82,8 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       const Candidate& candidate = candidates_[i];
       std::string denied;
-      if (candidate.bytes != entry.bytes || (kept.file && is_same(kept.file->opened(), candidate.st))) continue;
+      if (candidate.bytes != entry.bytes || (kept.file && is_same(kept.file->opened(), candidate.st)))
+        continue;
       auto file = File::find(candidate.base, candidate.name, &denied);
       if (!file || columns_.digest_of(*file, entry.bytes) != entry.digest) continue;
       kept.fault = fmt::format("its content is in {}", candidate.base->path_of(candidate.name));
@@ -111,16 +113,19 @@ bool Search::find_content() {
     if (set_.header.files[i].bytes > 0 && set_.kept[i].bad_blocks > 0) wanted.push_back(i);
   list();
   find_whole(wanted);
-  std::erase_if(wanted, [&](std::size_t i) { return !columns_.layout().has_own_blocks(set_.header.files[i]); });
+  std::erase_if(wanted,
+                [&](std::size_t i) { return !columns_.layout().has_own_blocks(set_.header.files[i]); });
   const auto sums = columns_.sums_of(wanted);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const ShardFile& kept = set_.kept[wanted[i]];
     if (kept.file) find_blocks(wanted[i], *kept.file, sums[i]);
     for (const auto& candidate : candidates_) {
       std::string denied;
-      if (last_name(candidate.name) != last_name(kept.name) || (kept.file && is_same(kept.file->opened(), candidate.st)))
+      if (last_name(candidate.name) != last_name(kept.name) ||
+          (kept.file && is_same(kept.file->opened(), candidate.st)))
         continue;
-      if (const auto file = File::find(candidate.base, candidate.name, &denied)) find_blocks(wanted[i], *file, sums[i]);
+      if (const auto file = File::find(candidate.base, candidate.name, &denied))
+        find_blocks(wanted[i], *file, sums[i]);
     }
   }
   return true;
@@ -174,7 +179,8 @@ void Search::find_blocks(std::size_t number, const File& in, const std::vector<R
   if (const auto before = found.find(whole - 1); whole > 0 && before != found.end())
     places.push_back(before->second.second + block);
   for (const auto place : places)
-    if (const auto here = window.at(place, rest); here.size() == rest && plain_checksum(here) == sums[whole].checksum)
+    if (const auto here = window.at(place, rest);
+        here.size() == rest && plain_checksum(here) == sums[whole].checksum)
       found.try_emplace(whole, in, place);
 }
 

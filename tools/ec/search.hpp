@@ -1,5 +1,5 @@
-// Looks for what a set of version 2 misses in other places: files that were moved, and blocks that bytes put in or
-// removed have shifted.
+// Looks for what a set of version 2 misses in other places: files that were moved, and blocks that bytes put
+// in or removed have shifted.
 #pragma once
 
 #include <vector>

@@ -27,8 +27,8 @@ struct ShardFile {
   std::string fault;               ///< what is wrong beside its blocks; empty if nothing
   bool is_one_shard_alone = true;  ///< neither header says that it is another shard, or of another set
   mutable std::atomic<std::uint64_t> bad_blocks{0};  ///< of those that were read
-  // Where a kept file of version 2 is not what it should be: a file that should have its name, and which of its
-  // blocks are in which file at which offset.
+  // Where a kept file of version 2 is not what it should be: a file that should have its name, and which of
+  // its blocks are in which file at which offset.
   std::optional<std::pair<Place, std::string>> moved_from;
   std::unordered_map<std::uint64_t, std::pair<File, std::uint64_t>> found;
 

@@ -22,8 +22,8 @@ std::string parent_of(const std::string& path);
 void list_tree(const Place& base, const std::string& path, bool is_recursive, std::vector<std::string>* names,
                std::vector<std::string>* left_out);
 
-/// The directories of inner paths, each opened once, and made where it is missing. What was made is gone again
-/// unless it is kept. All throw Failure.
+/// The directories of inner paths, each opened once, and made where it is missing. What was made is gone
+/// again unless it is kept. All throw Failure.
 class Tree {
  public:
   explicit Tree(Place base) : base_(std::move(base)) {}

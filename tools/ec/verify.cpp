@@ -14,7 +14,8 @@ std::uint64_t count_damage_by_columns(ShardSet& set, const Options& options) {
   const bool is_all_there = columns.columns_there() == set.header.columns;
   if (is_all_there) search.find_moved();
   std::uint64_t lost = columns.read(nullptr, !options.is_quiet, "verify");
-  if (is_all_there && lost > 0 && search.find_content()) lost = columns.read(nullptr, !options.is_quiet, "verify");
+  if (is_all_there && lost > 0 && search.find_content())
+    lost = columns.read(nullptr, !options.is_quiet, "verify");
   if (lost > 0) return lost;
   // What has lost all sums is proven by the digest of what a repair would make.
   Plan plan(set.header);
