@@ -153,9 +153,13 @@ def calls_in_which_another_thread_runs(encode, calls):
 def test_a_call_releases_the_gil():
     holding = ctypes.PyDLL(_interface._library._name).ec_encode
     holding.argtypes = _interface.encode.argtypes
-    with_gil = calls_in_which_another_thread_runs(holding, 15)
-    without = calls_in_which_another_thread_runs(_interface.encode, 15)
-    assert without > 9 and with_gil < 6, (without, with_gil)
+    seen = []
+    for _ in range(5):  # a busy host may give another thread no turn, or one too many
+        with_gil, without = (calls_in_which_another_thread_runs(encode, 15) for encode in (holding, _interface.encode))
+        seen.append((without, with_gil))
+        if without > 9 and with_gil < 6:
+            return
+    pytest.fail(f"calls of 15 in which another thread ran, without and with the lock: {seen}")
 
 
 @pytest.mark.parametrize("dialect", ["isal_cauchy", "jerasure_reed_sol_van", "zfec", "klauspost"])

@@ -30,6 +30,13 @@ def test_the_page(capsys):
     assert isinstance(names["coding"], numpy.ndarray) or has_gpu()
 
 
+def test_the_page_on_rebuilding(capsys):
+    names = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", (DOCS / "rebuild.md").read_text(), re.MULTILINE | re.DOTALL):
+        exec(block, names)
+    assert capsys.readouterr().out == "Verdict(agree=True, byte=None, chunk=None)\n" and names["lost"] == b"text"
+
+
 @pytest.mark.parametrize("options", [[], ["--k", "5", "--m", "3", "--lose", "4"]])
 def test_training_state(options):
     done = subprocess.run([sys.executable, DOCS / "examples" / "training_state.py", "--gib", "0.01", "--rounds", "1", *options],
