@@ -86,6 +86,18 @@ class Stack : public testing::TestWithParam<ec_technique> {
           << ec_error_text();
       ASSERT_EQ(chunks, intact) << lost.size() << " lost";
     }
+    const Numbers all = numbers(0, k + m);
+    const auto of_all = views<ec_source>(chunks, all);
+    ec_verdict found{};
+    for (const bool wrong : {false, true}) {
+      if (wrong) chunks.back().back() ^= 1;
+      ASSERT_EQ(
+          on_fiber([&] { return ec_verify(codec, 1, all.data(), all.size(), of_all.data(), bytes, &found); }),
+          0)
+          << ec_error_text();
+      ASSERT_EQ(found.agree, wrong ? 0 : 1);
+    }
+    chunks = intact;
     // An update that clears a data chunk.
     const unsigned chunk = k - 1;
     const ec_source delta{chunks[chunk].data(), EC_PAGEABLE};
