@@ -65,7 +65,7 @@ void Search::list() {
     list_tree(place, "", is_recursive_, &names, &left_out);
     for (auto& name : names)
       if (const auto there = place->look(name); there && S_ISREG(there->st_mode))
-        candidates_.push_back({place, name, static_cast<std::uint64_t>(there->st_size), *there});
+        candidates_.push_back({place, name, static_cast<std::uint64_t>(there->st_size), *there, {}});
   }
 }
 
@@ -80,12 +80,15 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
     const FileEntry& entry = set_.header.files[number];
     const bool has_name = kept.place->look(kept.name).has_value();
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      const Candidate& candidate = candidates_[i];
+      Candidate& candidate = candidates_[i];
       std::string denied;
-      if (candidate.bytes != entry.bytes || (kept.file && is_same(kept.file->opened(), candidate.st)))
+      if (candidate.bytes != entry.bytes || (kept.file && is_same(kept.file->opened(), candidate.st)) ||
+          (candidate.digest && candidate.digest != entry.digest))
         continue;
       auto file = File::find(candidate.base, candidate.name, &denied);
-      if (!file || columns_.digest_of(*file, entry.bytes) != entry.digest) continue;
+      if (!file) continue;
+      if (!candidate.digest) candidate.digest = columns_.digest_of(*file, entry.bytes);
+      if (candidate.digest != entry.digest) continue;
       kept.fault = fmt::format("its content is in {}", candidate.base->path_of(candidate.name));
       kept.file = std::move(file);
       if (!has_name && is_taken[i] == 0 && candidate.st.st_dev == kept.place->dev()) {

@@ -2,6 +2,8 @@
 // in or removed have shifted.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "tools/ec/columns.hpp"
@@ -28,6 +30,7 @@ class Search {
     std::string name;  ///< an inner path
     std::uint64_t bytes;
     struct stat st;
+    std::optional<Checksum> digest;  ///< once it was needed: many files may be equally long
   };
 
   void list();
