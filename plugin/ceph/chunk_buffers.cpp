@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -20,6 +19,11 @@ using ::ceph::bufferptr;
 /// Below this mean length of a piece a copy into one buffer is cheaper than a kernel call for each segment.
 constexpr unsigned smallest_mean_piece = 2048;
 
+/// Shorter buffers come from plain memory: glibc takes 1,000 instructions for aligned memory, and less than
+/// half of that for other memory. Longer ones would take another page, or a greater class of sizes, of their
+/// allocator.
+constexpr unsigned plain_below = 64 << 10;
+
 bool worth_walking(const bufferlist& list) {
   return list.get_num_buffers() <= 1 || list.length() / list.get_num_buffers() >= smallest_mean_piece;
 }
@@ -27,17 +31,17 @@ bool worth_walking(const bufferlist& list) {
 }  // namespace
 
 bufferptr make_buffer(unsigned bytes) {
-  // glibc takes 1,000 instructions for aligned memory, and a sixth of that for other memory.
-  constexpr unsigned spare = buffer_alignment - alignof(std::max_align_t);
-  if (bytes > std::numeric_limits<unsigned>::max() - spare)
-    return bufferptr(::ceph::buffer::create_aligned(bytes, buffer_alignment));
-  bufferptr buffer(::ceph::buffer::create(bytes + spare));
-  const auto begin = reinterpret_cast<std::uintptr_t>(buffer.c_str());
-  const auto skipped = static_cast<unsigned>(-begin % buffer_alignment);
-  if (skipped > spare) return bufferptr(::ceph::buffer::create_aligned(bytes, buffer_alignment));
-  buffer.set_offset(skipped);
-  buffer.set_length(bytes);
-  return buffer;
+  if (bytes < plain_below) {
+    constexpr unsigned spare = buffer_alignment - alignof(std::max_align_t);
+    bufferptr buffer(::ceph::buffer::create(bytes + spare));
+    const auto begin = reinterpret_cast<std::uintptr_t>(buffer.c_str());
+    if (const auto skipped = static_cast<unsigned>(-begin % buffer_alignment); skipped <= spare) {
+      buffer.set_offset(skipped);
+      buffer.set_length(bytes);
+      return buffer;
+    }
+  }
+  return bufferptr(::ceph::buffer::create_aligned(bytes, buffer_alignment));
 }
 
 void abandon(bufferptr&& buffer) noexcept {

@@ -192,7 +192,9 @@ def check_small_files(ec, is_all):
                 break
             lost.append(name)
             share += sizes[os.fsdecode(name)]
-        check(i % 2 or 100 * share >= 8 * tree.kept.header.object_bytes, f"{share} bytes of neighbours are more than can be lost")
+        # Where many files end a little behind a block, twice their bytes are paid for; and the next one may be long.
+        share += sizes[os.fsdecode(name)]
+        check(i % 2 or 100 * share >= 4 * tree.kept.header.object_bytes, f"{share} bytes of neighbours are more than can be lost")
         for name in lost:
             os.remove(tree.path(name))
         tree.check_repair(f"{len(lost)} small files from {begin}")
@@ -374,6 +376,8 @@ def check_claims(ec):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
+    if ec("--version", preexec_fn=limit)[0] != OK:  # a sanitizer's build takes terabytes of addresses
+        limit = None
     tree = Tree(ec, "claims", {"a": 3000}, "-k", "2", "-m", "3")
     header = tree.kept.header
     shards = {name: tree.whole[name][0] for name in tree.whole if name.endswith(b".ec")}
