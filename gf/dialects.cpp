@@ -40,19 +40,11 @@ Matrix interpolation(const Points& points, unsigned k, unsigned m) {
   return a;
 }
 
-/// With one coding chunk too, for which coding_matrix has ones.
-Matrix cauchy(unsigned k, unsigned m) {
-  Matrix a(m, k);
-  for (unsigned r = 0; r < m; ++r)
-    for (unsigned c = 0; c < k; ++c) a(r, c) = inv(static_cast<std::uint8_t>((k + r) ^ c));
-  return a;
-}
-
 }  // namespace
 
 std::optional<Matrix> dialect_matrix(std::string_view dialect, unsigned k, unsigned m) {
   if (dialect == "isal_reed_sol_van") return coding_matrix(Technique::reed_sol_van, k, m);
-  if (dialect == "isal_cauchy" || dialect == "klauspost_cauchy") return cauchy(k, m);
+  if (dialect == "isal_cauchy" || dialect == "klauspost_cauchy") return cauchy_matrix(k, m);
   if (dialect == "jerasure_reed_sol_van") return coding_matrix(Technique::jerasure_reed_sol_van, k, m);
   if (dialect == "jerasure_reed_sol_r6_op" && m == 2)
     return coding_matrix(Technique::jerasure_reed_sol_r6_op, k, m);

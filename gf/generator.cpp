@@ -29,14 +29,6 @@ Matrix vandermonde(unsigned k, unsigned m) {
   return a;
 }
 
-/// Cell (r, c) is 1 / ((k + r) + c) (ISA-L's gf_gen_cauchy1_matrix).
-Matrix cauchy(unsigned k, unsigned m) {
-  Matrix a(m, k);
-  for (unsigned r = 0; r < m; ++r)
-    for (unsigned c = 0; c < k; ++c) a(r, c) = inv(static_cast<std::uint8_t>((k + r) ^ c));
-  return a;
-}
-
 /// A polynomial of degree < k, known at the points 0 .. k-1, at the points k .. k+m-2 and at infinity: cell
 /// (r, c) is a product of 1 / (x + c), of a factor of its row and of one of its column, with x = k + r and
 /// sums in the field. The factors are those that make row 0 and column 0 all ones.
@@ -90,7 +82,7 @@ Matrix coding_matrix(Technique technique, unsigned k, unsigned m) {
   if (m == 1) return vandermonde(k, m);
   switch (technique) {
     case Technique::cauchy:
-      return cauchy(k, m);
+      return cauchy_matrix(k, m);
     case Technique::jerasure_reed_sol_van:
       return jerasure_vandermonde(k, m);
     case Technique::reed_sol_van:
@@ -98,6 +90,13 @@ Matrix coding_matrix(Technique technique, unsigned k, unsigned m) {
       break;
   }
   return vandermonde(k, m);
+}
+
+Matrix cauchy_matrix(unsigned k, unsigned m) {
+  Matrix a(m, k);
+  for (unsigned r = 0; r < m; ++r)
+    for (unsigned c = 0; c < k; ++c) a(r, c) = inv(static_cast<std::uint8_t>((k + r) ^ c));
+  return a;
 }
 
 }  // namespace ec::gf

@@ -36,4 +36,7 @@ std::string shape_error(Technique technique, unsigned k, unsigned m);
 /// that shape_error accepts.
 Matrix coding_matrix(Technique technique, unsigned k, unsigned m);
 
+/// ISA-L's gf_gen_cauchy1_matrix (m x k), with m = 1 too: cell (r, c) is 1 / ((k + r) + c).
+Matrix cauchy_matrix(unsigned k, unsigned m);
+
 }  // namespace ec::gf

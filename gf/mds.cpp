@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t most_tried = 100'000;
 constexpr unsigned sampled = 20'000;
 
-/// Whether the cell is what two rows or columns of the inverses, which it depends on, make it.
+/// Whether no cell is zero, and the matrix of the inverses has rank 2 and no singular 2 x 2 minor.
 bool is_generalized_cauchy(const Matrix& coding) {
   const unsigned m = coding.rows(), k = coding.cols();
   Matrix inverse = coding;
