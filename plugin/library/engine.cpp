@@ -48,10 +48,6 @@ support::Text<255> why_no_device() noexcept {
            stream ? "work is for a stream" : "chunks are in device memory", why.view());
 }
 
-void need_device(const Stripes& stripes, const Stream& stream) {
-  if (stream || stripes.on_device) wait_for_device(stream);
-}
-
 codec::Router make_router() {
   const support::NoCancellation whole;
   const codec::NodeSettings& node = codec::node_settings();
@@ -100,6 +96,10 @@ gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells) {
 }
 
 }  // namespace
+
+void need_device(const Stripes& stripes, const Stream& stream) {
+  if (stream || stripes.on_device) wait_for_device(stream);
+}
 
 Failure failure_of(Status status) noexcept {
   if (status == Status::busy)
@@ -206,14 +206,12 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
   return *made;
 }
 
-void Engine::need_device(const Stripes& stripes) { library::need_device(stripes, {}); }
-
 /// All stripes by one program, whose chunks come stripe after stripe. Inlined for small calls.
 [[gnu::always_inline]] inline Status Engine::code(codec::Operation operation, const kernels::Program& program,
                                                   std::span<const kernels::Source> sources,
                                                   std::span<const kernels::Target> targets,
                                                   const Stripes& stripes, const Stream& stream) const {
-  library::need_device(stripes, stream);
+  need_device(stripes, stream);
   const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
   if (bytes == 0 || targets.empty()) return Status::ok;
   const codec::Router& router = codec_.router();
@@ -257,7 +255,7 @@ void Engine::check_data_chunk(unsigned chunk) const {
 }
 
 Status Engine::update(unsigned chunk, const Stripes& stripes) const {
-  need_device(stripes);
+  need_device(stripes, {});
   const auto& [count, bytes, sources, targets] = stripes.form;
   Status status = Status::ok;
   for (std::size_t stripe = 0; bytes != 0 && stripe < count && status == Status::ok; ++stripe)

@@ -64,6 +64,10 @@ class Decoding {
 /// The matrix of a dialect. Throws Refusal for a name or a shape that there is not; std::bad_alloc.
 gf::Matrix dialect_matrix(std::string_view dialect, unsigned k, unsigned m);
 
+/// Waits for the device where a chunk lies on it or the work is for a stream; throws Refusal where there is
+/// none.
+void need_device(const Stripes& stripes, const Stream& stream);
+
 /// Immutable; any number of threads may use one at a time. Calls answer as codec::Router does. Before
 /// anything is written or enqueued they may throw a Refusal or std::bad_alloc, afterwards nothing: then the
 /// answer is a status, which no want of memory changes.
@@ -112,8 +116,6 @@ class Engine {
                        const Stripes& stripes, const Stream& stream) const;
   kernels::Status compare(std::span<const unsigned> available, const Stripes& stripes, Verdict& verdict,
                           bool refuse_nothing) const;
-  /// Waits for the device where a chunk lies on it; throws Refusal where there is none.
-  static void need_device(const Stripes& stripes);
   bool keep(const std::shared_ptr<const codec::Plan>& plan) const;
 
   static constexpr std::size_t most_kept = 256;

@@ -70,6 +70,8 @@ class Comparison {
     block_ = on_device ? fetched_bytes / places.size() : host_block;
     block_ = block_ / line * line;
     lines_.resize(checks.targets.size() * block_ / line);
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+      sums_[i] = {reinterpret_cast<std::uint8_t*>(row(i)), kernels::Residence::pageable};
     if (on_device) fetched_.resize(places.size() * block_);
   }
 
@@ -111,10 +113,7 @@ class Comparison {
     }
     if (!pieces.empty())
       if (const Status status = kernels::fetch(pieces); status != Status::ok) return status;
-    for (std::size_t i = 0; i < sums_.size(); ++i) {
-      sums_[i] = {reinterpret_cast<std::uint8_t*>(row(i)), kernels::Residence::pageable};
-      if (length % line != 0) row(i)[length / line] = {};
-    }
+    for (std::size_t i = 0; i < sums_.size() && length % line != 0; ++i) row(i)[length / line] = {};
     const kernels::Job job{&checks_.program, sources_, sums_, length};
     // The next block comes from memory while this one is summed up.
     if (fetched_.empty())
@@ -129,7 +128,7 @@ class Comparison {
   const codec::Plan& checks_;
   std::span<const std::uint8_t> places_;
   std::vector<kernels::Source> sources_;
-  std::vector<kernels::Target> sums_;
+  std::vector<kernels::Target> sums_;  ///< the rows of lines_
   std::vector<Line> lines_;
   std::vector<std::uint8_t> fetched_;
   std::size_t block_;
@@ -176,7 +175,7 @@ Status Engine::compare(std::span<const unsigned> available, const Stripes& strip
     refuse(Errc::too_few_chunks,
            "available has {} chunks, and none follows from the others: there is nothing to compare",
            available.size());
-  need_device(stripes);
+  need_device(stripes, {});
   const auto& [count, bytes, sources, targets] = stripes.form;
   Comparison comparison(codec_.router(), *checks, places, stripes.on_device);
   for (std::size_t s = 0; s < count; ++s) {
