@@ -19,8 +19,8 @@ using ::ceph::bufferptr;
 /// Below this mean length of a piece a copy into one buffer is cheaper than a kernel call for each segment.
 constexpr unsigned smallest_mean_piece = 2048;
 
-/// Shorter buffers come from plain memory: glibc takes 1,000 instructions for aligned memory, and less than
-/// half of that for other memory. Longer ones would take another page, or a greater class of sizes, of their
+/// Shorter buffers come from plain memory: glibc takes 730 instructions for aligned memory of 1 KiB, and
+/// 370 for other memory. Longer ones would take another page, or a greater class of sizes, of their
 /// allocator.
 constexpr unsigned plain_below = 64 << 10;
 
