@@ -363,6 +363,12 @@ class Kept:
                     value = xxhash.XXH3_128bits_withSeed(ctypes.cast(ctypes.byref(view, at), ctypes.c_char_p), used, 0)
                     for block in sums.get(struct.pack(">QQ", value.high, value.low), []):
                         self.content[block] = data[at:at + used]
+        # Files that share a block are each somewhere else.
+        files = dict(self.files)
+        for entry in self.header.entries:
+            if 0 < entry.size < self.header.block:
+                files.update((entry.path, data) for data in self.found.values() if len(data) == entry.size and checksum(data) == entry.digest)
+        self.take(self.blocks_of(files))
 
     def lost_blocks(self):
         return [b for b, used in enumerate(self.header.used) if used and b not in self.content]
