@@ -1,6 +1,7 @@
 // Small files: see files.hpp.
 #include "support/files.hpp"
 
+#include <dirent.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -10,7 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
+#include <memory>
 #include <system_error>
 
 namespace ec::support {
@@ -99,10 +100,21 @@ int open_directory(const std::string& path, Trust trust, Descriptor* directory, 
 }
 
 int list_directory(int directory, std::vector<std::string>* names) {
-  std::error_code error;
-  std::filesystem::directory_iterator at(fmt::format("/proc/self/fd/{}", directory), error), end;
-  for (; !error && at != end; at.increment(error)) names->push_back(at->path().filename());
-  return -error.value();
+  // What the standard library has for this ends the program where there is no memory.
+  const int own = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (own < 0) return -errno;
+  const std::unique_ptr<DIR, decltype([](DIR* dir) { closedir(dir); })> dir(fdopendir(own));
+  if (!dir) {
+    close(own);
+    return -ENOMEM;
+  }
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = readdir(dir.get());
+    if (entry == nullptr) return -errno;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names->emplace_back(name);
+  }
 }
 
 bool may_be_so_long(std::size_t bytes) noexcept {

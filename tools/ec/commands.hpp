@@ -26,10 +26,12 @@ struct Options {
   bool keeps_files = false;
   bool is_recursive = false;
   bool is_quiet = false;
+  bool is_json = false;
 };
 
 struct Outcome {
   Status status = Status::ok;
+  /// Null unless it is asked for: nlohmann::json does not survive where there is no memory.
   nlohmann::json report;
   std::string text;
   std::vector<std::string> notes;  ///< for stderr
@@ -51,7 +53,7 @@ std::uint64_t count_damage(ShardSet& set, const Options& options);
 /// Notes that a new file has a name that ls does not show; it is the set that chose the name.
 void say_if_hidden(const std::string& name, Outcome* outcome);
 
-/// Adds to the report what was done in which time.
+/// Adds what was done in which time.
 void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome);
 
 }  // namespace ec::file

@@ -156,7 +156,7 @@ class NewShards {
 
   NewFile& operator[](unsigned i) { return files_[i]; }
 
-  void finish(const SetHeader& set, const Progress& whole_time, Outcome* outcome) {
+  void finish(const SetHeader& set, const Progress& whole_time, bool is_json, Outcome* outcome) {
     for (unsigned i = set.first_shard_file(); i < set.shards(); ++i) {
       end_if_interrupted();
       auto& file = files_[i - set.first_shard_file()];
@@ -167,13 +167,16 @@ class NewShards {
     place_->sync();
     for (auto& file : files_) file.keep();
 
-    outcome->report = {{"set", text_of(set.uuid)},
-                       {"k", set.k},
-                       {"m", set.m},
-                       {"bytes", set.object_bytes},
-                       {"keeps_files", set.keeps_files},
-                       {"shard_bytes", set.shard_file_bytes()}};
-    for (const auto& name : names_) outcome->report["shards"].push_back(printable(place_->path_of(name)));
+    if (is_json) {
+      outcome->report = {{"set", text_of(set.uuid)},
+                         {"k", set.k},
+                         {"m", set.m},
+                         {"bytes", set.object_bytes},
+                         {"keeps_files", set.keeps_files},
+                         {"shard_bytes", set.shard_file_bytes()},
+                         {"shards", nlohmann::json::array()}};
+      for (const auto& name : names_) outcome->report["shards"].push_back(printable(place_->path_of(name)));
+    }
     outcome->text = fmt::format("{}\n{} shards of {} bytes, {} to {}\n", text_of(set), names_.size(),
                                 set.shard_file_bytes(), printable(place_->path_of(names_.front())),
                                 printable(names_.back()));
@@ -320,7 +323,7 @@ Outcome create_kept(const Options& options) {
     header.files[i].digest = columns.digest_of(plan, i);
   }
   for (unsigned i = 0; i < header.m; ++i) header.digests[i] = columns.digest_of(header.k + i);
-  shards.finish(header, whole_time, &outcome);
+  shards.finish(header, whole_time, options.is_json, &outcome);
   return outcome;
 }
 
@@ -365,7 +368,7 @@ Outcome create(const Options& options) {
   object.check_unchanged();
   if (object.is_stream()) set.object_bytes = set.files.front().bytes = bytes;
   Outcome outcome;
-  shards.finish(set, progress, &outcome);
+  shards.finish(set, progress, options.is_json, &outcome);
   return outcome;
 }
 

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "tools/ec/failure.hpp"
 #include "tools/ectool/printable.hpp"
@@ -27,16 +28,16 @@ constexpr const char* suffix = ".tmp";
 /// What there is to remove when the program is interrupted.
 struct Temporaries {
   std::mutex mutex;
-  std::set<std::pair<Place, std::string>> names;
+  std::set<std::tuple<Place, std::string>, std::less<>> names;
   std::vector<std::pair<Place, std::string>> directories;
 
   void add(const Place& place, const std::string& name) {
     const std::lock_guard lock(mutex);
     names.emplace(place, name);
   }
-  void remove(const Place& place, const std::string& name) {
+  void remove(const Place& place, const std::string& name) noexcept {
     const std::lock_guard lock(mutex);
-    names.erase({place, name});
+    if (const auto found = names.find(std::tie(place, name)); found != names.end()) names.erase(found);
   }
 };
 Temporaries& temporaries() {
@@ -226,9 +227,10 @@ struct File::State {
         now = open_once();
       }
       if (!now) return nullptr;
-      fd = std::make_shared<support::Descriptor>(std::move(now));
+      auto made = std::make_shared<support::Descriptor>(std::move(now));
       is_open.push_front(this);
       at = is_open.begin();
+      fd = std::move(made);
     }
     while (is_open.size() > most_open()) {
       is_open.back()->fd = nullptr;
@@ -406,26 +408,28 @@ void NewFile::sync(std::uint64_t bytes) {
 }
 
 void NewFile::put_at(const std::string& name) {
+  std::string own = name;  // After the rename nothing needs memory, so that it can be undone.
   rename_to_free(*place_, temporary_, name);
   temporaries().remove(place_, temporary_);
   temporary_.clear();
-  name_ = name;
+  name_ = std::move(own);
 }
 
 void NewFile::put_over(const std::string& name, const struct stat& old, const std::string& aside) {
   const int fd = place_->fd();
   name_ = name;
   aside_ = aside;
+  // After a rename nothing needs memory, so that it can be undone.
+  std::string exchanged = temporary_, beside = temporary_name(), renamed = aside;
   // First a second name, so that the old file has one at any time. Not every file can have two.
   if (!aside.empty()) has_link_ = linkat(fd, name.c_str(), fd, aside.c_str(), 0) == 0;
   if (!aside.empty() && !has_link_ && errno != EPERM && errno != EMLINK && !is_unsupported())
     fail_errno("made", place_->path_of(aside));
   if (renameat2(fd, temporary_.c_str(), fd, name.c_str(), RENAME_EXCHANGE) == 0) {
-    old_ = temporary_;
+    old_ = std::move(exchanged);
   } else if (is_unsupported()) {
-    const std::string beside = temporary_name();
     rename_to_free(*place_, name, beside);
-    old_ = beside;
+    old_ = std::move(beside);
     rename_to_free(*place_, temporary_, name);
   } else {
     fail_errno("replaced", place_->path_of(name));
@@ -437,7 +441,7 @@ void NewFile::put_over(const std::string& name, const struct stat& old, const st
     fail(Status::failure, "{} is another file than it was; it stays", printable(place_->path_of(name)));
   if (aside.empty() || has_link_) return;
   rename_to_free(*place_, old_, aside);
-  old_ = aside;
+  old_ = std::move(renamed);
 }
 
 void NewFile::keep() noexcept {
@@ -463,12 +467,12 @@ void NewFile::undo() noexcept {
 
 NewDirectory::NewDirectory(Place parent, std::string name)
     : parent_(std::move(parent)), name_(std::move(name)) {
-  if (mkdirat(parent_->fd(), name_.c_str(), 0700) != 0) {
-    const auto path = parent_->path_of(std::exchange(name_, {}));
-    fail_errno("made", path);
-  }
+  // All memory is there before the directory is.
+  std::pair known(parent_, name_);
   const std::lock_guard lock(temporaries().mutex);
-  temporaries().directories.emplace_back(parent_, name_);
+  temporaries().directories.reserve(temporaries().directories.size() + 1);
+  if (mkdirat(parent_->fd(), name_.c_str(), 0700) != 0) fail_errno("made", parent_->path_of(name_));
+  temporaries().directories.push_back(std::move(known));
 }
 
 NewDirectory::NewDirectory(NewDirectory&& other) noexcept

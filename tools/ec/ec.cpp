@@ -76,6 +76,7 @@ Options options_of(const Given& given) {
     all.redundancy = share_of(given["redundancy"].as<std::string>());
   }
   all.is_quiet = given.contains("quiet");
+  all.is_json = given.contains("json");
   if (all.threads > 1024) fail(Status::usage, "--threads {} must be at most 1024", all.threads);
   return all;
 }
@@ -149,20 +150,28 @@ int run(int argc, char** argv) {
   const Options wanted = options_of(given);
   if (wanted.paths.empty()) fail(Status::usage, "{}: what is missing; see --help", command.name);
   const bool to_stdout = command.run == extract && wanted.output == "-";
-  const bool is_json = given.contains("json");
-  if (to_stdout && is_json) fail(Status::usage, "--json and --output - both write to standard output");
+  if (to_stdout && wanted.is_json) fail(Status::usage, "--json and --output - both write to standard output");
   if (given.contains("bad-sectors")) take_bad_sectors_for_lost();
   note_interrupts();
   allow_many_files();
   const Outcome outcome = command.run(wanted);
   for (const auto& note : outcome.notes)
     if (!wanted.is_quiet) std::cerr << "ec: " << note << '\n';
-  if (is_json)
+  if (wanted.is_json)
     std::cout << outcome.report.dump(1) << '\n';
   else if (!to_stdout && !wanted.is_quiet)
     std::cout << outcome.text;
   if (!std::cout.flush()) fail(Status::failure, "standard output cannot be written");
   return static_cast<int>(outcome.status);
+}
+
+/// Where there is no memory to make the sentence printable, that is what is wrong.
+void say(const std::exception& e) noexcept {
+  try {
+    std::cerr << "ec: " << printable(e.what()) << '\n';
+  } catch (const std::bad_alloc&) {
+    std::cerr << "ec: there is no memory\n";
+  }
 }
 
 }  // namespace
@@ -176,10 +185,10 @@ int main(int argc, char** argv) {
     std::cerr << "ec: " << e.what() << '\n';
     status = e.status;
   } catch (const options::error& e) {
-    std::cerr << "ec: " << printable(e.what()) << '\n';
+    say(e);
     status = Status::usage;
   } catch (const std::exception& e) {
-    std::cerr << "ec: " << printable(e.what()) << '\n';
+    say(e);
   }
   return static_cast<int>(status);
 }

@@ -103,7 +103,7 @@ Outcome extract_by_columns(ShardSet& set, const Options& options) {
     if (plan.files[i].is_wanted && columns.digest_of(plan, i) != header.files[i].digest)
       fail(Status::lost, "beyond repair: {} did not become what it was", printable(header.files[i].name));
   files->put_in_place(&outcome);
-  outcome.report = describe(set);
+  if (options.is_json) outcome.report = describe(set);
   outcome.text = text_of(set);
   if (std::ranges::any_of(set.kept, [](const auto& file) { return !ShardSet::is_whole(file); }))
     outcome.notes.emplace_back("files of the set are damaged or missing; ec repair makes them anew");
@@ -151,8 +151,10 @@ Outcome extract(const Options& options) {
     if (!reader.is_as_coded(i)) fail(Status::lost, "data of shard {} did not become what it was", i);
   if (files) files->put_in_place(&outcome);
 
-  outcome.report = describe(set);
-  outcome.report["stripes_made_anew"] = made_anew.load();
+  if (options.is_json) {
+    outcome.report = describe(set);
+    outcome.report["stripes_made_anew"] = made_anew.load();
+  }
   outcome.text = text_of(set);
   if (made_anew > 0) {
     const auto note = fmt::format("{} of {} stripes had lost blocks, now made anew; ec repair mends the set",

@@ -292,33 +292,44 @@ Outcome repair(const Options& options) {
   const Progress whole_time("", 0, false);
   AllMade all;
   header.version == 1 ? make_by_stripes(set, options, &all) : make_by_columns(set, options, &all);
-  outcome.report = describe(set);
   outcome.text = text_of(set);
-  outcome.report["repaired"] = nlohmann::json::array();
+  nlohmann::json repaired;
+  if (options.is_json) {
+    outcome.report = describe(set);
+    repaired = nlohmann::json::array();
+  }
   put(set, &all);
+  bool is_damaged = false;
+  const auto note = [&](const std::string& path, const Made* shard = nullptr) {
+    is_damaged = true;
+    if (!options.is_json) return;
+    auto& one = repaired.emplace_back(nlohmann::json{{"path", path}});
+    if (shard != nullptr) one["shard"] = shard->number;
+  };
   for (const auto& file : all.shards) {
     const auto path = printable(file.place->path_of(file.name));
-    outcome.report["repaired"].push_back({{"shard", file.number}, {"path", path}});
+    note(path, &file);
     outcome.text += fmt::format("shard {}: made anew as {}\n", file.number, path);
   }
   for (const auto& file : all.kept) {
     const auto path = printable(file.place->path_of(file.name));
-    outcome.report["repaired"].push_back({{"path", path}});
+    note(path);
     outcome.text += fmt::format("{}: made anew{}{}\n", path, file.aside.empty() ? "" : "; what was there is ",
                                 file.aside.empty() ? "" : printable(file.place->path_of(file.aside)));
     if (!file.old) say_if_hidden(file.name, &outcome);
   }
   for (const auto& file : all.renamed) {
-    outcome.report["repaired"].push_back({{"path", printable(file.path())}});
+    note(printable(file.path()));
     outcome.text += file.text();
   }
   for (std::size_t i = 0; i < set.kept.size(); ++i)
     if (header.files[i].is_directory && !ShardSet::is_whole(set.kept[i])) {
-      outcome.report["repaired"].push_back({{"path", printable(set.kept[i].path())}});
+      note(printable(set.kept[i].path()));
       outcome.text += fmt::format("{}: made anew\n", printable(set.kept[i].path()));
     }
   name_temporaries(set, &outcome);
-  if (outcome.report["repaired"].empty()) outcome.text += "nothing is damaged\n";
+  if (options.is_json) outcome.report["repaired"] = std::move(repaired);
+  if (!is_damaged) outcome.text += "nothing is damaged\n";
   add_rate(whole_time, header.object_bytes, &outcome);
   return outcome;
 }

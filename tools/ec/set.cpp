@@ -328,16 +328,20 @@ nlohmann::json describe(const ShardSet& set) {
                      {"stripes", header.stripes()},
                      {"record_bytes", header.record_bytes},
                      {"keeps_files", header.keeps_files}};
+  auto files = nlohmann::json::array(), kept = files, shards = files;
   for (const auto& file : header.files)
-    all["files"].push_back({{"name", printable(file.name)}, {"bytes", file.bytes}});
+    files.push_back({{"name", printable(file.name)}, {"bytes", file.bytes}});
   if (header.version != 1) all["block_bytes"] = header.block_bytes();
-  for (const auto& file : set.kept) all["kept"].push_back(describe(file));
+  for (const auto& file : set.kept) kept.push_back(describe(file));
   for (unsigned i = header.first_shard_file(); i < header.shards(); ++i) {
     nlohmann::json shard{{"shard", i}, {"files", nlohmann::json::array()}};
     for (const auto& file : set.shards[i]) shard["files"].push_back(describe(file));
     shard["state"] = set.is_whole(i) ? "whole" : set.shards[i].empty() ? "missing" : "damaged";
-    all["shards"].push_back(std::move(shard));
+    shards.push_back(std::move(shard));
   }
+  all["files"] = std::move(files);
+  if (header.keeps_files) all["kept"] = std::move(kept);
+  all["shards"] = std::move(shards);
   return all;
 }
 

@@ -34,8 +34,10 @@ std::uint64_t count_damage_by_columns(ShardSet& set, const Options& options) {
 
 void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome) {
   const double rate = static_cast<double>(bytes) / progress.seconds() / 1e9;
-  outcome->report["seconds"] = progress.seconds();
-  outcome->report["gb_per_s"] = rate;
+  if (!outcome->report.is_null()) {
+    outcome->report["seconds"] = progress.seconds();
+    outcome->report["gb_per_s"] = rate;
+  }
   outcome->text += fmt::format("{} bytes in {:.2f} s, {:.2f} GB/s\n", bytes, progress.seconds(), rate);
 }
 
@@ -68,8 +70,10 @@ Outcome verify(const Options& options) {
     if (!set.is_whole(i)) ++damaged;
   const auto* const what = set.header.keeps_files ? "files and shards" : "shards";
   outcome.status = lost_stripes > 0 ? Status::lost : damaged > 0 ? Status::damaged : Status::ok;
-  outcome.report = describe(set);
-  outcome.report["lost_stripes"] = lost_stripes;
+  if (options.is_json) {
+    outcome.report = describe(set);
+    outcome.report["lost_stripes"] = lost_stripes;
+  }
   outcome.text = text_of(set);
   if (lost_stripes > 0)
     outcome.text += fmt::format("beyond repair: {} of {} {} have more than {} lost blocks\n", lost_stripes,
@@ -86,11 +90,10 @@ Outcome verify(const Options& options) {
 Outcome info(const Options& options) {
   Outcome outcome;
   const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
-  outcome.report = describe(set);
+  if (options.is_json) outcome.report = describe(set);
   outcome.text = text_of(set);
-  for (const auto& file : outcome.report["files"])
-    outcome.text +=
-        fmt::format("{:>16} {}\n", file["bytes"].get<std::uint64_t>(), file["name"].get<std::string>());
+  for (const auto& file : set.header.files)
+    outcome.text += fmt::format("{:>16} {}\n", file.bytes, printable(file.name));
   const auto there = std::ranges::count_if(set.shards, [](const auto& files) { return !files.empty(); });
   outcome.text += fmt::format("{} of {} shards are there; ec verify reads them\n", there,
                               set.header.shards() - set.header.first_shard_file());

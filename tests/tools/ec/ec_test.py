@@ -284,6 +284,7 @@ def check_interruptions(ec, kills):
         check(ec("extract", "set", "-o", "out", "--force")[0] == OK, f"{what}: extract")
         check(ec.read("out/object") == content, f"{what}: content")
     check(kills < 100 or len(seen) == 8, f"each was interrupted and was not: {seen}")
+    print(f"kills: {kills}")
 
 
 def check_changing(ec):

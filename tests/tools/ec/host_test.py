@@ -1,12 +1,14 @@
 """What the host and other users do to ec meanwhile.
 
-host_test.py EC [--swaps N] [--faults N] [--untraced]: N runs of repair and extract while directories and files are replaced by links to
-elsewhere, where nothing may change; N system calls of repair that fail, each in a run of its own (by strace). --untraced: without
-what needs strace, for a sanitizer's build, whose runtime makes system calls of its own and does not run under a tracer.
+host_test.py EC ALLOCATOR [--swaps N] [--faults N] [--untraced]: N runs of repair and extract while directories and files are replaced by
+links to elsewhere, where nothing may change; N system calls of repair that fail (by strace), and N allocations (by the preload
+ALLOCATOR), each in a run of its own. --untraced: without faults, for a sanitizer's build, whose runtime has an allocator and system
+calls of its own and does not run under a tracer.
 """
 import argparse
 import collections
 import fcntl
+import functools
 import multiprocessing
 import os
 import random
@@ -16,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import typing
 
 import shard_reader
 import shard_writer
@@ -136,45 +139,68 @@ def check_swaps(ec, count):
     print(f"swaps: {count} runs, {dict(seen)}")
 
 
-def calls_of(ec, arguments):
-    """How often repair makes each system call, and how often before it is at work: a loader without memory may crash."""
+class Fault(typing.NamedTuple):
+    """One that a run is made to meet: the command in front of it, and what it finds in its environment."""
+    what: str
+    tracer: list
+    environment: dict
+    is_loader: bool = False  # a loader without memory may crash
+    is_unsupported: bool = False
+    leaves: bool = False  # its temporary files
+
+
+def calls_that_fail(ec, arguments):
+    """Each system call, by each error."""
     log = os.path.join(ec.folder, "log")
     subprocess.run(["strace", "-f", "-o", log, ec.program, *arguments], cwd=ec.folder, capture_output=True, check=True)
     with open(log, encoding="utf-8", errors="replace") as file:
         before, _, after = file.read().partition("fcntl(0, F_GETFD")
-        loader, others = (collections.Counter(re.findall(r"^\d+ +([a-z]\w+)\(", text, re.MULTILINE)) for text in (before, after))
-        return loader + others, loader
+    loader, others = (collections.Counter(re.findall(r"^\d+ +([a-z]\w+)\(", text, re.MULTILINE)) for text in (before, after))
+    for name, calls in (loader + others).items():
+        for i in range(1, calls + 1 if name not in NO_FAULTS else 0):
+            for error in [*ERRORS, UNSUPPORTED[name]] if name in UNSUPPORTED else ERRORS:
+                tracer = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={name}", "-e", f"inject={name}:error={error}:when={i}"]
+                yield Fault(f"{name} {i} fails by {error}", tracer, {}, i <= loader[name], error == UNSUPPORTED.get(name), name == "unlinkat")
 
 
-def check_faults(ec, count):
+def allocations_that_fail(ec, arguments, library):
+    """Each allocation, alone and with all after it."""
+    log = os.path.join(ec.folder, "log")
+    subprocess.run([ec.program, *arguments], cwd=ec.folder, capture_output=True, check=True,
+                   env={**os.environ, "LD_PRELOAD": library, "EC_ALLOCATIONS": log})
+    with open(log, encoding="ascii") as file:
+        count = int(file.read())
+    for i in range(1, count + 1):
+        for more in ("", "+"):
+            yield Fault(f"allocation {i}{more} of {count} fails", [], {"LD_PRELOAD": library, "EC_FAILING_ALLOCATION": f"{i}{more}"})
+
+
+def check_faults(ec, faults_of, count):
     arguments = ("repair", "--threads", "1", "set")
     for form in FORMS:
         whole = make_set(ec, form, 20000)
         kept = os.path.join(ec.folder, "kept")
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(os.path.join(ec.folder, "set"), kept)
-        all_calls, loader = calls_of(ec, arguments)
-        cases = [(name, i + 1, error) for name, calls in all_calls.items() if name not in NO_FAULTS
-                 for i in range(calls) for error in ([*ERRORS, UNSUPPORTED[name]] if name in UNSUPPORTED else ERRORS)]
+        faults = list(faults_of(ec, arguments))
         if count:
-            cases = random.sample(cases, min(len(cases), count // 3))
+            faults = random.sample(faults, min(len(faults), count // 3))
         seen = collections.Counter()
-        for name, number, error in cases:
+        for fault in faults:
             ec.fresh("set")
             shutil.copytree(kept, os.path.join(ec.folder, "set"), dirs_exist_ok=True)
             before = state_of(os.path.join(ec.folder, "set"))
-            done = subprocess.run(["strace", "-f", "-o", "/dev/null", "-e", f"trace={name}", "-e",
-                                   f"inject={name}:error={error}:when={number}", ec.program, *arguments], cwd=ec.folder,
-                                  capture_output=True, check=False)
+            done = subprocess.run([*fault.tracer, ec.program, *arguments], cwd=ec.folder, capture_output=True, check=False,
+                                  env={**os.environ, **fault.environment})
             after = state_of(os.path.join(ec.folder, "set"))
-            what = f"{name} {number} fails by {error}, {form}: exit {done.returncode}: {done.stderr}"
+            what = f"{fault.what}, {form}: exit {done.returncode}: {done.stderr}"
             seen[done.returncode] += 1
-            is_loader = number <= loader[name] and done.returncode not in (OK, FAILURE)
+            is_loader = fault.is_loader and done.returncode not in (OK, FAILURE)
             check(is_loader or done.returncode in (OK, FAILURE), what)
             check(is_loader or done.returncode == OK or done.stderr, f"{what}: it says why")
-            check(done.returncode != OK or error != UNSUPPORTED.get(name) or ec("verify", "set")[0] == OK, what)
+            check(done.returncode != OK or not fault.is_unsupported or ec("verify", "set")[0] == OK, what)
             left = {path for path in after if path.endswith(".tmp")}
-            check(not left or name == "unlinkat", f"{what}: {left} is left")
+            check(not left or fault.leaves, f"{what}: {left} is left")
             old = {path: state for path, state in after.items() if path not in left}
             if {p: s[:5] for p, s in old.items()} != {p: s[:5] for p, s in before.items()}:
                 check(ec("verify", "set")[0] == OK, f"{what}: neither the old state nor the new one: {sorted(set(old) ^ set(before))}")
@@ -185,7 +211,8 @@ def check_faults(ec, count):
             expected = set(whole) | (set() if form == "shards" else {"b.damaged"})
             check({n for n in found if not n.endswith(".tmp")} == expected, f"{what}: {sorted(found)}")
             check(whole.items() <= found.items(), f"{what}: what a second run gives")
-        print(f"faults: {len(cases)} calls of repair, exits {dict(seen)}")
+        check(seen[FAILURE], f"no fault was met: {seen}")
+        print(f"faults: {len(faults)} of repair, {form}, exits {dict(seen)}", flush=True)
 
 
 def claiming(shard, size):
@@ -306,6 +333,7 @@ def check_bad_sectors(ec):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
+    parser.add_argument("allocator")
     parser.add_argument("--swaps", type=int, default=30)
     parser.add_argument("--faults", type=int, default=60, help="0: all")
     parser.add_argument("--untraced", action="store_true")
@@ -318,11 +346,12 @@ def main():
         check_swaps(ec, given.swaps)
         if given.untraced:
             return
+        check_faults(ec, functools.partial(allocations_that_fail, library=given.allocator), given.faults)
         if not shutil.which("strace") or subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode:
             print("system calls that fail: no strace here, or it may not trace")
             sys.exit(77)
         check_bad_sectors(ec)
-        check_faults(ec, given.faults)
+        check_faults(ec, calls_that_fail, given.faults)
     finally:
         shutil.rmtree(folder)
 

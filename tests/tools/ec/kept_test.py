@@ -182,8 +182,8 @@ def check_small_files(ec, is_all):
     count, most = (5000, 20) if is_all else (300, 17)
     sizes = {f"{i % 7}/{i % 3}/{i}": 1 + int(2 ** random.uniform(0, most)) for i in range(count)}
     tree = Tree(ec, "small", sizes, "--redundancy", "10%")
-    names = tree.files()
     for i in range(20 if is_all else 4):
+        names = tree.files()
         if i % 2:
             random.shuffle(names)
         lost, begin, share = [], random.randrange(len(names)), 0

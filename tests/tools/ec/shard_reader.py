@@ -21,7 +21,7 @@ class Hash128(ctypes.Structure):
 
 xxhash = ctypes.CDLL(ctypes.util.find_library("xxhash"))
 xxhash.XXH3_128bits_withSeed.restype = Hash128
-xxhash.XXH3_128bits_withSeed.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
+xxhash.XXH3_128bits_withSeed.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64]
 xxhash.XXH3_64bits.restype = ctypes.c_uint64
 xxhash.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 
@@ -357,10 +357,11 @@ class Kept:
             if used and block not in self.content and (right := self.sum_of(block)):
                 wanted.setdefault(used, {}).setdefault(right, []).append(block)
         for data in self.found.values():
+            view = ctypes.create_string_buffer(data, len(data))
+            begin = ctypes.addressof(view)
             for used, sums in wanted.items():
-                view = ctypes.create_string_buffer(data, len(data))
                 for at in range(len(data) - used + 1):
-                    value = xxhash.XXH3_128bits_withSeed(ctypes.cast(ctypes.byref(view, at), ctypes.c_char_p), used, 0)
+                    value = xxhash.XXH3_128bits_withSeed(begin + at, used, 0)
                     for block in sums.get(struct.pack(">QQ", value.high, value.low), []):
                         self.content[block] = data[at:at + used]
         # Files that share a block are each somewhere else.
