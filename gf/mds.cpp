@@ -77,7 +77,8 @@ ChunkSet set_of(const std::vector<unsigned>& chunks) {
   return set;
 }
 
-/// Steps to the next ascending choice of numbers below n; false after the last.
+}  // namespace
+
 bool next_choice(std::vector<unsigned>& chosen, unsigned n) {
   for (std::size_t i = chosen.size(); i-- > 0;)
     if (chosen[i] + (chosen.size() - i) < n) {
@@ -86,8 +87,6 @@ bool next_choice(std::vector<unsigned>& chosen, unsigned n) {
     }
   return false;
 }
-
-}  // namespace
 
 Mds check_mds(const Matrix& coding) {
   if (is_generalized_cauchy(coding)) return {std::nullopt, true};

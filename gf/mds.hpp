@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "gf/chunk_set.hpp"
 #include "gf/matrix.hpp"
@@ -21,5 +22,8 @@ struct Mds {
 /// generator matrices of MDS codes, 1985). Of other codes every loss of m chunks is tried where there are at
 /// most 100,000, else the sample, the same in every call. Takes at most some tenths of a second.
 Mds check_mds(const Matrix& coding);
+
+/// Steps to the next ascending choice of numbers below n; false after the last.
+bool next_choice(std::vector<unsigned>& chosen, unsigned n);
 
 }  // namespace ec::gf

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include "plugin/library/engine.hpp"
+#include "plugin/library/identify.hpp"
 #include "plugin/library/refusal.hpp"
 
 struct ec_codec {
@@ -198,6 +200,18 @@ int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_so
     engine.check_data_chunk(chunk);
     const Form form{stripes, chunk_bytes, 1, engine.m()};
     return engine.update(chunk, stripes_of(ec::library::update_names, form, delta, coding, {}));
+  });
+}
+
+int ec_identify(const ec_source* shards, size_t count, size_t shard_bytes, const char** found) {
+  return answer([&] {
+    need(found, "found");
+    need(shards, "shards");
+    if (count < 2 || count > ec::gf::max_chunks) refuse("count={}; allowed are 2 to 255", count);
+    static thread_local std::string last_found;
+    last_found = ec::library::identify({shards, count}, shard_bytes);
+    *found = last_found.c_str();
+    return ec::kernels::Status::ok;
   });
 }
 

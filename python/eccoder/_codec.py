@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import errno
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes import byref, c_uint
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _interface
 from ._arrays import Call, Chunk, Chunks
@@ -189,6 +189,29 @@ def coding_matrix(dialect: str, k: int, m: int) -> List[List[int]]:
     """
     cells = _interface.coding_matrix(dialect, _number("k", k), _number("m", m))
     return [list(cells[at:at + k]) for at in range(0, len(cells), k)]
+
+
+def identify(shards: Sequence[Chunk]) -> Dict[str, Any]:
+    """Says which code shards are of, from their bytes alone; writes nothing.
+
+    shards: 2 to 255 in host memory, equally long, of one stripe or many in a row, in any order; one may be damaged, some missing.
+    Returns a dict; shards are named by their place in `shards`, from 0:
+    "k": data chunks, or 0 where that cannot be told. Those that are zero everywhere and not given do not show.
+    "fits": dialects that write these bytes, each a dict: "dialect", a name for Codec; "m", the fewest coding chunks with which it
+        does; "order", the chunk number of each shard (-1: outside), in the order given if that fits; "sole", whether with k + m
+        chunks no other order does.
+    "damaged": the shard that alone explains the columns (the bytes at one place) that break the checks, if one does.
+    "outside": shards that nothing connects with the others.
+    "columns", "obeying", "first_bad": columns looked at, at most 65,536 spread evenly, zeros left out; those that agree; the byte
+        of the first that does not, where they are fewer.
+    "checks": rows of a cell a shard; each row times each column that obeys is zero.
+    "cannot_tell": sentences: what cannot be told, and why.
+    What it says of dialect and order presumes at most 4 missing chunks. As many wrong shards as checks, or more, may look like one
+    other. Takes up to some seconds.
+    """
+    call = Call(0)
+    found: Dict[str, Any] = _interface.identify(call.take("shards", shards, len(shards), "2 to 255"), call.bytes)
+    return found
 
 
 def _of_matrix(k: int, m: int, cells: bytes) -> Codec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
+import json
 import os
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
@@ -77,6 +78,7 @@ _create = function_of(_library, "ec_codec_create", c_int, c_uint, c_uint, c_int,
 _create_matrix = function_of(_library, "ec_codec_create_matrix", c_int, c_uint, c_uint, c_char_p, c_uint, POINTER(c_void_p))
 _coding_matrix = function_of(_library, "ec_coding_matrix", c_int, c_char_p, c_uint, c_uint, c_char_p)
 codec_mds = function_of(_library, "ec_codec_mds", c_int, c_void_p)
+_identify = function_of(_library, "ec_identify", c_int, _places, c_size_t, c_size_t, POINTER(c_char_p))
 _error_text = function_of(_library, "ec_error_text", c_char_p)
 version = function_of(_library, "ec_version", c_char_p)
 
@@ -115,3 +117,10 @@ def coding_matrix(dialect: str, k: int, m: int) -> bytes:
     cells = ctypes.create_string_buffer(max(k * m, 1))
     check(_coding_matrix(dialect.encode(), k, m, cells))
     return cells.raw[:k * m]
+
+
+def identify(places: Any, length: int) -> Any:
+    found = c_char_p()
+    check(_identify(places, len(places), length, ctypes.byref(found)))
+    assert found.value is not None
+    return json.loads(found.value)
