@@ -19,7 +19,14 @@
 #include "bench/common/measure.hpp"
 #include "bench/common/random.hpp"
 #include "bench/common/report.hpp"
+#include "bench/common/workers.hpp"
 #include "bench/subcommands.hpp"
+#include "support/files.hpp"
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>
+#else
+#include <xxhash.h>
+#endif
 
 namespace ec::bench {
 namespace {
@@ -27,6 +34,36 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t piece = 1 << 20;
+
+/// The floor of a verify: all bytes in a folder read and hashed by all cores, in the cache, and no more.
+int hash_all(const std::string& folder) {
+  struct Part {
+    int fd;
+    off_t at;
+  };
+  constexpr std::size_t block = 1 << 16;
+  std::vector<support::Descriptor> files;
+  std::vector<Part> parts;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    files.emplace_back(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+    for (std::size_t at = 0; at < entry.file_size(); at += piece)
+      parts.push_back({files.back().get(), static_cast<off_t>(at)});
+  }
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::uint64_t> sum{0};
+  Workers workers(all_cores());
+  workers.run(all_cores(), [&](unsigned) {
+    std::vector<char> buffer(block);
+    for (std::size_t i; (i = next++) < parts.size();)
+      for (std::size_t at = 0; at < piece; at += block) {
+        const auto got = pread(parts[i].fd, buffer.data(), block, parts[i].at + static_cast<off_t>(at));
+        if (got < 0) throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
+        sum += XXH3_128bits(buffer.data(), static_cast<std::size_t>(got)).low64;
+      }
+  });
+  fmt::print("{:x}\n", sum.load());
+  return 0;
+}
 
 /// A command of the shell that is timed, in the current folder.
 struct Command {
@@ -62,7 +99,8 @@ struct Command {
 };
 
 std::vector<Command> commands_of(const std::vector<std::string>& others) {
-  const std::string ec = fs::read_symlink("/proc/self/exe").parent_path() / "ec";
+  const fs::path self = fs::read_symlink("/proc/self/exe");
+  const std::string ec = self.parent_path() / "ec";
   const std::string fresh = "rm -rf set out && mkdir set out";
   const std::string create = ec + " create object -o set", extract = ec + " extract set -o out";
   const std::string made = fresh + " && " + create;
@@ -76,6 +114,7 @@ std::vector<Command> commands_of(const std::vector<std::string>& others) {
                            {"ec-repair-4-lost", lost, ec + " repair set"},
                            {"ec-keep-create", split, keep},
                            {"ec-keep-verify", kept, ec + " verify kept"},
+                           {"ec-keep-floor", kept, self.string() + " files --hash kept"},
                            {"ec-keep-repair", kept + " && rm kept/part05", ec + " repair kept"}};
   for (const auto& text : others) {
     const std::size_t equals = text.find('='), timed = text.find(" :: ");
@@ -88,6 +127,7 @@ std::vector<Command> commands_of(const std::vector<std::string>& others) {
 }
 
 int run(const CommandLine& line, const std::vector<std::string>& arguments) {
+  if (line.given("hash")) return hash_all(line.text("hash"));
   const std::size_t bytes = line.number("size", piece, std::size_t{1} << 40);
   const Pace pace{.rounds = line.number("rounds", 1, 1000)};
   auto commands = commands_of(line.list("beside"));
@@ -141,6 +181,7 @@ int run_files(const std::vector<std::string>& arguments) {
   line.add("beside", "",
            "NAME=BEFORE :: COMMAND of the shell, the first not timed, by object and kept/part00 to 19");
   line.add("size", "1G", "bytes of the file, suffixes K, M, G");
+  line.add("hash", "", "instead: the files in this folder are read and hashed, as a verify must at least");
   line.add("folder", "/dev/shm", "where it lies; five times its size must fit");
   line.add("rounds", "5", "runs of each command, in turn, after two that are not counted");
   add_report_option(line);

@@ -22,19 +22,21 @@ bool is_zero(std::span<const std::byte> bytes) {
 /// Neighbouring columns in a buffer: for each shard its blocks, then for each column the sums of its data.
 class Columns::Run {
  public:
-  Run(const Columns& all, std::byte* buffer, std::uint64_t first_, std::uint64_t count_)
+  /// chunks: as many as there are shards, or 1 where all take turns in one place.
+  Run(const Columns& all, unsigned chunks, std::byte* buffer, std::uint64_t first_, std::uint64_t count_)
       : first(first_),
         count(count_),
         used(count_),
         has_sums(count_),
         is_lost(count_),
         all_(all),
+        chunks_(chunks),
         buffer_(buffer),
         lost_(count_ * all.shards_),
         checksums_(count_ * all.k_) {}
 
-  static std::size_t buffer_bytes(const Columns& all) {
-    return all.shards_ * all.stride() + (all.run_ + 1) * (all.sums_ + checksum_bytes);
+  static std::size_t buffer_bytes(const Columns& all, unsigned chunks) {
+    return chunks * all.stride() + (all.run_ + 1) * (all.sums_ + checksum_bytes);
   }
 
   const std::uint64_t first, count;
@@ -43,7 +45,7 @@ class Columns::Run {
   std::vector<char> is_lost;  ///< more than m blocks are
 
   std::span<std::byte> chunk(unsigned shard) const {
-    return {buffer_ + shard * all_.stride(), count * all_.block_};
+    return {buffer_ + shard % chunks_ * all_.stride(), count * all_.block_};
   }
   std::span<std::byte> block(unsigned shard, std::uint64_t column) const {
     return chunk(shard).subspan(column * all_.block_, all_.block_);
@@ -51,7 +53,7 @@ class Columns::Run {
   /// With room for a checksum behind them. That of column `count` is spare.
   std::span<std::byte> tail(std::uint64_t column) const {
     const std::size_t bytes = all_.sums_ + checksum_bytes;
-    return {buffer_ + all_.shards_ * all_.stride() + column * bytes, bytes};
+    return {buffer_ + chunks_ * all_.stride() + column * bytes, bytes};
   }
   std::span<std::byte> sums(std::uint64_t column) const { return tail(column).first(all_.sums_); }
   std::span<std::byte> sum(std::uint64_t column, unsigned slice) const {
@@ -67,6 +69,7 @@ class Columns::Run {
 
  private:
   const Columns& all_;
+  const unsigned chunks_;
   std::byte* buffer_;
   std::vector<char> lost_;
   std::vector<Checksum> checksums_;
@@ -177,10 +180,13 @@ std::uint64_t Columns::read(Plan* plan, bool is_shown, const char* what) {
   std::ranges::fill(digests_, Checksum{});
   const std::uint64_t there = columns_there();
   lost_ = columns_ - there;
+  // Where nothing is made, a chunk is done with once it is judged: the first touch of room for all took most
+  // of the time of a verify.
+  const unsigned chunks = plan != nullptr ? shards_ : 1;
   Progress progress(what, set_.header.object_bytes, is_shown);
   Pipeline(threads_, progress)
-      .run((there + run_ - 1) / run_, Run::buffer_bytes(*this), [&](auto number, auto* buffer) {
-        Run run(*this, buffer, number * run_, std::min(run_, there - number * run_));
+      .run((there + run_ - 1) / run_, Run::buffer_bytes(*this, chunks), [&](auto number, auto* buffer) {
+        Run run(*this, chunks, buffer, number * run_, std::min(run_, there - number * run_));
         work_on(run, plan);
         progress.add(set_.header.object_bytes / columns_ * run.count);
       });
