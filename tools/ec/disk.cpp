@@ -119,6 +119,95 @@ void write_stream(int fd, std::span<const std::byte> bytes) {
   }
 }
 
+class Opened {
+ public:
+  Opened(Place place_, std::string name_, int flags_)
+      : place(std::move(place_)), name(std::move(name_)), flags(flags_) {}
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+  ~Opened() {
+    const std::lock_guard lock(mutex);
+    if (fd) is_open.erase(at);
+  }
+
+  bool is_directory() const { return (flags & O_DIRECTORY) != 0; }
+  std::string path() const { return place ? place->path_of(name) : name; }
+
+  /// What is looked at is what is opened, so that no device and no pipe is. None: errno says why.
+  support::Descriptor open_once() {
+    struct stat st {};
+    const support::Descriptor found =
+        place ? open_inner(place->fd(), name, O_PATH)
+              : support::Descriptor(retried([&] { return ::open(name.c_str(), O_PATH | O_CLOEXEC); }));
+    if (!found || fstat(found.get(), &st) != 0) return support::Descriptor();
+    const bool is_right = is_directory() ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode);
+    if (!is_right || (is_known && !is_same(st, opened))) {
+      errno = is_known ? ESTALE : S_ISLNK(st.st_mode) ? ELOOP : EINVAL;
+      return support::Descriptor();
+    }
+    if (!is_known) opened = st;
+    is_known = true;
+    const auto path = fmt::format("/proc/self/fd/{}", found.get());
+    return support::Descriptor(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC); }));
+  }
+
+  /// None: errno says why.
+  std::shared_ptr<support::Descriptor> descriptor() {
+    const std::lock_guard lock(mutex);
+    if (fd) {
+      is_open.splice(is_open.begin(), is_open, at);
+    } else {
+      auto now = open_once();
+      if (!now && (errno == EMFILE || errno == ENFILE) && !is_open.empty()) {
+        for (auto* other : is_open) other->fd = nullptr;
+        is_open.clear();
+        now = open_once();
+      }
+      if (!now) return nullptr;
+      auto made = std::make_shared<support::Descriptor>(std::move(now));
+      is_open.push_front(this);
+      at = is_open.begin();
+      fd = std::move(made);
+    }
+    while (is_open.size() > most_open()) {
+      is_open.back()->fd = nullptr;
+      is_open.pop_back();
+    }
+    return fd;
+  }
+
+  std::shared_ptr<support::Descriptor> must_have() {
+    auto there = descriptor();
+    if (!there && errno == ESTALE) fail(Status::failure, "{} is another file than it was", printable(path()));
+    if (!there && errno == EINVAL)
+      fail(Status::failure, "{} is not a {}", printable(path()),
+           is_directory() ? "directory" : "regular file");
+    if (!there) fail_errno("opened", path());
+    return there;
+  }
+
+  static std::size_t most_open() {
+    static const std::size_t most = [] {
+      struct rlimit limit {};
+      if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::size_t{16};
+      // What is left is for directories, and for what a library opens.
+      return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur, 28, 1 << 20)) - 24;
+    }();
+    return most;
+  }
+
+  const Place place;
+  const std::string name;
+  const int flags;
+  bool is_known = false;
+  struct stat opened {};
+  std::shared_ptr<support::Descriptor> fd;  ///< if it is in the list
+  std::list<Opened*>::iterator at;
+
+  static inline std::recursive_mutex mutex;  ///< the directory may have to be opened first
+  static inline std::list<Opened*> is_open;  ///< what was used last is in front
+};
+
 std::shared_ptr<const Directory> Directory::find(const std::string& path) {
   support::Descriptor fd(
       retried([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }));
@@ -129,7 +218,7 @@ std::shared_ptr<const Directory> Directory::find(const std::string& path) {
          printable(path));
   }
   if (!fd || fstat(fd.get(), &st) != 0) fail_errno("opened", path);
-  return Place(new Directory(path, std::move(fd), st));
+  return Place(new Directory(path, Held(std::make_shared<support::Descriptor>(std::move(fd))), nullptr, st));
 }
 
 std::shared_ptr<const Directory> Directory::open(const std::string& path) {
@@ -140,10 +229,20 @@ std::shared_ptr<const Directory> Directory::open(const std::string& path) {
 
 std::shared_ptr<const Directory> Directory::open_in(const Place& base, const std::string& path) {
   if (path.empty()) return base;
-  auto fd = open_inner(base->fd(), path, O_RDONLY | O_DIRECTORY);
-  struct stat st {};
-  if (!fd || fstat(fd.get(), &st) != 0) fail_errno("opened", base->path_of(path));
-  return Place(new Directory(base->path_of(path), std::move(fd), st));
+  auto opened = std::make_shared<Opened>(base, path, O_RDONLY | O_DIRECTORY);
+  opened->must_have();
+  const struct stat st = opened->opened;
+  return Place(new Directory(base->path_of(path), Held(), std::move(opened), st));
+}
+
+Held Directory::fd() const { return opened_ ? Held(opened_->must_have()) : fd_; }
+
+Held Directory::fd_or_none() const noexcept {
+  try {
+    return fd();
+  } catch (const std::exception&) {
+    return {};
+  }
 }
 
 std::string Directory::path_of(const std::string& name) const {
@@ -185,97 +284,13 @@ bool is_same(const struct stat& a, const struct stat& b) {
 
 // --- Files.
 
-struct File::State {
-  State(Place place_, std::string name_, int flags_)
-      : place(std::move(place_)), name(std::move(name_)), flags(flags_) {}
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  ~State() {
-    const std::lock_guard lock(mutex);
-    if (fd) is_open.erase(at);
-  }
-
-  std::string path() const { return place ? place->path_of(name) : name; }
-
-  /// What is looked at is what is opened, so that no device and no pipe is. None: errno says why.
-  support::Descriptor open_once() {
-    struct stat st {};
-    const support::Descriptor found =
-        place ? open_inner(place->fd(), name, O_PATH)
-              : support::Descriptor(retried([&] { return ::open(name.c_str(), O_PATH | O_CLOEXEC); }));
-    if (!found || fstat(found.get(), &st) != 0) return support::Descriptor();
-    if (!S_ISREG(st.st_mode) || (is_known && !is_same(st, opened))) {
-      errno = is_known ? ESTALE : S_ISLNK(st.st_mode) ? ELOOP : EINVAL;
-      return support::Descriptor();
-    }
-    if (!is_known) opened = st;
-    is_known = true;
-    const auto path = fmt::format("/proc/self/fd/{}", found.get());
-    return support::Descriptor(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC); }));
-  }
-
-  /// None: errno says why.
-  std::shared_ptr<support::Descriptor> descriptor() {
-    const std::lock_guard lock(mutex);
-    if (fd) {
-      is_open.splice(is_open.begin(), is_open, at);
-    } else {
-      auto now = open_once();
-      if (!now && (errno == EMFILE || errno == ENFILE) && !is_open.empty()) {
-        for (auto* other : is_open) other->fd = nullptr;
-        is_open.clear();
-        now = open_once();
-      }
-      if (!now) return nullptr;
-      auto made = std::make_shared<support::Descriptor>(std::move(now));
-      is_open.push_front(this);
-      at = is_open.begin();
-      fd = std::move(made);
-    }
-    while (is_open.size() > most_open()) {
-      is_open.back()->fd = nullptr;
-      is_open.pop_back();
-    }
-    return fd;
-  }
-
-  std::shared_ptr<support::Descriptor> must_have() {
-    auto there = descriptor();
-    if (!there && errno == ESTALE) fail(Status::failure, "{} is another file than it was", printable(path()));
-    if (!there && errno == EINVAL) fail(Status::failure, "{} is not a regular file", printable(path()));
-    if (!there) fail_errno("opened", path());
-    return there;
-  }
-
-  static std::size_t most_open() {
-    static const std::size_t most = [] {
-      struct rlimit limit {};
-      if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::size_t{16};
-      // What is left is for directories, and for what a library opens.
-      return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur, 28, 1 << 20)) - 24;
-    }();
-    return most;
-  }
-
-  const Place place;
-  const std::string name;
-  const int flags;
-  bool is_known = false;
-  struct stat opened {};
-  std::shared_ptr<support::Descriptor> fd;  ///< if it is in the list
-  std::list<State*>::iterator at;
-
-  static inline std::mutex mutex;
-  static inline std::list<State*> is_open;  ///< what was used last is in front
-};
-
 File::File(Place place, const std::string& name)
-    : state_(std::make_shared<State>(std::move(place), name, O_RDONLY)) {
+    : state_(std::make_shared<Opened>(std::move(place), name, O_RDONLY)) {
   state_->must_have();
 }
 
 std::optional<File> File::find(const Place& place, const std::string& name, std::string* denied) {
-  auto state = std::make_shared<State>(place, name, O_RDONLY);
+  auto state = std::make_shared<Opened>(place, name, O_RDONLY);
   const auto fd = state->descriptor();
   if (!fd && (is_nothing() || errno == EINVAL || errno == ELOOP)) return {};
   if (!fd && errno == EACCES) {
@@ -321,7 +336,7 @@ std::size_t File::read_at(std::span<std::byte> bytes, std::uint64_t offset) cons
 
 NewFile::NewFile(Place place, mode_t mode)
     : place_(std::move(place)),
-      file_(std::make_shared<File::State>(place_, temporary_name(), O_RDWR)),
+      file_(std::make_shared<Opened>(place_, temporary_name(), O_RDWR)),
       temporary_(file_.state_->name) {
   temporaries().add(place_, temporary_);
   const support::Descriptor made(retried([&] {
@@ -416,7 +431,7 @@ void NewFile::put_at(const std::string& name) {
 }
 
 void NewFile::put_over(const std::string& name, const struct stat& old, const std::string& aside) {
-  const int fd = place_->fd();
+  const Held fd = place_->fd();
   name_ = name;
   aside_ = aside;
   // After a rename nothing needs memory, so that it can be undone.
@@ -445,13 +460,13 @@ void NewFile::put_over(const std::string& name, const struct stat& old, const st
 }
 
 void NewFile::keep() noexcept {
-  if (!old_.empty() && old_ != aside_) unlinkat(place_->fd(), old_.c_str(), 0);
+  if (!old_.empty() && old_ != aside_) unlinkat(place_->fd_or_none(), old_.c_str(), 0);
   for (auto* name : {&name_, &old_, &aside_}) name->clear();
   has_link_ = false;
 }
 
 void NewFile::undo() noexcept {
-  const int fd = place_->fd();
+  const Held fd = place_->fd_or_none();
   struct stat st {};
   const bool is_there = !name_.empty() && fstatat(fd, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
   const bool is_ours = is_there && is_same(st, file_.opened());
@@ -479,7 +494,7 @@ NewDirectory::NewDirectory(NewDirectory&& other) noexcept
     : parent_(other.parent_), name_(std::exchange(other.name_, {})) {}
 
 NewDirectory::~NewDirectory() {
-  if (!name_.empty()) unlinkat(parent_->fd(), name_.c_str(), AT_REMOVEDIR);
+  if (!name_.empty()) unlinkat(parent_->fd_or_none(), name_.c_str(), AT_REMOVEDIR);
   keep();
 }
 
@@ -490,8 +505,10 @@ void NewDirectory::keep() noexcept {
 
 void make_as(const Directory& directory, mode_t mode, const struct timespec& changed) {
   const struct timespec times[] = {{0, UTIME_OMIT}, changed};
-  if (fchmod(directory.fd(), mode & 0777) != 0 || futimens(directory.fd(), times) != 0)
-    fail_errno("written", directory.path_of("."));
+  const Held fd = directory.fd();
+  if (fchmod(fd, mode & 0777) != 0 || futimens(fd, times) != 0) fail_errno("written", directory.path_of("."));
+  // Who may not enter it any more does not open it again.
+  directory.sync();
 }
 
 bool is_temporary(const std::string& name) { return name.starts_with(prefix) && name.ends_with(suffix); }
@@ -533,9 +550,9 @@ void end_if_interrupted() {
   if (interrupt == 0) return;
   const int signal = interrupt;
   const std::lock_guard lock(temporaries().mutex);
-  for (const auto& [place, name] : temporaries().names) unlinkat(place->fd(), name.c_str(), 0);
+  for (const auto& [place, name] : temporaries().names) unlinkat(place->fd_or_none(), name.c_str(), 0);
   for (auto& directories = temporaries().directories; !directories.empty(); directories.pop_back())
-    unlinkat(directories.back().first->fd(), directories.back().second.c_str(), AT_REMOVEDIR);
+    unlinkat(directories.back().first->fd_or_none(), directories.back().second.c_str(), AT_REMOVEDIR);
   std::signal(signal, SIG_DFL);
   raise(signal);
 }

@@ -28,7 +28,21 @@ std::size_t read_stream(int fd, std::span<std::byte> bytes);
 /// Writes all. Throws Failure.
 void write_stream(int fd, std::span<const std::byte> bytes);
 
-/// An open directory. Immutable. All throw Failure.
+/// Something in a directory that is open while it is used, and may be closed in between: descriptors are few.
+class Opened;
+
+/// A descriptor that stays open as long as this is there.
+class Held {
+ public:
+  Held() = default;
+  explicit Held(std::shared_ptr<const support::Descriptor> fd) : fd_(std::move(fd)) {}
+  operator int() const { return fd_ ? fd_->get() : -1; }
+
+ private:
+  std::shared_ptr<const support::Descriptor> fd_;
+};
+
+/// A directory. Immutable. All throw Failure.
 class Directory {
  public:
   /// The last name of the path may be a link only with a slash behind it.
@@ -39,7 +53,9 @@ class Directory {
   static std::shared_ptr<const Directory> open_in(const std::shared_ptr<const Directory>& base,
                                                   const std::string& path);
 
-  int fd() const { return fd_.get(); }
+  Held fd() const;
+  /// The same where nothing may be thrown; none if it cannot be opened again.
+  Held fd_or_none() const noexcept;
   dev_t dev() const { return dev_; }
   bool is(const Directory& other) const { return dev_ == other.dev_ && ino_ == other.ino_; }
   /// For people.
@@ -53,11 +69,16 @@ class Directory {
   void lock() const;
 
  private:
-  Directory(std::string path, support::Descriptor fd, const struct stat& st)
-      : path_(std::move(path)), fd_(std::move(fd)), dev_(st.st_dev), ino_(st.st_ino) {}
+  Directory(std::string path, Held fd, std::shared_ptr<Opened> opened, const struct stat& st)
+      : path_(std::move(path)),
+        fd_(std::move(fd)),
+        opened_(std::move(opened)),
+        dev_(st.st_dev),
+        ino_(st.st_ino) {}
 
   const std::string path_;
-  const support::Descriptor fd_;
+  const Held fd_;
+  const std::shared_ptr<Opened> opened_;  ///< of one in another; without fd_
   const dev_t dev_;
   const ino_t ino_;
 };
@@ -86,9 +107,8 @@ class File {
 
  private:
   friend class NewFile;
-  struct State;
-  explicit File(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  explicit File(std::shared_ptr<Opened> state) : state_(std::move(state)) {}
+  std::shared_ptr<Opened> state_;
 };
 
 /// A file under a temporary name in the directory where it is to be. It is gone, and what it replaced is
@@ -149,7 +169,7 @@ class NewDirectory {
   std::string name_;  ///< empty when it is kept, or moved from
 };
 
-/// Gives a directory permissions and the time of its last change. Throws Failure.
+/// Gives a directory permissions and the time of its last change, on the disk. Throws Failure.
 void make_as(const Directory& directory, mode_t mode, const struct timespec& changed);
 
 /// Whether a name is one that NewFile gives at first.

@@ -121,7 +121,7 @@ class Renamed {
   Renamed& operator=(Renamed&&) = delete;
   ~Renamed() {
     if (is_done_ && from_)
-      renameat2(to_->fd(), name_.c_str(), from_->fd(), old_name_.c_str(), RENAME_NOREPLACE);
+      renameat2(to_->fd_or_none(), name_.c_str(), from_->fd_or_none(), old_name_.c_str(), RENAME_NOREPLACE);
   }
 
   void put() {
@@ -273,8 +273,7 @@ void put(const ShardSet& set, AllMade* all) {
   for (auto* made : {&all->shards, &all->kept})
     for (auto& file : *made) file.put();
   for (auto& [base, tree] : all->trees) tree.finish(set.header.files);
-  for (auto* made : {&all->shards, &all->kept})
-    for (auto& file : *made) file.place->sync();
+  for (auto& shard : all->shards) shard.place->sync();
   for (const auto& file : all->renamed) file.sync();
   for (auto& [base, tree] : all->trees) tree.sync();
   for (auto& file : all->renamed) file.keep();

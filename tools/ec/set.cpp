@@ -72,10 +72,9 @@ std::string read_part(const File& file, std::uint64_t offset, std::size_t bytes)
 /// The headers of a file: none, one, or two that are of different shards.
 Claims claims_of(const Place& place, const std::string& name, const File& file) {
   const std::uint64_t bytes = file.bytes();
-  const auto header_at = [&](std::uint64_t at, std::size_t length) {
-    return length == 0 || length > bytes - at ? std::nullopt : parse_header(read_part(file, at, length));
-  };
-  const auto first = header_at(0, claimed_header_bytes(read_part(file, 0, header_unit)));
+  const auto front_bytes = claimed_header_bytes(read_part(file, 0, header_unit));
+  const auto front = read_part(file, 0, std::min<std::uint64_t>(bytes, front_bytes));
+  const auto first = parse_header(front);
   // With a first header it is known where the second one is.
   std::uint64_t last_bytes = most_header_bytes;
   const auto words = std::min<std::uint64_t>(bytes, last_words_bytes);
@@ -86,7 +85,8 @@ Claims claims_of(const Place& place, const std::string& name, const File& file) 
            claimed_header_bytes(read_part(file, bytes - claimed, header_unit)) == claimed)
     last_bytes = claimed;
   last_bytes = std::min(bytes, last_bytes);
-  const auto last = parse_last_header(read_part(file, bytes - last_bytes, last_bytes));
+  const auto back = read_part(file, bytes - last_bytes, last_bytes);
+  const auto last = first && back == front ? first : parse_last_header(back);
   Claims claims;
   if (first) claims.push_back({*first, place, name, file, last ? "" : "the last header is damaged"});
   if (last && last != first) claims.push_back({*last, place, name, file, "the first header is damaged"});

@@ -68,7 +68,8 @@ void Tree::finish(const std::vector<FileEntry>& entries) {
 }
 
 void Tree::sync() const {
-  for (const auto& [path, place] : open_) place->sync();
+  for (const auto& [path, place] : open_)
+    if (!made_.contains(path)) place->sync();
   base_->sync();
 }
 

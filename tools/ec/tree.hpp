@@ -22,7 +22,7 @@ std::string parent_of(const std::string& path);
 void list_tree(const Place& base, const std::string& path, bool is_recursive, std::vector<std::string>* names,
                std::vector<std::string>* left_out);
 
-/// The directories of inner paths, each opened once, and made where it is missing. What was made is gone
+/// The directories of inner paths, made where they are missing. What was made is gone
 /// again unless it is kept. All throw Failure.
 class Tree {
  public:
@@ -35,6 +35,7 @@ class Tree {
   const Place& directory(const std::string& path);
   /// Gives the new ones permissions and times of the entries that are directories; theirs are the last.
   void finish(const std::vector<FileEntry>& entries);
+  /// What finish has not.
   void sync() const;
   void keep() noexcept;
 

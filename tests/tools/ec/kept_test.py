@@ -425,6 +425,14 @@ def check_host(ec):
     status, _, err = ec("create", "--keep", "-r", "many", "-o", ".", "--name", "few", preexec_fn=few)
     check(status == OK, f"create by 32 descriptors: {status} {err}")
 
+    dirs = Tree(ec, "dirs", {f"{i}/a/{i}": random.randrange(2000) for i in range(400)}, "--redundancy", "100%", shards="shards")
+    ec.fresh("dirs", "out")
+    status, _, err = ec("extract", *dirs.places, "-o", "out", preexec_fn=few)
+    check(status == OK and len(state_of(os.path.join(ec.folder, "out"))) == len(dirs.whole), f"800 directories by 32 descriptors: {status} {err}")
+    status, _, err = ec("repair", *dirs.places, preexec_fn=few)
+    check(status == OK, f"800 directories made anew by 32 descriptors: {status} {err}")
+    dirs.check_repair("800 directories")
+
     for name in (b"1/1", b"2/2"):
         os.remove(tree.path(name))
     held = os.open(tree.path(), os.O_RDONLY)
