@@ -81,7 +81,9 @@ class OutputFiles {
 Outcome extract_by_columns(ShardSet& set, const Options& options) {
   Outcome outcome;
   const SetHeader& header = set.header;
-  if (options.output == "-") fail(Status::usage, "kept files are extracted into a directory");
+  if (options.output == "-")
+    fail(Status::usage,
+         "-o -: kept files are right when all are read, and a stream takes none back; name a directory");
   Columns columns(set, options.threads);
   const Progress whole_time("", 0, false);
   std::uint64_t lost = header.columns - columns.columns_there();

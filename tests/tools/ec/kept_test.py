@@ -260,6 +260,8 @@ def check_trees(ec):
         tree = Tree(ec, "tree", sizes, *arguments, shards="shards")
         check(tree.kept.has_right_coding(), f"{arguments}: the bytes are those of the format")
         ec.fresh("tree")
+        status, _, err = ec("extract", *tree.places, "-o", "-")
+        check(status == USAGE and "name a directory" in err, f"to a stream: {status} {err}")
         check(ec("extract", *tree.places, "-o", "out")[0] == OK, f"{arguments}: extract")
         expected = {path: (state[0], *state[2:]) for path, state in tree.whole.items()}
         found = {path: (state[0], *state[2:]) for path, state in state_of(os.path.join(ec.folder, "out")).items()}
