@@ -298,21 +298,18 @@ unsigned obeying(const Checks& checks, const Matrix& columns) {
   return count;
 }
 
-/// The checks that all columns obey; where shards are in none of them, more checks that most columns obey.
+/// The checks that all columns obey; where most columns obey more, those.
 Checks find_checks(const Matrix& columns) {
   const unsigned n = columns.cols();
   Checks best = checks_of(columns, 0, columns.rows());
   // Two more than hold the place of the damaged: a window with damage seldom looks clean.
   const unsigned window = n - static_cast<unsigned>(best.size()) + 2;
-  if (covered(best, n).size() == n || columns.rows() < window) return best;
+  if (columns.rows() < window) return best;
   const unsigned windows = std::min(columns.rows() / window, n > 64 ? 24u : 1000u);
   for (unsigned i = 0; i < windows; ++i) {
     Checks checks = checks_of(
         columns, static_cast<unsigned>(std::uint64_t{columns.rows() - window} * i / windows), window);
-    if (checks.size() <= best.size() || obeying(checks, columns) * 2 < columns.rows()) continue;
-    const auto shards = covered(checks, n);
-    if (shards.size() > checks.size() &&
-        coding_of(of_shards(checks, shards), static_cast<unsigned>(shards.size() - checks.size())))
+    if (checks.size() > best.size() && obeying(checks, columns) * 2 >= columns.rows())
       best = std::move(checks);
   }
   return best;
@@ -374,12 +371,6 @@ Identity identify(std::span<const std::uint8_t* const> shards, std::size_t bytes
     if (!suspected) found.first_bad = places[i], suspected = now;
     std::erase_if(*suspected, [&now](unsigned shard) { return !now.contains(shard); });
   }
-  if (suspected && suspected->size() == 1) found.damaged.assign(1, *suspected->begin());
-  if (suspected && found.damaged.empty())
-    found.untold.emplace_back(
-        checks.size() == 1
-            ? "which shard is damaged: one check holds them together, and two are needed"
-            : "which shards are damaged: no single one explains the columns that break the checks");
   if (!found.outside.empty())
     found.untold.emplace_back(
         "whether the shards outside are of this stripe: nothing connects them with the others; damaged "
@@ -392,6 +383,16 @@ Identity identify(std::span<const std::uint8_t* const> shards, std::size_t bytes
               : "k: some checks hold fewer than k + 1 shards: a locally repairable code, or data that are "
                 "zero or "
                 "repeat from shard to shard");
+  if (suspected && suspected->size() == 1) found.damaged.assign(1, *suspected->begin());
+  if (suspected && found.damaged.empty())
+    found.untold.emplace_back(
+        checks.size() == 1
+            ? "which shard is damaged: one check holds them together, and two are needed"
+            : "which shards are damaged: no single one explains the columns that break the checks");
+  // Where all shards are in checks that all columns obey, those may be all there are.
+  if (found.obeying < found.columns / 64 * 63 &&
+      covered(checks_of(columns, 0, columns.rows()), n).size() == n)
+    return cannot_tell("k: the columns are of two kinds, and too many are of each");
   found.k = k;
   bool is_searched = true;
   for (const std::string_view dialect : {"isal_reed_sol_van", "isal_cauchy", "jerasure_reed_sol_van",

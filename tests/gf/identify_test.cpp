@@ -25,6 +25,7 @@ struct Set {
   std::vector<Bytes> clean, shards;
   int damaged = -1;
   bool is_damaged_everywhere = false;
+  bool has_headers = false;
 };
 
 Rows generator_of(const std::string& dialect, unsigned k, unsigned m, std::mt19937& random) {
@@ -74,7 +75,12 @@ Set random_set(std::mt19937& random) {
   const auto all = oracle::apply(set.generator, data);
   for (const auto chunk : set.order) set.clean.push_back(all[chunk]);
   set.shards = set.clean;
-  if (draw(0, 1) == 0) return set;
+  if (draw(0, 9) == 0) {
+    set.has_headers = true;
+    for (auto& shard : set.shards)
+      std::generate_n(shard.begin(), 4, [&] { return static_cast<std::uint8_t>(random()); });
+  }
+  if (set.has_headers || draw(0, 1) == 0) return set;
   set.damaged = static_cast<int>(draw(0, static_cast<unsigned>(set.order.size()) - 1));
   auto& shard = set.shards[static_cast<unsigned>(set.damaged)];
   const auto length = static_cast<unsigned>(shard.size());
@@ -169,7 +175,10 @@ void expect_truth(const Set& set, std::mt19937& random, Told* told) {
     EXPECT_EQ(found.damaged.size(), spare > 1 ? 1u : 0u);
     told->damage += spare > 1;
   }
-  if (!is_changed) {
+  if (set.has_headers && is_mds_for_sure && spare > 0) {
+    EXPECT_EQ(found.obeying + 4, found.columns);
+    EXPECT_TRUE(found.damaged.empty());
+  } else if (!is_changed && !set.has_headers) {
     EXPECT_EQ(found.obeying, found.columns);
   }
   for (const auto& fit : found.fits) {

@@ -1,6 +1,13 @@
 """Every dialect beside the system that it comes from: its bytes as recorded, and where it is installed, both ways."""
+import importlib.util
+import io
 import json
+import math
+import os
 import random
+import subprocess
+import sys
+import types
 
 import peers
 import pytest
@@ -57,6 +64,25 @@ def test_identifies_what_they_made(kind):
             codec = eccoder.Codec(k, m, dialect)
             named = {c: chunks[there] for c, there in zip(fit["order"], given)}
             assert codec.verify(named) and codec.decode({c: named[c] for c in sorted(named)[2:]}, [0, 1]) == [named[0], named[1]]
+
+
+def test_ec_identifies_files_of_zfec(tmp_path, monkeypatch):
+    """With headers, by the function behind zfec's command."""
+    if importlib.util.find_spec("pyutil") is None:  # which it has these from
+        mathutil = types.SimpleNamespace(pad_size=lambda n, k: -n % k, log_ceil=lambda n, b: math.ceil(math.log(n, b) - 1e-9))
+        monkeypatch.setitem(sys.modules, "pyutil", types.SimpleNamespace(fileutil=None, mathutil=mathutil))
+        monkeypatch.setitem(sys.modules, "pyutil.mathutil", mathutil)
+    filefec = pytest.importorskip("zfec.filefec")
+    for k, n, length in ((2, 4, 5000), (3, 5, 100001), (7, 12, 700000)):
+        folder = tmp_path / f"{k}of{n}"
+        folder.mkdir()
+        filefec.encode_to_files(io.BytesIO(random.Random(k).randbytes(length)), length, str(folder), "file", k, n)
+        files = sorted(folder.iterdir())[1:]
+        done = subprocess.run([os.environ["EC_BUILD"] + "/bin/ec", "identify", "--json", *files], capture_output=True, text=True)
+        found = json.loads(done.stdout)
+        assert (done.returncode, found["k"]) == (0, k) and found["skip"] in (2, 3, 4), (done.stderr, found)
+        [fit] = [fit for fit in found["fits"] if fit["dialect"] == "zfec"]
+        assert found["obeying"] == found["columns"] and (fit["m"] < n - k or not fit["sole"] or fit["order"] == list(range(1, n))), (k, fit)
 
 
 def test_every_dialect_is_recorded():

@@ -21,6 +21,7 @@ struct Options {
   std::string output;  ///< a directory; extract: or "-"; empty: the usual one
   std::string name;    ///< empty: the usual one
   std::string uuid;
+  std::optional<std::uint64_t> skip;  ///< identify
   unsigned threads = 0;
   bool may_replace = false;
   bool keeps_files = false;
@@ -45,6 +46,7 @@ Outcome info(const Options& options);
 Outcome verify(const Options& options);
 Outcome repair(const Options& options);
 Outcome extract(const Options& options);
+Outcome identify(const Options& options);
 
 /// Reads all blocks of all files of the set, so that they are counted. Returns the stripes that have more
 /// than m lost blocks.

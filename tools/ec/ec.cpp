@@ -22,16 +22,18 @@ struct Command {
 };
 constexpr Command commands[] = {
     {"create", create, " data coding redundancy technique keep recursive output name threads "},
+    {"identify", identify, " skip "},
     {"info", info, " set "},
     {"verify", verify, " set recursive threads bad-sectors "},
     {"repair", repair, " set recursive threads bad-sectors "},
     {"extract", extract, " set recursive output force threads bad-sectors "}};
-constexpr const char* names = "create, verify, repair, extract or info";
+constexpr const char* names = "create, verify, repair, extract, info or identify";
 
 constexpr const char* statuses =
     "Exit status: 0 whole or done, 1 failure of input or output, 2 wrong usage, 3 damaged and can be "
     "repaired\n"
-    "(verify), 4 beyond repair. Each thread takes (k+m) x 64 KiB of memory; with --keep all take at most 256 "
+    "(verify; identify: damaged), 4 beyond repair (identify: k cannot be told). Each thread takes (k+m) x 64 "
+    "KiB of memory; with --keep all take at most 256 "
     "MiB.\n";
 
 ec::Technique technique_of(const std::string& name) {
@@ -64,6 +66,7 @@ Options options_of(const Given& given) {
   if (given.contains("output")) all.output = given["output"].as<std::string>();
   if (given.contains("name")) all.name = given["name"].as<std::string>();
   all.uuid = given["set"].as<std::string>();
+  if (given.contains("skip")) all.skip = given["skip"].as<std::uint64_t>();
   all.threads = given["threads"].as<unsigned>();
   all.may_replace = given.contains("force");
   all.keeps_files = given.contains("keep");
@@ -87,7 +90,7 @@ const Command& command_of(const Given& given) {
   const Command* command = std::ranges::find(commands, name, &Command::name);
   if (command == std::end(commands)) fail(Status::usage, "unknown command {}: {}", printable(name), names);
   for (const char* option : {"data", "coding", "redundancy", "technique", "keep", "recursive", "output",
-                             "name", "set", "threads", "force", "bad-sectors"})
+                             "name", "set", "threads", "force", "bad-sectors", "skip"})
     if (given.contains(option) && !given[option].defaulted() &&
         command->options.find(fmt::format(" {} ", option)) == std::string_view::npos)
       fail(Status::usage, "{} takes no --{}", name, option);
@@ -104,7 +107,8 @@ void allow_many_files() {
 
 int run(int argc, char** argv) {
   options::options_description description(
-      "ec create FILE... | verify PATH... | repair PATH... | extract PATH... | info PATH...\n"
+      "ec create FILE... | verify PATH... | repair PATH... | extract PATH... | info PATH... | identify "
+      "FILE...\n"
       "FILE is a file, or - for standard input. PATH is a shard, or a directory that holds shards");
   auto add = description.add_options();
   add("help,h", "this text");
@@ -129,6 +133,8 @@ int run(int argc, char** argv) {
   add("force", "extract: replace files that are there");
   add("bad-sectors", "verify, repair, extract: what a disk cannot read is lost, and no error");
   add("threads", options::value<unsigned>()->default_value(0, "cores"), "how many");
+  add("skip", options::value<std::uint64_t>(),
+      "identify: bytes before the coded ones in each file (0, or the 2 to 4 of zfec)");
   add("json", "say what was done or found as JSON");
   add("quiet,q", "say nothing but errors");
   options::options_description all;

@@ -3,6 +3,7 @@
 ec_test.py EC DOCS/ec.md [--kills N]
 """
 import argparse
+import json
 import os
 import pty
 import random
@@ -93,6 +94,41 @@ def check_words(ec):
         os.remove(os.path.join(ec.folder, f"words/object.{i:03}.ec"))
     status, _, err = ec("extract", "words", "-o", "-")
     check(status == LOST and "beyond repair" in err, err)
+
+
+def check_identify(ec):
+    """The coded bytes of our own shards would lie behind headers and checksums; these are 2+2 by jerasure's first two rows."""
+    ec.fresh("shards")
+
+    def double(byte):
+        return byte << 1 ^ (0x11d if byte & 0x80 else 0)
+
+    names = [f"shards/{name}" for name in "abpq"]
+    for length, header in ((500, b""), (300000, b"\x01\x02\x03")):
+        a, b = random.Random(length).randbytes(length), random.Random(length + 1).randbytes(length)
+        contents = [a, b, bytes(x ^ y for x, y in zip(a, b)), bytes(x ^ double(y) for x, y in zip(a, b))]
+        for i, (name, content) in enumerate(zip(names, contents)):
+            ec.write(name, header + bytes([i] * min(len(header), 1)) + content)
+        found = json.loads(ec.right("identify", "--json", *names))
+        check(found["k"] == 2 and "isal_reed_sol_van" in [fit["dialect"] for fit in found["fits"]], found)
+        check(found["skip"] == (4 if header else 0) and found["files"] == names and found["bytes"] == length + found["skip"], found)
+        check(found["fits"][0]["order"] == [0, 1, 2, 3], found)
+    check("k = 2 data shards" in ec.right("identify", *names), "identify")
+    status, out, _ = ec("identify", "--skip", "0", *names)
+    check(status == DAMAGED and "the first bad byte is" in out, out)
+    ec.write(names[1], ec.read(names[1])[:4] + bytes(20000) + ec.read(names[1])[20004:])
+    status, out, _ = ec("identify", *names)
+    check(status == DAMAGED and "damaged: shards/b\nthe first bad byte is 4\n" in out, out)
+    for name in names[1:]:
+        ec.write(name, os.urandom(5000))
+    status, out, _ = ec("identify", *names[1:])
+    check(status == LOST and "cannot tell k" in out, out)
+    status, _, err = ec("identify", names[0])
+    check(status == USAGE and err == "ec: 1 files; allowed are 2 to 255\n", err)
+    status, _, err = ec("identify", names[0], "shards/none")
+    check(status == FAILURE and "shards/none" in err, err)
+    status, _, err = ec("identify", names[0], "shards")
+    check(status == FAILURE and "shards" in err, err)
 
 
 def check_shapes(ec):
@@ -313,6 +349,7 @@ def main():
         ec = Ec(os.path.realpath(given.program), folder)
         check_examples(ec, given.document)
         check_words(ec)
+        check_identify(ec)
         check_shapes(ec)
         check_names(ec)
         check_limits(ec)
