@@ -63,11 +63,13 @@ class Backend {
       if (const Status status = transform(job); status != Status::ok) return status;
     return Status::ok;
   }
-  /// As transform_all, but enqueues the work on `stream`, one of the device's (a CUstream; null: the default
-  /// one), and returns: the result is there when the stream has come that far, and so are errors. No chunk
-  /// may be pageable; chunks and programs must live until then. A stream that is captured into a graph may be
-  /// given. Only a device can: unsupported from others. fault: some of it may be enqueued.
-  virtual Status enqueue(std::span<const Job>, void* /*stream*/) noexcept { return Status::unsupported; }
+  /// The verb for each job, but enqueues the work on `stream`, one of the device's (a CUstream; null: the
+  /// default one), and returns: the result is there when the stream has come that far, and so are errors. No
+  /// chunk may be pageable; chunks and programs must live until then. A stream that is captured into a graph
+  /// may be given. Only a device can: unsupported from others. fault: some of it may be enqueued.
+  virtual Status enqueue(std::span<const Job>, Verb, void* /*stream*/) noexcept {
+    return Status::unsupported;
+  }
 };
 
 /// Whether every chunk of the job can be touched by the host.

@@ -37,8 +37,9 @@ struct CUstream_st;
 namespace ec {
 
 namespace library {
+class Accumulator;
 class Engine;
-}
+}  // namespace library
 
 /// reed_sol_van: a Vandermonde matrix, in the shapes where any k chunks suffice (m <= 3, or m = 4 with k <=
 /// 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5). cauchy: any shape.
@@ -111,6 +112,35 @@ struct Source {
 
   std::span<const std::byte> bytes;
   Residence residence = Residence::pageable;
+};
+
+/// Chunks that are made while others come one by one, see Codec::begin. For one thread at a time; copies
+/// share everything.
+class Accumulator {
+ public:
+  /// Adds chunk `chunk`, one of those available that was not added before: for n stripes n chunks, as long as
+  /// the targets, which are read and written. Their memory is free when the call returns. Errors: those of
+  /// every call of Codec; after busy, device_fault and device_hung there is no more to add.
+  ECCODER_EXPORT Error add(unsigned chunk, std::span<const Source> chunks) const noexcept;
+  /// add() on a CUDA stream, by the rules of Codec::encode_async: all chunks of one accumulator on the same
+  /// stream, or on streams that wait for each other. Chunks of the first add and of others may be captured.
+  ECCODER_EXPORT Error add_async(unsigned chunk, std::span<const Source> chunks,
+                                 CUstream_st* stream) const noexcept;
+  /// Whether the targets hold the chunks wanted, on streams when these have come that far. Errors:
+  /// too_few_chunks, with the numbers of those that must still be added; invalid_argument after an add that
+  /// failed for another reason than its arguments.
+  ECCODER_EXPORT Error end() const noexcept;
+
+  // Never empty: what is moved from is copied.
+  Accumulator(const Accumulator&) noexcept = default;
+  Accumulator& operator=(const Accumulator&) noexcept = default;
+  ~Accumulator() = default;
+
+ private:
+  friend class Codec;
+  explicit Accumulator(std::shared_ptr<library::Accumulator> state) noexcept : state_(std::move(state)) {}
+
+  std::shared_ptr<library::Accumulator> state_;
 };
 
 /// One code, ready to work. Immutable, so that any number of threads may use one at a time; copies are cheap
@@ -186,6 +216,17 @@ class Codec {
   ECCODER_EXPORT Error checked_decode(std::span<const unsigned> available, std::span<const Source> sources,
                                       std::span<const unsigned> wanted,
                                       std::span<const Target> targets) const noexcept;
+
+  /// Makes the chunks `wanted` while those available come, in any order: begin, add each, end. Lists and
+  /// targets are as for decode(); with the data chunks as `available` and coding chunks as `wanted` that is
+  /// encode(). `available` are the chunks that will be added; those that decode() would not read may be left
+  /// out. The first one added overwrites the targets, each further one reads and writes them; nothing else
+  /// may touch them until the end. They live as long as the accumulator is used; the arrays of views need
+  /// not. An accumulator keeps what it needs of this codec. Errors: invalid_argument, too_few_chunks,
+  /// out_of_memory.
+  ECCODER_EXPORT Result<Accumulator> begin(std::span<const unsigned> available,
+                                           std::span<const unsigned> wanted,
+                                           std::span<const Target> targets) const noexcept;
 
   /// Brings the coding chunks up to date after a change of data chunk `chunk` (< k), without reading the
   /// other data: delta is its old content XOR its new content. For n stripes, delta has n chunks and coding n

@@ -146,6 +146,25 @@ ECCODER_EXPORT int ec_checked_decode(const ec_codec* codec, size_t stripes, cons
                                      size_t available_count, const ec_source* sources, const unsigned* wanted,
                                      size_t wanted_count, const ec_target* targets, size_t chunk_bytes);
 
+/* Makes chunks while others come, in any order: ec_begin, ec_add of each, ec_end. ec_begin takes the lists
+ * and targets of ec_decode, and puts into *accumulator what ec_end destroys (null on an error). With the data
+ * chunks as `available` and coding chunks as `wanted` that is ec_encode. `available` are the chunks that will
+ * be added; those that ec_decode would not read may be left out. The codec and the targets live until ec_end,
+ * the arrays need not. An accumulator is for one thread at a time. -EINVAL, -ENOMEM, -ENODATA. */
+typedef struct ec_accumulator ec_accumulator;
+ECCODER_EXPORT int ec_begin(const ec_codec* codec, size_t stripes, const unsigned* available,
+                            size_t available_count, const unsigned* wanted, size_t wanted_count,
+                            const ec_target* targets, size_t chunk_bytes, ec_accumulator** accumulator);
+/* Adds chunk `chunk`, one of those available that was not added before (-EINVAL). chunks: that chunk of each
+ * stripe; free again when the call returns. The first one added overwrites the targets, each further one
+ * reads and writes them; nothing else may touch them until ec_end. After -EBUSY, -EIO and -ETIMEDOUT there is
+ * no more to add. */
+ECCODER_EXPORT int ec_add(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks);
+/* Destroys *accumulator, null included. 0: the targets hold the chunks wanted. -ENODATA: not all came that
+ * are read, and ec_error_text() names those. -EINVAL: an ec_add failed for another reason than its arguments.
+ * Then the targets hold anything. */
+ECCODER_EXPORT int ec_end(ec_accumulator* accumulator);
+
 /* Brings the coding chunks up to date after a change of data chunk `chunk` (< k), without reading the other
  * data: delta is its old content XOR its new content. delta: stripes chunks; coding: stripes x m, read and
  * written. */
@@ -168,6 +187,12 @@ ECCODER_EXPORT int ec_decode_async(const ec_codec* codec, size_t stripes, const 
                                    size_t available_count, const ec_source* sources, const unsigned* wanted,
                                    size_t wanted_count, const ec_target* targets, size_t chunk_bytes,
                                    struct CUstream_st* stream);
+
+/* ec_add on a stream, by the rules of ec_encode_async; all of one accumulator on the same stream, or on
+ * streams that wait for each other. The targets hold the chunks when ec_end says so and the stream has come
+ * that far; ec_end does not wait. */
+ECCODER_EXPORT int ec_add_async(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks,
+                                struct CUstream_st* stream);
 
 /* Says which code shards are of, from their bytes alone: count (2 to 255) of them, shard_bytes each, of one
  * stripe or of many in a row, in any order, in ordinary or pinned memory; one may be damaged, some missing.

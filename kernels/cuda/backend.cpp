@@ -31,13 +31,14 @@ class Cuda final : public Backend {
                [&](const auto& device) { return run_batch(device, jobs, kind_); });
   }
 
-  Status enqueue(std::span<const Job> jobs, void* stream) noexcept override {
+  Status enqueue(std::span<const Job> jobs, Verb verb, void* stream) noexcept override {
     if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job) && in_place(job); }))
       return Status::unsupported;
     if (jobs.empty()) return Status::ok;
     const auto of = static_cast<CUstream>(stream);
-    const Status status = run([&] { return device_with(of, jobs); }, jobs.front(),
-                              [&](const auto& device) { return cuda::enqueue(device, jobs, kind_, of); });
+    const Status status =
+        run([&] { return device_with(of, jobs); }, jobs.front(),
+            [&](const auto& device) { return cuda::enqueue(device, jobs, verb, kind_, of); });
     // Nobody else can, so a device that is not there is a fault.
     return status == Status::busy ? Status::fault : status;
   }

@@ -12,6 +12,9 @@
 struct ec_codec {
   ec::library::Engine engine;
 };
+struct ec_accumulator {
+  ec::library::Accumulator state;
+};
 
 namespace {
 
@@ -98,6 +101,18 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
     const auto given = stripes_of(ec::library::decode_names, form, sources, targets, stream);
     if (checked) return engine.checked_decode(decoding, {available, available_count}, given);
     return engine.decode(decoding, given, stream);
+  });
+}
+
+int add(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks, const Stream& stream) {
+  return answer([&] {
+    need(accumulator, "accumulator");
+    auto& state = accumulator->state;
+    if (state.stripes() != 0) need(chunks, "chunks");
+    std::vector<ec::Source> all;
+    for (std::size_t s = 0; s < state.stripes(); ++s)
+      all.emplace_back(chunks[s].data, state.bytes(), static_cast<ec::Residence>(chunks[s].residence));
+    return state.add(chunk, all, stream);
   });
 }
 
@@ -200,6 +215,43 @@ int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_so
     engine.check_data_chunk(chunk);
     const Form form{stripes, chunk_bytes, 1, engine.m()};
     return engine.update(chunk, stripes_of(ec::library::update_names, form, delta, coding, {}));
+  });
+}
+
+int ec_begin(const ec_codec* codec, size_t stripes, const unsigned* available, size_t available_count,
+             const unsigned* wanted, size_t wanted_count, const ec_target* targets, size_t chunk_bytes,
+             ec_accumulator** accumulator) {
+  return answer([&] {
+    need(accumulator, "accumulator");
+    *accumulator = nullptr;
+    const Engine& engine = engine_of(codec);
+    const unsigned chunks = engine.k() + engine.m();
+    const auto have = numbers("available", available, available_count, chunks);
+    const auto want = numbers("wanted", wanted, wanted_count, chunks);
+    // Checks what the conversion below goes by.
+    stripes_of(ec::library::add_names, {stripes, chunk_bytes, 0, wanted_count}, nullptr, targets, {});
+    std::vector<ec::Target> all;
+    for (std::size_t t = 0; t < stripes * wanted_count; ++t)
+      all.emplace_back(targets[t].data, chunk_bytes, static_cast<ec::Residence>(targets[t].residence));
+    // The caller keeps the codec.
+    *accumulator = new ec_accumulator{{{std::shared_ptr<void>(), &engine}, have, want, all}};
+    return ec::kernels::Status::ok;
+  });
+}
+
+int ec_add(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks) {
+  return add(accumulator, chunk, chunks, {});
+}
+
+int ec_add_async(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks, CUstream_st* stream) {
+  return add(accumulator, chunk, chunks, stream);
+}
+
+int ec_end(ec_accumulator* accumulator) {
+  const std::unique_ptr<ec_accumulator> ended(accumulator);
+  return answer([&] {
+    if (ended) ended->state.end();
+    return ec::kernels::Status::ok;
   });
 }
 

@@ -127,6 +127,29 @@ Error Codec::decode_async(std::span<const unsigned> available, std::span<const S
   return ec::decode(*engine_, available, sources, wanted, targets, stream);
 }
 
+Result<Accumulator> Codec::begin(std::span<const unsigned> available, std::span<const unsigned> wanted,
+                                 std::span<const Target> targets) const noexcept {
+  return guarded([&]() -> Result<Accumulator> {
+    return Accumulator(std::make_shared<library::Accumulator>(engine_, available, wanted, targets));
+  });
+}
+
+Error Accumulator::add(unsigned chunk, std::span<const Source> chunks) const noexcept {
+  return guarded([&] { return answer(state_->add(chunk, chunks, {})); });
+}
+
+Error Accumulator::add_async(unsigned chunk, std::span<const Source> chunks,
+                             CUstream_st* stream) const noexcept {
+  return guarded([&] { return answer(state_->add(chunk, chunks, stream)); });
+}
+
+Error Accumulator::end() const noexcept {
+  return guarded([&] {
+    state_->end();
+    return Error();
+  });
+}
+
 Error Codec::update(unsigned chunk, std::span<const Source> delta,
                     std::span<const Target> coding) const noexcept {
   return guarded([&] {

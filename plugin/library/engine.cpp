@@ -264,6 +264,26 @@ Status Engine::update(unsigned chunk, const Stripes& stripes) const {
   return status;
 }
 
+Status Engine::add(const Decoding& decoding, unsigned column, bool first, const Stripes& stripes,
+                   const Stream& stream) const {
+  const gf::Matrix& matrix = decoding.plan()->program.matrix();
+  gf::Matrix cells(matrix.rows(), 1);
+  for (unsigned r = 0; r < matrix.rows(); ++r) cells(decoding.target_places()[r], 0) = matrix(r, column);
+  // Nothing is compiled for it: what is enqueued needs nothing of it afterwards.
+  const kernels::Program program(std::move(cells), false);
+  const auto sources = stripes.sources.view();
+  const auto targets = stripes.targets.view();
+  if (first) return code(codec::Operation::decode, program, sources, targets, stripes, stream);
+  if (stream) return code(codec::Operation::update, program, sources, targets, stripes, stream);
+  need_device(stripes, stream);
+  const auto& [count, bytes, one, each] = stripes.form;
+  Status status = Status::ok;
+  for (std::size_t s = 0; bytes != 0 && s < count && status == Status::ok; ++s)
+    status =
+        codec_.router().accumulate({&program, sources.subspan(s, 1), targets.subspan(s * each, each), bytes});
+  return status;
+}
+
 /// Work on a stream may use what was compiled for a plan when the call is long over. So plans are kept as
 /// long as the engine, the first `most_kept` of them; false for one more.
 bool Engine::keep(const std::shared_ptr<const codec::Plan>& plan) const {

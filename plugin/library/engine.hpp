@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "ec/codec.hpp"
 #include "gf/chunk_set.hpp"
@@ -104,6 +105,10 @@ class Engine {
   /// disagree.
   kernels::Status checked_decode(const Decoding& decoding, std::span<const unsigned> available,
                                  const Stripes& stripes) const;
+  /// Adds what one chunk, column `column` of the plan, is of those wanted; the first one overwrites them.
+  /// stripes: that chunk, and those wanted in their order.
+  kernels::Status add(const Decoding& decoding, unsigned column, bool first, const Stripes& stripes,
+                      const Stream& stream) const;
   /// Throws Refusal unless `chunk` is a data chunk.
   void check_data_chunk(unsigned chunk) const;
   /// stripes: the deltas of that data chunk, and the coding chunks.
@@ -128,6 +133,31 @@ class Engine {
   mutable std::array<std::atomic<const Decoding*>, 64> known_{};
   mutable std::mutex kept_mutex_;
   mutable std::set<std::shared_ptr<const codec::Plan>> kept_;
+};
+
+/// Chunks of some stripes that are made while others come one by one. For one thread at a time.
+class Accumulator {
+ public:
+  /// Throws what Decoding and Stripes do. targets: stripes x wanted.
+  Accumulator(std::shared_ptr<const Engine> engine, std::span<const unsigned> available,
+              std::span<const unsigned> wanted, std::span<const Target> targets);
+  std::size_t stripes() const { return form_.stripes; }
+  std::size_t bytes() const { return form_.bytes; }
+  /// chunks: that chunk of each stripe. Throws what Stripes does, and Refusal unless the chunk is one that is
+  /// still to come. After a failure there is no more to add.
+  kernels::Status add(unsigned chunk, std::span<const Source> chunks, const Stream& stream);
+  /// Throws Refusal unless all came that are read.
+  void end() const;
+
+ private:
+  std::shared_ptr<const Engine> engine_;
+  std::unique_ptr<const Decoding> made_;
+  const Decoding& decoding_;
+  Form form_;
+  std::vector<Target> targets_;
+  gf::ChunkSet available_, awaited_, read_;
+  bool first_ = true;
+  std::optional<unsigned> failed_;
 };
 
 }  // namespace ec::library

@@ -141,9 +141,9 @@ Stripes::Stripes(const Names& names, const Form& f, const From* from, const To* 
   const std::span<const From> all_from(from, form.stripes * form.sources);
   const std::span<const To> all_to(to, form.stripes * form.targets);
   const Seen read = take(all_from, wanted, sources.data());
-  if (!read.right_for_sure(wanted)) refuse_a_wrong_one(names.from, all_from, wanted, names.from);
+  if (!read.right_for_sure(wanted)) refuse_a_wrong_one(names.from, all_from, wanted, names.first);
   const Seen written = take(all_to, wanted, targets.data());
-  if (!written.right_for_sure(wanted)) refuse_a_wrong_one(names.to, all_to, wanted, names.from);
+  if (!written.right_for_sure(wanted)) refuse_a_wrong_one(names.to, all_to, wanted, names.first);
   on_device = ((read.residences | written.residences) & EC_DEVICE) != 0;
   if (form.bytes == 0) return;
   // As where somebody made both arrays each in one piece.

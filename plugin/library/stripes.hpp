@@ -16,11 +16,13 @@ namespace ec::library {
 /// The parameters that hold the chunks of a call.
 struct Names {
   std::string_view from, to;
+  std::string_view first = from;  ///< whose first chunk says how long all are
 };
 inline constexpr Names encode_names{"data", "coding"};
 inline constexpr Names decode_names{"sources", "targets"};
 inline constexpr Names update_names{"delta", "coding"};
 inline constexpr Names verify_names{"sources", ""};
+inline constexpr Names add_names{"chunks", "targets", "targets"};
 
 /// Chunks of one call, without values at first; on the stack for a stripe of common size.
 template <class Chunk>

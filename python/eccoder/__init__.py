@@ -6,8 +6,8 @@ k data chunks and the m coding chunks made from them form a stripe; any k of the
     coding = codec.encode(data)                                 # 8 buffers or arrays in, 3 out
     [chunk] = codec.decode({1: .., 2: .., 10: ..}, wanted=[0])  # from any 8 that are left
 """
-from ._codec import Codec, Verdict, coding_matrix, identify
+from ._codec import Accumulator, Codec, Verdict, coding_matrix, identify
 from ._interface import Error, InvalidArgument, version
 
-__all__ = ["Codec", "Error", "InvalidArgument", "Verdict", "coding_matrix", "identify"]
+__all__ = ["Accumulator", "Codec", "Error", "InvalidArgument", "Verdict", "coding_matrix", "identify"]
 __version__: str = version().decode()

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import errno
 import operator
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from ctypes import byref, c_uint
+from ctypes import byref, c_uint, c_void_p
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _interface
@@ -23,6 +24,34 @@ class Verdict(NamedTuple):
 
     def __bool__(self) -> bool:
         return self.agree
+
+
+class Accumulator:
+    """Chunks that are made while others come one by one: Codec.begin, add each, end. For one thread at a time."""
+
+    def __init__(self, state: c_void_p, targets: Any, count: int) -> None:
+        self._state, self._targets, self._count = state, targets, count
+        self._end = weakref.finalize(self, _interface.end, state)
+
+    def add(self, chunk: int, content: Chunk, stream: Any = None) -> None:
+        """Adds chunk `chunk`, in any order, none twice. With a stream the work is only enqueued, by the rules of encode_async; all
+        of one accumulator on the same stream."""
+        handle = 0 if stream is None else _stream(stream)
+        call = Call(handle)
+        call.take("targets", self._targets, self._count, f"len(wanted)={self._count}", written=True)
+        source = call.take("chunks", [content], 1, "1")
+        number = _number("chunk", chunk)
+        if not self._end.alive:
+            raise refuse("this accumulator has ended")
+        call.done(_interface.add(self._state, number, source) if stream is None
+                  else _interface.add_async(self._state, number, source, handle))
+
+    def end(self) -> None:
+        """Ends it. Error, errno.ENODATA, where not all came that are read: then the targets hold anything."""
+        result = self._end()
+        if result is None:
+            raise refuse("this accumulator has ended")
+        _interface.check(result)
 
 
 class Codec:
@@ -159,6 +188,19 @@ class Codec:
         have, want, sources = self._lost(call, available, wanted)
         places = call.take("targets", targets, len(want), f"len(wanted)={len(want)}", written=True)
         call.done(_interface.decode_async(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes, handle))
+
+    def begin(self, available: Iterable[int], wanted: Iterable[int], targets: Chunks) -> Accumulator:
+        """Makes the chunks `wanted` in `targets` while those available are added one by one; nothing else may touch the targets
+        until the end. available: numbers of the chunks that will be added. Data chunks as `available` and coding chunks as `wanted`
+        are encode()."""
+        have = [_number(f"available[{i}]", chunk) for i, chunk in enumerate(available)]
+        want = [_number(f"wanted[{i}]", chunk) for i, chunk in enumerate(wanted)]
+        call = Call(0)
+        places = call.take("targets", targets, len(want), f"len(wanted)={len(want)}", written=True)
+        state = c_void_p()
+        call.done(_interface.begin(self._codec, 1, (c_uint * len(have))(*have), len(have), (c_uint * len(want))(*want), len(want),
+                                   places, call.bytes, byref(state)))
+        return Accumulator(state, targets, len(want))
 
     def update(self, chunk: int, delta: Chunk, coding: Chunks) -> None:
         """Brings the m chunks `coding` up to date, in place, after a change of data chunk `chunk`, without the other data.

@@ -40,8 +40,9 @@ class LyingBackend final : public kernels::Backend {
   kernels::Status transform_all(std::span<const kernels::Job> jobs) noexcept override {
     return spoiled(honest_.transform_all(jobs), jobs);
   }
-  kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream) noexcept override {
-    return honest_.enqueue(jobs, stream);
+  kernels::Status enqueue(std::span<const kernels::Job> jobs, kernels::Verb verb,
+                          void* stream) noexcept override {
+    return honest_.enqueue(jobs, verb, stream);
   }
   /// Calls that went well.
   unsigned calls() const { return calls_; }

@@ -197,6 +197,28 @@ def test_refuses_what_is_no_matrix(matrix, text):
     assert str(caught.value) == text
 
 
+def test_chunks_as_they_come():
+    codec = eccoder.Codec(5, 3, "cauchy")
+    data = [bytes([c * 7 + i % 251 for i in range(100)]) for c in range(5)]
+    every = data + codec.encode(data)
+    targets = [bytearray(100) for _ in range(2)]
+    sums = codec.begin([1, 2, 4, 5, 7], [3, 0], targets)
+    for chunk in (7, 1, 5, 4, 2):
+        sums.add(chunk, every[chunk])
+    with pytest.raises(eccoder.InvalidArgument, match="chunk=2 was added before"):
+        sums.add(2, every[2])
+    sums.end()
+    assert targets == [every[3], every[0]]
+    with pytest.raises(eccoder.InvalidArgument, match="this accumulator has ended"):
+        sums.add(2, every[2])
+    sums = codec.begin(range(5), [6], targets[:1])
+    sums.add(0, data[0])
+    with pytest.raises(eccoder.InvalidArgument, match="chunks"):
+        sums.add(1, data[1][:99])
+    with pytest.raises(eccoder.Error, match="chunks 1, 2, 3, 4 were not added"):
+        sums.end()
+
+
 def test_verify():
     codec = eccoder.Codec(5, 3, "cauchy")
     chunks = [bytearray(c) for c in reference.encoded("cauchy", random_chunks(5, 2000), 3)]

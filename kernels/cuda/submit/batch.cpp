@@ -54,12 +54,12 @@ class Batch {
   }
 
   /// A launch for each stripe. The jobs may have different programs and lengths.
-  Outcome launch_each(CUstream stream) const {
+  Outcome launch_each(Verb verb, CUstream stream) const {
     for (const Job& job : jobs_) {
       if (job.bytes == 0 || job.targets.empty()) continue;
       Addresses chunks(job);
       const ChunkViews views{chunks.sources(), chunks.targets(), job.bytes, link_jobs()};
-      const auto r = launch_stripe(device_, *job.program, views, Verb::transform, choice_, stream);
+      const auto r = launch_stripe(device_, *job.program, views, verb, choice_, stream);
       if (r != CUDA_SUCCESS) return outcome_of("cuLaunchKernel", r);
     }
     return {};
@@ -113,7 +113,8 @@ Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jo
   if (!runner.ok()) return runner.outcome();
   const CUfunction function = batch.generated();
   if (function == nullptr) {
-    runner.run(batch.submission(batch.count()), [&](CUstream stream) { return batch.launch_each(stream); });
+    runner.run(batch.submission(batch.count()),
+               [&](CUstream stream) { return batch.launch_each(Verb::transform, stream); });
     return runner.outcome();
   }
   const Device::Lane& lane = runner.lane();
@@ -128,7 +129,7 @@ Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jo
   return runner.outcome();
 }
 
-Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
+Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, Verb verb, KernelKind kind,
                 CUstream stream) noexcept {
   const Device::Scope scope(*device);
   if (scope.result() != CUDA_SUCCESS) return outcome_of("cuCtxPushCurrent", scope.result());
@@ -139,8 +140,10 @@ Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs
   using Wish = GeneratedProgram::Wish;
   const Batch batch(device, jobs, {kind, captured ? Wish::never : Wish::later});
   Outcome outcome;
-  if (!captured && are_batch(jobs) && enqueue_at_once(*device, batch, stream, &outcome)) return outcome;
-  return batch.launch_each(stream);
+  if (!captured && verb == Verb::transform && are_batch(jobs) &&
+      enqueue_at_once(*device, batch, stream, &outcome))
+    return outcome;
+  return batch.launch_each(verb, stream);
 }
 
 }  // namespace ec::kernels::cuda

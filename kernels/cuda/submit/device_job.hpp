@@ -73,11 +73,11 @@ bool are_batch(std::span<const Job> jobs);
 /// is free. On a fault any of the targets hold anything.
 Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind) noexcept;
 
-/// Enqueues transform of each job on `stream` and does not wait; no chunk is pageable. Jobs of one program
-/// and one length go as one launch where run_batch() would do that, through a table that is allocated and
-/// freed in the order of the stream; while the stream is captured, and on drivers that cannot, as a launch
-/// for each. On a fault some of it may be enqueued.
-Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
+/// Enqueues the verb for each job on `stream` and does not wait; no chunk is pageable. Transforms of one
+/// program and one length go as one launch where run_batch() would do that, through a table that is allocated
+/// and freed in the order of the stream; while the stream is captured, and on drivers that cannot, as a
+/// launch for each. On a fault some of it may be enqueued.
+Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, Verb verb, KernelKind kind,
                 CUstream stream) noexcept;
 
 /// The status of what was submitted to a device; after a fault and where it hung, the device is latched off.

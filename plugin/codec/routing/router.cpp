@@ -220,9 +220,10 @@ Status Router::transform_all(std::span<const Job> jobs, Operation operation) con
 Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
   const support::NoCancellation whole;
   Stats::Job count(*counts_, operation, source_bytes(jobs), Stats::Timed::never);
+  const Verb verb = operation == Operation::update ? Verb::accumulate : Verb::transform;
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if ((device_ & validator_->off() & 1u << i) != 0) return Status::fault;
-    const Status status = backends_[i]->enqueue(jobs, stream);
+    const Status status = backends_[i]->enqueue(jobs, verb, stream);
     if (status == Status::ok) count.finished(i);
     if (status == Status::unsupported) continue;
     if (status != Status::ok) count.fell_back(i, status);

@@ -163,7 +163,8 @@ TEST_F(SeveralDevices, AStreamIsServedByItsOwnDevice) {
     ASSERT_EQ(its->driver().stream_create(&stream, CU_STREAM_DEFAULT), CUDA_SUCCESS);
     EXPECT_EQ(devices_.owner_of(stream), its);
     // The emulated driver takes a stream in its own context only.
-    EXPECT_EQ(kernels::cuda::backend().enqueue({&copy.job, 1}, stream), Status::ok) << i;
+    EXPECT_EQ(kernels::cuda::backend().enqueue({&copy.job, 1}, kernels::Verb::transform, stream), Status::ok)
+        << i;
     its->driver().stream_destroy(stream);
   }
 }

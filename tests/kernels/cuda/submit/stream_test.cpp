@@ -58,7 +58,8 @@ TEST_F(Streams, OneStripeAndMany) {
   for (const std::size_t count : {1u, 7u})
     for (const std::size_t bytes : {48u, 4096u, 5008u}) {
       const PlacedStripes stripes(on_device(count, bytes), bytes);
-      ASSERT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), stream_), Status::ok);
+      ASSERT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), kernels::Verb::transform, stream_),
+                Status::ok);
       expect_coded(stripes);
     }
 }
@@ -66,21 +67,23 @@ TEST_F(Streams, OneStripeAndMany) {
 TEST_F(Streams, ManyByTheGeneratedKernel) {
   if (emulated_) GTEST_SKIP() << "the emulated device runs no generated code";
   const PlacedStripes stripes(on_device(300, 4096), 1);
-  ASSERT_EQ(kernels::cuda::backend(kernels::cuda::KernelKind::generated).enqueue(stripes.jobs(), stream_),
+  ASSERT_EQ(kernels::cuda::backend(kernels::cuda::KernelKind::generated)
+                .enqueue(stripes.jobs(), kernels::Verb::transform, stream_),
             Status::ok);
   expect_coded(stripes);
 }
 
 TEST_F(Streams, PageableChunksAreRefused) {
   const PlacedStripes stripes({4096, Residence::pageable, Residence::device}, 1);
-  EXPECT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), stream_), Status::unsupported);
+  EXPECT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), kernels::Verb::transform, stream_),
+            Status::unsupported);
 }
 
 TEST_F(Streams, EmptyChunksFirst) {
   const PlacedStripes stripes(on_device(2, 4096), 1);
   std::vector<kernels::Job> jobs(stripes.jobs().begin(), stripes.jobs().end());
   jobs.insert(jobs.begin(), {&stripes.program(), jobs[0].sources, jobs[0].targets, 0});
-  ASSERT_EQ(kernels::cuda::backend().enqueue(jobs, stream_), Status::ok);
+  ASSERT_EQ(kernels::cuda::backend().enqueue(jobs, kernels::Verb::transform, stream_), Status::ok);
   expect_coded(stripes);
 }
 
@@ -99,7 +102,7 @@ TEST_F(Streams, AGraphReplaysWhatWasCaptured) {
   CUgraph graph = nullptr;
   CUgraphExec executable = nullptr;
   ASSERT_EQ(begin(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-  EXPECT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), stream_), Status::ok);
+  EXPECT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), kernels::Verb::transform, stream_), Status::ok);
   // A kernel that is compiled and loaded meanwhile, in the background, does not end the capture.
   const auto seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   const kernels::Program other(to_matrix(random_matrix(2, 4, seed)));

@@ -1,0 +1,145 @@
+// Chunks as they come: any order gives what the oracle gives.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/plugin/library/placed.hpp"
+#include "tests/plugin/library/stripes.hpp"
+
+namespace ec::test {
+namespace {
+
+void shuffle(std::vector<unsigned>& numbers, Random& random) {
+  for (unsigned left = static_cast<unsigned>(numbers.size()); left > 1; --left)
+    std::swap(numbers[left - 1], numbers[random.below(left)]);
+}
+
+/// Of a code: encode, or a loss with or without chunks left over, whose chunks come in any order.
+void check_one(std::uint64_t seed) {
+  Random random(seed);
+  const bool wide = random.below(20) == 0;
+  const unsigned m = 1 + random.below(wide ? 20 : 5), k = 2 + random.below(wide ? 254 - m : 12);
+  StripeSet stripes(Technique::cauchy, k, m, 1 + random.below(3), random.below(1500), seed);
+  auto all = stripes.data_numbers(), wanted = stripes.coding_numbers();
+  if (random.below(3) != 0) {
+    all = StripeSet::numbers(0, k + m);
+    shuffle(all, random);
+    wanted.assign(all.end() - 1 - random.below(m), all.end());
+    all.resize(all.size() - wanted.size());
+  }
+  shuffle(wanted, random);
+  stripes.scramble(wanted);
+  const auto accumulator =
+      made(k, m, Technique::cauchy).begin(all, wanted, stripes.views<Target>(wanted)).value();
+  shuffle(all, random);
+  for (const unsigned chunk : all) {
+    const auto error = accumulator.add(chunk, stripes.views<Source>({chunk}));
+    ASSERT_FALSE(error) << error.text();
+  }
+  const auto error = accumulator.end();
+  ASSERT_FALSE(error) << error.text();
+  ASSERT_EQ(stripes.chunks, stripes.intact) << "seed " << seed << " " << k << "+" << m;
+}
+
+TEST(Accumulator, GivesInAnyOrderWhatTheOracleGives) {
+  for (std::uint64_t seed = 1; seed <= 300 && !testing::Test::HasFatalFailure(); ++seed) check_one(seed);
+}
+
+/// On the default stream, which reading device memory back waits for, or without a stream.
+void check_placed(Arena& arena, bool on_stream) {
+  StripeSet stripes(Technique::cauchy, 8, 3, 2, 70'001, 3);
+  const std::vector<unsigned> lost{9, 0, 4};
+  stripes.scramble(lost);
+  const Placed placed(stripes, arena);
+  const auto accumulator =
+      made(8, 3, Technique::cauchy)
+          .begin(std::vector{1u, 2u, 3u, 5u, 6u, 7u, 8u, 10u}, lost, placed.targets(lost))
+          .value();
+  for (const unsigned chunk : {10u, 5u, 1u, 8u, 7u, 6u, 2u, 3u}) {
+    const auto sources = placed.sources({chunk});
+    const auto error =
+        on_stream ? accumulator.add_async(chunk, sources, nullptr) : accumulator.add(chunk, sources);
+    ASSERT_FALSE(error) << error.text();
+  }
+  EXPECT_FALSE(accumulator.end());
+  EXPECT_EQ(placed.content(), stripes.intact);
+}
+
+class AccumulatorEveryResidence : public testing::TestWithParam<kernels::Residence> {};
+INSTANTIATE_TEST_SUITE_P(Residences, AccumulatorEveryResidence, testing::ValuesIn(residences()),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+TEST_P(AccumulatorEveryResidence, TakesChunksInAnyOrder) {
+  Arena* const arena = arena_of(GetParam());
+  if (arena == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
+  check_placed(*arena, false);
+}
+
+TEST(OnAStream, ChunksComeInAnyOrder) {
+  Arena* const arena = arena_of(kernels::Residence::device);
+  if (arena == nullptr) GTEST_SKIP() << "no device memory here";
+  check_placed(*arena, true);
+}
+
+TEST(BadAccumulator, IsRefusedByName) {
+  const auto codec = made(4, 2, Technique::cauchy);
+  StripeSet stripes(Technique::cauchy, 4, 2, 1, 64, 5);
+  const std::vector<unsigned> available{0, 1, 2, 4, 5}, wanted{3};
+  const auto targets = stripes.views<Target>(wanted);
+  EXPECT_EQ(codec.begin(std::vector{0u, 1u, 2u}, wanted, targets).error().text(),
+            "available has 3 chunks; k=4 are needed");
+  EXPECT_EQ(codec.begin(std::vector{0u, 1u, 2u, 4u}, std::vector{3u, 5u}, stripes.views<Target>({3, 3}))
+                .error()
+                .text(),
+            "targets[0] overlaps targets[1]; a target must overlap no other chunk of its stripe");
+  const auto accumulator = codec.begin(available, wanted, targets).value();
+  const auto text = [&](unsigned chunk, const std::vector<Source>& chunks) {
+    return std::string(accumulator.add(chunk, chunks).text());
+  };
+  EXPECT_EQ(text(3, stripes.views<Source>({0})), "chunk=3 is not one of available");
+  EXPECT_EQ(text(300, stripes.views<Source>({0})), "chunk=300 is not one of available");
+  EXPECT_EQ(text(0, {}), "chunks has 0 chunks; 1 stripes need one each");
+  EXPECT_EQ(text(0, {Source(stripes.chunks[0][0].data(), 60)}),
+            "chunks[0] has 60 bytes and targets[0] has 64; all chunks of a call must be equally long");
+  EXPECT_EQ(text(0, stripes.views<Source>({3})),
+            "targets[0] overlaps chunks[0]; a target must overlap no other chunk of its stripe");
+  EXPECT_EQ(text(0, stripes.views<Source>({0})), "");
+  EXPECT_EQ(text(0, stripes.views<Source>({0})), "chunk=0 was added before");
+  EXPECT_EQ(text(2, stripes.views<Source>({2})), "");
+  const auto error = accumulator.end();
+  EXPECT_EQ(error.code(), Errc::too_few_chunks);
+  EXPECT_EQ(error.text(), "chunks 1, 4 were not added");
+  EXPECT_EQ(text(4, stripes.views<Source>({4})), "");
+  EXPECT_EQ(text(1, stripes.views<Source>({1})), "");
+  EXPECT_FALSE(accumulator.end());
+  EXPECT_EQ(stripes.chunks, stripes.intact);
+}
+
+TEST(CAccumulator, IsThatOfTheCxxInterface) {
+  ec_codec* codec = nullptr;
+  ASSERT_EQ(ec_codec_create(4, 2, EC_CAUCHY, &codec), 0);
+  StripeSet stripes(Technique::cauchy, 4, 2, 2, 100, 5);
+  const unsigned available[] = {0, 1, 2, 4}, wanted[] = {3, 5};
+  stripes.scramble({3, 5});
+  ec_accumulator* accumulator = nullptr;
+  const auto begin = [&](const ec_target* targets) {
+    return ec_begin(codec, 2, available, 4, wanted, 2, targets, 100, &accumulator);
+  };
+  EXPECT_EQ(begin(nullptr), -EINVAL);
+  EXPECT_STREQ(ec_error_text(), "targets is null");
+  ASSERT_EQ(begin(stripes.views<ec_target>({3, 5}).data()), 0);
+  EXPECT_EQ(ec_add(accumulator, 0, nullptr), -EINVAL);
+  for (const unsigned chunk : {4u, 0u, 2u, 1u})
+    EXPECT_EQ(ec_add(accumulator, chunk, stripes.views<ec_source>({chunk}).data()), 0);
+  EXPECT_EQ(ec_add(accumulator, 1, stripes.views<ec_source>({1}).data()), -EINVAL);
+  EXPECT_EQ(ec_end(accumulator), 0);
+  EXPECT_EQ(stripes.chunks, stripes.intact);
+  ASSERT_EQ(begin(stripes.views<ec_target>({3, 5}).data()), 0);
+  EXPECT_EQ(ec_end(accumulator), -ENODATA);
+  EXPECT_EQ(ec_end(nullptr), 0);
+  EXPECT_EQ(ec_add(nullptr, 0, nullptr), -EINVAL);
+  ec_codec_destroy(codec);
+}
+
+}  // namespace
+}  // namespace ec::test
