@@ -29,8 +29,8 @@ class Verdict(NamedTuple):
 class Accumulator:
     """Chunks that are made while others come one by one: Codec.begin, add each, end. For one thread at a time."""
 
-    def __init__(self, state: c_void_p, targets: Any, count: int) -> None:
-        self._state, self._targets, self._count = state, targets, count
+    def __init__(self, codec: Codec, state: c_void_p, targets: Any, count: int) -> None:
+        self._codec, self._state, self._targets, self._count = codec, state, targets, count
         self._end = weakref.finalize(self, _interface.end, state)
 
     def add(self, chunk: int, content: Chunk, stream: Any = None) -> None:
@@ -138,7 +138,7 @@ class Codec:
         """encode() as work on a CUDA stream: enqueues it and returns.
 
         stream: a handle (an int; 0 is the default stream), or a stream of PyTorch, CuPy or anything with __cuda_stream__.
-        All chunks are pinned or in GPU memory; they must be kept, and the targets be left alone, until the stream has
+        All chunks are pinned or in GPU memory; they and this codec must be kept, and the targets be left alone, until the stream has
         come that far; what goes wrong on the GPU shows there. Work that the arrays wait for by DLPack comes first. May be
         captured into a graph, after a first call of the same kind outside.
         """
@@ -200,7 +200,7 @@ class Codec:
         state = c_void_p()
         call.done(_interface.begin(self._codec, 1, (c_uint * len(have))(*have), len(have), (c_uint * len(want))(*want), len(want),
                                    places, call.bytes, byref(state)))
-        return Accumulator(state, targets, len(want))
+        return Accumulator(self, state, targets, len(want))
 
     def update(self, chunk: int, delta: Chunk, coding: Chunks) -> None:
         """Brings the m chunks `coding` up to date, in place, after a change of data chunk `chunk`, without the other data.

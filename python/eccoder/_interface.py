@@ -6,8 +6,9 @@ import errno
 import functools
 import json
 import os
+import weakref
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
-from typing import Any
+from typing import Any, Union
 
 TECHNIQUES = ("reed_sol_van", "cauchy")
 DIALECTS = ("isal_reed_sol_van", "isal_cauchy", "jerasure_reed_sol_van", "jerasure_reed_sol_r6_op", "zfec", "klauspost",
@@ -81,6 +82,7 @@ end = function_of(_library, "ec_end", c_int, c_void_p)
 update = function_of(_library, "ec_update", c_int, c_void_p, c_size_t, c_uint, _places, _places, c_size_t)
 _create = function_of(_library, "ec_codec_create", c_int, c_uint, c_uint, c_int, POINTER(c_void_p))
 _create_matrix = function_of(_library, "ec_codec_create_matrix", c_int, c_uint, c_uint, c_char_p, c_uint, POINTER(c_void_p))
+_destroy = function_of(_library, "ec_codec_destroy", None, c_void_p)
 _coding_matrix = function_of(_library, "ec_coding_matrix", c_int, c_char_p, c_uint, c_uint, c_char_p)
 codec_mds = function_of(_library, "ec_codec_mds", c_int, c_void_p)
 _identify = function_of(_library, "ec_identify", c_int, _places, c_size_t, c_size_t, POINTER(c_char_p))
@@ -96,7 +98,7 @@ def check(result: int) -> None:
 
 
 @functools.lru_cache(maxsize=None)
-def codec(k: int, m: int, technique: str) -> int:
+def codec(k: int, m: int, technique: str) -> Union[int, MatrixCodec]:
     """The ec_codec of this code. It is kept until the process ends: work on a stream may use it when its call is
     long over, and there are not many codes."""
     if technique in DIALECTS:
@@ -109,13 +111,20 @@ def codec(k: int, m: int, technique: str) -> int:
     return made.value
 
 
-@functools.lru_cache(maxsize=None)
-def matrix_codec(k: int, m: int, cells: bytes, flags: int) -> int:
-    """The ec_codec of this matrix, kept as the others are."""
+class MatrixCodec:
+    """An ec_codec, destroyed with the last one who has it. There may be many."""
+
+    def __init__(self, made: c_void_p) -> None:
+        self._as_parameter_ = made
+        # Not at exit: work on a stream may still use it.
+        weakref.finalize(self, _destroy, made).atexit = False
+
+
+@functools.lru_cache(maxsize=256)
+def matrix_codec(k: int, m: int, cells: bytes, flags: int) -> MatrixCodec:
     made = c_void_p()
     check(_create_matrix(k, m, cells, flags, ctypes.byref(made)))
-    assert made.value is not None
-    return made.value
+    return MatrixCodec(made)
 
 
 def coding_matrix(dialect: str, k: int, m: int) -> bytes:

@@ -8,6 +8,7 @@ import pickle
 import random
 import threading
 import time
+import weakref
 
 import numpy
 import pytest
@@ -195,6 +196,14 @@ def test_refuses_what_is_no_matrix(matrix, text):
     with pytest.raises(eccoder.InvalidArgument) as caught:
         eccoder.Codec(2, 2, matrix=matrix)
     assert str(caught.value) == text
+
+
+def test_codecs_of_matrices_end():
+    first = weakref.ref(eccoder.Codec(2, 1, matrix=[[1, 255]])._codec)
+    codecs = [eccoder.Codec(2, 1, matrix=[[1 + i % 16, 1 + i // 16]]) for i in range(256)]
+    assert first() is None
+    chunks = [b"ab", b"cd"]
+    assert codecs[0].encode(chunks) == [bytes(x ^ y for x, y in zip(*chunks))]
 
 
 def test_chunks_as_they_come():
