@@ -81,6 +81,24 @@ TEST_F(EmulatedFaultDeathTest, FaultIsSaidWithTheDriversReason) {
       "ordinary memory: coded\n");
 }
 
+TEST_F(EmulatedFaultDeathTest, AChunkThatFailedEndsItsAccumulator) {
+  const auto fail = [] {
+    const OnDevice device;
+    const auto sums = device.codec.begin(std::vector{0u, 1u}, std::vector{2u}, device.coding).value();
+    const std::vector<Source> first{device.data[0]}, second{device.data[1]};
+    const bool began = device.say("first", sums.add(0, first)) == Errc{};
+    control()->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, false);
+    leave(began && device.say("failing", sums.add(1, second)) == Errc::device_fault &&
+          device.say("after it", sums.add(1, second)) == Errc::invalid_argument &&
+          device.say("end", sums.end()) == Errc::invalid_argument);
+  };
+  EXPECT_EXIT(fail(), testing::ExitedWithCode(0),
+              "first: coded\n"
+              "failing: the device failed: cuLaunchKernel: EMULATED_ERROR_719\n"
+              "after it: chunk 1 failed when it was added; begin anew\n"
+              "end: chunk 1 failed when it was added; begin anew\n");
+}
+
 TEST_F(EmulatedFaultDeathTest, HungIsSaidWithAWarning) {
   const auto hang = [] {
     const OnDevice device;
