@@ -43,6 +43,15 @@ constexpr std::string_view name(Status s) {
   return names[static_cast<std::size_t>(s)];
 }
 
+/// What a back end is to whoever chooses between them; nobody asks for one by its name.
+enum class BackendKind : unsigned char {
+  device,  ///< takes chunks in device memory; whether it codes others is a question of their size and place
+  coder,   ///< kernels of ours for the CPU; results are compared, as a device's are
+  judge,   ///< code of others, by which results are compared
+  floor    ///< the last of a list: plain code that takes every job in host memory; a judge, too
+};
+constexpr bool is_judge(BackendKind kind) { return kind >= BackendKind::judge; }
+
 /// One per process and kind; every call may come from any thread at any time, and none throws.
 class Backend {
  public:
@@ -52,6 +61,7 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual std::string_view name() const noexcept = 0;
+  virtual BackendKind kind() const noexcept = 0;
   /// Whether transform and accumulate would take this job. Looks only at shape, length and residence.
   virtual bool supports(const Job& job) const noexcept = 0;
   virtual Status transform(const Job& job) noexcept = 0;

@@ -52,7 +52,7 @@ class UnseenPlans {
 
 /// Whether the back end is one of a CPU, and of this one.
 bool runs_here(kernels::Backend& backend) {
-  if (backend.name().starts_with("cuda")) return false;
+  if (backend.kind() == kernels::BackendKind::device) return false;
   const kernels::Program program(gf::Matrix(1, 1));
   const std::uint8_t from = 0;
   std::uint8_t to = 0;

@@ -85,7 +85,7 @@ class CodecCalls {
   codec::Router router_for(const std::string& backend) {
     const auto choice = codec::parse_backend_choice(backend == "cuda" ? "gpu" : backend);
     const auto& node = codec::node_settings();
-    return {choice.value(), node.threshold_bytes, codec::default_costs(), kernels::backends(), stats_};
+    return {choice.value(), node.threshold_bytes, kernels::backends(), stats_};
   }
   std::vector<std::uint64_t> counts() const {
     std::vector<std::uint64_t> counts;

@@ -14,6 +14,7 @@ class Cuda final : public Backend {
   explicit Cuda(KernelKind kind) : kind_(kind) {}
 
   std::string_view name() const noexcept override { return backend_name(kind_); }
+  BackendKind kind() const noexcept override { return BackendKind::device; }
 
   bool supports(const Job& job) const noexcept override {
     // At least one row must fit the kernel's parameter with all sources.

@@ -107,6 +107,7 @@ const Tables* tables_of(const Program& program) noexcept {
 class Isal final : public Backend {
  public:
   std::string_view name() const noexcept override { return "isal"; }
+  BackendKind kind() const noexcept override { return BackendKind::judge; }
 
   bool supports(const Job& job) const noexcept override {
     // With no source at all ISA-L reads through a pointer that is not there.

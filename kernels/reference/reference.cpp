@@ -17,6 +17,7 @@ void add_product(std::uint8_t coefficient, const std::uint8_t* source, std::uint
 class Reference final : public Backend {
  public:
   std::string_view name() const noexcept override { return "reference"; }
+  BackendKind kind() const noexcept override { return BackendKind::floor; }
 
   bool supports(const Job& job) const noexcept override { return host_addressable(job); }
 

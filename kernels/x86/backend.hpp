@@ -20,6 +20,7 @@ class X86 final : public Backend {
   X86(std::string_view name, Isa isa);
 
   std::string_view name() const noexcept override { return name_; }
+  BackendKind kind() const noexcept override { return BackendKind::coder; }
   bool supports(const Job& job) const noexcept override;
   Status transform(const Job& job) noexcept override { return run(job, false).status; }
   Status accumulate(const Job& job) noexcept override { return run(job, true).status; }

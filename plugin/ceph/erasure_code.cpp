@@ -68,8 +68,8 @@ int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss, unsigned mo
   const codec::NodeSettings& node = codec::node_settings();
   auto codec = std::make_unique<codec::Codec>(
       parsed.technique, parsed.k, parsed.m,
-      codec::Router(node.backend.value_or(parsed.backend), node.threshold_bytes, codec::default_costs(),
-                    kernels::backends(), codec::stats(),
+      codec::Router(node.backend.value_or(parsed.backend), node.threshold_bytes, kernels::backends(),
+                    codec::stats(),
                     codec::validator([](const char* line) { std::fprintf(stderr, "%s\n", line); })));
   raw_profile_ = profile;
   profile_ = std::move(parsed);

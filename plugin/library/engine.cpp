@@ -53,8 +53,7 @@ codec::Router make_router() {
   const codec::NodeSettings& node = codec::node_settings();
   configure_device(node);
   return codec::Router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,
-                       codec::default_costs(), kernels::backends(), codec::stats(),
-                       codec::validator(nullptr));
+                       kernels::backends(), codec::stats(), codec::validator(nullptr));
 }
 
 /// From each stripe of `each` chunks those at the given places.
@@ -109,7 +108,7 @@ Failure failure_of(Status status) noexcept {
   if (status == Status::hung)
     return {Errc::device_hung, "the device stopped answering and may still write to the targets"};
   const support::Text<255> why =
-      codec::validator(nullptr).is_off("cuda")
+      codec::validator(nullptr).is_device_off()
           ? "it gave wrong bytes (see EC_CUDA_VALIDATE) and is not used again by this process"
           : why_no_device();
   return {Errc::device_fault, {"the device failed{}{}", why.empty() ? "" : ": ", why.view()}};

@@ -46,16 +46,6 @@ std::size_t first_not_zero(const Line* from, std::size_t lines) {
                                   bytes);
 }
 
-/// A back end of the CPU, the best that the settings allow and that was not found wrong.
-kernels::Backend& cpu_backend(const codec::Router& router, const kernels::Job& job) {
-  const auto all = kernels::backends();
-  for (kernels::Backend* backend : all)
-    if (backend->name() != "cuda" && router.may_code(backend->name()) &&
-        !codec::validator(nullptr).is_off(backend->name()) && backend->supports(job))
-      return *backend;
-  return *all.back();
-}
-
 /// Looks for differences between some chunks of a stripe.
 class Comparison {
  public:
@@ -120,7 +110,7 @@ class Comparison {
       for (const kernels::Source& source : sources_)
         for (std::size_t next = length; next < 2 * length; next += line)
           __builtin_prefetch(source.data + next);
-    if (backend_ == nullptr) backend_ = &cpu_backend(router_, job);
+    if (backend_ == nullptr) backend_ = &router_.cpu_backend(job);
     return backend_->transform(job);
   }
 

@@ -26,10 +26,11 @@ class LyingBackend final : public kernels::Backend {
  public:
   using Spoil = std::function<void(std::span<const kernels::Job>)>;
 
-  LyingBackend(std::string_view name, kernels::Backend& honest, Spoil spoil)
-      : name_(name), honest_(honest), spoil_(std::move(spoil)) {}
+  LyingBackend(std::string_view name, kernels::BackendKind kind, kernels::Backend& honest, Spoil spoil)
+      : name_(name), kind_(kind), honest_(honest), spoil_(std::move(spoil)) {}
 
   std::string_view name() const noexcept override { return name_; }
+  kernels::BackendKind kind() const noexcept override { return kind_; }
   bool supports(const kernels::Job& job) const noexcept override { return honest_.supports(job); }
   kernels::Status transform(const kernels::Job& job) noexcept override {
     return spoiled(honest_.transform(job), {&job, 1});
@@ -56,6 +57,7 @@ class LyingBackend final : public kernels::Backend {
   }
 
   std::string_view name_;
+  kernels::BackendKind kind_;
   kernels::Backend& honest_;
   Spoil spoil_;
   std::atomic<unsigned> calls_{0};

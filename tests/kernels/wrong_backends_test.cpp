@@ -17,7 +17,8 @@ using kernels::Status;
 using Spoil = std::function<void(const Job&)>;
 
 Outcome run_spoiled(const Spoil& spoil, Verb verb = Verb::transform) {
-  LyingBackend backend("spoiled", kernels::reference_backend(), [&](auto jobs) { spoil(jobs[0]); });
+  LyingBackend backend("spoiled", kernels::BackendKind::coder, kernels::reference_backend(),
+                       [&](auto jobs) { spoil(jobs[0]); });
   const auto arena = pageable_arena();
   return run_case(backend, {random_matrix(3, 5, 1), 500, verb, {}, {}, 1}, *arena);
 }
@@ -59,6 +60,7 @@ class Idle final : public kernels::Backend {
  public:
   explicit Idle(Status status) : status_(status) {}
   std::string_view name() const noexcept override { return "idle"; }
+  kernels::BackendKind kind() const noexcept override { return kernels::BackendKind::coder; }
   bool supports(const Job&) const noexcept override { return true; }
   Status transform(const Job&) noexcept override { return status_; }
   Status accumulate(const Job&) noexcept override { return status_; }

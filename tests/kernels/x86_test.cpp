@@ -48,6 +48,7 @@ class OnFiber final : public kernels::Backend {
  public:
   explicit OnFiber(kernels::Backend& real) : real_(real) {}
   std::string_view name() const noexcept override { return real_.name(); }
+  kernels::BackendKind kind() const noexcept override { return real_.kind(); }
   bool supports(const Job& job) const noexcept override { return real_.supports(job); }
   Status transform(const Job& job) noexcept override {
     return on_fiber([&] { return real_.transform(job); });

@@ -39,7 +39,8 @@ std::vector<Backend*> with_mutant() {
     fmt::print(stderr, "EC_TEST_MUTANT={} is no back end of this build\n", name);
     std::abort();
   }
-  static const auto mutant = std::make_unique<test::LyingBackend>((*found)->name(), **found, flip_somewhere);
+  static const auto mutant =
+      std::make_unique<test::LyingBackend>((*found)->name(), (*found)->kind(), **found, flip_somewhere);
   *found = mutant.get();
   return list;
 }

@@ -135,7 +135,7 @@ Validator::Finding Validator::check_block(const Comparison& of, Block block) noe
   // A judge that has no memory for its tables is passed over too; the floor needs none.
   for (; judge <= floor && judged != Status::ok; ++judge)
     if (judge == floor ||
-        (judge != of.coder && is_judge(of.backends[judge]->name()) && (off() >> judge & 1u) == 0))
+        (judge != of.coder && is_judge(of.backends[judge]->kind()) && (off() >> judge & 1u) == 0))
       judged = views.make(*of.backends[judge], of.before, expected);
   if (judged != Status::ok) return Finding::unknown;
   --judge;
@@ -180,10 +180,10 @@ void Validator::found_wrong(const Comparison& of, std::size_t backend, std::size
   // No memory for words; it is off and counted.
 }
 
-bool Validator::is_off(std::string_view backend) const noexcept {
+bool Validator::is_device_off() const noexcept {
   const auto list = kernels::backends();
   for (std::size_t i = 0; i < list.size(); ++i)
-    if (list[i]->name() == backend) return (off() >> i & 1u) != 0;
+    if (list[i]->kind() == kernels::BackendKind::device && (off() >> i & 1u) != 0) return true;
   return false;
 }
 

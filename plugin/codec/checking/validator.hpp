@@ -26,7 +26,7 @@ struct Call {
 
 /// Thread safe. One in a process watches its back ends; tests have their own.
 ///
-/// Back ends but isal and reference are watched. Their judge is isal, or reference for what isal does not
+/// Back ends but judges are watched. Who judges is the first of those, or another for what that does not
 /// take. Where the two that were compared differ, the floor of the list decides which of them is wrong: the
 /// judge can be. Whoever is wrong is off for as long as the process lives, the device too: unlike a fault,
 /// which it reports itself, a wrong byte says that nothing that it reports is to be believed. A device that
@@ -43,16 +43,16 @@ class Validator {
   explicit Validator(const Validation& how, Log log = nullptr, std::string directory = {},
                      std::array<Checks, max_backends>* counts = nullptr);
 
-  /// Whether calls of a back end of that name are compared.
-  bool watches(std::string_view backend) const noexcept { return how_.every != 0 && !is_judge(backend); }
+  /// Whether calls of such a back end are compared.
+  bool watches(kernels::BackendKind kind) const noexcept { return how_.every != 0 && !is_judge(kind); }
 
   /// Whether this call of a back end that is watched is to go through run().
   bool is_due() noexcept { return pace_.is_due(id_, how_.every); }
 
   /// Back ends that were found wrong: bit i is that of backends[i].
   unsigned off() const noexcept { return off_.load(std::memory_order_relaxed); }
-  /// Whether that back end of kernels::backends() is.
-  bool is_off(std::string_view backend) const noexcept;
+  /// Whether the device of kernels::backends() is one.
+  bool is_device_off() const noexcept;
 
   /// status: as the back end said; or fault where it was wrong: targets in host memory are as the contract of
   /// kernels::Status has it, and those of an accumulate are as before the call wherever they lie.
@@ -82,7 +82,6 @@ class Validator {
     std::uint8_t* memory;
   };
 
-  static bool is_judge(std::string_view backend) { return backend == "isal" || backend == "reference"; }
   Finding check(const Comparison& of) noexcept;
   Finding check_block(const Comparison& of, Block block) noexcept;
   void found_wrong(const Comparison& of, std::size_t backend, std::size_t judge, const BlockViews& views,

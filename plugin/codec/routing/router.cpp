@@ -9,6 +9,7 @@ namespace ec::codec {
 namespace {
 
 using kernels::Backend;
+using kernels::BackendKind;
 using kernels::Job;
 using kernels::Residence;
 using kernels::Status;
@@ -20,13 +21,14 @@ std::uint64_t source_bytes(std::span<const Job> jobs) {
   return sum;
 }
 
-ResidenceRange residences(const Job& job) {
-  // A bit for each residence: every call comes by here.
+constexpr unsigned bit(Residence residence) { return 1u << static_cast<unsigned>(residence); }
+
+/// A bit for each residence of a chunk.
+unsigned residences(const Job& job) {
   unsigned seen = 0;
-  for (const auto& s : job.sources) seen |= 1u << static_cast<unsigned>(s.residence);
-  for (const auto& t : job.targets) seen |= 1u << static_cast<unsigned>(t.residence);
-  if (seen == 0) return {};
-  return {static_cast<Residence>(std::countr_zero(seen)), static_cast<Residence>(std::bit_width(seen) - 1)};
+  for (const auto& s : job.sources) seen |= bit(s.residence);
+  for (const auto& t : job.targets) seen |= bit(t.residence);
+  return seen;
 }
 
 bool all_pageable(const Job& job) {
@@ -37,137 +39,74 @@ bool all_pageable(const Job& job) {
   return seen == 0;
 }
 
-/// Routed by the first job and by how many there are.
-Work work_of(const Call& call) {
+/// Read and written.
+std::uint64_t moved_bytes(const Call& call) {
   const Job& job = call.jobs.front();
-  return {static_cast<unsigned>(job.sources.size()), static_cast<unsigned>(job.targets.size()), job.bytes,
-          call.jobs.size(), call.verb == Verb::accumulate};
-}
-
-DeviceLoad::Kind kind_of(const Work& work, ResidenceRange lie) {
-  if (lie.nearest_host == Residence::pageable) return DeviceLoad::Kind::pageable;
-  const double moved = 1e6 * (work.read_mb() + work.written_mb());
-  return moved <= static_cast<double>(class_bounds[1]) ? DeviceLoad::Kind::small : DeviceLoad::Kind::large;
-}
-
-/// See Router::brief_bytes_. Each byte is multiplied once for each target at most.
-std::uint64_t brief_bytes(const CostTable& costs) {
-  const Rates& cpu = costs.cpu.front();
-  const double start_us = std::min(costs.pinned.call_us, costs.pageable.value_or(costs.pinned).call_us);
-  const double spare_us = DeviceLoad::lowest * start_us - cpu.call_us - cpu.stripe_us;
-  const double us_a_byte = 1e-6 * (cpu.read_us_per_mb + cpu.written_us_per_mb + cpu.product_us_per_mb);
-  if (!(spare_us > 0) || !(us_a_byte > 0)) return 0;
-  return static_cast<std::uint64_t>(std::min(spare_us / us_a_byte, static_cast<double>(class_bounds[0])));
+  const std::size_t passes = call.verb == Verb::accumulate ? 2 : 1;
+  return std::uint64_t{job.bytes} * (job.sources.size() + passes * job.targets.size()) * call.jobs.size();
 }
 
 }  // namespace
 
-Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes, const CostTable& costs,
-               std::span<Backend* const> backends, Stats& counts, Validator& validator, DeviceLoad& load)
+Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
+               std::span<Backend* const> backends, Stats& counts, Validator& validator, CallTimes& times)
     : choice_(choice),
       threshold_bytes_(threshold_bytes),
-      costs_(&costs),
       backends_(backends),
       counts_(&counts),
       validator_(&validator),
-      load_(&load),
+      times_(&times),
       can_be_pinned_(kernels::can_be_pinned()),
-      pageable_stays_(!can_be_pinned_ && choice != BackendChoice::gpu &&
-                      (choice != BackendChoice::automatic || threshold_bytes || !costs.pageable)),
-      brief_bytes_(brief_bytes(costs)) {
+      pageable_stays_(!can_be_pinned_ && choice != BackendChoice::gpu) {
   for (std::size_t i = 0; i < backends.size(); ++i) {
-    const std::string_view name = backends[i]->name();
-    admitted_ |= unsigned{may_code(name)} << i;
-    device_ |= unsigned{name == "cuda"} << i;
-    watched_ |= unsigned{validator.watches(name)} << i;
+    const BackendKind kind = backends[i]->kind();
+    admitted_ |= unsigned{admits(kind)} << i;
+    device_ |= unsigned{kind == BackendKind::device} << i;
+    watched_ |= unsigned{validator.watches(kind)} << i;
   }
 }
 
-bool Router::may_code(std::string_view backend) const noexcept {
-  if (choice_ == BackendChoice::isal) return backend != "x86";
-  if (choice_ == BackendChoice::reference) return backend == "reference" || backend == "cuda";
-  return true;
-}
-
-Decision::Reason Router::reason_for(ResidenceRange lie) const noexcept {
-  using enum Decision::Reason;
-  if (lie.nearest_device == Residence::device) return on_device;
-  if (choice_ != BackendChoice::automatic) return forced;
-  if (lie.nearest_host == Residence::pageable && (threshold_bytes_ || !costs_->pageable))
-    return pageable_stays;
-  return threshold_bytes_ ? threshold : predicted_faster;
-}
-
-bool Router::by_rule(Decision::Reason reason, std::uint64_t source_bytes) const noexcept {
-  using enum Decision::Reason;
-  return reason == on_device || (reason == forced && choice_ == BackendChoice::gpu) ||
-         (reason == threshold && source_bytes >= *threshold_bytes_);
-}
-
-bool Router::is_brief(const Job& job) const noexcept {
-  const std::size_t targets = job.targets.size();
-  return job.bytes * (job.sources.size() + 2 * targets) * targets < brief_bytes_;
-}
-
-Decision Router::decide(const Work& work, ResidenceRange lie, unsigned jobs_on_device) const noexcept {
-  const Decision::Reason reason = reason_for(lie);
-  if (reason != Decision::Reason::predicted_faster)
-    return {by_rule(reason, work.sources * work.chunk_bytes * work.stripes), reason};
-  const double device = *device_us(*costs_, work, lie.nearest_host, jobs_on_device);
-  const double cpu = cpu_us(*costs_, work);
-  return {device < DeviceLoad::clear_gain * cpu, reason, device, cpu};
+bool Router::admits(BackendKind kind) const noexcept {
+  if (kind == BackendKind::device) return true;
+  if (choice_ == BackendChoice::isal) return is_judge(kind);
+  return choice_ != BackendChoice::reference || kind == BackendKind::floor;
 }
 
 bool Router::is_for_device(const Call& call, std::uint64_t source_bytes,
-                           std::optional<DeviceLoad::Prediction>* compared) const noexcept {
+                           std::optional<CallTimes::Choice>* compared) const noexcept {
   // Whose answer does not depend on where the chunks lie is not asked to look.
   if (choice_ == BackendChoice::gpu) return true;
-  const ResidenceRange lie = residences(call.jobs.front());
-  const Decision::Reason reason = reason_for(lie);
-  bool device = false;
-  if (reason != Decision::Reason::predicted_faster)
-    device = by_rule(reason, source_bytes);
-  else if (call.jobs.size() != 1 || !is_brief(call.jobs.front()))
-    device = compare(work_of(call), lie, compared);
-  if (can_be_pinned_ && !device && lie.nearest_host == Residence::pageable)
-    say_pinned_is_wanted(work_of(call));
-  return device;
-}
-
-bool Router::compare(const Work& work, ResidenceRange lie,
-                     std::optional<DeviceLoad::Prediction>* compared) const noexcept {
-  DeviceLoad::Prediction& call = compared->emplace();
-  call.kind = kind_of(work, lie);
-  call.device_us = *device_us(*costs_, work, lie.nearest_host, queue());
-  call.cpu_table_us = cpu_us(*costs_, work);
-  call.cpu_us = load_->cpu_factor(call.kind) * call.cpu_table_us;
-  const double worth_us = DeviceLoad::clear_gain * call.cpu_us;
-  if (load_->factor(call.kind) * call.device_us < worth_us) return true;
-  return call.probe = call.device_us < worth_us && load_->claim_probe(call);
-}
-
-void Router::say_pinned_is_wanted(const Work& work) const noexcept {
-  constexpr ResidenceRange pinned{Residence::pinned, Residence::pinned};
-  if (choice_ == BackendChoice::automatic && decide(work, pinned, 0).device) kernels::want_pinned();
+  const unsigned lie = residences(call.jobs.front());
+  if ((lie & bit(Residence::device)) != 0) return true;
+  if (choice_ != BackendChoice::automatic) return false;
+  const bool by_size = source_bytes >= threshold_bytes_.value_or(first_threshold_bytes);
+  if ((lie & bit(Residence::pageable)) != 0) {
+    if (can_be_pinned_ && by_size) kernels::want_pinned();
+    return false;
+  }
+  const std::uint64_t moved = threshold_bytes_ ? 0 : moved_bytes(call);
+  if (moved < CallTimes::least_bytes) return threshold_bytes_ && by_size;
+  // Calls in flight on the device that gets the next one, as far as they are evenly spread.
+  const unsigned jobs = counts_->on_device() / kernels::device_count();
+  return compared->emplace(times_->choose(moved, jobs, by_size)).device;
 }
 
 Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked,
-                              const std::optional<DeviceLoad::Prediction>& compared) const noexcept {
+                              const std::optional<CallTimes::Choice>& compared) const noexcept {
   const support::NoCancellation whole;
   const auto answer = [&]() -> Validator::Answer {
     if (checked) return validator_->run(backends_, i, call);
     return {perform(*backends_[i], call)};
   };
   const bool on_device = (device_ >> i & 1u) != 0;
-  // What a check takes is not the back end's time.
-  const bool timed = compared && !checked && (on_device || DeviceLoad::times_cpu(*compared));
+  // What a check takes is not the back end's time, and what took over from the device was not chosen.
+  const bool timed = compared && compared->timed && compared->device == on_device && !checked;
   if (!on_device && !timed) return answer();
   std::optional<Stats::OnDevice> in_flight;
   if (on_device) in_flight.emplace(*counts_);
-  const auto begun = load_->now();
+  const auto begun = times_->now();
   const Validator::Answer given = answer();
-  if (timed && given.status == Status::ok)
-    on_device ? load_->took(*compared, begun) : load_->cpu_took(*compared, begun);
+  if (timed && given.status == Status::ok) times_->took(*compared, begun);
   return given;
 }
 
@@ -176,7 +115,7 @@ Status Router::run(const Call& call, Operation operation) const noexcept {
   Stats::Job count(*counts_, operation, bytes);
   Status last = Status::unsupported;
   unsigned left = admitted_ & ~validator_->off();
-  std::optional<DeviceLoad::Prediction> compared;
+  std::optional<CallTimes::Choice> compared;
   if ((left & device_) != 0) {
     if ((pageable_stays_ && all_pageable(call.jobs.front())) || !is_for_device(call, bytes, &compared))
       left &= ~device_;
@@ -230,6 +169,15 @@ Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operat
     return status;
   }
   return Status::unsupported;
+}
+
+Backend& Router::cpu_backend(const Job& job) const noexcept {
+  unsigned left = admitted_ & ~device_ & ~validator_->off();
+  for (; left != 0; left &= left - 1) {
+    Backend& backend = *backends_[static_cast<std::size_t>(std::countr_zero(left))];
+    if (backend.supports(job)) return backend;
+  }
+  return *backends_.back();
 }
 
 }  // namespace ec::codec

@@ -41,7 +41,7 @@ struct NodeSettings {
   /// EC_CUDA_BACKEND: overrides the profile's `backend` when set.
   std::optional<BackendChoice> backend;
   /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
-  /// Nothing: whoever is predicted to be faster gets them.
+  /// Nothing: as Router has it.
   std::optional<std::size_t> threshold_bytes;
   /// EC_CUDA_DEVICES (ordinals from 0 to 63), EC_CUDA_DEADLINE_MS (1 to 600000), EC_CUDA_RETRY_S (0 to
   /// 86400), EC_CUDA_STAGING_BYTES (1 MiB to 1 TiB), EC_CUDA_PINNED_BYTES (2 MiB to 1 TiB) and

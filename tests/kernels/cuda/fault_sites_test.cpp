@@ -88,7 +88,7 @@ class FaultSites : public EmulatedDevice {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     codec::Stats counts;
     kernels::Backend* const list[] = {&kernels::cuda::backend(), kernels::backends().back()};
-    const codec::Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts);
+    const codec::Router router(codec::BackendChoice::gpu, 0, list, counts);
     const codec::Codec codec(gf::Technique::reed_sol_van, 2, 1, router);
     const oracle::Bytes one(100, 1), two(100, 2);
     oracle::Bytes sum(100);

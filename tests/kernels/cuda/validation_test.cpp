@@ -78,8 +78,7 @@ class LyingDevice : public OnDevice {
     return {bytes, residence, residence, verb};
   }
   codec::Router router() {
-    return codec::Router(codec::BackendChoice::gpu, 0, codec::default_costs(), kernels::backends(), counts_,
-                         validator_);
+    return codec::Router(codec::BackendChoice::gpu, 0, kernels::backends(), counts_, validator_);
   }
 
   codec::Stats counts_;
@@ -93,8 +92,7 @@ TEST_F(LyingDevice, IsRightedByTheCpuInMemoryOfTheHost) {
     codec::Validator validator{{.every = 1, .whole = true}};
     const PlacedStripes stripe(all_in(residence, 10'000), 1);
     driver_->corrupt();
-    const codec::Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), kernels::backends(),
-                               counts, validator);
+    const codec::Router router(codec::BackendChoice::gpu, 0, kernels::backends(), counts, validator);
     EXPECT_EQ(router.transform(stripe.jobs()[0]), Status::ok);
     EXPECT_EQ(stripe.right(), true);
     EXPECT_EQ(counts.read(0).calls, 0u);
@@ -142,6 +140,7 @@ class BusyUntilTheJob final : public kernels::Backend {
     while (auto lane = device->borrow_lane()) lanes_.push_back(std::move(lane));
   }
   std::string_view name() const noexcept override { return "cuda"; }
+  kernels::BackendKind kind() const noexcept override { return kernels::BackendKind::device; }
   bool supports(const kernels::Job&) const noexcept override { return true; }
   Status transform(const kernels::Job&) noexcept override { return Status::unsupported; }
   Status accumulate(const kernels::Job& job) noexcept override {
@@ -157,7 +156,7 @@ TEST_F(LyingDevice, WithoutALaneForACopyIsNotChecked) {
   const PlacedStripes stripe(all_in(Residence::device, 300'000, Verb::accumulate), 1);
   BusyUntilTheJob busy;
   kernels::Backend* const list[] = {&busy, kernels::backends().back()};
-  const codec::Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts_, validator_);
+  const codec::Router router(codec::BackendChoice::gpu, 0, list, counts_, validator_);
   EXPECT_EQ(router.accumulate(stripe.jobs()[0]), Status::ok);
   EXPECT_EQ(validator_.read(0).unchecked, 1u);
   EXPECT_EQ(stripe.right(), true);

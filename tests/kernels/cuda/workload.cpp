@@ -59,7 +59,7 @@ struct Backends {
   std::array<kernels::Backend*, 2> list;
   codec::Stats counts;
   codec::Validator validator{{.every = 1, .whole = true}};
-  codec::Router router{codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts, validator};
+  codec::Router router{codec::BackendChoice::gpu, 0, list, counts, validator};
 };
 
 }  // namespace

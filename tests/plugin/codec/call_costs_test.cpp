@@ -84,39 +84,29 @@ TEST_P(CostsOf, ACallAreNone) {
   }
 }
 
-/// Where predictions decide, of the device as it is and of one that was seen to be busy: the question itself,
-/// and a whole call where the CPU is the answer.
-TEST(CallCosts, OfAPredictionAreNone) {
-  codec::DeviceLoad busy;
-  for (int i = 0; i < 7; ++i)
-    busy.took({.kind = codec::DeviceLoad::Kind::large, .device_us = 1},
-              codec::DeviceLoad::Clock::time_point());
-  for (codec::DeviceLoad* load : {&codec::device_load(), &busy}) {
-    const codec::Router router(BackendChoice::automatic, std::nullopt, codec::default_costs(),
-                               kernels::backends(), codec::stats(), codec::no_validation(), *load);
-    const Codec codec(gf::Technique::cauchy, 8, 3, router);
-    for (const std::size_t bytes : {std::size_t{4096}, std::size_t{1} << 20}) {
-      std::vector<std::uint8_t> memory(bytes * 11, 0x5a);
-      std::vector<kernels::Source> data;
-      std::vector<kernels::Target> coding;
-      for (unsigned c = 0; c < 8; ++c)
-        data.push_back({memory.data() + c * bytes, kernels::Residence::pinned});
-      for (unsigned c = 8; c < 11; ++c)
-        coding.push_back({memory.data() + c * bytes, kernels::Residence::pinned});
-      const codec::Work work{8, 3, bytes};
-      const codec::ResidenceRange pinned{kernels::Residence::pinned, kernels::Residence::pinned};
-      bool device = false;
-      const auto ask = [&] {
-        for (unsigned jobs = 0; jobs < 3; ++jobs) device = router.decide(work, pinned, jobs).device;
-      };
-      EXPECT_EQ(costs_of(ask), CallCosts{});
-      EXPECT_NE(system_calls_of(ask), SystemCalls::some);
-      if (load != &busy && router.decide(work, pinned, 0).device) continue;
-      const auto encode = [&] { static_cast<void>(codec.encode(data, coding, bytes)); };
-      encode();
-      EXPECT_EQ(costs_of(encode), CallCosts{}) << bytes;
-      EXPECT_NE(system_calls_of(encode), SystemCalls::some) << bytes;
-    }
+/// Of a comparison with times that are known, and of what is learned from the call.
+TEST(CallCosts, OfAComparisonAreNone) {
+  codec::CallTimes times;
+  // The CPU is the better one: what a device costs is not asked.
+  for (const bool device : {true, false})
+    times.took({.bytes = std::uint64_t{11} << 20, .device = device, .probe = true},
+               times.now() - std::chrono::seconds(device ? 100 : 1));
+  const codec::Router router(BackendChoice::automatic, std::nullopt, kernels::backends(), codec::stats(),
+                             codec::no_validation(), times);
+  const Codec codec(gf::Technique::cauchy, 8, 3, router);
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  std::vector<std::uint8_t> memory(bytes * 11, 0x5a);
+  std::vector<kernels::Source> data;
+  std::vector<kernels::Target> coding;
+  for (unsigned c = 0; c < 8; ++c) data.push_back({memory.data() + c * bytes, kernels::Residence::pinned});
+  for (unsigned c = 8; c < 11; ++c) coding.push_back({memory.data() + c * bytes, kernels::Residence::pinned});
+  const auto encode = [&] { static_cast<void>(codec.encode(data, coding, bytes)); };
+  encode();
+  // Before the first probe, and with one that is timed.
+  static_assert(codec::CallTimes::cpu_sample == 5 && codec::CallTimes::first_gap > 5);
+  for (unsigned call = 0; call < 2; ++call) {
+    EXPECT_EQ(costs_of(encode), CallCosts{});
+    EXPECT_NE(system_calls_of(encode), SystemCalls::some);
   }
 }
 

@@ -38,8 +38,7 @@ class WithChoice : public testing::TestWithParam<BackendChoice> {
   }
 
   Codec make_codec(Technique technique, unsigned k, unsigned m) {
-    return Codec(technique, k, m,
-                 Router(GetParam(), 0, codec::default_costs(), kernels::backends(), counts_));
+    return Codec(technique, k, m, Router(GetParam(), 0, kernels::backends(), counts_));
   }
 
   void expect_only_the_chosen_one_ran(std::uint64_t calls) {
@@ -118,8 +117,7 @@ TEST(Codec, TooFewSurvivorsHaveNoPlan) {
 
 TEST(Codec, NothingLostIsDoneWithoutABackEnd) {
   Stats counts;
-  const Codec codec(Technique::cauchy, 4, 2,
-                    Router(BackendChoice::cpu, 0, codec::default_costs(), kernels::backends(), counts));
+  const Codec codec(Technique::cauchy, 4, 2, Router(BackendChoice::cpu, 0, kernels::backends(), counts));
   const auto plan = codec.plan({gf::ChunkSet::first(6), gf::ChunkSet{0, 5}});
   ASSERT_TRUE(plan);
   EXPECT_EQ(codec.decode(*plan, {}, {}, 100), Status::ok);

@@ -114,21 +114,6 @@ TEST_F(PinnedFromBirth, FirstJobBringsTheDeviceAndLaterOnesRunInPlace) {
   EXPECT_EQ(driver_->calls("cuMemHostAlloc"), staging) << "nothing was staged";
 }
 
-/// The same where the table has costs for pageable chunks on the device, and they are dear.
-TEST_F(PinnedFromBirth, AJobThatIsComparedBringsTheDeviceToo) {
-  codec::CostTable table = codec::default_costs();
-  table.pinned = {};
-  table.pageable = codec::Rates{1e6, 0, 0, 0, 0};
-  table.cpu.fill({1000, 0, 0, 0, 0});
-  const codec::Codec compared(gf::Technique::reed_sol_van, k, m,
-                              codec::Router(codec::BackendChoice::automatic, std::nullopt, table));
-  const auto up = [] { return kernels::cuda::Devices::instance().current() != nullptr; };
-  ASSERT_FALSE(up());
-  ASSERT_TRUE(encode(1, compared));
-  for (int i = 0; i < 5000 && !up(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_TRUE(up());
-}
-
 TEST_F(PinnedFromBirth, TheStatsShowTheArena) {
   ASSERT_TRUE(bring_up()) << log_;
   const auto& seen = codec::stats().page().arena;

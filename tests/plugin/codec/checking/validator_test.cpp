@@ -29,6 +29,7 @@ using codec::Router;
 using codec::Stats;
 using codec::Validation;
 using codec::Validator;
+using kernels::BackendKind;
 using kernels::Job;
 using kernels::Status;
 using Spoil = LyingBackend::Spoil;
@@ -80,16 +81,14 @@ struct Stripes {
 struct Build {
   explicit Build(const Validation& how, Spoil lie, Spoil lie_of_isal = nullptr,
                  const std::string& directory = {})
-      : first("x86", honest(), std::move(lie)),
+      : first("x86", BackendKind::coder, honest(), std::move(lie)),
         isal(
-            "isal", honest(), lie_of_isal ? std::move(lie_of_isal) : [](auto) {}),
+            "isal", BackendKind::judge, honest(), lie_of_isal ? std::move(lie_of_isal) : [](auto) {}),
         list{&first, &isal, &kernels::reference_backend()},
         validator(how, log, directory) {
     logged.clear();
   }
-  Router router() {
-    return Router(codec::BackendChoice::cpu, 0, codec::default_costs(), list, counts, validator);
-  }
+  Router router() { return Router(codec::BackendChoice::cpu, 0, list, counts, validator); }
 
   LyingBackend first, isal;
   std::array<kernels::Backend*, 3> list;
@@ -194,12 +193,12 @@ TEST(Validate, WhatIsRightStaysAndIsCounted) {
 /// Of one call: another that is watched would have to be watched in its turn.
 TEST(Validate, AfterALieOnlyAJudgeCodes) {
   Stripes stripes(2, 2, 1000);
-  LyingBackend cuda("cuda", honest(), at(0, 0));
-  FakeBackend x86("x86", Status::ok), isal("isal", Status::ok);
+  LyingBackend cuda("cuda", BackendKind::device, honest(), at(0, 0));
+  FakeBackend x86("x86", BackendKind::coder, Status::ok), isal("isal", BackendKind::judge, Status::ok);
   const std::array<kernels::Backend*, 4> list{&cuda, &x86, &isal, &kernels::reference_backend()};
   Stats counts;
   Validator validator(sample(1));
-  const Router router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts, validator);
+  const Router router(codec::BackendChoice::gpu, 0, list, counts, validator);
   ASSERT_EQ(router.transform(stripes.job()), Status::ok);
   EXPECT_EQ(stripes.out, stripes.expected);
   EXPECT_EQ(x86.calls(), 0u);
@@ -289,7 +288,7 @@ TEST(Validate, WhenTwoLieTheReferenceCodes) {
 TEST(Validate, OtherAnswersPassThrough) {
   Stripes stripes(2, 1, 100);
   for (const auto answer : {Status::unsupported, Status::busy, Status::fault, Status::hung}) {
-    FakeBackend fake("cuda", answer);
+    FakeBackend fake("cuda", BackendKind::device, answer);
     const std::array<kernels::Backend*, 2> list{&fake, &kernels::reference_backend()};
     Validator validator(always);
     const auto got = validator.run(list, 0, {kernels::Verb::transform, {&stripes.job(), 1}});
@@ -370,14 +369,14 @@ TEST(ValidateSample, ThreadsDoNotAllTakeTheSameCall) {
 TEST(Validate, OffWatchesNobodyAndNobodyWatchesTheJudges) {
   Stripes stripes(2, 2, 100);
   Build build({.every = 0, .whole = false}, at(0, 0));
-  EXPECT_FALSE(build.validator.watches("cuda"));
+  EXPECT_FALSE(build.validator.watches(BackendKind::device));
   EXPECT_EQ(build.router().transform(stripes.job()), Status::ok);
   EXPECT_NE(stripes.out, stripes.expected);
   EXPECT_EQ(build.validator.read(0).checked, 0u);
-  EXPECT_FALSE(codec::no_validation().watches("x86"));
+  EXPECT_FALSE(codec::no_validation().watches(BackendKind::coder));
   const Validator validator(always);
-  for (const auto* name : {"cuda", "x86"}) EXPECT_TRUE(validator.watches(name));
-  for (const auto* name : {"isal", "reference"}) EXPECT_FALSE(validator.watches(name)) << "a judge";
+  for (const auto kind : {BackendKind::device, BackendKind::coder}) EXPECT_TRUE(validator.watches(kind));
+  for (const auto kind : {BackendKind::judge, BackendKind::floor}) EXPECT_FALSE(validator.watches(kind));
 }
 
 TEST(ThreadsValidate, EveryCallIsRightWhileALiarIsFoundOut) {

@@ -15,9 +15,11 @@ namespace ec::test {
 /// transform before it reports a fault, as the contract allows.
 class FakeBackend final : public kernels::Backend {
  public:
-  FakeBackend(std::string_view name, kernels::Status answer) : name_(name), answer_(answer) {}
+  FakeBackend(std::string_view name, kernels::BackendKind kind, kernels::Status answer)
+      : name_(name), kind_(kind), answer_(answer) {}
 
   std::string_view name() const noexcept override { return name_; }
+  kernels::BackendKind kind() const noexcept override { return kind_; }
   bool supports(const kernels::Job&) const noexcept override {
     return answer_ != kernels::Status::unsupported;
   }
@@ -43,6 +45,7 @@ class FakeBackend final : public kernels::Backend {
 
  private:
   std::string_view name_;
+  kernels::BackendKind kind_;
   kernels::Status answer_;
   std::atomic<unsigned> calls_{0};
 };

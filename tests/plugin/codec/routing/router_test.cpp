@@ -1,5 +1,5 @@
-// Who gets a job, by policy, by predicted cost and with work in hand; and who finishes it when a back end
-// does not.
+// Who gets a job, by policy, place and size, and by what calls took; and who finishes it when a back end does
+// not.
 #include "plugin/codec/routing/router.hpp"
 
 #include <gtest/gtest.h>
@@ -15,18 +15,15 @@ namespace ec::test {
 namespace {
 
 using codec::BackendChoice;
-using codec::CostTable;
-using codec::ResidenceRange;
+using codec::CallTimes;
 using codec::Router;
 using codec::Stats;
-using codec::Work;
+using kernels::BackendKind;
 using kernels::Residence;
 using kernels::Status;
-using Reason = codec::Decision::Reason;
 
 constexpr std::array every_choice{BackendChoice::automatic, BackendChoice::cpu,  BackendChoice::gpu,
                                   BackendChoice::x86,       BackendChoice::isal, BackendChoice::reference};
-constexpr ResidenceRange all_pinned{Residence::pinned, Residence::pinned};
 
 /// A job of two sources and one target: d0 + 2 d1. Not device memory, whatever its residence says.
 struct SmallJob {
@@ -52,41 +49,43 @@ struct SmallJob {
   kernels::Job job;
 };
 
-/// Three fakes in the order of a real build, stats and a load of their own.
+/// Fakes in the order of a real build, stats and times of their own.
 struct Fakes {
   Fakes(Status device, Status second, Status last)
-      : cuda("cuda", device),
-        isal("isal", second),
-        reference("reference", last),
+      : cuda("cuda", BackendKind::device, device),
+        isal("isal", BackendKind::judge, second),
+        reference("reference", BackendKind::floor, last),
         list{&cuda, &isal, &reference} {}
-  /// threshold: nothing for what `table` predicts.
   Router router(BackendChoice choice = BackendChoice::gpu, std::optional<std::size_t> threshold = 0) {
-    new (&load) codec::DeviceLoad;  // fakes take no time, of which nothing is to be learned
-    return Router(choice, threshold, table, list, counts, codec::no_validation(), load);
-  }
-  void predict(codec::Rates device, codec::Rates cpu) {
-    table.pinned = device;
-    table.cpu.fill(cpu);
+    return Router(choice, threshold, list, counts, codec::no_validation(), times);
   }
 
   FakeBackend cuda, isal, reference;
   std::array<kernels::Backend*, 3> list;
   Stats counts;
-  codec::DeviceLoad load;
-  CostTable table = codec::default_costs();
+  CallTimes times;
 };
 
-TEST(RouterPolicy, CpuBackEndsDependOnTheChoiceAlone) {
+/// A build may have any kernels of its own, under any name, before ISA-L.
+TEST(RouterPolicy, AForcedBackEndCodesWhateverStandsInTheList) {
   using enum BackendChoice;
   for (const auto choice : every_choice) {
-    const Router router(choice, 0);
-    EXPECT_TRUE(router.may_code("cuda") && router.may_code("reference"));
-    EXPECT_EQ(router.may_code("isal"), choice != reference) << codec::name(choice);
-    EXPECT_EQ(router.may_code("x86"), choice != reference && choice != isal) << codec::name(choice);
+    FakeBackend cuda("cuda", BackendKind::device, Status::ok), x86("x86", BackendKind::coder, Status::ok),
+        aarch64("aarch64", BackendKind::coder, Status::ok), isal("isal", BackendKind::judge, Status::ok),
+        reference("reference", BackendKind::floor, Status::ok);
+    const std::array<kernels::Backend*, 5> list{&cuda, &x86, &aarch64, &isal, &reference};
+    Stats counts;
+    const SmallJob small(Residence::pageable, Residence::pageable);
+    EXPECT_EQ(Router(choice, 0, list, counts).transform(small.job), Status::ok);
+    const FakeBackend& right = choice == gpu                        ? cuda
+                               : choice == BackendChoice::isal      ? isal
+                               : choice == BackendChoice::reference ? reference
+                                                                    : x86;
+    for (const FakeBackend* each : {&cuda, &x86, &aarch64, &isal, &reference})
+      EXPECT_EQ(each->calls(), each == &right ? 1u : 0u) << codec::name(choice) << " by " << each->name();
   }
 }
 
-/// What no prediction decides, by tables that would send everything one way or the other.
 TEST(RouterPolicy, TheDeviceByChoiceResidenceAndSize) {
   using enum BackendChoice;
   using enum Residence;
@@ -103,6 +102,7 @@ TEST(RouterPolicy, TheDeviceByChoiceResidenceAndSize) {
       {automatic, 200, pinned, pinned, true},
       {automatic, 201, pinned, pinned, false},
       {automatic, 201, pinned, Residence::device, true},
+      {automatic, none, pinned, pinned, false},
       {automatic, none, pageable, Residence::device, true},
       {gpu, none, pageable, pageable, true},
       {gpu, 201, pinned, pinned, true},
@@ -115,93 +115,31 @@ TEST(RouterPolicy, TheDeviceByChoiceResidenceAndSize) {
       {reference, none, pinned, Residence::device, true},
   };
   for (const auto& row : rows)
-    for (const bool swap : {false, true})
-      for (const double device_us : {0.0, 1e9}) {
-        SCOPED_TRACE(testing::Message() << "row " << &row - rows << ", " << device_us << " us");
-        Fakes fakes(Status::ok, Status::ok, Status::ok);
-        fakes.predict({device_us, 0, 0, 0, 0}, {1, 0, 0, 0, 0});
-        fakes.table.pageable = codec::Rates{device_us, 0, 0, 0, 0};
-        const SmallJob small(swap ? row.nearest_device : row.nearest_host,
-                             swap ? row.nearest_host : row.nearest_device);
-        const Router router = fakes.router(row.choice, row.threshold);
-        // What a fake really makes of it, in ordinary memory, does not matter.
-        static_cast<void>(router.transform(small.job));
-        EXPECT_EQ(fakes.cuda.calls(), row.device ? 1u : 0u);
-        const auto said = router.decide({2, 1, 100}, {row.nearest_host, row.nearest_device}, 1000);
-        EXPECT_EQ(said.device, row.device);
-        EXPECT_NE(said.reason, Reason::predicted_faster);
-      }
-}
-
-// --- By predicted cost.
-
-/// Calls visit(work) over shapes, chunks from 1 byte to 256 MiB, and a few counts of stripes.
-template <class Visit>
-void over_the_grid(Visit&& visit) {
-  for (const auto& [k, m] : {std::pair{4u, 2u}, {8u, 3u}, {10u, 4u}, {32u, 8u}, {1u, 3u}})
-    for (std::uint64_t bytes = 1; bytes <= 256u << 20; bytes *= 2)
-      for (std::uint64_t stripes : {1u, 16u, 4096u})
-        for (bool accumulate : {false, true}) visit(Work{k, m, bytes, stripes, accumulate});
-}
-
-TEST(RouterCosts, PinnedChunksGoToWhoIsPredictedFasterAndLessTheLongerTheQueue) {
-  const Router router(BackendChoice::automatic, std::nullopt);
-  over_the_grid([&](const Work& work) {
-    bool taken = true;
-    for (unsigned jobs = 0; jobs < 40; ++jobs) {
-      const auto decision = router.decide(work, all_pinned, jobs);
-      EXPECT_EQ(decision.reason, Reason::predicted_faster);
-      EXPECT_EQ(decision.device_us, *device_us(codec::default_costs(), work, Residence::pinned, jobs));
-      EXPECT_EQ(decision.cpu_us, cpu_us(codec::default_costs(), work));
-      EXPECT_EQ(decision.device, decision.device_us < codec::DeviceLoad::clear_gain * decision.cpu_us);
-      EXPECT_LE(decision.device, taken);
-      taken = decision.device;
+    for (const bool swap : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "row " << &row - rows);
+      Fakes fakes(Status::ok, Status::ok, Status::ok);
+      const SmallJob small(swap ? row.nearest_device : row.nearest_host,
+                           swap ? row.nearest_host : row.nearest_device);
+      // What a fake really makes of it, in ordinary memory, does not matter.
+      static_cast<void>(fakes.router(row.choice, row.threshold).transform(small.job));
+      EXPECT_EQ(fakes.cuda.calls(), row.device ? 1u : 0u);
     }
-  });
-  EXPECT_TRUE(router.decide({8, 3, 1 << 20}, all_pinned, 0).device);
-  EXPECT_FALSE(router.decide({8, 3, 1 << 20}, all_pinned, 16).device);
 }
 
-TEST(RouterCosts, OnceTheDeviceTakesASizeItTakesEveryLargerOne) {
-  const Router router(BackendChoice::automatic, std::nullopt);
-  for (const auto& [k, m] : {std::pair{4u, 2u}, {8u, 3u}, {10u, 4u}, {32u, 8u}}) {
-    bool taken = false;
-    for (std::uint64_t bytes = 64; bytes <= 256u << 20; bytes += bytes / 16 + 1) {
-      const bool device = router.decide({k, m, bytes}, all_pinned, 0).device;
-      EXPECT_GE(device, taken) << k << "+" << m << ", " << bytes;
-      taken = device;
-    }
-    EXPECT_FALSE(router.decide({k, m, 4096}, all_pinned, 0).device) << k << "+" << m;
-    EXPECT_TRUE(router.decide({k, m, 1 << 20}, all_pinned, 0).device) << k << "+" << m;
-  }
-}
-
-TEST(RouterCosts, PageableChunksStayUnlessTheTableHasCostsForThem) {
-  constexpr ResidenceRange pageable{Residence::pageable, Residence::pinned};
-  const Router builtin(BackendChoice::automatic, std::nullopt);
-  over_the_grid([&](const Work& work) {
-    const auto decision = builtin.decide(work, pageable, 0);
-    EXPECT_FALSE(decision.device);
-    EXPECT_EQ(decision.reason, Reason::pageable_stays);
-  });
-  CostTable table = codec::default_costs();
-  table.pageable = codec::Rates{100, 0, 1, 1, 0};
-  const Router router(BackendChoice::automatic, std::nullopt, table);
-  EXPECT_FALSE(router.decide({32, 8, 4096}, pageable, 0).device);
-  EXPECT_TRUE(router.decide({32, 8, 1 << 20}, pageable, 0).device);
-  EXPECT_EQ(router.decide({32, 8, 1 << 20}, pageable, 0).reason, Reason::predicted_faster);
-  // A threshold is for pinned chunks.
-  EXPECT_FALSE(Router(BackendChoice::automatic, 0, table).decide({32, 8, 1 << 20}, pageable, 0).device);
-}
-
-TEST(RouterCosts, AThresholdReplacesTheComparison) {
-  CostTable dear = codec::default_costs();
-  dear.pinned = {1e9, 0, 1e9, 1e9, 0};
-  const Router router(BackendChoice::automatic, 8 << 20, dear);
-  EXPECT_FALSE(router.decide({8, 3, (1 << 20) - 1}, all_pinned, 0).device);
-  EXPECT_TRUE(router.decide({8, 3, 1 << 20}, all_pinned, 1000).device);
-  EXPECT_TRUE(router.decide({8, 3, 1 << 10, 1 << 10}, all_pinned, 0).device);
-  EXPECT_EQ(router.decide({8, 3, 1}, all_pinned, 0).reason, Reason::threshold);
+/// As long as nothing is known of either, by the bytes of all stripes together.
+TEST(RouterPolicy, PinnedChunksGoToTheDeviceFromASizeOn) {
+  const auto on_device = [](std::size_t bytes, std::size_t stripes) {
+    Fakes fakes(Status::ok, Status::ok, Status::ok);
+    const SmallJob one(Residence::pinned, Residence::pinned, bytes);
+    const std::vector<kernels::Job> jobs(stripes, one.job);
+    EXPECT_EQ(fakes.router(BackendChoice::automatic, std::nullopt).transform_all(jobs), Status::ok);
+    return fakes.cuda.calls() == stripes;
+  };
+  constexpr std::size_t half = Router::first_threshold_bytes / 2;
+  EXPECT_FALSE(on_device(half - 1, 1));
+  EXPECT_TRUE(on_device(half, 1));
+  EXPECT_FALSE(on_device(half / 8, 7));
+  EXPECT_TRUE(on_device(half / 8, 8));
 }
 
 // --- Whole calls.
@@ -220,39 +158,6 @@ TEST(RouterCalls, AreInFlightWhileTheDeviceHasThemAndNoLonger) {
     EXPECT_EQ(seen, 3u) << name(answer);
     EXPECT_EQ(fakes.counts.on_device(), 0u) << name(answer);
   }
-}
-
-/// The device is busy with calls of other threads: 20 us against three quarters of 30, then 30.
-TEST(RouterCalls, WorkInHandSendsTheNextCallToTheCpu) {
-  for (const unsigned others : {1u, 2u}) {
-    Fakes fakes(Status::ok, Status::ok, Status::ok);
-    fakes.predict({0, 0, 1e7, 0, 0}, {30, 0, 0, 0, 0});  // 10 us for the byte
-    std::vector<std::unique_ptr<Stats::OnDevice>> in_flight;
-    while (in_flight.size() < others) in_flight.push_back(std::make_unique<Stats::OnDevice>(fakes.counts));
-    const OneByte one;
-    EXPECT_EQ(fakes.router(BackendChoice::automatic, std::nullopt).transform(one.job), Status::ok);
-    EXPECT_EQ(fakes.cuda.calls(), others == 1 ? 1u : 0u);
-  }
-}
-
-/// Stripes and verb reach the model.
-TEST(RouterCalls, ManyStripesAndAccumulateArePredictedAsSuch) {
-  Fakes fakes(Status::ok, Status::ok, Status::ok);
-  const auto router = [&] { return fakes.router(BackendChoice::automatic, std::nullopt); };
-  fakes.predict({10, 0, 0, 0, 0}, {0, 1, 0, 0, 0});
-  const OneByte one;
-  const std::vector<kernels::Job> jobs(14, one.job);
-  EXPECT_EQ(router().transform_all(std::span(jobs).first(13)), Status::ok);
-  EXPECT_EQ(fakes.cuda.calls(), 0u);
-  EXPECT_EQ(router().transform_all(jobs), Status::ok);
-  EXPECT_EQ(fakes.cuda.calls(), 14u);
-
-  // One byte read and one written come to 2 us; a target that is read too to 3.
-  fakes.predict({2, 0, 0, 0, 0}, {0, 0, 1e6, 1e6, 0});
-  EXPECT_EQ(router().transform(jobs[0]), Status::ok);
-  EXPECT_EQ(fakes.cuda.calls(), 14u);
-  EXPECT_EQ(router().accumulate(jobs[0]), Status::ok);
-  EXPECT_EQ(fakes.cuda.calls(), 15u);
 }
 
 /// What the three back ends answer, how many of them are asked, what the caller is told, and what is counted.
@@ -298,7 +203,7 @@ TEST(RouterFallback, TheFirstThatCanMakesTheBytesAndTheLastTroubleIsTheAnswer) {
 
 TEST(RouterFallback, RealCpuBackEndsRefuseDeviceMemory) {
   for (auto* backend : kernels::backends()) {
-    if (backend->name() == "cuda") continue;
+    if (backend->kind() == BackendKind::device) continue;
     SmallJob small(Residence::pageable, Residence::device);
     EXPECT_EQ(backend->transform(small.job), Status::unsupported);
     EXPECT_EQ(backend->accumulate(small.job), Status::unsupported);

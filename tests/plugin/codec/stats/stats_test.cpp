@@ -71,11 +71,10 @@ TEST(Stats, AddUpWhatManyThreadsCount) {
 TEST(Stats, KeepOperationsAndCausesApart) {
   Stats counts;
   for (const auto cause : {Status::unsupported, Status::busy, Status::fault, Status::hung}) {
-    FakeBackend cuda("cuda", cause);
+    FakeBackend cuda("cuda", kernels::BackendKind::device, cause);
     const std::array<kernels::Backend*, 2> list{&cuda, &kernels::reference_backend()};
-    const codec::Codec codec(
-        gf::Technique::cauchy, 3, 2,
-        codec::Router(codec::BackendChoice::gpu, 0, codec::default_costs(), list, counts));
+    const codec::Codec codec(gf::Technique::cauchy, 3, 2,
+                             codec::Router(codec::BackendChoice::gpu, 0, list, counts));
     Stripe stripe("cauchy", 3, 2, 100, 1);
     const bool hangs = cause == Status::hung;
     EXPECT_EQ(codec.encode(stripe.data(), stripe.coding(), 100), hangs ? Status::hung : Status::ok);

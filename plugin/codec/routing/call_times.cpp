@@ -1,0 +1,87 @@
+// Averages, and the probes that keep them true.
+#include "plugin/codec/routing/call_times.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace ec::codec {
+namespace {
+
+constinit CallTimes of_process;
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+std::int64_t ns(CallTimes::Clock::time_point time) noexcept {
+  return std::chrono::nanoseconds(time.time_since_epoch()).count();
+}
+
+/// For a call that takes so much longer than it would elsewhere.
+std::int64_t quiet_ns(double lost_ns) noexcept {
+  constexpr double most = 1e18;
+  return static_cast<std::int64_t>(std::clamp(CallTimes::quiet * lost_ns, 0.0, most));
+}
+
+}  // namespace
+
+CallTimes::Class& CallTimes::class_of(std::uint64_t bytes) noexcept {
+  const auto at = static_cast<std::size_t>(std::bit_width(bytes / least_bytes));
+  return classes_[std::clamp<std::size_t>(at, 1, classes) - 1];
+}
+
+CallTimes::Choice CallTimes::choose(std::uint64_t bytes, unsigned jobs, bool by_size) noexcept {
+  Class& of = class_of(bytes);
+  const double device = of.device.load(relaxed), cpu = of.cpu.load(relaxed);
+  const bool known = device > 0 && cpu > 0;
+  const auto with = [&](unsigned others) {
+    return known ? prefers_device(device * (1 + others), cpu) : by_size;
+  };
+  const bool alone = with(0);
+  if (of.by_device.load(relaxed) != alone) {
+    of.by_device.store(alone, relaxed);
+    of.gap.store(first_gap, relaxed);
+    of.calls.store(0, relaxed);
+  }
+  Choice call{.bytes = bytes, .jobs = jobs, .device = jobs == 0 ? alone : with(jobs)};
+  // Where the calls that the device has are the reason, both are learned from as it is.
+  const unsigned number = of.calls.fetch_add(1, relaxed) + 1;
+  if (number >= of.gap.load(relaxed) && call.device == alone) {
+    const double lost = known ? (alone ? cpu - device : device - cpu) : 0;
+    call.probe = claim_probe(of, lost * static_cast<double>(bytes));
+    call.device = call.device != call.probe;
+  }
+  call.timed = call.device || call.probe || number % cpu_sample == 0;
+  return call;
+}
+
+bool CallTimes::claim_probe(Class& of, double lost_ns) noexcept {
+  of.gap.store(std::min(8 * of.gap.load(relaxed) + 7, longest_gap), relaxed);
+  of.calls.store(0, relaxed);
+  const std::int64_t now_ns = ns(now());
+  std::int64_t due = of.next_probe_ns.load(relaxed);
+  // Until this one tells what it took, the next is as far away as the averages say.
+  return now_ns >= due && of.next_probe_ns.compare_exchange_strong(due, now_ns + quiet_ns(lost_ns), relaxed);
+}
+
+void CallTimes::took(const Choice& call, Clock::time_point begun) noexcept {
+  const Clock::time_point end = now();
+  Class& of = class_of(call.bytes);
+  const auto bytes = static_cast<double>(call.bytes);
+  const double took = static_cast<double>(std::max<std::int64_t>(ns(end) - ns(begun), 1)) / bytes;
+  const double seen = call.device ? took / (1 + call.jobs) : took;
+  Average& average = call.device ? of.device : of.cpu;
+  const double before = average.load(relaxed);
+  const double other = (call.device ? of.cpu : of.device).load(relaxed);
+  // A probe that was clearly better is believed at once.
+  const bool is_back = call.probe && other > 0 &&
+                       prefers_device(call.device ? seen : other, call.device ? other : seen) == call.device;
+  const double news = std::clamp(seen, before / most_news, before * most_news);
+  const double after = before == 0 || is_back ? seen : before + (news - before) / parts;
+  // Threads share the line, so what is hardly news is not written.
+  if (std::abs(after - before) > before / 64) average.store(after, relaxed);
+  if (call.probe && other > 0) of.next_probe_ns.store(ns(end) + quiet_ns((took - other) * bytes), relaxed);
+}
+
+CallTimes& call_times() noexcept { return of_process; }
+
+}  // namespace ec::codec
