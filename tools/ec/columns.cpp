@@ -208,20 +208,29 @@ void Columns::work_on(Run& run, Plan* plan) {
 
 void Columns::read_records(Run& run, unsigned shard) {
   for (std::uint64_t column = 0; column < run.count; ++column) {
-    bool is_sound = false;
     const auto block = run.block(shard, column);
     const auto tail = run.tail(run.count);
-    for (const auto& file : set_.shards[shard]) {
+    const auto is_right = [&](const ShardFile& file) {
       const std::uint64_t at = header_ + (run.first + column) * record_;
-      if (file.file->read_at(block, at) == block.size() &&
-          file.file->read_at(tail, at + block_) == tail.size()) {
-        const Checksum right =
-            record_checksum(block, tail.first(sums_), set_.header.uuid, shard, run.first + column);
-        is_sound = std::memcmp(tail.data() + sums_, right.data(), right.size()) == 0;
-      }
-      if (is_sound) break;
-      ++file.bad_blocks;
+      if (file.file->read_at(block, at) != block.size() ||
+          file.file->read_at(tail, at + block_) != tail.size())
+        return false;
+      const Checksum right =
+          record_checksum(block, tail.first(sums_), set_.header.uuid, shard, run.first + column);
+      return std::memcmp(tail.data() + sums_, right.data(), right.size()) == 0;
+    };
+    // Each file is judged: one whose blocks are found in another is not whole by that.
+    const ShardFile* sound = nullptr;
+    bool is_sound = false;
+    for (const auto& file : set_.shards[shard]) {
+      is_sound = is_right(file);
+      if (is_sound)
+        sound = &file;
+      else
+        ++file.bad_blocks;
     }
+    // A damaged file may have been read over the block of a sound one.
+    if (!is_sound && sound != nullptr) is_sound = is_right(*sound);
     run.lost(column, shard) = is_sound ? 0 : 1;
     if (!is_sound || run.has_sums[column] != 0) continue;
     std::ranges::copy(tail.first(sums_), run.sums(column).begin());

@@ -18,8 +18,9 @@ OK, FAILURE, USAGE, DAMAGED, LOST = range(5)
 SHAPES = [(2, 1, "cauchy"), (2, 2, "reed_sol_van"), (3, 2, "cauchy"), (4, 2, "cauchy"), (5, 1, "cauchy"), (6, 3, "reed_sol_van"),
           (10, 4, "cauchy"), (4, 8, "cauchy"), (20, 6, "cauchy"), (40, 10, "cauchy")]
 
-# Each found a fault once: a shard in a kept file's place; in the reader, a small file of a shared block under another one's name.
-FIRST_SEEDS = [275405533724803, 34996314600654]
+# Each found a fault once: a shard in a kept file's place; two damaged files of one shard that made up for each other; in the reader, a
+# small file of a shared block under another one's name, and a file under another name where no record is left.
+FIRST_SEEDS = [275405533724803, 7022301, 34996314600654, 7014483]
 
 
 class Case:

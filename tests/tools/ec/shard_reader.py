@@ -350,6 +350,11 @@ class Kept:
             return checksum(b"".join(blocks.get(block, b"")[offset:offset + size] for block, offset, size in entry.places))
         return checksum(b"".join(self.sum_of(block) or checksum(blocks.get(block, b"")) for block, _, _ in entry.places))
 
+    def digest_of_data(self, data):
+        block = self.header.block
+        sums = [checksum(data[at:at + block]) for at in range(0, len(data), block)]
+        return sums[0] if len(data) < block else checksum(b"".join(sums))
+
     def search(self):
         """Takes blocks wherever files have them: moved, renamed, in another place of a file."""
         wanted = {}
@@ -364,11 +369,11 @@ class Kept:
                     value = xxhash.XXH3_128bits_withSeed(begin + at, used, 0)
                     for block in sums.get(struct.pack(">QQ", value.high, value.low), []):
                         self.content[block] = data[at:at + used]
-        # Files that share a block are each somewhere else.
+        # Whole files under other names: no record need be there for them, and some share a block.
         files = dict(self.files)
         for entry in self.header.entries:
-            if 0 < entry.size < self.header.block:
-                files.update((entry.path, data) for data in self.found.values() if len(data) == entry.size and checksum(data) == entry.digest)
+            files.update((entry.path, data) for data in self.found.values()
+                         if 0 < entry.size == len(data) and self.digest_of_data(data) == entry.digest)
         self.take(self.blocks_of(files))
 
     def lost_blocks(self):
