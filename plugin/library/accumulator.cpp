@@ -34,12 +34,12 @@ Status Accumulator::add(unsigned chunk, std::span<const Source> chunks, const St
   if (read_.contains(chunk) && form_.stripes != 0) {
     const auto& order = decoding_.plan()->sources;
     const auto column = static_cast<unsigned>(std::ranges::find(order, chunk) - order.begin());
-    const Status status = engine_->add(decoding_, column, first_, stripes, stream);
+    const bool is_first = (read_ & awaited_) == read_;
+    const Status status = engine_->add(decoding_, column, is_first, stripes, stream);
     if (status != Status::ok) {
       failed_ = chunk;
       return status;
     }
-    first_ = false;
   }
   awaited_ = awaited_ - gf::ChunkSet{chunk};
   return Status::ok;

@@ -156,7 +156,6 @@ class Accumulator {
   Form form_;
   std::vector<Target> targets_;
   gf::ChunkSet available_, awaited_, read_;
-  bool first_ = true;
   std::optional<unsigned> failed_;
 };
 

@@ -25,12 +25,16 @@ def test_encodes_as_recorded(dialect):
         assert peers.digest(eccoder.Codec(k, m, dialect).encode(data)) == expected, (k, m)
 
 
+def peer_of(kind):
+    try:
+        return kind()
+    except peers.Missing as error:
+        return pytest.skip(f"no {kind.__name__} here: {error}")
+
+
 @pytest.mark.parametrize("kind", peers.PEERS)
 def test_both_ways(kind):
-    try:
-        peer = kind()
-    except peers.Missing as error:
-        pytest.skip(f"no {kind.__name__} here: {error}")
+    peer = peer_of(kind)
     for dialect in kind.DIALECTS:
         draw = random.Random(1)
         for k, m, data in peers.cases(dialect):
@@ -46,10 +50,7 @@ def test_both_ways(kind):
 
 @pytest.mark.parametrize("kind", peers.PEERS)
 def test_identifies_what_they_made(kind):
-    try:
-        peer = kind()
-    except peers.Missing as error:
-        pytest.skip(f"no {kind.__name__} here: {error}")
+    peer = peer_of(kind)
     for dialect in kind.DIALECTS:
         draw = random.Random(dialect)
         for k, m in ((2, 2), (3, 2), (5, 2), (8, 2)):

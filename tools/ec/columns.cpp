@@ -118,10 +118,7 @@ std::vector<std::vector<RecordSum>> Columns::sums_of(const std::vector<std::size
   for (std::uint64_t column = 0; column < columns_; ++column) {
     const auto is_in = [&](unsigned shard) {
       const auto right = [&](const ShardFile& file) {
-        if (file.file->read_at(bytes, header_ + column * record_) != record_) return false;
-        const Checksum checksum = record_checksum(bytes.first(block_), bytes.subspan(block_, sums_),
-                                                  set_.header.uuid, shard, column);
-        return std::memcmp(bytes.data() + block_ + sums_, checksum.data(), checksum.size()) == 0;
+        return reads_record(file, shard, column, bytes.first(block_), bytes.subspan(block_));
       };
       return std::ranges::any_of(set_.shards[shard], right);
     };
@@ -206,18 +203,21 @@ void Columns::work_on(Run& run, Plan* plan) {
   write(run, plan);
 }
 
+bool Columns::reads_record(const ShardFile& file, unsigned shard, std::uint64_t column,
+                           std::span<std::byte> block, std::span<std::byte> tail) const {
+  const std::uint64_t at = header_ + column * record_;
+  if (file.file->read_at(block, at) != block.size() || file.file->read_at(tail, at + block_) != tail.size())
+    return false;
+  const Checksum right = record_checksum(block, tail.first(sums_), set_.header.uuid, shard, column);
+  return std::memcmp(tail.data() + sums_, right.data(), right.size()) == 0;
+}
+
 void Columns::read_records(Run& run, unsigned shard) {
   for (std::uint64_t column = 0; column < run.count; ++column) {
     const auto block = run.block(shard, column);
     const auto tail = run.tail(run.count);
     const auto is_right = [&](const ShardFile& file) {
-      const std::uint64_t at = header_ + (run.first + column) * record_;
-      if (file.file->read_at(block, at) != block.size() ||
-          file.file->read_at(tail, at + block_) != tail.size())
-        return false;
-      const Checksum right =
-          record_checksum(block, tail.first(sums_), set_.header.uuid, shard, run.first + column);
-      return std::memcmp(tail.data() + sums_, right.data(), right.size()) == 0;
+      return reads_record(file, shard, run.first + column, block, tail);
     };
     // Each file is judged: one whose blocks are found in another is not whole by that.
     const ShardFile* sound = nullptr;

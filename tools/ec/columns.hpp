@@ -65,6 +65,9 @@ class Columns {
   class Run;
   std::size_t stride() const { return run_ * block_ + 64; }
   void work_on(Run& run, Plan* plan);
+  /// Reads a record into the two, and says whether it is as it was written.
+  bool reads_record(const ShardFile& file, unsigned shard, std::uint64_t column, std::span<std::byte> block,
+                    std::span<std::byte> tail) const;
   void read_records(Run& run, unsigned shard);
   void read_slice(Run& run, unsigned slice);
   bool has_found(Run& run, unsigned slice, std::uint64_t column);

@@ -1,9 +1,6 @@
 // ec identify: which code files are shards of, of which nothing is known.
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <span>
 
 #include "ec/ec.h"
 #include "tools/ec/commands.hpp"
@@ -15,21 +12,11 @@ namespace {
 constexpr std::uint64_t run_bytes = 256, runs = 256;  // as many columns as ec_identify looks at
 
 struct GivenFile {
-  std::string name;
-  support::Descriptor fd;
-  std::uint64_t bytes = 0;
-};
+  explicit GivenFile(const std::string& path) : name(printable(path)), file({}, path) {}
 
-GivenFile open_shard(const std::string& path) {
-  GivenFile file{printable(path), support::Descriptor(), 0};
-  std::string why;
-  if (support::open_file(AT_FDCWD, path, support::Trust::anyone, &file.fd, &why) != 0)
-    fail(Status::failure, "{}: {}", file.name, printable(why));
-  struct stat st {};
-  if (fstat(file.fd.get(), &st) != 0) fail(Status::failure, "{}: {}", file.name, strerror(errno));
-  file.bytes = static_cast<std::uint64_t>(st.st_size);
-  return file;
-}
+  std::string name;
+  File file;
+};
 
 /// Runs of bytes spread evenly over the file.
 class Sample {
@@ -46,10 +33,7 @@ class Sample {
     std::vector<std::byte> all(bytes_);
     for (std::uint64_t at = 0; at < bytes_; at += run_bytes) {
       const auto length = std::min(run_bytes, bytes_ - at);
-      const auto place = static_cast<off_t>(skip + place_of(at));
-      const ssize_t read = pread(file.fd.get(), all.data() + at, length, place);
-      if (read < 0) fail(Status::failure, "{}: {}", file.name, strerror(errno));
-      if (static_cast<std::uint64_t>(read) != length)
+      if (file.file.read_at(std::span(all).subspan(at, length), skip + place_of(at)) != length)
         fail(Status::failure, "{}: it became shorter", file.name);
     }
     return all;
@@ -87,11 +71,12 @@ Outcome identify(const Options& options) {
   if (options.paths.size() < 2 || options.paths.size() > 255)
     fail(Status::usage, "{} files; allowed are 2 to 255", options.paths.size());
   std::vector<GivenFile> files;
-  for (const auto& path : options.paths) files.push_back(open_shard(path));
-  const auto [least, most] = std::ranges::minmax_element(files, {}, &GivenFile::bytes);
-  const std::uint64_t bytes = least->bytes;
+  for (const auto& path : options.paths) files.emplace_back(path);
+  const auto bytes_of = [](const GivenFile& file) { return file.file.bytes(); };
+  const auto [least, most] = std::ranges::minmax_element(files, {}, bytes_of);
+  const std::uint64_t bytes = bytes_of(*least);
   Outcome outcome;
-  if (bytes != most->bytes)
+  if (bytes != bytes_of(*most))
     outcome.notes.push_back(
         fmt::format("the files differ in length; their first {} bytes are looked at", bytes));
   if (options.skip.value_or(0) > bytes)
