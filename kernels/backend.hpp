@@ -2,10 +2,12 @@
 //   transform   target  = matrix . source
 //   accumulate  target ^= matrix . source
 // Encode, decode, repair of lost coding chunks, delta update and XOR are all one of these by some matrix.
-// transform_all is transform for many stripes, which a device may take in one go.
+// transform_all is transform for many stripes, which a device may take in one go. A device also compares:
+// CPUs do so by transform, into blocks that caches hold.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -25,8 +27,11 @@ struct Job {
   std::size_t bytes = 0;
 };
 
-/// The two things that a back end does.
-enum class Verb : unsigned char { transform, accumulate };
+/// What a back end does; a device also compares targets with matrix . source.
+enum class Verb : unsigned char { transform, accumulate, compare };
+
+/// What compare() says where nothing differs.
+inline constexpr unsigned long long no_difference = ~0ull;
 
 /// ok: the targets hold the result.
 /// unsupported: the back end does not do this job; nothing was touched.
@@ -78,6 +83,15 @@ class Backend {
   /// chunk may be pageable; chunks and programs must live until then. A stream that is captured into a graph
   /// may be given. Only a device can: unsupported from others. fault: some of it may be enqueued.
   virtual Status enqueue(std::span<const Job>, Verb, void* /*stream*/) noexcept {
+    return Status::unsupported;
+  }
+  /// Where targets differ from matrix . source; writes no chunk. The jobs, at least one, have one program and
+  /// one length, which is not 0. *difference becomes no_difference, or the least i * bytes + byte at which
+  /// some target of jobs[i] differs. stream: as for enqueue(); then *difference is a word aligned to 8 bytes
+  /// that the device can write. Without one the call waits, and *difference is ordinary memory. Only a device
+  /// can: unsupported from others.
+  virtual Status compare(std::span<const Job>, unsigned long long* /*difference*/,
+                         const std::optional<void*>& /*stream*/) noexcept {
     return Status::unsupported;
   }
 };

@@ -64,6 +64,9 @@ struct Verdict {
   std::optional<unsigned> chunk;
 };
 
+/// What verify_async() says where all chunks agree.
+inline constexpr unsigned long long no_difference = ~0ull;
+
 /// Where bytes lie. The caller says so and must be right: device memory called pageable is touched by the
 /// CPU, ordinary memory called pinned makes the device fail. pageable: ordinary memory. pinned: page-locked
 /// memory that the GPU can address (cuMemHostAlloc, cuMemHostRegister, cudaHostAlloc). device: memory of a
@@ -206,8 +209,8 @@ class Codec {
 
   /// Whether chunks are those of one stripe each, as encode() makes them; writes nothing. `available` and
   /// `sources` are as for decode(); more chunks than are needed, k + 1 or up to all, or there is nothing to
-  /// compare. Ends with the first stripe that disagrees. The CPU does it in one pass. Chunks in device memory
-  /// are copied to the host for that, block by block. Errors besides those of every call: too_few_chunks.
+  /// compare. Ends with the first stripe that disagrees. In one pass: by the CPU, or by the device where some
+  /// chunk is in its memory. Errors besides those of every call: too_few_chunks.
   ECCODER_EXPORT Result<Verdict> verify(std::span<const unsigned> available,
                                         std::span<const Source> sources) const noexcept;
 
@@ -249,6 +252,12 @@ class Codec {
   ECCODER_EXPORT Error decode_async(std::span<const unsigned> available, std::span<const Source> sources,
                                     std::span<const unsigned> wanted, std::span<const Target> targets,
                                     CUstream_st* stream) const noexcept;
+  /// verify on a stream, by the same rules. The answer is *difference, a word in device memory, when the
+  /// stream has come that far: no_difference if all chunks of all stripes agree, else stripe * length of a
+  /// chunk + byte of the first place at which they do not. Which chunk is wrong there verify() of that stripe
+  /// says. No stripe, and empty chunks, are an invalid_argument; too_few_chunks is as for verify().
+  ECCODER_EXPORT Error verify_async(std::span<const unsigned> available, std::span<const Source> sources,
+                                    unsigned long long* difference, CUstream_st* stream) const noexcept;
 
  private:
   explicit Codec(std::shared_ptr<const library::Engine> engine) noexcept : engine_(std::move(engine)) {}

@@ -134,8 +134,7 @@ typedef struct ec_verdict {
 /* Whether chunks are those of one stripe each, as ec_encode makes them, into *verdict of the caller; writes
  * nothing else. available, sources: as for ec_decode; more chunks than are needed, k + 1 or up to all, or
  * there is nothing to compare (-ENODATA). Ends with the first stripe that disagrees, and returns 0 for that
- * too. The CPU does it in one pass. Chunks in device memory are copied to the host for that, block by
- * block. */
+ * too. In one pass: by the CPU, or by the device where some chunk is in its memory. */
 ECCODER_EXPORT int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available,
                              size_t available_count, const ec_source* sources, size_t chunk_bytes,
                              ec_verdict* verdict);
@@ -187,6 +186,15 @@ ECCODER_EXPORT int ec_decode_async(const ec_codec* codec, size_t stripes, const 
                                    size_t available_count, const ec_source* sources, const unsigned* wanted,
                                    size_t wanted_count, const ec_target* targets, size_t chunk_bytes,
                                    struct CUstream_st* stream);
+
+/* ec_verify on a stream, by the rules of ec_encode_async. The answer is *difference, a word of 8 bytes in
+ * device memory, aligned to 8, when the stream has come that far: EC_NO_DIFFERENCE if all chunks of all
+ * stripes agree, else stripe * chunk_bytes + byte of the first place at which they do not. Which chunk is
+ * wrong there ec_verify of that stripe says. -EINVAL also for no stripe and for chunk_bytes = 0. */
+#define EC_NO_DIFFERENCE (~0ull)
+ECCODER_EXPORT int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* available,
+                                   size_t available_count, const ec_source* sources, size_t chunk_bytes,
+                                   unsigned long long* difference, struct CUstream_st* stream);
 
 /* ec_add on a stream, by the rules of ec_encode_async; all of one accumulator on the same stream, or on
  * streams that wait for each other. The targets hold the chunks when ec_end says so and the stream has come

@@ -44,6 +44,17 @@ class Cuda final : public Backend {
     return status == Status::busy ? Status::fault : status;
   }
 
+  Status compare(std::span<const Job> jobs, unsigned long long* difference,
+                 const std::optional<void*>& stream) noexcept override {
+    if (!supports(jobs.front())) return Status::unsupported;
+    if (!stream)
+      return run([&] { return device_for(jobs); }, jobs.front(),
+                 [&](const auto& device) { return run_compare(device, jobs, kind_, difference); });
+    const auto of = static_cast<CUstream>(*stream);
+    return run([&] { return device_with(of, jobs); }, jobs.front(),
+               [&](const auto& device) { return enqueue_compare(device, jobs, kind_, difference, of); });
+  }
+
  private:
   /// The device of a stream; of the default one, which every device has, that of the chunks.
   static Claim device_with(CUstream stream, std::span<const Job> jobs) {

@@ -208,6 +208,21 @@ int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available, 
   });
 }
 
+int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* available, size_t available_count,
+                    const ec_source* sources, size_t chunk_bytes, unsigned long long* difference,
+                    CUstream_st* stream) {
+  return answer([&] {
+    const Engine& engine = engine_of(codec);
+    const auto list = numbers("available", available, available_count, engine.k() + engine.m());
+    std::unique_ptr<const ec::library::Decoding> made;
+    engine.decoding(list, {}, made);
+    const Form form{stripes, chunk_bytes, available_count, 0};
+    const Stream on(stream);
+    return engine.verify_on(list, stripes_of(ec::library::verify_names, form, sources, nullptr, on),
+                            difference, on);
+  });
+}
+
 int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_source* delta,
               const ec_target* coding, size_t chunk_bytes) {
   return answer([&] {

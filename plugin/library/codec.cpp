@@ -109,6 +109,17 @@ Result<Verdict> Codec::verify(std::span<const unsigned> available,
   });
 }
 
+Error Codec::verify_async(std::span<const unsigned> available, std::span<const Source> sources,
+                          unsigned long long* difference, CUstream_st* stream) const noexcept {
+  return guarded([&] {
+    std::unique_ptr<const library::Decoding> made;
+    engine_->decoding(available, {}, made);
+    const Stream on(stream);
+    return answer(engine_->verify_on(
+        available, stripes_of(library::verify_names, sources, available.size(), {}, 0, on), difference, on));
+  });
+}
+
 Error Codec::checked_decode(std::span<const unsigned> available, std::span<const Source> sources,
                             std::span<const unsigned> wanted,
                             std::span<const Target> targets) const noexcept {

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _interface
 from ._arrays import Call, Chunk, Chunks
-from ._interface import Error, refuse
+from ._interface import DEVICE, Error, refuse
 
 
 class Verdict(NamedTuple):
@@ -152,7 +152,7 @@ class Codec:
         """Whether the chunks are those of one stripe, as encode() makes them; writes nothing.
 
         available: as for decode(), more chunks than are needed, k + 1 or up to all: Error, errno.ENODATA, where there is nothing
-        to compare. The CPU does it; chunks in GPU memory are copied to the host for that, block by block.
+        to compare. The CPU does it, or the GPU where some chunk is in its memory.
         """
         call = Call(0)
         have, _, sources = self._lost(call, available, ())
@@ -161,6 +161,20 @@ class Codec:
         if verdict.agree:
             return Verdict(True, None, None)
         return Verdict(False, verdict.byte, None if verdict.chunk < 0 else verdict.chunk)
+
+    def verify_async(self, available: Mapping[int, Chunk], difference: Chunk, stream: Any) -> None:
+        """verify() as work on a CUDA stream, by the rules of encode_async.
+
+        difference: 8 bytes in GPU memory, aligned to 8. All of their bits become 1 if the chunks agree; else they become the first
+        byte at which they do not, as a whole number. Which chunk is wrong verify() says.
+        """
+        handle = _stream(stream)
+        call, answer = Call(handle), Call(handle)
+        have, _, sources = self._lost(call, available, ())
+        word = answer.take("difference", [difference], 1, "1", written=True)
+        if answer.bytes != 8 or word[0].residence != DEVICE:
+            raise refuse(f"difference has {answer.bytes} bytes; allowed are 8 in GPU memory")
+        call.done(_interface.verify_async(self._codec, 1, have, len(have), sources, call.bytes, word[0].data, handle))
 
     def decode(self, available: Mapping[int, Chunk], wanted: Iterable[int], targets: Optional[Chunks] = None, *,
                checked: bool = False) -> Any:

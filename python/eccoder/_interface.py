@@ -74,6 +74,8 @@ decode = function_of(_library, "ec_decode", c_int, *_decoded)
 decode_async = function_of(_library, "ec_decode_async", c_int, *_decoded, c_void_p)
 checked_decode = function_of(_library, "ec_checked_decode", c_int, *_decoded)
 verify = function_of(_library, "ec_verify", c_int, c_void_p, c_size_t, _numbers, c_size_t, _places, c_size_t, POINTER(VerdictOfC))
+verify_async = function_of(_library, "ec_verify_async", c_int, c_void_p, c_size_t, _numbers, c_size_t, _places, c_size_t, c_void_p,
+                           c_void_p)
 begin = function_of(_library, "ec_begin", c_int, c_void_p, c_size_t, _numbers, c_size_t, _numbers, c_size_t, _places, c_size_t,
                     POINTER(c_void_p))
 add = function_of(_library, "ec_add", c_int, c_void_p, c_uint, _places)

@@ -163,6 +163,19 @@ def test_on_a_stream(kind, stream):
     assert set(ORDERED) <= {made.value, None} and (made.value in ORDERED) == (kind in (Legacy, Versioned))
 
 
+@pytest.mark.parametrize("kind", KINDS[:4])
+def test_verify(kind):
+    chunks, answer = dict(enumerate(map(kind, CHUNKS))), Legacy(bytes(8))
+    spoilt = {**chunks, 3: kind(CHUNKS[3][:1234] + bytes([CHUNKS[3][1234] ^ 1]) + CHUNKS[3][1235:])}
+    assert CODEC.verify(chunks) == (True, None, None) and CODEC.verify(spoilt) == (False, 1234, 3)
+    for every, said in ((spoilt, 1234), (chunks, 2**64 - 1)):
+        CODEC.verify_async(every, answer, 0)
+        check(driver.cuStreamSynchronize(None))
+        assert int.from_bytes(answer.content(), sys.byteorder) == said
+    with pytest.raises(eccoder.InvalidArgument, match="difference has 16 bytes; allowed are 8 in GPU memory"):
+        CODEC.verify_async(chunks, Legacy(bytes(16)), 0)
+
+
 def test_waits_for_what_was_enqueued_before():
     """By DLPack on the stream of the call, which the default one is for calls that wait; by hand where that is not spoken."""
     data, coding = [Versioned(chunk) for chunk in DATA], [Legacy(bytes(LENGTH)) for _ in range(2)]

@@ -44,7 +44,8 @@ namespace ec::kernels::cuda {
   X(device_pointer, cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020)       \
   X(pointer_get_attributes, cuPointerGetAttributes, PFN_cuPointerGetAttributes_v7000)        \
   X(memcpy_htod_async, cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                    \
-  X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)
+  X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                    \
+  X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
 
 // The same for functions that no job needs, null where the driver has them not: of newer drivers, and those
 // of Buffer.

@@ -14,6 +14,10 @@ struct KernelArgs {
   std::uint32_t targets;
   std::uint32_t accumulate;  ///< 0: targets are overwritten; 1: added to
   std::uint32_t tile_depth;  ///< of the tile kernels: sources staged in shared memory at a time
+  /// Null, or targets are compared instead of written: *difference becomes no more than first_byte plus the
+  /// first byte that is another.
+  unsigned long long* difference;
+  std::uint64_t first_byte;
   static constexpr std::size_t blob_bytes = 4000;
   /// Addresses of the sources, of the targets, then the coefficients row by row, but for rows of ones that
   /// the kernel knows of.

@@ -35,6 +35,10 @@ CUresult launch_best(const std::shared_ptr<Device>& device, const Program& progr
   };
   const bool tensor_cores = automatic && tensor_cores_win_over_link(*device, chunks);
   *done = 0;
+  if (verb == Verb::compare) {
+    if (choice.kind != KernelKind::tile) *done = table_kernel_reach(chunks, verb);
+    return *done == 0 ? CUDA_SUCCESS : launch_tables(*device, matrix, first(*done), verb, stream);
+  }
   if (!tensor_cores && generated_kernel_reach(chunks) != 0) {
     const auto form = verb == Verb::accumulate ? ProgramForm::accumulate : ProgramForm::transform;
     const CUfunction function =
@@ -106,6 +110,8 @@ std::uint8_t* begin_args(KernelArgs& args, const ChunkViews& chunks, Verb verb) 
   args.targets = static_cast<std::uint32_t>(chunks.targets.size());
   args.tile_depth = 0;
   args.accumulate = verb == Verb::accumulate;
+  args.difference = verb == Verb::compare ? chunks.difference : nullptr;
+  args.first_byte = chunks.first_byte + chunks.first;
   std::uint8_t* blob = args.blob;
   const auto add = [&](const std::uint8_t* p) {
     p += chunks.first;

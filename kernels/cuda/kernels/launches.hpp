@@ -39,6 +39,9 @@ struct ChunkViews {
   /// the link now, this one included. Otherwise 0.
   std::size_t link_jobs = 0;
   std::size_t first = 0;  ///< byte of every chunk
+  // Of Verb::compare, see KernelArgs; first_byte is that of every chunk's start.
+  unsigned long long* difference = nullptr;
+  std::uint64_t first_byte = 0;
 
   /// The same of some targets.
   ChunkViews with_targets(std::size_t from, std::size_t count) const {
@@ -64,8 +67,9 @@ CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& p
                          std::uint64_t source_bytes, const KernelChoice& choice);
 
 // Launches are enqueued on `stream`, the device's context being current, and code target = M . source, or
-// target += M . source. Some kernels take as many launches as the targets need; on a failure the earlier ones
-// are under way. The reach of a kernel is how many bytes from the start of each chunk it can code; 0 if none.
+// target += M . source, or compare the two, which tables and tiles can. Some kernels take as many launches as
+// the targets need; on a failure the earlier ones are under way. The reach of a kernel is how many bytes from
+// the start of each chunk it can code; 0 if none.
 
 /// Chunks of any alignment and length that the device can address. The best kernel of `choice` codes what it
 /// can, the tile kernels the rest.

@@ -69,6 +69,20 @@ __device__ inline void add_to(Pack<Bytes>& sum, const Pack<Bytes>& x) {
   for (unsigned l = 0; l < Pack<Bytes>::lanes; ++l) sum.lane[l] ^= x.lane[l];
 }
 
+/// *difference becomes no more than `at` plus the first byte that is not zero. Where all bytes differ, most
+/// threads only look.
+template <unsigned Bytes>
+__device__ inline void note_difference(unsigned long long* difference, std::uint64_t at,
+                                       const Pack<Bytes>& w) {
+#pragma unroll
+  for (unsigned l = 0; l < Pack<Bytes>::lanes; ++l) {
+    const unsigned long long byte = at + 4 * l + (__ffs(static_cast<int>(w.lane[l])) - 1) / 8;
+    if (w.lane[l] == 0) continue;
+    if (byte < *static_cast<volatile unsigned long long*>(difference)) atomicMin(difference, byte);
+    return;
+  }
+}
+
 /// Four bytes out of the eight of (low, high). Selectors have their fourth bit clear.
 __device__ __forceinline__ std::uint32_t permute(std::uint32_t low, std::uint32_t high,
                                                  std::uint32_t selector) {

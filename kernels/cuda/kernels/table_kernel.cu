@@ -40,13 +40,20 @@ __device__ __forceinline__ Part fetch(const std::uint8_t* from) {
   return {{{{a.x, a.y, a.z, a.w}}, {{b.x, b.y, b.z, b.w}}}};
 }
 
-template <bool Accumulate>
-__device__ __forceinline__ void put(std::uint8_t* to, Quad q) {
-  if constexpr (Accumulate) {
-    const uint4 old = *reinterpret_cast<const uint4*>(to);
+/// What becomes of a target.
+enum class Form { overwritten, added_to, compared };
+
+template <Form Of>
+__device__ __forceinline__ void put(const KernelArgs& args, std::uint8_t* target, std::uint64_t at, Quad q) {
+  auto* to = reinterpret_cast<uint4*>(target + at);
+  if constexpr (Of != Form::overwritten) {
+    const uint4 old = Of == Form::compared ? __ldcs(to) : *to;
     q.lane[0] ^= old.x, q.lane[1] ^= old.y, q.lane[2] ^= old.z, q.lane[3] ^= old.w;
   }
-  __stcs(reinterpret_cast<uint4*>(to), make_uint4(q.lane[0], q.lane[1], q.lane[2], q.lane[3]));
+  if constexpr (Of != Form::compared)
+    __stcs(to, make_uint4(q.lane[0], q.lane[1], q.lane[2], q.lane[3]));
+  else if ((q.lane[0] | q.lane[1] | q.lane[2] | q.lane[3]) != 0)
+    note_difference(args.difference, args.first_byte + at, q);
 }
 
 /// The products of a coefficient: by bits 0-2 (x, y), by bits 4-6 (z, w), by bits 3 and 7.
@@ -151,7 +158,7 @@ struct Sums {
   }
 };
 
-template <int Rows, bool Ones, bool Accumulate>
+template <int Rows, bool Ones, Form Of>
 __device__ __forceinline__ void transform(const KernelArgs& args) {
   const auto* sources = reinterpret_cast<const std::uint8_t* const*>(args.blob);
   const auto* targets = reinterpret_cast<std::uint8_t* const*>(args.blob + 8 * args.sources);
@@ -189,9 +196,9 @@ __device__ __forceinline__ void transform(const KernelArgs& args) {
 #pragma unroll
     for (unsigned h = 0; h < 2; ++h) {
       const std::uint64_t at = offset + h * (table_tile / 2);
-      if constexpr (Ones) put<Accumulate>(targets[0] + at, sums.ones.half[h]);
+      if constexpr (Ones) put<Of>(args, targets[0], at, sums.ones.half[h]);
 #pragma unroll
-      for (int r = 0; r < Rows; ++r) put<Accumulate>(targets[Ones + r] + at, sorted(sums.row[r].half[h]));
+      for (int r = 0; r < Rows; ++r) put<Of>(args, targets[Ones + r], at, sorted(sums.row[r].half[h]));
     }
   }
 }
@@ -204,14 +211,16 @@ __device__ __forceinline__ void transform(const KernelArgs& args) {
 #else
 #define EC_TABLE_BLOCKS(rows, blocks) ((rows) < 3 ? (blocks) : (blocks)-1)
 #endif
-// Two bodies: a choice at every store keeps the compiler from mixing stores with what follows (8+3: 0.82 for
-// 0.84).
+// Three bodies: a choice at every store keeps the compiler from mixing stores with what follows (8+3: 0.82
+// for 0.84).
 #define EC_TABLE_KERNEL(rows, ones, blocks)                                                  \
   extern "C" __global__ void __launch_bounds__(table_threads, EC_TABLE_BLOCKS(rows, blocks)) \
       ec_table_r##rows##_##ones(const __grid_constant__ KernelArgs args) {                   \
-    if (args.accumulate)                                                                     \
-      transform<rows, ones != 0, true>(args);                                                \
+    if (args.difference != nullptr)                                                          \
+      transform<rows, ones != 0, Form::compared>(args);                                      \
+    else if (args.accumulate)                                                                \
+      transform<rows, ones != 0, Form::added_to>(args);                                      \
     else                                                                                     \
-      transform<rows, ones != 0, false>(args);                                               \
+      transform<rows, ones != 0, Form::overwritten>(args);                                   \
   }
 EC_TABLE_KERNELS(EC_TABLE_KERNEL)

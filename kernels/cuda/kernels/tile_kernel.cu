@@ -73,8 +73,11 @@ __device__ void transform(const KernelArgs& args) {
     for (unsigned r = 0; r < rows_per_thread; ++r) {
       if (first_row + r >= args.targets) break;
       std::uint8_t* target = targets[first_row + r];
-      if (args.accumulate) add_to(sum[r], load<Bytes>(target, at, args.bytes));
-      store<Bytes>(target, at, args.bytes, sum[r]);
+      if (args.accumulate || args.difference != nullptr) add_to(sum[r], load<Bytes>(target, at, args.bytes));
+      if (args.difference != nullptr)
+        note_difference(args.difference, args.first_byte + at, sum[r]);
+      else
+        store<Bytes>(target, at, args.bytes, sum[r]);
     }
   }
 }

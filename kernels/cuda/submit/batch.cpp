@@ -30,6 +30,11 @@ class Batch {
             .moved_bytes = bytes * width(),
             .writes_in_place = true};
   }
+  Submission comparison() const {
+    Submission all = submission(count());
+    all.writes_in_place = false;
+    return all;
+  }
 
   /// The kernel generated for many stripes, if it is there and takes these.
   CUfunction generated() const {
@@ -53,12 +58,16 @@ class Batch {
     return outcome_of("cuLaunchKernel", launch_generated_batch(*device_, function, table, each, n, stream));
   }
 
-  /// A launch for each stripe. The jobs may have different programs and lengths.
-  Outcome launch_each(Verb verb, CUstream stream) const {
+  /// A launch for each stripe. The jobs may have different programs and lengths. difference: of
+  /// Verb::compare.
+  Outcome launch_each(Verb verb, CUstream stream, unsigned long long* difference = nullptr) const {
+    std::uint64_t first_byte = 0;
     for (const Job& job : jobs_) {
       if (job.bytes == 0 || job.targets.empty()) continue;
       Addresses chunks(job);
-      const ChunkViews views{chunks.sources(), chunks.targets(), job.bytes, link_jobs()};
+      const ChunkViews views{chunks.sources(), chunks.targets(), job.bytes, link_jobs(), 0,
+                             difference,       first_byte};
+      first_byte += job.bytes;
       const auto r = launch_stripe(device_, *job.program, views, verb, choice_, stream);
       if (r != CUDA_SUCCESS) return outcome_of("cuLaunchKernel", r);
     }
@@ -144,6 +153,38 @@ Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs
       enqueue_at_once(*device, batch, stream, &outcome))
     return outcome;
   return batch.launch_each(verb, stream);
+}
+
+Outcome run_compare(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
+                    unsigned long long* difference) noexcept {
+  *difference = no_difference;
+  if (std::ranges::all_of(jobs, in_place)) {
+    const Batch batch(device, jobs, {kind});
+    Runner runner(*device);
+    const auto launch = [&](CUstream stream) {
+      return compare_on(*device, runner.lane(), [&](unsigned long long* word) {
+        return batch.launch_each(Verb::compare, stream, word);
+      });
+    };
+    if (runner.ok() && runner.run(batch.comparison(), launch)) *difference = difference_on(runner.lane());
+    return runner.outcome();
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const auto outcome = run_job(device, jobs[i], Verb::compare, kind, difference, i * jobs[i].bytes);
+    if (outcome.status != Status::ok || *difference != no_difference) return outcome;
+  }
+  return {};
+}
+
+Outcome enqueue_compare(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
+                        unsigned long long* difference, CUstream stream) noexcept {
+  const Device::Scope scope(*device);
+  if (scope.result() != CUDA_SUCCESS) return outcome_of("cuCtxPushCurrent", scope.result());
+  const auto word = reinterpret_cast<CUdeviceptr>(difference);
+  if (const auto r = device->driver().memset_d8_async(word, 0xff, sizeof *difference, stream);
+      r != CUDA_SUCCESS)
+    return outcome_of("cuMemsetD8Async", r);
+  return Batch(device, jobs, {kind}).launch_each(Verb::compare, stream, difference);
 }
 
 }  // namespace ec::kernels::cuda

@@ -45,7 +45,7 @@ class StagedChunks {
   bool keeps_targets() const { return keeps_targets_; }
   /// Whether the device writes some target where it lies.
   bool writes_in_place() const {
-    return !keeps_targets_ &&
+    return !keeps_targets_ && verb_ != Verb::compare &&
            std::ranges::any_of(job_.targets, [this](const Target& t) { return !is_staged(t); });
   }
 
@@ -72,11 +72,12 @@ class StagedChunks {
     for (std::size_t i = 0; i < sources().size(); ++i)
       if (const auto* from = job_.sources[i].data + slice.offset; from != sources()[i])
         std::memcpy(const_cast<std::uint8_t*>(sources()[i]), from, slice.bytes);
-    for (std::size_t i = 0; verb_ == Verb::accumulate && i < targets().size(); ++i)
+    for (std::size_t i = 0; verb_ != Verb::transform && i < targets().size(); ++i)
       if (const auto* from = job_.targets[i].data + slice.offset; from != targets()[i])
         std::memcpy(targets()[i], from, slice.bytes);
   }
   void copy_out(const Slice& slice) noexcept {
+    if (verb_ == Verb::compare) return;
     look_at(slice);
     for (std::size_t i = 0; i < targets().size(); ++i)
       if (auto* to = job_.targets[i].data + slice.offset; to != targets()[i])
@@ -118,10 +119,13 @@ class StagedChunks {
 
 }  // namespace
 
-Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind) noexcept {
+Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
+                unsigned long long* difference, std::uint64_t first_byte) noexcept {
   Runner runner(*device);
   if (!runner.ok()) return runner.outcome();
-  StagedChunks chunks(job, verb, runner.lane().slab);
+  const bool compares = verb == Verb::compare;
+  const auto slab = runner.lane().slab;
+  StagedChunks chunks(job, verb, compares ? slab.first(slab.size() - chunk_alignment) : slab);
   const std::size_t most = chunks.slice_bytes();
   if (most == 0) return {Status::busy};
 
@@ -130,28 +134,42 @@ Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb
             .moved_bytes = slice.bytes * (job.sources.size() + job.targets.size()),
             .writes_in_place = chunks.writes_in_place()};
   };
-  const auto enqueue = [&](std::size_t bytes) {
-    return [&, bytes](CUstream stream) {
+  const auto enqueue = [&](const Slice& slice) {
+    return [&, slice](CUstream stream) {
       const std::size_t link_jobs = on_device(job) ? 0 : device->link_clock().jobs();
-      const ChunkViews views{chunks.sources(), chunks.targets(), bytes, link_jobs};
-      return outcome_of("cuLaunchKernel", launch_stripe(device, *job.program, views, verb, {kind}, stream));
+      ChunkViews views{chunks.sources(), chunks.targets(), slice.bytes, link_jobs};
+      const auto launch = [&] {
+        return outcome_of("cuLaunchKernel", launch_stripe(device, *job.program, views, verb, {kind}, stream));
+      };
+      if (!compares) return launch();
+      views.first_byte = first_byte + slice.offset;
+      return compare_on(*device, runner.lane(), [&](unsigned long long* word) {
+        views.difference = word;
+        return launch();
+      });
     };
+  };
+  const auto take_difference = [&] {
+    if (compares) *difference = std::min(*difference, difference_on(runner.lane()));
   };
 
   Slice slice{0, std::min(most, job.bytes), false};
   chunks.copy_in(slice);
   if (slice.bytes == job.bytes) {
-    if (runner.run(submission(slice), enqueue(slice.bytes))) chunks.copy_out(slice);
+    if (!runner.run(submission(slice), enqueue(slice))) return runner.outcome();
+    chunks.copy_out(slice);
+    take_difference();
     return runner.outcome();
   }
   // While the device is at one slice, that before it is copied out and the next one in.
-  runner.launch(submission(slice), enqueue(slice.bytes));
+  runner.launch(submission(slice), enqueue(slice));
   while (slice.bytes != 0) {
     const std::size_t offset = slice.offset + slice.bytes;
     const Slice next{offset, std::min(most, job.bytes - offset), !slice.second};
     chunks.copy_in(next);
     if (!runner.wait()) return runner.outcome();
-    if (next.bytes != 0) runner.launch(submission(next), enqueue(next.bytes));
+    take_difference();
+    if (next.bytes != 0) runner.launch(submission(next), enqueue(next));
     if (!chunks.keeps_targets()) chunks.copy_out(slice);
     slice = next;
   }

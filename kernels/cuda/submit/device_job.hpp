@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <span>
 
@@ -62,7 +63,29 @@ class Addresses {
 /// device is at the other. If a job of accumulate is host-addressable as a whole, its targets, pinned ones
 /// too, are copied to the slab and back at the end, so that a fault leaves them as they were. busy if they do
 /// not fit, or if no lane is free.
-Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind) noexcept;
+/// compare: *difference, which is ordinary memory, becomes no more than first_byte plus the first byte that
+/// differs.
+Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
+                unsigned long long* difference = nullptr, std::uint64_t first_byte = 0) noexcept;
+
+/// A comparison on a lane: launch(word) of kernels, which note what differs in a word of device memory, after
+/// that is cleared and before it is copied to the end of the slab, where difference_on() reads it.
+Outcome compare_on(const Device& device, const Device::Lane& lane, auto&& launch) noexcept {
+  const Driver& driver = device.driver();
+  if (const auto r = driver.memset_d8_async(lane.table, 0xff, sizeof no_difference, lane.stream);
+      r != CUDA_SUCCESS)
+    return outcome_of("cuMemsetD8Async", r);
+  const Outcome launched = launch(reinterpret_cast<unsigned long long*>(lane.table));
+  if (launched.status != Status::ok) return launched;
+  const auto last = lane.slab.last(sizeof no_difference);
+  return outcome_of("cuMemcpyDtoHAsync",
+                    driver.memcpy_dtoh_async(last.data(), lane.table, last.size(), lane.stream));
+}
+inline unsigned long long difference_on(const Device::Lane& lane) noexcept {
+  unsigned long long difference = no_difference;
+  std::memcpy(&difference, lane.slab.last(sizeof difference).data(), sizeof difference);
+  return difference;
+}
 
 /// Whether the jobs can be one for run_batch(): more than one, of one program and one length, and none with a
 /// pageable chunk.
@@ -79,6 +102,12 @@ Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jo
 /// launch for each. On a fault some of it may be enqueued.
 Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, Verb verb, KernelKind kind,
                 CUstream stream) noexcept;
+
+/// See Backend::compare: one wait for all jobs where none has a pageable chunk.
+Outcome run_compare(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
+                    unsigned long long* difference) noexcept;
+Outcome enqueue_compare(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
+                        unsigned long long* difference, CUstream stream) noexcept;
 
 /// The status of what was submitted to a device; after a fault and where it hung, the device is latched off.
 Status settle(const std::shared_ptr<Device>& device, const Outcome& outcome) noexcept;

@@ -171,6 +171,16 @@ Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operat
   return Status::unsupported;
 }
 
+Status Router::compare(std::span<const Job> jobs, unsigned long long* difference,
+                       const std::optional<void*>& stream) const noexcept {
+  const support::NoCancellation whole;
+  if ((device_ & validator_->off()) != 0) return Status::fault;
+  for (Backend* const backend : backends_)
+    if (const Status status = backend->compare(jobs, difference, stream); status != Status::unsupported)
+      return status;
+  return Status::unsupported;
+}
+
 Backend& Router::cpu_backend(const Job& job) const noexcept {
   unsigned left = admitted_ & ~device_ & ~validator_->off();
   for (; left != 0; left &= left - 1) {

@@ -53,6 +53,10 @@ class Router {
   /// the result is there only after the call.
   kernels::Status enqueue(std::span<const kernels::Job> jobs, void* stream,
                           Operation operation = Operation::encode) const noexcept;
+  /// See kernels::Backend::compare: on the device, whatever the policy. Not counted, and not validated: the
+  /// caller looks at what is said to differ.
+  kernels::Status compare(std::span<const kernels::Job> jobs, unsigned long long* difference,
+                          const std::optional<void*>& stream) const noexcept;
   /// The first back end of the CPU that the choice allows, that was not found wrong, and that supports the
   /// job.
   kernels::Backend& cpu_backend(const kernels::Job& job) const noexcept;

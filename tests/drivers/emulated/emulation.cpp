@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <vector>
 
 #include "kernels/cuda/generate/emit.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
@@ -63,6 +64,8 @@ struct Work {
   const void* addresses = nullptr;  ///< stripe by stripe: of the sources, then of the targets
   std::uint64_t stripes = 1;
   unsigned classes = 1;  ///< of a paired matrix, of which there are the first class's rows
+  unsigned long long* difference = nullptr;
+  std::uint64_t first_byte = 0;
 
   std::size_t chunks() const { return stripes * (sources + targets); }
   std::uint8_t* chunk(std::size_t index) const {
@@ -74,13 +77,20 @@ struct Work {
   }
   void code(std::uint64_t stripe, unsigned row) const {
     const std::size_t first = stripe * (sources + targets);
-    std::uint8_t* target = view(chunk(first + sources + row));
-    if (!accumulate) std::fill(target, target + bytes, 0);
+    std::uint8_t* const given = view(chunk(first + sources + row));
+    std::vector<std::uint8_t> copy;
+    if (difference != nullptr) copy.assign(given, given + bytes);
+    std::uint8_t* target = difference != nullptr ? copy.data() : given;
+    if (!accumulate && difference == nullptr) std::fill(target, target + bytes, 0);
     for (unsigned s = 0; s < sources; ++s) {
       const std::uint8_t* source = view(chunk(first + s));
       const std::uint8_t c = coefficient(row, s);
       for (std::uint64_t i = 0; i < bytes; ++i) target[i] ^= oracle::mul(c, source[i]);
     }
+    const auto byte = std::ranges::find_if(copy, [](auto b) { return b != 0; }) - copy.begin();
+    if (difference == nullptr || byte == std::ssize(copy)) return;
+    auto* const word = reinterpret_cast<unsigned long long*>(view(difference));
+    *word = std::min<unsigned long long>(*word, first_byte + static_cast<std::uint64_t>(byte));
   }
 };
 
@@ -115,7 +125,9 @@ Work work_of(const Launch& l) {
           tables ? table_kernel(l).ones : 0,
           a.blob,
           1,
-          paired ? paired_shape(l).classes() : 1};
+          paired ? paired_shape(l).classes() : 1,
+          tables || l.kernel->kind == Kernel::Kind::tile ? a.difference : nullptr,
+          a.first_byte};
 }
 
 /// Whether the kernel can be given this launch, chunks left aside: CUDA_SUCCESS or what the device answers.
@@ -190,6 +202,8 @@ CUresult check(const Launch& l) {
       return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   const Work work = work_of(l);
+  if (work.difference != nullptr && !reachable(work.difference, sizeof *work.difference, l.ordinal))
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (std::size_t i = 0; i < work.chunks(); ++i) {
     if (reinterpret_cast<std::uintptr_t>(work.chunk(i)) % alignment_of(l) != 0)
       return CUDA_ERROR_MISALIGNED_ADDRESS;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <string>
 
@@ -49,8 +50,9 @@ std::optional<unsigned> the_wrong_one(const oracle::Rows& generator, const std::
   return suspects.size() == 1 ? std::optional(suspects[0]) : std::nullopt;
 }
 
-/// Draws a case, and compares. The oracle looks at the bytes around those that were changed.
-void check_one(std::uint64_t seed) {
+/// Draws a case, and compares. The oracle looks at the bytes around those that were changed. arenas: where
+/// the chunks lie, each in one of them; in none: in ordinary memory.
+void check_one(std::uint64_t seed, const std::vector<Arena*>& arenas = {}) {
   Random random(seed);
   const bool wide = random.below(300) == 0;
   const auto technique = random.below(2) == 0 ? Technique::cauchy : Technique::reed_sol_van;
@@ -58,15 +60,17 @@ void check_one(std::uint64_t seed) {
       1 + random.below(wide && technique == Technique::cauchy ? 20 : 3 + (technique == Technique::cauchy));
   const unsigned k = 2 + random.below(wide ? 250 - m : 12);
   const std::size_t bytes = 1 + random.below(random.below(4) == 0 ? 3000 : 600);
+  const bool aligned = random.below(2) == 0;
+  const std::size_t stride = (bytes + 127) / 64 * 64;
   const auto codec = made(k, m, technique);
   const auto generator = oracle::generator(technique_name(technique), k, m);
   std::vector<std::vector<std::uint8_t>> chunks;
-  std::vector<std::uint8_t> memory((k + m) * (bytes + 64));
+  std::vector<std::uint8_t> memory((k + m) * stride);
   std::vector<std::uint8_t*> at;
   std::vector<Source> data;
   std::vector<Target> coding;
   for (unsigned c = 0; c < k + m; ++c) {
-    at.push_back(memory.data() + c * (bytes + 64) + random.below(64));
+    at.push_back(memory.data() + c * stride + (aligned ? 0 : random.below(64)));
     if (c < k) {
       const auto content = random.bytes(bytes);
       std::ranges::copy(content, at[c]);
@@ -102,39 +106,86 @@ void check_one(std::uint64_t seed) {
     for (const auto place : places) some.push_back(at[c][place]);
   }
   std::ranges::sort(numbers);
-  const auto difference = places.empty() ? std::nullopt : first_difference(generator, chunks, numbers);
-  const auto wrong = difference && left > 1 ? the_wrong_one(generator, chunks, numbers) : std::nullopt;
+  const std::size_t none = places.size();
+  const std::size_t difference =
+      places.empty() ? none : first_difference(generator, chunks, numbers).value_or(none);
+  const auto wrong =
+      difference != none && left > 1 ? the_wrong_one(generator, chunks, numbers) : std::nullopt;
 
   for (unsigned i = 0; i < numbers.size(); ++i)
     std::swap(numbers[i], numbers[i + random.below(static_cast<unsigned>(numbers.size()) - i)]);
   std::vector<Source> sources;
-  for (const unsigned c : numbers) sources.emplace_back(at[c], bytes);
+  std::vector<GuardedChunk> blocks;
+  for (Arena* const arena : arenas) blocks.emplace_back(*arena, memory, 0);
+  bool streams = !arenas.empty();
+  for (const unsigned c : numbers) {
+    if (arenas.empty()) {
+      sources.emplace_back(at[c], bytes);
+      continue;
+    }
+    const unsigned in = random.below(static_cast<unsigned>(arenas.size()));
+    const auto residence = static_cast<Residence>(arenas[in]->residence());
+    sources.emplace_back(blocks[in].data() + (at[c] - memory.data()), bytes, residence);
+    streams &= residence != Residence::pageable;
+  }
   const auto before = memory;
   const auto verdict = codec.verify(numbers, sources);
   ASSERT_TRUE(verdict) << verdict.error().text();
+  // On the default stream, for which reading back waits.
+  if (Arena* const on_device = arena_of(kernels::Residence::device); streams && on_device != nullptr) {
+    const GuardedChunk answer(*on_device, oracle::Bytes(8), 0);
+    const auto error =
+        codec.verify_async(numbers, sources, reinterpret_cast<unsigned long long*>(answer.data()), nullptr);
+    ASSERT_FALSE(error) << error.text();
+    const auto [content, guards_intact] = answer.inspect();
+    unsigned long long word = 0;
+    std::memcpy(&word, content.data(), sizeof word);
+    ASSERT_TRUE(guards_intact);
+    ASSERT_EQ(word, difference != none ? places[difference] : no_difference) << "seed " << seed;
+  }
+  for (const GuardedChunk& block : blocks) {
+    const auto [content, guards_intact] = block.inspect();
+    ASSERT_TRUE(guards_intact && content == before);
+  }
   ASSERT_EQ(memory, before);
-  ASSERT_EQ(verdict->agree, !difference) << "seed " << seed << " " << k << "+" << m << " x " << bytes;
-  if (!difference) return;
+  ASSERT_EQ(verdict->agree, difference == none) << "seed " << seed << " " << k << "+" << m << " x " << bytes;
+  if (difference == none) return;
   ASSERT_EQ(verdict->stripe, 0u);
-  ASSERT_EQ(verdict->byte, places[*difference]) << "seed " << seed;
+  ASSERT_EQ(verdict->byte, places[difference]) << "seed " << seed;
   ASSERT_EQ(verdict->chunk, wrong) << "seed " << seed << " " << k << "+" << m << " x " << bytes;
   if (left == 1 || bad == 1) {
     ASSERT_EQ(verdict->chunk.has_value(), left > 1) << "seed " << seed;
   }
 }
 
-/// EC_CASES and EC_SEED: more of them, and others.
-TEST(Verify, FindsWhatTheOracleFinds) {
+/// EC_CASES and EC_SEED: so many of them, and others.
+void check_all(std::uint64_t least, const std::vector<Arena*>& arenas) {
   const char* const cases = std::getenv("EC_CASES");
   const char* const seed = std::getenv("EC_SEED");
   const std::uint64_t first = seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
-  const std::uint64_t count = cases == nullptr ? 2000 : std::strtoull(cases, nullptr, 10);
-  for (std::uint64_t i = first; i < first + count && !testing::Test::HasFatalFailure(); ++i) check_one(i);
+  const std::uint64_t count = cases == nullptr ? least : std::strtoull(cases, nullptr, 10);
+  for (std::uint64_t i = first; i < first + count && !testing::Test::HasFatalFailure(); ++i)
+    check_one(i, arenas);
 }
+
+TEST(Verify, FindsWhatTheOracleFinds) { check_all(2000, {}); }
 
 class VerifyEveryResidence : public testing::TestWithParam<kernels::Residence> {};
 INSTANTIATE_TEST_SUITE_P(Residences, VerifyEveryResidence, testing::ValuesIn(residences()),
                          [](const auto& test) { return std::string(name(test.param)); });
+
+TEST_P(VerifyEveryResidence, FindsWhatTheOracleFinds) {
+  Arena* const arena = arena_of(GetParam());
+  if (arena == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
+  check_all(500, {arena});
+}
+
+TEST(VerifyResidences, MayDifferWithinACall) {
+  std::vector<Arena*> arenas;
+  for (const auto residence : residences()) arenas.push_back(arena_of(residence));
+  if (std::ranges::count(arenas, nullptr) != 0) GTEST_SKIP() << "no device memory here";
+  check_all(500, arenas);
+}
 
 /// The second of three stripes is wrong, far behind the first block.
 TEST_P(VerifyEveryResidence, NamesStripeByteAndChunk) {
