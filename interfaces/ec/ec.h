@@ -204,8 +204,8 @@ ECCODER_EXPORT int ec_add_async(ec_accumulator* accumulator, unsigned chunk, con
 
 /* Says which code shards are of, from their bytes alone: count (2 to 255) of them, shard_bytes each, of one
  * stripe or of many in a row, in any order, in ordinary or pinned memory; one may be damaged, some missing.
- * *found becomes JSON, owned by the library until the thread's next call of it. Shards are named by their
- * place in `shards`, from 0:
+ * *found becomes JSON, which the caller gives to free(); null on an error. Shards are named by their place
+ * in `shards`, from 0:
  *   k            data chunks; 0: cannot tell. Those that are zero everywhere and not given do not show
  *   fits         dialects (ec_coding_matrix) that write these bytes; m: the fewest coding chunks with which
  *                one does; order: the chunk that each shard then is (-1: outside), in the order given if that
@@ -219,7 +219,7 @@ ECCODER_EXPORT int ec_add_async(ec_accumulator* accumulator, unsigned chunk, con
  *   cannot_tell  sentences: what cannot be told, and why
  * What it says of dialect and order presumes at most 4 missing chunks. As many wrong shards as there are
  * checks, or more, may look like one other. Takes up to some seconds. -EINVAL, -ENOMEM. */
-ECCODER_EXPORT int ec_identify(const ec_source* shards, size_t count, size_t shard_bytes, const char** found);
+ECCODER_EXPORT int ec_identify(const ec_source* shards, size_t count, size_t shard_bytes, char** found);
 
 /* Why the last failed call of this thread failed: a sentence that names the parameter, its value and what is
  * allowed. Never null; empty if none failed. Owned by the library, until the thread's next failed call. */

@@ -1,9 +1,10 @@
 // The C interface over the C++ one: pointers and counts in, 0 or -errno out, the reason kept for the thread.
 #include "ec/ec.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <limits>
-#include <string>
 
 #include "plugin/library/engine.hpp"
 #include "plugin/library/identify.hpp"
@@ -270,14 +271,14 @@ int ec_end(ec_accumulator* accumulator) {
   });
 }
 
-int ec_identify(const ec_source* shards, size_t count, size_t shard_bytes, const char** found) {
+int ec_identify(const ec_source* shards, size_t count, size_t shard_bytes, char** found) {
   return answer([&] {
     need(found, "found");
+    *found = nullptr;
     need(shards, "shards");
     if (count < 2 || count > ec::gf::max_chunks) refuse("count={}; allowed are 2 to 255", count);
-    static thread_local std::string last_found;
-    last_found = ec::library::identify({shards, count}, shard_bytes);
-    *found = last_found.c_str();
+    *found = ::strdup(ec::library::identify({shards, count}, shard_bytes).c_str());
+    if (*found == nullptr) throw std::bad_alloc();
     return ec::kernels::Status::ok;
   });
 }

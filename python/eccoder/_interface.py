@@ -87,7 +87,8 @@ _create_matrix = function_of(_library, "ec_codec_create_matrix", c_int, c_uint, 
 _destroy = function_of(_library, "ec_codec_destroy", None, c_void_p)
 _coding_matrix = function_of(_library, "ec_coding_matrix", c_int, c_char_p, c_uint, c_uint, c_char_p)
 codec_mds = function_of(_library, "ec_codec_mds", c_int, c_void_p)
-_identify = function_of(_library, "ec_identify", c_int, _places, c_size_t, c_size_t, POINTER(c_char_p))
+_identify = function_of(_library, "ec_identify", c_int, _places, c_size_t, c_size_t, POINTER(c_void_p))
+_free = function_of(ctypes.CDLL(None), "free", None, c_void_p)
 _error_text = function_of(_library, "ec_error_text", c_char_p)
 version = function_of(_library, "ec_version", c_char_p)
 
@@ -136,7 +137,10 @@ def coding_matrix(dialect: str, k: int, m: int) -> bytes:
 
 
 def identify(places: Any, length: int) -> Any:
-    found = c_char_p()
+    found = c_void_p()
     check(_identify(places, len(places), length, ctypes.byref(found)))
     assert found.value is not None
-    return json.loads(found.value)
+    try:
+        return json.loads(ctypes.string_at(found.value))
+    finally:
+        _free(found)

@@ -1,5 +1,7 @@
 // ec identify: which code files are shards of, of which nothing is known.
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <span>
 
 #include "ec/ec.h"
@@ -49,10 +51,11 @@ nlohmann::json identify_behind(const std::vector<GivenFile>& files, std::uint64_
   std::vector<ec_source> sources;
   for (const GivenFile& file : files) contents.push_back(sample.read(file, skip));
   for (const auto& content : contents) sources.push_back({content.data(), EC_PAGEABLE});
-  const char* found = nullptr;
+  char* found = nullptr;
   if (ec_identify(sources.data(), sources.size(), contents.front().size(), &found) != 0)
     fail(Status::failure, "{}", ec_error_text());
-  auto report = nlohmann::json::parse(found);
+  const std::unique_ptr<char, decltype(&std::free)> text(found, &std::free);
+  auto report = nlohmann::json::parse(text.get());
   report["first_bad"] = skip + sample.place_of(report["first_bad"].get<std::uint64_t>());
   report["skip"] = skip;
   report["bytes"] = bytes;

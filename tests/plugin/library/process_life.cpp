@@ -1,7 +1,8 @@
 // Codecs in the corners of a process's life, through the C door. Each argument is a process of its own:
 //   at_exit    a static object creates and uses codecs in its destructor
 //   forked     children of fork() create codecs, while the parent's threads were creating them
-//   no_memory  allocations fail: every one from the n-th on, for each n, in the first calls of a process
+//   no_memory  allocations fail: every one from the n-th on, for each n, in the first calls of a process,
+//              and in calls that code bit by bit, verify and identify
 //   other_isal the program exports functions of ISA-L's names which do nothing, as a host with a stub or
 //              another version of its own might; run with EC_CUDA_BACKEND=isal
 //   cancelled  a thread that pthread_cancel() has been called for makes every call, and is cancelled
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <thread>
 #include <vector>
@@ -121,6 +123,67 @@ void try_without_memory() {
   }
 }
 
+/// The calls that make one answer out of many parts, with n allocations for each n: done, or -ENOMEM and
+/// nothing written.
+void try_later_calls_without_memory() {
+  constexpr unsigned bytes = 64;
+  unsigned char memory[6][bytes];
+  for (unsigned i = 0; i < 4 * bytes; ++i)
+    memory[i / bytes][i % bytes] = static_cast<unsigned char>(i * i + i / 7);
+  const unsigned all[] = {0, 1, 2, 3, 4, 5};
+  ec_source shards[6];
+  ec_target coding[2];
+  for (unsigned i = 0; i < 6; ++i) shards[i] = {memory[i], EC_PAGEABLE};
+  for (unsigned i = 0; i < 2; ++i) coding[i] = {memory[4 + i], EC_PAGEABLE};
+  ec_codec* codec = nullptr;
+  if (ec_codec_create(4, 2, EC_CAUCHY, &codec) != 0 || ec_encode(codec, 1, shards, coding, bytes) != 0)
+    fail("encode");
+  unsigned char expected[6][bytes];
+  std::memcpy(expected, memory, sizeof memory);
+  ec_verdict verdict{};
+  const std::function<int()> calls[] = {
+      [&] {
+        const int answer = ec_verify(codec, 1, all, 6, shards, bytes, &verdict);
+        if (answer == 0 && verdict.agree != 1) fail("verify");
+        return answer;
+      },
+      [&] {
+        char* found = nullptr;
+        const int answer = ec_identify(shards, 6, bytes, &found);
+        if ((answer == 0) != (found != nullptr && std::strstr(found, "isal_cauchy") != nullptr))
+          fail("identify");
+        std::free(found);
+        return answer;
+      },
+      [&] {
+        ec_accumulator* state = nullptr;
+        const int begun = ec_begin(codec, 1, all, 4, all + 4, 2, coding, bytes, &state);
+        if (begun != 0 && state != nullptr) fail("begin");
+        if (begun != 0) return begun;
+        int shortages = 0;
+        for (unsigned chunk = 0; chunk < 4; ++chunk) {
+          // What lacked memory may be added again.
+          for (int added; (added = ec_add(state, chunk, &shards[chunk])) != 0; ++shortages) {
+            if (added != -ENOMEM) fail("add");
+            left = -1;
+          }
+        }
+        if (ec_end(state) != 0) fail("end");
+        return shortages == 0 ? 0 : -ENOMEM;
+      }};
+  for (const auto& call : calls)
+    for (long n = 0;; ++n) {
+      left = n;
+      const int answer = call();
+      const bool ran_out = left <= 0;
+      left = -1;
+      if (answer != 0 && answer != -ENOMEM) fail("without memory");
+      if (std::memcmp(memory, expected, sizeof memory) != 0) fail("wrong bytes without memory");
+      if (answer == 0 && !ran_out) break;
+    }
+  ec_codec_destroy(codec);
+}
+
 /// Whether the calls of the cancelled thread returned.
 bool returned = false;
 
@@ -194,6 +257,7 @@ int main(int argc, char** argv) {
     try_forks();
   } else if (std::strcmp(what, "no_memory") == 0) {
     try_without_memory();
+    try_later_calls_without_memory();
   } else if (std::strcmp(what, "other_isal") == 0) {
     create_and_encode(5);
   } else if (std::strcmp(what, "cancelled") == 0) {

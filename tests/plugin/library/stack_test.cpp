@@ -64,6 +64,24 @@ class Stack : public testing::TestWithParam<ec_technique> {
     return on_fiber([&] { return ec_encode(codec, 1, data.data(), coding.data(), chunks.front().size()); });
   }
 
+  void accumulate(const ec_codec* codec, unsigned k, unsigned m, Chunks& chunks) {
+    const Numbers data = numbers(0, k), coding = numbers(k, k + m);
+    for (const unsigned c : coding) chunks[c].assign(chunks[c].size(), 0x5a);
+    const auto to = views<ec_target>(chunks, coding);
+    ec_accumulator* state = nullptr;
+    ASSERT_EQ(on_fiber([&] {
+                return ec_begin(codec, 1, data.data(), k, coding.data(), m, to.data(), chunks[0].size(),
+                                &state);
+              }),
+              0)
+        << ec_error_text();
+    for (const unsigned c : data) {
+      const ec_source chunk{chunks[c].data(), EC_PAGEABLE};
+      ASSERT_EQ(on_fiber([&] { return ec_add(state, c, &chunk); }), 0) << ec_error_text();
+    }
+    ASSERT_EQ(on_fiber([&] { return ec_end(state); }), 0) << ec_error_text();
+  }
+
   /// Losses are decoded out of what encode made, so that wrong coding chunks show.
   void code(const ec_codec* codec, unsigned k, unsigned m, std::size_t bytes) {
     Chunks chunks = Random(k * 256 + m).chunks(k + m, bytes);
@@ -89,6 +107,14 @@ class Stack : public testing::TestWithParam<ec_technique> {
     const Numbers all = numbers(0, k + m);
     const auto of_all = views<ec_source>(chunks, all);
     ec_verdict found{};
+    if (k + m <= 14 && bytes < 10'000) {
+      char* found = nullptr;
+      ASSERT_EQ(on_fiber([&] { return ec_identify(of_all.data(), all.size(), bytes, &found); }), 0)
+          << ec_error_text();
+      std::free(found);
+    }
+    ASSERT_NO_FATAL_FAILURE(accumulate(codec, k, m, chunks));
+    ASSERT_EQ(chunks, intact);
     for (const bool wrong : {false, true}) {
       if (wrong) chunks.back().back() ^= 1;
       ASSERT_EQ(
