@@ -106,19 +106,7 @@ std::shared_ptr<const Plan> Code::checks(const gf::ChunkSet& of) noexcept try {
     solved = gf::plan_by_any(encode_.matrix(), {determining, of - determining});
   }
   if (!solved) return nullptr;
-  gf::DecodePlan checks;
-  for (const unsigned c : of) checks.sources.push_back(static_cast<std::uint8_t>(c));
-  checks.targets = solved->targets;
-  checks.matrix = gf::Matrix(solved->matrix.rows(), of.count());
-  const auto column = [&](unsigned chunk) {
-    return static_cast<unsigned>(std::ranges::lower_bound(checks.sources, chunk) - checks.sources.begin());
-  };
-  for (unsigned r = 0; r < checks.matrix.rows(); ++r) {
-    for (unsigned s = 0; s < solved->sources.size(); ++s)
-      checks.matrix(r, column(solved->sources[s])) = solved->matrix(r, s);
-    checks.matrix(r, column(checks.targets[r])) = 1;
-  }
-  return plans_.insert(key, std::make_shared<const Plan>(std::move(checks)));
+  return plans_.insert(key, std::make_shared<const Plan>(std::move(*solved)));
 } catch (const std::bad_alloc&) {
   return nullptr;
 }

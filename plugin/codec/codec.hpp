@@ -47,9 +47,8 @@ class Code {
   /// The coding chunks `wanted` out of the data chunks `available` where all other data is zero, from the
   /// cache or made now; null if memory ran out.
   std::shared_ptr<const Plan> part(const gf::ErasureSignature& signature) noexcept;
-  /// The sums of chunks that are zero where those `of` agree: plan.sources are all of them, ascending, and
-  /// plan.targets those that follow from the others, a sum for each; none where none does. From the cache or
-  /// made now; null if memory ran out.
+  /// plan.targets are all those `of` some chunks that follow from the others, plan.sources: they agree where
+  /// the plan makes the targets that there are. From the cache or made now; null if memory ran out.
   std::shared_ptr<const Plan> checks(const gf::ChunkSet& of) noexcept;
 
  private:

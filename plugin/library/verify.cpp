@@ -1,9 +1,9 @@
-// Whether chunks agree: the sums that are zero where they do, made block by block in one pass over the
-// chunks, by the CPU; chunks in device memory are compared there.
+// Whether chunks agree: the chunks that follow from others are made anew, block by block, and compared, in
+// one pass over all of them; chunks in device memory are compared there.
 //
-// One chunk alone is wrong where the others agree without it. The first sums that are not zero say which one
-// that can be: they are its error times its column of the checks, and no two columns of an MDS code with two
-// checks or more are multiples of each other.
+// One chunk alone is wrong where the others agree without it. The first differences say which one that can
+// be: they are its error times its column of the checks, and no two columns of an MDS code with two checks or
+// more are multiples of each other.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -19,43 +19,23 @@ namespace {
 
 using kernels::Status;
 
-/// Of each chunk. On a Zen 5, chunks of 64 KiB that no cache holds: 8+3 0.72 and 10+4 0.76 of the speed of a
-/// loop that reads them; blocks of 1 KiB and of 256 bytes are slower.
-constexpr std::size_t host_block = 512;
+/// Of each chunk. Zen 5, chunks of 64 KiB and 1 MiB in pages of 4 KiB that no cache holds, to a loop that
+/// reads them: 8+3 0.91 to 0.97, 10+4 0.75 to 0.86; without the prefetch 0.87 to 0.94 and 0.77 to 0.80; with
+/// blocks of 2 and 4 KiB up to 0.2 less. To prefetch the sources too costs a quarter.
+constexpr std::size_t host_block = 1024;
+constexpr std::size_t line = 64;
 
-struct alignas(64) Line {
-  std::array<std::uint64_t, 8> words;
-};
-constexpr std::size_t line = sizeof(Line);
-
-/// The place of the first byte that is not zero, or `lines` lines; what is behind the bytes is zero.
-std::size_t first_not_zero(const Line* from, std::size_t lines) {
-  // Of 16 bytes: a longer vector goes over the stack where code is not built for AVX-512.
-  using Words [[gnu::vector_size(16)]] = std::uint64_t;
-  const auto* words = reinterpret_cast<const Words*>(from);
-  Words any{}, odd{};
-  for (std::size_t i = 0; i < lines * (line / sizeof(Words)); i += 2) {
-    any |= words[i];
-    odd |= words[i + 1];
-  }
-  any |= odd;
-  if ((any[0] | any[1]) == 0) return lines * line;
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(from);
-  return static_cast<std::size_t>(std::find_if(bytes, bytes + lines * line, [](auto b) { return b != 0; }) -
-                                  bytes);
-}
-
-/// Checks, and where in a stripe of the caller each chunk stands that they read.
+/// What to compare, and where the chunks stand in a stripe of the caller.
 struct Checks {
   std::shared_ptr<const codec::Plan> plan;
-  std::vector<std::uint8_t> places;
+  std::vector<std::uint8_t> sources, followers;  ///< places of plan->sources and plan->targets
   const gf::Matrix& matrix() const { return plan->program.matrix(); }
 };
 
-/// Where some check is not zero first.
+/// Where some follower is another first.
 struct Difference {
   std::size_t stripe, byte;
-  std::vector<std::uint8_t> sums;  ///< there, of each check
+  std::vector<std::uint8_t> sums;  ///< there, of each follower and what it should be
 };
 
 /// Checks chunks in host memory.
@@ -63,94 +43,75 @@ class HostComparison {
  public:
   /// May throw std::bad_alloc.
   HostComparison(const codec::Router& router, const Checks& checks)
-      : router_(router), checks_(checks), sources_(checks.places.size()), sums_(checks.matrix().rows()) {
-    for (std::size_t i = 0; i < sums_.size(); ++i)
-      sums_[i] = {reinterpret_cast<std::uint8_t*>(row(i)), kernels::Residence::pageable};
+      : router_(router), checks_(checks), sources_(checks.sources.size()), made_(checks.followers.size()) {
+    for (std::size_t i = 0; i < made_.size(); ++i)
+      made_[i] = {lines_[i * host_block / line].bytes, kernels::Residence::pageable};
   }
 
-  /// From byte `at` on.
-  Status find(std::span<const kernels::Source> stripe, std::size_t at, std::size_t bytes,
-              std::optional<Difference>& found) {
-    for (; at < bytes; at += host_block) {
+  /// From byte `at` on. May throw std::bad_alloc.
+  void find(std::span<const kernels::Source> stripe, std::size_t at, std::size_t bytes,
+            std::optional<Difference>& found) {
+    for (; at < bytes && !found; at += host_block) {
       const std::size_t length = std::min(host_block, bytes - at);
-      if (const Status status = sum(stripe, at, length); status != Status::ok) return status;
-      const std::size_t lines = (length + line - 1) / line;
-      std::size_t first = lines * line;
-      for (std::size_t i = 0; i < sums_.size(); ++i) first = std::min(first, first_not_zero(row(i), lines));
-      if (first == lines * line) continue;
-      auto& difference = found.emplace(Difference{0, at + first, {}});
-      for (const kernels::Target& sum : sums_) difference.sums.push_back(sum.data[first]);
-      break;
+      for (std::size_t i = 0; i < sources_.size(); ++i)
+        sources_[i] = {stripe[checks_.sources[i]].data + at, kernels::Residence::pageable};
+      const kernels::Job job{&checks_.plan->program, sources_, made_, length};
+      // The sources are read as a whole, which the CPU foresees.
+      for (const auto place : checks_.followers)
+        for (std::size_t next = 0; next < length; next += line)
+          __builtin_prefetch(stripe[place].data + at + next);
+      if (backend_ == nullptr) backend_ = &router_.cpu_backend(job);
+      // No memory for the tables of the matrix is all that keeps a CPU from it.
+      if (backend_->transform(job) != Status::ok) throw std::bad_alloc();
+      std::size_t first = length;
+      for (std::size_t i = 0; i < made_.size(); ++i) {
+        const std::uint8_t* const is = stripe[checks_.followers[i]].data + at;
+        if (std::memcmp(made_[i].data, is, first) != 0)
+          first = static_cast<std::size_t>(std::mismatch(is, is + first, made_[i].data).first - is);
+      }
+      if (first == length) continue;
+      auto& sums = found.emplace(Difference{0, at + first, {}}).sums;
+      for (std::size_t i = 0; i < made_.size(); ++i)
+        sums.push_back(made_[i].data[first] ^ stripe[checks_.followers[i]].data[at + first]);
     }
-    return Status::ok;
   }
 
  private:
-  Line* row(std::size_t i) { return lines_.data() + i * (host_block / line); }
-
-  /// The sums of that block, and zeros behind them to the end of a line.
-  Status sum(std::span<const kernels::Source> stripe, std::size_t at, std::size_t length) {
-    for (std::size_t i = 0; i < sources_.size(); ++i)
-      sources_[i] = {stripe[checks_.places[i]].data + at, kernels::Residence::pageable};
-    for (std::size_t i = 0; i < sums_.size() && length % line != 0; ++i) row(i)[length / line] = {};
-    const kernels::Job job{&checks_.plan->program, sources_, sums_, length};
-    // The next block comes from memory while this one is summed up.
-    for (const kernels::Source& source : sources_)
-      for (std::size_t next = length; next < 2 * length; next += line) __builtin_prefetch(source.data + next);
-    if (backend_ == nullptr) backend_ = &router_.cpu_backend(job);
-    return backend_->transform(job);
-  }
+  struct alignas(line) Line {
+    std::uint8_t bytes[line];
+  };
 
   const codec::Router& router_;
   const Checks& checks_;
   std::vector<kernels::Source> sources_;
-  std::vector<kernels::Target> sums_;  ///< the rows of lines_
-  std::vector<Line> lines_{sums_.size() * host_block / line};
+  std::vector<kernels::Target> made_;  ///< a block of each follower, in lines_
+  std::vector<Line> lines_{made_.size() * host_block / line};
   kernels::Backend* backend_ = nullptr;
 };
 
-/// The checks as jobs to compare: the chunks that follow from the others are targets, which nobody writes.
+/// The checks as jobs to compare: the followers are targets, which nobody writes.
 class DeviceComparison {
  public:
   /// May throw std::bad_alloc.
   DeviceComparison(const Checks& checks, const Stripes& stripes, std::size_t first, std::size_t count)
-      : program_(solved(checks), false) {
-    const std::size_t width = stripes.form.sources, bytes = stripes.form.bytes;
+      // What is enqueued needs nothing of it afterwards.
+      : program_(checks.matrix(), false) {
+    const std::size_t width = stripes.form.sources, from = checks.sources.size(),
+                      to = checks.followers.size();
     for (std::size_t s = first; s < first + count; ++s) {
       const kernels::Source* const stripe = stripes.sources.data() + s * width;
-      for (const std::uint8_t place : read_) sources_.push_back(stripe[place]);
-      for (const std::uint8_t place : followers_)
+      for (const auto place : checks.sources) sources_.push_back(stripe[place]);
+      for (const auto place : checks.followers)
         targets_.push_back({const_cast<std::uint8_t*>(stripe[place].data), stripe[place].residence});
     }
     for (std::size_t s = 0; s < count; ++s)
-      jobs_.push_back({&program_, std::span(sources_).subspan(s * read_.size(), read_.size()),
-                       std::span(targets_).subspan(s * followers_.size(), followers_.size()), bytes});
+      jobs_.push_back({&program_, std::span(sources_).subspan(s * from, from),
+                       std::span(targets_).subspan(s * to, to), stripes.form.bytes});
   }
 
   std::span<const kernels::Job> jobs() const { return jobs_; }
 
  private:
-  gf::Matrix solved(const Checks& checks) {
-    const codec::Plan& plan = *checks.plan;
-    const unsigned rows = checks.matrix().rows();
-    gf::Matrix matrix(rows, std::max(checks.matrix().cols() - rows, 1u));
-    followers_.resize(rows);
-    for (unsigned c = 0; c < checks.matrix().cols(); ++c) {
-      const auto of = std::ranges::find(plan.targets, plan.sources[c]);
-      if (of != plan.targets.end()) {
-        followers_[static_cast<std::size_t>(of - plan.targets.begin())] = checks.places[c];
-        continue;
-      }
-      const auto column = static_cast<unsigned>(read_.size());
-      for (unsigned r = 0; r < rows; ++r) matrix(r, column) = checks.matrix()(r, c);
-      read_.push_back(checks.places[c]);
-    }
-    // Chunks that are zero whatever the others are: a kernel reads one at least.
-    if (read_.empty()) read_.push_back(checks.places.front());
-    return matrix;
-  }
-
-  std::vector<std::uint8_t> read_, followers_;  ///< places
   const kernels::Program program_;
   std::vector<kernels::Source> sources_;
   std::vector<kernels::Target> targets_;
@@ -163,20 +124,24 @@ Status find_on_device(const codec::Router& router, const Checks& checks, const S
   unsigned long long at = kernels::no_difference;
   const Status status = router.compare(comparison.jobs(), &at, {});
   if (status != Status::ok || at == kernels::no_difference) return status;
-  const auto& [stripe, byte, sums] =
-      found.emplace(Difference{first + at / stripes.form.bytes, at % stripes.form.bytes,
-                               std::vector<std::uint8_t>(checks.matrix().rows())});
-  std::vector<std::uint8_t> column(checks.places.size());
+  const std::size_t stripe = first + at / stripes.form.bytes, byte = at % stripes.form.bytes;
+  // The bytes there: of the sources, then of the followers.
+  std::vector<std::uint8_t> column(checks.sources.size()), sums(checks.followers.size());
   std::vector<kernels::Transfer> pieces;
-  for (std::size_t i = 0; i < column.size(); ++i) {
-    const auto& chunk = stripes.sources.data()[stripe * stripes.form.sources + checks.places[i]];
-    pieces.push_back({const_cast<std::uint8_t*>(chunk.data) + byte, chunk.residence, &column[i], 1});
-  }
+  const auto fetch = [&](std::span<const std::uint8_t> places, std::uint8_t* to) {
+    for (const std::uint8_t place : places) {
+      const auto& chunk = stripes.sources.data()[stripe * stripes.form.sources + place];
+      pieces.push_back({const_cast<std::uint8_t*>(chunk.data) + byte, chunk.residence, to++, 1});
+    }
+  };
+  fetch(checks.sources, column.data());
+  fetch(checks.followers, sums.data());
   if (const Status fetched = kernels::fetch(pieces); fetched != Status::ok) return fetched;
   for (unsigned r = 0; r < sums.size(); ++r)
-    for (unsigned c = 0; c < column.size(); ++c) found->sums[r] ^= gf::mul(checks.matrix()(r, c), column[c]);
+    for (unsigned c = 0; c < column.size(); ++c) sums[r] ^= gf::mul(checks.matrix()(r, c), column[c]);
   // Or the device is wrong.
   const bool differs = std::ranges::any_of(sums, [](auto sum) { return sum != 0; });
+  found.emplace(Difference{stripe, byte, std::move(sums)});
   return differs ? Status::ok : Status::fault;
 }
 
@@ -187,21 +152,22 @@ Status find(const codec::Router& router, const Checks& checks, const Stripes& st
   if (stripes.on_device) return find_on_device(router, checks, stripes, first, count, found);
   HostComparison comparison(router, checks);
   const std::size_t width = stripes.form.sources;
-  Status status = Status::ok;
-  for (std::size_t s = first; s < first + count && status == Status::ok && !found; ++s) {
-    status = comparison.find(stripes.sources.view().subspan(s * width, width), at, stripes.form.bytes, found);
+  for (std::size_t s = first; s < first + count && !found; ++s) {
+    comparison.find(stripes.sources.view().subspan(s * width, width), at, stripes.form.bytes, found);
     if (found) found->stripe = s;
   }
-  return status;
+  return Status::ok;
 }
 
 /// Of those chunks. Throws std::bad_alloc.
 Checks checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks, std::span<const unsigned> available) {
-  Checks checks{codec.checks(chunks), {}};
+  Checks checks{codec.checks(chunks), {}, {}};
   if (!checks.plan) throw std::bad_alloc();
-  for (const unsigned chunk : checks.plan->sources)
-    checks.places.push_back(
-        static_cast<std::uint8_t>(std::ranges::find(available, chunk) - available.begin()));
+  const auto place = [&](unsigned chunk) {
+    return static_cast<std::uint8_t>(std::ranges::find(available, chunk) - available.begin());
+  };
+  std::ranges::transform(checks.plan->sources, std::back_inserter(checks.sources), place);
+  std::ranges::transform(checks.plan->targets, std::back_inserter(checks.followers), place);
   return checks;
 }
 
@@ -216,18 +182,20 @@ gf::ChunkSet set_of(std::span<const unsigned> chunks) {
          "available has {} chunks, and none follows from the others: there is nothing to compare", available);
 }
 
-/// The only column of the checks that the sums are a multiple of.
-std::optional<unsigned> only_multiple(const gf::Matrix& checks, const std::vector<std::uint8_t>& sums) {
+/// The only chunk that alone can make the sums what they are: they are a multiple of its column.
+std::optional<unsigned> suspect(const Checks& checks, const std::vector<std::uint8_t>& sums) {
   const auto pivot =
       static_cast<unsigned>(std::ranges::find_if(sums, [](auto s) { return s != 0; }) - sums.begin());
   std::optional<unsigned> only;
-  for (unsigned column = 0; column < checks.cols(); ++column) {
-    const std::uint8_t factor = gf::mul(sums[pivot], gf::inv(checks(pivot, column)));
+  // Of a follower, whose column has a one, if all other sums are zero.
+  if (std::ranges::count(sums, 0) + 1 == std::ssize(sums)) only = checks.plan->targets[pivot];
+  for (unsigned column = 0; column < checks.matrix().cols(); ++column) {
+    const std::uint8_t factor = gf::mul(sums[pivot], gf::inv(checks.matrix()(pivot, column)));
     bool multiple = factor != 0;
-    for (unsigned r = 0; r < checks.rows() && multiple; ++r)
-      multiple = gf::mul(factor, checks(r, column)) == sums[r];
+    for (unsigned r = 0; r < sums.size() && multiple; ++r)
+      multiple = gf::mul(factor, checks.matrix()(r, column)) == sums[r];
     if (multiple && only) return std::nullopt;
-    if (multiple) only = column;
+    if (multiple) only = checks.plan->sources[column];
   }
   return only;
 }
@@ -246,10 +214,9 @@ Status Engine::compare(std::span<const unsigned> available, const Stripes& strip
   Status status = find(codec_.router(), checks, stripes, 0, stripes.form.stripes, 0, found);
   if (status != Status::ok || !found) return status;
   verdict = {false, found->stripe, found->byte, std::nullopt};
-  const auto suspect = only_multiple(checks.matrix(), found->sums);
-  if (!suspect) return Status::ok;
-  const unsigned chunk = checks.plan->sources[*suspect];
-  const Checks without = checks_of(codec_, all - gf::ChunkSet{chunk}, available);
+  const auto chunk = suspect(checks, found->sums);
+  if (!chunk) return Status::ok;
+  const Checks without = checks_of(codec_, all - gf::ChunkSet{*chunk}, available);
   status = find(codec_.router(), without, stripes, found->stripe, 1, found->byte, other);
   if (status == Status::ok && !other) verdict.chunk = chunk;
   return status;
