@@ -35,7 +35,7 @@ def test_the_page_on_rebuilding(capsys):
     for block in re.findall(r"^```python\n(.*?)^```$", (DOCS / "rebuild.md").read_text(), re.MULTILINE | re.DOTALL):
         exec(block, names)
     assert capsys.readouterr().out.startswith("Verdict(agree=True, byte=None, chunk=None)\n4 [{'dialect': 'klauspost', 'm': ")
-    assert names["lost"] == b"text" and names["found"]["damaged"] == []
+    assert names["lost"] == b"text" and names["found"]["damaged"] == [] and names["first"] == names["data"][0]
 
 
 @pytest.mark.parametrize("options", [[], ["--k", "5", "--m", "3", "--lose", "4"]])
