@@ -5,6 +5,8 @@ import re
 
 REASON = re.compile(r"ceph_abort|ceph_assert|Caught signal|corrupt|checksum mismatch|bad crc|\berror\b", re.IGNORECASE)
 
+SHARD_REASON = re.compile(r"(_verify_csum|hash info|hash_info|total_chunk_size|Bad hash|read_error).*")  # of an OSD that scrubs
+
 
 def _lines(path):
     return path.read_text(errors="replace").splitlines() if path.is_file() else []
@@ -19,6 +21,16 @@ def tails(directory, daemon="*", lines=12):
             shown += [f"--- {path.name}, from above", *why[-2 * lines :]]
         shown += [f"--- {path.name}", *text[-lines:]]
     return "\n".join(line[:300] for line in shown)
+
+
+def scrub_reasons(directory, most=12):
+    """What scrubs found by the cluster's log, and what each OSD says of a shard that it cannot read or believe, once."""
+    shown = [line for line in _lines(directory / "log" / "cluster.log") if "[ERR]" in line][-most:]
+    for path in sorted((directory / "log").glob("osd.*.log")):
+        reasons = {match[0]: line for line in _lines(path)
+                   if "rocksdb:" not in line and (match := SHARD_REASON.search(line))}
+        shown += [f"{path.stem}: {line}" for line in list(reasons.values())[-most:]]
+    return "\n".join(line[:400] for line in shown)
 
 
 def of_osds(directory):

@@ -6,7 +6,10 @@ No manager is needed: PGs are asked for their state through the OSDs that lead t
 import dataclasses
 import errno
 import json
+import shutil
+import subprocess
 
+from cluster import logs
 from cluster.daemons import Failure, wait_until
 
 OPTIMISED_FROM = 20  # release of Ceph
@@ -138,10 +141,20 @@ class Pools:
         return len(stamps)
 
     def check_scrubs(self):
+        """Raises Failure for what a scrub found, with all that says why."""
         for pgid in self.pg_ids():
             if (answer := self.query(pgid)) is None:
                 continue
             sums = answer["info"]["stats"]["stat_sum"]
             errors = {name: sums[name] for name in sums if "scrub_errors" in name and sums[name] != 0}
             if errors or "inconsistent" in answer["state"]:
-                raise Failure(f"PG {pgid} {answer['state']}: {errors}")
+                raise Failure(f"PG {pgid} {answer['state']}: {errors}\n{self.inconsistent(pgid)}\n"
+                              f"{logs.scrub_reasons(self.cluster.dir)}")
+
+    def inconsistent(self, pgid):
+        """The PG's objects that a scrub complained of, as `rados` says; it may not be installed."""
+        if not shutil.which("rados"):
+            return "no rados here, which would list the objects"
+        listed = subprocess.run(["timeout", "60", "rados", "list-inconsistent-obj", pgid], env=self.cluster.env, text=True,
+                                capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        return (listed.stdout + listed.stderr).strip()[:4000]
