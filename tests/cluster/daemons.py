@@ -89,6 +89,11 @@ osd scrub during recovery = true
 bluestore block size = 12884901888
 bluestore cache autotune = false
 bluestore cache size = 67108864
+# No write of data waits in BlueStore's database. Ceph 16.2.15 leaves such a write of a deleted object there if at a start after
+# kill -9 BlueFS has its blocks, and does it at a later start, when they may be another object's: a shard is lost, whatever
+# plugin runs. Ceph's pull request 60753 removes such writes; 62214 reverted it, and 69961 is its successor.
+bluestore prefer deferred size hdd = 0
+bluestore prefer deferred size ssd = 0
 """
 
 
