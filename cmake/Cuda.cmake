@@ -42,25 +42,28 @@ ${name}_end:
   target_sources(${target} PRIVATE ${assembly})
 endfunction()
 
-# ec_add_fatbin(TARGET SOURCE): compiles SOURCE (.cu) to a fat binary and links it into TARGET as the bytes
-# between ec_fatbin_<name> and ec_fatbin_<name>_end.
+# ec_add_fatbin(TARGET SOURCE [NO_PTX] [OPTIONS ..]): compiles SOURCE (.cu) to a fat binary and links it into TARGET as the
+# bytes between ec_fatbin_<name> and ec_fatbin_<name>_end. NO_PTX: machine code alone, for no later chip.
 function(ec_add_fatbin target source)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "NO_PTX" "" "OPTIONS")
   cmake_path(GET source STEM name)
+  cmake_path(ABSOLUTE_PATH source)
   set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
   set(codes "")
   foreach(arch ${EC_CUDA_ARCHS})
     list(APPEND codes -gencode arch=compute_${arch},code=sm_${arch})
   endforeach()
-  list(GET EC_CUDA_ARCHS 0 oldest)
-  list(GET EC_CUDA_ARCHS -1 newest)
-  list(APPEND codes -gencode arch=compute_${newest},code=compute_${newest})
+  if(NOT arg_NO_PTX)
+    list(GET EC_CUDA_ARCHS -1 newest)
+    list(APPEND codes -gencode arch=compute_${newest},code=compute_${newest})
+  endif()
   add_custom_command(
     OUTPUT ${fatbin}
-    COMMAND ${EC_NVCC} -fatbin -std=c++17 --expt-relaxed-constexpr -O3 -Xfatbin -compress-all --threads 0 ${codes} -I ${PROJECT_SOURCE_DIR} -MD -MF
-            ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${CMAKE_CURRENT_SOURCE_DIR}/${source}
-    DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source}
+    COMMAND ${EC_NVCC} -fatbin -std=c++17 --expt-relaxed-constexpr -O3 -Xfatbin -compress-all ${arg_OPTIONS} --threads 0 ${codes} -I ${PROJECT_SOURCE_DIR}
+            -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
+    DEPENDS ${source}
     DEPFILE ${fatbin}.d
-    COMMENT "nvcc ${source}"
+    COMMENT "nvcc ${name}.cu"
     VERBATIM)
   ec_embed(${target} ec_fatbin_${name} ${fatbin})
 endfunction()

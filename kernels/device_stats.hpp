@@ -13,12 +13,9 @@ enum class DeviceState : std::uint64_t { none, coming_up, up, latched };
 struct DeviceStats {
   std::uint64_t state = 0;   ///< a DeviceState, of the best device; none: not tried yet, or there is none
   std::uint64_t starts = 0;  ///< times it came up
-  std::uint64_t failed_starts = 0;      ///< times it was tried and did not
-  std::uint64_t latches = 0;            ///< times it was taken out of service after a fault
-  std::uint64_t programs_found = 0;     ///< generated programs that an equal matrix had asked for
-  std::uint64_t programs_compiled = 0;  ///< .. that the compiler made
-  std::uint64_t programs_failed = 0;    ///< .. that it refused
-  std::uint64_t staging_bytes = 0;      ///< pinned memory for staging, in use and given up
+  std::uint64_t failed_starts = 0;   ///< times it was tried and did not
+  std::uint64_t latches = 0;         ///< times it was taken out of service after a fault
+  std::uint64_t staging_bytes = 0;   ///< pinned memory for staging, in use and given up
   std::uint64_t given_up_bytes = 0;  ///< of it: that of devices which stopped answering and may still write
   std::uint64_t device_bytes = 0;    ///< device memory for tables of addresses
   std::uint64_t shared_by_mps =

@@ -14,14 +14,14 @@
 
 namespace ec::kernels {
 
-/// What a back end derives from a matrix (expanded tables, a copy in device memory, generated code).
+/// What a back end derives from a matrix (expanded tables).
 class Expansion {
  public:
   virtual ~Expansion() = default;
 };
 
 /// One place per kind of expansion in every Program.
-enum class ExpansionSlot : unsigned { isal, cuda, x86_affine, x86_shuffle, count };
+enum class ExpansionSlot : unsigned { isal, x86_affine, x86_shuffle, count };
 
 /// Numbers of the chunks that are columns and rows of a matrix, data chunks first, in memory that outlives
 /// the program. Both are empty if they are not known.
@@ -33,10 +33,9 @@ struct ChunkNumbers {
 /// long as the program, so a cached program costs a back end nothing to set up again.
 class Program {
  public:
-  /// compiled: whether code may be compiled for it. Not for one that is gone before its work is done.
   /// chunks: what a back end may look for structure by; it changes no byte.
-  explicit Program(gf::Matrix matrix, bool compiled = true, ChunkNumbers chunks = {})
-      : matrix_(std::move(matrix)), chunks_(chunks), compiled_(compiled) {}
+  explicit Program(gf::Matrix matrix, ChunkNumbers chunks = {})
+      : matrix_(std::move(matrix)), chunks_(chunks) {}
   ~Program() {
     for (auto& place : expansions_) delete place.load(std::memory_order_acquire);
   }
@@ -47,7 +46,6 @@ class Program {
   const ChunkNumbers& chunks() const { return chunks_; }
   unsigned targets() const { return matrix_.rows(); }
   unsigned sources() const { return matrix_.cols(); }
-  bool may_be_compiled() const { return compiled_; }
 
   /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>; null on failure, or
   /// throwing std::bad_alloc) if it is not there yet. Thread safe and lock free: threads that race each make
@@ -70,7 +68,6 @@ class Program {
  private:
   gf::Matrix matrix_;
   ChunkNumbers chunks_;
-  bool compiled_;
   mutable std::array<std::atomic<const Expansion*>, static_cast<std::size_t>(ExpansionSlot::count)>
       expansions_{};
 };

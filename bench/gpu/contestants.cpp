@@ -7,16 +7,11 @@
 #include <stdexcept>
 
 #include "bench/gpu/xor_args.hpp"
-#include "kernels/cuda/generate/generated_program.hpp"
-#include "kernels/cuda/generate/nvrtc.hpp"
 
 extern "C" const unsigned char ec_fatbin_xor_kernel[];
 
 namespace ec::bench {
 namespace {
-
-using kernels::cuda::GeneratedProgram;
-using kernels::cuda::ProgramForm;
 
 void launched(CUresult result) { require(result, "cuLaunchKernel"); }
 
@@ -121,20 +116,16 @@ std::vector<Kernel> product_kernels(const std::shared_ptr<Device>& device) {
        },
        [device, paired_shape](const DeviceStripe& s, CUstream stream) {
          launched(launch_paired(*device, *paired_shape(s), s.program->matrix(), s.views(), stream));
-       }}};
-  if (!nvrtc_missing().empty()) return list;
-  list.push_back(
+       }},
       {"generated",
-       [](const DeviceStripe& s) { return worth_generating(s.program->sources(), s.program->targets()); },
+       [device](const DeviceStripe& s) {
+         return device->generated_kernel(s.program->matrix()) != nullptr &&
+                generated_kernel_reach(s.views()) == s.chunk_bytes;
+       },
        [device](const DeviceStripe& s, CUstream stream) {
-         const auto* generated = GeneratedProgram::of(*s.program);
-         if (generated == nullptr) throw std::runtime_error("no memory for a generated kernel");
-         CUfunction function =
-             generated->function(device, ProgramForm::transform, 0, GeneratedProgram::Wish::now);
-         if (function == nullptr)
-           throw std::runtime_error("no generated kernel: " + generated->failure(ProgramForm::transform));
-         launched(launch_generated(*device, function, s.views(), stream));
-       }});
+         const GeneratedKernel* kernel = device->generated_kernel(s.program->matrix());
+         launched(launch_generated(*device, kernel->one, s.views(), stream));
+       }}};
   return list;
 }
 

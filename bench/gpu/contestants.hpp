@@ -34,8 +34,7 @@ struct Kernel {
   std::string name;
   /// Whether launch() codes this stripe in one go. What is not supported gets no row.
   std::function<bool(const DeviceStripe&)> supports;
-  /// Enqueues target = M . source and returns without waiting. What is done once for a matrix is done at its
-  /// first launch, which is not timed.
+  /// Enqueues target = M . source and returns without waiting.
   std::function<void(const DeviceStripe&, CUstream)> launch;
 };
 
@@ -45,7 +44,8 @@ struct Kernel {
 std::vector<Kernel> xor_kernels(const std::shared_ptr<Device>& device);
 
 /// The kernels for any matrix, by tables of products (table) and on the tensor cores (bits); those for paired
-/// matrices, where they would be taken before those (paired); the one generated for the matrix (generated).
+/// matrices, where they would be taken before those (paired); the one generated for the matrix, where there
+/// is one (generated).
 std::vector<Kernel> product_kernels(const std::shared_ptr<Device>& device);
 
 }  // namespace ec::bench

@@ -16,7 +16,6 @@
 #include "bench/host/link.hpp"
 #include "bench/host/results.hpp"
 #include "kernels/backends.hpp"
-#include "kernels/cuda/generate/generated_program.hpp"
 #include "kernels/device_stats.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/settings/settings.hpp"
@@ -113,7 +112,6 @@ class HostBench {
         workers_(std::ranges::max(cases, {}, &HostCase::most_threads).most_threads()) {
     for (std::size_t i = 0; leads && i < devices.size(); ++i)
       links_.push_back(std::make_unique<Link>(devices[i], i, link_bytes));
-    devices_.assign(devices.begin(), devices.end());
   }
 
   /// One result for each coder, in order; those that make wrong bytes are not timed. Throws
@@ -121,7 +119,6 @@ class HostBench {
   std::vector<HostResult> measure(const HostCase& c) {
     const std::uint64_t latches = kernels::read(kernels::device_stats().latches);
     const Operation operation = make_operation(c.op, technique_for({c.k, c.m}), c.k, c.m, c.targets());
-    generate_kernel(operation);
     const StripeOrder order{c.most_threads(), turns_of(c), most_bytes_to_check / c.stripe_bytes()};
     const Stripes stripes(operation, c.chunk_bytes, memory(c.residence), order.stripes());
     std::vector<std::unique_ptr<CodecCalls>> calls;
@@ -173,27 +170,13 @@ class HostBench {
     return memory;
   }
 
-  /// Now, not by the device's own background thread in the middle of a measurement: a daemon has them too,
-  /// after its first hundreds of MiB.
-  void generate_kernel(const Operation& operation) {
-    operations_.push_back(operation);
-    const auto* generated = kernels::cuda::GeneratedProgram::of(*operation.program);
-    if (generated == nullptr || !kernels::cuda::worth_generating(operation.program->matrix())) return;
-    for (const auto& device : devices_)
-      generated->function(device, kernels::cuda::ProgramForm::transform, 0,
-                          kernels::cuda::GeneratedProgram::Wish::now);
-  }
-
   std::span<const HostCase> cases_;
   Pace pace_;
   std::size_t largest_bytes_;
   std::function<void()> wait_;
-  std::vector<std::shared_ptr<Device>> devices_;
   std::vector<std::unique_ptr<Link>> links_;
   Workers workers_;
   std::map<kernels::Residence, std::shared_ptr<const Memory>> memories_;
-  /// Programs, with the kernels generated for them, for cases to come.
-  std::vector<Operation> operations_;
 };
 
 }  // namespace ec::bench

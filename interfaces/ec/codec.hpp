@@ -241,12 +241,10 @@ class Codec {
   /// errors of the device show, when the stream has come that far. `stream` is one of the device (null: its
   /// default stream), with the CUDA runtime or the driver; it may be captured into a graph, which then takes
   /// a launch for each stripe. All chunks are pinned or in device memory. They, and a copy of this codec,
-  /// live until the work is done, or until the graph is destroyed; the arrays of views need not. A codec and
-  /// its copies keep what they make for the first 256 losses that they decode on streams; what was compiled
-  /// for them serves these alone, and others are coded by kernels for any matrix. The GPU alone can do this:
-  /// what goes wrong is for the caller to repeat. Errors: as above, without busy and device_hung; after
-  /// device_fault part of the work may be enqueued, and has stopped writing when the stream is done; after
-  /// any other nothing is. A first call may load kernels: make one of the same kind before capturing.
+  /// live until the work is done, or until the graph is destroyed; the arrays of views need not. The GPU
+  /// alone can do this: what goes wrong is for the caller to repeat. Errors: as above, without busy and
+  /// device_hung; after device_fault part of the work may be enqueued, and has stopped writing when the
+  /// stream is done; after any other nothing is. A first call brings the GPU up: make one before capturing.
   ECCODER_EXPORT Error encode_async(std::span<const Source> data, std::span<const Target> coding,
                                     CUstream_st* stream) const noexcept;
   ECCODER_EXPORT Error decode_async(std::span<const unsigned> available, std::span<const Source> sources,

@@ -174,11 +174,9 @@ ECCODER_EXPORT int ec_update(const ec_codec* codec, size_t stripes, unsigned chu
  * stream): they enqueue the work and return; the targets hold the result, and errors of the device show, when
  * the stream has come that far. The stream may be captured into a graph, which then takes a launch for each
  * stripe. All chunks are pinned or in device memory; they and the codec live until the work is done, or until
- * the graph is destroyed. A codec keeps what it makes for the first 256 losses that it decodes on streams;
- * what was compiled for them serves these alone, and others are coded by kernels for any matrix. The GPU
- * alone can do this: what goes wrong is for the caller to repeat. -EINVAL, -ENOMEM, -ENODATA, -ENODEV:
- * nothing is enqueued. -EIO: part of the work may be; it has stopped writing when the stream is done. A first
- * call may load kernels: make one of the same kind before capturing. */
+ * the graph is destroyed. The GPU alone can do this: what goes wrong is for the caller to repeat. -EINVAL,
+ * -ENOMEM, -ENODATA, -ENODEV: nothing is enqueued. -EIO: part of the work may be; it has stopped writing when
+ * the stream is done. A first call brings the GPU up: make one before capturing. */
 struct CUstream_st;
 ECCODER_EXPORT int ec_encode_async(const ec_codec* codec, size_t stripes, const ec_source* data,
                                    const ec_target* coding, size_t chunk_bytes, struct CUstream_st* stream);

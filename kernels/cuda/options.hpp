@@ -34,9 +34,6 @@ struct Options {
   /// comes out of it, in bytes; both only where the process runs with libec_cuda_pinned.so.
   std::size_t pinned_bytes = std::size_t{1} << 30;
   std::size_t pinned_threshold = std::size_t{32} << 10;
-  /// Source bytes after which a matrix gets code of its own; until then, and where that is not worth while,
-  /// the kernels for any matrix serve.
-  std::uint64_t generate_after_bytes = std::uint64_t{256} << 20;
   /// Nobody else in this process uses a GPU, so that its context needs no more memory than our own kernels.
   bool alone_in_process = false;
   /// Called with one line when the device comes up, is latched off, or cannot be brought up (once in a row);

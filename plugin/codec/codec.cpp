@@ -38,7 +38,7 @@ constinit Codes codes;
 Plan::Plan(gf::DecodePlan plan)
     : sources(std::move(plan.sources)),
       targets(std::move(plan.targets)),
-      program(std::move(plan.matrix), true, {sources, targets}) {}
+      program(std::move(plan.matrix), {sources, targets}) {}
 
 std::shared_ptr<Code> Code::get(gf::Technique technique, unsigned k, unsigned m) {
   if (const auto error = gf::shape_error(technique, k, m); !error.empty()) throw SetupError(EINVAL, error);

@@ -241,12 +241,7 @@ Status Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, c
   Chunks<kernels::Target> targets(form.stripes * plan.targets.size());
   choose(decoding.source_places(), stripes.sources.data(), form.sources, sources);
   choose(decoding.target_places(), stripes.targets.data(), form.targets, targets);
-  const auto with = [&](const kernels::Program& program) {
-    return code(codec::Operation::decode, program, sources.view(), targets.view(), stripes, stream);
-  };
-  // One that no code is compiled for: what it enqueues needs nothing of it afterwards.
-  if (stream && !keep(decoding.plan())) return with(kernels::Program(plan.program.matrix(), false));
-  return with(plan.program);
+  return code(codec::Operation::decode, plan.program, sources.view(), targets.view(), stripes, stream);
 }
 
 void Engine::check_data_chunk(unsigned chunk) const {
@@ -268,8 +263,8 @@ Status Engine::add(const Decoding& decoding, unsigned column, bool first, const 
   const gf::Matrix& matrix = decoding.plan()->program.matrix();
   gf::Matrix cells(matrix.rows(), 1);
   for (unsigned r = 0; r < matrix.rows(); ++r) cells(decoding.target_places()[r], 0) = matrix(r, column);
-  // Nothing is compiled for it: what is enqueued needs nothing of it afterwards.
-  const kernels::Program program(std::move(cells), false);
+  // Work that is enqueued needs nothing of its program afterwards.
+  const kernels::Program program(std::move(cells));
   const auto sources = stripes.sources.view();
   const auto targets = stripes.targets.view();
   if (first) return code(codec::Operation::decode, program, sources, targets, stripes, stream);
@@ -281,14 +276,6 @@ Status Engine::add(const Decoding& decoding, unsigned column, bool first, const 
     status =
         codec_.router().accumulate({&program, sources.subspan(s, 1), targets.subspan(s * each, each), bytes});
   return status;
-}
-
-/// Work on a stream may use what was compiled for a plan when the call is long over. So plans are kept as
-/// long as the engine, the first `most_kept` of them; false for one more.
-bool Engine::keep(const std::shared_ptr<const codec::Plan>& plan) const {
-  const std::lock_guard lock(kept_mutex_);
-  if (kept_.size() < most_kept) kept_.insert(plan);
-  return kept_.contains(plan);
 }
 
 }  // namespace ec::library

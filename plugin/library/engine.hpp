@@ -4,9 +4,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -125,9 +123,6 @@ class Engine {
                        const Stripes& stripes, const Stream& stream) const;
   kernels::Status compare(std::span<const unsigned> available, const Stripes& stripes, Verdict& verdict,
                           bool refuse_nothing) const;
-  bool keep(const std::shared_ptr<const codec::Plan>& plan) const;
-
-  static constexpr std::size_t most_kept = 256;
 
   Engine(const gf::Matrix& coding, MatrixKind kind);
 
@@ -135,8 +130,6 @@ class Engine {
   Mds mds_ = Mds::yes;
   codec::Codec codec_;
   mutable std::array<std::atomic<const Decoding*>, 64> known_{};
-  mutable std::mutex kept_mutex_;
-  mutable std::set<std::shared_ptr<const codec::Plan>> kept_;
 };
 
 /// Chunks of some stripes that are made while others come one by one. For one thread at a time.

@@ -94,8 +94,8 @@ class DeviceComparison {
  public:
   /// May throw std::bad_alloc.
   DeviceComparison(const Checks& checks, const Stripes& stripes, std::size_t first, std::size_t count)
-      // What is enqueued needs nothing of it afterwards.
-      : program_(checks.matrix(), false) {
+      // Work that is enqueued needs nothing of its program afterwards.
+      : program_(checks.matrix()) {
     const std::size_t width = stripes.form.sources, from = checks.sources.size(),
                       to = checks.followers.size();
     for (std::size_t s = first; s < first + count; ++s) {

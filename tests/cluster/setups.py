@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 # Plans of tests/drivers/fault (its language: plan.hpp): errors that end a context and others, memory that is not there, a
-# device that is lost, kernels that hang for good or write late, everything slow, a compiler that fails.
+# device that is lost, kernels that hang for good or write late, everything slow, kernels that cannot be loaded.
 FAULT_PLANS = [
     "launch:every=50:CUDA_ERROR_LAUNCH_FAILED;cuStreamQuery:every=300:slow=20ms",
     "cuMemAlloc:p=0.2:CUDA_ERROR_OUT_OF_MEMORY;cuMemHostAlloc:p=0.2:CUDA_ERROR_OUT_OF_MEMORY;launch:every=90:700",
@@ -12,7 +12,7 @@ FAULT_PLANS = [
     "launch:every=60:hang=3s",
     "launch:every=60:hang",
     "cuda:p=0.002:CUDA_ERROR_UNKNOWN",
-    "nvrtc:p=0.3:NVRTC_ERROR_COMPILATION;cuModuleLoadData:p=0.1:CUDA_ERROR_INVALID_IMAGE",
+    "cuModuleLoadData:p=0.02:CUDA_ERROR_INVALID_IMAGE",
 ]
 WRONG_BYTES = "launch:p=0.05:wrong"  # only where every result is validated
 

@@ -81,7 +81,7 @@ Outcome run_case(kernels::Backend& backend, const JobCase& c, Arena& source_aren
   for (const auto& chunk : source_chunks) sources.push_back(chunk.source());
   for (const auto& chunk : target_chunks) targets.push_back(chunk.target());
 
-  const kernels::Program program(to_matrix(c.matrix), true, c.chunks);
+  const kernels::Program program(to_matrix(c.matrix), c.chunks);
   const auto jobs = jobs_of(c, program, sources, targets);
   const bool supported = backend.supports(jobs.front());
   const auto status = run_jobs(backend, c, jobs);

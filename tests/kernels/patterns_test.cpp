@@ -101,7 +101,7 @@ class Stripe {
       targets.push_back({made_.chunk(static_cast<unsigned>(wanted.size())), residence_});
       wanted.push_back(&expected_[c]);
     }
-    const kernels::Program program(plan->matrix, true, {plan->sources, plan->targets});
+    const kernels::Program program(plan->matrix, {plan->sources, plan->targets});
     made_.scramble();
     *status = backend.transform({&program, sources, targets, Row::chunk_bytes});
     return *status != kernels::Status::ok || made_.holds(wanted);

@@ -279,8 +279,7 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
       ASSERT_TRUE(plan);
       const kernels::ChunkNumbers chunks{plan->sources, plan->targets};
       if (has_it && step == 1 && k >= 32 && m >= 8) {
-        const kernels::x86::Coefficients decode(Program(plan->matrix, true, chunks),
-                                                kernels::x86::Form::affine);
+        const kernels::x86::Coefficients decode(Program(plan->matrix, chunks), kernels::x86::Form::affine);
         ASSERT_TRUE(decode.transform);
         EXPECT_GT(decode.transform->get().solution.blocks, 0u);
         EXPECT_EQ(decode.transform->get().then, nullptr);
@@ -305,7 +304,7 @@ TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
     const auto plan = plan_for(gf::coding_matrix(gf::Technique::cauchy, k, m),
                                lost == 0 ? coding_chunks : gf::ChunkSet::first(lost));
     ASSERT_TRUE(plan);
-    const Program program(plan->matrix, true, {plan->sources, plan->targets});
+    const Program program(plan->matrix, {plan->sources, plan->targets});
     const kernels::x86::Coefficients coefficients(program, kernels::x86::Form::affine);
     ASSERT_TRUE(coefficients.transform);
     const auto& transform = coefficients.transform->get();
@@ -351,7 +350,7 @@ TEST(X86Transform, IsTakenToSolveForChunksAmidBlocks) {
     const auto plan = plan_for(gf::coding_matrix(gf::Technique::cauchy, k, 8),
                                gf::ChunkSet::first(11) - gf::ChunkSet::first(3));
     ASSERT_TRUE(plan);
-    const Program program(plan->matrix, true, {plan->sources, plan->targets});
+    const Program program(plan->matrix, {plan->sources, plan->targets});
     const kernels::x86::Coefficients coefficients(program, kernels::x86::Form::affine);
     ASSERT_TRUE(coefficients.transform) << k << "+8";
     EXPECT_TRUE(coefficients.transform->get().fits_registers) << k << "+8";

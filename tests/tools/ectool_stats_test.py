@@ -175,7 +175,7 @@ def region(content, seals=SHRINK_GROW_SEAL, name="ec_cuda_stats"):
 
 
 def check_other_regions(ectool, program):
-    def header(magic=b"ec_stats", layout=8, size=0, version=b"9.9\x1b[31m"):
+    def header(magic=b"ec_stats", layout=9, size=0, version=b"9.9\x1b[31m"):
         return struct.pack("8sIIqQ16s", magic, layout, size, os.getpid(), 0, version)
 
     def answer(content, **options):

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "kernels/device_stats.hpp"
@@ -50,6 +51,7 @@ std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal) {
   device->check("cuCtxPushCurrent", scope.result());
   device->leave_out_stacks();
   device->load_kernels();
+  device->load_generated_kernels();
   device->make_lanes();
   return device;
 }
@@ -95,11 +97,6 @@ void Device::load_kernels() {
   check("cuModuleLoadData", load_module(ec_fatbin_bit_kernel, &bits));
   check("cuModuleLoadData", load_module(ec_fatbin_paired_kernel, &paired));
   check("cuModuleLoadData", load_module(ec_fatbin_table_kernel, &tables));
-  const auto find = [&](CUmodule module, const std::string& name) {
-    CUfunction function = nullptr;
-    check("cuModuleGetFunction", driver_->module_get_function(&function, module, name.c_str()));
-    return function;
-  };
   for (unsigned i = 0; i < tile_words.size(); ++i)
     tile_kernels_[i] = find(tiles, fmt::format("ec_tile_w{}", 8 * tile_words[i]));
   for (unsigned i = 0; i < bit_kernels_.size(); ++i) {
@@ -114,27 +111,36 @@ void Device::load_kernels() {
         find(tables, fmt::format("ec_table_r{}_{}", table_kernels[i].rows, table_kernels[i].ones));
 }
 
+/// A chip that none of them has machine code for goes without: they hold nothing that a driver would compile.
+void Device::load_generated_kernels() {
+  for (const GeneratedCode& code : generated_codes()) {
+    CUmodule module = nullptr;
+    const CUresult result = load_module(code.image, &module);
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) return generated_kernels_.clear();
+    check("cuModuleLoadData", result);
+    const std::string name(code.name);
+    generated_kernels_.push_back({find(module, name + "_one"), find(module, name + "_many")});
+  }
+}
+
+const GeneratedKernel* Device::generated_kernel(const gf::Matrix& matrix) const noexcept {
+  if (generated_kernels_.empty()) return nullptr;
+  const auto codes = generated_codes();
+  const auto code = std::ranges::find_if(codes, [&](const GeneratedCode& c) { return c.is_of(matrix); });
+  return code == codes.end() ? nullptr : &generated_kernels_[static_cast<std::size_t>(code - codes.begin())];
+}
+
+CUfunction Device::find(CUmodule module, const std::string& name) const {
+  CUfunction function = nullptr;
+  check("cuModuleGetFunction", driver_->module_get_function(&function, module, name.c_str()));
+  return function;
+}
+
 CUresult Device::load_module(const void* image, CUmodule* module) {
-  std::lock_guard lock(modules_mutex_);
   modules_.reserve(modules_.size() + 1);
   const CUresult result = driver_->module_load_data(module, image);
   if (result == CUDA_SUCCESS) modules_.push_back(*module);
   return result;
-}
-
-CUresult Device::load(const void* image, const char* name, CUmodule* module, CUfunction* function) {
-  if (abandoned_) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  const Scope scope(*this);
-  if (scope.result() != CUDA_SUCCESS) return scope.result();
-  const CUresult result = load_module(image, module);
-  return result == CUDA_SUCCESS ? driver_->module_get_function(function, *module, name) : result;
-}
-
-void Device::unload(CUmodule module) {
-  if (abandoned_) return;
-  const Scope scope(*this);
-  std::lock_guard lock(modules_mutex_);
-  if (std::erase(modules_, module) != 0) driver_->module_unload(module);
 }
 
 /// All memory that jobs need is allocated here: an allocation in a job could wait for another that hangs.

@@ -13,6 +13,7 @@
 #include "kernels/cuda/device/driver.hpp"
 #include "kernels/cuda/device/link_clock.hpp"
 #include "kernels/cuda/device/locked_arena.hpp"
+#include "kernels/cuda/generate/generated_codes.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
 #include "kernels/cuda/options.hpp"
@@ -31,6 +32,12 @@ struct DeviceInfo {
 
 /// Word sizes of the tile kernels, in bytes: Device::tile_kernel(i) works on words of tile_words[i].
 inline constexpr std::array<unsigned, 5> tile_words{1, 2, 4, 8, 16};
+
+/// The kernels generated for one matrix: for one stripe and for many.
+struct GeneratedKernel {
+  CUfunction one = nullptr;
+  CUfunction many = nullptr;
+};
 
 /// Thread safe. Shared by whoever has work in flight; the last one out tears it down.
 class Device {
@@ -87,12 +94,9 @@ class Device {
   CUfunction paired_kernel(unsigned i) const { return paired_kernels_[i]; }
   /// For table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
+  /// Null if none was generated for this matrix, or this chip has no code of it.
+  const GeneratedKernel* generated_kernel(const gf::Matrix& matrix) const noexcept;
   LinkClock& link_clock() { return link_clock_; }
-
-  /// Loads a module (a fat binary or machine code, which is copied) and finds a kernel in it. It is unloaded
-  /// by unload() or with the device. May wait for what the device is at. Throws std::bad_alloc.
-  CUresult load(const void* image, const char* name, CUmodule* module, CUfunction* function);
-  void unload(CUmodule module);
 
   /// Page-locks the arena of libec_cuda_pinned.so, if this process runs with it, and has it opened. One line
   /// about what became of it; empty where there is no such arena. Called once.
@@ -111,7 +115,9 @@ class Device {
   void open_context(int ordinal);
   void leave_out_stacks() const;
   void load_kernels();
+  void load_generated_kernels();
   CUresult load_module(const void* image, CUmodule* module);
+  CUfunction find(CUmodule module, const std::string& name) const;
   void make_lanes();
   void free_lanes();
   void check(const char* call, CUresult result) const;
@@ -125,7 +131,7 @@ class Device {
   std::array<std::array<CUfunction, 2>, std::size(bit_shapes)> bit_kernels_{};
   std::array<CUfunction, std::size(paired_shapes)> paired_kernels_{};
   std::array<CUfunction, std::size(table_kernels)> table_kernels_{};
-  std::mutex modules_mutex_;
+  std::vector<GeneratedKernel> generated_kernels_;  // for generated_codes(), in their order; or none
   std::vector<CUmodule> modules_;
   LinkClock link_clock_;
   std::unique_ptr<LockedArena> arena_;

@@ -24,62 +24,57 @@ bool tensor_cores_win_over_link(const Device& device, const ChunkViews& chunks) 
 
 /// Launches the fastest kernel that takes at least the start of these chunks, and says how much of them it
 /// codes.
-CUresult launch_best(const std::shared_ptr<Device>& device, const Program& program, const ChunkViews& chunks,
-                     Verb verb, const KernelChoice& choice, CUstream stream, std::size_t* done) {
-  const bool automatic = choice.kind == KernelKind::automatic;
-  const gf::Matrix& matrix = program.matrix();
+CUresult launch_best(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
+                     KernelKind kind, CUstream stream, std::size_t* done) {
+  const bool automatic = kind == KernelKind::automatic;
   const auto first = [&](std::size_t bytes) {
     ChunkViews views = chunks;
     views.bytes = bytes;
     return views;
   };
-  const bool tensor_cores = automatic && tensor_cores_win_over_link(*device, chunks);
+  const bool tensor_cores = automatic && tensor_cores_win_over_link(device, chunks);
   *done = 0;
   if (verb == Verb::compare) {
-    if (choice.kind != KernelKind::tile) *done = table_kernel_reach(chunks, verb);
-    return *done == 0 ? CUDA_SUCCESS : launch_tables(*device, matrix, first(*done), verb, stream);
+    if (kind != KernelKind::tile) *done = table_kernel_reach(chunks, verb);
+    return *done == 0 ? CUDA_SUCCESS : launch_tables(device, matrix, first(*done), verb, stream);
   }
-  if (!tensor_cores && generated_kernel_reach(chunks) != 0) {
-    const auto form = verb == Verb::accumulate ? ProgramForm::accumulate : ProgramForm::transform;
-    const CUfunction function =
-        generated_for(device, program, form, chunks.bytes * chunks.sources.size(), choice);
-    if (function != nullptr) {
-      *done = generated_kernel_reach(chunks);
-      return launch_generated(*device, function, chunks, stream);
-    }
+  if (verb == Verb::transform && (kind == KernelKind::generated || (automatic && !tensor_cores))) {
+    const GeneratedKernel* generated = device.generated_kernel(matrix);
+    if (generated != nullptr) *done = generated_kernel_reach(chunks);
+    if (*done != 0) return launch_generated(device, generated->one, first(*done), stream);
   }
-  if (choice.kind == KernelKind::table || (automatic && !tensor_cores && table_kernel_pays(matrix))) {
+  if (kind == KernelKind::table || (automatic && !tensor_cores && table_kernel_pays(matrix))) {
     *done = table_kernel_reach(chunks, verb);
-    if (*done != 0) return launch_tables(*device, matrix, first(*done), verb, stream);
+    if (*done != 0) return launch_tables(device, matrix, first(*done), verb, stream);
   }
-  if (verb == Verb::transform && (choice.kind == KernelKind::paired || automatic)) {
+  if (verb == Verb::transform && (kind == KernelKind::paired || automatic)) {
     const unsigned below = automatic ? bit_kernel_steps(matrix) : ~0u;
-    if (const PairedShape* shape = paired_shape_for(*device, matrix, below)) {
+    if (const PairedShape* shape = paired_shape_for(device, matrix, below)) {
       *done = paired_kernel_reach(*shape, chunks);
-      if (*done != 0) return launch_paired(*device, *shape, matrix, first(*done), stream);
+      if (*done != 0) return launch_paired(device, *shape, matrix, first(*done), stream);
     }
   }
-  if (choice.kind == KernelKind::bits || automatic) {
-    *done = bit_kernel_reach(*device, chunks);
-    if (*done != 0) return launch_bits(*device, matrix, first(*done), verb, stream);
+  if (kind == KernelKind::bits || automatic) {
+    *done = bit_kernel_reach(device, chunks);
+    if (*done != 0) return launch_bits(device, matrix, first(*done), verb, stream);
   }
   return CUDA_SUCCESS;
 }
 
-/// emit.hpp: addresses, bytes, stripes, what is unused.
-using ProgramParameter = std::array<std::uint64_t, 2 * gf::max_chunks + 2 + unused_bytes / 8>;
+/// generated_args.hpp: addresses, bytes, stripes, what is unused.
+using ProgramParameter = std::array<std::uint64_t, 2 * gf::max_chunks + 2 + generated_unused_bytes / 8>;
 
 /// `end`: of what `parameter` holds so far.
 CUresult launch_program(const Device& device, CUfunction function, ProgramParameter& parameter,
                         std::uint64_t* end, const ChunkViews& each, std::size_t stripes, CUstream stream) {
   *end++ = each.bytes;
   *end++ = stripes;
-  std::fill_n(end, unused_bytes / 8, 0);
+  std::fill_n(end, generated_unused_bytes / 8, 0);
   // A warp a tile: measured ahead of a grid that stays and loops.
-  constexpr std::size_t warps = block_threads / 32;
-  const std::size_t tiles = (each.bytes + warp_tile - 1) / warp_tile * stripes;
-  const unsigned blocks = blocks_for(each, (tiles + warps - 1) / warps, block_threads, warp_tile);
-  return launch_blocks(device, function, blocks, block_threads, 0, stream, parameter.data());
+  constexpr std::size_t warps = generated_threads / 32;
+  const std::size_t tiles = (each.bytes + generated_tile - 1) / generated_tile * stripes;
+  const unsigned blocks = blocks_for(each, (tiles + warps - 1) / warps, generated_threads, generated_tile);
+  return launch_blocks(device, function, blocks, generated_threads, 0, stream, parameter.data());
 }
 
 }  // namespace
@@ -132,7 +127,8 @@ KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned
 }
 
 std::size_t generated_kernel_reach(const ChunkViews& chunks) {
-  return chunks.bytes < warp_tile || chunks.alignment() < load_alignment ? 0 : chunks.bytes;
+  if (chunks.bytes < generated_tile || chunks.alignment() < load_alignment) return 0;
+  return chunks.bytes / load_alignment * load_alignment;
 }
 
 CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
@@ -150,29 +146,16 @@ CUresult launch_generated_batch(const Device& device, CUfunction function, CUdev
   return launch_program(device, function, parameter, parameter.data() + 1, each, stripes, stream);
 }
 
-CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& program, ProgramForm form,
-                         std::uint64_t source_bytes, const KernelChoice& choice) {
-  const bool forced = choice.kind == KernelKind::generated;
-  if (!forced && (choice.kind != KernelKind::automatic || !worth_generating(program.matrix())))
-    return nullptr;
-  const GeneratedProgram* generated = GeneratedProgram::of(program);
-  if (generated == nullptr) return nullptr;
-  using Wish = GeneratedProgram::Wish;
-  const bool now = forced && choice.generated != Wish::never;
-  return generated->function(device, form, source_bytes, now ? Wish::now : choice.generated);
-}
-
-CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& program,
-                       const ChunkViews& chunks, Verb verb, const KernelChoice& choice,
-                       CUstream stream) noexcept {
+CUresult launch_stripe(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
+                       KernelKind kind, CUstream stream) noexcept {
   std::size_t done = 0;
-  if (const auto r = launch_best(device, program, chunks, verb, choice, stream, &done); r != CUDA_SUCCESS)
+  if (const auto r = launch_best(device, matrix, chunks, verb, kind, stream, &done); r != CUDA_SUCCESS)
     return r;
   if (done == chunks.bytes) return CUDA_SUCCESS;
   ChunkViews rest = chunks;
   rest.first += done;
   rest.bytes -= done;
-  return launch_tiles(*device, program.matrix(), rest, verb, stream);
+  return launch_tiles(device, matrix, rest, verb, stream);
 }
 
 }  // namespace ec::kernels::cuda

@@ -10,7 +10,7 @@
 #include "gf/matrix.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
-#include "kernels/cuda/generate/generated_program.hpp"
+#include "kernels/cuda/generate/generated_args.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/program.hpp"
@@ -19,7 +19,7 @@ namespace ec::kernels::cuda {
 
 /// automatic: the best that fits the job. tile: generalised tiles, takes every job. table: tables of
 /// products, for any matrix. bits: tensor cores, for any matrix. paired: tensor cores, for paired matrices
-/// (bits.cuh). generated: compiled for the matrix. The last four code what they can of a job, and tile the
+/// (bits.cuh). generated: for one matrix, of a list. The last four code what they can of a job, and tile the
 /// rest.
 enum class KernelKind { automatic, tile, table, bits, paired, generated };
 
@@ -53,29 +53,15 @@ struct ChunkViews {
   std::size_t alignment() const;
 };
 
-/// How the kernel of a stripe is chosen.
-struct KernelChoice {
-  KernelKind kind = KernelKind::automatic;
-  /// What may be asked of the driver to get a generated kernel; KernelKind::generated makes `later` a
-  /// `now`.
-  GeneratedProgram::Wish generated = GeneratedProgram::Wish::later;
-};
-
-/// The kernel generated for this form of the program, if it is the choice and is there; source_bytes are to
-/// be coded by it.
-CUfunction generated_for(const std::shared_ptr<Device>& device, const Program& program, ProgramForm form,
-                         std::uint64_t source_bytes, const KernelChoice& choice);
-
 // Launches are enqueued on `stream`, the device's context being current, and code target = M . source, or
 // target += M . source, or compare the two, which tables and tiles can. Some kernels take as many launches as
 // the targets need; on a failure the earlier ones are under way. The reach of a kernel is how many bytes from
 // the start of each chunk it can code; 0 if none.
 
-/// Chunks of any alignment and length that the device can address. The best kernel of `choice` codes what it
-/// can, the tile kernels the rest.
-CUresult launch_stripe(const std::shared_ptr<Device>& device, const Program& program,
-                       const ChunkViews& chunks, Verb verb, const KernelChoice& choice,
-                       CUstream stream) noexcept;
+/// Chunks of any alignment and length that the device can address. A kernel of this kind codes what it can,
+/// the tile kernels the rest.
+CUresult launch_stripe(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
+                       KernelKind kind, CUstream stream) noexcept;
 
 /// Chunks of any alignment and length (tile_kernel.cu).
 CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
@@ -109,13 +95,14 @@ std::size_t paired_kernel_reach(const PairedShape& shape, const ChunkViews& chun
 CUresult launch_paired(const Device& device, const PairedShape& shape, const gf::Matrix& matrix,
                        const ChunkViews& chunks, CUstream stream);
 
-/// All, or 0 if they are fewer than a tile or not aligned to 16 bytes.
+/// A multiple of 16 bytes, or 0 if the chunks are shorter than a tile or not aligned to 16 bytes.
 std::size_t generated_kernel_reach(const ChunkViews& chunks);
+/// function: GeneratedKernel::one. All bytes are within reach.
 CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
                           CUstream stream);
-/// Many stripes: `table` is in device memory, stripe after stripe the addresses of its sources, then of its
-/// targets, aligned to 16 bytes. each: bytes of every chunk, at least warp_tile, and where they lie; no
-/// addresses.
+/// function: GeneratedKernel::many. `table` is in device memory, stripe after stripe the addresses of its
+/// sources, then of its targets, aligned to 16 bytes. each: bytes of every chunk, a multiple of 16 and at
+/// least generated_tile, and where they lie; no addresses.
 CUresult launch_generated_batch(const Device& device, CUfunction function, CUdeviceptr table,
                                 const ChunkViews& each, std::size_t stripes, CUstream stream);
 

@@ -11,8 +11,8 @@ namespace {
 /// A view of jobs for which are_batch() holds. Launches need the device's context current.
 class Batch {
  public:
-  Batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, const KernelChoice& choice)
-      : device_(device), jobs_(jobs), choice_(choice), over_link_(!std::ranges::all_of(jobs, on_device)) {}
+  Batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind)
+      : device_(device), jobs_(jobs), kind_(kind), over_link_(!std::ranges::all_of(jobs, on_device)) {}
 
   std::size_t count() const { return jobs_.size(); }
   /// Of the table of n stripes: of each the addresses of its sources, then of its targets.
@@ -36,17 +36,18 @@ class Batch {
     return all;
   }
 
-  /// The kernel generated for many stripes, if it is there and takes these.
+  /// The kernel generated for many stripes of these, if there is one and it takes them all; otherwise null.
   CUfunction generated() const {
+    if (kind_ != KernelKind::automatic && kind_ != KernelKind::generated) return nullptr;
     const auto aligned = [](const auto& chunk) {
       return reinterpret_cast<std::uintptr_t>(chunk.data) % load_alignment == 0;
     };
     const std::size_t bytes = jobs_.front().bytes;
-    if (bytes < warp_tile ||
+    if (bytes < generated_tile || bytes % load_alignment != 0 ||
         !std::ranges::all_of(jobs_, [&](const Job& job) { return all_chunks(job, aligned); }))
       return nullptr;
-    return generated_for(device_, *jobs_.front().program, ProgramForm::batch,
-                         count() * jobs_.front().sources.size() * bytes, choice_);
+    const GeneratedKernel* kernel = device_->generated_kernel(jobs_.front().program->matrix());
+    return kernel == nullptr ? nullptr : kernel->many;
   }
 
   /// n stripes in one launch: `table` in device memory gets their addresses from `from`.
@@ -68,7 +69,7 @@ class Batch {
       const ChunkViews views{chunks.sources(), chunks.targets(), job.bytes, link_jobs(), 0,
                              difference,       first_byte};
       first_byte += job.bytes;
-      const auto r = launch_stripe(device_, *job.program, views, verb, choice_, stream);
+      const auto r = launch_stripe(*device_, job.program->matrix(), views, verb, kind_, stream);
       if (r != CUDA_SUCCESS) return outcome_of("cuLaunchKernel", r);
     }
     return {};
@@ -84,7 +85,7 @@ class Batch {
 
   const std::shared_ptr<Device>& device_;
   const std::span<const Job> jobs_;
-  const KernelChoice choice_;
+  const KernelKind kind_;
   const bool over_link_;
 };
 
@@ -117,7 +118,7 @@ bool are_batch(std::span<const Job> jobs) {
 
 Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs,
                   KernelKind kind) noexcept {
-  const Batch batch(device, jobs, {kind});
+  const Batch batch(device, jobs, kind);
   Runner runner(*device);
   if (!runner.ok()) return runner.outcome();
   const CUfunction function = batch.generated();
@@ -146,8 +147,7 @@ Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs
   if (const auto r = device->driver().stream_is_capturing(stream, &capture); r != CUDA_SUCCESS)
     return outcome_of("cuStreamIsCapturing", r);
   const bool captured = capture != CU_STREAM_CAPTURE_STATUS_NONE;
-  using Wish = GeneratedProgram::Wish;
-  const Batch batch(device, jobs, {kind, captured ? Wish::never : Wish::later});
+  const Batch batch(device, jobs, kind);
   Outcome outcome;
   if (!captured && verb == Verb::transform && are_batch(jobs) &&
       enqueue_at_once(*device, batch, stream, &outcome))
@@ -159,7 +159,7 @@ Outcome run_compare(const std::shared_ptr<Device>& device, std::span<const Job> 
                     unsigned long long* difference) noexcept {
   *difference = no_difference;
   if (std::ranges::all_of(jobs, in_place)) {
-    const Batch batch(device, jobs, {kind});
+    const Batch batch(device, jobs, kind);
     Runner runner(*device);
     const auto launch = [&](CUstream stream) {
       return compare_on(*device, runner.lane(), [&](unsigned long long* word) {
@@ -184,7 +184,7 @@ Outcome enqueue_compare(const std::shared_ptr<Device>& device, std::span<const J
   if (const auto r = device->driver().memset_d8_async(word, 0xff, sizeof *difference, stream);
       r != CUDA_SUCCESS)
     return outcome_of("cuMemsetD8Async", r);
-  return Batch(device, jobs, {kind}).launch_each(Verb::compare, stream, difference);
+  return Batch(device, jobs, kind).launch_each(Verb::compare, stream, difference);
 }
 
 }  // namespace ec::kernels::cuda

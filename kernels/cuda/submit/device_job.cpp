@@ -139,7 +139,8 @@ Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb
       const std::size_t link_jobs = on_device(job) ? 0 : device->link_clock().jobs();
       ChunkViews views{chunks.sources(), chunks.targets(), slice.bytes, link_jobs};
       const auto launch = [&] {
-        return outcome_of("cuLaunchKernel", launch_stripe(device, *job.program, views, verb, {kind}, stream));
+        return outcome_of("cuLaunchKernel",
+                          launch_stripe(*device, job.program->matrix(), views, verb, kind, stream));
       };
       if (!compares) return launch();
       views.first_byte = first_byte + slice.offset;

@@ -91,7 +91,7 @@ struct Checks {
 };
 
 /// Changes with every change of what follows or what it is made of.
-inline constexpr std::uint32_t stats_layout = 8;
+inline constexpr std::uint32_t stats_layout = 9;
 inline constexpr std::array<char, 8> stats_magic{'e', 'c', '_', 's', 't', 'a', 't', 's'};
 
 struct StatsPage {

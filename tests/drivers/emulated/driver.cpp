@@ -13,12 +13,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/generate/emit.hpp"
 #include "tests/drivers/emulated/emulation.hpp"
 #include "tests/drivers/emulated/memory.hpp"
 
@@ -34,10 +32,8 @@ struct Function {
 };
 const Function& at(CUfunction function) { return *reinterpret_cast<const Function*>(function); }
 
-/// A module as cuModuleLoadData makes it.
+/// A module as cuModuleLoadData makes it: all kernels of the fat binaries are in it.
 struct Module {
-  std::optional<Program> program;  ///< a generated one; otherwise all kernels of the fat binaries are in it
-  Kernel kernel{};
   int ordinal = 0;                  ///< of the device in whose context it was loaded
   std::list<Function> functions{};  ///< that were asked for
 };
@@ -171,13 +167,10 @@ EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 
 EXPORTED CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   ENTER();
-  // Fat binaries begin with a number, machine code of NVRTC's as an ELF file does.
+  // Fat binaries begin with a number.
   constexpr unsigned char fat_binary[] = {0x50, 0xed, 0x55, 0xba};
+  if (std::memcmp(image, fat_binary, sizeof fat_binary) != 0) return CUDA_ERROR_INVALID_IMAGE;
   auto made = std::make_unique<Module>();
-  made->program = read_image(image);
-  if (!made->program && std::memcmp(image, fat_binary, sizeof fat_binary) != 0)
-    return CUDA_ERROR_INVALID_IMAGE;
-  if (made->program) made->kernel = {.kind = Kernel::Kind::generated, .program = &*made->program};
   made->ordinal = contexts_pushed.back();
   *module = reinterpret_cast<CUmodule>(made.get());
   state().modules[*module] = std::move(made);
@@ -190,9 +183,7 @@ EXPORTED CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, con
   const auto found = state().modules.find(module);
   if (found == state().modules.end()) return CUDA_ERROR_INVALID_HANDLE;
   Module& holder = *found->second;
-  const Kernel* kernel = !holder.program                                       ? find_kernel(name)
-                         : std::string(name) == ec::kernels::cuda::entry_point ? &holder.kernel
-                                                                               : nullptr;
+  const Kernel* kernel = find_kernel(name);
   if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
   holder.functions.push_back({kernel, holder.ordinal});
   *function = reinterpret_cast<CUfunction>(&holder.functions.back());

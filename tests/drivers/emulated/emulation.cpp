@@ -5,9 +5,11 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <vector>
 
-#include "kernels/cuda/generate/emit.hpp"
+#include "gf/generator.hpp"
+#include "kernels/cuda/generate/generated_args.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
@@ -41,6 +43,24 @@ std::map<std::string, Kernel> make_kernels() {
     known["ec_table_r" + std::to_string(kernels::cuda::table_kernels[i].rows) + "_" +
           std::to_string(kernels::cuda::table_kernels[i].ones)] = {Kernel::Kind::table, i};
   return known;
+}
+
+/// A generated kernel, whose name says its matrix: ec_generated_<technique>_<k>_<m>_one or _many. The kernel
+/// is made when it is first asked for. False for other names.
+bool add_generated(const std::string& name, std::map<std::string, Kernel>& known) {
+  static const std::regex form("ec_generated_(.+)_([0-9]+)_([0-9]+)_(one|many)");
+  std::smatch said;
+  if (!std::regex_match(name, said, form)) return false;
+  const auto technique = gf::parse_technique(said.str(1));
+  const auto k = static_cast<unsigned>(std::stoul(said[2])), m = static_cast<unsigned>(std::stoul(said[3]));
+  if (!technique || !gf::shape_error(*technique, k, m).empty()) return false;
+  const gf::Matrix matrix = gf::coding_matrix(*technique, k, m);
+  known[name] = {.kind = Kernel::Kind::generated,
+                 .sources = k,
+                 .targets = m,
+                 .coefficients = {matrix.cells().begin(), matrix.cells().end()},
+                 .batch = said[4] == "many"};
+  return true;
 }
 
 /// Of a kernel for any matrix.
@@ -100,13 +120,13 @@ const TableKernel& table_kernel(const Launch& l) { return kernels::cuda::table_k
 
 Work work_of(const Launch& l) {
   if (l.kernel->kind == Kernel::Kind::generated) {
-    const Program& p = *l.kernel->program;
+    const Kernel& p = *l.kernel;
     const std::size_t words = p.batch ? 1 : p.sources + p.targets;
     const void* first = l.parameter.data();
     return {p.sources,
             p.targets,
             word_at(first, words),
-            p.accumulate,
+            false,
             p.coefficients.data(),
             0,
             p.batch ? view(reinterpret_cast<const void*>(word_at(first, 0))) : first,
@@ -134,8 +154,10 @@ Work work_of(const Launch& l) {
 CUresult check_kernel(const Launch& l) {
   const bool one_row = l.block_y == 1 && l.grid_y == 1;
   if (l.kernel->kind == Kernel::Kind::generated) {
-    const Program& p = *l.kernel->program;
-    return l.block_x == p.threads && one_row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (l.block_x != kernels::cuda::generated_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
+    const std::uint64_t bytes = work_of(l).bytes;
+    return bytes >= kernels::cuda::generated_tile && bytes % 16 == 0 ? CUDA_SUCCESS
+                                                                     : CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   const KernelArgs& a = args_of(l);
   if (l.kernel->kind == Kernel::Kind::bits) {
@@ -181,13 +203,16 @@ std::size_t alignment_of(const Launch& l) {
 }  // namespace
 
 const Kernel* find_kernel(const std::string& name) {
-  static const auto kernels = make_kernels();
-  const auto at = kernels.find(name);
+  static auto kernels = make_kernels();
+  auto at = kernels.find(name);
+  if (at == kernels.end() && add_generated(name, kernels)) at = kernels.find(name);
   return at == kernels.end() ? nullptr : &at->second;
 }
 
 std::size_t parameter_bytes(const Kernel& kernel) {
-  return kernel.program != nullptr ? kernel.program->parameter_bytes() : sizeof(KernelArgs);
+  if (kernel.kind != Kernel::Kind::generated) return sizeof(KernelArgs);
+  const std::size_t addresses = kernel.batch ? 1 : kernel.sources + kernel.targets;
+  return 8 * (addresses + 2) + kernels::cuda::generated_unused_bytes;
 }
 
 CUresult check(const Launch& l) {
@@ -195,8 +220,8 @@ CUresult check(const Launch& l) {
   if (l.block_x * l.block_y > most_threads || l.grid_y > most_grid_y || l.shared_bytes > most_shared_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult refused = check_kernel(l); refused != CUDA_SUCCESS) return refused;
-  if (l.kernel->kind == Kernel::Kind::generated && l.kernel->program->batch) {
-    const Program& p = *l.kernel->program;
+  if (l.kernel->kind == Kernel::Kind::generated && l.kernel->batch) {
+    const Kernel& p = *l.kernel;
     const auto* table = reinterpret_cast<const void*>(word_at(l.parameter.data(), 0));
     if (!reachable(table, 8 * word_at(l.parameter.data(), 2) * (p.sources + p.targets), l.ordinal))
       return CUDA_ERROR_ILLEGAL_ADDRESS;

@@ -9,7 +9,6 @@
 //                                    number of the call, what happens to it
 //   EC_FAULTS_NEXT_DRIVER=FILE       the driver behind; otherwise the next libcuda.so.1 in LD_LIBRARY_PATH,
 //                                    or the system's
-//   EC_FAULTS_NEXT_NVRTC=FILE        the same for the libnvrtc.so.13 of this folder (nvrtc.cpp)
 #include "kernels/cuda/device/driver.hpp"
 
 #include <dlfcn.h>

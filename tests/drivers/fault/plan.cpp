@@ -24,9 +24,7 @@ constexpr NamedError errors[] = {
     EC_ERROR(CUDA_ERROR_OUT_OF_MEMORY), EC_ERROR(CUDA_ERROR_NOT_INITIALIZED), EC_ERROR(CUDA_ERROR_DEVICE_UNAVAILABLE),
     EC_ERROR(CUDA_ERROR_NO_DEVICE), EC_ERROR(CUDA_ERROR_INVALID_IMAGE), EC_ERROR(CUDA_ERROR_NOT_READY),
     EC_ERROR(CUDA_ERROR_ECC_UNCORRECTABLE), EC_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS), EC_ERROR(CUDA_ERROR_LAUNCH_FAILED),
-    EC_ERROR(CUDA_ERROR_UNKNOWN),
-    // Of nvrtc.h, whose numbers are part of NVRTC's interface.
-    {"NVRTC_ERROR_OUT_OF_MEMORY", 1}, {"NVRTC_ERROR_COMPILATION", 6}};
+    EC_ERROR(CUDA_ERROR_UNKNOWN)};
 #undef EC_ERROR
 // clang-format on
 
@@ -35,15 +33,12 @@ constexpr int context_enders[] = {
     CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION,
     CUDA_ERROR_MISALIGNED_ADDRESS,   CUDA_ERROR_LAUNCH_FAILED,        CUDA_ERROR_UNKNOWN};
 
-bool is_of_nvrtc(std::string_view site) { return site.starts_with("nvrtc"); }
-
 /// Empty if there is no such site.
 std::string site_named(std::string_view name) {
   if (name == "launch") return "cuLaunchKernel";
-  if (name == "cuda" || name == "nvrtc") return std::string(name);
+  if (name == "cuda") return std::string(name);
   for (const std::string& symbol : {std::string(name), std::string(name) + "_v2"})
-    if (std::ranges::count(driver_sites, symbol) + std::ranges::count(nvrtc_sites, symbol) != 0)
-      return symbol;
+    if (std::ranges::count(driver_sites, symbol) != 0) return symbol;
   return {};
 }
 
@@ -85,14 +80,12 @@ bool read_when(std::string_view text, Rule& rule) {
 
 bool read_what(std::string_view text, Rule& rule) {
   using What = Rule::What;
-  const bool of_nvrtc = is_of_nvrtc(rule.site);
   const bool of_launch = rule.site == "cuLaunchKernel";
   for (const auto& [key, what] :
        {std::pair{"slow=", What::slow}, {"lost=", What::lost}, {"hang=", What::hang}})
     if (const auto value = value_of(text, key)) {
       rule.what = what;
-      return read_time(*value, rule) && (what != What::lost || !of_nvrtc) &&
-             (what != What::hang || of_launch);
+      return read_time(*value, rule) && (what != What::hang || of_launch);
     }
   if (text == "hang" || text == "wrong") {
     rule.what = text == "hang" ? What::hang : What::wrong;
@@ -101,8 +94,8 @@ bool read_what(std::string_view text, Rule& rule) {
   rule.what = What::error;
   rule.code = number<int>(text).value_or(0);
   for (const NamedError& error : errors)
-    if (error.name == text && text.starts_with("NVRTC") == of_nvrtc) rule.code = error.code;
-  rule.sticky = !of_nvrtc && ends_context(rule.code);
+    if (error.name == text) rule.code = error.code;
+  rule.sticky = ends_context(rule.code);
   return rule.code > 0;
 }
 
@@ -116,14 +109,14 @@ std::string read_rule(std::string_view text, Rule& rule) {
   const auto what = text.substr(second + 1);
   rule.site = site_named(site);
   if (rule.site.empty())
-    return fmt::format("\"{}\" must be launch, cuda, nvrtc, or one of their functions that is used", site);
+    return fmt::format("\"{}\" must be launch, cuda, or a function of the driver that is used", site);
   if (!read_when(when, rule))
     return fmt::format("\"{}\" must be nth=N, every=N or p=X, N a whole number from 1, 0 < X <= 1", when);
   if (!read_what(what, rule))
     return fmt::format(
-        "\"{}\" cannot happen to {}: must be an error by name or number, slow=TIME, of the driver lost=TIME, "
-        "of "
-        "launch wrong, hang or hang=TIME, TIME as in 50ms",
+        "\"{}\" cannot happen to {}: must be an error by name or number, slow=TIME, lost=TIME, of launch "
+        "wrong, "
+        "hang or hang=TIME, TIME as in 50ms",
         what, site);
   return {};
 }
@@ -132,10 +125,7 @@ std::string read_rule(std::string_view text, Rule& rule) {
 
 bool ends_context(int code) { return std::ranges::find(context_enders, code) != std::end(context_enders); }
 
-bool Rule::covers(std::string_view symbol) const {
-  return site == symbol || (site == "nvrtc" && is_of_nvrtc(symbol)) ||
-         (site == "cuda" && !is_of_nvrtc(symbol));
-}
+bool Rule::covers(std::string_view symbol) const { return site == symbol || site == "cuda"; }
 
 bool Rule::due() {
   ++seen;

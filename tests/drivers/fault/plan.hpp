@@ -1,13 +1,13 @@
-// The language of EC_FAULTS: which calls of the driver or the compiler go wrong, and how.
+// The language of EC_FAULTS: which calls of the driver go wrong, and how.
 //
 //   EC_FAULTS = RULE[;RULE]..          RULE = SITE:WHEN:WHAT
 //
-//   SITE  a function by the symbol it is exported by (cuLaunchKernel, cuMemAlloc_v2, nvrtcCompileProgram; _v2
-//         may be left out), `launch` for cuLaunchKernel, `cuda` or `nvrtc` for every function of that library
+//   SITE  a function by the symbol it is exported by (cuLaunchKernel, cuMemAlloc_v2; _v2 may be left out),
+//         `launch` for cuLaunchKernel, `cuda` for every function
 //   WHEN  nth=N        the Nth call, and no other
 //         every=N      each Nth call
 //         p=X          each call with probability X, 0 < X <= 1
-//   WHAT  CUDA_ERROR_.. or NVRTC_ERROR_.., by number or, if it is common, by name: the call answers that and
+//   WHAT  CUDA_ERROR_.., by number or, if it is common, by name: the call answers that and
 //   does nothing. Errors
 //         that end a context (LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC_UNCORRECTABLE ..) are answered from then on
 //         by every call that needs one, until the primary context has been released and is made anew
@@ -36,7 +36,7 @@ struct Rule {
   enum class When { nth, every, probability } when = When::nth;
   enum class What { error, lost, hang, slow, wrong } what = What::error;
 
-  std::string site;  ///< a symbol, or "cuda" or "nvrtc"
+  std::string site;  ///< a symbol, or "cuda"
   std::uint64_t n = 1;
   double probability = 0;
   std::mt19937_64 random{1};

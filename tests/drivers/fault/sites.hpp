@@ -1,11 +1,10 @@
-// Every call that can go wrong: the functions of the two tables of the product, by their symbols.
+// Every call that can go wrong: the functions of the tables of the product, by their symbols.
 #pragma once
 
 #include <iterator>
 #include <string_view>
 
 #include "kernels/cuda/device/driver.hpp"
-#include "kernels/cuda/generate/nvrtc.hpp"
 
 namespace ec::test::faults {
 
@@ -17,12 +16,6 @@ namespace ec::test::faults {
 inline constexpr std::string_view driver_sites[] = {
 #define EC_SITE(name, symbol, type) #symbol,
     EC_FAULT_DRIVER_SITES(EC_SITE)
-#undef EC_SITE
-};
-
-inline constexpr std::string_view nvrtc_sites[] = {
-#define EC_SITE(name, symbol, type) #symbol,
-    EC_NVRTC_FUNCTIONS(EC_SITE)
 #undef EC_SITE
 };
 

@@ -76,12 +76,4 @@ class EmulatedDevices : public EmulatedDevice {
   }
 };
 
-/// From now on the process that compiles finds the emulated compiler, behind the fault compiler, which takes
-/// a plan from EC_FAULTS at each start.
-inline void use_emulated_compiler() {
-  setenv("EC_FAULTS_NEXT_NVRTC", EC_EMULATED_NVRTC, 0);
-  const std::string fault_compiler = EC_FAULT_NVRTC;
-  setenv("LD_LIBRARY_PATH", fault_compiler.substr(0, fault_compiler.rfind('/')).c_str(), 1);
-}
-
 }  // namespace ec::test

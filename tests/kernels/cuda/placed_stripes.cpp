@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "gf/generator.hpp"
 #include "kernels/residence.hpp"
 #include "tests/common/random_bytes.hpp"
 
@@ -44,7 +45,8 @@ bool PlacedMemory::get(oracle::Bytes* content) const {
 
 PlacedStripes::PlacedStripes(const Shape& shape, std::uint64_t seed)
     : shape_(shape),
-      rows_(random_matrix(m, k, seed)),
+      rows_(shape.generated ? to_rows(gf::coding_matrix(gf::Technique::reed_sol_van, k, m))
+                            : random_matrix(m, k, seed)),
       program_(to_matrix(rows_)),
       source_memory_(shape.sources, shape.count * k * stride()),
       target_memory_(shape.targets, shape.count * m * stride()),

@@ -36,7 +36,7 @@ class PlacedMemory {
   bool abandoned_ = false;
 };
 
-/// `count` stripes of k+m chunks of `bytes`, random by `seed` as is the matrix: sources in one piece of
+/// `count` stripes of k+m chunks of `bytes`, random by `seed`: sources in one piece of
 /// memory, targets in another, with random bytes before.
 class PlacedStripes {
  public:
@@ -47,6 +47,8 @@ class PlacedStripes {
     kernels::Residence targets = kernels::Residence::pageable;
     Verb verb = Verb::transform;
     std::size_t count = 1;
+    bool generated =
+        false;  ///< the matrix is reed_sol_van 4+2, which has generated kernels; else random by `seed`
   };
   PlacedStripes(const Shape& shape, std::uint64_t seed);
 

@@ -76,7 +76,6 @@ const Seen& Workload::run() {
            {"best kernel, pageable, in slices", automatic, pageable, coded, 1, false, sliced_chunk_bytes},
            {"best kernel, added in slices", automatic, pageable, added, 1, false, sliced_chunk_bytes},
            {"generated kernel, pinned", generated, pinned},
-           {"generated kernel, added", generated, pageable, added},
            {"best kernel, pinned", automatic, pinned},
            {"best kernel, pinned, added", automatic, pinned, added},
            {"best kernel, on the device", automatic, device},
@@ -87,7 +86,27 @@ const Seen& Workload::run() {
            {"generated kernel, stripes on a stream", generated, device, coded, 3, true},
            {"best kernel, on a stream", automatic, device, coded, 1, true}})
     job(each);
+  const auto coded_on_device = std::ranges::find_if(stripes_, [&](const PlacedStripes& stripes) {
+    return stripes.shape().targets == device && stripes.shape().verb == coded &&
+           std::ranges::count(right_, &stripes) != 0;
+  });
+  if (coded_on_device != stripes_.end()) compare(*coded_on_device);
   return seen_;
+}
+
+/// On stripes that were coded right: the device finds no difference.
+void Workload::compare(PlacedStripes& stripes) {
+  unsigned long long difference = 0;
+  const Status status = kernels::cuda::backend().compare(stripes.jobs(), &difference, std::nullopt);
+  if (status == Status::hung) {
+    ++seen_.hung;
+    stripes.abandon();
+  } else if (status != Status::ok) {
+    ++seen_.device_failed;
+  } else if (difference != kernels::no_difference) {
+    ++seen_.device_wrong;
+    seen_.first_bad = "comparison";
+  }
 }
 
 unsigned Workload::changed() const {
@@ -123,8 +142,10 @@ Status Workload::start(const Job& job, const codec::Router& router, std::span<co
 }
 
 void Workload::job(const Job& job) {
-  PlacedStripes& stripes = stripes_.emplace_back(
-      PlacedStripes::Shape{job.bytes, job.residence, job.residence, job.verb, job.stripes}, ++seed_);
+  PlacedStripes& stripes =
+      stripes_.emplace_back(PlacedStripes::Shape{job.bytes, job.residence, job.residence, job.verb,
+                                                 job.stripes, job.kind == KernelKind::generated},
+                            ++seed_);
   if (!stripes) {
     ++seen_.device_failed;
     return;

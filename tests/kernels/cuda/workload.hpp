@@ -39,7 +39,7 @@ class Workload {
   static constexpr std::size_t sliced_chunk_bytes = 4 * 4096 + 48;
   static constexpr std::size_t staging_bytes = 1024 * 1024;
 
-  /// seed: of data, and of matrices that no earlier seed has compiled.
+  /// seed: of data and matrices.
   explicit Workload(std::uint64_t seed) : seed_(seed) {}
 
   /// Every kind of kernel on pageable, pinned and device memory; many stripes at once; work on a stream. The
@@ -62,6 +62,7 @@ class Workload {
   void job(const Job& job);
   static kernels::Status start(const Job& job, const codec::Router& router,
                                std::span<const kernels::Job> jobs);
+  void compare(PlacedStripes& stripes);
   void judge(const Job& job, kernels::Status status, const PlacedStripes& stripes);
 
   std::uint64_t seed_;

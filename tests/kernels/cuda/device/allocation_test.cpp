@@ -7,7 +7,6 @@
 #include <new>
 #include <thread>
 
-#include "kernels/cuda/generate/generated_program.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 
 namespace {
@@ -42,9 +41,6 @@ bool fails() {
 namespace ec::test {
 namespace {
 
-using kernels::cuda::GeneratedProgram;
-using kernels::cuda::ProgramForm;
-
 class NoMemory : public EmulatedDevice, public testing::WithParamInterface<bool> {
  protected:
   /// `work` while the nth allocation in the background fails, for every n that there is.
@@ -72,27 +68,6 @@ TEST_P(NoMemory, WhileADeviceComesUpLeavesItOffUntilTheNextTry) {
     left = 0;
     use(options());
     ASSERT_TRUE(bring_up()) << log_;
-  });
-}
-
-TEST_P(NoMemory, WhileAProgramIsCompiledCostsTheProgram) {
-  use_emulated_compiler();
-  auto o = options();
-  o.generate_after_bytes = 0;
-  use(o);
-  ASSERT_TRUE(bring_up());
-  const auto device = kernels::cuda::Devices::instance().current();
-  std::uint8_t coefficient = 0;
-  at_each_allocation([&] {
-    gf::Matrix matrix(1, 2);
-    matrix(0, 0) = ++coefficient;
-    const kernels::Program program(matrix);
-    const auto* generated = GeneratedProgram::of(program);
-    const auto asked = [&] {
-      return generated->function(device, ProgramForm::transform, 0, GeneratedProgram::Wish::later);
-    };
-    while (asked() == nullptr && generated->failure(ProgramForm::transform).empty())
-      std::this_thread::yield();
   });
 }
 

@@ -1,5 +1,5 @@
 // Several devices: who gets the work, what one that fails does to the others, memory, streams and generated
-// programs of their own.
+// kernels of their own.
 #include "kernels/cuda/device/devices.hpp"
 
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/generate/generated_program.hpp"
+#include "gf/generator.hpp"
 #include "tests/common/child.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tools/device/buffer.hpp"
@@ -23,9 +23,7 @@ using kernels::cuda::Buffer;
 using kernels::cuda::Claim;
 using kernels::cuda::Device;
 using kernels::cuda::Devices;
-using kernels::cuda::GeneratedProgram;
 using kernels::cuda::KernelKind;
-using kernels::cuda::ProgramForm;
 
 /// The GPUs 2 and 0 of three.
 class SeveralDevices : public EmulatedDevices<3> {
@@ -169,46 +167,29 @@ TEST_F(SeveralDevices, AStreamIsServedByItsOwnDevice) {
   }
 }
 
-class GeneratedOnSeveralDevices : public SeveralDevices {
- protected:
-  void SetUp() override {
-    use_emulated_compiler();
-    SeveralDevices::SetUp();
+/// The emulated driver runs a kernel only in the context in which it was loaded.
+TEST_F(SeveralDevices, EachHasGeneratedKernelsOfItsOwn) {
+  const gf::Matrix matrix = gf::coding_matrix(gf::Technique::reed_sol_van, 2, 2);
+  const kernels::Program program(matrix);
+  for (const std::size_t i : {0u, 1u}) {
+    ASSERT_NE(device(i)->generated_kernel(matrix), nullptr);
+    const Buffer chunks = memory(Residence::device, i), parity = memory(Residence::device, i);
+    const std::size_t half = bytes / 2;
+    const Source sources[] = {{chunks.data(), Residence::device}, {chunks.data() + half, Residence::device}};
+    const Target targets[] = {{parity.data(), Residence::device}, {parity.data() + half, Residence::device}};
+    const kernels::Job job{&program, sources, targets, half};
+    EXPECT_EQ(kernels::cuda::backend(KernelKind::generated).transform(job), Status::ok) << i;
   }
-  CUfunction kernel(const kernels::Program& program, std::size_t index) {
-    return GeneratedProgram::of(program)->function(device(index), ProgramForm::transform, 0,
-                                                   GeneratedProgram::Wish::now);
-  }
-};
-
-/// As those of many placement groups: one matrix, one kernel on a device.
-TEST_F(GeneratedOnSeveralDevices, EqualProgramsShareTheirKernels) {
-  const auto kernel_of = [&](unsigned coefficient) {
-    gf::Matrix matrix(1, 1);
-    matrix(0, 0) = static_cast<std::uint8_t>(coefficient);
-    return kernel(kernels::Program(matrix), 0);
-  };
-  const CUfunction first = kernel_of(1);
-  EXPECT_NE(first, nullptr);
-  EXPECT_NE(kernel_of(2), first);
-  const auto loaded = driver_->calls("cuModuleLoadData");
-  EXPECT_EQ(kernel_of(1), first) << "also after its program has gone";
-  EXPECT_EQ(driver_->calls("cuModuleLoadData"), loaded);
-  for (unsigned c = 3; c < 100; ++c) EXPECT_NE(kernel_of(c), nullptr);
-  EXPECT_GT(driver_->calls("cuModuleUnload"), 30u) << "they are bounded";
+  EXPECT_EQ(devices_.up(), 2u) << log_;
 }
 
-/// The emulated driver runs a kernel only in the context in which it was loaded.
-TEST_F(GeneratedOnSeveralDevices, AProgramIsLoadedOnItsDeviceWhateverContextIsCurrent) {
-  {
-    const Device::Scope first(*device(0));
-    for (const std::size_t i : {0u, 1u}) EXPECT_NE(kernel(program_, i), nullptr);
-  }
-  for (const std::size_t i : {0u, 1u})
-    EXPECT_EQ(code(memory(Residence::device, i), memory(Residence::device, i), KernelKind::generated),
-              Status::ok)
-        << i;
-  EXPECT_EQ(devices_.up(), 2u) << log_;
+/// Chips for which there is no machine code, old and new ones, are served by the other kernels.
+TEST_F(SeveralDevices, AChipWithoutGeneratedKernelsComesUp) {
+  driver_->fail("cuModuleLoadData", 5, CUDA_ERROR_NO_BINARY_FOR_GPU, false);
+  use_devices({1});
+  ASSERT_TRUE(device(0)) << log_;
+  EXPECT_EQ(device(0)->generated_kernel(gf::coding_matrix(gf::Technique::reed_sol_van, 2, 2)), nullptr);
+  EXPECT_EQ(code(memory(Residence::pinned), memory(Residence::pinned), KernelKind::generated), Status::ok);
 }
 
 }  // namespace

@@ -31,7 +31,6 @@ class MemoryBounds : public EmulatedDevice {
  protected:
   void SetUp() override {
     EmulatedDevice::SetUp();
-    use_emulated_compiler();
     use(bounded());
   }
   static kernels::cuda::Options bounded() {
@@ -54,7 +53,7 @@ class MemoryBounds : public EmulatedDevice {
         for (const std::size_t count : {1u, 3u}) {
           const std::size_t bytes = count == 1 ? 160 * 1024 : 5000;
           all.push_back(std::make_unique<PlacedStripes>(
-              PlacedStripes::Shape{bytes, sources, targets, Verb::transform, count}, count));
+              PlacedStripes::Shape{bytes, sources, targets, Verb::transform, count, true}, count));
         }
     return all;
   }
