@@ -8,7 +8,7 @@
 namespace ec::codec {
 namespace {
 
-constinit CallTimes of_process;
+constinit CallTimes times_of_process;
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
@@ -82,6 +82,6 @@ void CallTimes::took(const Choice& call, Clock::time_point begun) noexcept {
   if (call.probe && other > 0) of.next_probe_ns.store(ns(end) + quiet_ns((took - other) * bytes), relaxed);
 }
 
-CallTimes& call_times() noexcept { return of_process; }
+CallTimes& call_times() noexcept { return times_of_process; }
 
 }  // namespace ec::codec
