@@ -65,7 +65,7 @@ struct Verdict {
 };
 
 /// What verify_async() says where all chunks agree.
-inline constexpr unsigned long long no_difference = ~0ull;
+inline constexpr std::uint64_t no_difference = ~std::uint64_t{0};
 
 /// Where bytes lie. The caller says so and must be right: device memory called pageable is touched by the
 /// CPU, ordinary memory called pinned makes the device fail. pageable: ordinary memory. pinned: page-locked
@@ -255,7 +255,7 @@ class Codec {
   /// chunk + byte of the first place at which they do not. Which chunk is wrong there verify() of that stripe
   /// says. No stripe, and empty chunks, are an invalid_argument; too_few_chunks is as for verify().
   ECCODER_EXPORT Error verify_async(std::span<const unsigned> available, std::span<const Source> sources,
-                                    unsigned long long* difference, CUstream_st* stream) const noexcept;
+                                    std::uint64_t* difference, CUstream_st* stream) const noexcept;
 
  private:
   explicit Codec(std::shared_ptr<const library::Engine> engine) noexcept : engine_(std::move(engine)) {}

@@ -31,6 +31,7 @@
 #define EC_EC_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "ec/export.h"
 
@@ -189,10 +190,10 @@ ECCODER_EXPORT int ec_decode_async(const ec_codec* codec, size_t stripes, const 
  * device memory, aligned to 8, when the stream has come that far: EC_NO_DIFFERENCE if all chunks of all
  * stripes agree, else stripe * chunk_bytes + byte of the first place at which they do not. Which chunk is
  * wrong there ec_verify of that stripe says. -EINVAL also for no stripe and for chunk_bytes = 0. */
-#define EC_NO_DIFFERENCE (~0ull)
+#define EC_NO_DIFFERENCE UINT64_MAX
 ECCODER_EXPORT int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* available,
                                    size_t available_count, const ec_source* sources, size_t chunk_bytes,
-                                   unsigned long long* difference, struct CUstream_st* stream);
+                                   uint64_t* difference, struct CUstream_st* stream);
 
 /* ec_add on a stream, by the rules of ec_encode_async; all of one accumulator on the same stream, or on
  * streams that wait for each other. The targets hold the chunks when ec_end says so and the stream has come

@@ -210,8 +210,7 @@ int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available, 
 }
 
 int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* available, size_t available_count,
-                    const ec_source* sources, size_t chunk_bytes, unsigned long long* difference,
-                    CUstream_st* stream) {
+                    const ec_source* sources, size_t chunk_bytes, uint64_t* difference, CUstream_st* stream) {
   return answer([&] {
     const Engine& engine = engine_of(codec);
     const auto list = numbers("available", available, available_count, engine.k() + engine.m());

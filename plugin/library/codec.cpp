@@ -110,7 +110,7 @@ Result<Verdict> Codec::verify(std::span<const unsigned> available,
 }
 
 Error Codec::verify_async(std::span<const unsigned> available, std::span<const Source> sources,
-                          unsigned long long* difference, CUstream_st* stream) const noexcept {
+                          std::uint64_t* difference, CUstream_st* stream) const noexcept {
   return guarded([&] {
     std::unique_ptr<const library::Decoding> made;
     engine_->decoding(available, {}, made);

@@ -102,7 +102,7 @@ class Engine {
   /// verify() on a stream: *difference, a word of device memory, becomes no_difference, or the least stripe *
   /// bytes + byte at which the chunks disagree. Throws Refusal also where there is no byte.
   kernels::Status verify_on(std::span<const unsigned> available, const Stripes& stripes,
-                            unsigned long long* difference, const Stream& stream) const;
+                            std::uint64_t* difference, const Stream& stream) const;
   /// verify() where some chunk follows from the others, and then decode(). Throws Refusal where they
   /// disagree.
   kernels::Status checked_decode(const Decoding& decoding, std::span<const unsigned> available,

@@ -223,7 +223,7 @@ Status Engine::compare(std::span<const unsigned> available, const Stripes& strip
 }
 
 Status Engine::verify_on(std::span<const unsigned> available, const Stripes& stripes,
-                         unsigned long long* difference, const Stream& stream) const {
+                         std::uint64_t* difference, const Stream& stream) const {
   if (difference == nullptr) refuse("{} is null", "difference");
   if (reinterpret_cast<std::uintptr_t>(difference) % sizeof *difference != 0)
     refuse("difference={} must be aligned to {} bytes", fmt::ptr(difference), sizeof *difference);
@@ -232,7 +232,10 @@ Status Engine::verify_on(std::span<const unsigned> available, const Stripes& str
   if (stripes.form.bytes == 0 || stripes.form.stripes == 0) refuse("{}", "there is no byte to compare");
   need_device(stripes, stream);
   const DeviceComparison comparison(checks, stripes, 0, stripes.form.stripes);
-  return codec_.router().compare(comparison.jobs(), difference, *stream);
+  static_assert(no_difference == kernels::no_difference &&
+                sizeof *difference == sizeof kernels::no_difference);
+  return codec_.router().compare(comparison.jobs(), reinterpret_cast<unsigned long long*>(difference),
+                                 *stream);
 }
 
 Status Engine::checked_decode(const Decoding& decoding, std::span<const unsigned> available,

@@ -105,15 +105,15 @@ TEST(OnAStream, VerifyRefusesWhatItCanNotAnswer) {
   const StripeSet stripes(Technique::cauchy, 4, 2, 2, 64, 5);
   const Placed placed(stripes, *arena);
   const GuardedChunk answer(*arena, oracle::Bytes(16), 0);
-  auto* const word = reinterpret_cast<unsigned long long*>(answer.data());
-  const auto text = [&](const std::vector<unsigned>& available, unsigned long long* to, bool none = false) {
+  auto* const word = reinterpret_cast<std::uint64_t*>(answer.data());
+  const auto text = [&](const std::vector<unsigned>& available, std::uint64_t* to, bool none = false) {
     const auto sources = none ? std::vector<Source>() : placed.sources(available);
     return std::string(codec.verify_async(available, sources, to, nullptr).text());
   };
   const auto all = StripeSet::numbers(0, 6);
   EXPECT_EQ(text(all, word), "");
   EXPECT_EQ(text(all, nullptr), "difference is null");
-  EXPECT_TRUE(text(all, reinterpret_cast<unsigned long long*>(answer.data() + 4)).ends_with(" to 8 bytes"));
+  EXPECT_TRUE(text(all, reinterpret_cast<std::uint64_t*>(answer.data() + 4)).ends_with(" to 8 bytes"));
   const std::string nothing = ", and none follows from the others: there is nothing to compare";
   EXPECT_EQ(text({0, 1, 2, 3}, word), "available has 4 chunks" + nothing);
   EXPECT_EQ(text(all, word, true), "there is no byte to compare");

@@ -115,7 +115,7 @@ Run verify_async(const Codec&, const ec_codec* codec, const Placed& placed, std:
       std::make_shared<GuardedChunk>(*arena_of(kernels::Residence::device), oracle::Bytes(8), 0);
   return [=, from = plain(placed.sources(all))] {
     return of(ec_verify_async(codec, stripes, all.data(), k + m, from.data(), bytes,
-                              reinterpret_cast<unsigned long long*>(word->data()), nullptr));
+                              reinterpret_cast<std::uint64_t*>(word->data()), nullptr));
   };
 }
 Run encode_async_by_c(const Codec&, const ec_codec* codec, const Placed& placed, std::size_t bytes,

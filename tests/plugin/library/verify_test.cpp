@@ -135,10 +135,10 @@ void check_one(std::uint64_t seed, const std::vector<Arena*>& arenas = {}) {
   if (Arena* const on_device = arena_of(kernels::Residence::device); streams && on_device != nullptr) {
     const GuardedChunk answer(*on_device, oracle::Bytes(8), 0);
     const auto error =
-        codec.verify_async(numbers, sources, reinterpret_cast<unsigned long long*>(answer.data()), nullptr);
+        codec.verify_async(numbers, sources, reinterpret_cast<std::uint64_t*>(answer.data()), nullptr);
     ASSERT_FALSE(error) << error.text();
     const auto [content, guards_intact] = answer.inspect();
-    unsigned long long word = 0;
+    std::uint64_t word = 0;
     std::memcpy(&word, content.data(), sizeof word);
     ASSERT_TRUE(guards_intact);
     ASSERT_EQ(word, difference != none ? places[difference] : no_difference) << "seed " << seed;
