@@ -16,7 +16,7 @@ USE = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) byte
 # These keep all they work on in registers. Where that would leave one block a multiprocessor too few, they are held to
 # the blocks that were measured to be best, which costs a few bytes that are written and read once a tile. The widest
 # paired kernel has all registers there are; chips that have no such instruction (10.0) need more. The table kernel
-has a form that compares; beside the kernel without it 8+3 was as fast on an H100.
+# has a form that compares; beside the kernel without it 8+3 was as fast on an H100.
 ALLOWED_BYTES = {"bit_kernel.cu": 96, "paired_kernel.cu": 96, "table_kernel.cu": 160}
 
 

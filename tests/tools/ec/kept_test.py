@@ -79,6 +79,9 @@ class Tree:
     def note_state(self):
         self.whole = state_of(self.path())
         self.kept = shard_reader.Kept([os.path.join(self.ec.folder, place) for place in self.places])
+        # Each data block that has bytes of a file: the file, where in the file, how many.
+        self.blocks = {number: (entry.path, i * size, min(size, entry.size - i * size)) for size in [self.kept.header.block]
+                       for entry in self.kept.header.entries for i, (number, _, _) in enumerate(entry.places)}
 
     def files(self):
         return [entry.path for entry in self.kept.header.entries if entry.is_file()]
@@ -99,11 +102,9 @@ class Tree:
         if shard >= header.k:
             name = f"{os.fsdecode(header.name)}.{shard:03}.ec"
             return self.damage(name, header.bytes + column * header.record + random.randrange(header.record), 1)
-        block = shard * header.stripes + column
-        for entry in header.entries:
-            for i, (number, _, _) in enumerate(entry.places):
-                if number == block:
-                    return self.damage(entry.path, i * header.block, 1)
+        if (block := shard * header.stripes + column) in self.blocks:
+            path, at, _ = self.blocks[block]
+            self.damage(path, at, 1)
         return None
 
     def lost_by(self, paths):
@@ -146,32 +147,43 @@ class Tree:
         check(state_of(self.path()) == before, f"{what}: something changed")
 
 
+def check_without(tree, lost):
+    for name in lost:
+        os.remove(tree.path(name))
+    tree.check_repair(f"{lost} are lost")
+
+
+def damage_m_of_each_column(tree):
+    header = tree.kept.header
+    for column in range(header.stripes):
+        for shard in random.sample(range(header.k), header.m):
+            # Some coding blocks in the place of data blocks.
+            tree.damage_block(random.randrange(header.k, header.n) if random.random() < 0.1 else shard, column)
+
+
+def check_parts(tree, times):
+    """A long run of blocks anywhere, and as many blocks of each column at random as there are coding blocks."""
+    header = tree.kept.header
+    blocks = header.k * header.stripes
+    for _ in range(times):
+        begin, count = random.randrange(blocks - 9 * blocks // 100), 9 * blocks // 100
+        for block in range(begin, begin + count):
+            if block in tree.blocks:
+                tree.damage(*tree.blocks[block])
+        tree.check_repair(f"{count} blocks from {begin} are damaged")
+        damage_m_of_each_column(tree)
+        tree.check_repair("blocks of each column are damaged")
+
+
 def check_losses(ec, is_all):
     """20 files of 3 MB at 10 %: files, pairs, a long run, blocks at random."""
     tree = Tree(ec, "files", {f"{i}": 3000000 for i in range(20)}, "--redundancy", "10%")
     header, names = tree.kept.header, tree.files()
     pairs = list(itertools.combinations(names, 2))
     for lost in [(name,) for name in names] + (pairs if is_all else random.sample(pairs, 8)):
-        for name in lost:
-            os.remove(tree.path(name))
-        tree.check_repair(f"{lost} are lost")
-    for _ in range(50 if is_all else 5):
-        size = 9 * header.object_bytes // 100
-        at = begin = random.randrange(header.object_bytes - size)
-        for entry in header.entries:
-            first, last = max(0, at), min(entry.size, at + size)
-            if first < last:
-                tree.damage(entry.path, first, last - first)
-            at -= entry.size
-        tree.check_repair(f"{size} bytes from {begin} are damaged")
-    for more in [0] * (50 if is_all else 5) + [1]:
-        chosen = [(shard, column) for column in range(header.stripes) for shard in random.sample(range(header.k), header.m)]
-        # Some coding blocks in the place of data blocks.
-        chosen = [(random.randrange(header.k, header.n) if random.random() < 0.1 else shard, column) for shard, column in chosen]
-        for shard, column in chosen:
-            tree.damage_block(shard, column)
-        if not more:
-            tree.check_repair(f"blocks {chosen} are damaged")
+        check_without(tree, lost)
+    check_parts(tree, 50 if is_all else 5)
+    damage_m_of_each_column(tree)
     for shard in range(header.m + 1):
         tree.damage_block(shard * 2, 0)
     tree.check_lost("one block more than there are coding blocks")
@@ -198,6 +210,19 @@ def check_small_files(ec, is_all):
         for name in lost:
             os.remove(tree.path(name))
         tree.check_repair(f"{len(lost)} small files from {begin}")
+    for _ in range(20 if is_all else 4):
+        check_without(tree, random.sample(tree.files(), 2))
+    check_parts(tree, 5 if is_all else 1)
+    for i in range(5 if is_all else 1):
+        renamed, moved, longer = random.sample(tree.files(), 3)
+        os.rename(tree.path(renamed), tree.path(renamed + b".old"))
+        os.rename(tree.path(moved), tree.path(b"0", b"moved"))
+        with open(tree.path(longer), "r+b") as file:
+            content = file.read()
+            file.seek(0)
+            file.write(b"x" + content)
+        tree.check_repair(f"{renamed} is renamed, {moved} moved, {longer} longer", [renamed + b".old", b"0/moved"], ["-r", tree.name])
+        tree.note_state()
 
 
 def check_moves(ec):
