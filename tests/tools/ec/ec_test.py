@@ -215,6 +215,34 @@ def check_limits(ec):
     check(done.returncode == FAILURE and b"No space left" in done.stderr, "extract to a full device")
 
 
+def check_sparse(ec):
+    """A file with holes is extracted with holes, where this file system makes them."""
+
+    def allocated(name):
+        return 512 * os.stat(os.path.join(ec.folder, name)).st_blocks
+
+    size = 4 << 20
+    ec.fresh("set", "out", "kept")
+    for name in ("object", "kept/object"):
+        ec.write(name, b"")
+        os.truncate(os.path.join(ec.folder, name), size)
+        with open(os.path.join(ec.folder, name), "r+b") as file:
+            file.seek(size // 3)
+            file.write(b"content")
+    content = ec.read("object")
+    ec.right("create", "object", "-k", "4", "-m", "2", "-o", "set")
+    ec.right("extract", "set", "-o", "out")
+    ec.write("kept/other", random.randbytes(size + size // 2))
+    ec.right("create", "--keep", "-k", "4", "-m", "2", "kept/object", "kept/other")
+    os.remove(os.path.join(ec.folder, "kept/object"))
+    ec.fresh("whole")
+    # Not repair, which reserves all space before its first change.
+    check(ec("extract", "kept", "-o", "whole")[0] == OK, "extract of a set that lacks a file")
+    for name in ("out/object", "whole/object"):
+        check(ec.read(name) == content, f"{name} is what it was")
+        check(allocated("object") == size or allocated(name) < size // 2, f"{name} has {allocated(name)} bytes of {size} on disk")
+
+
 def check_terminal(ec):
     """A bar on a terminal; nothing of it in a pipe or with --quiet."""
     ec.fresh("set")
@@ -353,6 +381,7 @@ def main():
         check_shapes(ec)
         check_names(ec)
         check_limits(ec)
+        check_sparse(ec)
         check_terminal(ec)
         check_changing(ec)
         check_leftovers(ec)
