@@ -19,7 +19,7 @@ namespace {
 
 using kernels::Status;
 
-/// Of each chunk. Zen 5, chunks of 64 KiB and 1 MiB in pages of 4 KiB that no cache holds, to a loop that
+/// Of each chunk. Zen 4, chunks of 64 KiB and 1 MiB in pages of 4 KiB that no cache holds, to a loop that
 /// reads them: 8+3 0.91 to 0.97, 10+4 0.75 to 0.86; without the prefetch 0.87 to 0.94 and 0.77 to 0.80; with
 /// blocks of 2 and 4 KiB up to 0.2 less. To prefetch the sources too costs a quarter.
 constexpr std::size_t host_block = 1024;
