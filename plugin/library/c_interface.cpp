@@ -198,8 +198,7 @@ int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available, 
     const Engine& engine = engine_of(codec);
     need(verdict, "verdict");
     const auto list = numbers("available", available, available_count, engine.k() + engine.m());
-    std::unique_ptr<const ec::library::Decoding> made;
-    engine.decoding(list, {}, made);
+    engine.check_available(list);
     const Form form{stripes, chunk_bytes, available_count, 0};
     ec::Verdict found;
     const auto status =
@@ -214,8 +213,7 @@ int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* avail
   return answer([&] {
     const Engine& engine = engine_of(codec);
     const auto list = numbers("available", available, available_count, engine.k() + engine.m());
-    std::unique_ptr<const ec::library::Decoding> made;
-    engine.decoding(list, {}, made);
+    engine.check_available(list);
     const Form form{stripes, chunk_bytes, available_count, 0};
     const Stream on(stream);
     return engine.verify_on(list, stripes_of(ec::library::verify_names, form, sources, nullptr, on),

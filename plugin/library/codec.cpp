@@ -99,8 +99,7 @@ Error Codec::decode(std::span<const unsigned> available, std::span<const Source>
 Result<Verdict> Codec::verify(std::span<const unsigned> available,
                               std::span<const Source> sources) const noexcept {
   return guarded([&]() -> Result<Verdict> {
-    std::unique_ptr<const library::Decoding> made;
-    engine_->decoding(available, {}, made);
+    engine_->check_available(available);
     Verdict verdict;
     const auto status = engine_->verify(
         available, stripes_of(library::verify_names, sources, available.size(), {}, 0, {}), verdict);
@@ -112,8 +111,7 @@ Result<Verdict> Codec::verify(std::span<const unsigned> available,
 Error Codec::verify_async(std::span<const unsigned> available, std::span<const Source> sources,
                           std::uint64_t* difference, CUstream_st* stream) const noexcept {
   return guarded([&] {
-    std::unique_ptr<const library::Decoding> made;
-    engine_->decoding(available, {}, made);
+    engine_->check_available(available);
     const Stream on(stream);
     return answer(engine_->verify_on(
         available, stripes_of(library::verify_names, sources, available.size(), {}, 0, on), difference, on));

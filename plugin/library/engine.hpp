@@ -91,6 +91,11 @@ class Engine {
   /// Throws what Decoding does. The answer is the engine's, or that of `made`.
   const Decoding& decoding(std::span<const unsigned> available, std::span<const unsigned> wanted,
                            std::unique_ptr<const Decoding>& made) const;
+  /// Throws what decoding() does for this list where nothing is wanted.
+  void check_available(std::span<const unsigned> available) const {
+    std::unique_ptr<const Decoding> made;
+    decoding(available, {}, made);
+  }
   /// stripes: the chunks of both lists, in their order.
   kernels::Status decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
   /// Whether the chunks agree, of which `available`, a list that decoding() was given, has the numbers.

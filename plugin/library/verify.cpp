@@ -93,9 +93,7 @@ class HostComparison {
 class DeviceComparison {
  public:
   /// May throw std::bad_alloc.
-  DeviceComparison(const Checks& checks, const Stripes& stripes, std::size_t first, std::size_t count)
-      // Work that is enqueued needs nothing of its program afterwards.
-      : program_(checks.matrix()) {
+  DeviceComparison(const Checks& checks, const Stripes& stripes, std::size_t first, std::size_t count) {
     const std::size_t width = stripes.form.sources, from = checks.sources.size(),
                       to = checks.followers.size();
     for (std::size_t s = first; s < first + count; ++s) {
@@ -105,14 +103,13 @@ class DeviceComparison {
         targets_.push_back({const_cast<std::uint8_t*>(stripe[place].data), stripe[place].residence});
     }
     for (std::size_t s = 0; s < count; ++s)
-      jobs_.push_back({&program_, std::span(sources_).subspan(s * from, from),
+      jobs_.push_back({&checks.plan->program, std::span(sources_).subspan(s * from, from),
                        std::span(targets_).subspan(s * to, to), stripes.form.bytes});
   }
 
   std::span<const kernels::Job> jobs() const { return jobs_; }
 
  private:
-  const kernels::Program program_;
   std::vector<kernels::Source> sources_;
   std::vector<kernels::Target> targets_;
   std::vector<kernels::Job> jobs_;
@@ -163,9 +160,9 @@ Status find(const codec::Router& router, const Checks& checks, const Stripes& st
 Checks checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks, std::span<const unsigned> available) {
   Checks checks{codec.checks(chunks), {}, {}};
   if (!checks.plan) throw std::bad_alloc();
-  const auto place = [&](unsigned chunk) {
-    return static_cast<std::uint8_t>(std::ranges::find(available, chunk) - available.begin());
-  };
+  std::array<std::uint8_t, gf::max_chunks> place_of;
+  for (std::size_t i = 0; i < available.size(); ++i) place_of[available[i]] = static_cast<std::uint8_t>(i);
+  const auto place = [&](unsigned chunk) { return place_of[chunk]; };
   std::ranges::transform(checks.plan->sources, std::back_inserter(checks.sources), place);
   std::ranges::transform(checks.plan->targets, std::back_inserter(checks.followers), place);
   return checks;
