@@ -96,6 +96,14 @@ class Tree:
             file.write(bytes(255 - byte for byte in old))
         os.utime(self.path(path), ns=(st.st_atime_ns, st.st_mtime_ns))
 
+    def change(self, path, change):
+        """Another content, by a function of the one that there is."""
+        with open(self.path(path), "r+b") as file:
+            content = change(file.read())
+            file.seek(0)
+            file.write(content)
+            file.truncate()
+
     def damage_block(self, shard, column):
         """Of a data block its first byte, of a coding block the record."""
         header = self.kept.header
@@ -162,15 +170,18 @@ def damage_m_of_each_column(tree):
 
 
 def check_parts(tree, times):
-    """A long run of blocks anywhere, and as many blocks of each column at random as there are coding blocks."""
+    """A long run of bytes anywhere, and as many blocks of each column at random as there are coding blocks."""
     header = tree.kept.header
-    blocks = header.k * header.stripes
+    all_bytes = header.k * header.stripes * header.block
+    size = 9 * all_bytes // 100
     for _ in range(times):
-        begin, count = random.randrange(blocks - 9 * blocks // 100), 9 * blocks // 100
-        for block in range(begin, begin + count):
-            if block in tree.blocks:
-                tree.damage(*tree.blocks[block])
-        tree.check_repair(f"{count} blocks from {begin} are damaged")
+        begin = random.randrange(all_bytes - size)
+        for block in range(begin // header.block, (begin + size - 1) // header.block + 1):
+            path, at, there = tree.blocks.get(block, (None, 0, 0))
+            first, last = (min(max(0, place - block * header.block), there) for place in (begin, begin + size))
+            if first < last:
+                tree.damage(path, at + first, last - first)
+        tree.check_repair(f"{size} bytes from {begin} are damaged")
         damage_m_of_each_column(tree)
         tree.check_repair("blocks of each column are damaged")
 
@@ -207,9 +218,7 @@ def check_small_files(ec, is_all):
         # Where many files end a little behind a block, twice their bytes are paid for; and the next one may be long.
         share += sizes[os.fsdecode(name)]
         check(i % 2 or 100 * share >= 4 * tree.kept.header.object_bytes, f"{share} bytes of neighbours are more than can be lost")
-        for name in lost:
-            os.remove(tree.path(name))
-        tree.check_repair(f"{len(lost)} small files from {begin}")
+        check_without(tree, lost)
     for _ in range(20 if is_all else 4):
         check_without(tree, random.sample(tree.files(), 2))
     check_parts(tree, 5 if is_all else 1)
@@ -217,10 +226,7 @@ def check_small_files(ec, is_all):
         renamed, moved, longer = random.sample(tree.files(), 3)
         os.rename(tree.path(renamed), tree.path(renamed + b".old"))
         os.rename(tree.path(moved), tree.path(b"0", b"moved"))
-        with open(tree.path(longer), "r+b") as file:
-            content = file.read()
-            file.seek(0)
-            file.write(b"x" + content)
+        tree.change(longer, lambda content: b"x" + content)
         tree.check_repair(f"{renamed} is renamed, {moved} moved, {longer} longer", [renamed + b".old", b"0/moved"], ["-r", tree.name])
         tree.note_state()
 
@@ -229,13 +235,6 @@ def check_moves(ec):
     """Bytes that are there in another place are found, more of them than the coding shards could give."""
     sizes = {"a": 300000, "b": 300000, "c": 5000, "sub/d": 400000, "e": 100}
     tree = Tree(ec, "moved", sizes, "-k", "20", "-m", "1")
-
-    def other(path, change):
-        with open(tree.path(path), "rb") as file:
-            content = file.read()
-        content = change(content)
-        with open(tree.path(path), "wb") as file:
-            file.write(content)
 
     def swap():
         os.rename(tree.path("a"), tree.path("x"))
@@ -253,14 +252,14 @@ def check_moves(ec):
             ("moved out of its folder", lambda: os.rename(tree.path("sub/d"), tree.path("d"))),
             ("all are moved", rename_all),
             ("two have changed names", swap),
-            ("one byte in front", lambda: other("a", lambda c: b"x" + c)),
-            ("bytes in front of two", lambda: [other(n, lambda c: b"some more" + c) for n in ("a", "sub/d")]),
-            ("bytes put in", lambda: other("b", lambda c: c[:100000] + b"more" + c[100000:])),
-            ("bytes removed", lambda: other("b", lambda c: c[:100000] + c[100003:])),
-            ("the first bytes removed", lambda: other("sub/d", lambda c: c[3:])),
-            ("a byte at the end", lambda: other("a", lambda c: c + b"x")),
-            ("the end removed", lambda: other("a", lambda c: c[:-7])),
-            ("a small file changed", lambda: other("c", lambda c: b"x" + c))):
+            ("one byte in front", lambda: tree.change("a", lambda c: b"x" + c)),
+            ("bytes in front of two", lambda: [tree.change(n, lambda c: b"some more" + c) for n in ("a", "sub/d")]),
+            ("bytes put in", lambda: tree.change("b", lambda c: c[:100000] + b"more" + c[100000:])),
+            ("bytes removed", lambda: tree.change("b", lambda c: c[:100000] + c[100003:])),
+            ("the first bytes removed", lambda: tree.change("sub/d", lambda c: c[3:])),
+            ("a byte at the end", lambda: tree.change("a", lambda c: c + b"x")),
+            ("the end removed", lambda: tree.change("a", lambda c: c[:-7])),
+            ("a small file changed", lambda: tree.change("c", lambda c: b"x" + c))):
         inodes = {tree.whole[path][0]: tree.whole[path][1] for path in tree.files()}
         act()
         before = state_of(tree.path())
