@@ -1,4 +1,5 @@
 """What may hold a chunk in host memory, where its bytes are read and written, and what is refused."""
+# mypy: disable-error-code="arg-type, list-item, dict-item"
 import array
 import ctypes
 import errno

@@ -2,6 +2,7 @@
 
 Needs a libcuda.so.1 with a device: the emulated one of tests/drivers, or a real one.
 """
+# mypy: disable-error-code="misc"
 import ctypes
 import errno
 import sys

@@ -10,13 +10,11 @@ import io
 import itertools
 import os
 import random
-import re
 import resource
 import shutil
 import signal
 import stat
 import subprocess
-import sys
 import tarfile
 import tempfile
 import zlib
