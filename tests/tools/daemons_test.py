@@ -4,32 +4,24 @@ daemons_test.py ECTOOL STATS_CHILD
 """
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from stand_in import daemon, roots
+from stand_in import Child, PluginsTest, daemon, roots
 
 CHILD, ECTOOL = sys.argv.pop(2), sys.argv.pop(1)
-OURS = b"EC_CUDA_STOCK __erasure_code_init"
 
 
-class DaemonsTest(unittest.TestCase):
+class DaemonsTest(PluginsTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="daemons-test-")
-        self.addCleanup(folder.cleanup)
-        self.shared = pathlib.Path(folder.name) / "shared"
-        self.stock, self.adopted = self.shared / "stock", self.shared / "adopted"
-        self.isa, self.jerasure = self.stock / "libec_isa.so", self.stock / "libec_jerasure.so"
-        self.ours = self.stock / "libec_cuda.so"
-        self.stock.mkdir(parents=True)
+        self.shared = self.temporary() / "shared"
+        self.shared.mkdir()
+        self.make_plugins(self.shared, self.shared / "stock" / "libec_cuda.so")
+        self.adopted = self.shared / "adopted"
         self.adopted.mkdir()
-        for path in (self.isa, self.jerasure, self.ours):
-            path.write_bytes(OURS if path == self.ours else b"Ceph's")
         self.link(isa=self.isa, jerasure=self.jerasure)
 
     def link(self, **leads):
@@ -85,9 +77,7 @@ class DaemonsTest(unittest.TestCase):
             self.assertEqual(done["uses"][1:], [f"isa: all techniques by ec_cuda ({self.ours})",
                                                 "jerasure: reed_sol_van and reed_sol_r6_op with w=8 by ec_cuda, the others by "
                                                 f"Ceph's own file ({self.ours})"])
-            fresh = self.ours.with_suffix(".new")
-            shutil.copy(self.ours, fresh)
-            fresh.replace(self.ours)
+            self.replace_ours()
             self.assertEqual(self.texts(self.of(adopted)), [f"warning: restart it, {self.ours} was replaced on disk"])
 
     def test_tells_a_daemon_that_started_before_the_directory_changed(self):
@@ -147,19 +137,16 @@ class DaemonsTest(unittest.TestCase):
     def test_shows_a_daemon_whose_pools_ceph_codes_in_our_place(self):
         program = self.shared / "ceph-osd"
         program.symlink_to(os.path.abspath(CHILD))
-        for told, passing, portable, by_isa in (("stock 0 0\n", True, None, None), ("isa 3 0\n", False, True, True),
-                                                ("isa 3 0\njerasure 1 0\n", False, True, False), ("own 1 0\n", False, False, False)):
-            with subprocess.Popen([program, "-n", "osd.906"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-                process.stdin.write(told)
-                process.stdin.flush()
-                for _ in told.splitlines():
-                    self.assertEqual(process.stdout.readline(), "ok\n")
+        for told, passing, portable, by_isa in (([("stock", 0, 0)], True, None, None), ([("isa", 3, 0)], False, True, True),
+                                                ([("isa", 3, 0), ("jerasure", 1, 0)], False, True, False),
+                                                ([("own", 1, 0)], False, False, False)):
+            with Child(program, "-n", "osd.906") as process:
+                for words in told:
+                    process.tell(*words)
                 said = self.of(process)
                 self.assertEqual((said["pass_through"], said["portable"], said["served_by_isa"]), (passing, portable, by_isa))
                 notes = [text for text in self.texts(said) if "Ceph's own plugin codes in the place of ec_cuda" in text]
                 self.assertEqual(len(notes), int(passing))
-                process.stdin.close()
-
 
     def test_says_whether_a_profile_is_portable(self):
         for profile, status, answer in (

@@ -8,39 +8,14 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 
+from stand_in import Child, check
+
 KIB = 1024
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"FAILED: {what}")
-
-
-class Child:
-    """A process that codes what it is told."""
-
-    def __init__(self, program, *arguments, **options):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("EC_CUDA_")}
-        self.process = subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=environment, **options)
-        self.pid = self.process.pid
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait()
-
-    def tell(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
 
 
 class Ectool:
@@ -72,7 +47,7 @@ class Ectool:
 
 def check_known_work(ectool, child):
     for work in (("encode", 1000, 4 * KIB), ("decode", 10, 16 * KIB), ("update", 5, 1), ("encode", 3, 64 * KIB)):
-        check(child.tell(*work) == "ok", work)
+        child.tell(*work)
     found = ectool.process(child.pid)
     check((found["pid"], found["program"], found["version"]) == (child.pid, "stats_child", found["version"]), found)
     rows = {row["operation"]: row for row in found["rows"] if row["backend"] == "isal"}
@@ -115,9 +90,7 @@ def check_refusals(ectool, child):
     if os.geteuid() == 0:
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)
-            copy = os.path.join(folder, "ectool")
-            with open(ectool.program, "rb") as source, open(copy, "wb") as target:
-                target.write(source.read())
+            copy = shutil.copy(ectool.program, folder)
             os.chmod(copy, 0o755)
             other = Ectool(copy)
             status, err = other.wrong(child.pid, user=65534)
@@ -187,9 +160,7 @@ def check_other_regions(ectool, program):
 
     with Child(program) as child:
         child.tell("encode", 1, 64)
-        with open(next(f"/proc/{child.pid}/fd/{fd}" for fd in os.listdir(f"/proc/{child.pid}/fd")
-                       if "ec_cuda_stats" in os.readlink(f"/proc/{child.pid}/fd/{fd}")), "rb") as file:
-            page = file.read()
+        page = child.page()
     unknown = ": its stats are not in a form that this ectool knows"
     other = answer(header(layout=99))
     check(re.fullmatch(r": they are of ec-cuda 9\.9\?\[31m \(layout 99, 0 bytes\), and this is the ectool of \S+ \(layout \d+, "

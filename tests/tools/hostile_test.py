@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from stand_in import PYTHON, daemon
+from stand_in import PYTHON, Child, check, daemon
 
 STRANGER = 54321
 # What is asked for is 10 seconds, and ectool's own deadline is 6; a busy host takes longer to start and end a program. What
@@ -106,11 +106,6 @@ os.killpg(0, signal.SIGKILL)
 """
 
 
-def check(condition, what):
-    if not condition:
-        sys.exit(f"FAILED: {what}")
-
-
 class Hostile:
     """Processes of the stranger's, each in a group of its own that ends with its standard input."""
 
@@ -144,24 +139,6 @@ def timed(*command, statuses=(0,)):
     print(f"{' '.join(map(str, command[1:]))}: {time.monotonic() - begun:.1f} s, {len(done.stdout)} bytes")
     check(done.returncode in statuses, f"{command}: exit {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
-
-
-def page_of(pid):
-    for number in os.listdir(f"/proc/{pid}/fd"):
-        if "ec_cuda_stats" in os.readlink(f"/proc/{pid}/fd/{number}"):
-            with open(f"/proc/{pid}/fd/{number}", "rb") as file:
-                return file.read()
-    return None
-
-
-@contextlib.contextmanager
-def coding(program, arguments, told):
-    with subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        process.stdin.write(told + "\n")
-        process.stdin.flush()
-        check(process.stdout.readline() == "ok\n", told)
-        yield process
-        process.stdin.close()
 
 
 def check_tools(ectool, adopt, folder, osd, answering):
@@ -209,10 +186,12 @@ def main():
         folder.chmod(0o777)
         program = folder / "ceph-osd"
         program.symlink_to(os.path.abspath(child))
-        with coding(program, ["--id", "3"], "forge 0 0") as forged:
-            page = folder / "page"
-            page.write_bytes(page_of(forged.pid))
-        osd = stack.enter_context(coding(program, ["--id", "3"], "encode 1000 4096"))
+        page = folder / "page"
+        with Child(program, "--id", "3") as forged:
+            forged.tell("forge", 0, 0)
+            page.write_bytes(forged.page())
+        osd = stack.enter_context(Child(program, "--id", "3"))
+        osd.tell("encode", 1000, 4096)
         (folder / "stock").mkdir()
         answering = stack.enter_context(daemon(folder, ["-n", "osd.4"], folder / "stock", "20.2.4"))
         hostile = Hostile(folder, page)

@@ -1,9 +1,13 @@
-"""Processes that look like Ceph's daemons to the tools: by the names, the plugins that they have mapped, and an admin socket."""
+"""Processes for the tools to look at: some that code, and some that look like Ceph's daemons by the names, the plugins that they
+have mapped, and an admin socket."""
 import contextlib
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
+import unittest
 
 # One that other users and other root directories have.
 PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
@@ -31,6 +35,59 @@ threading.Thread(target=serve, daemon=True).start()
 print("up", flush=True)
 sys.stdin.read()
 """
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"FAILED: {what}")
+
+
+class Child:
+    """A process of stats_child, which codes what it is told."""
+
+    def __init__(self, program, *arguments):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("EC_CUDA_")}
+        self.process = subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        check(self.process.stdout.readline() == "ok\n", words)
+
+    def page(self):
+        """What it has counted, as it lies in memory."""
+        files = (f"/proc/{self.pid}/fd/{number}" for number in os.listdir(f"/proc/{self.pid}/fd"))
+        return pathlib.Path(next(file for file in files if "ec_cuda_stats" in os.readlink(file))).read_bytes()
+
+
+class PluginsTest(unittest.TestCase):
+    """Directories with files that are Ceph's plugins to the tools, and with one that is ours."""
+
+    def make_plugins(self, root, ours):
+        self.stock, self.ours = root / "stock", ours
+        self.isa, self.jerasure = self.stock / "libec_isa.so", self.stock / "libec_jerasure.so"
+        for path in (self.isa, self.jerasure, self.stock / "libec_lrc.so", self.ours):
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(path.name.encode() + b" EC_CUDA_STOCK_DIRECTORY __erasure_code_init" * (path == self.ours))
+
+    def temporary(self):
+        folder = tempfile.TemporaryDirectory(prefix="ec-tools-test-")
+        self.addCleanup(folder.cleanup)
+        return pathlib.Path(folder.name)
+
+    def replace_ours(self):
+        """As a package's upgrade does it."""
+        fresh = self.ours.with_suffix(".new")
+        shutil.copy(self.ours, fresh)
+        fresh.replace(self.ours)
 
 
 @contextlib.contextmanager

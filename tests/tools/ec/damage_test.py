@@ -6,15 +6,11 @@ damage_test.py EC [--count N] [--seed S]: N cases; a failure names its seed, whi
 import argparse
 import os
 import random
-import shutil
-import subprocess
-import sys
-import tempfile
 
 import shard_reader
 import shard_writer
+from program import DAMAGED, FAILURE, LOST, OK, USAGE, check, in_folder
 
-OK, FAILURE, USAGE, DAMAGED, LOST = range(5)
 SHAPES = [(2, 1, "cauchy"), (2, 2, "reed_sol_van"), (3, 2, "cauchy"), (4, 2, "cauchy"), (5, 1, "cauchy"), (6, 3, "reed_sol_van"),
           (10, 4, "cauchy"), (4, 8, "cauchy"), (20, 6, "cauchy"), (40, 10, "cauchy")]
 
@@ -24,39 +20,33 @@ FIRST_SEEDS = [275405533724803, 7022301, 34996314600654, 7014483]
 
 
 class Case:
-    def __init__(self, program, folder, seed):
-        self.program, self.seed = program, seed
+    def __init__(self, ec, seed):
+        self.ec, self.seed = ec, seed
         self.random = random.Random(seed)
-        self.folder = folder
         self.keeps_files = self.random.random() < 0.4
         self.said = ""
 
     def check(self, condition, what):
-        if not condition:
-            sys.exit(f"FAILED: --seed {self.seed}: {what}\n{self.said}")
+        check(condition, f"--seed {self.seed}: {what}\n{self.said}")
 
-    def ec(self, *arguments, text=None):
-        done = subprocess.run([self.program, *arguments], capture_output=True, input=text, check=False)
-        self.said = done.stderr.decode(errors="replace")
-        return done.returncode, done.stdout
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
+    def ends(self, status, *arguments, **options):
+        """ec ends with this status, or with one of these; returns it."""
+        ended, _, self.said = self.ec(*arguments, **options)
+        self.check(ended == status or isinstance(status, list) and ended in status, f"{arguments[0]} gives {ended}, not {status}")
+        return ended
 
     def create(self, place, content, k, m, technique):
         """Returns the files of the set, by name. Kept files of format 1 are made by the writer beside this test: ec reads them."""
-        os.mkdir(self.path(place))
-        arguments = ["create", "-k", str(k), "-m", str(m), "--technique", technique, "-o", self.path(place)]
-        path = self.path(place, "object") if self.keeps_files else self.path("object")
-        with open(path, "wb") as file:
-            file.write(content)
+        self.ec.fresh(place)
+        arguments = ["create", "-k", str(k), "-m", str(m), "--technique", technique, "-o", place]
+        self.ec.write(f"{place}/object" if self.keeps_files else "object", content)
         if self.keeps_files:
-            shard_writer.keep_by_format_1(self.path(place), ["object"], k, m, technique, 65536)
+            shard_writer.keep_by_format_1(self.ec.path(place), ["object"], k, m, technique, 65536)
+        elif self.random.random() < 0.3:
+            self.ends(OK, *arguments, "--name", "object", "-", input=content)
         else:
-            is_stream = self.random.random() < 0.3
-            status, _ = self.ec(*arguments, "--name", "object", "-", text=content) if is_stream else self.ec(*arguments, path)
-            self.check(status == OK, f"create {k}+{m}: {status}")
-        shards = contents(self.path(place))
+            self.ends(OK, *arguments, "object")
+        shards = self.ec.contents(place)
         self.check(len(shards) == (1 + m if self.keeps_files else k + m), "the number of files")
         return shards
 
@@ -117,22 +107,24 @@ class Case:
         foreign = self.create("foreign", content, k, m, technique)
         uuid = next(header for data in whole.values() for header in shard_reader.headers_of(data)).uuid
         if rnd.random() < 0.1:
-            shards = shard_reader.Shards(self.path("whole"), uuid)
+            shards = shard_reader.Shards(self.ec.path("whole"), uuid)
             self.check(shards.has_right_coding() and shards.object() == content, "the bytes are those of the format")
 
         files = dict(whole)
         for _ in range(rnd.choice([0, 1, 1, 2, m, m, m + 1, 2 * m + 1])):
             self.damage(files, foreign)
-        os.mkdir(self.path("set"))
-        for name, data in files.items():
-            with open(self.path("set", name), "wb") as file:
-                file.write(data)
-        shards = shard_reader.Shards(self.path("set"), uuid)
+        self.put("set", files)
+        shards = shard_reader.Shards(self.ec.path("set"), uuid)
         if uuid not in shards.claims:
-            status, _ = self.ec("verify", self.path("set"), "--set", str_of(uuid))
-            return self.check(status == FAILURE, f"no shard is left, and verify gives {status}")
-        self.compare(shards, content, whole, uuid)
-        return None
+            self.ends(FAILURE, "verify", "set", "--set", str_of(uuid))
+        else:
+            self.compare(shards, content, whole, uuid)
+
+    def put(self, place, files):
+        self.ec.fresh(place)
+        for name, data in files.items():
+            os.makedirs(os.path.dirname(self.ec.path(place, name)), exist_ok=True)
+            self.ec.write(f"{place}/{name}", data)
 
     def is_whole(self, found, whole):
         return set(whole.values()) <= set(found.values()) and (not self.keeps_files or found.get("object") == whole["object"])
@@ -144,20 +136,17 @@ class Case:
         if len(claims) == 1 or (claims[uuid] and sum(claims.values()) == 1):
             choice = []
         elif not claims[uuid] and not any(claims.values()) or sum(claims.values()) > 1:
-            status, _ = self.ec("verify", self.path("set"))
-            self.check(status == (USAGE if any(claims.values()) else LOST), f"two sets to choose from, and verify gives {status}")
-        is_whole = right and self.is_whole(contents(self.path("set")), whole)
-        status, _ = self.ec("verify", self.path("set"), *choice)
-        expected = LOST if not right else OK if is_whole else DAMAGED
-        self.check(status == expected, f"verify gives {status}, not {expected}")
+            self.ends(USAGE if any(claims.values()) else LOST, "verify", "set")
+        is_whole = right and self.is_whole(self.ec.contents("set"), whole)
+        self.ends(LOST if not right else OK if is_whole else DAMAGED, "verify", "set", *choice)
         if right and self.random.random() < 0.2:
             self.check(shards.object() == content, "the independent reader gives the content")
 
         to_stdout = self.random.random() < 0.5
-        os.mkdir(self.path("out"))
-        status, out = self.ec("extract", self.path("set"), *choice, "-o", "-" if to_stdout else self.path("out"))
-        self.check(status == (OK if right else LOST), f"extract gives {status}")
-        found = contents(self.path("out"))
+        self.ec.fresh("out")
+        with open(self.ec.path("stdout"), "w+b") as stdout:
+            self.ends(OK if right else LOST, "extract", "set", *choice, "-o", "-" if to_stdout else "out", stdout=stdout)
+        out, found = self.ec.read("stdout"), self.ec.contents("out")
         if not to_stdout:
             self.check(found == ({"object": content} if right else {}), "extracted: the content, or nothing")
         else:
@@ -165,10 +154,9 @@ class Case:
             is_said_later = not right and self.keeps_files
             self.check(found == {} and (out == content if right else content.startswith(out) or is_said_later), "written: the content")
 
-        before = contents(self.path("set"))
-        status, _ = self.ec("repair", self.path("set"), *choice)
-        after = contents(self.path("set"))
-        self.check(status == (OK if right else LOST), f"repair gives {status}")
+        before = self.ec.contents("set")
+        self.ends(OK if right else LOST, "repair", "set", *choice)
+        after = self.ec.contents("set")
         if not right:
             self.check(before == after, "repair beyond repair changes nothing")
             return
@@ -177,8 +165,7 @@ class Case:
         self.check(not touched or self.keeps_files and set(touched) <= set(after.values()), "nothing whole was touched")
         if self.keeps_files and "object" in before and not shard_reader.headers_of(before["object"]):
             self.check(before["object"] in after.values(), "a damaged file keeps another name")
-        status, _ = self.ec("verify", self.path("set"), *choice)
-        self.check(status == OK, f"verify after repair gives {status}")
+        self.ends(OK, "verify", "set", *choice)
 
 
 class KeptCase(Case):
@@ -206,11 +193,10 @@ class KeptCase(Case):
         sets = []
         for place in ("whole", "foreign"):
             self.put(place, files)
-            status, _ = self.ec("create", "--keep", "-r", self.path(place), "--name", "set", *shape)
-            self.check(status == OK, f"create {shape}: {status}")
-            sets.append(contents(self.path(place)))
+            self.ends(OK, "create", "--keep", "-r", place, "--name", "set", *shape)
+            sets.append(self.ec.contents(place))
         whole, foreign = sets
-        kept = shard_reader.Kept([self.path("whole")])
+        kept = shard_reader.Kept([self.ec.path("whole")])
         if rnd.random() < 0.1:
             self.check(kept.has_right_coding(), "the bytes are those of the format")
         damaged, m = dict(whole), kept.header.m
@@ -220,69 +206,44 @@ class KeptCase(Case):
             else:
                 self.damage(damaged, foreign)
         self.put("set", damaged)
-        kept = shard_reader.Kept([self.path("set")], kept.header.uuid)
+        kept = shard_reader.Kept([self.ec.path("set")], kept.header.uuid)
         choice = ["--set", str_of(next(iter(kept.uuids)))] if kept.uuids else []
-        status, _ = self.ec("verify", "-r", self.path("set"), *(choice or ["--set", "00"]))
         if not choice:
-            return self.check(status == FAILURE, f"no shard is left, and verify gives {status}")
+            self.ends(FAILURE, "verify", "-r", "set", "--set", "00")
+            return
         right = kept.is_recoverable()
         is_whole = right and self.has_all(damaged, whole)
         if not right:
             kept.search()
         # What the reader finds only by its search may be found, and is right then.
         expected = [OK] if is_whole else [DAMAGED] if right else [DAMAGED, LOST] if kept.is_recoverable() else [LOST]
-        self.check(status in expected, f"verify gives {status}, not {expected}")
-        right = status != LOST
+        right = self.ends(expected, "verify", "-r", "set", *choice) != LOST
         if right and rnd.random() < 0.2 and kept.is_recoverable():
             self.check({os.fsdecode(n): data for n, data in kept.restored().items()} == files, "the independent reader gives the content")
 
-        os.mkdir(self.path("out"))
-        status, _ = self.ec("extract", "-r", self.path("set"), *choice, "-o", self.path("out"))
-        self.check(status == (OK if right else LOST), f"extract gives {status}")
-        self.check(contents(self.path("out")) == (files if right else {}), "extracted: the content, or nothing")
-        before = self.identities("set")
-        status, _ = self.ec("repair", "-r", self.path("set"), *choice)
-        self.check(status == (OK if right else LOST), f"repair gives {status}")
-        after, identities = contents(self.path("set")), self.identities("set")
+        self.ec.fresh("out")
+        self.ends(OK if right else LOST, "extract", "-r", "set", *choice, "-o", "out")
+        self.check(self.ec.contents("out") == (files if right else {}), "extracted: the content, or nothing")
+        before = self.ec.state_of("set")
+        self.ends(OK if right else LOST, "repair", "-r", "set", *choice)
+        after, state = self.ec.contents("set"), self.ec.state_of("set")
         if not right:
-            return self.check(after == damaged and before == identities, "repair beyond repair changes nothing")
+            self.check(before == state, "repair beyond repair changes nothing")
+            return
         self.check(self.has_all(after, whole), "after repair every file is as it was")
         for name, data in damaged.items():
-            self.check(data != whole.get(name) or before[name] == identities.get(name), f"{name} was whole and is touched")
+            self.check(data != whole.get(name) or before[name] == state.get(name), f"{name} was whole and is touched")
             self.check(data in after.values() or shard_reader.headers_of(data), f"{name} is gone")
-        status, _ = self.ec("verify", "-r", self.path("set"), *choice)
-        return self.check(status == OK, f"verify after repair gives {status}")
+        self.ends(OK, "verify", "-r", "set", *choice)
 
     def has_all(self, found, whole):
         """Shards under whatever names, kept files under theirs."""
         return set(whole.values()) <= set(found.values()) and all(found.get(name) == whole[name] for name in whole if not name.endswith(".ec"))
 
-    def put(self, place, files):
-        os.mkdir(self.path(place))
-        for name, data in files.items():
-            os.makedirs(os.path.dirname(self.path(place, name)), exist_ok=True)
-            with open(self.path(place, name), "wb") as file:
-                file.write(data)
-
-    def identities(self, place):
-        found = {name: os.stat(self.path(place, name)) for name in contents(self.path(place))}
-        return {name: (st.st_ino, st.st_mode, st.st_mtime_ns) for name, st in found.items()}
-
 
 def str_of(uuid):
     text = uuid.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
-
-
-def contents(directory):
-    """Of all files beneath, by their relative names."""
-    found = {}
-    for place, _, names in os.walk(directory):
-        for name in names:
-            path = os.path.join(place, name)
-            with open(path, "rb") as file:
-                found[os.path.relpath(path, directory)] = file.read()
-    return found
 
 
 def main():
@@ -292,11 +253,8 @@ def main():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 48))
     given = parser.parse_args()
     for seed in (*FIRST_SEEDS, *range(given.seed, given.seed + given.count)):
-        folder = tempfile.mkdtemp(prefix="ec_damage_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-        try:
-            (KeptCase if seed % 3 == 0 else Case)(given.program, folder, seed).run()
-        finally:
-            shutil.rmtree(folder)
+        with in_folder(given.program) as ec:
+            (KeptCase if seed % 3 == 0 else Case)(ec, seed).run()
     print(f"{given.count} cases from seed {given.seed}")
 
 

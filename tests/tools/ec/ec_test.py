@@ -9,51 +9,13 @@ import pty
 import random
 import re
 import resource
-import shutil
 import signal
 import stat
 import subprocess
-import sys
-import tempfile
 import time
 
 import shard_reader
-from damage_test import DAMAGED, FAILURE, LOST, OK, USAGE, contents
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"FAILED: {what}")
-
-
-class Ec:
-    def __init__(self, program, folder):
-        self.program, self.folder = program, folder
-
-    def __call__(self, *arguments, **options):
-        done = subprocess.run([self.program, *arguments], cwd=self.folder, capture_output=True, check=False, **options)
-        return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-
-    def right(self, *arguments, **options):
-        status, out, err = self(*arguments, **options)
-        check(status == OK and err == "", f"{arguments}: exit {status}: {err}")
-        return out
-
-    def write(self, name, content):
-        with open(os.path.join(self.folder, name), "wb") as file:
-            file.write(content)
-
-    def read(self, name):
-        with open(os.path.join(self.folder, name), "rb") as file:
-            return file.read()
-
-    def files(self, name="."):
-        return {n for n in os.listdir(os.path.join(self.folder, name)) if os.path.isfile(os.path.join(self.folder, name, n))}
-
-    def fresh(self, *names):
-        for name in names:
-            shutil.rmtree(os.path.join(self.folder, name), ignore_errors=True)
-            os.mkdir(os.path.join(self.folder, name))
+from program import DAMAGED, FAILURE, LOST, OK, USAGE, check, in_folder, limited
 
 
 def check_examples(ec, document):
@@ -66,8 +28,7 @@ def check_examples(ec, document):
     for name in ("rome/a.jpg", "rome/b.jpg", *(f"{c}.jpg" for c in "cdefghijklmnopqrstuvw")):
         ec.write(f"examples/photos/{name}", random.randbytes(100000))
     for block in blocks:
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=os.path.join(ec.folder, "examples"), text=True,
-                              capture_output=True, check=False,
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=ec.path("examples"), text=True, capture_output=True, check=False,
                               env={**os.environ, "PATH": f"{os.path.dirname(ec.program)}:{os.environ['PATH']}"})
         check(done.returncode == 0, f"{block}\nexit {done.returncode}: {done.stdout}{done.stderr}")
 
@@ -80,20 +41,14 @@ def check_words(ec):
     check(ec.right("create", "object", "-o", "words", "-q") == "", "--quiet")
     check('"bytes": 7' in ec.right("info", "--json", "words"), "info --json")
     check("7 object" in ec.right("info", "words"), "info")
-    status, _, err = ec("create", "object", "-o", "words")
-    check(status == FAILURE and "is there already" in err, err)
-    os.remove(os.path.join(ec.folder, "words/object.000.ec"))
-    status, out, _ = ec("verify", "--json", "words")
-    check(status == DAMAGED and '"state": "missing"' in out, "verify --json of a damaged set")
-    status, _, err = ec("extract", "words")
-    check(status == FAILURE and "--force replaces it" in err, err)
+    ec.ends(FAILURE, "create", "object", "-o", "words", says="is there already")
+    ec.remove("words/object.000.ec")
+    ec.ends(DAMAGED, "verify", "--json", "words", says='"state": "missing"')
+    ec.ends(FAILURE, "extract", "words", says="--force replaces it")
     ec.write("object", b"other")
-    status, _, err = ec("extract", "words", "--force", "-q")
-    check(status == OK and ec.read("object") == b"content" and err == "", "--force")
-    for i in range(1, 6):
-        os.remove(os.path.join(ec.folder, f"words/object.{i:03}.ec"))
-    status, _, err = ec("extract", "words", "-o", "-")
-    check(status == LOST and "beyond repair" in err, err)
+    check(ec.ends(OK, "extract", "words", "--force", "-q") == "" and ec.read("object") == b"content", "--force")
+    ec.remove(*(f"words/object.{i:03}.ec" for i in range(1, 6)))
+    ec.ends(LOST, "extract", "words", "-o", "-", says="beyond repair")
 
 
 def check_identify(ec):
@@ -114,21 +69,15 @@ def check_identify(ec):
         check(found["skip"] == (4 if header else 0) and found["files"] == names and found["bytes"] == length + found["skip"], found)
         check(found["fits"][0]["order"] == [0, 1, 2, 3], found)
     check("k = 2 data shards" in ec.right("identify", *names), "identify")
-    status, out, _ = ec("identify", "--skip", "0", *names)
-    check(status == DAMAGED and "the first bad byte is" in out, out)
-    ec.write(names[1], ec.read(names[1])[:4] + bytes(20000) + ec.read(names[1])[20004:])
-    status, out, _ = ec("identify", *names)
-    check(status == DAMAGED and "damaged: shards/b\nthe first bad byte is 4\n" in out, out)
+    ec.ends(DAMAGED, "identify", "--skip", "0", *names, says="the first bad byte is")
+    ec.patch(names[1], 4, bytes(20000))
+    ec.ends(DAMAGED, "identify", *names, says="damaged: shards/b\nthe first bad byte is 4\n")
     for name in names[1:]:
         ec.write(name, os.urandom(5000))
-    status, out, _ = ec("identify", *names[1:])
-    check(status == LOST and "cannot tell k" in out, out)
-    status, _, err = ec("identify", names[0])
-    check(status == USAGE and err == "ec: 1 files; allowed are 2 to 255\n", err)
-    status, _, err = ec("identify", names[0], "shards/none")
-    check(status == FAILURE and "shards/none" in err, err)
-    status, _, err = ec("identify", names[0], "shards")
-    check(status == FAILURE and "shards" in err, err)
+    ec.ends(LOST, "identify", *names[1:], says="cannot tell k")
+    ec.ends(USAGE, "identify", names[0], says="ec: 1 files; allowed are 2 to 255\n")
+    ec.ends(FAILURE, "identify", names[0], "shards/none", says="shards/none")
+    ec.ends(FAILURE, "identify", names[0], "shards", says="shards")
 
 
 def check_shapes(ec):
@@ -138,47 +87,41 @@ def check_shapes(ec):
         content = random.randbytes(300000)
         ec.write("object", content)
         ec.right("create", "object", "-k", str(k), "-m", str(m), "-o", "set")
-        for name in random.sample(sorted(ec.files("set")), m):
-            os.remove(os.path.join(ec.folder, "set", name))
+        ec.remove(*(f"set/{name}" for name in random.sample(sorted(ec.files("set")), m)))
         ec("extract", "set", "-o", "out")
         check(ec.read("out/object") == content, f"{k}+{m}")
-        check(ec("repair", "set")[0] == OK and len(ec.files("set")) == k + m, f"repair {k}+{m}")
+        ec.ends(OK, "repair", "set")
+        check(len(ec.files("set")) == k + m, f"repair {k}+{m}")
         ec.right("verify", "set")
     ec.fresh("set", "out")
     sizes = [0, 1, 65519, 65520, 65521, 262080, 0, 262081]
-    for i, size in enumerate(sizes):
-        ec.write(f"part {i}", random.randbytes(size))
     names = [f"part {i}" for i in range(len(sizes))]
+    for name, size in zip(names, sizes):
+        ec.write(name, random.randbytes(size))
     ec.right("create", *names, "-k", "4", "-m", "2", "-o", "set")
-    os.remove(os.path.join(ec.folder, "set/part 0.001.ec"))
+    ec.remove("set/part 0.001.ec")
     ec("extract", "set", "-o", "out")
-    for name in names:
-        check(ec.read(f"out/{name}") == ec.read(name), name)
+    check(ec.contents("out") == {name: ec.read(name) for name in names}, "files of many lengths")
     ec.fresh("set", "out", "many")
     names = [f"many/{i}" for i in range(1500)]
     for name in names:
         ec.write(name, name.encode())
     ec.right("create", *names, "-k", "4", "-m", "2", "-o", "set")
     ec.right("extract", "set", "-o", "out")
-    check(contents(os.path.join(ec.folder, "out")) == contents(os.path.join(ec.folder, "many")), "1500 files")
+    check(ec.contents("out") == ec.contents("many"), "1500 files")
     ec.write("secret", b"secret")
-    os.chmod(os.path.join(ec.folder, "secret"), 0o600)
+    os.chmod(ec.path("secret"), 0o600)
     ec.fresh("set", "out")
     ec.right("create", "secret", "-o", "set")
     ec.right("extract", "set", "-o", "out")
     for name in [f"set/{n}" for n in ec.files("set")] + ["out/secret"]:
-        mode = stat.S_IMODE(os.stat(os.path.join(ec.folder, name)).st_mode)
+        mode = stat.S_IMODE(os.stat(ec.path(name)).st_mode)
         check(mode == 0o600, f"{name} has mode {mode:o}")
 
 
 def renamed(shard, name):
     """The shard with another name of the same length in its headers."""
-    header = shard_reader.headers_of(shard)[0]
-    at = 64 + 16 * header.n + 10
-    front = bytearray(shard[:header.bytes])
-    front[at:at + len(name)] = name
-    front[-16:] = shard_reader.checksum(bytes(front[:-16]))
-    return bytes(front) + shard[header.bytes:-header.bytes] + bytes(front)
+    return shard_reader.resealed(shard, {64 + 16 * shard_reader.headers_of(shard)[0].n + 10: name})
 
 
 def check_names(ec):
@@ -189,9 +132,8 @@ def check_names(ec):
         ec.right("create", "abcdef", "-k", "2", "-m", "1", "-o", "set")
         for shard in ec.files("set"):
             ec.write(f"set/{shard}", renamed(ec.read(f"set/{shard}"), name))
-        status, out, err = ec("extract", "set", "-o", "out")
-        check(status == (OK if is_taken else FAILURE), f"{name}: {status} {err}")
-        check("\x1b" not in out + err, "no escape sequence is printed")
+        said = ec.ends(OK if is_taken else FAILURE, "extract", "set", "-o", "out", what=name)
+        check("\x1b" not in said, "no escape sequence is printed")
         check(ec.files("out") == ({name.decode()} if is_taken else set()), f"{name} extracts nothing")
 
 
@@ -199,45 +141,37 @@ def check_limits(ec):
     """A file system that takes no more: an error, and nothing is left."""
     ec.fresh("set", "out")
     ec.write("object", random.randbytes(3000000))
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (150000, 150000))
-
+    limit = limited(resource.RLIMIT_FSIZE, 150000)
     for arguments, text in ((("create", "object", "-o", "set"), None), (("create", "-", "-o", "set"), ec.read("object"))):
-        status, _, err = ec(*arguments, preexec_fn=limit, input=text)
-        check(status == FAILURE and "File too large" in err, f"{arguments}: {status} {err}")
+        ec.ends(FAILURE, *arguments, says="File too large", preexec_fn=limit, input=text)
         check(ec.files("set") == set(), f"{arguments} leaves nothing")
     ec.right("create", "object", "-o", "set")
-    status, _, err = ec("extract", "set", "-o", "out", preexec_fn=limit)
-    check(status == FAILURE and ec.files("out") == set(), f"extract: {status} {err}")
+    ec.ends(FAILURE, "extract", "set", "-o", "out", preexec_fn=limit)
+    check(ec.files("out") == set(), "extract leaves nothing")
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([ec.program, "extract", "set", "-o", "-"], cwd=ec.folder, stdout=full, stderr=subprocess.PIPE, check=False)
-    check(done.returncode == FAILURE and b"No space left" in done.stderr, "extract to a full device")
+        ec.ends(FAILURE, "extract", "set", "-o", "-", says="No space left", stdout=full)
 
 
 def check_sparse(ec):
     """A file with holes is extracted with holes, where this file system makes them."""
 
     def allocated(name):
-        return 512 * os.stat(os.path.join(ec.folder, name)).st_blocks
+        return 512 * os.stat(ec.path(name)).st_blocks
 
     size = 4 << 20
-    ec.fresh("set", "out", "kept")
+    ec.fresh("set", "out", "kept", "whole")
     for name in ("object", "kept/object"):
         ec.write(name, b"")
-        os.truncate(os.path.join(ec.folder, name), size)
-        with open(os.path.join(ec.folder, name), "r+b") as file:
-            file.seek(size // 3)
-            file.write(b"content")
+        os.truncate(ec.path(name), size)
+        ec.patch(name, size // 3, b"content")
     content = ec.read("object")
     ec.right("create", "object", "-k", "4", "-m", "2", "-o", "set")
     ec.right("extract", "set", "-o", "out")
     ec.write("kept/other", random.randbytes(size + size // 2))
     ec.right("create", "--keep", "-k", "4", "-m", "2", "kept/object", "kept/other")
-    os.remove(os.path.join(ec.folder, "kept/object"))
-    ec.fresh("whole")
+    ec.remove("kept/object")
     # Not repair, which reserves all space before its first change.
-    check(ec("extract", "kept", "-o", "whole")[0] == OK, "extract of a set that lacks a file")
+    ec.ends(OK, "extract", "kept", "-o", "whole")
     for name in ("out/object", "whole/object"):
         check(ec.read(name) == content, f"{name} is what it was")
         check(allocated("object") == size or allocated(name) < size // 2, f"{name} has {allocated(name)} bytes of {size} on disk")
@@ -279,15 +213,14 @@ def check_leftovers(ec):
         ec.fresh("set", "out")
         ec.right("create", "object", "-k", "4", "-m", "2", "-o", "set")
         for i in range(named, 6):
-            os.rename(os.path.join(ec.folder, f"set/object.{i:03}.ec"), os.path.join(ec.folder, f"set/.ec-{i}.tmp"))
+            os.rename(ec.path(f"set/object.{i:03}.ec"), ec.path(f"set/.ec-{i}.tmp"))
         ec.right("verify", "set")
         ec.right("extract", "set", "-o", "out")
         check(ec.read("out/object") == content, f"{named} shards have their names")
         ec.right("repair", "set")
         check(ec.files("set") == {f"object.{i:03}.ec" for i in range(6)}, f"{ec.files('set')}")
     ec.write("set/.ec-1.tmp", bytes(100000))
-    status, _, err = ec("verify", "set")
-    check(status == OK and "1 files .ec-*.tmp" in err, f"{status} {err}")
+    ec.ends(OK, "verify", "set", says="1 files .ec-*.tmp")
 
 
 def interrupted(ec, arguments, how, usual, **options):
@@ -309,43 +242,39 @@ def check_interruptions(ec, kills):
     ec.write("object", content)
     usual = 0.3
     seen = set()
+    shape = ["-k", "4", "-m", "2", "-o", "set"]
+    verbs = {"create": ["create", "object", *shape], "create -": ["create", "-", "--name", "object", *shape],
+             "repair": ["repair", "set"], "extract": ["extract", "set", "-o", "out"]}
     for i in range(kills):
-        verb = random.choice(["create", "create -", "repair", "extract"])
+        verb = random.choice(list(verbs))
         how = random.choice([signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
         ec.fresh("set", "out")
         before = {}
         if verb in ("repair", "extract"):
-            ec.right("create", "object", "-k", "4", "-m", "2", "-o", "set")
-            os.remove(os.path.join(ec.folder, "set/object.001.ec"))
-            with open(os.path.join(ec.folder, "set/object.004.ec"), "r+b") as file:
-                file.seek(random.randrange(4000000))
-                file.write(b"rust")
-            before = contents(os.path.join(ec.folder, "set"))
-        arguments = {"create": ["create", "object", "-k", "4", "-m", "2", "-o", "set"],
-                     "create -": ["create", "-", "--name", "object", "-k", "4", "-m", "2", "-o", "set"],
-                     "repair": ["repair", "set"], "extract": ["extract", "set", "-o", "out"]}[verb]
-        with open(os.path.join(ec.folder, "object"), "rb") as source:
-            status, usual = interrupted(ec, arguments, how, usual, stdin=source)
+            ec.right("create", "object", *shape)
+            ec.remove("set/object.001.ec")
+            ec.patch("set/object.004.ec", random.randrange(4000000), b"rust")
+            before = ec.contents("set")
+        with open(ec.path("object"), "rb") as source:
+            status, usual = interrupted(ec, verbs[verb], how, usual, stdin=source)
         what = f"kill {i}: {verb}, {how.name}, exit {status}"
         check(status in (OK, -how), what)
         seen.add((verb, status == OK))
         left = {name for place in ("set", "out") for name in ec.files(place) if name.endswith(".tmp")}
         check(how == signal.SIGKILL or not left, f"{what} leaves {left}")
         found = ec("verify", "set")
-        if verb.startswith("create"):
-            if found[0] == FAILURE:  # the old state: no shard
-                check(status != OK and "no shard" in found[2] and not any(n.endswith(".ec") for n in ec.files("set")), f"{what}: {found}")
-                continue
-            check(found[0] in (OK, DAMAGED), f"{what}: {found}")
+        if verb.startswith("create") and found[0] == FAILURE:  # the old state: no shard
+            check(status != OK and "no shard" in found[2] and not any(n.endswith(".ec") for n in ec.files("set")), f"{what}: {found}")
+            continue
+        check(found[0] in (OK, DAMAGED), f"{what}: {found}")
         if verb == "repair":
-            check(found[0] in (OK, DAMAGED), f"{what}: {found}")
-            check(before.items() <= contents(os.path.join(ec.folder, "set")).items() or "object.004.ec" in ec.files("set"), what)
+            check(before.items() <= ec.contents("set").items() or "object.004.ec" in ec.files("set"), what)
         if verb == "extract":
             check(ec.files("out") - left in (set(), {"object"}), what)
             check(status != OK or ec.read("out/object") == content, what)
-        check(ec("repair", "set")[0] == OK, f"{what}: repair")
+        ec.ends(OK, "repair", "set", what=what)
         check({f"object.{n:03}.ec" for n in range(6)} <= ec.files("set"), f"{what}: names")
-        check(ec("extract", "set", "-o", "out", "--force")[0] == OK, f"{what}: extract")
+        ec.ends(OK, "extract", "set", "-o", "out", "--force", what=what)
         check(ec.read("out/object") == content, f"{what}: content")
     check(kills < 100 or len(seen) == 8, f"each was interrupted and was not: {seen}")
     print(f"kills: {kills}")
@@ -354,12 +283,12 @@ def check_interruptions(ec, kills):
 def check_changing(ec):
     """A file that grows while it is read is refused."""
     ec.fresh("set")
-    with open(os.path.join(ec.folder, "growing"), "wb") as file:
-        file.truncate(200000000)
+    ec.write("growing", b"")
+    os.truncate(ec.path("growing"), 200000000)
     with subprocess.Popen([ec.program, "create", "growing", "-o", "set"], cwd=ec.folder, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as process:
         while process.poll() is None:
-            with open(os.path.join(ec.folder, "growing"), "ab") as file:
+            with open(ec.path("growing"), "ab") as file:
                 file.write(b"more")
         err = process.stderr.read()
     check(process.returncode == FAILURE and b"changed while it was read" in err, f"{process.returncode}: {err}")
@@ -372,22 +301,12 @@ def main():
     parser.add_argument("document")
     parser.add_argument("--kills", type=int, default=int(os.environ.get("EC_KILLS", 60)))
     given = parser.parse_args()
-    folder = tempfile.mkdtemp(prefix="ec_test_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    try:
-        ec = Ec(os.path.realpath(given.program), folder)
+    with in_folder(given.program) as ec:
         check_examples(ec, given.document)
-        check_words(ec)
-        check_identify(ec)
-        check_shapes(ec)
-        check_names(ec)
-        check_limits(ec)
-        check_sparse(ec)
-        check_terminal(ec)
-        check_changing(ec)
-        check_leftovers(ec)
+        for each in (check_words, check_identify, check_shapes, check_names, check_limits, check_sparse, check_terminal, check_changing,
+                     check_leftovers):
+            each(ec)
         check_interruptions(ec, given.kills)
-    finally:
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,11 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import typing
 
 import shard_reader
 import shard_writer
-from damage_test import FAILURE, LOST, OK, USAGE, contents
-from ec_test import Ec, check
+from program import FAILURE, LOST, OK, USAGE, check, in_folder, limited
 
 ERRORS = ["EIO", "ENOMEM", "EMFILE", "EACCES", "EINTR", "ENOSPC"]
 UNSUPPORTED = {"renameat2": "EINVAL", "linkat": "EPERM", "fallocate": "EOPNOTSUPP", "flock": "ENOLCK", "fchown": "EPERM"}
@@ -33,18 +31,6 @@ FORMS = ("shards", "kept", "kept by format 1")
 NO_FAULTS = {"brk", "execve", "exit", "exit_group", "rt_sigreturn", "arch_prctl", "restart_syscall", "close", "futex"}
 
 
-def state_of(folder):
-    """Everything in a folder: content, owner, permissions, identity, time of change."""
-    found = {}
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(place, name)
-            st = os.lstat(path)
-            with open(path, "rb") as file:
-                found[path] = (file.read(), st.st_ino, st.st_mode, st.st_uid, st.st_mtime_ns, st.st_nlink)
-    return found
-
-
 def make_set(ec, form, size):
     """A damaged set in the folder `set`; returns its files as they were whole."""
     ec.fresh("set", "away", "out")
@@ -52,20 +38,18 @@ def make_set(ec, form, size):
     names = ["set/a", "set/b", "set/.c"] if keeps_files else ["a", "b", ".c"]
     for name in names:
         ec.write(name, random.randbytes(size))
-        os.chmod(os.path.join(ec.folder, name), 0o640)
+        os.chmod(ec.path(name), 0o640)
     if form == "kept by format 1":
         # Stripes run along the files, so a lost one needs as many coding shards as data shards.
-        shard_writer.keep_by_format_1(os.path.join(ec.folder, "set"), ["a", "b", ".c"], 2, 4, "cauchy", 4096)
+        shard_writer.keep_by_format_1(ec.path("set"), ["a", "b", ".c"], 2, 4, "cauchy", 4096)
     else:
         ec.right("create", *(["--keep"] if keeps_files else []), "-k", "4", "-m", "3", "-o", "set", *names)
     for name in set(names) - ec.files("."):
-        shutil.copy2(os.path.join(ec.folder, name), ec.folder)
-    whole = contents(os.path.join(ec.folder, "set"))
-    os.remove(os.path.join(ec.folder, "set/a" if keeps_files else "set/a.001.ec"))
+        shutil.copy2(ec.path(name), ec.folder)
+    whole = ec.contents("set")
+    ec.remove("set/a" if keeps_files else "set/a.001.ec")
     for name in ["set/a.005.ec"] + ["set/b"] * keeps_files:
-        with open(os.path.join(ec.folder, name), "r+b") as file:
-            file.seek(5000)
-            file.write(b"rust")
+        ec.patch(name, 5000, b"rust")
     return whole
 
 
@@ -111,18 +95,17 @@ def check_swaps(ec, count):
                 ec.fresh(place)
             make_set(ec, form, 300000)
             for name in ec.files("set"):
-                shutil.copy2(os.path.join(ec.folder, "set", name), os.path.join(ec.folder, "outside set", name))
+                shutil.copy2(ec.path("set", name), ec.path("outside set", name))
             for name in (".c", "a", "b", "a.001.ec"):
                 for place in ("outside set", "outside out"):
                     ec.write(f"{place}/{name}", b"mine")
-            before = {place: state_of(os.path.join(ec.folder, place)) for place in ("outside set", "outside out")}
-            shutil.copytree(os.path.join(ec.folder, "set"), os.path.join(ec.folder, f"kept {form}"), dirs_exist_ok=True)
+            before = {place: ec.state_of(place) for place in ("outside set", "outside out")}
+            shutil.copytree(ec.path("set"), ec.path(f"kept {form}"), dirs_exist_ok=True)
         for name in ("set", "out"):
-            path = os.path.join(ec.folder, name)
-            if os.path.islink(path):
-                os.unlink(path)
+            if os.path.islink(ec.path(name)):
+                ec.remove(name)
         ec.fresh("set", "away", "out")
-        shutil.copytree(os.path.join(ec.folder, f"kept {form}"), os.path.join(ec.folder, "set"), dirs_exist_ok=True)
+        shutil.copytree(ec.path(f"kept {form}"), ec.path("set"), dirs_exist_ok=True)
         stop = multiprocessing.Event()
         swapper = multiprocessing.Process(target=swap, args=(ec.folder, stop))
         swapper.start()
@@ -134,7 +117,7 @@ def check_swaps(ec, count):
         stop.set()
         swapper.join()
         for place, state in before.items():
-            check(state_of(os.path.join(ec.folder, place)) == state, f"{arguments} wrote outside, run {i}: {err}")
+            check(ec.state_of(place) == state, f"{arguments} wrote outside, run {i}: {err}")
     check(count < 100 or all(seen[verb, OK] for verb in ("repair", "extract")), f"some runs end well: {seen}")
     print(f"swaps: {count} runs, {dict(seen)}")
 
@@ -151,7 +134,7 @@ class Fault(typing.NamedTuple):
 
 def calls_that_fail(ec, arguments):
     """Each system call, by each error."""
-    log = os.path.join(ec.folder, "log")
+    log = ec.path("log")
     subprocess.run(["strace", "-f", "-o", log, ec.program, *arguments], cwd=ec.folder, capture_output=True, check=True)
     with open(log, encoding="utf-8", errors="replace") as file:
         before, _, after = file.read().partition("fcntl(0, F_GETFD")
@@ -165,7 +148,7 @@ def calls_that_fail(ec, arguments):
 
 def allocations_that_fail(ec, arguments, library):
     """Each allocation, alone and with all after it."""
-    log = os.path.join(ec.folder, "log")
+    log = ec.path("log")
     subprocess.run([ec.program, *arguments], cwd=ec.folder, capture_output=True, check=True,
                    env={**os.environ, "LD_PRELOAD": library, "EC_ALLOCATIONS": log})
     with open(log, encoding="ascii") as file:
@@ -179,20 +162,19 @@ def check_faults(ec, faults_of, count):
     arguments = ("repair", "--threads", "1", "set")
     for form in FORMS:
         whole = make_set(ec, form, 20000)
-        kept = os.path.join(ec.folder, "kept")
-        shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(os.path.join(ec.folder, "set"), kept)
+        ec.fresh("kept")
+        shutil.copytree(ec.path("set"), ec.path("kept"), dirs_exist_ok=True)
         faults = list(faults_of(ec, arguments))
         if count:
             faults = random.sample(faults, min(len(faults), count // 3))
         seen = collections.Counter()
         for fault in faults:
             ec.fresh("set")
-            shutil.copytree(kept, os.path.join(ec.folder, "set"), dirs_exist_ok=True)
-            before = state_of(os.path.join(ec.folder, "set"))
+            shutil.copytree(ec.path("kept"), ec.path("set"), dirs_exist_ok=True)
+            before = ec.state_of("set")
             done = subprocess.run([*fault.tracer, ec.program, *arguments], cwd=ec.folder, capture_output=True, check=False,
                                   env={**os.environ, **fault.environment})
-            after = state_of(os.path.join(ec.folder, "set"))
+            after = ec.state_of("set")
             what = f"{fault.what}, {form}: exit {done.returncode}: {done.stderr}"
             seen[done.returncode] += 1
             is_loader = fault.is_loader and done.returncode not in (OK, FAILURE)
@@ -207,7 +189,7 @@ def check_faults(ec, faults_of, count):
             untouched = {path for path, state in before.items() if state[0] in whole.values()}
             check(all(after.get(path) == before[path] for path in untouched), f"{what}: what is whole is touched")
             check(ec("repair", "set")[0] == OK and ec("verify", "set")[0] == OK, f"{what}: a second run")
-            found = contents(os.path.join(ec.folder, "set"))
+            found = ec.contents("set")
             expected = set(whole) | (set() if form == "shards" else {"b.damaged"})
             check({n for n in found if not n.endswith(".tmp")} == expected, f"{what}: {sorted(found)}")
             check(whole.items() <= found.items(), f"{what}: what a second run gives")
@@ -217,11 +199,8 @@ def check_faults(ec, faults_of, count):
 
 def claiming(shard, size):
     """The shard with another length of the object, and of its one file, in its headers."""
-    header = shard_reader.headers_of(shard)[0]
-    front = bytearray(shard[:header.bytes])
-    front[48:56] = front[64 + 16 * header.n:72 + 16 * header.n] = size.to_bytes(8, "little")
-    front[-16:] = shard_reader.checksum(bytes(front[:-16]))
-    return bytes(front) + shard[header.bytes:-header.bytes] + bytes(front)
+    length = size.to_bytes(8, "little")
+    return shard_reader.resealed(shard, {48: length, 64 + 16 * shard_reader.headers_of(shard)[0].n: length})
 
 
 def check_claims(ec):
@@ -232,52 +211,45 @@ def check_claims(ec):
     for name in ec.files("set"):
         ec.write(f"set/{name}", claiming(ec.read(f"set/{name}"), 1 << 60))
     for arguments in (["verify", "set"], ["repair", "set"], ["extract", "set", "-o", "out"], ["extract", "set", "-o", "-"]):
-        status, out, err = ec(*arguments, timeout=120)
-        check(status == LOST and "beyond repair" in out + err and not ec.files("out"), f"{arguments}: {status} {err}")
+        ec.ends(LOST, *arguments, says="beyond repair", timeout=120)
+        check(not ec.files("out"), f"{arguments}: nothing is extracted")
     ec.fresh("set", "twins")
     ec.write("object", b"content")
     ec.right("create", "object", "-k", "2", "-m", "1", "-o", "set")
     for name in ec.files("set"):
         ec.write(f"twins/{name}", claiming(ec.read(f"set/{name}"), 6))
-    status, _, err = ec("verify", "set", "twins")
-    ids = re.findall(r"^  (\S+): object", err, re.MULTILINE)
-    check(status == USAGE and len(set(ids)) == 2 and ids[0][:36] == ids[1][:36], f"{status} {err}")
+    ids = re.findall(r"^  (\S+): object", ec.ends(USAGE, "verify", "set", "twins"), re.MULTILINE)
+    check(len(set(ids)) == 2 and ids[0][:36] == ids[1][:36], ids)
     check(all(ec("verify", "set", "twins", "--set", name)[0] == OK for name in ids), "each is chosen by its name")
     for i in (1, 2):
         for place in ("set", "twins"):
-            os.remove(os.path.join(ec.folder, f"{place}/object.00{i}.ec"))
-    status, _, err = ec("extract", "set", "twins", "-o", "out")
-    check(status == LOST and "beyond repair" in err, f"two incomplete sets: {status} {err}")
+            ec.remove(f"{place}/object.00{i}.ec")
+    ec.ends(LOST, "extract", "set", "twins", "-o", "out", says="beyond repair")
 
 
 def check_errors(ec):
     """Faults of the host are errors that name file and cause."""
-    def limit():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
-
+    limit = limited(resource.RLIMIT_NOFILE, 32)
     ec.fresh("set", "out", "many")
     names = [f"many/{i}" for i in range(300)]
     for name in names:
         ec.write(name, random.randbytes(random.randrange(3000)))
-    before = contents(os.path.join(ec.folder, "many"))
+    before = ec.contents("many")
     for keep in ([], ["--keep"]):
         ec.fresh("set", "out")
         for arguments, places in ((["create", *keep, "-k", "40", "-m", "20", "-o", "set", *names], []), (["verify"], ["set", "many"]),
                                   (["extract", "-o", "out"], ["set", "many"])):
-            status, _, err = ec(*arguments, *places[:1 + len(keep)], preexec_fn=limit)
-            check(status == OK, f"{arguments[:2]} with 32 descriptors: {status} {err}")
-        check(contents(os.path.join(ec.folder, "out")) == before, "300 files by 32 descriptors")
-        os.remove(os.path.join(ec.folder, "set/0.050.ec"))
-        if keep:
-            os.remove(os.path.join(ec.folder, "many/7"))
-        status, _, err = ec("repair", "many", "set", preexec_fn=limit)
-        check(status == OK and before.items() <= contents(os.path.join(ec.folder, "many")).items(), f"repair: {status} {err}")
+            ec.ends(OK, *arguments, *places[:1 + len(keep)], what="with 32 descriptors", preexec_fn=limit)
+        check(ec.contents("out") == before, "300 files by 32 descriptors")
+        ec.remove("set/0.050.ec", *(["many/7"] if keep else []))
+        ec.ends(OK, "repair", "many", "set", preexec_fn=limit)
+        check(before.items() <= ec.contents("many").items(), "repair with 32 descriptors")
 
     ec.fresh("set", "out")
     ec.right("create", "/proc/cpuinfo", "/sys/kernel/mm/transparent_hugepage/enabled", "-k", "2", "-m", "1", "-o", "set")
     ec.right("extract", "set", "-o", "out")
     check(b"processor" in ec.read("out/cpuinfo") and 0 < len(ec.read("out/enabled")) < 100, "files that lie about their length")
-    check(ec("create", "--keep", "/proc/cpuinfo", "-o", "set")[0] == USAGE, "they are not kept")
+    ec.ends(USAGE, "create", "--keep", "/proc/cpuinfo", "-o", "set")
 
     ec.fresh("set", "out")
     ec.write("object", b"content")
@@ -288,41 +260,41 @@ def check_errors(ec):
             done = subprocess.run(["bash", "-c", f"{ec.program} {command} {closed}"], cwd=ec.folder, capture_output=True, check=False)
             fails = "1>" in closed or ("-" in command.split() and "0<" in closed)
             check(done.returncode == (FAILURE if fails else OK), f"{command} {closed}: {done}")
-    held = os.open(os.path.join(ec.folder, "set"), os.O_RDONLY)
+    held = os.open(ec.path("set"), os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    status, _, err = ec("repair", "set")
+    ec.ends(FAILURE, "repair", "set", says="another ec is at work in set")
     os.close(held)
-    check(status == FAILURE and "another ec is at work in set" in err, f"two at once: {status} {err}")
 
     name = "ä" * 127 + "x"
     for keep in ([], ["--keep"]):
         ec.fresh("set", "out")
         ec.write(f"set/{name}" if keep else name, random.randbytes(100000))
         ec.right("create", *keep, "-k", "2", "-m", "2", "-o", "set", f"set/{name}" if keep else name)
-        before = contents(os.path.join(ec.folder, "set"))
+        before = ec.contents("set")
         shard = sorted(n for n in before if n.endswith(".ec"))[0]
-        os.chown(os.path.join(ec.folder, "set", shard), 1234, 1234) if os.geteuid() == 0 else None
-        os.chmod(os.path.join(ec.folder, "set", shard), 0o604)
+        os.chown(ec.path("set", shard), 1234, 1234) if os.geteuid() == 0 else None
+        os.chmod(ec.path("set", shard), 0o604)
         for damaged in [shard] + [name] * len(keep):
-            ec.write(f"set/{damaged}", before[damaged][:5000] + b"rust" + before[damaged][5004:])
-        status, _, err = ec("repair", "set")
-        check(status == OK and before.items() <= contents(os.path.join(ec.folder, "set")).items(), f"a long name: {status} {err}")
-        st = os.stat(os.path.join(ec.folder, "set", shard))
+            ec.patch(f"set/{damaged}", 5000, b"rust")
+        ec.ends(OK, "repair", "set")
+        check(before.items() <= ec.contents("set").items(), "a long name")
+        st = os.stat(ec.path("set", shard))
         check(st.st_mode & 0o777 == 0o604 and st.st_uid == (1234 if os.geteuid() == 0 else st.st_uid), "owner and mode stay")
         ec.right("extract", "set", "-o", "out")
     ec.fresh("set", "out")
     ec.write(".bashrc", b"content")
     ec.right("create", ".bashrc", "-o", "set")
-    check(".bashrc" in ec("extract", "set", "-o", "out")[2], "a hidden file is said")
-    os.symlink("set", os.path.join(ec.folder, "link"))
-    check(ec("verify", "link")[0] == FAILURE and ec("verify", "link/")[0] == OK, "a link is followed with a slash alone")
+    ec.ends(OK, "extract", "set", "-o", "out", says=".bashrc", what="a hidden file is said")
+    os.symlink("set", ec.path("link"))
+    ec.ends(FAILURE, "verify", "link", what="a link is followed with a slash alone")
+    ec.ends(OK, "verify", "link/")
 
 
 def check_bad_sectors(ec):
     ec.fresh("set", "out")
     ec.write("object", random.randbytes(100000))
     ec.right("create", "object", "-k", "2", "-m", "1", "-o", "set")
-    arguments = ["strace", "-f", "-P", os.path.join(ec.folder, "set/object.001.ec"), "-o", "/dev/null", "-e", "inject=pread64:error=EIO:when=1",
+    arguments = ["strace", "-f", "-P", ec.path("set/object.001.ec"), "-o", "/dev/null", "-e", "inject=pread64:error=EIO:when=1",
                  ec.program, "extract", "--threads", "1", "set", "-o", "out"]
     for more, right in (([], FAILURE), (["--bad-sectors"], OK)):
         done = subprocess.run(arguments + more, cwd=ec.folder, capture_output=True, check=False)
@@ -338,9 +310,7 @@ def main():
     parser.add_argument("--faults", type=int, default=60, help="0: all")
     parser.add_argument("--untraced", action="store_true")
     given = parser.parse_args()
-    folder = tempfile.mkdtemp(prefix="ec_host_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    try:
-        ec = Ec(os.path.realpath(given.program), folder)
+    with in_folder(given.program) as ec:
         check_claims(ec)
         check_errors(ec)
         check_swaps(ec, given.swaps)
@@ -352,8 +322,6 @@ def main():
             sys.exit(77)
         check_bad_sectors(ec)
         check_faults(ec, calls_that_fail, given.faults)
-    finally:
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,14 @@ import random
 import resource
 import shutil
 import signal
-import stat
 import subprocess
 import tarfile
-import tempfile
 import zlib
 
 import shard_reader
 import shard_writer
-from damage_test import DAMAGED, FAILURE, LOST, OK, USAGE
-from ec_test import Ec, check, interrupted
+from ec_test import interrupted
+from program import DAMAGED, FAILURE, LOST, OK, USAGE, Ec, check, in_folder, limited, state_of
 
 # Two files and two coding shards that ec 0.2.0 has kept them by, as a compressed tar archive.
 FORMAT_1 = ("eNrt3W1IE3EcwPFbYS+E4gpzWQgXVwQ11tbOLc2SopcVPYFvLLzm2dRtxm5BEr3oTY8EJlpqlkHPb4Ik0vJYBYkhBGqLahmVFSUXRW96I0F3UVS+6IFqlX0/"
@@ -34,21 +32,6 @@ FORMAT_1 = ("eNrt3W1IE3EcwPFbYS+E4gpzWQgXVwQ11tbOLc2SopcVPYFvLLzm2dRtxm5BEr3oTY8
             "AMDon//b+z98f+H+j4CH/R/p8D3nf8Zy/gcAAAAAgH+Kc3nJduc475JAc3lh1oQnFbsiw87KJqWlNbtvUY7YGiz3pdSX5SXXfNq0u4VDzvL9w5HQoZyelavD"
             "ke5UXbgxNnClrGzy/UNNQ77+isHDYXp6enp6enr60d5vLH4++MBlTp/ZK5u3ktP7i/pMOemeMUt2m255hpxMyebNZMrsl++5TNdN2Tq8NeCSU6/MZN9te2HA"
             "7L2Toqenp6en/8X9t+bxI+fvzP8BAAAAABj98/90/NT++v4PW97I/R9ej8L+j3Sw/ygnk68FAAAAAAAAAAAAAPzz3gHJyoaP")
-
-
-def state_of(folder):
-    """All in a folder by its path: content, inode, mode and time of change of files, mode and time of directories."""
-    found, root = {}, os.fsencode(folder)
-    for place, directories, names in os.walk(root):
-        for name in directories + names:
-            path = os.path.join(place, name)
-            st = os.lstat(path)
-            content = None
-            if stat.S_ISREG(st.st_mode):
-                with open(path, "rb") as file:
-                    content = file.read()
-            found[os.path.relpath(path, root)] = (content, st.st_ino, stat.S_IMODE(st.st_mode), st.st_mtime_ns)
-    return found
 
 
 class Tree:
@@ -72,11 +55,18 @@ class Tree:
         self.note_state()
 
     def path(self, *names):
-        return os.path.join(self.ec.folder, self.name, *(os.fsdecode(name) for name in names))
+        return self.ec.path(self.name, *(os.fsdecode(name) for name in names))
+
+    def remove(self, *names):
+        for name in names:
+            os.remove(self.path(name))
+
+    def state(self):
+        return state_of(os.fsencode(self.path()))
 
     def note_state(self):
-        self.whole = state_of(self.path())
-        self.kept = shard_reader.Kept([os.path.join(self.ec.folder, place) for place in self.places])
+        self.whole = self.state()
+        self.kept = shard_reader.Kept([self.ec.path(place) for place in self.places])
         # Each data block that has bytes of a file: the file, where in the file, how many.
         self.blocks = {number: (entry.path, i * size, min(size, entry.size - i * size)) for size in [self.kept.header.block]
                        for entry in self.kept.header.entries for i, (number, _, _) in enumerate(entry.places)}
@@ -121,16 +111,15 @@ class Tree:
 
     def check_repair(self, what, moved=(), arguments=()):
         """All is back; what was whole is what it was; what was made anew has its mode and time."""
-        before = state_of(self.path())
-        status, out, err = self.ec("repair", *(arguments or self.places))
-        check(status == OK, f"{what}: repair gives {status}: {out} {err}")
-        after = state_of(self.path())
-        for path, (content, _, mode, time) in self.whole.items():
+        before = self.state()
+        self.ec.ends(OK, "repair", *(arguments or self.places), what=what)
+        after = self.state()
+        for path, (content, _, mode, time, *_) in self.whole.items():
             check(path in after and after[path][0] == content, f"{what}: {path} is not back")
             if before.get(path, [None])[0] == content and content is not None:
                 check(after[path] == before[path], f"{what}: {path} was whole and is touched")
             elif not path.endswith(b".ec") and path not in before:
-                check(after[path][2:] == (mode, time), f"{what}: {path} has {after[path][2:]}, not {mode:o} {time}")
+                check(after[path][2:4] == (mode, time), f"{what}: {path} has {after[path][2:4]}, not {mode:o} {time}")
         for path in set(after) - set(self.whole):
             if after[path][0] is None and path in before:
                 continue  # a directory that files were moved out of
@@ -138,24 +127,19 @@ class Tree:
             check(after[path][0] in [state[0] for state in before.values()], f"{what}: {path} is not what was damaged")
         for path in set(before) - set(after):
             check(path in moved, f"{what}: {path} is gone")
-        status, out, err = self.ec("verify", *(arguments or self.places))
-        check(status == OK, f"{what}: verify after repair gives {status}: {out} {err}")
-        for path in set(after) - set(self.whole):
-            if after[path][0] is not None:
-                os.remove(self.path(path))
+        self.ec.ends(OK, "verify", *(arguments or self.places), what=f"{what}: after repair")
+        self.remove(*(path for path in set(after) - set(self.whole) if after[path][0] is not None))
 
     def check_lost(self, what):
         """What is beyond repair stays what it is."""
-        before = state_of(self.path())
+        before = self.state()
         for command in ("verify", "repair"):
-            status, out, err = self.ec(command, *self.places)
-            check(status == LOST and ("beyond repair" in out or err), f"{what}: {command} gives {status}: {out} {err}")
-        check(state_of(self.path()) == before, f"{what}: something changed")
+            check(self.ec.ends(LOST, command, *self.places, what=what), f"{what}: {command} says nothing")
+        check(self.state() == before, f"{what}: something changed")
 
 
 def check_without(tree, lost):
-    for name in lost:
-        os.remove(tree.path(name))
+    tree.remove(*lost)
     tree.check_repair(f"{lost} are lost")
 
 
@@ -260,12 +244,10 @@ def check_moves(ec):
             ("a small file changed", lambda: tree.change("c", lambda c: b"x" + c))):
         inodes = {tree.whole[path][0]: tree.whole[path][1] for path in tree.files()}
         act()
-        before = state_of(tree.path())
-        moved = [path for path, state in before.items() if path not in tree.whole]
-        status, out, err = ec("verify", "-r", "moved")
-        check(status == DAMAGED, f"{what}: verify gives {status}: {out} {err}")
+        moved = [path for path in tree.state() if path not in tree.whole]
+        ec.ends(DAMAGED, "verify", "-r", "moved", what=what)
         tree.check_repair(what, moved, ["-r", "moved"])
-        after = state_of(tree.path())
+        after = tree.state()
         if moved and b"new" not in moved:
             check(all(after[path][1] == inodes[after[path][0]] for path in tree.files()), f"{what}: it is another file")
         shutil.rmtree(tree.path("new"), ignore_errors=True)
@@ -282,11 +264,10 @@ def check_trees(ec):
         tree = Tree(ec, "tree", sizes, *arguments, shards="shards")
         check(tree.kept.has_right_coding(), f"{arguments}: the bytes are those of the format")
         ec.fresh("tree")
-        status, _, err = ec("extract", *tree.places, "-o", "-")
-        check(status == USAGE and "name a directory" in err, f"to a stream: {status} {err}")
-        check(ec("extract", *tree.places, "-o", "out")[0] == OK, f"{arguments}: extract")
-        expected = {path: (state[0], *state[2:]) for path, state in tree.whole.items()}
-        found = {path: (state[0], *state[2:]) for path, state in state_of(os.path.join(ec.folder, "out")).items()}
+        ec.ends(USAGE, "extract", *tree.places, "-o", "-", says="name a directory")
+        ec.ends(OK, "extract", *tree.places, "-o", "out", what=arguments)
+        expected, found = ({path: (content, mode, time) for path, (content, _, mode, time, *_) in states.items()}
+                           for states in (tree.whole, state_of(os.fsencode(ec.path("out")))))
         check(found == expected, f"{arguments}: extracted {set(found.items()) ^ set(expected.items())}")
         tree.check_repair(f"{arguments}: all is lost")
 
@@ -294,7 +275,7 @@ def check_trees(ec):
     ec.fresh("outside")
     for name in ("a", "b", "c"):
         ec.write(f"outside/{name}", b"mine")
-    before = state_of(os.path.join(ec.folder, "outside"))
+    before = ec.state_of("outside")
     shutil.rmtree(tree.path("sub"))
     os.symlink("../outside", tree.path("sub"))
     for command in (["repair", *tree.places], ["extract", *tree.places, "-o", "tree", "--force"]):
@@ -303,19 +284,18 @@ def check_trees(ec):
     os.unlink(tree.path("sub"))
     os.remove(tree.path("c"))
     os.symlink("../outside/c", tree.path("c"))
-    status, _, err = ec("repair", *tree.places)
-    check(status in (OK, FAILURE), f"a link in the place of a file: {status} {err}")
-    check(state_of(os.path.join(ec.folder, "outside")) == before, "nothing outside is written")
+    ec.ends((OK, FAILURE), "repair", *tree.places, what="a link in the place of a file")
+    check(ec.state_of("outside") == before, "nothing outside is written")
 
     ec.fresh("tree", "outside")
     ec.write("tree/a", b"content")
     ec.write("outside/b", b"content")
-    os.symlink("../outside", os.path.join(ec.folder, "tree/link"))
-    os.symlink("a", os.path.join(ec.folder, "tree/link to a"))
-    os.mkfifo(os.path.join(ec.folder, "tree/pipe"))
-    status, _, err = ec("create", "--keep", "-r", "tree")
-    check(status == OK and "link" in err and "pipe" in err, f"links are left out, and that is said: {status} {err}")
-    kept = shard_reader.Kept([os.path.join(ec.folder, "tree")])
+    os.symlink("../outside", ec.path("tree/link"))
+    os.symlink("a", ec.path("tree/link to a"))
+    os.mkfifo(ec.path("tree/pipe"))
+    said = ec.ends(OK, "create", "--keep", "-r", "tree")
+    check("link" in said and "pipe" in said, f"links are left out, and that is said: {said}")
+    kept = shard_reader.Kept([ec.path("tree")])
     check([entry.path for entry in kept.header.entries] == [b"a"], "links and pipes are not kept")
 
 
@@ -326,9 +306,9 @@ def check_names(ec):
         ec.fresh("names", "names/x", "names/y")
         for name in ("x/a", "x/b", "y/a"):
             ec.write(f"names/{name}", random.randbytes(1000))
-        inside = Ec(ec.program, os.path.join(ec.folder, "names"))
+        inside = Ec(ec.program, ec.path("names"))
         inside.right("create", "--keep", *given)
-        kept = shard_reader.Kept([os.path.join(inside.folder, place)])
+        kept = shard_reader.Kept([inside.path(place)])
         found = [entry.path for entry in kept.header.entries]
         check(found == names or not names and {b"x/a", b"x/b", b"y/a"} <= set(found), f"{given}: {found}")
         check(any(name.endswith(".ec") for name in inside.files(place)), f"{given}: the shards are in {place}")
@@ -342,13 +322,12 @@ def check_shapes(ec):
     for given, shape in ((["--redundancy", "10%"], (200, 20)), (["--redundancy", "100%"], (127, 127)), ([], (200, 20)), (["-k", "20", "-m", "2"], (20, 2)),
                          (["--redundancy", "1%"], (200, 2)), (["-k", "10", "--redundancy", "25%"], (10, 3))):
         ec.right("create", "--keep", "set/a", *given)
-        header = shard_reader.Kept([os.path.join(ec.folder, "set")]).header
+        header = shard_reader.Kept([ec.path("set")]).header
         check((header.k, header.m) == shape, f"{given}: {header.k}+{header.m}")
-        for name in ec.files("set") - {"a"}:
-            os.remove(os.path.join(ec.folder, "set", name))
+        ec.remove(*(f"set/{name}" for name in ec.files("set") - {"a"}))
     for given in (["--redundancy", "10%", "-m", "2"], ["--redundancy", "0%"], ["--redundancy", "x"], ["--redundancy", "10%", "-k", "250"]):
-        check(ec("create", "--keep", "set/a", *given)[0] == USAGE, f"{given} is refused")
-    check(ec("create", "set/a", "--redundancy", "10%", "-m", "2", "-o", "set")[0] == USAGE, "and without --keep")
+        ec.ends(USAGE, "create", "--keep", "set/a", *given)
+    ec.ends(USAGE, "create", "set/a", "--redundancy", "10%", "-m", "2", "-o", "set")
     for _ in range(6):
         sizes = {f"{i % 3}/{i}": random.choice([0, 1, 511, 512, 513, random.randrange(3000), random.randrange(60000)]) for i in range(random.randrange(1, 20))}
         tree = Tree(ec, "shapes", sizes, *random.choice([[], ["-k", "7", "-m", "3"], ["--redundancy", "30%"]]))
@@ -359,9 +338,8 @@ def check_shapes(ec):
 def check_places(ec):
     """Files elsewhere than their shards, and columns without any sums."""
     tree = Tree(ec, "tree", {"a": 20000, "sub/b": 30000}, "-k", "4", "-m", "2", shards="shards")
-    status, out, err = ec("verify", "shards")
-    check(status == LOST, f"the files are not beside the shards: {status} {out} {err}")
-    os.remove(os.path.join(ec.folder, "shards/tree.004.ec"))
+    ec.ends(LOST, "verify", "shards", what="the files are not beside the shards")
+    ec.remove("shards/tree.004.ec")
     ec.right("repair", *tree.places, "-q")
     check(ec.files("shards") == {"tree.004.ec", "tree.005.ec"}, f"a shard is made anew beside the others: {ec.files('shards')}")
     header = tree.kept.header
@@ -369,7 +347,7 @@ def check_places(ec):
         shard = bytearray(ec.read(name))
         shard[header.bytes + 100] ^= 1
         ec.write(name, shard)
-    check(ec("verify", *tree.places)[0] == DAMAGED, "a column has no sums, and the files are right")
+    ec.ends(DAMAGED, "verify", *tree.places, what="a column has no sums, and the files are right")
     tree.damage_block(0, 0)
     tree.check_lost("a column has no sums, and the files are wrong")
     tree.damage_block(0, 0)
@@ -388,18 +366,17 @@ def check_format_1(ec):
         for name, content in stored.items():
             ec.write(f"old/{name}", content)
         ec.right("verify", "old")
-        for name in lost:
-            os.remove(os.path.join(ec.folder, "old", name))
-        check(ec("verify", "old")[0] == (DAMAGED if lost else OK), f"{lost} of format 1: verify")
-        check(ec("extract", "old", "-o", "out")[0] == OK and all(ec.read(f"out/{n}") == stored[n] for n in ("a", "b")), f"{lost}: extract")
-        check(ec("repair", "old")[0] == OK and all(ec.read(f"old/{n}") == c for n, c in stored.items()), f"{lost}: repair")
+        ec.remove(*(f"old/{name}" for name in lost))
+        ec.ends(DAMAGED if lost else OK, "verify", "old", what=f"without {lost}")
+        ec.ends(OK, "extract", "old", "-o", "out", what=f"without {lost}")
+        check(ec.contents("out") == {name: stored[name] for name in ("a", "b")}, f"{lost}: extract")
+        ec.ends(OK, "repair", "old", what=f"without {lost}")
+        check(stored.items() <= ec.contents("old").items(), f"{lost}: repair")
 
 
 def check_claims(ec):
     """What a header claims is no work, takes no memory, and leads nowhere."""
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-
+    limit = limited(resource.RLIMIT_AS, 1 << 30)
     if ec("--version", preexec_fn=limit)[0] != OK:  # a sanitizer's build takes terabytes of addresses
         limit = None
     tree = Tree(ec, "claims", {"a": 3000}, "-k", "2", "-m", "3")
@@ -424,46 +401,36 @@ def check_claims(ec):
         for i, content in enumerate(shards.values()):
             front = shard_writer.header_of_format_2(header, **{"shard": header.k + i, **other})
             ec.write(f"claims/{i}.ec", front + content[header.bytes:-header.bytes] + front)
-        before = state_of(tree.path())
+        before = tree.state()
         what = ", ".join(f"{key}: {str(value)[:100]}" for key, value in other.items())
         for command in (["verify", "claims"], ["repair", "claims"], ["extract", "claims", "-o", "out"]):
-            status, out, err = ec(*command, preexec_fn=limit, timeout=120)
-            check(status == right and ("beyond repair" in out + err or right == FAILURE), f"{what}: {command[0]} gives {status}: {out[-500:]} {err[-500:]}")
-        check(state_of(tree.path()) == before and not ec.files("out"), f"{what}: nothing changes")
+            ec.ends(right, *command, says="beyond repair" if right == LOST else "", what=what, preexec_fn=limit, timeout=120)
+        check(tree.state() == before and not ec.files("out"), f"{what}: nothing changes")
 
 
 def check_host(ec):
     """Few descriptors, no permission, two at once: no damage, and nothing is touched."""
-    def few():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
-
+    few = limited(resource.RLIMIT_NOFILE, 32)
     sizes = {f"{i % 20}/{i}": random.randrange(20000) for i in range(500)}
     tree = Tree(ec, "many", sizes, "--redundancy", "20%")
-    status, _, err = ec("verify", "many", preexec_fn=few)
-    check(status == OK, f"500 files by 32 descriptors: {status} {err}")
-    for name in (b"1/1", b"2/2", b"3/3"):
-        os.remove(tree.path(name))
-    status, _, err = ec("repair", "many", preexec_fn=few)
-    check(status == OK, f"repair by 32 descriptors: {status} {err}")
+    ec.ends(OK, "verify", "many", preexec_fn=few)
+    tree.remove(b"1/1", b"2/2", b"3/3")
+    ec.ends(OK, "repair", "many", preexec_fn=few)
     tree.check_repair("32 descriptors")
-    status, _, err = ec("create", "--keep", "-r", "many", "-o", ".", "--name", "few", preexec_fn=few)
-    check(status == OK, f"create by 32 descriptors: {status} {err}")
+    ec.ends(OK, "create", "--keep", "-r", "many", "-o", ".", "--name", "few", preexec_fn=few)
 
     dirs = Tree(ec, "dirs", {f"{i}/a/{i}": random.randrange(2000) for i in range(400)}, "--redundancy", "100%", shards="shards")
     ec.fresh("dirs", "out")
-    status, _, err = ec("extract", *dirs.places, "-o", "out", preexec_fn=few)
-    check(status == OK and len(state_of(os.path.join(ec.folder, "out"))) == len(dirs.whole), f"800 directories by 32 descriptors: {status} {err}")
-    status, _, err = ec("repair", *dirs.places, preexec_fn=few)
-    check(status == OK, f"800 directories made anew by 32 descriptors: {status} {err}")
-    dirs.check_repair("800 directories")
+    ec.ends(OK, "extract", *dirs.places, "-o", "out", preexec_fn=few)
+    check(len(ec.state_of("out")) == len(dirs.whole), "800 directories by 32 descriptors")
+    ec.ends(OK, "repair", *dirs.places, preexec_fn=few)
+    dirs.check_repair("800 directories made anew")
 
-    for name in (b"1/1", b"2/2"):
-        os.remove(tree.path(name))
+    tree.remove(b"1/1", b"2/2")
     held = os.open(tree.path(), os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    status, _, err = ec("repair", "many")
+    ec.ends(FAILURE, "repair", "many", says="another ec is at work")
     os.close(held)
-    check(status == FAILURE and "another ec is at work" in err, f"two at once: {status} {err}")
     runs = [subprocess.Popen([ec.program, "repair", "many"], cwd=ec.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
     ends = [(run.communicate()[1], run.returncode) for run in runs]
     check(any(status == OK for _, status in ends) and all(status == OK or status == FAILURE and err for err, status in ends), f"two at once: {ends}")
@@ -475,7 +442,7 @@ def check_host(ec):
             os.setgid(65534)
             os.setuid(65534)
 
-        denied = os.path.join(ec.folder, "ec")  # where everybody may run it
+        denied = ec.path("ec")  # where everybody may run it
         shutil.copy(ec.program, denied)
         os.chmod(ec.folder, 0o711)
         others = Ec(denied, ec.folder)
@@ -488,12 +455,11 @@ def check_host(ec):
             was = os.stat(tree.path(path)).st_mode
             os.chmod(tree.path(path), 0)
             for command in ("verify", "repair"):
-                before = state_of(tree.path())
-                status, _, err = others(command, "many", preexec_fn=nobody)
-                check(status == FAILURE and os.fsdecode(path) in err and "ermission" in err, f"{path} may not be read: {command} gives {status} {err}")
-                check(state_of(tree.path()) == before, f"{path} may not be read: {command} changes something")
+                before = tree.state()
+                said = others.ends(FAILURE, command, "many", says="ermission", what=f"{path} may not be read", preexec_fn=nobody)
+                check(os.fsdecode(path) in said and tree.state() == before, f"{path} may not be read: {command} says {said}")
             os.chmod(tree.path(path), was)
-        check(others("verify", "many", preexec_fn=nobody)[0] == OK, "as it was")
+        others.ends(OK, "verify", "many", preexec_fn=nobody)
 
 
 def check_kills(ec, kills):
@@ -501,17 +467,16 @@ def check_kills(ec, kills):
     tree = Tree(ec, "killed", {f"{i % 3}/{i}": 400000 for i in range(9)}, "-k", "20", "-m", "10")
     usual, ends = 0.1, collections.Counter()
     for i in range(kills):
-        for name in random.sample(tree.files(), 2):
-            os.remove(tree.path(name))
+        tree.remove(*random.sample(tree.files(), 2))
         damaged = random.choice([name for name in tree.files() if os.path.exists(tree.path(name))])
         tree.damage(damaged, random.randrange(300000), 1000)
-        before = state_of(tree.path())
+        before = tree.state()
         how = random.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGINT])
         status, usual = interrupted(ec, ["repair", "killed"], how, usual)
         ends[status] += 1
         what = f"kill {i}, {how.name}, exit {status}"
         check(status in (OK, -how), what)
-        after = state_of(tree.path())
+        after = tree.state()
         left = {path for path in after if path.endswith(b".tmp")}
         check(how == signal.SIGKILL or not left, f"{what} leaves {left}")
         for path, (content, *_) in tree.whole.items():
@@ -519,10 +484,8 @@ def check_kills(ec, kills):
             check(after.get(path, [None])[0] in (content, old), f"{what}: {path} is neither the old one nor the new one")
             check(old != content or content is None or after[path] == before[path], f"{what}: {path} was whole and is touched")
         check(before[damaged][0] in [state[0] for state in after.values()], f"{what}: the damaged file has some name")
-        check(ec("repair", "killed")[0] == OK, f"{what}: a second run")
-        for path in state_of(tree.path()):
-            if path.endswith((b".tmp", b".damaged")) or b".damaged" in path:
-                os.remove(tree.path(path))
+        ec.ends(OK, "repair", "killed", what=f"{what}: a second run")
+        tree.remove(*(path for path in tree.state() if path.endswith(b".tmp") or b".damaged" in path))
         tree.check_repair(what)
         tree.note_state()
     print(f"kills: {kills}, exits {dict(ends)}")
@@ -537,22 +500,12 @@ def main():
     given = parser.parse_args()
     random.seed(given.seed)
     print(f"--seed {given.seed}", flush=True)
-    folder = tempfile.mkdtemp(prefix="ec_kept_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    try:
-        ec = Ec(os.path.realpath(given.program), folder)
-        check_shapes(ec)
-        check_names(ec)
-        check_format_1(ec)
-        check_places(ec)
-        check_trees(ec)
-        check_moves(ec)
-        check_claims(ec)
-        check_host(ec)
+    with in_folder(given.program) as ec:
+        for each in (check_shapes, check_names, check_format_1, check_places, check_trees, check_moves, check_claims, check_host):
+            each(ec)
         check_losses(ec, given.all)
         check_small_files(ec, given.all)
         check_kills(ec, given.kills)
-    finally:
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import struct
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "python"))
+from program import contents
 from reference import combined, generator, inverted
 
 MAGIC = b"\x89ecs\r\n\x1a\n"
@@ -38,22 +39,34 @@ def block_checksum(block, uuid, shard, stripe):
 
 # --- Headers.
 
-class Header:
-    """Of one shard; raises ValueError unless `data` begins with one."""
-    version = 1
+class AnyHeader:
+    """What the headers of both formats have; raises ValueError unless `data` begins with one of this version."""
 
     def __init__(self, data):
         if len(data) < UNIT or data[:8] != MAGIC:
             raise ValueError("no magic")
-        (version, self.bytes, self.uuid, self.k, self.m, self.shard, self.technique, self.keeps_files, self.record, files, self.object_bytes,
-         reserved) = struct.unpack_from("<II16sHHHBBIIQQ", data, 8)
-        if version != 1 or not UNIT <= self.bytes <= 1 << 20 or self.bytes % UNIT or self.bytes > len(data):
+        (version, self.bytes, self.uuid, self.k, self.m, self.shard, self.technique, self.keeps_files,
+         *self.rest) = struct.unpack_from("<II16sHHHBBIIQQ", data, 8)
+        if version != self.version or not UNIT <= self.bytes <= self.longest or self.bytes % UNIT or self.bytes > len(data):
             raise ValueError("version or length")
         if checksum(data[:self.bytes - 16]) != data[self.bytes - 16:self.bytes]:
             raise ValueError("checksum")
         self.n = self.k + self.m
-        if self.k < 2 or self.m < 1 or self.n > 255 or self.shard >= self.n or max(self.technique, self.keeps_files) > 1 or reserved:
+        if self.k < 2 or self.m < 1 or self.n > 255 or self.shard >= self.n or max(self.technique, self.keeps_files) > 1:
             raise ValueError("shape")
+        # What all shards of the set say alike.
+        self.common = data[8:36] + data[38:self.bytes - 16]
+
+
+class Header(AnyHeader):
+    """Of one shard of format 1."""
+    version, longest = 1, 1 << 20
+
+    def __init__(self, data):
+        super().__init__(data)
+        self.record, files, self.object_bytes, reserved = self.rest
+        if reserved:
+            raise ValueError("reserved")
         at = 64
         self.digests = [data[at + 16 * i:at + 16 * i + 16] for i in range(self.n)]
         at += 16 * self.n
@@ -68,8 +81,6 @@ class Header:
         self.block = self.record - self.sums - 16
         self.stripes = -(-self.object_bytes // (self.k * self.block))
         self.file_bytes = 2 * self.bytes + self.stripes * self.record
-        # What all shards of the set say alike.
-        self.common = data[8:36] + data[38:self.bytes - 16]
 
 
 class Entry:
@@ -92,21 +103,14 @@ def is_name(name):
     return 0 < len(name) <= 255 and name not in (b".", b"..") and not set(name) & set(b"\0/")
 
 
-class KeptHeader:
+class KeptHeader(AnyHeader):
     """The same of format 2, whose data lies in blocks of files."""
-    version = 2
+    version, longest = 2, 64 << 20
 
     def __init__(self, data):
-        if len(data) < UNIT or data[:8] != MAGIC:
-            raise ValueError("no magic")
-        (version, self.bytes, self.uuid, self.k, self.m, self.shard, self.technique, self.keeps_files, self.block, entries, self.object_bytes,
-         self.stripes) = struct.unpack_from("<II16sHHHBBIIQQ", data, 8)
-        if version != 2 or not UNIT <= self.bytes <= 64 << 20 or self.bytes % UNIT or self.bytes > len(data):
-            raise ValueError("version or length")
-        if checksum(data[:self.bytes - 16]) != data[self.bytes - 16:self.bytes] or data[self.bytes - 20:self.bytes - 16] != data[12:16]:
-            raise ValueError("checksum")
-        self.n = self.k + self.m
-        if (self.k < 2 or self.m < 1 or self.n > 255 or not self.k <= self.shard < self.n or self.technique > 1 or self.keeps_files != 1 or
+        super().__init__(data)
+        self.block, entries, self.object_bytes, self.stripes = self.rest
+        if (data[self.bytes - 20:self.bytes - 16] != data[12:16] or self.shard < self.k or self.keeps_files != 1 or
                 self.block not in [1 << i for i in range(9, 17)] or not entries):
             raise ValueError("shape")
         at = 64
@@ -125,7 +129,6 @@ class KeptHeader:
         self.sums = 20 * self.k
         self.record = self.block + self.sums + 16
         self.file_bytes = 2 * self.bytes + self.stripes * self.record
-        self.common = data[8:36] + data[38:self.bytes - 16]
 
     def lay_out(self):
         """Where files lie, and `used`: so many bytes of each block. Block b is block b % stripes of slice b // stripes."""
@@ -178,7 +181,29 @@ def headers_of(data):
     return found
 
 
+def resealed(shard, fields):
+    """A shard of format 1 with other bytes at these places of its headers, whose checksums are right."""
+    size = headers_of(shard)[0].bytes
+    front = bytearray(shard[:size])
+    for at, content in fields.items():
+        front[at:at + len(content)] = content
+    front[-16:] = checksum(bytes(front[:-16]))
+    return bytes(front) + shard[size:-size] + bytes(front)
+
+
 # --- Sets.
+
+def records(header, data):
+    """The sound records of a shard's file: number of the stripe, block, sums of its data."""
+    for stripe in range(header.stripes):
+        record = data[header.bytes + stripe * header.record:][:header.record]
+        if len(record) == header.record and block_checksum(record[:-16], header.uuid, header.shard, stripe) == record[-16:]:
+            yield stripe, record[:header.block], record[header.block:-16]
+
+
+def rows_of(header):
+    return generator(("reed_sol_van", "cauchy")[header.technique], header.k, header.m)
+
 
 class Shards:
     """All that the files of a directory hold of one set of format 1: `blocks[stripe][shard]`, sound ones alone. Where the set keeps its
@@ -189,42 +214,29 @@ class Shards:
         self.header = None
         self.claims = {}  # uuid: numbers of shards that say they are there
         self.shapes = {}
-        contents = []
-        for name in sorted(os.listdir(directory)):
-            path = os.path.join(directory, name)
-            if not os.path.isfile(path):
-                continue
-            with open(path, "rb") as file:
-                data = file.read()
+        there, shards = contents(os.fsencode(directory)), []
+        for _, data in sorted(there.items()):
             for header in headers_of(data):
                 self.claims.setdefault(header.uuid, set()).add(header.shard)
                 self.shapes[header.uuid] = 1 if header.keeps_files else header.k
                 if header.uuid == uuid and header.version == 1:
                     self.header = header
-                    contents.append((header, data))
+                    shards.append((header, data))
         self.is_proven = True
-        shard_files = {data for _, data in contents}
         sums = {}
         self.blocks = [{} for _ in range(self.header.stripes)] if self.header else []
-        self.rows = generator(("reed_sol_van", "cauchy")[self.header.technique], self.header.k, self.header.m) if self.header else []
-        for header, data in contents:
-            for stripe, found in enumerate(self.blocks):
-                at = header.bytes + stripe * header.record
-                record = data[at:at + header.record]
-                if len(record) == header.record and block_checksum(record[:-16], uuid, header.shard, stripe) == record[-16:]:
-                    found[header.shard] = record[:header.block]
-                    sums[stripe] = record[header.block:-16]
+        self.rows = rows_of(self.header) if self.header else []
+        for header, data in shards:
+            for stripe, block, sums_of_data in records(header, data):
+                self.blocks[stripe][header.shard] = block
+                sums[stripe] = sums_of_data
         if self.header and self.header.keeps_files:
-            self.read_kept(directory, uuid, sums, shard_files)
+            self.read_kept(there, uuid, sums, {data for _, data in shards})
 
-    def read_kept(self, directory, uuid, sums, shard_files):
+    def read_kept(self, there, uuid, sums, shard_files):
         header, parts, are_there = self.header, [], []
         for name, size in header.files:
-            path = os.path.join(os.fsencode(directory), name)
-            data = b""
-            if os.path.isfile(path):
-                with open(path, "rb") as file:
-                    data = file.read()
+            data = there.get(name, b"")
             data = b"" if data in shard_files else data[:size]
             parts.append(data.ljust(size, b"\0"))
             are_there += [bytes([1]) * len(data) + bytes(size - len(data))]
@@ -279,14 +291,7 @@ class Kept:
 
     def __init__(self, directories, uuid=None):
         directories = [os.fsencode(directory) for directory in directories]
-        found = {}
-        for directory in directories:
-            for place, _, names in os.walk(directory):
-                for name in names:
-                    path = os.path.join(place, name)
-                    if os.path.isfile(path) and not os.path.islink(path):
-                        with open(path, "rb") as file:
-                            found[path] = file.read()
+        found = {os.path.join(directory, name): data for directory in directories for name, data in contents(directory).items()}
         # Shards are looked for in the directories themselves.
         shards = [(header, data) for path, data in found.items() if os.path.dirname(path) in directories for header in headers_of(data)
                   if header.version == 2 and uuid in (header.uuid, None)]
@@ -294,16 +299,12 @@ class Kept:
         if len(self.uuids) != 1:
             return
         self.header = header = shards[0][0]
-        self.rows = generator(("reed_sol_van", "cauchy")[header.technique], header.k, header.m)
+        self.rows = rows_of(header)
         self.coding = [{} for _ in range(header.stripes)]
         self.sums = {}
         for of_file, data in shards:
-            for column in range(header.stripes):
-                at = header.bytes + column * header.record
-                record = data[at:at + header.record]
-                if len(record) == header.record and block_checksum(record[:-16], header.uuid, of_file.shard, column) == record[-16:]:
-                    self.coding[column][of_file.shard] = record[:header.block]
-                    self.sums[column] = record[header.block:-16]
+            for column, block, sums in records(of_file, data):
+                self.coding[column][of_file.shard], self.sums[column] = block, sums
         self.files = {}
         for entry in header.entries:
             for directory in directories:
