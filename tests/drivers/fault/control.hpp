@@ -1,8 +1,5 @@
-// How a test steers the fault driver, found with dlsym in the library that the device room has opened. Beside
-// the plans of plan.hpp it has short words for what tests ask for most.
+// How a test steers the fault driver, found with dlsym in the library that the device room has opened.
 #pragma once
-
-#include <cuda.h>
 
 #include <cstddef>
 
@@ -15,16 +12,8 @@ struct Control {
   /// Takes a plan (plan.hpp) in the place of what was set before. Null, or a sentence about what is wrong
   /// with it, which lives until the next call in this thread.
   const char* (*plan)(const char* text);
-  /// One rule more: the nth call (1: the next) of the driver function `symbol` answers `result`, a CUresult,
-  /// and does nothing. If `sticky`, every later call that needs the context answers it too, until it is made
-  /// anew.
-  void (*fail)(const char* symbol, unsigned nth, CUresult result, bool sticky);
-  /// From now on launches are accepted and do not finish.
-  void (*hang)();
-  /// What hangs finishes now, late: its writes land wherever they were to land.
+  /// What hangs finishes now, late: its writes land wherever they were to land. The plan is forgotten.
   void (*finish_hung)();
-  /// From now on one bit of the first byte of the last target of each launch comes out wrong.
-  void (*corrupt)();
   /// Calls of `symbol` since reset().
   unsigned (*calls)(const char* symbol);
   /// Calls of any function since reset(), and those of them that went wrong.

@@ -15,9 +15,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -26,7 +30,6 @@
 #include "tests/drivers/fault/control.hpp"
 #include "tests/drivers/fault/injector.hpp"
 #include "tests/drivers/fault/launches.hpp"
-#include "tests/drivers/fault/library.hpp"
 #include "tests/drivers/fault/sites.hpp"
 
 namespace ec::test::faults {
@@ -121,9 +124,33 @@ class Ledger {
   std::map<std::uintptr_t, std::pair<Kind, std::size_t>> held_;
 };
 
+/// The driver behind this one, by its path: by its name the linker would give us ourselves. Null, with the
+/// reason on stderr, if there is none.
+void* open_next() {
+  namespace fs = std::filesystem;
+  Dl_info self{};
+  dladdr(&driver_sites, &self);
+  const char* const given = std::getenv("LD_LIBRARY_PATH");
+  std::istringstream directories(std::string(given == nullptr ? "" : given) +
+                                 ":/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib"
+                                 ":/usr/local/nvidia/lib64:/usr/local/cuda/lib64:/usr/local/cuda/compat");
+  const char* const named = std::getenv("EC_FAULTS_NEXT_DRIVER");
+  fs::path found = named == nullptr ? "" : named;
+  std::error_code ignored;
+  for (std::string directory; found.empty() && std::getline(directories, directory, ':');)
+    if (const fs::path path = fs::path(directory) / "libcuda.so.1";
+        fs::exists(path, ignored) && !fs::equivalent(path, self.dli_fname, ignored))
+      found = path;
+  void* const handle = found.empty() ? nullptr : dlopen(found.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
+    std::fprintf(stderr, "EC_FAULTS: no driver behind this one in LD_LIBRARY_PATH or where drivers are: %s\n",
+                 found.empty() ? "set EC_FAULTS_NEXT_DRIVER" : dlerror());
+  return handle;
+}
+
 struct State {
   State() {
-    library = open_next("EC_FAULTS_NEXT_DRIVER", {"libcuda.so.1"}, &driver_sites);
+    library = open_next();
     if (library == nullptr) return;
     complete = true;
 #define EC_RESOLVE(name, symbol, type)                         \
@@ -141,7 +168,7 @@ struct State {
   void* library = nullptr;
   Driver next;
   bool complete = false;
-  Injector injector{driver_sites};
+  Injector injector;
   Launches launches;
   Ledger ledger;
   std::mutex context_mutex;
@@ -309,14 +336,6 @@ CUresult call(Next Driver::*next, A... a) {
   return failure != CUDA_SUCCESS ? failure : result;
 }
 
-Rule every_launch(Rule::What what) {
-  Rule rule;
-  rule.site = "cuLaunchKernel";
-  rule.when = Rule::When::every;
-  rule.what = what;
-  return rule;
-}
-
 const Control control{
     .reset =
         [] {
@@ -324,22 +343,11 @@ const Control control{
           state().launches.drop();
         },
     .plan = [](const char* text) { return state().injector.take_plan(text); },
-    .fail =
-        [](const char* symbol, unsigned nth, CUresult result, bool sticky) {
-          Rule rule;
-          rule.site = symbol;
-          rule.n = nth;
-          rule.code = result;
-          rule.sticky = sticky;
-          state().injector.add(rule);
-        },
-    .hang = [] { state().injector.add(every_launch(Rule::What::hang)); },
     .finish_hung =
         [] {
           state().injector.forget();
           state().launches.finish(true);
         },
-    .corrupt = [] { state().injector.add(every_launch(Rule::What::wrong)); },
     .calls = [](const char* symbol) { return state().injector.calls(symbol); },
     .all_calls = [] { return state().injector.all_calls(); },
     .injected = [] { return state().injector.injected(); },

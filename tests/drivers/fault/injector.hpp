@@ -1,4 +1,4 @@
-// Decides for each call whether it goes wrong. One for each of the two libraries that can.
+// Decides for each call whether it goes wrong.
 #pragma once
 
 #include <fcntl.h>
@@ -11,8 +11,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +20,7 @@
 
 #include "kernels/cuda/device/driver.hpp"
 #include "tests/drivers/fault/plan.hpp"
+#include "tests/drivers/fault/sites.hpp"
 
 namespace ec::test::faults {
 
@@ -40,11 +41,9 @@ enum class Needs { nothing, context, always_done };
 /// Thread safe.
 class Injector {
  public:
-  static constexpr std::size_t most_sites = 64;
-
   /// Takes the plan of EC_FAULTS; what is wrong with that is said on stderr, once, and refused() from then
   /// on.
-  explicit Injector(std::span<const std::string_view> sites) : sites_(sites) {
+  Injector() {
     if (const char* path = std::getenv("EC_FAULTS_LOG"))
       if (log_ = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); log_ < 0)
         std::fprintf(stderr, "EC_FAULTS_LOG: %s cannot be written\n", path);
@@ -57,14 +56,14 @@ class Injector {
   /// Whether EC_FAULTS is no plan.
   bool refused() const { return refused_; }
 
-  /// Counts a call of sites[site] and says what becomes of it. Does not sleep.
+  /// Counts a call of driver_sites[site] and says what becomes of it. Does not sleep.
   Effect enter(std::size_t site, Needs needs) {
     calls_[site].fetch_add(1, std::memory_order_relaxed);
     if (!armed_.load(std::memory_order_acquire)) return {};
     std::lock_guard lock(mutex_);
     Effect effect;
-    const auto due =
-        std::ranges::find_if(rules_, [&](Rule& rule) { return rule.covers(sites_[site]) && rule.due(); });
+    const auto due = std::ranges::find_if(
+        rules_, [&](Rule& rule) { return rule.covers(driver_sites[site]) && rule.due(); });
     if (due != rules_.end()) {
       say_locked(site, *due);
       effect = effect_locked(*due);
@@ -107,12 +106,6 @@ class Injector {
     armed_ = !rules_.empty() || sticky_ != 0 || std::chrono::steady_clock::now() < lost_until_;
     return nullptr;
   }
-  /// One rule more.
-  void add(Rule rule) {
-    std::lock_guard lock(mutex_);
-    rules_.push_back(std::move(rule));
-    armed_ = true;
-  }
   /// Back to a healthy library; counts are cleared.
   void reset() {
     forget();
@@ -121,8 +114,8 @@ class Injector {
   }
 
   unsigned calls(std::string_view symbol) const {
-    const auto at = std::ranges::find(sites_, symbol);
-    return at == sites_.end() ? 0 : calls_[static_cast<std::size_t>(at - sites_.begin())].load();
+    const auto at = std::ranges::find(driver_sites, symbol) - std::begin(driver_sites);
+    return calls_.at(static_cast<std::size_t>(at));
   }
   unsigned all_calls() const {
     unsigned sum = 0;
@@ -155,13 +148,13 @@ class Injector {
     if (log_ < 0) return;
     std::string what(names[static_cast<std::size_t>(rule.what)]);
     if (rule.what == Rule::What::error) what += fmt::format(" {}", rule.code);
-    const std::string line = fmt::format("{} {} {} {}\n", getpid(), sites_[site], calls_[site].load(), what);
+    const std::string line =
+        fmt::format("{} {} {} {}\n", getpid(), driver_sites[site], calls_[site].load(), what);
     // Nobody can be told if it fails.
     if (write(log_, line.data(), line.size()) < 0) return;
   }
 
-  const std::span<const std::string_view> sites_;
-  std::array<std::atomic<unsigned>, most_sites> calls_{};
+  std::array<std::atomic<unsigned>, std::size(driver_sites)> calls_{};
   std::atomic<unsigned> injected_{0};
   std::atomic<bool> armed_{false};  // something may go wrong
   bool refused_ = false;

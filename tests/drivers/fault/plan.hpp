@@ -7,10 +7,9 @@
 //   WHEN  nth=N        the Nth call, and no other
 //         every=N      each Nth call
 //         p=X          each call with probability X, 0 < X <= 1
-//   WHAT  CUDA_ERROR_.., by number or, if it is common, by name: the call answers that and
-//   does nothing. Errors
-//         that end a context (LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC_UNCORRECTABLE ..) are answered from then on
-//         by every call that needs one, until the primary context has been released and is made anew
+//   WHAT  CUDA_ERROR_.., by number or, if it is common, by name: the call answers that and does nothing.
+//         Errors that end a context (LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC_UNCORRECTABLE ..) are answered from
+//         then on by every call that needs one, until the primary context has been released and is made anew
 //         lost=TIME    the device is gone for so long: every call answers CUDA_ERROR_DEVICE_UNAVAILABLE, and
 //                      the context is gone for good
 //         hang         cuLaunchKernel: accepted, never done; its stream is not ready any more
@@ -33,15 +32,15 @@
 namespace ec::test::faults {
 
 struct Rule {
-  enum class When { nth, every, probability } when = When::nth;
   enum class What { error, lost, hang, slow, wrong } what = What::error;
 
-  std::string site;  ///< a symbol, or "cuda"
-  std::uint64_t n = 1;
+  std::string site;        ///< a symbol, or "cuda"
+  std::uint64_t nth = 0;   ///< this call; 0: another of the three says which
+  std::uint64_t each = 0;  ///< each so manieth call
   double probability = 0;
   std::mt19937_64 random{1};
   int code = 0;
-  bool sticky = false;
+  bool sticky = false;                ///< the error ends the context
   std::chrono::microseconds time{0};  ///< hang: 0 is for ever
 
   std::uint64_t seen = 0;  ///< calls that the rule has counted
@@ -51,11 +50,8 @@ struct Rule {
   bool due();
 };
 
-/// The rules of `text`; or none, with a sentence in *why that names the rule and says what is allowed. An
-/// empty text is a plan without rules.
-std::vector<Rule> parse_plan(std::string_view text, std::string* why);
-
-/// Whether an error of the driver ends the context it happens in.
-bool ends_context(int code);
+/// The rules of `text`; or none, with a sentence in *why that names the one that is none. An empty text is a
+/// plan without rules.
+std::vector<Rule> parse_plan(const std::string& text, std::string* why);
 
 }  // namespace ec::test::faults

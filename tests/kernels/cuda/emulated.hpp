@@ -58,6 +58,9 @@ class EmulatedDevice : public testing::Test {
     return up;
   }
 
+  /// What goes wrong from now on (tests/drivers/fault/plan.hpp).
+  void plan(const std::string& rules) const { ASSERT_EQ(driver_->plan(rules.c_str()), nullptr) << rules; }
+
   const faults::Control* driver_ = nullptr;
   static inline std::string log_;
 };

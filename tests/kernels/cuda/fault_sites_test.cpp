@@ -43,22 +43,22 @@ class FaultSites : public EmulatedDevice {
   unsigned calls(std::string_view symbol) const { return driver_->calls(std::string(symbol).c_str()); }
 
   /// One life of the device under a plan, from nothing to nothing.
-  Seen live(const std::string& plan) {
+  Seen live(const std::string& rules) {
     use(life());
     driver_->reset();
     log_.clear();
-    EXPECT_EQ(driver_->plan(plan.c_str()), nullptr);
+    plan(rules);
     (void)bring_up();
     return Workload(seed_).run();
   }
 
   /// The same, and what must hold whatever goes wrong. Whether there was such a call.
-  bool survives(const std::string& plan, std::string_view site, unsigned nth) {
-    const std::string when = "EC_FAULTS=\"" + plan + "\"";
+  bool survives(const std::string& rules, std::string_view site, unsigned nth) {
+    const std::string when = "EC_FAULTS=\"" + rules + "\"";
     kernels::cuda::Devices::instance().reset();
     const std::size_t pinned = driver_->pinned_bytes(), device = driver_->device_bytes(),
                       objects = driver_->objects();
-    const Seen seen = live(plan);
+    const Seen seen = live(rules);
     kernels::cuda::Devices::instance().reset();
     const bool reached = calls(site) >= nth;
     EXPECT_EQ(seen.failed, 0u) << when << ": " << seen.first_bad << "\n" << log_;
@@ -80,7 +80,7 @@ class FaultSites : public EmulatedDevice {
   }
 
   void comes_back(const std::string& when) {
-    EXPECT_EQ(driver_->plan(""), nullptr);
+    plan("");
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     while (!bring_up() && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -200,7 +200,7 @@ TEST_P(HungKernels, WriteNothingThatIsInUse) {
     const std::string when = "launch " + std::to_string(nth);
     use(life());
     driver_->reset();
-    EXPECT_EQ(driver_->plan(("launch:nth=" + std::to_string(nth) + ":" + GetParam()).c_str()), nullptr);
+    plan("launch:nth=" + std::to_string(nth) + ":" + GetParam());
     (void)bring_up();
     Workload first(seed_ += 1000), second(seed_ += 1000);
     Seen seen = first.run();

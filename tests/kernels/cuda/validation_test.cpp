@@ -62,7 +62,7 @@ TEST_F(Transfers, OfAFailingDeviceAreFaultsAndLatchItOff) {
   for (const char* function : {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuStreamQuery"}) {
     driver_->reset();
     ASSERT_TRUE(bring_up()) << log_;
-    driver_->fail(function, 1, CUDA_ERROR_LAUNCH_FAILED, true);
+    plan(std::string(function) + ":nth=1:CUDA_ERROR_LAUNCH_FAILED");
     const bool stores = std::string_view(function) != "cuMemcpyDtoHAsync_v2";
     EXPECT_EQ(stores ? store() : fetch(), Status::fault) << function;
     EXPECT_EQ(kernels::cuda::Devices::instance().current(), nullptr) << function;
@@ -91,7 +91,7 @@ TEST_F(LyingDevice, IsRightedByTheCpuInMemoryOfTheHost) {
     codec::Stats counts;
     codec::Validator validator{{.every = 1, .whole = true}};
     const PlacedStripes stripe(all_in(residence, 10'000), 1);
-    driver_->corrupt();
+    plan("launch:every=1:wrong");
     const codec::Router router(codec::BackendChoice::gpu, 0, kernels::backends(), counts, validator);
     EXPECT_EQ(router.transform(stripe.jobs()[0]), Status::ok);
     EXPECT_EQ(stripe.right(), true);
@@ -107,7 +107,7 @@ TEST_F(LyingDevice, InItsOwnMemoryIsAFaultOfTheCall) {
   const auto jobs = stripe.jobs();
   EXPECT_EQ(router().transform(jobs[0]), Status::ok);
   EXPECT_EQ(validator_.read(0).checked, 1u);
-  driver_->corrupt();
+  plan("launch:every=1:wrong");
   EXPECT_EQ(router().transform(jobs[0]), Status::fault);
   EXPECT_EQ(validator_.off(), 1u);
   const auto calls = driver_->calls("cuLaunchKernel");
@@ -118,7 +118,7 @@ TEST_F(LyingDevice, InItsOwnMemoryIsAFaultOfTheCall) {
 
 TEST_F(LyingDevice, LeavesTheTargetsOfAnUpdateAsTheyWere) {
   const PlacedStripes stripe(all_in(Residence::device, 300'000, Verb::accumulate), 1);
-  driver_->corrupt();
+  plan("launch:every=1:wrong");
   EXPECT_EQ(router().accumulate(stripe.jobs()[0]), Status::fault);
   EXPECT_EQ(stripe.as_before(), true);
   EXPECT_EQ(validator_.read(0).mismatches, 1u);
@@ -126,7 +126,7 @@ TEST_F(LyingDevice, LeavesTheTargetsOfAnUpdateAsTheyWere) {
 
 TEST_F(LyingDevice, ThatFailsWhileItIsCheckedIsAFault) {
   const PlacedStripes stripe(all_in(Residence::device, 1000), 1);
-  driver_->fail("cuMemcpyDtoHAsync_v2", 1, CUDA_ERROR_LAUNCH_FAILED, true);
+  plan("cuMemcpyDtoHAsync:nth=1:CUDA_ERROR_LAUNCH_FAILED");
   EXPECT_EQ(router().transform(stripe.jobs()[0]), Status::fault);
   EXPECT_EQ(validator_.off(), 0u) << "it said so itself";
   EXPECT_EQ(validator_.read(0).mismatches, 0u);

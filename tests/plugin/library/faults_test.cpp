@@ -69,16 +69,15 @@ struct OnDevice {
 TEST_F(EmulatedFaultDeathTest, FaultIsSaidWithTheDriversReason) {
   const auto fail = [] {
     const OnDevice device;
-    control()->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, false);
+    control()->plan("launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY");
     leave(device.use("failing") == Errc::device_fault && device.use("after it") == Errc::no_device &&
           device.use_host() == Errc{});
   };
-  EXPECT_EXIT(
-      fail(), testing::ExitedWithCode(0),
-      "a first call: coded\n"
-      "failing: the device failed: cuLaunchKernel: EMULATED_ERROR_719\n"
-      "after it: chunks are in device memory, and no device is up: cuLaunchKernel: EMULATED_ERROR_719\n"
-      "ordinary memory: coded\n");
+  EXPECT_EXIT(fail(), testing::ExitedWithCode(0),
+              "a first call: coded\n"
+              "failing: the device failed: cuLaunchKernel: EMULATED_ERROR_2\n"
+              "after it: chunks are in device memory, and no device is up: cuLaunchKernel: EMULATED_ERROR_2\n"
+              "ordinary memory: coded\n");
 }
 
 TEST_F(EmulatedFaultDeathTest, AChunkThatFailedEndsItsAccumulator) {
@@ -87,14 +86,14 @@ TEST_F(EmulatedFaultDeathTest, AChunkThatFailedEndsItsAccumulator) {
     const auto sums = device.codec.begin(std::vector{0u, 1u}, std::vector{2u}, device.coding).value();
     const std::vector<Source> first{device.data[0]}, second{device.data[1]};
     const bool began = device.say("first", sums.add(0, first)) == Errc{};
-    control()->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, false);
+    control()->plan("launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY");
     leave(began && device.say("failing", sums.add(1, second)) == Errc::device_fault &&
           device.say("after it", sums.add(1, second)) == Errc::invalid_argument &&
           device.say("end", sums.end()) == Errc::invalid_argument);
   };
   EXPECT_EXIT(fail(), testing::ExitedWithCode(0),
               "first: coded\n"
-              "failing: the device failed: cuLaunchKernel: EMULATED_ERROR_719\n"
+              "failing: the device failed: cuLaunchKernel: EMULATED_ERROR_2\n"
               "after it: chunk 1 failed when it was added; begin anew\n"
               "end: chunk 1 failed when it was added; begin anew\n");
 }
@@ -102,7 +101,7 @@ TEST_F(EmulatedFaultDeathTest, AChunkThatFailedEndsItsAccumulator) {
 TEST_F(EmulatedFaultDeathTest, HungIsSaidWithAWarning) {
   const auto hang = [] {
     const OnDevice device;
-    control()->hang();
+    control()->plan("launch:every=1:hang");
     leave(device.use("hanging") == Errc::device_hung && device.use_host() == Errc{});
   };
   EXPECT_EXIT(hang(), testing::ExitedWithCode(0),

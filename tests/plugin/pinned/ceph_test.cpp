@@ -204,7 +204,7 @@ TEST_F(CephWithPreload, BuffersOfTheCallerAreNeverWrittenInPlace) {
 TEST_F(CephWithPreload, DeviceThatHangsFailsNothing) {
   bring_up();
   make_data(50);
-  driver_->hang();
+  driver_->plan("launch:every=1:hang");
   const auto used = preload_statistics().used_bytes;
   Chunks chunks = encode();
   expect_right(chunks, every_shard);
@@ -221,7 +221,7 @@ TEST_F(CephWithPreload, DeviceThatHangsFailsNothing) {
   bring_up();
   chunks = encode_new(60);
   const std::set<int> lost{1, 2};
-  driver_->hang();
+  driver_->plan("launch:every=1:hang");
   Chunks decoded;
   EXPECT_EQ(code_->decode(lost, without(chunks, lost), &decoded, chunk), 0);
   expect_right(decoded, lost);

@@ -170,7 +170,7 @@ TEST_F(PinnedFromBirth, RefusedLockingIsSaidAndLeavesOrdinaryMemory) {
     use(small_arena());
     driver_->reset();
     log_.clear();
-    driver_->fail(function, 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+    plan(std::string(function) + ":nth=1:CUDA_ERROR_OUT_OF_MEMORY");
     ASSERT_TRUE(bring_up()) << "the device itself is well";
     EXPECT_NE(log_.find("ec_cuda: libec_cuda_pinned.so: 8 MiB could not be page-locked: EMULATED_ERROR_2\n"),
               std::string::npos)
@@ -188,7 +188,7 @@ TEST_F(PinnedFromBirth, HungDeviceKeepsTheArenaLockedForTheNext) {
   ASSERT_TRUE(bring_up());
   Stripe stripe;
   const auto locked = driver_->calls("cuMemHostRegister_v2");
-  driver_->hang();
+  plan("launch:every=1:hang");
   EXPECT_EQ(codec_.encode(stripe.sources, stripe.targets, chunk), Status::hung);
   for (Block& b : stripe.blocks) (void)b.release();  // a late write may still come
   driver_->finish_hung();
@@ -239,7 +239,7 @@ TEST_F(PinnedFromBirth, ThreadsCodeWhileTheDeviceComesAndFails) {
     });
   for (int i = 0; i < 10; ++i) {
     bring_up();
-    driver_->fail("cuLaunchKernel", 3, CUDA_ERROR_LAUNCH_FAILED, true);
+    plan("launch:nth=3:CUDA_ERROR_LAUNCH_FAILED");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   for (auto& t : threads) t.join();

@@ -59,7 +59,7 @@ class Faults : public EmulatedDevice {
   void expect_right(unsigned times) {
     for (unsigned i = 0; i < times; ++i) ASSERT_TRUE(codes_right());
   }
-  void fail_next_launch() { driver_->fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, true); }
+  void fail_next_launch() { plan("launch:nth=1:CUDA_ERROR_LAUNCH_FAILED"); }
 
   static std::uint64_t on_device() { return codec::stats().read(0).calls; }
   static DeviceStats stats() { return kernels::device_stats(); }
@@ -165,7 +165,7 @@ TEST_F(Faults, ADeviceThatDoesNotComeUpIsSaidOnceInARow) {
         {options(), true, "self-test: 167 times 0 gave 1\n"}}) {
     SetUp();
     use(o);
-    if (lies) driver_->corrupt();
+    if (lies) plan("launch:every=1:wrong");
     kernels::cuda::Reason ignored;
     for (int i = 0; i < 5; ++i) {
       EXPECT_FALSE(kernels::cuda::bring_up(&ignored));
@@ -238,7 +238,7 @@ TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
   auto o = options();
   o.retry_after = std::chrono::seconds(1);
   use(o);
-  ASSERT_EQ(driver_->plan((std::string(function) + ":every=1:" + error).c_str()), nullptr);
+  plan(std::string(function) + ":every=1:" + error);
   const auto before = on_device();
   const auto began = Clock::now();  // no second try for a second from here
   const auto is_due = [&] { return Clock::now() >= began + std::chrono::seconds(1); };
@@ -256,7 +256,7 @@ TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
   EXPECT_GT(fell_back(Status::busy), 0u);
   EXPECT_TRUE(state() == DeviceState::none || is_due());
 
-  ASSERT_EQ(driver_->plan(""), nullptr);
+  plan("");
   while (on_device() == before && !enough()) ASSERT_TRUE(codes_right());
   EXPECT_TRUE(is_due());
   EXPECT_EQ(state(), DeviceState::up);
@@ -271,7 +271,7 @@ TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
 /// An error that says nothing about the kernel must not make its targets anybody's: it may still write them.
 TEST_F(Faults, ErrorOfTheQuestionIsNoEndOfTheKernel) {
   ASSERT_TRUE(bring_up());
-  driver_->fail("cuStreamQuery", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+  plan("cuStreamQuery:nth=1:CUDA_ERROR_OUT_OF_MEMORY");
   const auto before = on_device();
   ASSERT_TRUE(codes_right()) << "asked again";
   EXPECT_EQ(on_device(), before + 2);
@@ -282,7 +282,7 @@ TEST_F(Faults, ErrorOfTheQuestionIsNoEndOfTheKernel) {
     ASSERT_TRUE(bring_up()) << log_;
     const PlacedStripes stripes({4096, Residence::pinned, Residence::pinned}, 1);
     ASSERT_TRUE(stripes);
-    ASSERT_EQ(driver_->plan(("launch:every=1:hang;cuStreamQuery:every=1:" + error).c_str()), nullptr);
+    plan("launch:every=1:hang;cuStreamQuery:every=1:" + error);
     EXPECT_EQ(kernels::cuda::backend().transform(stripes.jobs()[0]), Status::hung) << error;
     EXPECT_NE(log_.find("no answer within 50 ms, only EMULATED_ERROR_" + error), std::string::npos) << log_;
   }
@@ -292,16 +292,16 @@ TEST_F(Faults, ErrorOfTheQuestionIsNoEndOfTheKernel) {
 /// memory.
 TEST_F(Faults, FaultOfAccumulateLeavesTargetsInHostMemory) {
   for (const Residence residence : {Residence::pageable, Residence::pinned, Residence::device})
-    for (const char* plan : {"launch:nth=1:CUDA_ERROR_LAUNCH_FAILED", "launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY",
+    for (const char* rule : {"launch:nth=1:CUDA_ERROR_LAUNCH_FAILED", "launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY",
                              "cuStreamQuery:nth=1:CUDA_ERROR_ILLEGAL_ADDRESS"}) {
       use(options());
       driver_->reset();
       ASSERT_TRUE(bring_up());
       const PlacedStripes stripes({4096, Residence::pageable, residence, Verb::accumulate, 1}, 1);
       ASSERT_TRUE(stripes);
-      ASSERT_EQ(driver_->plan(plan), nullptr);
-      EXPECT_EQ(kernels::cuda::backend().accumulate(stripes.jobs()[0]), Status::fault) << plan;
-      EXPECT_TRUE(residence == Residence::device || stripes.as_before() == true) << plan;
+      plan(rule);
+      EXPECT_EQ(kernels::cuda::backend().accumulate(stripes.jobs()[0]), Status::fault) << rule;
+      EXPECT_TRUE(residence == Residence::device || stripes.as_before() == true) << rule;
     }
 }
 

@@ -143,7 +143,7 @@ TEST_F(Staging, LanesHaveSlabsOfTheirOwn) {
 /// Kernels that run late find what was copied in for them, and not the slice after it.
 TEST_F(Staging, TheNextSliceIsCopiedInBesideTheOneUnderWay) {
   for (const Verb verb : {Verb::transform, Verb::accumulate}) {
-    ASSERT_EQ(driver_->plan("launch:every=1:hang=2ms"), nullptr);
+    plan("launch:every=1:hang=2ms");
     const PlacedStripes stripe(staged(five_slices, verb), 5);
     EXPECT_EQ(run(stripe).status, Status::ok);
     EXPECT_EQ(stripe.right(), true);
@@ -155,7 +155,7 @@ TEST_F(Staging, TheNextSliceIsCopiedInBesideTheOneUnderWay) {
 TEST_F(Staging, AFaultIsAnsweredWhenWhatWasLaunchedBeforeIsOver) {
   up(std::chrono::milliseconds(5000));
   // A rule does not count the calls that one before it decides: this is the second.
-  ASSERT_EQ(driver_->plan("launch:nth=1:hang=60ms;launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY"), nullptr);
+  plan("launch:nth=1:hang=60ms;launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY");
   const auto start = Clock::now();
   const auto outcome = run(PlacedStripes(staged(5000, Verb::transform), 5));
   EXPECT_EQ(outcome.status, Status::fault);
@@ -171,7 +171,7 @@ TEST_F(Staging, AnErrorUnderMpsLeavesOpenWhatIsStillWritten) {
     for (const Residence targets : {Residence::pageable, Residence::pinned}) {
       setenv("EC_EMULATED_MPS", mps, 1);
       up(std::chrono::milliseconds(5000));
-      ASSERT_EQ(driver_->plan("cuStreamQuery:nth=1:CUDA_ERROR_ILLEGAL_ADDRESS"), nullptr);
+      plan("cuStreamQuery:nth=1:CUDA_ERROR_ILLEGAL_ADDRESS");
       PlacedStripes stripe(staged(page, Verb::transform, targets), 5);
       const bool open = *mps == '1' && targets == Residence::pinned;
       EXPECT_EQ(run(stripe).status, open ? Status::hung : Status::fault) << mps;
@@ -207,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// is told that it may.
 TEST_P(HungSlice, KeepsItsMemory) {
   const Hang& hang = GetParam();
-  ASSERT_EQ(driver_->plan(("launch:nth=" + std::to_string(hang.nth) + ":hang").c_str()), nullptr);
+  plan("launch:nth=" + std::to_string(hang.nth) + ":hang");
   PlacedStripes stripe(staged(five_slices, hang.verb, hang.targets), 5);
   const auto outcome = run(stripe);
   EXPECT_EQ(outcome.status, hang.status);
