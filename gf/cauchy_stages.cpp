@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint8_t none = CauchyStages::none;
 
-/// By l: s(2^l), for the s of 2^l points. As s is linear, that of twice as many is s(x) s(x + 2^l) =
-/// s(x) (s(x) + s(2^l)).
+/// By l: s(2^l), where s is the polynomial of 2^l points. As s is linear, the polynomial of twice as many
+/// points is s(x) s(x + 2^l) = s(x) (s(x) + s(2^l)).
 consteval std::array<std::uint8_t, 5> make_at_powers() {
   std::array<std::uint8_t, 5> at{};
   for (unsigned log = 0; log < at.size(); ++log) {
@@ -42,8 +42,8 @@ static_assert(derivative(2) == mul(1, mul(2, 3)));
 /// The factor of a butterfly at level `log` of the transform at x.
 std::uint8_t twiddle(unsigned log, unsigned x) { return mul(vanishing(log, x), inv(at_powers[log])); }
 
-/// Those of the inverse transform at `at`: level 0 first, in a level by place. The transform itself goes the
-/// other way.
+/// The factors of the inverse transform at `at`: level 0 first, in a level by place. The transform itself
+/// goes from the last level to the first.
 void add_twiddles(std::vector<std::uint8_t>& to, unsigned log_points, unsigned at, bool forward) {
   for (unsigned step = 0; step < log_points; ++step) {
     const unsigned level = forward ? log_points - 1 - step : step;
@@ -52,14 +52,14 @@ void add_twiddles(std::vector<std::uint8_t>& to, unsigned log_points, unsigned a
   }
 }
 
-/// What the matrix is made of, before blocks are chosen.
+/// The parts of the matrix, before blocks are chosen.
 struct Structure {
   std::vector<std::uint8_t> data;   ///< chunk numbers of the columns that are data, first columns first
   std::vector<std::uint8_t> rows;   ///< chunk numbers of the rows in between: coding chunks
-  std::vector<std::uint8_t> added;  ///< by row: the column of that chunk, if it is a source
+  std::vector<std::uint8_t> added;  ///< by row: the column of the row's chunk, if that chunk is a source
   Matrix then;
   std::vector<std::uint8_t> targets;  ///< chunk numbers of the rows of `then`
-  /// Of its rows and columns, which make it of the Cauchy matrix between them; empty: it is not such.
+  /// Factors of rows and columns that make `then` of the Cauchy matrix between them; empty: there are none.
   std::vector<std::uint8_t> target_factors, row_factors;
 };
 
@@ -69,7 +69,7 @@ bool repeats(std::vector<std::uint8_t> points) {
   return std::ranges::adjacent_find(points) != points.end();
 }
 
-/// That of rows and columns at these points.
+/// The Cauchy matrix of rows and columns at these points.
 Matrix cauchy_matrix(const std::vector<std::uint8_t>& rows, const std::vector<std::uint8_t>& columns) {
   Matrix matrix(static_cast<unsigned>(rows.size()), static_cast<unsigned>(columns.size()));
   for (unsigned r = 0; r < matrix.rows(); ++r)
@@ -77,7 +77,7 @@ Matrix cauchy_matrix(const std::vector<std::uint8_t>& rows, const std::vector<st
   return matrix;
 }
 
-/// Whether `matrix` is what the structure says in the columns of data; the others are in `then` as they are.
+/// Whether `matrix` is as the structure says in the columns of data; `then` has the other columns unchanged.
 bool holds(const Matrix& matrix, const Structure& s) {
   const Matrix cauchy = cauchy_matrix(s.rows, s.data);
   const unsigned columns = cauchy.cols();
@@ -92,7 +92,7 @@ bool holds(const Matrix& matrix, const Structure& s) {
   return true;
 }
 
-/// Cell by cell: the first column and the first row say what the factors would be.
+/// Finds the factors from the first column and the first row, then checks them cell by cell.
 void find_factors(Structure& s) {
   const auto times_sum = [&](unsigned t, unsigned r) { return mul(s.then(t, r), s.targets[t] ^ s.rows[r]); };
   std::vector<std::uint8_t> targets, rows;
@@ -117,7 +117,7 @@ std::optional<Structure> structure_of(const Matrix& matrix, std::span<const std:
     for (unsigned t = 0; t < matrix.rows(); ++t) made.push_back(inv(matrix(t, 0)));
   }
   if ((!sources.empty() && sources.size() != k) || made.size() != matrix.rows()) return std::nullopt;
-  // Of a stripe with absent data chunks too, whose columns are fewer than the code's: all sources are data.
+  // A stripe may lack data chunks and have fewer columns than the code: then all sources are data.
   const bool encodes = !sources.empty() && sources.back() < made.front();
   for (const std::uint8_t source : sources)
     if (source < k || encodes)
@@ -146,7 +146,7 @@ std::optional<Structure> structure_of(const Matrix& matrix, std::span<const std:
   return s;
 }
 
-/// By first point of an aligned block: which of the numbered points each lane is.
+/// By first point of an aligned block: the number of the point in each lane.
 using Blocks = std::map<unsigned, std::vector<std::uint8_t>>;
 
 Blocks blocks_of(const std::vector<std::uint8_t>& points, unsigned log_points) {
@@ -159,7 +159,7 @@ Blocks blocks_of(const std::vector<std::uint8_t>& points, unsigned log_points) {
   return blocks;
 }
 
-/// That of the sums from one block to another: c / s(p + a) of the header.
+/// The factor of the sums from one block to another: c / s(p + a) of the header.
 std::uint8_t scale(unsigned log_points, unsigned row_block, unsigned source_block) {
   return mul(derivative(log_points), inv(vanishing(log_points, row_block ^ source_block)));
 }
@@ -225,7 +225,7 @@ CauchyStages stages_of(const Structure& s, unsigned log_points) {
   return made;
 }
 
-/// By which blocks of one length are preferred: each source is added to a sum in each block of rows.
+/// The work by which a length of blocks is chosen: each source is added to a sum in each block of rows.
 std::size_t work(const CauchyStages& stages) {
   return stages.products() + stages.lanes.size() * stages.row_blocks();
 }

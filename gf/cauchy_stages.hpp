@@ -4,16 +4,16 @@
 // be the numbers below q, a power of two; s(x), the product of all x + v, v in V, is linear with kernel V,
 // and c, the product of V without 0, is its derivative. Through the sources of one aligned block a + V goes
 // one polynomial P of degree < q, and by Lagrange the sum of their products in row x is c P(x) / s(x + a). In
-// a block p + V of rows that factor is one constant. So each block of sources is interpolated once, in the
+// a block p + V of rows this factor is one constant. So each block of sources is interpolated once, in the
 // basis of Lin, Chung and Han, which is the same for every block ("Novel Polynomial Basis and Its Application
 // to Reed-Solomon Erasure Codes", 2014); its coefficients, times the constant, are added up; and the sums are
 // evaluated once for each block of rows. A source costs log2(q) / 2 products and one for each block of rows,
 // in place of one for each row.
 //
-// A decode plan of such a code is solved in two steps: what the surviving data adds to each coding chunk,
-// lost data as zeros, by the transform; then a small matrix. Where only data is lost, that one is the inverse
-// of a part of the Cauchy matrix, so a Cauchy matrix too, with a factor for each row and column (S.
-// Schechter, "On the inversion of certain matrices", 1959), and a transform makes it as well.
+// A decode plan of such a code is solved in two steps: the transform makes the sum of surviving data in each
+// coding chunk, lost data as zeros; then a small matrix follows. Where only data is lost, this matrix is the
+// inverse of a part of the Cauchy matrix, so a Cauchy matrix too, with a factor for each row and column (S.
+// Schechter, "On the inversion of certain matrices", 1959), and a transform makes the product as well.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,23 @@
 
 namespace ec::gf {
 
-/// `then` of the stages by a transform from blocks of rows to blocks of targets.
+/// A transform in place of `then` of the stages: from blocks of rows to blocks of targets.
 struct CauchySolution {
-  /// By block of rows: what each of its q values is multiplied by first; 0 where there is no row.
+  /// By block of rows: the first factor of each of its q values; 0 where there is no row.
   std::vector<std::uint8_t> row_factors;
   /// By block of rows: the q - 1 factors of its inverse transform.
   std::vector<std::uint8_t> inverse;
-  /// By block of targets, by block of rows without the first, whose coefficients are added as they are.
+  /// By block of targets, by block of rows without the first block, whose coefficients are added unscaled.
   std::vector<std::uint8_t> scales;
   /// By block of targets: the q - 1 factors of its transform.
   std::vector<std::uint8_t> forward;
-  /// By block of targets: what each of its q values is multiplied by last.
+  /// By block of targets: the last factor of each of its q values.
   std::vector<std::uint8_t> target_factors;
-  /// By block of targets: which target each of its q values is; none: not wanted.
+  /// By block of targets: the target of each of its q values; none: not wanted.
   std::vector<std::uint8_t> places;
 
   bool exists() const { return !places.empty(); }
-  /// As those of the stages.
+  /// Products of a constant and a byte of a chunk, for one byte of each chunk.
   unsigned products(unsigned log_points) const;
 };
 
@@ -60,10 +60,10 @@ struct CauchyStages {
   std::vector<std::uint8_t> scales;
   /// By block of rows: the q - 1 factors of its transform, in order of use.
   std::vector<std::uint8_t> forward;
-  /// By block of rows: which row each of its q values is; none: not wanted.
+  /// By block of rows: the row of each of its q values; none: not wanted.
   std::vector<std::uint8_t> places;
 
-  /// By row: a source that is added as it is; none: nothing.
+  /// By row: a source that is added unscaled; none: nothing.
   std::vector<std::uint8_t> added;
   std::vector<std::uint8_t> rest;  ///< sources in no block, by `before`
   Matrix before;                   ///< rows x rest
@@ -81,7 +81,7 @@ struct CauchyStages {
 
 /// The stages with fewest products and sums for a matrix whose columns are k chunks, data chunks first, and
 /// whose rows are others of a code that has the Cauchy matrix above, with blocks of at most
-/// 2^most_log_points. sources, targets: the numbers of those chunks; both empty: columns are 0..k-1, rows are
+/// 2^most_log_points. sources, targets: the numbers of the chunks; both empty: columns are 0..k-1, rows are
 /// coding chunks. Nothing if the matrix is another (every cell is checked), or has more than max_rows rows in
 /// between. Throws std::bad_alloc.
 std::optional<CauchyStages> cauchy_stages(const Matrix& matrix, std::span<const std::uint8_t> sources,

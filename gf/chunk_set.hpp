@@ -98,7 +98,7 @@ class ChunkSet {
   std::array<std::uint64_t, capacity / 64> words_{};
 };
 
-/// Which chunks survive and which are wanted: all that a decode plan depends on besides the code.
+/// The surviving chunks and the wanted ones: a decode plan depends on them and on the code alone.
 struct ErasureSignature {
   ChunkSet available;
   ChunkSet wanted;

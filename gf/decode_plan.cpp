@@ -53,14 +53,14 @@ std::optional<Matrix> solve_lost_data(const Matrix& coding, const Selection& s) 
   return solved;
 }
 
-/// Chunks as rows over the data, brought to echelon form one by one. Each row is followed by which of the
-/// chunks added it is the sum of.
+/// Chunks as rows over the data, brought to echelon form one by one. Behind each row stand the added chunks
+/// whose sum the row is.
 class Echelon {
  public:
   explicit Echelon(const Matrix& coding) : coding_(coding), k_(coding.cols()) {}
 
-  /// The chunk over the data, followed by the chunks whose sum, with the chunk itself, that is; reduced by
-  /// the chunks added.
+  /// The chunk over the data, reduced by the chunks added. Behind the row stand the chunks whose sum the row
+  /// is, this chunk among them.
   std::vector<std::uint8_t> reduced(unsigned chunk) const {
     std::vector<std::uint8_t> row(k_ + ChunkSet::capacity);
     if (chunk < k_)
@@ -73,7 +73,7 @@ class Echelon {
     return row;
   }
   bool is_zero(const std::vector<std::uint8_t>& row) const { return pivot_of(row) == k_; }
-  /// False, and nothing is added, where the chunk is a sum of those that were.
+  /// False, and nothing is added, where the chunk is a sum of the chunks added before.
   bool add(unsigned chunk) {
     auto row = reduced(chunk);
     const unsigned pivot = pivot_of(row);
@@ -114,7 +114,7 @@ std::optional<DecodePlan> plan_by_any(const Matrix& coding, const ErasureSignatu
     for (const unsigned c : available)
       if (sum[k + c] != 0) read.insert(c);
   }
-  // A chunk that is zero whatever the data are: something has to be read all the same.
+  // A chunk may be zero whatever the data are: something has to be read all the same.
   if (read.empty() && !plan.targets.empty() && !available.empty()) read.insert(*available.begin());
   for (const unsigned c : read) plan.sources.push_back(static_cast<std::uint8_t>(c));
   plan.matrix = Matrix(static_cast<unsigned>(plan.targets.size()), read.count());
@@ -170,7 +170,7 @@ std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSi
       std::ranges::copy(lost_data->row(static_cast<unsigned>(at - lost.begin())), row.begin());
       continue;
     }
-    // A lost coding chunk: its row over the data, with the lost data replaced by what makes it.
+    // A lost coding chunk: its row over the data, with the solved rows in place of the lost data.
     const auto coding_row = coding.row(target - k);
     std::ranges::transform(selection.surviving_data(), row.begin(), [&](auto c) { return coding_row[c]; });
     for (unsigned i = 0; i < selection.lost; ++i) add_scaled(row, lost_data->row(i), coding_row[lost[i]]);

@@ -1,4 +1,4 @@
-// From an erasure signature to the one matrix that makes everything wanted out of k survivors.
+// From an erasure signature to the one matrix that makes every wanted chunk out of k survivors.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ struct DecodePlan {
 
 /// Solves `signature` for the code whose coding matrix (m x k) is `coding`.
 /// Only the lost data rows are solved (e x e for e <= m lost data chunks), never k x k:
-/// the surviving data enters through the coding rows used. Lost coding chunks come out of the same matrix.
+/// the surviving data enters through the coding rows used. The same matrix makes the lost coding chunks.
 /// Nothing if fewer than k chunks are available, or (for a matrix that is not MDS) the system is singular.
 /// If every wanted chunk is available the plan has no targets and no sources.
 std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSignature& signature);
 
-/// A plan for a code that is not MDS, where all available chunks are looked at: it reads the lowest ones that
-/// do, which may be fewer than k. Nothing if a wanted chunk is no sum of those that are available.
+/// A plan for a code that is not MDS. It looks at all available chunks and reads the lowest that suffice,
+/// maybe fewer than k. Nothing if a wanted chunk is no sum of the available chunks.
 std::optional<DecodePlan> plan_by_any(const Matrix& coding, const ErasureSignature& signature);
-/// Of the chunks in `from` those that are no sum of lower-numbered ones of them: no more than k.
+/// The chunks in `from` that are no sum of lower-numbered chunks in `from`: no more than k.
 ChunkSet independent_chunks(const Matrix& coding, const ChunkSet& from);
-/// Of the chunks in `wanted` those that are a sum of the chunks in `available`.
+/// The chunks in `wanted` that are a sum of the chunks in `available`.
 ChunkSet solvable_chunks(const Matrix& coding, const ErasureSignature& signature);
 
 }  // namespace ec::gf

@@ -31,7 +31,7 @@ Matrix vandermonde(unsigned k, unsigned m) {
 
 /// A polynomial of degree < k, known at the points 0 .. k-1, at the points k .. k+m-2 and at infinity: cell
 /// (r, c) is a product of 1 / (x + c), of a factor of its row and of one of its column, with x = k + r and
-/// sums in the field. The factors are those that make row 0 and column 0 all ones.
+/// sums in the field. The factors make row 0 and column 0 all ones.
 Matrix jerasure_vandermonde(unsigned k, unsigned m) {
   const auto element = [](unsigned value) { return static_cast<std::uint8_t>(value); };
   Matrix a(m, k);
@@ -62,7 +62,7 @@ std::string_view name(Technique technique) { return names[static_cast<std::size_
 std::string shape_error(Technique technique, unsigned k, unsigned m) {
   if (k < 2) return fmt::format("k={} must be at least 2", k);
   if (m < 1) return fmt::format("m={} must be at least 1", m);
-  // Each alone first: the sum of two unsigned values from a profile may wrap.
+  // Each value alone first: the sum of two unsigned values from a profile may wrap.
   if (k > max_chunks || m > max_chunks || k + m > max_chunks)
     return fmt::format("k={} and m={}: k+m must be at most {}", k, m, max_chunks);
   if (technique == Technique::reed_sol_van && !vandermonde_is_safe(k, m))
@@ -78,7 +78,7 @@ std::string shape_error(Technique technique, unsigned k, unsigned m) {
 }
 
 Matrix coding_matrix(Technique technique, unsigned k, unsigned m) {
-  // The first Vandermonde row is all ones, which is what all techniques use for a single coding chunk.
+  // The first Vandermonde row is all ones: every technique uses this row for a single coding chunk.
   if (m == 1) return vandermonde(k, m);
   switch (technique) {
     case Technique::cauchy:

@@ -1,4 +1,4 @@
-// Systematic generator matrices: which techniques and shapes there are, and their coding matrices.
+// Systematic generator matrices: the techniques and shapes, and their coding matrices.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace ec::gf {
 
-/// The first two are named as by Ceph's isa plugin; the others are those of its jerasure plugin that have
-/// words of 8 bits, reed_sol_van and reed_sol_r6_op there.
+/// The first two have the names of Ceph's isa plugin. The others are the techniques of its jerasure plugin
+/// with words of 8 bits; their names there are reed_sol_van and reed_sol_r6_op.
 enum class Technique { reed_sol_van, cauchy, jerasure_reed_sol_van, jerasure_reed_sol_r6_op };
 
 inline constexpr std::string_view technique_names =
@@ -22,14 +22,14 @@ std::string_view name(Technique technique);
 inline constexpr unsigned max_chunks = 255;
 
 /// Empty if k data and m coding chunks can be coded with any m of them lost (the code is MDS),
-/// otherwise a sentence that names the offending parameter, its value and what is allowed.
-/// The safe shapes of reed_sol_van are those ISA-L documents for gf_gen_rs_matrix; jerasure_reed_sol_r6_op
-/// has m = 2 alone. A Cauchy matrix is always MDS, and jerasure_reed_sol_van is one whose rows and columns
-/// are scaled, with a point at infinity.
+/// otherwise a sentence that names the offending parameter, its value and the allowed ones.
+/// The safe shapes of reed_sol_van are the ones ISA-L documents for gf_gen_rs_matrix; jerasure_reed_sol_r6_op
+/// has m = 2 alone. A Cauchy matrix is always MDS, and jerasure_reed_sol_van is a Cauchy matrix with scaled
+/// rows and columns and a point at infinity.
 std::string shape_error(Technique technique, unsigned k, unsigned m);
 
-/// The coding matrix (m x k): the lower rows of ISA-L's gf_gen_rs_matrix or gf_gen_cauchy1_matrix, or what
-/// Ceph's jerasure plugin makes. jerasure_reed_sol_van is a closed form of the elimination that Plank and
+/// The coding matrix (m x k): the lower rows of ISA-L's gf_gen_rs_matrix or gf_gen_cauchy1_matrix, or the
+/// matrix of Ceph's jerasure plugin. jerasure_reed_sol_van is a closed form of the elimination that Plank and
 /// Ding describe (Note: Correction to the 1997 Tutorial on Reed-Solomon Coding, 2003), rows and columns
 /// scaled so that the first of each is all ones. jerasure_reed_sol_r6_op is the P and Q of RAID-6, the first
 /// two rows of reed_sol_van. m = 1 is all ones for every technique, as in both plugins. The shape must be one

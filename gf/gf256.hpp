@@ -11,8 +11,8 @@ namespace ec::gf {
 
 inline constexpr unsigned polynomial = 0x11d;
 
-/// exp holds two periods, so that log a + log b needs no reduction mod 255, and zeros behind them for the
-/// sums with the logarithm that zero is given: a product needs no case for zero.
+/// exp holds two periods, so that log a + log b needs no reduction mod 255, and zeros behind them for sums
+/// with the logarithm of zero: a product needs no case for zero.
 struct LogTables {
   static constexpr std::uint16_t log_of_zero = 510;
   std::array<std::uint8_t, 2 * log_of_zero + 1> exp{};
@@ -41,7 +41,7 @@ constexpr std::uint8_t mul(std::uint8_t a, std::uint8_t b) {
 /// Multiplicative inverse; inv(0) is 0, as in ISA-L's gf_inv.
 constexpr std::uint8_t inv(std::uint8_t a) { return a == 0 ? 0 : log_tables.exp[255u - log_tables.log[a]]; }
 
-/// to[i] ^= factor * from[i] for as many as `from` has. The two must not overlap.
+/// to[i] ^= factor * from[i], for every i of `from`. The two must not overlap.
 constexpr void add_scaled(std::span<std::uint8_t> to, std::span<const std::uint8_t> from,
                           std::uint8_t factor) {
   const std::size_t shift = log_tables.log[factor];

@@ -20,9 +20,9 @@ using Row = std::vector<std::uint8_t>;
 using Checks = std::vector<Row>;
 using Cells = std::span<const std::uint8_t>;
 
-constexpr unsigned spare_columns = 16;  // beyond the rank; an accident obeys each by 1 in 256
-constexpr unsigned most_missing = 4;    // before no dialect is said to fit
-constexpr double most_placings = 5e7;   // of two shards among the chunks; about a second
+constexpr unsigned spare_columns = 16;  // columns beyond the rank; by accident, one in 256 obeys a check
+constexpr unsigned most_missing = 4;    // missing chunks, before no dialect is said to fit
+constexpr double most_placings = 5e7;   // placings of two shards among the chunks; about a second
 
 std::uint8_t dot(Cells a, Cells b) {
   std::uint8_t sum = 0;
@@ -36,7 +36,7 @@ Checks all_checks(unsigned n) {
   return checks;
 }
 
-/// Leaves those combinations of the checks that the column obeys: one fewer, or all.
+/// Leaves the combinations of the checks that the column obeys: as many checks, or one fewer.
 void narrow(Checks* checks, Cells column) {
   auto first = checks->end();
   std::uint8_t scale = 0;
@@ -57,7 +57,7 @@ bool obeys(const Checks& checks, Cells column) {
   return std::ranges::all_of(checks, [&](const Row& check) { return dot(check, column) == 0; });
 }
 
-/// Solves the checks for one shard each, the last ones that allow it, which it returns; ascending.
+/// Solves the checks for one shard each, the last possible shards. Returns these shards, ascending.
 std::vector<unsigned> solve(Checks* checks) {
   std::vector<unsigned> solved;
   for (unsigned c = checks->empty() ? 0 : static_cast<unsigned>(checks->front().size()); c-- > 0;) {
@@ -95,7 +95,7 @@ Checks of_shards(const Checks& checks, const std::vector<unsigned>& shards) {
   return some;
 }
 
-/// The last shards of an MDS code by the first k of them; nothing if it is none.
+/// The matrix of the last shards of an MDS code over its first k shards; nothing if the code is not MDS.
 std::optional<Matrix> coding_of(Checks checks, unsigned k) {
   if (k == 0 || solve(&checks).front() != k) return std::nullopt;
   Matrix coding(static_cast<unsigned>(checks.size()), k);
@@ -112,7 +112,7 @@ double choices(unsigned n, unsigned chosen) {
 
 using Order = std::vector<unsigned>;
 
-/// Which chunks of one dialect, k + m, the shards are: the first k, and those that `coding` makes of them.
+/// Which chunks of one dialect, k + m, the shards are: the first k, and the ones that `coding` makes of them.
 class Matcher {
  public:
   Matcher(const Matrix& coding, const Matrix& dialect)
@@ -140,7 +140,7 @@ class Matcher {
     return choices(all_, chosen) * chosen * (dimensions() == 2 ? chosen : 1) <= most_placings;
   }
 
-  /// Orders that fit, two at most where there are more.
+  /// Orders that fit, at most two of them.
   std::vector<Order> search() {
     std::vector<unsigned> chunks(k_ + dimensions());
     std::iota(chunks.begin(), chunks.end(), 0u);
@@ -155,12 +155,12 @@ class Matcher {
   unsigned dimensions() const { return std::min(coding_.rows(), 2u); }
 
   /// Two checks (or one) hold these chunks together, and the first k + 2 shards too: each shard has a vector
-  /// of two cells in them. If two shards are known, a linear map says of every other one which it is.
+  /// of two cells in the checks. If two shards are known, a linear map finds the chunk of every other shard.
   void search_in(const std::vector<unsigned>& chunks) {
     std::vector<unsigned> rows;
     for (const unsigned chunk : chunks)
       if (chunk >= k_) rows.push_back(chunk - k_);
-    // Sums of the coding chunks in which no data chunk is that is not there.
+    // Sums of the coding chunks without the absent data chunks.
     Checks sums = all_checks(static_cast<unsigned>(rows.size()));
     Row column(rows.size());
     const auto column_of = [&](unsigned data) {
@@ -214,7 +214,7 @@ class Matcher {
     if (has_twins) found_.push_back(order);
   }
 
-  /// Adds the chunks that the other shards are; false where one is none, or one that is there.
+  /// Adds the chunks of the other shards; false where a shard is no chunk, or a chunk that is there already.
   bool complete(Order* order) const {
     for (unsigned r = 0; r < coding_.rows(); ++r) {
       Row row(k_);
@@ -248,7 +248,7 @@ class Matcher {
   Order tried_;
 };
 
-/// The dialect with the fewest missing chunks with which it fits; with m = 0 if it does not.
+/// The fit of the dialect with the fewest missing chunks; m = 0 if the dialect does not fit.
 Fit fit(std::string_view dialect, const Matrix& coding, bool* is_searched) {
   Fit fit{dialect, 0, {}, false};
   for (unsigned m = coding.rows(); m <= coding.rows() + most_missing && coding.cols() + m <= max_chunks;
@@ -267,7 +267,7 @@ Fit fit(std::string_view dialect, const Matrix& coding, bool* is_searched) {
   return fit;
 }
 
-/// Columns that say something, as rows, and where they are.
+/// The columns with information, as rows, and their places.
 Matrix columns_of(std::span<const std::uint8_t* const> shards, std::size_t bytes,
                   std::vector<std::size_t>* places) {
   const auto n = static_cast<unsigned>(shards.size());
@@ -298,11 +298,11 @@ unsigned obeying(const Checks& checks, const Matrix& columns) {
   return count;
 }
 
-/// The checks that all columns obey; where most columns obey more, those.
+/// The checks that all columns obey; where most columns obey more checks, these.
 Checks find_checks(const Matrix& columns) {
   const unsigned n = columns.cols();
   Checks best = checks_of(columns, 0, columns.rows());
-  // Two more than hold the place of the damaged: a window with damage seldom looks clean.
+  // Two columns more than the damaged place needs: a window with damage seldom looks clean.
   const unsigned window = n - static_cast<unsigned>(best.size()) + 2;
   if (columns.rows() < window) return best;
   const unsigned windows = std::min(columns.rows() / window, n > 64 ? 24u : 1000u);
@@ -389,7 +389,7 @@ Identity identify(std::span<const std::uint8_t* const> shards, std::size_t bytes
         checks.size() == 1
             ? "which shard is damaged: one check holds them together, and two are needed"
             : "which shards are damaged: no single one explains the columns that break the checks");
-  // Where all shards are in checks that all columns obey, those may be all there are.
+  // Where all shards are in checks that all columns obey, there may be no other checks.
   if (found.obeying < found.columns / 64 * 63 &&
       covered(checks_of(columns, 0, columns.rows()), n).size() == n)
     return cannot_tell("k: the columns are of two kinds, and too many are of each");

@@ -1,4 +1,4 @@
-// Which code shards are of, from their bytes alone.
+// The code to which shards belong, found from their bytes alone.
 #pragma once
 
 #include <cstddef>
@@ -16,26 +16,26 @@ namespace ec::gf {
 struct Fit {
   std::string_view dialect;
   unsigned m = 0;  ///< the fewest coding chunks with which an order fits
-  /// The chunk number of each shard in an order that fits, in the order given if that does; -1: outside.
+  /// The chunk number of each shard in an order that fits, if possible in the given order; -1: outside.
   std::vector<int> order;
-  bool is_sole = false;  ///< no other order fits, if there are k + m chunks; else others do, or may
+  bool is_sole = false;  ///< no other order fits, if there are k + m chunks; else other orders do, or may
 };
 
-/// What the columns say: the bytes of all shards at one place are one. Those that are all zero say nothing.
+/// The facts in the columns. A column is the bytes of all shards at one place; all-zero columns are skipped.
 struct Identity {
   unsigned k = 0;                   ///< 0: cannot tell
-  std::size_t columns = 0;          ///< looked at
-  std::size_t obeying = 0;          ///< the checks
-  std::size_t first_bad = 0;        ///< the byte of the first that does not, if there is one
+  std::size_t columns = 0;          ///< columns looked at
+  std::size_t obeying = 0;          ///< columns that obey the checks
+  std::size_t first_bad = 0;        ///< the byte of the first column that does not, if there is one
   Matrix checks;                    ///< r rows, a cell a shard; each row times a column is zero
-  std::vector<unsigned> damaged;    ///< the shard that explains all columns that do not obey, if one does
+  std::vector<unsigned> damaged;    ///< the one shard that explains all columns that break the checks, if any
   std::vector<unsigned> outside;    ///< shards in no check
   std::vector<Fit> fits;            ///< the smallest m of each dialect
-  std::vector<std::string> untold;  ///< what cannot be told, and why
+  std::vector<std::string> untold;  ///< the questions without an answer, and why
 };
 
 inline constexpr std::size_t identify_run = 256;        ///< bytes that are looked at in one go
-inline constexpr std::size_t identify_columns = 65536;  ///< at most, in runs spread evenly
+inline constexpr std::size_t identify_columns = 65536;  ///< the most, in runs spread evenly
 
 /// Shards (2 to max_chunks) of that many bytes each, in any order, with one damaged or some missing. k is the
 /// rank of the columns: data shards that are zero everywhere and not given do not show. Takes up to some

@@ -28,7 +28,7 @@ bool solve_last_columns(Matrix& a) {
     if (pivot == n) return false;
     pivots[i] = static_cast<std::uint8_t>(pivot);
     if (pivot != i) std::ranges::swap_ranges(a.row(i), a.row(pivot));
-    // What is done to the row is done to the identity's row too, which is kept where A has its own column.
+    // Every step on the row is done on the identity's row too: its column is kept in the place of A's.
     const std::uint8_t factor = inv(a(i, column));
     a(i, column) = 1;
     scale(a.row(i), factor);

@@ -24,7 +24,7 @@ bool is_generalized_cauchy(const Matrix& coding) {
       cell = inv(cell);
     }
   if (m == 1 || k == 1) return true;
-  // Rows, then columns, each of their first two cells in another ratio: no singular minor of rank 2.
+  // Rows, then columns: each has its own ratio of the first two cells, so no minor of rank 2 is singular.
   std::vector<bool> seen_row(256), seen_column(256);
   for (unsigned r = 0; r < m; ++r) {
     auto seen = seen_row[mul(inverse(r, 0), inv(inverse(r, 1)))];
@@ -36,7 +36,7 @@ bool is_generalized_cauchy(const Matrix& coding) {
     if (seen) return false;
     seen = true;
   }
-  // Rank 2: each row is a sum of the first two, of which the first two columns say how much of each.
+  // Rank 2: each row is a sum of the first two rows, and the first two columns give the two factors.
   const std::uint8_t scale = inv(mul(inverse(0, 0), inverse(1, 1)) ^ mul(inverse(0, 1), inverse(1, 0)));
   for (unsigned r = 2; r < m; ++r) {
     const std::uint8_t of_first =

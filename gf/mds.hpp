@@ -9,18 +9,18 @@
 
 namespace ec::gf {
 
-/// What is known of a coding matrix (m x k).
+/// The knowledge about a coding matrix (m x k).
 struct Mds {
-  /// A loss of m chunks after which the data cannot be made; where none was found, nothing.
+  /// A loss of m chunks after which the data cannot be made; nothing where no such loss was found.
   std::optional<ChunkSet> unsolvable;
-  /// Whether every loss was covered; always so where one is named. Else a sample of 20,000 was looked at.
+  /// Whether every loss was covered; always true with an `unsolvable` loss. Else 20,000 losses were tried.
   bool proven = false;
 };
 
 /// Codes of the generalized Reed-Solomon kind are known by their matrix, in any shape: all cells differ from
 /// zero, and the matrix of their inverses has rank 2 and no singular 2 x 2 minor (Roth, Seroussi: On
-/// generator matrices of MDS codes, 1985). Of other codes every loss of m chunks is tried where there are at
-/// most 100,000, else the sample, the same in every call. Takes at most some tenths of a second.
+/// generator matrices of MDS codes, 1985). For other codes every loss of m chunks is tried if there are at
+/// most 100,000 losses, else a sample, the same in every call. Takes at most some tenths of a second.
 Mds check_mds(const Matrix& coding);
 
 /// Steps to the next ascending choice of numbers below n; false after the last.

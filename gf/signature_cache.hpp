@@ -1,4 +1,4 @@
-// A bounded cache keyed by erasure signature, for decode plans and what is made of them.
+// A bounded cache keyed by erasure signature, for decode plans and the programs made of them.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@
 
 namespace ec::gf {
 
-/// Thread safe. Entries are shared and immutable, so an evicted one lives on in the hands that hold it.
+/// Thread safe. Entries are shared and immutable, so an evicted entry lives as long as a caller holds it.
 /// Keys are spread over shards; a hit takes one shard's lock in shared mode and marks the entry, so readers
 /// never wait for each other. A full shard gives a second chance: its hand goes round the entries, takes the
-/// mark from those that were found since it last came by, and evicts the first one without. That keeps what
-/// is in use nearly as well as an order by time, and a miss looks at a few entries instead of all.
+/// mark from the entries found since its last visit, and evicts the first entry without a mark. So entries in
+/// use stay nearly as well as by an order of time, and a miss looks at a few entries instead of all.
 template <class Value>
 class SignatureCache {
  public:
@@ -36,16 +36,16 @@ class SignatureCache {
     std::shared_lock lock(shard.mutex);
     Entry* entry = shard.find(signature, tag_of(hash));
     if (entry == nullptr) return nullptr;
-    // Written only where it changes, or the line would travel between the cores that read it.
+    // Written only where the mark changes, or the line would travel between the cores that read it.
     if (!entry->found.load(std::memory_order_relaxed)) entry->found.store(true, std::memory_order_relaxed);
     return entry->value;
   }
 
-  /// Stores `value` unless another thread was first; returns what the cache holds now.
+  /// Stores `value` unless another thread was first; returns the entry that the cache holds now.
   Pointer insert(const ErasureSignature& signature, Pointer value) {
     const std::size_t hash = signature.hash();
     Shard& shard = shard_of(hash);
-    Pointer evicted;  // before the lock, and so destroyed after it is given back
+    Pointer evicted;  // declared before the lock, and so destroyed after the lock is given back
     std::unique_lock lock(shard.mutex);
     if (const Entry* there = shard.find(signature, tag_of(hash))) return there->value;
     if (shard.entries.size() == shard_capacity_) {
@@ -81,8 +81,8 @@ class SignatureCache {
     Pointer value;
     std::atomic<bool> found{false};
   };
-  /// Entries in the order they came, found by a search for a byte of their hash: a shard has so few of them
-  /// that its tags fill a few cache lines, and a signature that is new is most often known for new by those.
+  /// Entries in the order they came, found by a search for a byte of their hash: a shard has so few entries
+  /// that its tags fill a few cache lines, and most often the tags alone show that a signature is new.
   struct alignas(64) Shard {
     Entry* find(const ErasureSignature& signature, std::uint8_t tag) {
       for (std::size_t at = 0; at < tags.size(); ++at) {
@@ -93,7 +93,7 @@ class SignatureCache {
       }
       return nullptr;
     }
-    /// Where the hand stops, after the entries before lost their marks; it goes on behind that.
+    /// Where the hand stops, after the entries before lost their marks; the hand goes on behind this entry.
     std::size_t next_to_evict() {
       for (;;) {
         const std::size_t at = hand;

@@ -1,9 +1,9 @@
-// The seam of this room. Everything that codes bytes is a Backend, and a back end does two things:
+// The seam of this room. All code that codes bytes is a Backend, and a back end does two things:
 //   transform   target  = matrix . source
 //   accumulate  target ^= matrix . source
-// Encode, decode, repair of lost coding chunks, delta update and XOR are all one of these by some matrix.
+// Encode, decode, repair of lost coding chunks, delta update and XOR are all one of the two by some matrix.
 // transform_all is transform for many stripes, which a device may take in one go. A device also compares:
-// CPUs do so by transform, into blocks that caches hold.
+// CPUs compare by transform, into blocks that caches hold.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace ec::kernels {
 
-/// One application of a program to chunks of equal length. Views only: nothing here owns.
+/// One application of a program to chunks of equal length. Views only: a job owns nothing.
 /// sources.size() == program->sources(), targets.size() == program->targets(); `bytes` is the length of
 /// every chunk and may be zero. Chunks may have any alignment; targets overlap neither sources nor each
 /// other.
@@ -27,18 +27,18 @@ struct Job {
   std::size_t bytes = 0;
 };
 
-/// What a back end does; a device also compares targets with matrix . source.
+/// The work of a back end; a device also compares targets with matrix . source.
 enum class Verb : unsigned char { transform, accumulate, compare };
 
-/// What compare() says where nothing differs.
+/// The answer of compare() where nothing differs.
 inline constexpr unsigned long long no_difference = ~0ull;
 
 /// ok: the targets hold the result.
 /// unsupported: the back end does not do this job; nothing was touched.
-/// busy: it would have, but has no room now; nothing was touched.
-/// fault: it failed. The sources are intact, and nothing will write the targets any more. transform: the
+/// busy: the back end does this job, but has no room now; nothing was touched.
+/// fault: the job failed. The sources are intact, and nothing will write the targets any more. transform: the
 ///   targets hold anything. accumulate: if the whole job is host-addressable, its targets are as before the
-///   call, so that another back end can take it over; if any chunk lies on a device, they hold anything.
+///   call, so that another back end can take the job over; if any chunk lies on a device, they hold anything.
 /// hung: like fault, also where the device is shared with other processes and one of them may have been to
 ///   blame; but a write to targets that lie in pinned or device memory may still come.
 enum class [[nodiscard]] Status : unsigned char{ok, unsupported, busy, fault, hung};
@@ -48,9 +48,9 @@ constexpr std::string_view name(Status s) {
   return names[static_cast<std::size_t>(s)];
 }
 
-/// What a back end is to whoever chooses between them; nobody asks for one by its name.
+/// A back end's rank, for the choice between back ends; nobody asks for one by its name.
 enum class BackendKind : unsigned char {
-  device,  ///< takes chunks in device memory; whether it codes others is a question of their size and place
+  device,  ///< takes chunks in device memory; chunks elsewhere by their size and place
   coder,   ///< kernels of ours for the CPU; results are compared, as a device's are
   judge,   ///< code of others, by which results are compared
   floor    ///< the last of a list: plain code that takes every job in host memory; a judge, too
@@ -71,25 +71,25 @@ class Backend {
   virtual bool supports(const Job& job) const noexcept = 0;
   virtual Status transform(const Job& job) noexcept = 0;
   virtual Status accumulate(const Job& job) noexcept = 0;
-  /// transform of each job. Jobs of one program and one length may share what it costs to start them. Other
-  /// than ok: some of the jobs may be done, and what holds for transform holds for the targets of all.
+  /// transform of each job. Jobs of one program and one length may share the cost of a start. Other than ok:
+  /// some jobs may be done; for the targets of all jobs the rules of transform's status hold.
   virtual Status transform_all(std::span<const Job> jobs) noexcept {
     for (const Job& job : jobs)
       if (const Status status = transform(job); status != Status::ok) return status;
     return Status::ok;
   }
-  /// The verb for each job, but enqueues the work on `stream`, one of the device's (a CUstream; null: the
+  /// The verb for each job, but enqueues the work on `stream`, a stream of the device (a CUstream; null: the
   /// default one), and returns: the result is there when the stream has come that far, and so are errors. No
-  /// chunk may be pageable; chunks and programs must live until then. A stream that is captured into a graph
-  /// may be given. Only a device can: unsupported from others. fault: some of it may be enqueued.
+  /// chunk may be pageable; chunks and programs must live until then. The stream may be captured into a
+  /// graph. Only a device can: other back ends answer unsupported. fault: some of the work may be enqueued.
   virtual Status enqueue(std::span<const Job>, Verb, void* /*stream*/) noexcept {
     return Status::unsupported;
   }
   /// Where targets differ from matrix . source; writes no chunk. The jobs, at least one, have one program and
   /// one length, which is not 0. *difference becomes no_difference, or the least i * bytes + byte at which
   /// some target of jobs[i] differs. stream: as for enqueue(); then *difference is a word aligned to 8 bytes
-  /// that the device can write. Without one the call waits, and *difference is ordinary memory. Only a device
-  /// can: unsupported from others.
+  /// that the device can write. Without a stream the call waits, and *difference is ordinary memory. Only a
+  /// device can: other back ends answer unsupported.
   virtual Status compare(std::span<const Job>, unsigned long long* /*difference*/,
                          const std::optional<void*>& /*stream*/) noexcept {
     return Status::unsupported;

@@ -15,19 +15,19 @@ std::span<Backend* const> backends() noexcept;
 /// Why a back end of the list codes nothing in this process (ISA-L is not installed); empty where all may.
 std::string_view missing_backend() noexcept;
 
-/// Back ends that are reached by name only: each instruction set of x86 by itself (x86-gfni512, x86-gfni256,
-/// x86-avx512, x86-avx2; one that this CPU cannot run supports no job) and each kernel of the device
-/// (cuda-tile, cuda-table, cuda-bits, cuda-paired, cuda-generated).
+/// Back ends that are reached by name only: each instruction set of x86 (x86-gfni512, x86-gfni256,
+/// x86-avx512, x86-avx2; an instruction set that this CPU lacks supports no job) and each kernel of the
+/// device (cuda-tile, cuda-table, cuda-bits, cuda-paired, cuda-generated).
 std::span<Backend* const> variants() noexcept;
 
-/// The back end or variant of that name, or null if this build has none.
+/// The back end or variant with this name, or null if this build has none.
 Backend* find_backend(std::string_view name) noexcept;
 
 /// Whether this process can have its buffers born pinned: it runs with libec_cuda_pinned.so.
 bool can_be_pinned() noexcept;
 
-/// Said by a caller that has the CPU code what the device would code if its chunks were pinned. Where that
-/// can be, starts bringing the device up for it, as a job would, and returns at once. Otherwise nothing.
+/// Called where the CPU codes chunks that the device would code if they were pinned. If this process can have
+/// pinned buffers, starts to bring the device up, as a job would, and returns at once. Else does nothing.
 void want_pinned() noexcept;
 
 /// Devices that the work of this process is spread over, at least 1; a load. Thread safe.

@@ -1,4 +1,4 @@
-// What the device room has done and holds, as plain numbers for whoever shows them.
+// The work and the holdings of the device room, as plain numbers to show.
 #pragma once
 
 #include <atomic>
@@ -8,21 +8,21 @@ namespace ec::kernels {
 
 enum class DeviceState : std::uint64_t { none, coming_up, up, latched };
 
-/// Layout is part of codec::StatsPage: another one is another stats_layout. Counts never fall; *_bytes are
-/// held now.
+/// The layout is part of codec::StatsPage: another layout is another stats_layout. Counts never fall; *_bytes
+/// are held now.
 struct DeviceStats {
-  std::uint64_t state = 0;   ///< a DeviceState, of the best device; none: not tried yet, or there is none
-  std::uint64_t starts = 0;  ///< times it came up
-  std::uint64_t failed_starts = 0;   ///< times it was tried and did not
-  std::uint64_t latches = 0;         ///< times it was taken out of service after a fault
+  std::uint64_t state = 0;           ///< a DeviceState, of the best device; none: not tried yet, or no device
+  std::uint64_t starts = 0;          ///< times a device came up
+  std::uint64_t failed_starts = 0;   ///< times a device was tried and did not come up
+  std::uint64_t latches = 0;         ///< times a device was taken out of service after a fault
   std::uint64_t staging_bytes = 0;   ///< pinned memory for staging, in use and given up
-  std::uint64_t given_up_bytes = 0;  ///< of it: that of devices which stopped answering and may still write
+  std::uint64_t given_up_bytes = 0;  ///< its part of devices that stopped answering and may still write
   std::uint64_t device_bytes = 0;    ///< device memory for tables of addresses
   std::uint64_t shared_by_mps =
       0;  ///< 1 if the device that came up last is shared with other processes by MPS
 };
 
-/// Relaxed, any thread. A counter may lie in memory that is const to who reads it.
+/// Relaxed, any thread. A counter may lie in memory that is const to the reader.
 inline std::uint64_t read(const std::uint64_t& counter) noexcept {
   return std::atomic_ref(const_cast<std::uint64_t&>(counter)).load(std::memory_order_relaxed);
 }
@@ -38,11 +38,11 @@ inline DeviceStats own_device_stats;
 inline std::atomic<DeviceStats*> device_stats{&own_device_stats};
 }  // namespace detail
 
-/// Those of this process.
+/// The numbers of this process.
 inline DeviceStats& device_stats() noexcept { return *detail::device_stats.load(std::memory_order_acquire); }
 
-/// From now on they are kept in `place`, which must live as long as the process; what was counted is taken
-/// along. For set-up, before the device is used: what is counted during the call may be lost.
+/// From now on the numbers are kept in `place`, which must live as long as the process; earlier counts are
+/// carried over. For set-up, before the device is used: counts during the call may be lost.
 inline void keep_device_stats_in(DeviceStats& place) noexcept {
   if (&place == &device_stats()) return;
   place = device_stats();

@@ -1,4 +1,4 @@
-// A matrix ready to be applied to chunks, with whatever each back end makes of it once.
+// A matrix ready to be applied to chunks, with the expansions that back ends make of it once.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace ec::kernels {
 
-/// What a back end derives from a matrix (expanded tables).
+/// Data that a back end derives from a matrix (expanded tables).
 class Expansion {
  public:
   virtual ~Expansion() = default;
@@ -33,7 +33,7 @@ struct ChunkNumbers {
 /// long as the program, so a cached program costs a back end nothing to set up again.
 class Program {
  public:
-  /// chunks: what a back end may look for structure by; it changes no byte.
+  /// chunks: hints by which a back end may look for structure; they change no byte.
   explicit Program(gf::Matrix matrix, ChunkNumbers chunks = {})
       : matrix_(std::move(matrix)), chunks_(chunks) {}
   ~Program() {
@@ -48,7 +48,7 @@ class Program {
   unsigned sources() const { return matrix_.cols(); }
 
   /// The expansion in `slot`, made by `make` (returning std::unique_ptr<Expansion>; null on failure, or
-  /// throwing std::bad_alloc) if it is not there yet. Thread safe and lock free: threads that race each make
+  /// throwing std::bad_alloc) if the slot is empty. Thread safe and lock free: threads that race each make
   /// one, and one of them is kept. Null only if `make` failed; a later call tries again.
   template <class Make>
   const Expansion* expansion(ExpansionSlot slot, Make&& make) const noexcept {

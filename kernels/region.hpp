@@ -1,4 +1,4 @@
-// Where the bytes of a chunk lie, and the two views of them that every kernel works on.
+// Residence: where the bytes of a chunk lie. And the two views of chunks that every kernel works on.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 namespace ec::kernels {
 namespace {
 
-constinit std::atomic<unsigned> knowing{0};  // how many KnownArena there are
+constinit std::atomic<unsigned> knowing{0};  // the number of KnownArena objects
 constinit std::atomic<std::uintptr_t> arena_start{0};
 constinit std::atomic<std::size_t> arena_bytes{0};
 

@@ -1,4 +1,4 @@
-// Bytes of the host are copied here, those of a device by whoever has devices.
+// Bytes of the host are copied here, bytes of a device by the back end that has devices.
 #include "kernels/transfer.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Bytes of any residence brought to the host, and back: for whoever looks at results, not for coding.
+// Bytes of any residence brought to the host, and back: for checking results, not for coding.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Transfer {
 
 /// Copies every `there` to its `here`, or back; done when it returns, within the device's deadline. Thread
 /// safe. ok: done; always so where nothing lies on the device. busy: the device has no room now; nothing was
-/// written. fault: there is no device, or it failed and is latched off: what was to be written holds
+/// written. fault: there is no device, or it failed and is latched off: the memory to be written holds
 /// anything. hung: like fault, but a write to device memory may still come.
 Status fetch(std::span<const Transfer> pieces) noexcept;
 Status store(std::span<const Transfer> pieces) noexcept;

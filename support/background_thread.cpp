@@ -24,7 +24,7 @@ void* run(void* argument) {
   try {
     start->body();
   } catch (...) {
-    // The body has said what it could; a thread must not end its process.
+    // The body has reported all it could; a thread must not end its process.
   }
   return nullptr;
 }
@@ -38,7 +38,7 @@ int BackgroundThread::start(const char* name, std::function<void()> body) noexce
   if (!start) return -ENOMEM;
   sigset_t all, before;
   sigfillset(&all);
-  // The thread inherits the mask of who starts it.
+  // The thread inherits the mask of its starter.
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const int error = pthread_create(&thread_, nullptr, run, start.get());
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

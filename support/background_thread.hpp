@@ -11,7 +11,7 @@ namespace ec::support {
 
 /// One thread at a time. It has a name, it handles no signal (the host's handlers run in the host's threads),
 /// and no exception leaves it. One rule for its end: it is joined, by the next start() or by join(); a thread
-/// that keeps join() waiting for too long is detached and runs on, so what it uses must never be destroyed.
+/// that keeps join() waiting for too long is detached and runs on, so all its data must never be destroyed.
 /// Not thread safe: the owner sees to it that calls do not overlap. In a child of fork() there is no thread.
 class BackgroundThread {
  public:
@@ -27,13 +27,13 @@ class BackgroundThread {
   /// Whether this process has started a thread that was not joined yet.
   bool started() const noexcept;
 
-  /// Waits for the thread to end, but no longer than this. For the end of a process: whatever is destroyed
-  /// there should have no thread of ours in it.
+  /// Waits for the thread to end, but no longer than `patience`. For the end of a process: objects that are
+  /// destroyed there should have no thread of ours in them.
   void join(std::chrono::seconds patience = std::chrono::seconds(10)) noexcept;
 
  private:
   pthread_t thread_{};
-  pid_t process_ = 0;  // that started it; 0: none to join
+  pid_t process_ = 0;  // the process that started the thread; 0: none to join
 };
 
 }  // namespace ec::support

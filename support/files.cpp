@@ -38,7 +38,7 @@ int check(const struct stat& found, Trust trust, std::string* why) {
   return 0;
 }
 
-/// To the end. What the file says about its length may be wrong, or have changed.
+/// Reads to the end. The length that the file states may be wrong, or have changed.
 int read_all(int fd, std::size_t most, std::string* content) {
   struct stat st {};
   if (fstat(fd, &st) != 0) return -errno;
@@ -73,7 +73,7 @@ int write_all(int fd, std::string_view content) {
 }  // namespace
 
 int open_file(int directory, const std::string& path, Trust trust, Descriptor* file, std::string* why) {
-  // O_PATH finds the file and does not open it. What it found is looked at, and that same file is opened.
+  // O_PATH finds the file and does not open it. The found file is checked, and the same file is opened.
   const Descriptor found(openat(directory, path.c_str(), O_PATH | O_CLOEXEC));
   struct stat st {};
   if (!found || fstat(found.get(), &st) != 0) return fail(errno, why, "opened");
@@ -100,7 +100,7 @@ int open_directory(const std::string& path, Trust trust, Descriptor* directory, 
 }
 
 int list_directory(int directory, std::vector<std::string>* names) {
-  // What the standard library has for this ends the program where there is no memory.
+  // The standard library's way ends the program where there is no memory.
   const int own = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (own < 0) return -errno;
   const std::unique_ptr<DIR, decltype([](DIR* dir) { closedir(dir); })> dir(fdopendir(own));
@@ -134,7 +134,7 @@ int write_new_file(int directory, const std::string& path, std::string_view cont
 }
 
 int replace_file(int directory, const std::string& path, std::string_view content, mode_t mode) {
-  // The time too: a process of another PID namespace may share the directory.
+  // The name has the time too: a process of another PID namespace may share the directory.
   static std::atomic<unsigned> count{0};
   const std::string beside =
       fmt::format("{}.{}.{}-{}.tmp", path, getpid(),

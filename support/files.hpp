@@ -34,41 +34,41 @@ class Descriptor {
 };
 
 // Functions that return int return 0 or -errno, and throw std::bad_alloc alone. A path is taken from
-// `directory`, an open one or AT_FDCWD. why: gets one sentence about what failed; may be null.
+// `directory`, an open one or AT_FDCWD. why: gets one sentence about the failure; may be null.
 
-/// Whom a file or directory is taken from. Nobody else may be able to write to it.
+/// From whom a file or directory is accepted. Nobody else may be able to write to it.
 enum class Trust : unsigned char {
-  anyone,       ///< whoever made it, and whoever may change it
+  anyone,       ///< any owner, and anybody may be able to write
   root_or_self  ///< root or the effective user
 };
 
-/// A new descriptor of the file behind `path`, which is opened only if it is a regular one: to open a FIFO or
-/// a device can do something or take for ever. -EINVAL: it is not a regular file. -EPERM: it is not to be
-/// trusted.
+/// A new descriptor of the file behind `path`, which is opened only if it is a regular file: to open a FIFO
+/// or a device can do something or take for ever. -EINVAL: the file is not regular. -EPERM: the file is not
+/// to be trusted.
 int open_file(int directory, const std::string& path, Trust trust, Descriptor* file, std::string* why);
 
-/// The same with all that is in it. -EFBIG: that is more than `most` bytes.
+/// The same with the file's content. -EFBIG: the content has more than `most` bytes.
 int read_file(int directory, const std::string& path, Trust trust, std::size_t most, std::string* content,
               std::string* why);
 
-/// Opens a directory, not a link to one, and checks what it has opened: what a name stands for may change,
-/// what is open may not. -EPERM: it is not to be trusted.
+/// Opens a directory, not a link to one, and checks the open directory: a name may come to stand for another
+/// directory, an open descriptor may not. -EPERM: the directory is not to be trusted.
 int open_directory(const std::string& path, Trust trust, Descriptor* directory, std::string* why);
 
 /// The names in an open directory, without . and ..
 int list_directory(int directory, std::vector<std::string>* names);
 
-/// Whether RLIMIT_FSIZE lets this process make a file of so many bytes. To try what it does not let ends the
-/// process by SIGXFSZ, unless that is caught.
+/// Whether RLIMIT_FSIZE lets this process make a file of so many bytes. Writing beyond the limit ends the
+/// process by SIGXFSZ, unless the signal is caught.
 bool may_be_so_long(std::size_t bytes) noexcept;
 
 /// Makes a file of this mode, whatever the umask is, with this content. -EEXIST: something of that name is
-/// there. -EFBIG: more than the process may write. On any error nothing is left; otherwise the content is on
+/// there. -EFBIG: more than the process may write. On any error no file is left; otherwise the content is on
 /// the disk when this returns.
 int write_new_file(int directory, const std::string& path, std::string_view content, mode_t mode);
 
-/// Puts such a file in the place of what is there: it is written as "<path>.<PID>.<numbers>.tmp" and renamed,
-/// so that readers find the old one or the new one, whole. On an error the old one is there. A process that
+/// Puts such a file in the place of the old one: it is written as "<path>.<PID>.<numbers>.tmp" and renamed,
+/// so that readers find the old file or the new one, whole. On an error the old file is there. A process that
 /// is killed may leave the temporary file.
 int replace_file(int directory, const std::string& path, std::string_view content, mode_t mode);
 

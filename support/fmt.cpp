@@ -1,11 +1,11 @@
 // fmt, compiled once for the whole project: its headers alone would be compiled anew in every file that makes
-// a sentence, which takes longer than the rest of most files. What we ship must not need libfmt.
+// a sentence, which takes longer than the rest of most files. Our binaries must not need libfmt.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
-// What the headers leave to the library that has them.
+// The definitions that the headers leave to the library.
 #if FMT_VERSION < 110000
 template void vformat_to<char>(buffer<char>&, basic_string_view<char>, basic_format_args<format_context>,
                                locale_ref);

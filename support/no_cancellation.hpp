@@ -6,8 +6,8 @@
 namespace ec::support {
 
 /// While one lives, its thread is not cancelled: unwinding would end the process where it meets noexcept, and
-/// leave work of a device behind elsewhere. A request stays pending. For whatever may sleep, wait or touch
-/// files; the rest has no cancellation points.
+/// leave work of a device behind elsewhere. A request stays pending. For every call that may sleep, wait or
+/// touch files; other calls have no cancellation points.
 class NoCancellation {
  public:
   NoCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

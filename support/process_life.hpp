@@ -26,17 +26,17 @@ union NeverDestroyed {
       : value(std::forward<Arguments>(arguments)...) {}
   NeverDestroyed(const NeverDestroyed&) = delete;
   NeverDestroyed& operator=(const NeverDestroyed&) = delete;
-  constexpr ~NeverDestroyed() {}  // NOLINT: that of T is not run
+  constexpr ~NeverDestroyed() {}  // NOLINT: the destructor of T is not run
 
   T value;
 };
 
 /// A static T that the first caller makes and that is never destroyed. Without a lock, which a child of
-/// fork() might find taken for ever: callers that come at once each make one, and one of those is kept.
+/// fork() might find taken for ever: callers that come at once each make a T, and one of them is kept.
 template <class T>
 class MadeOnce {
  public:
-  /// make: returns std::unique_ptr<T>. What it throws is thrown, and the next caller tries again.
+  /// make: returns std::unique_ptr<T>. Its exceptions reach the caller, and the next caller tries again.
   template <class Make>
   T& get(const Make& make) {
     T* there = kept_.load(std::memory_order_acquire);

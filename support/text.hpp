@@ -1,4 +1,4 @@
-// A sentence that needs no memory, so that no outcome depends on whether there is some.
+// A sentence that needs no memory, so that no result depends on free memory.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 
 namespace ec::support {
 
-/// Up to `most` characters in place; a longer sentence is cut. To make, copy and read one allocates nothing
-/// and throws nothing.
+/// Up to `most` characters in place; a longer sentence is cut. Making, copying and reading a text allocates
+/// nothing and throws nothing.
 template <std::size_t most>
 class Text {
  public:

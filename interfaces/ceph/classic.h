@@ -47,14 +47,14 @@ class ErasureCodeInterface {
   /// The same with a cost for each available chunk.
   virtual int minimum_to_decode_with_cost(const std::set<int>& want_to_read,
                                           const std::map<int, int>& available, std::set<int>* minimum) = 0;
-  /// Splits `in` over k chunks, pads the last, computes m more; *encoded gets those in want_to_encode.
+  /// Splits `in` over k chunks, pads the last, computes m more; *encoded gets the chunks in want_to_encode.
   virtual int encode(const std::set<int>& want_to_encode, const bufferlist& in,
                      std::map<int, bufferlist>* encoded) = 0;
   /// *encoded holds all k+m chunks of equal length; the coding ones are overwritten in place.
   virtual int encode_chunks(const std::set<int>& want_to_encode, std::map<int, bufferlist>* encoded) = 0;
   virtual int decode(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
                      std::map<int, bufferlist>* decoded, int chunk_size) = 0;
-  /// *decoded holds all k+m chunks of equal length; those not in `chunks` are overwritten in place.
+  /// *decoded holds all k+m chunks of equal length; chunks that are not in `chunks` are overwritten in place.
   virtual int decode_chunks(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
                             std::map<int, bufferlist>* decoded) = 0;
   virtual const std::vector<int>& get_chunk_mapping() const = 0;
@@ -64,8 +64,8 @@ class ErasureCodeInterface {
 
 using ErasureCodeInterfaceRef = std::shared_ptr<ErasureCodeInterface>;
 
-/// What a plugin registers: a virtual table with two destructor slots and factory(), then the handle that the
-/// host gets from dlopen.
+/// The object that a plugin registers: a virtual table with two destructor slots and factory(), then the
+/// handle that the host gets from dlopen.
 class ErasureCodePlugin {
  public:
   void* library = nullptr;
@@ -82,7 +82,7 @@ class ErasureCodePlugin {
 class __attribute__((visibility("default"))) ErasureCodePluginRegistry {
  public:
   int add(const std::string& name, ErasureCodePlugin* plugin);
-  /// Null if none of that name has registered.
+  /// Null if no plugin of this name has registered.
   ErasureCodePlugin* get(const std::string& name);
   /// Loads the plugin unless it is loaded, and has it make an object.
   int factory(const std::string& name, const std::string& directory, ErasureCodeProfile& profile,

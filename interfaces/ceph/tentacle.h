@@ -1,15 +1,15 @@
 // Ceph's erasure-code interface of release 20 ("tentacle"), as its daemons call it.
 //
 // Declared here from the shipped binaries of 20.2.4: the virtual table of ErasureCodeInterface, read from the
-// relocations of libec_isa.so, and the sizes and offsets of the types in it that no public header declares.
+// relocations of libec_isa.so, and the sizes and offsets of its types that no public header declares.
 // The names are our own, in a namespace of their own: a virtual call goes by the slot. The order of the
 // virtual functions IS the interface: slots 0 and 1 are the destructor, then one slot a function, in the
-// order below. The plugin, its factory and the registry are those of classic.h; the factory hands out an
+// order below. The plugin, its factory and the registry are declared in classic.h; the factory hands out an
 // object of this type.
 //
 // A shard is a chunk's position after the chunk mapping. Every int returned is 0 or -errno unless said
-// otherwise. Of pools with allow_ec_optimizations come the functions on ShardIdSet and ShardIdMap, and any
-// other answer than 0 makes the OSD stop; of all others the deprecated ones, which are those of classic.h.
+// otherwise. Pools with allow_ec_optimizations call the functions on ShardIdSet and ShardIdMap, and any
+// answer but 0 makes the OSD stop; all other pools call the deprecated functions, as in classic.h.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ struct ShardId {
   std::int8_t id = 0;
 };
 
-/// shard_id_set, a bitset_set<128, shard_id_t>. Shard s is bit s % 64 of word s / 64. An object of the host's
-/// is changed by its words alone: the end of its iteration points into the object.
+/// shard_id_set, a bitset_set<128, shard_id_t>. Shard s is bit s % 64 of word s / 64. A host's object is
+/// changed by its words alone: the end of its iteration points into the object.
 struct ShardIdSet {
   ShardIdSet() = default;
   ShardIdSet(const ShardIdSet&) = delete;
@@ -39,8 +39,8 @@ struct ShardIdSet {
   ShardId end_position{-128};
 };
 
-/// shard_id_map<T>, a mini_flat_map<shard_id_t, T, signed char>: slots[s] holds what shard s has. An entry is
-/// made by slots[s].emplace(..) and ++entries. There are never more slots than the host has made.
+/// shard_id_map<T>, a mini_flat_map<shard_id_t, T, signed char>: slots[s] is the entry of shard s. An entry
+/// is made by slots[s].emplace(..) and ++entries. There are never more slots than the host has made.
 template <class T>
 struct ShardIdMap {
   struct End {
@@ -83,7 +83,7 @@ inline constexpr bool is_map_of_ceph_20 = sizeof(ShardIdMap<T>) == 112 &&
 static_assert(is_map_of_ceph_20<bufferptr> && is_map_of_ceph_20<bufferlist> && is_map_of_ceph_20<int> &&
               is_map_of_ceph_20<SubChunks>);
 
-/// What get_supported_optimizations() may say.
+/// The bits of get_supported_optimizations().
 enum Optimizations : std::uint64_t {
   partial_read = 1,   ///< only wanted shards are read
   partial_write = 2,  ///< writes are planned in units of 4 KiB. Without it OSDs of 20.2.4 stop at overwrites
@@ -118,26 +118,25 @@ class ErasureCodeInterface {
                                           ShardIdSet* minimum) = 0;
   virtual int minimum_to_decode_with_cost(const std::set<int>& want_to_read,
                                           const std::map<int, int>& available, std::set<int>* minimum) = 0;
-  /// Bytes of which lengths are a multiple. No daemon of 20.2.4 calls it.
+  /// All lengths are a multiple of this. No daemon of 20.2.4 calls the function.
   virtual std::size_t get_minimum_granularity() = 0;
   virtual int encode(const ShardIdSet& want_to_encode, const bufferlist& in, ListMap* encoded) = 0;
   virtual int encode(const std::set<int>& want_to_encode, const bufferlist& in,
                      std::map<int, bufferlist>* encoded) = 0;
   virtual int encode_chunks(const std::set<int>& want_to_encode, std::map<int, bufferlist>* encoded) = 0;
-  /// in: data shards, those that are not there count as zeros; it may hold one buffer of zeros several times.
-  /// out: coding shards to be written where they are; those that are not there are not wanted. All of one
-  /// length.
+  /// in: data shards; absent shards count as zeros; `in` may hold one buffer of zeros several times.
+  /// out: coding shards to be written in place; absent shards are not wanted. All shards are equally long.
   virtual int encode_chunks(const BufferMap& in, BufferMap& out) = 0;
   /// delta = old_data ^ new_data. `delta` may be the buffer of old_data.
   virtual void encode_delta(const bufferptr& old_data, const bufferptr& new_data, bufferptr* delta) = 0;
-  /// in: the deltas of data shards. out: coding shards, which hold what they were and are brought up to date
-  /// where they are.
+  /// in: the deltas of data shards. out: coding shards with their old content, which are brought up to date
+  /// in place.
   virtual void apply_delta(const BufferMap& in, BufferMap& out) = 0;
   virtual int decode(const ShardIdSet& want_to_read, const ListMap& chunks, ListMap* decoded,
                      int chunk_size) = 0;
   virtual int decode(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
                      std::map<int, bufferlist>* decoded, int chunk_size) = 0;
-  /// Writes the shards of `out` where they are. A shard in neither map is unknown, and not zero.
+  /// Writes the shards of `out` in place. A shard in neither map is unknown, and not zero.
   virtual int decode_chunks(const ShardIdSet& want_to_read, BufferMap& in, BufferMap& out) = 0;
   virtual int decode_chunks(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
                             std::map<int, bufferlist>* decoded) = 0;

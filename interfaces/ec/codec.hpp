@@ -1,9 +1,9 @@
 // Reed-Solomon erasure coding of chunks in ordinary, pinned or GPU memory: the C++ interface of libeccoder.
 //
 // k data chunks and the m coding chunks made from them form a stripe; all are equally long. Any k of the k +
-// m give back the rest. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding). The bytes are those of
+// m give back the rest. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding). The bytes equal the bytes of
 // Ceph's isa plugin for the same k, m and technique; so one coding chunk (m = 1) is the XOR of the data with
-// either technique. Otherwise they are those of Intel ISA-L's matrices gf_gen_rs_matrix (reed_sol_van) and
+// either technique. Otherwise the matrices are Intel ISA-L's gf_gen_rs_matrix (reed_sol_van) and
 // gf_gen_cauchy1_matrix (cauchy).
 //
 //   auto codec = ec::Codec::create(8, 3);
@@ -31,7 +31,7 @@
 #include "ec/error.hpp"
 #include "ec/export.h"
 
-/// What CUstream and cudaStream_t point to.
+/// The target of CUstream and cudaStream_t.
 struct CUstream_st;
 
 namespace ec {
@@ -43,28 +43,28 @@ class Engine;
 
 /// reed_sol_van: a Vandermonde matrix, in the shapes where any k chunks suffice (m <= 3, or m = 4 with k <=
 /// 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5). cauchy: any shape.
-/// matrix: what a codec with a matrix of the caller's says; create() takes it for none.
+/// matrix: the technique of a codec with a matrix of the caller's; create() refuses it.
 enum class Technique : std::uint8_t { reed_sol_van = 0, cauchy = 1, matrix = 255 };
 
-/// mds: only a matrix by which any k chunks give back the rest (maximum distance separable). any: others too,
-/// as those of locally repairable codes.
+/// mds: only a matrix by which any k chunks give back the rest (maximum distance separable). any: other
+/// matrices too, for example of locally repairable codes.
 enum class MatrixKind : std::uint8_t { mds = 0, any = 1 };
 
 /// Whether any k chunks of a codec give back the rest. sampled: in 20,000 losses of m chunks none was found
 /// that cannot be solved, and there are too many to try them all.
 enum class Mds : std::uint8_t { no = 0, sampled = 1, yes = 2 };
 
-/// What verify() found. agree: all chunks of all stripes do. Otherwise stripe and byte (both from 0) are the
-/// first at which they do not, and `chunk` is the one chunk of that stripe that alone is wrong: the others
-/// agree without it. It is empty where no chunk, or more than one, may be that: where one chunk only is left
-/// over, or several are wrong. As many wrong chunks as are left over, or more, may look like one other.
+/// The result of verify(). agree: all chunks of all stripes agree. Otherwise stripe and byte (both from 0)
+/// are the first place where they do not, and `chunk` is the one chunk of this stripe that alone is wrong:
+/// the others agree without it. `chunk` is empty where it cannot be found: one chunk only is left over, or
+/// several are wrong. As many wrong chunks as are left over, or more, may look like another one.
 struct Verdict {
   bool agree = true;
   std::size_t stripe = 0, byte = 0;
   std::optional<unsigned> chunk;
 };
 
-/// What verify_async() says where all chunks agree.
+/// The answer of verify_async() where all chunks agree.
 inline constexpr std::uint64_t no_difference = ~std::uint64_t{0};
 
 /// Where bytes lie. The caller says so and must be right: device memory called pageable is touched by the
@@ -78,7 +78,7 @@ enum class Residence : std::uint8_t { pageable = 0, pinned = 1, device = 2 };
 template <class T>
 concept ByteSized = sizeof(T) == 1 && std::is_trivially_copyable_v<T>;
 
-/// What a chunk can be made from by itself: vectors, arrays, spans and strings of bytes, not temporaries of
+/// A range that can be a chunk by itself: vectors, arrays, spans and strings of bytes, but no temporaries of
 /// them.
 template <class R>
 concept ByteRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
@@ -110,7 +110,7 @@ struct Source {
   template <ByteRange R>
   Source(R&& range, Residence where = Residence::pageable) noexcept  // NOLINT: a chunk is its bytes
       : Source(static_cast<const void*>(std::ranges::data(range)), std::ranges::size(range), where) {}
-  Source(const Target& target) noexcept  // NOLINT: what was written can be read
+  Source(const Target& target) noexcept  // NOLINT: a written chunk can be read
       : bytes(target.bytes), residence(target.residence) {}
 
   std::span<const std::byte> bytes;
@@ -121,20 +121,20 @@ struct Source {
 /// share everything.
 class Accumulator {
  public:
-  /// Adds chunk `chunk`, one of those available that was not added before: for n stripes n chunks, as long as
-  /// the targets, which are read and written. Their memory is free when the call returns. Errors: those of
-  /// every call of Codec; after busy, device_fault and device_hung there is no more to add.
+  /// Adds chunk `chunk`, an available chunk that was not added before: for n stripes n chunks, as long as the
+  /// targets, which are read and written. Their memory is free when the call returns. Errors: as every call
+  /// of Codec; after busy, device_fault and device_hung no more chunks can be added.
   ECCODER_EXPORT Error add(unsigned chunk, std::span<const Source> chunks) const noexcept;
   /// add() on a CUDA stream, by the rules of Codec::encode_async: all chunks of one accumulator on the same
-  /// stream, or on streams that wait for each other. Chunks of the first add and of others may be captured.
+  /// stream, or on streams that wait for each other. The first add and other adds may be captured.
   ECCODER_EXPORT Error add_async(unsigned chunk, std::span<const Source> chunks,
                                  CUstream_st* stream) const noexcept;
-  /// Whether the targets hold the chunks wanted, on streams when these have come that far. Errors:
-  /// too_few_chunks, with the numbers of those that must still be added; invalid_argument after an add that
-  /// failed for another reason than its arguments.
+  /// Whether the targets hold the wanted chunks, on streams when these have come that far. Errors:
+  /// too_few_chunks, with the numbers of the chunks that must still be added; invalid_argument after an add
+  /// that failed for another reason than its arguments.
   ECCODER_EXPORT Error end() const noexcept;
 
-  // Never empty: what is moved from is copied.
+  // Never empty: a moved-from object is copied.
   Accumulator(const Accumulator&) noexcept = default;
   Accumulator& operator=(const Accumulator&) noexcept = default;
   ~Accumulator() = default;
@@ -159,12 +159,12 @@ class Accumulator {
 /// Chunks in host memory are always coded, by the CPU when the GPU cannot. A call with a chunk in device
 /// memory needs the device; the first one waits while the device comes up (a fraction of a second). CUDA does
 /// not survive fork(): in a child, device memory gets no_device. Calls wait for
-/// the device's default stream and for no other: what other streams do with pinned and device chunks must be
+/// the device's default stream and for no other: work of other streams on pinned and device chunks must be
 /// complete.
 ///
 /// Errors of every call: invalid_argument and out_of_memory, before anything is written. With chunks in
-/// device memory also no_device, busy, device_fault; with those or pinned ones device_hung. After busy,
-/// device_fault or device_hung the targets hold anything, those of update too: encode their stripes anew.
+/// device memory also no_device, busy, device_fault; with device or pinned chunks device_hung. After busy,
+/// device_fault or device_hung the targets hold anything, targets of update too: encode their stripes anew.
 /// After device_hung keep the call's pinned and device targets allocated and unused until the process ends.
 class Codec {
  public:
@@ -175,17 +175,17 @@ class Codec {
       unsigned k, unsigned m, Technique technique = Technique::reed_sol_van) noexcept;
 
   /// A code by a coding matrix of the caller's, for example another system's: k, m >= 1, k + m <= 255, and
-  /// m x k cells, row by row; cell (r, c) is what coding chunk r has of data chunk c, in GF(2^8) modulo x^8 +
-  /// x^4 + x^3 + x^2 + 1 (0x11d). They are copied. Matrices of Reed-Solomon codes are known to be MDS by
-  /// their structure (Roth and Seroussi 1985), others of at most 100,000 losses of m chunks by trying each;
-  /// of yet others a sample is tried, which takes up to some tenths of a second. A matrix that is seen not to
-  /// be MDS is refused unless `kind` is any. Then decode() makes what can be made of the chunks available,
-  /// which may be fewer than k, and says which of those wanted cannot. Errors: as create() above.
+  /// m x k cells, row by row; cell (r, c) is the factor of data chunk c in coding chunk r, in GF(2^8) modulo
+  /// x^8 + x^4 + x^3 + x^2 + 1 (0x11d). The cells are copied. Matrices of Reed-Solomon codes are known to be
+  /// MDS by their structure (Roth and Seroussi 1985), others of at most 100,000 losses of m chunks by trying
+  /// each; of all others a sample is tried, which takes up to some tenths of a second. A matrix found not to
+  /// be MDS is refused unless `kind` is any. Then decode() makes all it can of the available chunks, which
+  /// may be fewer than k, and names the wanted chunks that it cannot make. Errors: as create() above.
   [[nodiscard]] ECCODER_EXPORT static Result<Codec> create(unsigned k, unsigned m,
                                                            std::span<const std::uint8_t> coding,
                                                            MatrixKind kind = MatrixKind::mds) noexcept;
 
-  // Never empty: what is moved from is copied.
+  // Never empty: a moved-from object is copied.
   Codec(const Codec&) noexcept = default;
   Codec& operator=(const Codec&) noexcept = default;
   ~Codec() = default;
@@ -200,32 +200,32 @@ class Codec {
 
   /// Makes the chunks `wanted` from the chunks `available`, data or coding, in one pass. Both lists hold
   /// numbers of chunks, in any order, none twice and none in both; at least k are available (k of them are
-  /// read; with a matrix that is not MDS those that do). For n stripes, which all lost the same, sources has
-  /// n x available.size() chunks, in the order of `available`, and targets n x wanted.size(), in the order of
-  /// `wanted`. Error besides those of every call: too_few_chunks.
+  /// read; with a matrix that is not MDS, enough of them). For n stripes, which all lost the same, sources
+  /// has n x available.size() chunks, in the order of `available`, and targets n x wanted.size(), in the
+  /// order of `wanted`. Error besides the common ones: too_few_chunks.
   ECCODER_EXPORT Error decode(std::span<const unsigned> available, std::span<const Source> sources,
                               std::span<const unsigned> wanted,
                               std::span<const Target> targets) const noexcept;
 
-  /// Whether chunks are those of one stripe each, as encode() makes them; writes nothing. `available` and
+  /// Whether the chunks of each stripe agree as encode() makes them; writes nothing. `available` and
   /// `sources` are as for decode(); more chunks than are needed, k + 1 or up to all, or there is nothing to
   /// compare. Ends with the first stripe that disagrees. In one pass: by the CPU, or by the device where some
-  /// chunk is in its memory. Errors besides those of every call: too_few_chunks.
+  /// chunk is in its memory. Errors besides the common ones: too_few_chunks.
   ECCODER_EXPORT Result<Verdict> verify(std::span<const unsigned> available,
                                         std::span<const Source> sources) const noexcept;
 
-  /// decode() that first verifies the chunks available, where they are more than are needed. Error besides
-  /// those of decode(): chunks_disagree, before anything is written; its text has what verify() finds.
+  /// decode() that first verifies the available chunks, where they are more than are needed. Errors: as
+  /// decode(), and chunks_disagree, before anything is written; its text has the result of verify().
   ECCODER_EXPORT Error checked_decode(std::span<const unsigned> available, std::span<const Source> sources,
                                       std::span<const unsigned> wanted,
                                       std::span<const Target> targets) const noexcept;
 
-  /// Makes the chunks `wanted` while those available come, in any order: begin, add each, end. Lists and
-  /// targets are as for decode(); with the data chunks as `available` and coding chunks as `wanted` that is
-  /// encode(). `available` are the chunks that will be added; those that decode() would not read may be left
-  /// out. The first one added overwrites the targets, each further one reads and writes them; nothing else
-  /// may touch them until the end. They live as long as the accumulator is used; the arrays of views need
-  /// not. An accumulator keeps what it needs of this codec. Errors: invalid_argument, too_few_chunks,
+  /// Makes the chunks `wanted` while the chunks `available` come, in any order: begin, add each, end. Lists
+  /// and targets are as for decode(); with the data chunks as `available` and coding chunks as `wanted` this
+  /// is encode(). `available` are the chunks that will be added; chunks that decode() would not read may be
+  /// left out. The first one added overwrites the targets, each further one reads and writes them; no other
+  /// code may touch them until the end. They live as long as the accumulator is used; the arrays of views
+  /// need not. An accumulator keeps its share of this codec. Errors: invalid_argument, too_few_chunks,
   /// out_of_memory.
   ECCODER_EXPORT Result<Accumulator> begin(std::span<const unsigned> available,
                                            std::span<const unsigned> wanted,
@@ -242,9 +242,10 @@ class Codec {
   /// default stream), with the CUDA runtime or the driver; it may be captured into a graph, which then takes
   /// a launch for each stripe. All chunks are pinned or in device memory. They, and a copy of this codec,
   /// live until the work is done, or until the graph is destroyed; the arrays of views need not. The GPU
-  /// alone can do this: what goes wrong is for the caller to repeat. Errors: as above, without busy and
+  /// alone can do this: on an error the caller repeats the work. Errors: as above, without busy and
   /// device_hung; after device_fault part of the work may be enqueued, and has stopped writing when the
-  /// stream is done; after any other nothing is. A first call brings the GPU up: make one before capturing.
+  /// stream is done; after other errors nothing is enqueued. A first call brings the GPU up: make one before
+  /// capturing.
   ECCODER_EXPORT Error encode_async(std::span<const Source> data, std::span<const Target> coding,
                                     CUstream_st* stream) const noexcept;
   ECCODER_EXPORT Error decode_async(std::span<const unsigned> available, std::span<const Source> sources,
@@ -252,8 +253,8 @@ class Codec {
                                     CUstream_st* stream) const noexcept;
   /// verify on a stream, by the same rules. The answer is *difference, a word in device memory, when the
   /// stream has come that far: no_difference if all chunks of all stripes agree, else stripe * length of a
-  /// chunk + byte of the first place at which they do not. Which chunk is wrong there verify() of that stripe
-  /// says. No stripe, and empty chunks, are an invalid_argument; too_few_chunks is as for verify().
+  /// chunk + byte of the first place at which they do not. verify() of this stripe names the wrong chunk.
+  /// No stripe, and empty chunks, are an invalid_argument; too_few_chunks is as for verify().
   ECCODER_EXPORT Error verify_async(std::span<const unsigned> available, std::span<const Source> sources,
                                     std::uint64_t* difference, CUstream_st* stream) const noexcept;
 
@@ -264,12 +265,11 @@ class Codec {
 };
 
 /// The coding matrix by which another system makes its parity, as create() takes it: m x k cells. dialect:
-/// "isal_reed_sol_van", "isal_cauchy" (ISA-L's gf_gen_rs_matrix and gf_gen_cauchy1_matrix; the latter is that
-/// of HDFS, Ozone and DAOS), "jerasure_reed_sol_van", "jerasure_reed_sol_r6_op" (m = 2), "zfec" (Tahoe-LAFS),
-/// "klauspost" (Backblaze, klauspost/reedsolomon), "klauspost_cauchy" (its WithCauchyMatrix). k, m >= 1, k +
-/// m
-/// <= 255. Whether it is MDS is for create() to say: isal_reed_sol_van is not in every shape. Any thread may
-/// call it at any time. Errors: invalid_argument, out_of_memory.
+/// "isal_reed_sol_van", "isal_cauchy" (ISA-L's gf_gen_rs_matrix and gf_gen_cauchy1_matrix; the latter is also
+/// the matrix of HDFS, Ozone and DAOS), "jerasure_reed_sol_van", "jerasure_reed_sol_r6_op" (m = 2), "zfec"
+/// (Tahoe-LAFS), "klauspost" (Backblaze, klauspost/reedsolomon), "klauspost_cauchy" (its WithCauchyMatrix).
+/// k, m >= 1, k + m <= 255. Whether the matrix is MDS is for create() to say: isal_reed_sol_van is not in
+/// every shape. Any thread may call this at any time. Errors: invalid_argument, out_of_memory.
 ECCODER_EXPORT Result<std::vector<std::uint8_t>> coding_matrix(std::string_view dialect, unsigned k,
                                                                unsigned m) noexcept;
 

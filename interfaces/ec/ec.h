@@ -2,26 +2,26 @@
  * Reed-Solomon erasure coding of chunks in ordinary, pinned or GPU memory: the C interface of libeccoder.
  *
  * k data chunks and the m coding chunks made from them form a stripe; all are equally long. Any k of the k +
- * m give back the rest. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding). The bytes are those of
+ * m give back the rest. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding). The bytes equal the bytes of
  * Ceph's isa plugin for the same k, m and technique; so one coding chunk (m = 1) is the XOR of the data with
- * either technique. Otherwise they are those of Intel ISA-L's matrices gf_gen_rs_matrix (reed_sol_van) and
+ * either technique. Otherwise the matrices are Intel ISA-L's gf_gen_rs_matrix (reed_sol_van) and
  * gf_gen_cauchy1_matrix (cauchy).
  *
  * Calls return 0 or a negative errno:
  *   -EINVAL     a wrong argument, or a wrong EC_CUDA_ variable; nothing was written
  *   -ENOMEM     out of memory; nothing was written, and nothing is enqueued
  *   -ENODATA    fewer than k chunks are available, or, by a matrix that is not MDS, chunks that do not give
- *               those wanted; nothing was written
+ *               the wanted ones; nothing was written
  *   -EBADMSG    ec_checked_decode alone: the chunks available disagree; nothing was written
  *   -ENODEV     chunks in device memory, and no device that takes them; nothing was written
  *   -EBUSY      chunks in device memory, and no room: too many calls at once, or too little staging memory
  *   -EIO        the device failed on chunks in its memory, and has stopped writing
  *   -ETIMEDOUT  the device stopped answering: pinned or device targets may yet be written
- * and ec_error_text() says what was wrong. After the last three the targets hold anything, those of ec_update
- * too: encode their stripes anew; after -ETIMEDOUT keep the call's pinned and device targets allocated and
- * unused until the process ends. Once the device has work of a call, no answer depends on memory: what fails
- * is never called -ENOMEM, and what may still change is never called done. Chunks in host memory are always
- * coded, by the CPU when the GPU cannot.
+ * and ec_error_text() says why. After the last three the targets hold anything, targets of ec_update too:
+ * encode their stripes anew; after -ETIMEDOUT keep the call's pinned and device targets allocated and
+ * unused until the process ends. Once the device has work of a call, no answer depends on memory: a failure
+ * is never called -ENOMEM, and bytes that may still change are never called done. Chunks in host memory are
+ * always coded, by the CPU when the GPU cannot.
  *
  * A call takes at most 32 KiB of stack, a driver of a GPU aside, and a thread's own variables. It is no
  * cancellation point: pthread_cancel() of a thread in a call takes effect after it. Asynchronous cancellation
@@ -71,22 +71,22 @@ typedef struct ec_codec ec_codec;
  * -EINVAL, -ENOMEM. */
 ECCODER_EXPORT int ec_codec_create(unsigned k, unsigned m, ec_technique technique, ec_codec** codec);
 /* A code by a coding matrix of the caller's, for example another system's: k, m >= 1, k + m <= 255, and m x k
- * cells, row by row; cell (r, c) is what coding chunk r has of data chunk c, in GF(2^8) modulo x^8 + x^4 +
- * x^3 + x^2 + 1 (0x11d). They are copied. Matrices of Reed-Solomon codes are known by their structure (Roth
- * and Seroussi 1985) to be MDS (any k chunks give back the rest), others of at most 100,000 losses of m
- * chunks by trying each; of yet others a sample is tried, which takes up to some tenths of a second. A matrix
- * that is seen not to be MDS is refused unless flags is EC_ANY_MATRIX. Then ec_decode makes what can be made
- * of the chunks available, which may be fewer than k, and says which of those wanted cannot (-ENODATA).
+ * cells, row by row; cell (r, c) is the factor of data chunk c in coding chunk r, in GF(2^8) modulo x^8 + x^4
+ * + x^3 + x^2 + 1 (0x11d). The cells are copied. Matrices of Reed-Solomon codes are known by their structure
+ * (Roth and Seroussi 1985) to be MDS (any k chunks give back the rest), others of at most 100,000 losses of m
+ * chunks by trying each; of all others a sample is tried, which takes up to some tenths of a second. A matrix
+ * found not to be MDS is refused unless flags is EC_ANY_MATRIX. Then ec_decode makes all it can of the
+ * available chunks, which may be fewer than k, and names the wanted chunks that it cannot make (-ENODATA).
  * flags: 0 or EC_ANY_MATRIX. Otherwise as ec_codec_create. -EINVAL, -ENOMEM. */
 enum { EC_ANY_MATRIX = 1 };
 ECCODER_EXPORT int ec_codec_create_matrix(unsigned k, unsigned m, const unsigned char* coding, unsigned flags,
                                           ec_codec** codec);
 /* The coding matrix by which another system makes its parity, into coding: m x k bytes of the caller's.
  * dialect: "isal_reed_sol_van", "isal_cauchy" (ISA-L's gf_gen_rs_matrix and gf_gen_cauchy1_matrix; the latter
- * is that of HDFS, Ozone and DAOS), "jerasure_reed_sol_van", "jerasure_reed_sol_r6_op" (m = 2), "zfec"
- * (Tahoe-LAFS), "klauspost" (Backblaze, klauspost/reedsolomon), "klauspost_cauchy" (its WithCauchyMatrix). k,
- * m >= 1, k + m <= 255. Whether it is MDS is for ec_codec_create_matrix to say: isal_reed_sol_van is not in
- * every shape. Any thread may call it at any time. -EINVAL, -ENOMEM. */
+ * is also the matrix of HDFS, Ozone and DAOS), "jerasure_reed_sol_van", "jerasure_reed_sol_r6_op" (m = 2),
+ * "zfec" (Tahoe-LAFS), "klauspost" (Backblaze, klauspost/reedsolomon), "klauspost_cauchy" (its
+ * WithCauchyMatrix). k, m >= 1, k + m <= 255. Whether the matrix is MDS is for ec_codec_create_matrix to say:
+ * isal_reed_sol_van is not in every shape. Any thread may call this at any time. -EINVAL, -ENOMEM. */
 ECCODER_EXPORT int ec_coding_matrix(const char* dialect, unsigned k, unsigned m, unsigned char* coding);
 
 /* Null is allowed. No call with this codec may be running. */
@@ -105,7 +105,7 @@ ECCODER_EXPORT int ec_codec_mds(const ec_codec* codec);
  * nothing to do. Within a stripe a target overlaps no other chunk (checked); nor may it overlap a chunk of
  * another stripe of the call (not checked). Sources may be one and the same memory. A call with a chunk in
  * device memory needs the device; the first one waits while the device comes up. In a child of fork() there
- * is none. Calls wait for the device's default stream and for no other: what other streams do with pinned and
+ * is none. Calls wait for the device's default stream and for no other: work of other streams on pinned and
  * device chunks must be complete. */
 
 /* Makes the coding chunks. data: stripes x k; coding: stripes x m. */
@@ -114,17 +114,17 @@ ECCODER_EXPORT int ec_encode(const ec_codec* codec, size_t stripes, const ec_sou
 
 /* Makes the chunks `wanted` from the chunks `available`, data or coding, in one pass. Both lists hold numbers
  * of chunks, in any order, none twice and none in both; at least k are available (k of them are read; with
- * a matrix that is not MDS those that do). All stripes lost the same. sources: stripes x available_count, in
- * the order of `available`; targets: stripes x wanted_count, in the order of `wanted`. Also -ENODATA. */
+ * a matrix that is not MDS, enough of them). All stripes lost the same. sources: stripes x available_count,
+ * in the order of `available`; targets: stripes x wanted_count, in the order of `wanted`. Also -ENODATA. */
 ECCODER_EXPORT int ec_decode(const ec_codec* codec, size_t stripes, const unsigned* available,
                              size_t available_count, const ec_source* sources, const unsigned* wanted,
                              size_t wanted_count, const ec_target* targets, size_t chunk_bytes);
 
-/* What ec_verify found. agree: 1 if all chunks of all stripes do; then the rest is 0, and chunk -1. Otherwise
- * stripe and byte (both from 0) are the first at which they do not, and chunk is the one chunk of that stripe
- * that alone is wrong: the others agree without it. It is -1 where no chunk, or more than one, may be that:
- * where one chunk only is left over, or several are wrong. As many wrong chunks as are left over, or more,
- * may look like one other. */
+/* The result of ec_verify. agree: 1 if all chunks of all stripes agree; then the rest is 0, and chunk -1.
+ * Otherwise stripe and byte (both from 0) are the first place where they do not, and chunk is the one chunk
+ * of this stripe that alone is wrong: the others agree without it. chunk is -1 where it cannot be found: one
+ * chunk only is left over, or several are wrong. As many wrong chunks as are left over, or more, may look
+ * like another one. */
 typedef struct ec_verdict {
   int agree;
   int chunk;
@@ -132,37 +132,37 @@ typedef struct ec_verdict {
   size_t byte;
 } ec_verdict;
 
-/* Whether chunks are those of one stripe each, as ec_encode makes them, into *verdict of the caller; writes
+/* Whether the chunks of each stripe agree as ec_encode makes them, into *verdict of the caller; writes
  * nothing else. available, sources: as for ec_decode; more chunks than are needed, k + 1 or up to all, or
- * there is nothing to compare (-ENODATA). Ends with the first stripe that disagrees, and returns 0 for that
- * too. In one pass: by the CPU, or by the device where some chunk is in its memory. */
+ * there is nothing to compare (-ENODATA). Ends with the first stripe that disagrees, and returns 0 then too.
+ * In one pass: by the CPU, or by the device where some chunk is in its memory. */
 ECCODER_EXPORT int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available,
                              size_t available_count, const ec_source* sources, size_t chunk_bytes,
                              ec_verdict* verdict);
 
-/* ec_decode that first verifies the chunks available, where they are more than are needed. Also -EBADMSG;
- * ec_error_text() has what ec_verify finds. */
+/* ec_decode that first verifies the available chunks, where they are more than are needed. Also -EBADMSG;
+ * ec_error_text() has the result of ec_verify. */
 ECCODER_EXPORT int ec_checked_decode(const ec_codec* codec, size_t stripes, const unsigned* available,
                                      size_t available_count, const ec_source* sources, const unsigned* wanted,
                                      size_t wanted_count, const ec_target* targets, size_t chunk_bytes);
 
 /* Makes chunks while others come, in any order: ec_begin, ec_add of each, ec_end. ec_begin takes the lists
- * and targets of ec_decode, and puts into *accumulator what ec_end destroys (null on an error). With the data
- * chunks as `available` and coding chunks as `wanted` that is ec_encode. `available` are the chunks that will
- * be added; those that ec_decode would not read may be left out. The codec and the targets live until ec_end,
- * the arrays need not. An accumulator is for one thread at a time. -EINVAL, -ENOMEM, -ENODATA. */
+ * and targets of ec_decode, and makes *accumulator (null on an error), which ec_end destroys. With the
+ * data chunks as `available` and coding chunks as `wanted` this is ec_encode. `available` are the chunks that
+ * will be added; chunks that ec_decode would not read may be left out. The codec and the targets live until
+ * ec_end, the arrays need not. An accumulator is for one thread at a time. -EINVAL, -ENOMEM, -ENODATA. */
 typedef struct ec_accumulator ec_accumulator;
 ECCODER_EXPORT int ec_begin(const ec_codec* codec, size_t stripes, const unsigned* available,
                             size_t available_count, const unsigned* wanted, size_t wanted_count,
                             const ec_target* targets, size_t chunk_bytes, ec_accumulator** accumulator);
-/* Adds chunk `chunk`, one of those available that was not added before (-EINVAL). chunks: that chunk of each
+/* Adds chunk `chunk`, an available chunk that was not added before (-EINVAL). chunks: this chunk of each
  * stripe; free again when the call returns. The first one added overwrites the targets, each further one
- * reads and writes them; nothing else may touch them until ec_end. After -EBUSY, -EIO and -ETIMEDOUT there is
- * no more to add. */
+ * reads and writes them; no other code may touch them until ec_end. After -EBUSY, -EIO and -ETIMEDOUT no more
+ * chunks can be added. */
 ECCODER_EXPORT int ec_add(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks);
-/* Destroys *accumulator, null included. 0: the targets hold the chunks wanted. -ENODATA: not all came that
- * are read, and ec_error_text() names those. -EINVAL: an ec_add failed for another reason than its arguments.
- * Then the targets hold anything. */
+/* Destroys *accumulator, null included. 0: the targets hold the wanted chunks. -ENODATA: chunks that are read
+ * have not come, and ec_error_text() names them. -EINVAL: an ec_add failed for another reason than its
+ * arguments. Then the targets hold anything. */
 ECCODER_EXPORT int ec_end(ec_accumulator* accumulator);
 
 /* Brings the coding chunks up to date after a change of data chunk `chunk` (< k), without reading the other
@@ -175,7 +175,7 @@ ECCODER_EXPORT int ec_update(const ec_codec* codec, size_t stripes, unsigned chu
  * stream): they enqueue the work and return; the targets hold the result, and errors of the device show, when
  * the stream has come that far. The stream may be captured into a graph, which then takes a launch for each
  * stripe. All chunks are pinned or in device memory; they and the codec live until the work is done, or until
- * the graph is destroyed. The GPU alone can do this: what goes wrong is for the caller to repeat. -EINVAL,
+ * the graph is destroyed. The GPU alone can do this: on an error the caller repeats the work. -EINVAL,
  * -ENOMEM, -ENODATA, -ENODEV: nothing is enqueued. -EIO: part of the work may be; it has stopped writing when
  * the stream is done. A first call brings the GPU up: make one before capturing. */
 struct CUstream_st;
@@ -188,40 +188,40 @@ ECCODER_EXPORT int ec_decode_async(const ec_codec* codec, size_t stripes, const 
 
 /* ec_verify on a stream, by the rules of ec_encode_async. The answer is *difference, a word of 8 bytes in
  * device memory, aligned to 8, when the stream has come that far: EC_NO_DIFFERENCE if all chunks of all
- * stripes agree, else stripe * chunk_bytes + byte of the first place at which they do not. Which chunk is
- * wrong there ec_verify of that stripe says. -EINVAL also for no stripe and for chunk_bytes = 0. */
+ * stripes agree, else stripe * chunk_bytes + byte of the first place at which they do not. ec_verify of this
+ * stripe names the wrong chunk. -EINVAL also for no stripe and for chunk_bytes = 0. */
 #define EC_NO_DIFFERENCE UINT64_MAX
 ECCODER_EXPORT int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* available,
                                    size_t available_count, const ec_source* sources, size_t chunk_bytes,
                                    uint64_t* difference, struct CUstream_st* stream);
 
-/* ec_add on a stream, by the rules of ec_encode_async; all of one accumulator on the same stream, or on
- * streams that wait for each other. The targets hold the chunks when ec_end says so and the stream has come
+/* ec_add on a stream, by the rules of ec_encode_async; all adds of one accumulator on the same stream, or on
+ * streams that wait for each other. The targets hold the chunks when ec_end returns 0 and the stream has come
  * that far; ec_end does not wait. */
 ECCODER_EXPORT int ec_add_async(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks,
                                 struct CUstream_st* stream);
 
-/* Says which code shards are of, from their bytes alone: count (2 to 255) of them, shard_bytes each, of one
- * stripe or of many in a row, in any order, in ordinary or pinned memory; one may be damaged, some missing.
- * *found becomes JSON, which the caller gives to free(); null on an error. Shards are named by their place
- * in `shards`, from 0:
- *   k            data chunks; 0: cannot tell. Those that are zero everywhere and not given do not show
+/* Finds the code to which shards belong, from their bytes alone: count (2 to 255) shards, shard_bytes each,
+ * of one stripe or of many in a row, in any order, in ordinary or pinned memory; one may be damaged, some
+ * missing. *found becomes JSON, which the caller gives to free(); null on an error. Shards are named by their
+ * place in `shards`, from 0:
+ *   k            data chunks; 0: cannot tell. Shards that are zero everywhere and not given do not show
  *   fits         dialects (ec_coding_matrix) that write these bytes; m: the fewest coding chunks with which
- *                one does; order: the chunk that each shard then is (-1: outside), in the order given if that
- *                fits; sole: with k + m chunks no other order does
+ *                one does; order: the chunk that each shard then is (-1: outside), in the given order if this
+ *                fits; sole: with k + m chunks no other order fits
  *   damaged      the shard that alone explains the columns (the bytes at one place) that break the checks
- *   outside      shards that nothing connects with the others
- *   columns      looked at, at most 65,536 spread evenly, zeros left out; obeying: those that agree;
+ *   outside      shards that have no link to the others
+ *   columns      looked at, at most 65,536 spread evenly, zeros left out; obeying: columns that agree;
  *                first_bad: the byte of the first that does not, where obeying < columns
  *   checks       rows of a cell a shard: each row times each column that obeys is zero, in the field of
  *                ec_codec_create_matrix
- *   cannot_tell  sentences: what cannot be told, and why
- * What it says of dialect and order presumes at most 4 missing chunks. As many wrong shards as there are
+ *   cannot_tell  sentences: the questions without an answer, and why
+ * Dialect and order presume at most 4 missing chunks. As many wrong shards as there are
  * checks, or more, may look like one other. Takes up to some seconds. -EINVAL, -ENOMEM. */
 ECCODER_EXPORT int ec_identify(const ec_source* shards, size_t count, size_t shard_bytes, char** found);
 
-/* Why the last failed call of this thread failed: a sentence that names the parameter, its value and what is
- * allowed. Never null; empty if none failed. Owned by the library, until the thread's next failed call. */
+/* Why the last failed call of this thread failed: a sentence that names the parameter, its value and the
+ * allowed ones. Never null; empty if no call failed. The library's until the thread's next failed call. */
 ECCODER_EXPORT const char* ec_error_text(void);
 
 /* The version of the library that is running, "0.2.0". */

@@ -1,5 +1,5 @@
-// Errors of the library by code and by text. No call of the library throws, but Result::value() and
-// what the caller's own allocator throws while a Result or an Error is copied.
+// Errors of the library by code and by text. No call of the library throws, but Result::value(), and the
+// caller's own allocator while a Result or an Error is copied.
 #pragma once
 
 #include <cerrno>
@@ -17,21 +17,21 @@ namespace ec {
 /// `error.code() == std::errc::...` holds.
 enum class Errc : int {
   invalid_argument = EINVAL,  ///< The caller's mistake, or a wrong EC_CUDA_ variable; nothing was written.
-  too_few_chunks = ENODATA,   ///< Those available do not give what is wanted; nothing was written.
+  too_few_chunks = ENODATA,   ///< The available chunks do not give the wanted ones; nothing was written.
   no_device = ENODEV,       ///< Chunks in device memory, and no device that takes them; nothing was written.
   busy = EBUSY,             ///< Chunks in device memory, and no room: try again, see the text.
   device_fault = EIO,       ///< The device failed on chunks in its memory, and has stopped writing.
   device_hung = ETIMEDOUT,  ///< The device stopped answering: pinned or device targets may yet be written.
   out_of_memory = ENOMEM,   ///< Nothing was written, and nothing is enqueued.
-  chunks_disagree = EBADMSG,  ///< checked_decode: one of the chunks available is wrong; nothing was written.
+  chunks_disagree = EBADMSG,  ///< checked_decode: an available chunk is wrong; nothing was written.
 };
 
 /// Category "ec"; each code's default condition is the std::errc of the same number.
 ECCODER_EXPORT const std::error_category& error_category() noexcept;
 ECCODER_EXPORT std::error_code make_error_code(Errc code) noexcept;
 
-/// What became of a call: nothing, or a code with a sentence that names the parameter, its value and what is
-/// allowed. True if there is an error, as std::error_code.
+/// The result of a call: nothing, or a code with a sentence that names the parameter, its value and the
+/// allowed ones. True if there is an error, as std::error_code.
 class [[nodiscard]] Error {
  public:
   Error() noexcept = default;
@@ -40,7 +40,7 @@ class [[nodiscard]] Error {
 
   explicit operator bool() const noexcept { return static_cast<bool>(code_); }
   std::error_code code() const noexcept { return code_; }
-  /// For people, in English; empty if there is no error. Where there is no memory for a sentence a word or
+  /// For people, in English; empty if there is no error. Without memory for a sentence it is a word or
   /// two: the code never depends on memory.
   const std::string& text() const noexcept { return text_; }
 

@@ -1,4 +1,4 @@
-// The back end at the seam: which device a job goes to, and what becomes of one that fails.
+// The back end at the seam: the choice of a device for a job, and the status of a job that fails.
 #include "kernels/cuda/backend.hpp"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Cuda final : public Backend {
     const Status status =
         run([&] { return device_with(of, jobs); }, jobs.front(),
             [&](const auto& device) { return cuda::enqueue(device, jobs, verb, kind_, of); });
-    // Nobody else can, so a device that is not there is a fault.
+    // No other back end can do this job, so an absent device is a fault.
     return status == Status::busy ? Status::fault : status;
   }
 
@@ -56,7 +56,7 @@ class Cuda final : public Backend {
   }
 
  private:
-  /// The device of a stream; of the default one, which every device has, that of the chunks.
+  /// The device of `stream`. Every device has a default stream, so there the chunks decide.
   static Claim device_with(CUstream stream, std::span<const Job> jobs) {
     if (stream == nullptr || device_count() == 1) return device_for(jobs);
     return Claim(Devices::instance().owner_of(stream));
@@ -72,7 +72,7 @@ class Cuda final : public Backend {
                [&](const auto& device) { return run_job(device, job, verb, kind_); });
   }
 
-  /// A job that only a device can do waits until it is up.
+  /// A job that needs a device waits until the device is up.
   static Claim device_for(std::span<const Job> jobs) {
     if (std::ranges::all_of(jobs, host_addressable))
       return Devices::instance().acquire(jobs.size() * jobs.front().bytes * jobs.front().sources.size());
@@ -80,7 +80,7 @@ class Cuda final : public Backend {
     return Claim(Devices::instance().holder_of(jobs, &why));
   }
 
-  /// `submit` on the device that `choose` finds for jobs like this one. Neither allocates.
+  /// `submit` on the device that `choose` finds for `job`. Neither function allocates.
   static Status run(auto&& choose, const Job& job, auto&& submit) noexcept {
     const Claim claim = choose();
     const std::shared_ptr<Device>& device = claim.device();

@@ -12,13 +12,13 @@ namespace ec::kernels::cuda {
 
 /// Called backend_name(kind), "cuda" for automatic, the only one in kernels::backends(). Takes chunks of any
 /// residence. While the device is absent, coming up or latched off, a job is answered busy. The first job
-/// starts bringing the device up. One with chunks in device memory waits for that, and is answered fault if
-/// there is no device.
+/// starts to bring the device up. A job with chunks in device memory waits for the device, and is answered
+/// fault if there is none.
 Backend& backend(KernelKind kind = KernelKind::automatic) noexcept;
 
-/// Brings the device up now and waits for it. What came up; or nothing, with the reason in *why.
+/// Brings the device up now and waits for it. Returns the device's facts; or nothing, with *why.
 std::optional<DeviceInfo> bring_up(Reason* why);
-/// The same without what came up, which takes memory to say.
+/// The same without the device's facts, which need memory.
 bool is_up(Reason* why) noexcept;
 
 }  // namespace ec::kernels::cuda

@@ -1,4 +1,4 @@
-// What the device room is told.
+// The options of the device room.
 #include "kernels/cuda/options.hpp"
 
 #include <atomic>
@@ -6,19 +6,19 @@
 namespace ec::kernels::cuda {
 namespace {
 
-struct Said {
+struct Configured {
   Options options;
-  const Said* before = nullptr;  // kept, since it may still be read
+  const Configured* before = nullptr;  // kept, since a reader may still hold it
 };
 
-/// No lock: a child of fork() would have to wait for whoever held it.
-std::atomic<const Said*> last{new Said};
+/// No lock: a child of fork() would have to wait for the thread that held it.
+std::atomic<const Configured*> last{new Configured};
 
 }  // namespace
 
 void configure(const Options& options) {
-  auto* said = new Said{options, last.load(std::memory_order_relaxed)};
-  while (!last.compare_exchange_weak(said->before, said, std::memory_order_release)) {
+  auto* configured = new Configured{options, last.load(std::memory_order_relaxed)};
+  while (!last.compare_exchange_weak(configured->before, configured, std::memory_order_release)) {
   }
 }
 

@@ -1,4 +1,4 @@
-// What the device room is told before it is first used.
+// The options of the device room, set before its first use.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,13 +15,13 @@
 
 namespace ec::kernels::cuda {
 
-/// Why a device is not there, or failed: a sentence.
+/// Why a device is absent, or failed: a sentence.
 using Reason = support::Text<255>;
 
 struct Options {
   /// The driver's library as dlopen takes it.
   std::string driver_library = "libcuda.so.1";
-  /// Ordinals of the GPUs, one at least, 16 at most, no two alike. Those that are not there are left out.
+  /// Ordinals of the GPUs, one at least, 16 at most, no two alike. Absent GPUs are left out.
   std::vector<int> devices{0};
   /// Longest wait for one job before the device is given up.
   std::chrono::milliseconds deadline{2000};
@@ -46,11 +46,11 @@ struct Options {
 /// Sets the options of this process. Takes effect when the device is next brought up; touches no device.
 /// Thread safe, also in a child of fork(). Throws std::bad_alloc.
 void configure(const Options& options);
-/// What was set last. It stays where it is for the life of the process. Thread safe.
+/// The last options set. They stay in place for the life of the process. Thread safe.
 const Options& current_options() noexcept;
 inline std::size_t device_count() noexcept { return current_options().devices.size(); }
 
-/// Says one line through options.log. What the host's function throws for want of memory ends here.
+/// Logs one line through options.log. An exception of the host's function for want of memory ends here.
 template <class... Args>
 void log(const Options& options, fmt::format_string<Args...> format, Args&&... args) noexcept try {
   using Line = support::Text<1023>;

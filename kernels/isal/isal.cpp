@@ -27,14 +27,14 @@ bool find(void* library, const char* name, Function*& function) noexcept {
   return function != nullptr;
 }
 
-/// A library that calls its own functions though the program exports some of their names. Where the program
-/// has a sanitizer, that would end it.
+/// A scope in which a library calls its own functions though the program exports some of their names. This
+/// scope would end a program that has a sanitizer.
 int own_scope() noexcept {
   return dlsym(RTLD_DEFAULT, "__sanitizer_print_stack_trace") != nullptr ? RTLD_LOCAL
                                                                          : RTLD_LOCAL | RTLD_DEEPBIND;
 }
 
-/// As in isa-l/erasure_code.h. Tables of init_tables are for these alone.
+/// As in isa-l/erasure_code.h. The tables of init_tables are for these functions alone.
 struct Functions {
   void (*init_tables)(int k, int rows, unsigned char* matrix, unsigned char* tables);
   void (*encode)(int bytes, int k, int rows, unsigned char* tables, unsigned char** sources,
@@ -54,11 +54,11 @@ Functions find_functions() noexcept {
   return all ? found : Functions{};
 }
 
-/// Found at load, as AtLoad has it.
+/// Found at load, as AtLoad does.
 const Functions functions = find_functions();
 
-/// Whether the functions code a few bytes right, by each number of rows that ISA-L has a kernel for. What
-/// goes by its name may be something else.
+/// Whether the functions code a few bytes right, by each number of rows that ISA-L has a kernel for. Another
+/// library may go by this name.
 bool codes_right() noexcept {
   constexpr int k = 2, most_rows = 6, bytes = 160;
   unsigned char cells[most_rows * k], tables[most_rows * k * 32];
@@ -110,7 +110,7 @@ class Isal final : public Backend {
   BackendKind kind() const noexcept override { return BackendKind::judge; }
 
   bool supports(const Job& job) const noexcept override {
-    // With no source at all ISA-L reads through a pointer that is not there.
+    // Without a source ISA-L reads through a pointer that does not exist.
     return usable && host_addressable(job) && !job.sources.empty() && job.sources.size() <= gf::max_chunks &&
            job.targets.size() <= gf::max_chunks;
   }

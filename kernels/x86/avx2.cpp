@@ -36,7 +36,7 @@ struct Avx2 : Vector256 {
 
 }  // namespace
 
-Isa run_avx2(const Call& call) noexcept {
+Isa run_avx2(const ProductCall& call) noexcept {
 #if !defined(__AVX2__) || defined(__AVX512F__) || defined(__GFNI__)
 #error to be built with -mavx2 and nothing above it
 #endif

@@ -36,7 +36,7 @@ struct Avx512 : Vector512 {
 
 }  // namespace
 
-Isa run_avx512(const Call& call) noexcept {
+Isa run_avx512(const ProductCall& call) noexcept {
 #if !defined(__AVX512BW__) || defined(__GFNI__)
 #error to be built with -mavx512bw and without GFNI
 #endif

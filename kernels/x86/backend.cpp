@@ -55,7 +55,7 @@ bool X86::takes(const Job& job) const noexcept {
 
 bool X86::supports(const Job& job) const noexcept { return takes(job) && host_addressable(job); }
 
-Run X86::run(const Job& job, bool accumulate) const noexcept {
+RunResult X86::run(const Job& job, bool accumulate) const noexcept {
   if (!takes(job)) return {Status::unsupported, isa_};
   const std::uint8_t* sources[gf::max_chunks];
   std::uint8_t* targets[gf::max_chunks];
@@ -89,7 +89,7 @@ Run X86::run(const Job& job, bool accumulate) const noexcept {
     ran = call_transform({sources, targets, rows, whole, &transform, streams(k, targets, rows, whole),
                           sums_stay(sources, k, this_core())});
     if (whole == bytes) return {Status::ok, ran};
-    // Less than a vector is left to products by the matrix.
+    // A rest of less than a vector is left to products by the matrix.
     for (unsigned s = 0; s < k; ++s) sources[s] += whole;
     for (unsigned r = 0; r < rows; ++r) targets[r] += whole;
     bytes -= whole;
@@ -124,7 +124,7 @@ Isa call_transform(TransformCall call) noexcept {
   return ran;
 }
 
-Isa call_kernel(Isa isa, const Call& call) noexcept {
+Isa call_kernel(Isa isa, const ProductCall& call) noexcept {
   switch (isa) {
     case Isa::gfni512:
       return run_gfni512(call);

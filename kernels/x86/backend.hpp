@@ -1,4 +1,4 @@
-// Our own kernels for x86-64: GFNI or PSHUFB on 256 or 512 bits, picked by what the CPU has.
+// Our own kernels for x86-64: GFNI or PSHUFB on 256 or 512 bits, picked by the features of the CPU.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace ec::kernels::x86 {
 
-struct Run {
+struct RunResult {
   Status status;
-  Isa isa;  ///< what coded the bytes, as the code that ran says itself; meaningless if nothing was coded
+  Isa isa;  ///< the instruction set as the code that ran names it; meaningless if nothing was coded
 };
 
 /// Takes every job in host memory of at most 255 sources and 255 targets, where the CPU has the instructions.
@@ -28,11 +28,11 @@ class X86 final : public Backend {
   Isa isa() const noexcept { return isa_; }
   /// Whether this CPU, and the operating system, have the instructions.
   bool runs_here() const noexcept { return runs_here_; }
-  /// transform or accumulate, telling what ran.
-  Run run(const Job& job, bool accumulate) const noexcept;
+  /// transform or accumulate; returns the instruction set that ran too.
+  RunResult run(const Job& job, bool accumulate) const noexcept;
 
  private:
-  /// Whether jobs of that shape are taken.
+  /// Whether jobs of this shape are taken.
   bool takes(const Job& job) const noexcept;
 
   std::string_view name_;
@@ -40,18 +40,18 @@ class X86 final : public Backend {
   bool runs_here_;
 };
 
-/// Runs the kernel of that instruction set, which this CPU must have.
-Isa call_kernel(Isa isa, const Call& call) noexcept;
+/// Runs the kernel of this instruction set, which the CPU must have.
+Isa call_kernel(Isa isa, const ProductCall& call) noexcept;
 
 /// Runs the transform, for which this CPU must have GFNI and AVX-512, with room for its tiles: on the stack,
-/// or elsewhere where that is too much for a fiber's, as at 128+32. Without memory the tiles are shorter.
+/// or elsewhere if they are too large for a fiber's stack, as at 128+32. Without memory tiles are shorter.
 Isa call_transform(TransformCall call) noexcept;
 
 /// "x86": the best instruction set of this CPU. Supports nothing if the CPU has none of them.
 X86& backend() noexcept;
 
-/// Each instruction set by itself: x86-gfni512, x86-gfni256, x86-avx512, x86-avx2. Those that this CPU lacks
-/// support nothing.
+/// Each instruction set by itself: x86-gfni512, x86-gfni256, x86-avx512, x86-avx2. A set that this CPU lacks
+/// supports nothing.
 std::span<Backend* const> variants() noexcept;
 
 }  // namespace ec::kernels::x86

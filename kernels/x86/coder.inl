@@ -1,5 +1,5 @@
 // The one loop nest of all instruction sets, a template over their vectors. Included by their translation
-// units inside an unnamed namespace, so that nothing of it is shared with other units.
+// units inside an unnamed namespace, so that no part of it is shared with other units.
 //
 // A block is `vectors` vectors of every row of a group: its accumulators stay in registers while all sources
 // of the pass go by. Sources may be taken in tiles because chunks that lie a power of two apart share the sets
@@ -11,28 +11,28 @@
 
 constexpr unsigned max_sources = 255;
 
-/// What the first row of a group is.
-enum class First {
+/// The kind of a group's first row.
+enum class FirstRow {
   general,
   ones,   ///< the sum of the sources
   folded  ///< the sum of `summed` sources and of all other rows
 };
 
-/// A group of rows over a group of sources.
-struct Pass {
+/// The product of a group of rows and a group of sources.
+struct GroupPass {
   const uint8_t* const* sources;
-  const uint8_t* const* ahead;  ///< what to fetch while source s is used; null: nothing
+  const uint8_t* const* ahead;  ///< the address to fetch while source s is used; null: no fetching
   unsigned source_count;
   const uint8_t* coefficients;
-  const uint8_t* const* in;  ///< where the rows' sums are; null: they are zero
+  const uint8_t* const* in;  ///< the rows' sums so far; null: they are zero
   uint8_t* const* out;
-  size_t in_origin;  ///< offset in the chunk of what `in` points to
+  size_t in_origin;  ///< offset in the chunk of the sums in `in`
   size_t out_origin;
   bool stream;
-  unsigned summed;  ///< First::folded: sources that enter the first row
-  bool fold;        ///< First::folded: add the other rows to it, because no source comes after these
-  unsigned share;   ///< of `shares` passes over the same bytes of the same sources,
-  unsigned shares;  ///< each fetches ahead in every shares-th block
+  unsigned summed;  ///< FirstRow::folded: sources that enter the first row
+  bool fold;        ///< FirstRow::folded: add the other rows to it, because no source comes after these
+  unsigned share;   ///< the place among `shares` products over the same bytes of the same sources:
+  unsigned shares;  ///< each product fetches ahead in every shares-th block
 };
 
 /// Whole vectors.
@@ -44,10 +44,10 @@ struct Whole {
   static void store(uint8_t* at, typename T::Vector v) { T::store(at, v); }
 };
 
-/// Adds sources s and s + 1 of the pass to `sums`. apart: the first row has no coefficients in use; summed: it
-/// gets these sources as they are.
+/// Adds sources s and s + 1 of the pass to `sums`. apart: the first row has no coefficients in use; summed:
+/// the first row gets these sources unscaled.
 template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch, class Io>
-[[gnu::always_inline]] inline void add_two(const Pass& pass, size_t at, const Io& io, unsigned s,
+[[gnu::always_inline]] inline void add_two(const GroupPass& pass, size_t at, const Io& io, unsigned s,
                                            const uint8_t*& coefficients,
                                            typename T::Vector (&sums)[rows][vectors]) {
   const uint8_t* first = pass.sources[s] + at;
@@ -77,9 +77,9 @@ template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, boo
   coefficients += 2 * rows * T::coefficient_bytes;
 }
 
-/// The same of source s alone.
+/// The same for source s alone.
 template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch, class Io>
-[[gnu::always_inline]] inline void add_one(const Pass& pass, size_t at, const Io& io, unsigned s,
+[[gnu::always_inline]] inline void add_one(const GroupPass& pass, size_t at, const Io& io, unsigned s,
                                            const uint8_t*& coefficients,
                                            typename T::Vector (&sums)[rows][vectors]) {
   const uint8_t* source = pass.sources[s] + at;
@@ -104,7 +104,7 @@ template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, boo
 
 /// Adds sources [s, end). loads: so many sources have load instructions of their own; 2 at least.
 template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch, unsigned loads, class Io>
-[[gnu::always_inline]] inline void add_sources(const Pass& pass, size_t at, const Io& io, unsigned s, unsigned end,
+[[gnu::always_inline]] inline void add_sources(const GroupPass& pass, size_t at, const Io& io, unsigned s, unsigned end,
                                                const uint8_t*& coefficients,
                                                typename T::Vector (&sums)[rows][vectors]) {
   constexpr unsigned step = T::pairs ? 2 : 1;
@@ -122,8 +122,8 @@ template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, boo
   if (T::pairs && s < end) add_one<T, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
 }
 
-template <class T, unsigned rows, First first, unsigned vectors, bool fetch, unsigned loads, class Io>
-[[gnu::always_inline]] inline void code_block(const Pass& pass, size_t at, const Io& io) {
+template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, unsigned loads, class Io>
+[[gnu::always_inline]] inline void code_block(const GroupPass& pass, size_t at, const Io& io) {
   using Vector = typename T::Vector;
   Vector sums[rows][vectors];
 #pragma GCC unroll 8
@@ -133,7 +133,7 @@ template <class T, unsigned rows, First first, unsigned vectors, bool fetch, uns
       sums[r][v] = pass.in == nullptr ? T::zero() : io.sum(pass.in[r] + (at - pass.in_origin) + v * T::width);
 
   const uint8_t* coefficients = pass.coefficients;
-  if constexpr (first == First::folded) {
+  if constexpr (first == FirstRow::folded) {
     add_sources<T, rows, true, true, vectors, fetch, loads>(pass, at, io, 0, pass.summed, coefficients, sums);
     add_sources<T, rows, true, false, vectors, fetch, loads>(pass, at, io, pass.summed, pass.source_count,
                                                              coefficients, sums);
@@ -144,7 +144,7 @@ template <class T, unsigned rows, First first, unsigned vectors, bool fetch, uns
         for (unsigned v = 0; v < vectors; ++v) sums[0][v] = T::add(sums[0][v], sums[r][v]);
     }
   } else {
-    constexpr bool ones = first == First::ones;
+    constexpr bool ones = first == FirstRow::ones;
     add_sources<T, rows, ones, ones, vectors, fetch, loads>(pass, at, io, 0, pass.source_count, coefficients, sums);
   }
 
@@ -161,10 +161,10 @@ template <class T, unsigned rows, First first, unsigned vectors, bool fetch, uns
   }
 }
 
-/// Bytes [begin, end) of a pass. What is less than a vector at the end must be the end of the chunks.
-template <class T, unsigned rows, First first, bool tiled, bool short_blocks>
-void code_range(const Pass& shared, size_t begin, size_t end) {
-  const Pass pass = shared;  // a copy that no store to a target can change, so its fields stay in registers
+/// Bytes [begin, end) of a pass. A rest of less than a vector must be the end of the chunks.
+template <class T, unsigned rows, FirstRow first, bool tiled, bool short_blocks>
+void code_range(const GroupPass& shared, size_t begin, size_t end) {
+  const GroupPass pass = shared;  // a copy that no store to a target can change: its fields stay in registers
   constexpr unsigned vectors = short_blocks ? T::short_vectors : T::vectors(rows);
   constexpr size_t block = vectors * T::width;
   constexpr unsigned loads = tiled ? 2 : 16;
@@ -190,22 +190,22 @@ void code_range(const Pass& shared, size_t begin, size_t end) {
     });
 }
 
-/// code_range by the number of rows less one, and all of these by the kind of the first row.
-using Range = void (*)(const Pass&, size_t, size_t);
-template <class T, First first, bool tiled, bool short_blocks>
+/// code_range by the number of rows less one, and all of these functions by the kind of the first row.
+using Range = void (*)(const GroupPass&, size_t, size_t);
+template <class T, FirstRow first, bool tiled, bool short_blocks>
 constexpr Range by_rows[max_group_rows] = {
     code_range<T, 1, first, tiled, short_blocks>, code_range<T, 2, first, tiled, short_blocks>,
     code_range<T, 3, first, tiled, short_blocks>, code_range<T, 4, first, tiled, short_blocks>,
     code_range<T, 5, first, tiled, short_blocks>, code_range<T, 6, first, tiled, short_blocks>};
 template <class T, bool tiled, bool short_blocks>
-constexpr const Range* by_first[] = {by_rows<T, First::general, tiled, short_blocks>,
-                                     by_rows<T, First::ones, tiled, short_blocks>,
-                                     by_rows<T, First::folded, tiled, short_blocks>};
+constexpr const Range* by_first[] = {by_rows<T, FirstRow::general, tiled, short_blocks>,
+                                     by_rows<T, FirstRow::ones, tiled, short_blocks>,
+                                     by_rows<T, FirstRow::folded, tiled, short_blocks>};
 
 template <class T>
 class Coder {
  public:
-  explicit Coder(const Call& call) : call_(call), groups_(group_count(call.target_count)) {}
+  explicit Coder(const ProductCall& call) : call_(call), groups_(group_count(call.target_count)) {}
 
   void run() const {
     if (call_.walk.tile_bytes == 0 && call_.walk.ahead_bytes == 0 && !call_.walk.stream)
@@ -215,8 +215,8 @@ class Coder {
   }
 
  private:
-  /// Streaming stores want aligned addresses: sets `head` to what lies before the first one, if that is the
-  /// same for all targets. The 64 bytes there are coded twice, by ordinary stores first.
+  /// Streaming stores want aligned addresses: sets `head` to the bytes before the first aligned one, if all
+  /// targets have the same. The 64 bytes there are coded twice, by ordinary stores first.
   bool can_stream(size_t& head) const {
     const size_t misfit = reinterpret_cast<uintptr_t>(call_.targets[0]) % 64;
     for (unsigned t = 1; t < call_.target_count; ++t)
@@ -257,42 +257,42 @@ class Coder {
   unsigned rows(unsigned g) const {
     return groups_ == 1 ? call_.target_count : first_row(g + 1) - first_row(g);
   }
-  First first_row_is(unsigned g) const {
-    if (g != 0) return First::general;
-    if (call_.first_is_xor) return First::ones;
-    return call_.folded != 0 && groups_ == 1 && !call_.accumulate ? First::folded : First::general;
+  FirstRow first_row_is(unsigned g) const {
+    if (g != 0) return FirstRow::general;
+    if (call_.first_is_xor) return FirstRow::ones;
+    return call_.folded != 0 && groups_ == 1 && !call_.accumulate ? FirstRow::folded : FirstRow::general;
   }
   const uint8_t* coefficients(unsigned g, unsigned source) const {
     return call_.coefficients +
            (size_t{first_row(g)} * call_.source_count + size_t{rows(g)} * source) * T::coefficient_bytes;
   }
 
-  Pass pass_over_all(unsigned g) const {
+  GroupPass pass_over_all(unsigned g) const {
     uint8_t* const* targets = call_.targets + first_row(g);
-    return {call_.sources,
-            nullptr,
-            call_.source_count,
-            coefficients(g, 0),
-            call_.accumulate ? targets : nullptr,
-            targets,
-            0,
-            0,
-            false,
-            call_.folded,
-            true,
-            0,
-            1};
+    return {.sources = call_.sources,
+            .ahead = nullptr,
+            .source_count = call_.source_count,
+            .coefficients = coefficients(g, 0),
+            .in = call_.accumulate ? targets : nullptr,
+            .out = targets,
+            .in_origin = 0,
+            .out_origin = 0,
+            .stream = false,
+            .summed = call_.folded,
+            .fold = true,
+            .share = 0,
+            .shares = 1};
   }
 
   void all_sources(unsigned g, const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {
-    Pass pass = pass_over_all(g);
+    GroupPass pass = pass_over_all(g);
     pass.ahead = ahead;
     pass.stream = stream;
     code<false>(g, pass, begin, end);
   }
 
   template <bool tiled>
-  void code(unsigned g, const Pass& pass, size_t begin, size_t end) const {
+  void code(unsigned g, const GroupPass& pass, size_t begin, size_t end) const {
     const auto first = static_cast<unsigned>(first_row_is(g));
     const unsigned row_count = rows(g);
     if constexpr (!tiled && T::short_vectors != 0)
@@ -316,7 +316,7 @@ class Coder {
         for (unsigned g = 0; g < groups_; ++g) {
           uint8_t* const* targets = call_.targets + first_row(g);
           uint8_t* const* kept = sum_rows + first_row(g);
-          Pass pass;
+          GroupPass pass;
           pass.sources = call_.sources + first;
           pass.ahead = ahead + first;
           pass.source_count = count;
@@ -336,8 +336,8 @@ class Coder {
     }
   }
 
-  /// Beside each source the one that is group_sources places later, in the next tile where the order of use wraps;
-  /// or, without tiles, itself, ahead_bytes later.
+  /// For each source the source to fetch: group_sources places later, in the next tile where the order of use
+  /// wraps; or, without tiles, the source itself, ahead_bytes later.
   void fill_ahead(const uint8_t** ahead) const {
     const unsigned k = call_.source_count;
     for (unsigned s = 0; s < k; ++s) {
@@ -346,6 +346,6 @@ class Coder {
     }
   }
 
-  const Call& call_;
+  const ProductCall& call_;
   unsigned groups_;
 };

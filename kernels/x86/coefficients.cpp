@@ -13,8 +13,8 @@ namespace {
 template <std::size_t bytes>
 using Expanded = std::array<std::array<std::uint8_t, bytes>, 256>;
 
-/// The bit matrix of multiplication by c as GF2P8AFFINEQB takes it: byte 7 - i holds, in bit j, whether bit j
-/// of the factor enters bit i of the product.
+/// The bit matrix of multiplication by c in the form of GF2P8AFFINEQB: byte 7 - i holds, in bit j, whether
+/// bit j of the factor enters bit i of the product.
 consteval Expanded<affine_bytes> make_affine() {
   Expanded<affine_bytes> all{};
   for (unsigned c = 0; c < 256; ++c)
@@ -39,16 +39,16 @@ consteval Expanded<shuffle_bytes> make_shuffle() {
 
 /// A matrix with fewer cells is not looked at.
 constexpr std::size_t least_transformed_cells = 96;
-/// With fewer cells its sums must stay in registers.
+/// With fewer cells the transform's sums must stay in registers.
 constexpr std::size_t least_cells_in_memory = 256;
-/// What a source of the transform costs beside its products, in products: its sums are read and written.
+/// The cost of a source of the transform beside its products, in products: its sums are read and written.
 /// Measured on an Intel Xeon with GFNI, 4 KiB that a cache holds, sums in memory: 1.09 times the speed of
-/// products by the matrix at 32+8, where this says 1.16, and, solved by a matrix, 1.21 where 16 are lost of
+/// products by the matrix at 32+8 (1.16 by this number), and, solved by a matrix, 1.21 where 16 are lost of
 /// 64+16 (1.45), 0.84 where 8 are lost of 32+8 (0.94).
 constexpr unsigned source_overhead = 4;
-/// In chunks of 1 to 64 KiB that a cache holds: 1.1 to 1.5 times at 16+7, where this says 1.12, 1.2 to 1.3 at
+/// In chunks of 1 to 64 KiB that a cache holds: 1.1 to 1.5 times at 16+7 (1.12 by this number), 1.2 to 1.3 at
 /// 16+8 (1.28), 1.3 to 1.7 at 24+8 (1.33); 0.9 to 1.0 at 16+6 (0.96). Four points in registers, for up to
-/// four rows, reach 0.7 to 1.0 from 8+4 to 20+4, so blocks of eight alone are coded like that.
+/// four rows, reach 0.7 to 1.0 from 8+4 to 20+4, so only blocks of eight have sums in registers.
 /// 24+8 with 8 lost by a solution 0.95 to 1.23 on a Zen 4 (1.17). With sources beside the blocks the rows are
 /// written and read once more: 25+7 0.7 to 1.2.
 constexpr unsigned source_overhead_in_registers = 3;
@@ -116,16 +116,16 @@ bool fits_registers(const gf::CauchyStages& s) {
   return s.log_points == transform_register_log_points && s.row_blocks() == 1;
 }
 
-/// The rows are the sources of a solution. It has not been slower than products by `then`.
+/// The rows are the sources of a solution. A solution has not been slower than products by `then`.
 std::size_t solution_overhead(const gf::CauchyStages& s) {
   if (!s.solution.exists()) return 0;
   return std::min(source_overhead * s.solution.row_factors.size(),
                   s.then.cells().size() - s.solution.products(s.log_points));
 }
 
-/// The program's transform, if it is less work.
+/// The program's transform, if it is less work than products by the matrix.
 std::unique_ptr<const TransformTables> transform_of(const Program& program) {
-  // Its kernel is of 512-bit registers alone.
+  // The transform's kernel is for 512-bit registers alone.
   if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("gfni")) return nullptr;
   const gf::Matrix& matrix = program.matrix();
   const std::size_t cells = matrix.cells().size();
@@ -144,7 +144,8 @@ std::unique_ptr<const TransformTables> transform_of(const Program& program) {
 
 }  // namespace
 
-Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, Form form, std::uint8_t* to) noexcept {
+Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, CoefficientForm form,
+               std::uint8_t* to) noexcept {
   if (rows == 0) return {};
   const Cells matrix{cells, rows, static_cast<unsigned>(cells.size() / rows)};
   Pattern found;
@@ -154,7 +155,8 @@ Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, Form form, st
     found.first = 0;
     found.folded = folded_sources(matrix);
   }
-  form == Form::affine ? lay_out(matrix, found.first, affine, to) : lay_out(matrix, found.first, shuffle, to);
+  form == CoefficientForm::affine ? lay_out(matrix, found.first, affine, to)
+                                  : lay_out(matrix, found.first, shuffle, to);
   return found;
 }
 
@@ -207,15 +209,15 @@ TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(st
                 .fits_registers = fits_registers(s)};
 }
 
-Coefficients::Coefficients(const Program& program, Form form)
+Coefficients::Coefficients(const Program& program, CoefficientForm form)
     : bytes(program.matrix().cells().size() * coefficient_bytes(form)) {
   const gf::Matrix& matrix = program.matrix();
   static_cast<Pattern&>(*this) = expand(matrix.cells(), matrix.rows(), form, bytes.data());
-  if (form == Form::affine) transform = transform_of(program);
+  if (form == CoefficientForm::affine) transform = transform_of(program);
 }
 
-const Coefficients* coefficients_of(const Program& program, Form form) noexcept {
-  const auto slot = form == Form::affine ? ExpansionSlot::x86_affine : ExpansionSlot::x86_shuffle;
+const Coefficients* coefficients_of(const Program& program, CoefficientForm form) noexcept {
+  const auto slot = form == CoefficientForm::affine ? ExpansionSlot::x86_affine : ExpansionSlot::x86_shuffle;
   return static_cast<const Coefficients*>(
       program.expansion(slot, [&] { return std::make_unique<Coefficients>(program, form); }));
 }

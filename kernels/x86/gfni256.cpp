@@ -15,7 +15,7 @@ struct Gfni256 : Vector256 {
   };
   static constexpr size_t coefficient_bytes = affine_bytes;
   static constexpr bool pairs = false;
-  /// At most four, and as the sixteen registers allow.
+  /// At most four, as many as the sixteen registers allow.
   static constexpr unsigned vectors(unsigned rows) { return rows <= 2 ? 4 : rows == 3 ? 3 : 2; }
   static constexpr unsigned short_vectors = 0;
 
@@ -32,7 +32,7 @@ struct Gfni256 : Vector256 {
 
 }  // namespace
 
-Isa run_gfni256(const Call& call) noexcept {
+Isa run_gfni256(const ProductCall& call) noexcept {
 #if !defined(__GFNI__) || !defined(__AVX2__) || defined(__AVX512F__)
 #error to be built with -mgfni -mavx2 and without AVX-512
 #endif

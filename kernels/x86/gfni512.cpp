@@ -25,8 +25,8 @@ struct Gfni512 : Vector512 {
     __builtin_memcpy(&matrix, at, sizeof matrix);
     __m512i everywhere = _mm512_set1_epi64(matrix);
 #ifdef __clang__
-    // Clang 14 encodes an affine transform that broadcasts its matrix from memory with a displacement of an
-    // eighth of what the processor takes it for. One in a register is always right.
+    // Clang 14 encodes an affine transform that broadcasts its matrix from memory with an eighth of the
+    // displacement that the processor expects. A matrix in a register is always right.
     asm("" : "+v"(everywhere));
 #endif
     return everywhere;
@@ -41,7 +41,7 @@ struct Gfni512 : Vector512 {
 
 }  // namespace
 
-Isa run_gfni512(const Call& call) noexcept {
+Isa run_gfni512(const ProductCall& call) noexcept {
 #if !defined(__GFNI__) || !defined(__AVX512BW__)
 #error built without -mgfni -mavx512bw
 #endif

@@ -1,9 +1,9 @@
-// A Cauchy matrix by its stages (gf/cauchy_stages.hpp), a template over the vectors of an instruction set. Included
-// after coder.inl inside the same unnamed namespace.
+// A Cauchy matrix by its stages (gf/cauchy_stages.hpp), a template over the vectors of an instruction set.
+// Included after coder.inl inside the same unnamed namespace.
 //
-// Tile by tile, so that the sums of all rows stay in the first caches. In a tile a block of sources goes by column by
-// column: its values are in registers while they are interpolated and added to the sums of each block of rows. Each
-// step of a tile is a function of its own: in one together, 24+8 hot took 1.1 times as long.
+// Tile by tile, so that the sums of all rows stay in the first caches. In a tile a block of sources goes by
+// column by column: its values are in registers while they are interpolated and added to each block of rows'
+// sums. Each step of a tile is a function of its own: in one function, 24+8 hot took 1.1 times as long.
 
 template <class T, unsigned log>
 using Values = typename T::Vector[1u << log];
@@ -67,11 +67,11 @@ class Transformer {
 
  private:
   static constexpr unsigned points = 1u << log;
-  /// How far ahead of its use a source is fetched: in tiles in the order of use, and into the second level, since
-  /// chunks a power of two apart share the sets of the first (64+16 and 128+32 1.05 to 1.17); else in that source.
+  /// How far ahead of its use a source is fetched: in tiles in the order of use, into the second level, since
+  /// chunks a power of two apart share sets of the first (64+16 and 128+32 1.05 to 1.17); else in the source.
   static constexpr size_t ahead_bytes = 512;
-  /// Where sums are in registers, so many blocks have load instructions of their own, for the prefetchers that
-  /// coder.inl speaks of: on a Zen 5, 32+8 in 4 KiB chunks side by side 45 to 50 GB/s, 30 by one. Eight: less.
+  /// Where sums are in registers, so many blocks have load instructions of their own, for prefetchers (see
+  /// coder.inl): on a Zen 5, 32+8 in 4 KiB chunks side by side 45 to 50 GB/s, 30 by one. Eight: less.
   static constexpr unsigned blocks_written_out = 4;
 
   void code_tile(size_t at, size_t bytes) {
@@ -131,7 +131,7 @@ class Transformer {
     sums_are_targets_ ? put_targets(0, sums, at, column) : store_all(sums_of(0, column), sums);
   }
 
-  /// Adds a block of sources to the sums in memory, of which the first makes them.
+  /// Adds a block of sources to the sums in memory; the first block makes the sums.
   template <bool first>
   [[gnu::noinline]] void add_block(unsigned block, size_t at, size_t bytes) {
     const uint8_t* const* lanes = lane_ + block * points;
@@ -173,8 +173,8 @@ class Transformer {
     }
   }
 
-  /// A column's sums lie side by side: a row of them each, at addresses equal modulo 4 KiB, would have loads wait
-  /// for stores of others (64+16 and 128+32 hot took 1.06 to 1.18 times as long on a Zen 5).
+  /// A column's sums lie side by side: in separate rows, at addresses equal modulo 4 KiB, loads would wait
+  /// for stores of other rows (64+16 and 128+32 hot took 1.06 to 1.18 times as long on a Zen 5).
   uint8_t* sums_of(unsigned p, size_t column) { return call_.room + points * (p * tile_bytes_ + column); }
 
   [[gnu::always_inline]] void put_targets(unsigned p, Values<T, log>& v, size_t at, size_t column) {
@@ -186,8 +186,8 @@ class Transformer {
       if (const unsigned row = places[lane]; row != transform_none) put(targets[row] + at + column, v[lane]);
   }
 
-  /// The rows of a block of points, from their sums in memory; where a solution follows, the coefficients of its
-  /// transform of them in place of their sums.
+  /// The rows of a block of points, from their sums in memory; where a solution follows, the coefficients of
+  /// its transform of the rows in place of the sums.
   [[gnu::noinline]] void finish_block(unsigned p, size_t at, size_t bytes) {
     for (size_t column = 0; column < bytes; column += T::width) finish_column(p, at, column);
   }
@@ -211,7 +211,7 @@ class Transformer {
         if constexpr (stream) _mm_prefetch(from + ahead_bytes, _MM_HINT_T0);
         value = T::add(value, T::load(from));
       }
-      // Where more follows, it writes the targets.
+      // Where another step follows, that step writes the targets.
       if (solution.blocks != 0)
         v[lane] = times(value, solution.row_factors + (p * points + lane) * affine_bytes);
       else if (t_.then != nullptr)
@@ -270,11 +270,11 @@ class Transformer {
       T::store(target, value);
   }
 
-  /// rows = before . sources of no block, in this tile.
+  /// rows = before . the sources in no block, in this tile.
   [[gnu::noinline]] void code_rest_of(size_t at, size_t bytes) {
     const uint8_t* sources[max_sources];
     for (unsigned s = 0; s < t_.rest_count; ++s) sources[s] = call_.sources[t_.rest[s]] + at;
-    const Call dense{sources, row_, t_.rest_count, t_.rows, bytes, t_.before, false, 0, false, {}};
+    const ProductCall dense{sources, row_, t_.rest_count, t_.rows, bytes, t_.before, false, 0, false, {}};
     Coder<T>(dense).run();
   }
 
@@ -282,7 +282,7 @@ class Transformer {
   void code_then(size_t at, size_t bytes) {
     uint8_t* targets[max_pass_rows];
     for (unsigned t = 0; t < call_.target_count; ++t) targets[t] = call_.targets[t] + at;
-    const Call dense{row_, targets, t_.rows, call_.target_count, bytes, t_.then, false, 0, false,
+    const ProductCall dense{row_, targets, t_.rows, call_.target_count, bytes, t_.then, false, 0, false,
                      {.stream = stream}};
     Coder<T>(dense).run();
   }
@@ -294,7 +294,7 @@ class Transformer {
   const size_t tile_bytes_ = call_.tile_bytes;
   /// Whether the sums, evaluated, are all of the targets: an encode of whole blocks.
   const bool sums_are_targets_ = t_.rest_count == 0 && t_.then == nullptr && t_.solution.blocks == 0;
-  const uint8_t* lane_[max_sources + 1];  ///< by block of sources: where each lane's source is
+  const uint8_t* lane_[max_sources + 1];  ///< by block of sources: the source of each lane
   bool some_are_zeros_ = false;
   uint8_t* row_[max_pass_rows];
 };

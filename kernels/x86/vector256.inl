@@ -1,4 +1,4 @@
-// What both 256-bit instruction sets share. Included inside an unnamed namespace.
+// Shared by both 256-bit instruction sets. Included inside an unnamed namespace.
 
 struct Vector256 {
   using Vector = __m256i;
@@ -11,8 +11,8 @@ struct Vector256 {
   static Vector add(Vector a, Vector b) { return _mm256_xor_si256(a, b); }
   static Vector add(Vector a, Vector b, Vector c) { return add(a, add(b, c)); }
 
-  /// A vector of which the first lanes are coded already. Where it is added to what is there, sources are
-  /// zeros in them; elsewhere the same bytes are written again.
+  /// A vector whose first lanes are coded already. Where it is added to the targets, sources are zeros in
+  /// these lanes; elsewhere the same bytes are written again.
   struct Overlap {
     static constexpr bool may_stream = false;
     Vector lanes;
@@ -36,8 +36,8 @@ struct Vector256 {
       __builtin_memcpy(at, whole, bytes);
     }
   };
-  /// Codes bytes [at, end) of the chunks, which are less than a vector, by block(offset, io). adds: to what is
-  /// there.
+  /// Codes bytes [at, end) of the chunks, which are less than a vector, by block(offset, io). adds: to the
+  /// targets' bytes.
   template <class F>
   [[gnu::always_inline]] static void code_rest(size_t at, size_t end, bool adds, F&& block) {
     if (end < width) return block(at, Short{end - at});

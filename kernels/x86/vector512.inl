@@ -1,4 +1,4 @@
-// What both 512-bit instruction sets share. Included inside an unnamed namespace.
+// Shared by both 512-bit instruction sets. Included inside an unnamed namespace.
 
 struct Vector512 {
   using Vector = __m512i;

@@ -10,35 +10,35 @@ namespace ec::kernels::x86 {
 namespace {
 
 /// Jobs that are no longer than two or four times the first level, or the second level.
-enum class Job { two_first, four_first, second_level, any };
+enum class JobSize { two_first, four_first, second_level, any };
 enum class Cores { few_ways, intel, intel_of_many_ways, others, all };
-using enum Job;
+using enum JobSize;
 using enum Cores;
 
 constexpr unsigned one_group = max_group_rows;
 
 /// The walk of the cores, jobs and shapes within its bounds.
-struct Row {
+struct WalkRule {
   Cores cores;
-  Job job = any;
+  JobSize job = any;
   unsigned least_sources = 0, most_sources = ~0u, least_targets = 0, most_targets = ~0u;
   Walk walk = {};  ///< stream: see walk_on; tiles are no longer than max_tile_bytes() and groups no larger
   unsigned least_groups = 1;
 };
 
 /// The first row that fits is taken. Chunks that lie a power of two apart share the sets of the first level,
-/// so its ways bound how many sources of a tile stay there, those included that are fetched ahead. Figures
-/// are GB/s, or the speed by what would be done otherwise; beyond the second level in chunks of 1 MiB.
-constexpr Row rows[] = {
+/// so its ways bound how many sources of a tile stay there, sources fetched ahead included. Figures are GB/s,
+/// or ratios to the speed of the other walks; beyond the second level in chunks of 1 MiB.
+constexpr WalkRule rules[] = {
     // A Zen 4, chunks of 4 KiB that no cache holds, 8+4, 10+4 and 16+4: 1.1 to 1.2; in a cache 0.8 to
     // 1.1. Side by side in a cache, 16 to 64 KiB of 10+4 and 16+4 would be 0.75 to 0.9.
     {.cores = few_ways, .job = four_first, .walk = {.short_blocks = true}},
     // A Xeon with 48 KiB and 2 MiB, chunks of 4 KiB, 4+2 to 20+4, this loop nest by itself: 1.0 to 1.15
-    // where no cache holds them, 0.97 to 1.12 in the third level, 0.86 to 1.02 hot, and 4+2 hot 0.7 to
-    // 0.9.
+    // where no cache holds the chunks, 0.97 to 1.12 in the third level, 0.86 to 1.02 hot, and 4+2 hot 0.7
+    // to 0.9.
     {.cores = intel_of_many_ways, .job = two_first, .walk = {.short_blocks = true}},
-    // Chunks of 16 to 90 KiB of 6+3 to 20+4: 1.05 to 1.4 where no cache holds them, 0.9 to 1.1 where the
-    // second level does. 4+2 would be 1.05 and 0.93, one target 1.0 and 0.8; on a Zen 5, 4+2 x 64 KiB
+    // Chunks of 16 to 90 KiB of 6+3 to 20+4: 1.05 to 1.4 where no cache holds them, 0.9 to 1.1 in the
+    // second level. 4+2 would be 1.05 and 0.93, one target 1.0 and 0.8; on a Zen 5, 4+2 x 64 KiB
     // 109, not 132.
     {.cores = intel,
      .job = second_level,
@@ -68,18 +68,18 @@ constexpr Row rows[] = {
     // A Sapphire Rapids: 0.97 to 1.0 of a loop that only moves the bytes, where 4 sources reached 0.83 to
     // 0.97; without tiles 24+4 and 32+4 would be 0.6 side by side.
     {.cores = intel, .most_targets = one_group, .walk = {.tile_bytes = 512, .group_sources = 10}},
-    // More rows than one group read a tile again from the cache: it is longer.
+    // More rows than one group read a tile again from the cache: the tile is longer.
     {.cores = intel, .walk = {.tile_bytes = 1024, .group_sources = 5}, .least_groups = 2},
 };
 
-bool fits(const Row& row, const Core& core, unsigned sources, unsigned targets, std::size_t job) {
+bool fits(const WalkRule& rule, const Core& core, unsigned sources, unsigned targets, std::size_t job) {
   const bool few = core.has_few_ways();
   const bool cores[] = {few, core.intel, core.intel && !few, !core.intel && !few, true};
   const std::size_t first = core.first_level_bytes;
   const std::size_t jobs[] = {2 * first, 4 * first, core.stream_above, ~std::size_t{0}};
-  return cores[static_cast<unsigned>(row.cores)] && job <= jobs[static_cast<unsigned>(row.job)] &&
-         row.least_sources <= sources && sources <= row.most_sources && row.least_targets <= targets &&
-         targets <= row.most_targets;
+  return cores[static_cast<unsigned>(rule.cores)] && job <= jobs[static_cast<unsigned>(rule.job)] &&
+         rule.least_sources <= sources && sources <= rule.most_sources && rule.least_targets <= targets &&
+         targets <= rule.most_targets;
 }
 
 const AtLoad at_load(plain_threshold);
@@ -110,20 +110,21 @@ Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t b
              bool accumulate) noexcept {
   const std::size_t job = bytes * (sources + targets);
   if (job <= core.plain_up_to()) return {};
-  const Row& row =
-      *std::ranges::find_if(rows, [&](const Row& r) { return fits(r, core, sources, targets, job); });
-  Walk walk = row.walk;
+  const WalkRule& rule =
+      *std::ranges::find_if(rules, [&](const WalkRule& r) { return fits(r, core, sources, targets, job); });
+  Walk walk = rule.walk;
   walk.stream = !accumulate && job > core.stream_above;
   if (walk.tile_bytes == 0) return walk;
   walk.tile_bytes = std::min(walk.tile_bytes, max_tile_bytes(targets));
-  const unsigned groups = std::max((sources + walk.group_sources - 1) / walk.group_sources, row.least_groups);
+  const unsigned groups =
+      std::max((sources + walk.group_sources - 1) / walk.group_sources, rule.least_groups);
   walk.group_sources = (sources + groups - 1) / groups;
   return walk;
 }
 
 bool sums_stay(const std::uint8_t* const* sources, unsigned count, const Core& core) noexcept {
   if (!core.has_few_ways()) return true;
-  const std::uintptr_t set = core.first_level_bytes / core.first_level_ways - 64;  // the bits that number it
+  const std::uintptr_t set = core.first_level_bytes / core.first_level_ways - 64;  // the bits of its number
   const auto bits = [&](unsigned s) { return reinterpret_cast<std::uintptr_t>(sources[s]) & set; };
   unsigned sharing = 0;
   for (unsigned s = 0; s < count; ++s) sharing += bits(s) == bits(0);

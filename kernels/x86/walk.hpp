@@ -8,15 +8,15 @@
 
 namespace ec::kernels::x86 {
 
-/// What of a core decides how the data is walked.
+/// Properties of a core that decide how the data is walked.
 struct Core {
   unsigned first_level_ways = 8;  ///< of the data cache; 8 where the system does not say
-  bool intel = false;             ///< by whom it is made
+  bool intel = false;             ///< whether Intel made it
   std::size_t first_level_bytes = std::size_t{32} << 10;
   /// Job bytes (sources and targets) above which targets are written past the cache: the second level, 1 MiB
-  /// at least. Measured with 2 MiB of it: up to there ordinary stores are up to twice as fast where the job
-  /// is repeated, above it streaming is a quarter faster then too. With 1 MiB on a Zen 5 the same: jobs of
-  /// 0.4 MiB that are repeated take 1.7 times as long by streaming, those of 1.5 MiB and more 0.7 to 0.95.
+  /// at least. Measured with a second level of 2 MiB: up to it ordinary stores are up to twice as fast where
+  /// the job is repeated, above it streaming is a quarter faster then too. With 1 MiB on a Zen 5 the same:
+  /// repeated jobs of 0.4 MiB take 1.7 times as long by streaming, jobs of 1.5 MiB and more 0.7 to 0.95.
   std::size_t stream_above = std::size_t{1} << 20;
 
   bool has_few_ways() const { return first_level_ways < 12; }
@@ -29,7 +29,7 @@ struct Core {
 const Core& this_core() noexcept;
 
 /// The walk on a core for `sources` x `targets` chunks of `bytes` each: a row of the table in walk.cpp.
-/// targets: those of one pass.
+/// targets: the targets of one pass.
 Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t bytes,
              bool accumulate) noexcept;
 
@@ -42,10 +42,10 @@ inline Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, b
 }
 
 /// Whether the sums of a transform should stay in registers that hold them. Not on a core of few ways, where
-/// more sources than twice these share the first one's set of the first level: before a line is used, those
-/// of other sources have taken its place. On a Zen 4, 24+8 and 32+8 side by side in chunks of 4 to 256 KiB
-/// that are repeated: 1.1 to 1.5 times the speed by a block of eight after the other, and 4 KiB that no cache
-/// holds 0.93 and 0.84, medians of three runs; scattered ones would be 0.77 to 0.86, and 16+8 0.6 to 0.9.
+/// more sources than twice the ways share the first source's set of the first level: lines of other sources
+/// take a line's place before it is used. On a Zen 4, 24+8 and 32+8 side by side in repeated chunks of 4 to
+/// 256 KiB: 1.1 to 1.5 times the speed by one block of eight after the other, and 4 KiB that no cache holds
+/// 0.93 and 0.84, medians of three runs; scattered chunks would be 0.77 to 0.86, and 16+8 0.6 to 0.9.
 bool sums_stay(const std::uint8_t* const* sources, unsigned count, const Core& core) noexcept;
 
 }  // namespace ec::kernels::x86

@@ -200,16 +200,16 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
           std::vector<std::uint8_t*> to;
           for (auto& chunk : made) to.push_back(chunk.data());
           std::swap(to[0], to[coefficients.first]);
-          const kernels::x86::Call call{from.data(),
-                                        to.data(),
-                                        sources,
-                                        targets,
-                                        bytes,
-                                        coefficients.bytes.data(),
-                                        coefficients.first_is_xor,
-                                        coefficients.folded,
-                                        !walk.stream,
-                                        walk};
+          const kernels::x86::ProductCall call{from.data(),
+                                               to.data(),
+                                               sources,
+                                               targets,
+                                               bytes,
+                                               coefficients.bytes.data(),
+                                               coefficients.first_is_xor,
+                                               coefficients.folded,
+                                               !walk.stream,
+                                               walk};
           EXPECT_LE(stack_used([&] { kernels::x86::call_kernel(variant_->isa(), call); }),
                     promised_stack - kept_for_back_end);
           ASSERT_EQ(made, expected) << sources << " to " << targets << ", " << bytes << " bytes, tiles of "
@@ -258,7 +258,7 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
     const bool is_streamed = k == 24 || k == 100;
     const auto coding = gf::coding_matrix(gf::Technique::cauchy, k, m);
     const auto encode = to_rows(coding);
-    const kernels::x86::Coefficients coefficients(Program(coding), kernels::x86::Form::affine);
+    const kernels::x86::Coefficients coefficients(Program(coding), kernels::x86::CoefficientForm::affine);
     EXPECT_EQ(coefficients.transform != nullptr, has_it);
     EXPECT_TRUE(!has_it || coefficients.transform->get().fits_registers == (m <= 8));
     for (const std::size_t bytes : {1u, 63u, 64u, 1023u, 1024u, 4096u + 17u}) {
@@ -279,7 +279,8 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
       ASSERT_TRUE(plan);
       const kernels::ChunkNumbers chunks{plan->sources, plan->targets};
       if (has_it && step == 1 && k >= 32 && m >= 8) {
-        const kernels::x86::Coefficients decode(Program(plan->matrix, chunks), kernels::x86::Form::affine);
+        const kernels::x86::Coefficients decode(Program(plan->matrix, chunks),
+                                                kernels::x86::CoefficientForm::affine);
         ASSERT_TRUE(decode.transform);
         EXPECT_GT(decode.transform->get().solution.blocks, 0u);
         EXPECT_EQ(decode.transform->get().then, nullptr);
@@ -305,7 +306,7 @@ TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
                                lost == 0 ? coding_chunks : gf::ChunkSet::first(lost));
     ASSERT_TRUE(plan);
     const Program program(plan->matrix, {plan->sources, plan->targets});
-    const kernels::x86::Coefficients coefficients(program, kernels::x86::Form::affine);
+    const kernels::x86::Coefficients coefficients(program, kernels::x86::CoefficientForm::affine);
     ASSERT_TRUE(coefficients.transform);
     const auto& transform = coefficients.transform->get();
     ASSERT_TRUE(transform.fits_registers);
@@ -351,7 +352,7 @@ TEST(X86Transform, IsTakenToSolveForChunksAmidBlocks) {
                                gf::ChunkSet::first(11) - gf::ChunkSet::first(3));
     ASSERT_TRUE(plan);
     const Program program(plan->matrix, {plan->sources, plan->targets});
-    const kernels::x86::Coefficients coefficients(program, kernels::x86::Form::affine);
+    const kernels::x86::Coefficients coefficients(program, kernels::x86::CoefficientForm::affine);
     ASSERT_TRUE(coefficients.transform) << k << "+8";
     EXPECT_TRUE(coefficients.transform->get().fits_registers) << k << "+8";
   }
@@ -407,11 +408,12 @@ TEST(X86Coefficients, PutARowOfOnesFirst) {
   gf::Matrix matrix(3, 2);
   for (unsigned r = 0; r < 3; ++r)
     for (unsigned c = 0; c < 2; ++c) matrix(r, c) = r == 2 ? 1 : static_cast<std::uint8_t>(2 + r);
-  const kernels::x86::Coefficients ones(Program(matrix), kernels::x86::Form::affine);
+  const kernels::x86::Coefficients ones(Program(matrix), kernels::x86::CoefficientForm::affine);
   EXPECT_TRUE(ones.first_is_xor);
   EXPECT_EQ(ones.first, 2u);
   matrix(2, 1) = 0;
-  EXPECT_FALSE(kernels::x86::Coefficients(Program(matrix), kernels::x86::Form::affine).first_is_xor);
+  EXPECT_FALSE(
+      kernels::x86::Coefficients(Program(matrix), kernels::x86::CoefficientForm::affine).first_is_xor);
 }
 
 TEST(X86Coefficients, FoldWhereAllLostChunksAreDataAndOneSourceIsTheirSum) {
@@ -419,7 +421,7 @@ TEST(X86Coefficients, FoldWhereAllLostChunksAreDataAndOneSourceIsTheirSum) {
     const auto coding = gf::coding_matrix(gf::Technique::reed_sol_van, 8, 4);
     const auto all = gf::ChunkSet::first(8);
     const auto plan = gf::make_decode_plan(coding, {available, all});
-    return kernels::x86::Coefficients(Program(plan->matrix), kernels::x86::Form::affine).folded;
+    return kernels::x86::Coefficients(Program(plan->matrix), kernels::x86::CoefficientForm::affine).folded;
   };
   const auto all = gf::ChunkSet::first(12);
   EXPECT_EQ(folded(all - gf::ChunkSet{0, 3, 7}), 6u) << "five data chunks and the first coding chunk";

@@ -83,9 +83,9 @@ void Device::open_context(int ordinal) {
   context_ = context;
 }
 
-/// A context keeps 1 KiB of stack for each thread that the GPU can hold: 264 MiB of the 524 MiB that one
-/// takes on an H100. Our kernels call nothing, and what they spill the driver adds when they are launched. A
-/// driver that refuses costs no more than the memory.
+/// A context keeps 1 KiB of stack for each thread that the GPU can hold: 264 of a context's 524 MiB on an
+/// H100. Our kernels call nothing, and the driver adds memory for spilled registers when it launches a
+/// kernel. A driver that refuses costs no more than the memory.
 void Device::leave_out_stacks() const {
   if (options_.alone_in_process && driver_->ctx_set_limit != nullptr)
     driver_->ctx_set_limit(CU_LIMIT_STACK_SIZE, 0);
@@ -111,7 +111,7 @@ void Device::load_kernels() {
         find(tables, fmt::format("ec_table_r{}_{}", table_kernels[i].rows, table_kernels[i].ones));
 }
 
-/// A chip that none of them has machine code for goes without: they hold nothing that a driver would compile.
+/// A chip without machine code in the kernels goes without them: they hold no code for a driver to compile.
 void Device::load_generated_kernels() {
   for (const GeneratedCode& code : generated_codes()) {
     CUmodule module = nullptr;
@@ -143,7 +143,7 @@ CUresult Device::load_module(const void* image, CUmodule* module) {
   return result;
 }
 
-/// All memory that jobs need is allocated here: an allocation in a job could wait for another that hangs.
+/// All memory that jobs need is allocated here: an allocation in a job could wait for another job that hangs.
 void Device::make_lanes() {
   constexpr std::size_t page_bytes = 4096;
   const std::size_t slab_bytes = options_.staging_bytes / lane_count / page_bytes * page_bytes;
@@ -217,7 +217,7 @@ Device::~Device() {
   }
   if (context_ == nullptr) return;
   {
-    // After a fault every call here may fail; there is nothing better to do than to go on.
+    // After a fault every call here may fail; the best course is to go on.
     Scope scope(*this);
     free_lanes();
     arena_.reset();

@@ -39,7 +39,7 @@ struct GeneratedKernel {
   CUfunction many = nullptr;
 };
 
-/// Thread safe. Shared by whoever has work in flight; the last one out tears it down.
+/// Thread safe. Shared by all work in flight; the last work to end destroys the device.
 class Device {
  public:
   static constexpr unsigned lane_count = 16;
@@ -65,7 +65,7 @@ class Device {
     CUresult result_;
   };
 
-  /// A stream, and memory that goes with it.
+  /// A stream and its memory.
   struct Lane {
     static constexpr std::size_t table_bytes = std::size_t{1} << 20;
 
@@ -77,7 +77,7 @@ class Device {
     Device* device;
     void operator()(Lane* lane) const;
   };
-  /// For one job. If it is released instead of given back, it is never used or freed again.
+  /// A lane for one job. A lane that is released instead of given back is never used or freed again.
   using BorrowedLane = std::unique_ptr<Lane, GiveBack>;
   /// Null if every lane is in use.
   BorrowedLane borrow_lane();
@@ -85,29 +85,29 @@ class Device {
   const Driver& driver() const { return *driver_; }
   const Options& options() const { return options_; }
   const DeviceInfo& info() const { return info_; }
-  /// As in sm_<chip>.
+  /// The number in sm_<chip>.
   unsigned chip() const { return static_cast<unsigned>(10 * info_.compute_major + info_.compute_minor); }
   CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
-  /// For bit_shapes[i].
+  /// The kernel of bit_shapes[i].
   CUfunction bit_kernel(unsigned i, bool half) const { return bit_kernels_[i][half ? 1 : 0]; }
-  /// For paired_shapes[i].
+  /// The kernel of paired_shapes[i].
   CUfunction paired_kernel(unsigned i) const { return paired_kernels_[i]; }
-  /// For table_kernels[i].
+  /// The kernel of table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
-  /// Null if none was generated for this matrix, or this chip has no code of it.
+  /// Null if the matrix has no generated kernel, or the kernel has no code for this chip.
   const GeneratedKernel* generated_kernel(const gf::Matrix& matrix) const noexcept;
   LinkClock& link_clock() { return link_clock_; }
 
-  /// Page-locks the arena of libec_cuda_pinned.so, if this process runs with it, and has it opened. One line
-  /// about what became of it; empty where there is no such arena. Called once.
+  /// Page-locks the arena of libec_cuda_pinned.so, if this process runs with it, and has it opened. Returns
+  /// one line about the result; empty where there is no such arena. Called once.
   std::string lock_preload_arena();
 
   /// The ordinal of the GPU whose memory holds `address`; negative if the driver does not say.
   int holder_of(const void* address) const;
-  /// Whether a stream is of this device's context.
+  /// Whether a stream belongs to this device's context.
   bool owns(CUstream stream) const;
 
-  /// The device stopped answering: nothing of it is ever freed, because freeing could wait for it.
+  /// The device stopped answering: none of its memory is ever freed, because freeing could wait for it.
   void abandon();
 
  private:

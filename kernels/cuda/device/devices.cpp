@@ -1,4 +1,4 @@
-// The devices of this process: how they come up and are latched off, and which of them a job goes to.
+// The devices of this process: how they come up and are latched off, and the choice of one for a job.
 #include "kernels/cuda/device/devices.hpp"
 
 #include <fcntl.h>
@@ -21,11 +21,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Until the next try, where the system had no thread for the last.
+/// The pause before the next try, where the system had no thread for the last one.
 constexpr std::chrono::seconds without_a_thread{1};
 
-/// CUDA contexts do not survive fork(), and threads that the child has not may hold locks. So a child has no
-/// devices.
+/// CUDA contexts do not survive fork(), and threads that do not exist in the child may hold locks. So a child
+/// has no devices.
 std::atomic<bool> forked{false};
 
 void visit_device_chunks(std::span<const Job> jobs, auto&& visit) {
@@ -109,12 +109,12 @@ void Devices::start_if_due_locked(Slot& slot) {
   }
 }
 
-/// Null, with *why, on failure. Throws std::bad_alloc.
+/// Returns null, with *why, on failure. Throws std::bad_alloc.
 std::shared_ptr<Device> Devices::try_to_bring_up(const Slot& slot, const Options& options, Reason* why) try {
   auto device =
       Device::bring_up(options, options.devices.at(static_cast<std::size_t>(&slot - slots_.data())));
   self_test(device);
-  // Said before it is known to others, so that whoever waited finds the line in the log.
+  // Logged before other threads know the device, so that a thread that waited finds the line in the log.
   const DeviceInfo& info = device->info();
   log(options, "device {} is up: {}, compute capability {}.{}{}", info.ordinal, info.name, info.compute_major,
       info.compute_minor, info.shared_by_mps != 0 ? ", shared by MPS" : "");
@@ -127,7 +127,7 @@ std::shared_ptr<Device> Devices::try_to_bring_up(const Slot& slot, const Options
   return nullptr;
 }
 
-/// What the thread does.
+/// The body of the thread.
 void Devices::bring_up(Slot& slot) {
   const Options& options = current_options();
   std::shared_ptr<Device> device;
@@ -212,7 +212,7 @@ std::shared_ptr<Device> Devices::holder_of_chunks(auto chunks, Reason* why) {
     *why = "the chunks lie in the memory of several GPUs";
     return nullptr;
   }
-  // What the driver does not know is for the device to say.
+  // The driver does not know every address: then the device decides.
   if (ordinal < 0 || device->info().ordinal == ordinal) return device;
   const auto& devices = current_options().devices;
   const auto at = std::ranges::find(devices, ordinal);
@@ -275,7 +275,7 @@ void Devices::reset() {
     slot.retry_at = {};
     auto last = std::move(slot.device);
     become_locked(slot, DeviceState::none, nullptr, {});
-    lock.unlock();  // what is torn down takes its time
+    lock.unlock();  // destroying devices takes time
   }
 }
 

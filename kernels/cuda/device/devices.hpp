@@ -1,4 +1,4 @@
-// The devices of this process: how they come up and are latched off, and which of them a job goes to.
+// The devices of this process: how they come up and are latched off, and the choice of one for a job.
 #pragma once
 
 #include <cuda.h>
@@ -22,11 +22,12 @@
 
 namespace ec::kernels::cuda {
 
-/// A device for one job, which counts as under way there while this lives. Converts to the device, or null.
+/// A device for one job, which counts as under way there while the claim lives. Converts to the device, or
+/// null.
 class Claim {
  public:
   Claim() = default;
-  /// Counts `bytes` in *under_way, or nothing if that is null.
+  /// Counts `bytes` in *under_way; under_way may be null.
   explicit Claim(std::shared_ptr<Device> device, std::atomic<std::size_t>* under_way = nullptr,
                  std::size_t bytes = 0)
       : device_(std::move(device)), under_way_(under_way), bytes_(bytes) {
@@ -45,57 +46,56 @@ class Claim {
   std::size_t bytes_ = 0;
 };
 
-/// One slot for each of Options::devices. A device is absent at first and when it was tried in vain, then
-/// coming up, up, and latched after a fault; from absent and latched it is tried again when retry_after has
-/// passed. Thread safe. In a child of fork() there are no devices, and no call waits for anything.
+/// One slot for each of Options::devices. A device is absent at first and after a failed start, then coming
+/// up, up, and latched after a fault; an absent or latched device is tried again when retry_after has passed.
+/// Thread safe. In a child of fork() there are no devices, and no call waits for anything.
 class Devices {
  public:
   static constexpr std::size_t most = 16;
 
   static Devices& instance();
 
-  /// Whether this is a child of fork() whose parent had devices, or tried to: it has none, then.
+  /// Whether this is a child of fork() whose parent had devices, or tried to: then the child has none.
   static bool in_forked_child() noexcept;
 
-  /// For work on so many bytes in host memory: of the devices that are up the one with the fewest bytes under
-  /// way, the first of those; null at once if none is up. Those that are not up are started on their way
-  /// there.
+  /// A device for work on so many bytes in host memory: of the devices that are up, the first with the fewest
+  /// bytes under way; null at once if none is up. Starts to bring up the devices that are not up.
   Claim acquire(std::size_t bytes);
 
-  /// One that is up, or the first that comes up, waited for; null if none does, *why says why.
+  /// A device that is up, or the first that comes up, waited for; null, with *why, if no device does.
   std::shared_ptr<Device> acquire_waiting(Reason* why);
 
-  /// The one at `index` of Options::devices, waited for; null if there is no such one, or with *why.
+  /// The device at `index` of Options::devices, waited for; null if there is none, or with *why.
   std::shared_ptr<Device> acquire_waiting(std::size_t index, Reason* why);
 
-  /// The one that holds the device memory of these jobs or pieces, waited for. Null, with *why, if that is
-  /// not up, is not among Options::devices, or if the chunks lie on several.
+  /// The device that holds the device memory of these jobs or pieces, waited for. Null, with *why, if the
+  /// device is not up, is not among Options::devices, or if the chunks lie on several devices.
   std::shared_ptr<Device> holder_of(std::span<const Job> jobs, Reason* why);
   std::shared_ptr<Device> holder_of(std::span<const Transfer> pieces, Reason* why);
 
-  /// The one whose context `stream` belongs to; null if that is none that is up.
+  /// The device whose context `stream` belongs to; null if no device that is up has this context.
   std::shared_ptr<Device> owner_of(CUstream stream);
 
-  /// Any that is up; null if none is. Starts nothing.
+  /// Any device that is up; null if none is. Starts nothing.
   std::shared_ptr<Device> current();
 
-  /// How many are up now.
+  /// How many devices are up now.
   std::size_t up();
 
-  /// Takes `device` out of service after a fault, until retry_after has passed. Nothing is done for one that
-  /// is not up.
+  /// Takes `device` out of service after a fault, until retry_after has passed. Does nothing if `device` is
+  /// not up.
   void latch(const std::shared_ptr<Device>& device, const Reason& reason) noexcept;
 
-  /// Forgets the devices and all latches, so that the next acquire() brings them up anew; for tests and for
-  /// use after configure(). The caller sees to it that no job is in flight.
+  /// Forgets the devices and all latches, so that the next acquire() brings devices up anew; for tests and
+  /// for use after configure(). The caller makes sure that no job is in flight.
   void reset();
 
  private:
   friend NeverDestroyed<Devices>;
   struct Slot {
     DeviceState state = DeviceState::none;
-    std::shared_ptr<Device> device;  // while it is up
-    Reason reason;                   // of the last failure
+    std::shared_ptr<Device> device;  // while the device is up
+    Reason reason;                   // the last failure
     std::chrono::steady_clock::time_point retry_at{};
     std::atomic<std::size_t> under_way{0};  // bytes
     support::BackgroundThread thread;
@@ -112,7 +112,7 @@ class Devices {
   std::shared_ptr<Device> wait_for(Slot& slot, Reason* why);
   void stop();
 
-  /// Of all slots. Choosing a device and counting are one, or threads in step would all choose the same.
+  /// For all slots. Choosing and counting share a lock, or threads in step would choose the same device.
   std::mutex mutex_;
   std::condition_variable came_up_or_failed_;
   std::array<Slot, most> slots_;

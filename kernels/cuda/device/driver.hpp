@@ -47,8 +47,8 @@ namespace ec::kernels::cuda {
   X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                    \
   X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
 
-// The same for functions that no job needs, null where the driver has them not: of newer drivers, and those
-// of Buffer.
+// The same for functions that no job needs, null where the driver lacks them: functions of newer drivers, and
+// the functions of Buffer.
 #define EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X)                                \
   X(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode,        \
     PFN_cuThreadExchangeStreamCaptureMode_v10010)                           \
@@ -69,8 +69,7 @@ struct Driver {
   /// its own. Throws std::runtime_error with the reason on failure. Thread safe.
   static const Driver& open(const std::string& library);
 
-  /// For a thread of our own: what it calls from now on does not end the capture of a stream that another
-  /// thread is at.
+  /// For a thread of our own: from now on its calls do not end the capture of a stream by another thread.
   void stay_out_of_captures() const;
 
   /// The enumerator's name ("CUDA_ERROR_LAUNCH_FAILED"), or its number.

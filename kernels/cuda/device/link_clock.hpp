@@ -1,5 +1,4 @@
-// The time that a job over the link to the host is expected to take, learned from jobs that had it for
-// themselves.
+// The expected time of a job over the link to the host, learned from jobs that had the link for themselves.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +21,7 @@ class LinkClock {
       const std::size_t jobs = clock_.jobs_.fetch_add(1, std::memory_order_relaxed) + 1;
       const std::size_t all = clock_.bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
       alone_ = jobs == 1;
-      // Jobs share the link evenly, so each of the others costs it as much as its own, or all they have.
+      // Jobs share the link evenly, so each other job costs this one as much as its own bytes, or all it has.
       load_ = std::min(bytes * jobs, all);
     }
     ~InFlight() {
@@ -32,12 +31,12 @@ class LinkClock {
     InFlight(const InFlight&) = delete;
     InFlight& operator=(const InFlight&) = delete;
 
-    /// What it is expected to take from its launch, with what was under way then.
+    /// The expected time from the launch, with the jobs under way at the start.
     Duration expected() const {
       return start_up +
              Duration(static_cast<double>(load_) * clock_.seconds_a_byte_.load(std::memory_order_relaxed));
     }
-    /// Says what it took. overslept: it was done when it was first looked at, some time before that.
+    /// Reports the real time. overslept: the job was done at the first look, some time before it.
     void took(Duration time, bool overslept) {
       if (alone_ && clock_.jobs_.load(std::memory_order_relaxed) == 1) clock_.learn(bytes_, time, overslept);
     }
@@ -49,11 +48,11 @@ class LinkClock {
     bool alone_ = false;
   };
 
-  /// That are under way now.
+  /// The number of jobs under way now.
   std::size_t jobs() const { return jobs_.load(std::memory_order_relaxed); }
 
  private:
-  /// Launch, and the way there and back; measured on an H200.
+  /// The launch, and the way there and back; measured on an H200.
   static constexpr Duration start_up{14e-6};
   static constexpr std::size_t least_bytes = 256 * 1024;
 
@@ -61,8 +60,8 @@ class LinkClock {
     if (bytes < least_bytes || took <= start_up) return;
     const double now = (took - start_up).count() / static_cast<double>(bytes);
     const double before = seconds_a_byte_.load(std::memory_order_relaxed);
-    // It follows the link when nobody else uses it: down fast, since a sleep too long costs more than a few
-    // looks; up by little a call, so that what other processes do to the link is not taken for the link.
+    // The time follows an unshared link: down fast, since a sleep too long costs more than a few looks; up
+    // by little a call, so that other processes' traffic is not taken for the link.
     const double next = overslept      ? std::min(now, before) * 0.7
                         : now < before ? (now + before) / 2
                                        : std::min(now, before * 1.005);
@@ -71,7 +70,7 @@ class LinkClock {
 
   std::atomic<std::size_t> jobs_{0};
   std::atomic<std::size_t> bytes_{0};
-  /// At first that of PCIe 5 x16.
+  /// At first the speed of PCIe 5 x16.
   std::atomic<double> seconds_a_byte_{1 / 50e9};
 };
 

@@ -18,7 +18,7 @@ auto* find_start() {
   return reinterpret_cast<ec_cuda_pinned_start_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_start"));
 }
 
-/// A process has one arena. Devices that have it locked, those that were abandoned included, and the context
+/// A process has one arena. Devices that have it locked, abandoned devices included, and the context
 /// in which it is registered.
 struct Holders {
   std::mutex mutex;
@@ -83,12 +83,12 @@ int LockedArena::lock(void* start, std::size_t bytes) {
   return 0;
 }
 
-/// Kernels get the host's addresses, so those must be the device's too.
+/// Kernels get the host's addresses, so the device's addresses must be the same.
 CUresult LockedArena::lock_pages(void* start, std::size_t bytes) const {
   constexpr unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
   auto result = driver_.mem_host_register(start, bytes, flags);
   if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
-    // By a device that a fault took before it could unlock.
+    // A device that a fault took before it could unlock has locked them.
     driver_.mem_host_unregister(start);
     result = driver_.mem_host_register(start, bytes, flags);
   }

@@ -15,15 +15,14 @@ namespace ec::kernels::cuda {
 /// Whether this process runs with libec_cuda_pinned.so. Looked up once; cheap.
 bool has_preload() noexcept;
 
-/// Belongs to one device, whose context is current when it is made. Several devices may hold it at a time;
-/// the first locks the arena and the last unlocks it. A registration goes with the context in which it was
-/// made, so the first one's context is kept until then, also when its device was given up after a fault. That
-/// GPU comes up again once the others have let go of the arena.
+/// Belongs to one device, whose context is current when the object is made. Several devices may hold the
+/// arena at a time; the first locks the arena and the last unlocks it. A registration goes with the context
+/// in which it was made, so the first device's context is kept until then, also when the device was given up
+/// after a fault. This GPU comes up again once the others have let go of the arena.
 class LockedArena {
  public:
-  /// Locks the arena and has the preload hand it out. One line in *outcome. Null without the preload, and
-  /// then *outcome is empty; null as well if the driver or the preload refused: the process keeps its
-  /// ordinary memory.
+  /// Locks the arena and has the preload hand it out. One line in *outcome. Null without the preload, with
+  /// *outcome empty; null as well if the driver or the preload refused: the process keeps ordinary memory.
   static std::unique_ptr<LockedArena> of_preload(const Driver& driver, CUdevice device,
                                                  const Options& options, std::string* outcome);
   ~LockedArena();

@@ -1,9 +1,9 @@
-// A schedule printed as CUDA C++. How it is printed was measured on an H200 (sm_90), driver
+// A schedule printed as CUDA C++. The form of the text was measured on an H200 (sm_90), driver
 // 580.159.04, CUDA 13.0; device resident, cauchy, 1.5 GiB of chunks, median of 13 runs, noise under 0.5 %.
 // Ratios are moved bytes to a device-to-device copy (4158 GB/s) of the same run:
 //   4+2 1.033   6+3 1.036   8+3 1.046   8+4 1.034   10+4 1.039   12+4 1.042   16+4 1.034   20+4 1.036
 //   32+8 0.987
-// What else was tried moves less than 1 % at these shapes, or loses:
+// Other forms that were tried move less than 1 % more at these shapes, or lose:
 //   sums of the low and high four planes, one source a step: 8+3 1.046, 10+4 1.044, 20+4 1.037; but one
 //   stripe of 10+4, 16 KiB to 4 MiB chunks, at 0.92 to 0.96 of the speed (H100)
 //   one source a step: 1.045, 1.033, 1.006
@@ -32,7 +32,7 @@ class Emitter {
   std::string text() {
     put("namespace ec::kernels::cuda {{\nstruct {} {{\ntemplate <class Stripes>\n", name_);
     put("static __device__ __forceinline__ void unit(const Stripes& p, const Tile& tile) {{\n");
-    // Scalars: an array of them costs the compiler several times as long.
+    // Scalars: an array costs the compiler several times as long.
     for (unsigned i = 0; i < 8 * schedule_.targets; ++i) put("{}a{}=0", i == 0 ? "Word " : ",", i);
     put(";\n");
     // Loads run one step ahead of their use.
@@ -52,7 +52,7 @@ class Emitter {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
   }
 
-  /// Of step `s`, if there is one.
+  /// Loads the sources of step `s`, if there is one.
   void load(unsigned s) {
     if (s >= schedule_.steps.size()) return;
     const Step& step = schedule_.steps[s];

@@ -16,7 +16,7 @@
 namespace ec::kernels::cuda {
 namespace {
 
-/// A file that holds this text already stays as old as it is, and is not compiled again.
+/// A file that holds this text already keeps its time, and is not compiled again.
 void write(const std::string& path, const std::string& text) {
   std::ifstream there(path);
   if (std::string((std::istreambuf_iterator<char>(there)), {}) == text) return;

@@ -16,9 +16,9 @@ namespace {
 constexpr unsigned sources_a_step = 2;
 
 /// The sums of one source's eight planes that its target planes share. Every target plane costs one 3-input
-/// XOR per source, both of its terms at once. So what counts is the number of sums made on the way: the
-/// fewest, found greedily, such that what each target plane needs is one of them or the XOR of two; 11 or so
-/// a source for 4 targets. A sum of planes is named by the byte whose bits say which planes are in it.
+/// XOR per source, for both of its terms at once. So only the number of sums made on the way counts: the
+/// fewest, found greedily, such that each target plane is one of them or the XOR of two; 11 or so a source
+/// for 4 targets. A sum of planes is named by a byte: its bits are the numbers of the planes in the sum.
 class SharedSums {
  public:
   /// value = a ^ b ^ c of values made before; c is 0 for a sum of two.
@@ -37,12 +37,12 @@ class SharedSums {
 
   /// The sums in the order they are made; each costs one instruction.
   const std::vector<Sum>& order() const { return order_; }
-  /// Two values whose XOR is `row` (non-zero, one of the rows given), the second 0 if the first is the row.
+  /// Two values whose XOR is `row` (non-zero, one of the given rows), the second 0 if the first is the row.
   std::pair<std::uint8_t, std::uint8_t> terms(std::uint8_t row) const {
     if (has(row)) return {row, 0};
     for (std::uint8_t v : values_)
       if (has(row ^ v)) return {v, static_cast<std::uint8_t>(row ^ v)};
-    return {0, 0};  // not one of the rows given
+    return {0, 0};  // not one of the given rows
   }
 
  private:
@@ -70,8 +70,8 @@ class SharedSums {
 
   /// The sum to make next, for rows that are not within reach.
   std::uint8_t best_for(const std::bitset<256>& open) const {
-    // Of the sums that one instruction makes, the one that brings most open rows within reach.
-    // Ties go to the sum of fewer planes, which later ones are more likely to build on.
+    // The sum that brings most open rows within reach, among all sums that one instruction makes.
+    // Ties go to the sum of fewer planes, which later sums are more likely to build on.
     unsigned best = 0, best_gain = 0;
     for (unsigned candidate = 1; candidate < 256; ++candidate) {
       if (has(candidate) || !makeable(candidate)) continue;
@@ -84,7 +84,7 @@ class SharedSums {
       }
     }
     // Every open row is four or more values away: build the first of them up, plane by plane, as far as one
-    // instruction gets. There is always a next sum: one more plane than the longest there is.
+    // instruction gets. There is always a next sum: one more plane than the longest sum so far.
     if (best_gain == 0) {
       const auto row = static_cast<unsigned>(open._Find_first());
       for (unsigned rest = row; rest != 0; rest &= rest - 1)
@@ -103,10 +103,10 @@ class SharedSums {
   std::vector<Sum> order_;
   std::vector<std::uint8_t> values_;  // the planes and the sums, in order
   std::bitset<256> have_;             // the same as a set, with 0
-  std::bitset<256> reach_;            // XORs of at most two of them
+  std::bitset<256> reach_;            // XORs of at most two values
 };
 
-/// Which of a source's planes each target plane takes: bit j of row 8 t + i says whether bit j of a source
+/// The planes of a source that each target plane takes: bit j of row 8 t + i says whether bit j of a source
 /// byte goes into bit i of its product for target t.
 std::vector<std::uint8_t> plane_rows(const gf::Matrix& matrix, unsigned source) {
   std::vector<std::uint8_t> rows(8 * std::size_t{matrix.rows()});

@@ -3,10 +3,10 @@
 // A unit is 32 bytes of every chunk, at the same place in each. Its 32 bytes, as eight 32-bit words, are
 // transposed in registers into eight bit planes: plane b holds bit b of all 32 bytes. A coefficient is then
 // an 8 x 8 bit matrix, and every bit plane of a target is an XOR of bit planes of the sources. The schedule
-// streams over the sources: a step takes the planes of two sources (the last may have one), makes the sums of
-// them that several targets share, and adds what each target plane needs to its accumulator. The unit of cost
-// is the 3-input XOR, which is one instruction (LOP3) of the chip. Two sources a step: targets that need one
-// term of each pay once.
+// streams over the sources: a step takes the planes of two sources (the last step may have one), makes
+// the sums that several targets share, and adds the terms of each target plane to its accumulator. The unit
+// of cost is the 3-input XOR, which is one instruction (LOP3) of the chip. Two sources a step: targets that
+// need one term of each pay once.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Xor {
   friend bool operator==(const Xor&, const Xor&) = default;
 };
 
-/// What is done with the planes of the sources first .. first + count - 1.
+/// The work on the planes of the sources first .. first + count - 1.
 struct Step {
   unsigned first = 0;
   unsigned count = 1;

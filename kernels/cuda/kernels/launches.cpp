@@ -1,4 +1,4 @@
-// Chooses among the kernels, has the tile kernels code what another leaves, and launches generated ones.
+// Chooses among the kernels, has the tile kernels code another kernel's rest, and launches generated ones.
 #include "kernels/cuda/kernels/launches.hpp"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace ec::kernels::cuda {
 namespace {
 
-/// Whether the tensor cores take these chunks over the link to the host. Arithmetic costs nothing there, and
-/// the kernel wins that is short and asks for few bytes at a time (H200, one call, us, generated kernels
-/// against this: 8+3, 4 KiB 17.1 to 14.5, 1 MiB 194 to 192; 32+8, 4 KiB 31.6 to 20.3, 256 KiB 223 to 196).
+/// Whether the tensor cores take these chunks over the link to the host. Arithmetic costs nothing there. The
+/// best kernel is short and asks for few bytes at a time (H200, one call, us, generated kernels against the
+/// tensor cores: 8+3, 4 KiB 17.1 to 14.5, 1 MiB 194 to 192; 32+8, 4 KiB 31.6 to 20.3, 256 KiB 223 to 196).
 /// Long jobs in company are better off generated: eight threads, 8+3, 1 MiB, 49 GB/s against 47.
 bool tensor_cores_win_over_link(const Device& device, const ChunkViews& chunks) {
   constexpr std::size_t long_bytes = std::size_t{4} << 20;
@@ -22,8 +22,8 @@ bool tensor_cores_win_over_link(const Device& device, const ChunkViews& chunks) 
          bit_kernel_reach(device, chunks) == chunks.bytes;
 }
 
-/// Launches the fastest kernel that takes at least the start of these chunks, and says how much of them it
-/// codes.
+/// Launches the fastest kernel that takes at least the start of these chunks. *done becomes the bytes that
+/// the kernel codes.
 CUresult launch_best(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
                      KernelKind kind, CUstream stream, std::size_t* done) {
   const bool automatic = kind == KernelKind::automatic;
@@ -61,10 +61,10 @@ CUresult launch_best(const Device& device, const gf::Matrix& matrix, const Chunk
   return CUDA_SUCCESS;
 }
 
-/// generated_args.hpp: addresses, bytes, stripes, what is unused.
+/// See generated_args.hpp: addresses, bytes, stripes, unused words.
 using ProgramParameter = std::array<std::uint64_t, 2 * gf::max_chunks + 2 + generated_unused_bytes / 8>;
 
-/// `end`: of what `parameter` holds so far.
+/// `end`: the end of the filled part of `parameter`.
 CUresult launch_program(const Device& device, CUfunction function, ProgramParameter& parameter,
                         std::uint64_t* end, const ChunkViews& each, std::size_t stripes, CUstream stream) {
   *end++ = each.bytes;
@@ -80,7 +80,7 @@ CUresult launch_program(const Device& device, CUfunction function, ProgramParame
 }  // namespace
 
 unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threads, std::size_t tile_bytes) {
-  /// Read ahead of what is written; a few times what 50 GB/s and 2 us need.
+  /// Bytes read ahead of the writes; a few times the need of 50 GB/s and 2 us.
   constexpr std::size_t in_flight_bytes = 768 * 1024;
   constexpr std::size_t least_in_flight_bytes = 128 * 1024;
   constexpr std::size_t most_blocks = std::size_t{1} << 30;

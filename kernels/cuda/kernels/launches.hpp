@@ -1,4 +1,4 @@
-// Launches: of each kernel there is, and of the best one for a stripe.
+// Launches: of each kernel, and of the best kernel for a stripe.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,20 @@
 
 namespace ec::kernels::cuda {
 
-/// automatic: the best that fits the job. tile: generalised tiles, takes every job. table: tables of
+/// automatic: the best kernel for the job. tile: generalised tiles, takes every job. table: tables of
 /// products, for any matrix. bits: tensor cores, for any matrix. paired: tensor cores, for paired matrices
-/// (bits.cuh). generated: for one matrix, of a list. The last four code what they can of a job, and tile the
-/// rest.
+/// (bits.cuh). generated: for one matrix, of a list. The last four code as much of a job as they can, and
+/// tile codes the rest.
 enum class KernelKind { automatic, tile, table, bits, paired, generated };
 
-/// Of the back end that uses this kernel.
+/// The name of the back end that uses this kernel.
 constexpr std::string_view backend_name(KernelKind kind) {
   constexpr std::string_view names[] = {"cuda",      "cuda-tile",   "cuda-table",
                                         "cuda-bits", "cuda-paired", "cuda-generated"};
   return names[static_cast<int>(kind)];
 }
 
-/// What one launch needs, whichever kernel: the chunks as the device sees them.
+/// The input of one launch, whichever kernel: the chunks as the device sees them.
 struct ChunkViews {
   std::span<const std::uint8_t* const> sources;
   std::span<std::uint8_t* const> targets;
@@ -39,11 +39,11 @@ struct ChunkViews {
   /// the link now, this one included. Otherwise 0.
   std::size_t link_jobs = 0;
   std::size_t first = 0;  ///< byte of every chunk
-  // Of Verb::compare, see KernelArgs; first_byte is that of every chunk's start.
+  // For Verb::compare, see KernelArgs; first_byte is the first byte of every chunk's view.
   unsigned long long* difference = nullptr;
   std::uint64_t first_byte = 0;
 
-  /// The same of some targets.
+  /// The same chunks, with some of the targets.
   ChunkViews with_targets(std::size_t from, std::size_t count) const {
     ChunkViews views = *this;
     views.targets = targets.subspan(from, count);
@@ -58,36 +58,35 @@ struct ChunkViews {
 // the targets need; on a failure the earlier ones are under way. The reach of a kernel is how many bytes from
 // the start of each chunk it can code; 0 if none.
 
-/// Chunks of any alignment and length that the device can address. A kernel of this kind codes what it can,
-/// the tile kernels the rest.
+/// Takes chunks of any alignment and length that the device can address. The kernel of this kind codes as
+/// much as it can, the tile kernels code the rest.
 CUresult launch_stripe(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
                        KernelKind kind, CUstream stream) noexcept;
 
-/// Chunks of any alignment and length (tile_kernel.cu).
+/// Takes chunks of any alignment and length (tile_kernel.cu).
 CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
                       CUstream stream);
 
-/// Whether the table kernels (table_kernel.cu) beat the tensor-core kernels at this matrix: where they were
-/// measured to.
+/// Whether the table kernels (table_kernel.cu) beat the tensor-core kernels at this matrix, by measurement.
 bool table_kernel_pays(const gf::Matrix& matrix);
 /// 0 if the chunks are not aligned to 16 bytes or shorter than a tile, or the sources are too many.
 std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb);
-/// All bytes are within reach. A launch for each four rows, after the first, which takes a row of ones too.
+/// All bytes are within reach. A launch for each four rows; the first launch takes a row of ones too.
 CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
                        CUstream stream);
 
-/// Of the tensor-core kernels (bit_kernel.cu): a multiple of 16 bytes or more; 0 if the chunks are not
-/// aligned to 16 bytes, the chip has no such instruction, or the sources are too many.
+/// The reach of the tensor-core kernels (bit_kernel.cu): a multiple of 16 bytes or more; 0 if the chunks are
+/// not aligned to 16 bytes, the chip has no such instruction, or the sources are too many.
 std::size_t bit_kernel_reach(const Device& device, const ChunkViews& chunks);
 /// The bytes within reach.
 CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
                      CUstream stream);
 
-/// Work of those kernels for this matrix, to be compared with that of the paired ones.
+/// The work of the tensor-core kernels for this matrix, to be compared with the work of the paired ones.
 unsigned bit_kernel_steps(const gf::Matrix& matrix);
 
-/// The kernel for this matrix, if it is paired (paired_kernel.cu), of the least work, if that is less than
-/// `below`; null if there is none.
+/// The kernel of the least work for this matrix, if the matrix is paired (paired_kernel.cu) and the work is
+/// less than `below`; null if there is none.
 const PairedShape* paired_shape_for(const Device& device, const gf::Matrix& matrix, unsigned below);
 /// A multiple of 16 bytes or more; 0 if the chunks are not aligned to 16 bytes.
 std::size_t paired_kernel_reach(const PairedShape& shape, const ChunkViews& chunks);
@@ -125,21 +124,21 @@ struct TileShape {
 TileShape choose_tile(std::size_t bytes, unsigned sources, unsigned targets, std::size_t alignment,
                       int multiprocessors);
 
-// What the launches share.
+// Shared by the launches.
 
 /// The alignment that all kernels but the tile kernels need.
 inline constexpr std::size_t load_alignment = 16;
 
 /// The blocks to launch where the kernel itself would like `blocks` of `threads` threads, whose warps code
-/// tile_bytes of every chunk at a time. Fewer over the link: no more warps than keep it busy, so that the
-/// first ones write while others read, and all jobs on the link have their share. (H200, 8+3, chunks of 1
-/// MiB: 46 GB/s with 64 to 256 warps, 38 with one for each tile, which all read before any writes. Eight
-/// threads, chunks of 64 KiB: 44 GB/s with an eighth of that each, 38 with all of it.)
+/// tile_bytes of every chunk at a time. Fewer over the link: just enough warps to keep it busy, so that the
+/// first warps write while others read, and all jobs on the link have their share. (H200, 8+3, chunks of 1
+/// MiB: 46 GB/s with 64 to 256 warps, 38 with a warp for each tile, where all read before any writes. Eight
+/// threads, chunks of 64 KiB: 44 GB/s with an eighth of the warps each, 38 with all warps.)
 unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threads, std::size_t tile_bytes);
 
-/// Fills the parameter for these chunks but for the coefficients; where those go.
+/// Fills the parameter for these chunks without the coefficients; returns their place.
 std::uint8_t* begin_args(KernelArgs& args, const ChunkViews& chunks, Verb verb);
-/// The parameter for these chunks, whose targets are those of the matrix's rows from first_row on.
+/// The parameter for these chunks, whose targets belong to the matrix's rows from first_row on.
 KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row, Verb verb);
 
 /// A kernel with the one parameter at `args`, in blocks of `threads` in a row.

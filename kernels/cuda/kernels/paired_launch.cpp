@@ -7,7 +7,7 @@
 namespace ec::kernels::cuda {
 namespace {
 
-/// Each of eight bytes in the place of that whose number differs by h, which is 1, 2 or 4.
+/// Exchanges eight bytes in pairs: the numbers of a pair differ by h, which is 1, 2 or 4.
 std::uint64_t exchanged(std::uint64_t bytes, unsigned h) {
   constexpr std::uint64_t first_of_two[] = {0x00ff00ff00ff00ff, 0x0000ffff0000ffff, 0x00000000ffffffff};
   const std::uint64_t mask = first_of_two[h / 2];
@@ -25,7 +25,7 @@ std::uint64_t cells_at(std::span<const std::uint8_t> row, std::size_t column) {
   return cells;
 }
 
-/// Whether M(r ^ h, c ^ h) = M(r, c), both counts of which are multiples of 2 h. Every launch asks.
+/// Whether M(r ^ h, c ^ h) = M(r, c); the counts of rows and columns are multiples of 2 h. Every launch asks.
 bool is_paired(const gf::Matrix& matrix, unsigned h) {
   for (unsigned r = 0; r < matrix.rows(); ++r) {
     if ((r & h) != 0) continue;
@@ -36,7 +36,7 @@ bool is_paired(const gf::Matrix& matrix, unsigned h) {
   return true;
 }
 
-/// Instructions of the tensor cores, in halves, for a position of each lane.
+/// Instructions of the tensor cores, in halves, for one position of each lane.
 unsigned steps_of(const PairedShape& shape, unsigned targets) {
   constexpr unsigned products[] = {1, 3, 9, 27};
   return shape.row_blocks(targets) * shape.groups() * products[shape.pairs];
@@ -55,7 +55,7 @@ bool holds(const PairedShape& shape, const gf::Matrix& matrix) {
 const PairedShape* paired_shape_for(const Device& device, const gf::Matrix& matrix, unsigned below) {
   const PairedShape* best = nullptr;
   if (device.info().compute_major < oldest_bit_compute_major) return best;
-  unsigned pairs = 0;  // that are known of the matrix
+  unsigned pairs = 0;  // pairs found in the matrix
   for (const PairedShape& shape : paired_shapes) {
     const unsigned steps = steps_of(shape, matrix.rows());
     if (steps >= below || !holds(shape, matrix)) continue;

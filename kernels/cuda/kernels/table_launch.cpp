@@ -33,33 +33,33 @@ struct RowOrder {
   }
 };
 
-/// Rows of one launch: so many from `first` on, by table but for the row of ones, which is the first if
-/// `ones`.
-struct Pass {
+/// Rows of one launch: so many from `first` on, by table; if `ones`, the first of them is a row of ones
+/// without a table.
+struct LaunchRows {
   RowOrder order;
   std::size_t first, count;
   bool ones;
 };
 
-unsigned kernel_for(const Pass& pass) {
-  const unsigned by_table = static_cast<unsigned>(pass.count) - pass.ones;
+unsigned kernel_for(const LaunchRows& rows) {
+  const unsigned by_table = static_cast<unsigned>(rows.count) - rows.ones;
   unsigned i = 0;
-  while (table_kernels[i].rows != by_table || table_kernels[i].ones != unsigned{pass.ones}) ++i;
+  while (table_kernels[i].rows != by_table || table_kernels[i].ones != unsigned{rows.ones}) ++i;
   return i;
 }
 
-CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
-                     const Pass& pass, Verb verb, CUstream stream) {
+CUresult launch_rows(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
+                     const LaunchRows& rows, Verb verb, CUstream stream) {
   std::array<std::uint8_t*, most_table_rows> targets;
-  for (std::size_t i = 0; i < pass.count; ++i) targets[i] = chunks.targets[pass.order.row(pass.first + i)];
+  for (std::size_t i = 0; i < rows.count; ++i) targets[i] = chunks.targets[rows.order.row(rows.first + i)];
   ChunkViews views = chunks;
-  views.targets = std::span(targets).first(pass.count);
+  views.targets = std::span(targets).first(rows.count);
   KernelArgs args;
   std::uint8_t* coefficients = begin_args(args, views, verb);
-  for (std::size_t i = pass.ones; i < pass.count; ++i)
-    coefficients = std::ranges::copy(matrix.row(pass.order.row(pass.first + i)), coefficients).out;
+  for (std::size_t i = rows.ones; i < rows.count; ++i)
+    coefficients = std::ranges::copy(matrix.row(rows.order.row(rows.first + i)), coefficients).out;
 
-  const unsigned kernel = kernel_for(pass);
+  const unsigned kernel = kernel_for(rows);
   constexpr std::size_t block_bytes = std::size_t{table_tile} * (table_threads / 32);
   const std::size_t wanted = std::min<std::size_t>((chunks.bytes + block_bytes - 1) / block_bytes,
                                                    std::size_t{waves} * table_kernels[kernel].blocks *
@@ -74,7 +74,7 @@ CUresult launch_pass(const Device& device, const gf::Matrix& matrix, const Chunk
 // H200, moved bytes to the copy of the run, by tables / on the tensor cores:
 //   10+1 1.00 / -      4+2 0.97 / 0.38   16+2 0.82 to 0.89 / -   8+3 0.84 / 0.68   12+3 0.78 / 0.85
 //   8+4 0.77 / 0.73   10+4 0.73 / 0.80   12+4 - / 0.87
-// A row of ones costs little by tables, and as much as any on the tensor cores: 8+3 0.93, 10+4 0.82, 12+4
+// A row of ones costs little by tables, and as much as any row on the tensor cores: 8+3 0.93, 10+4 0.82, 12+4
 // 0.79.
 bool table_kernel_pays(const gf::Matrix& matrix) {
   const bool ones = row_of_ones(matrix) < matrix.rows();
@@ -101,7 +101,7 @@ CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const Chu
   for (std::size_t first = 0, count = 0; first < order.rows; first += count, with_ones = false) {
     count = std::min<std::size_t>(order.rows - first, most_table_rows);
     while (!KernelArgs::fit(sources, count, count - with_ones)) --count;
-    const auto r = launch_pass(device, matrix, chunks, {order, first, count, with_ones}, verb, stream);
+    const auto r = launch_rows(device, matrix, chunks, {order, first, count, with_ones}, verb, stream);
     if (r != CUDA_SUCCESS) return r;
   }
   return CUDA_SUCCESS;

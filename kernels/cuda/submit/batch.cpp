@@ -15,7 +15,7 @@ class Batch {
       : device_(device), jobs_(jobs), kind_(kind), over_link_(!std::ranges::all_of(jobs, on_device)) {}
 
   std::size_t count() const { return jobs_.size(); }
-  /// Of the table of n stripes: of each the addresses of its sources, then of its targets.
+  /// The table of n stripes: for each the addresses of its sources, then of its targets.
   std::size_t table_bytes(std::size_t n) const { return n * width() * sizeof(void*); }
   void write_table(std::size_t first, std::size_t n, void* to) const {
     auto* at = static_cast<const void**>(to);
@@ -36,7 +36,7 @@ class Batch {
     return all;
   }
 
-  /// The kernel generated for many stripes of these, if there is one and it takes them all; otherwise null.
+  /// The kernel generated for many stripes of this code, if there is one and it takes the jobs; else null.
   CUfunction generated() const {
     if (kind_ != KernelKind::automatic && kind_ != KernelKind::generated) return nullptr;
     const auto aligned = [](const auto& chunk) {
@@ -59,7 +59,7 @@ class Batch {
     return outcome_of("cuLaunchKernel", launch_generated_batch(*device_, function, table, each, n, stream));
   }
 
-  /// A launch for each stripe. The jobs may have different programs and lengths. difference: of
+  /// A launch for each stripe. The jobs may have different programs and lengths. difference: for
   /// Verb::compare.
   Outcome launch_each(Verb verb, CUstream stream, unsigned long long* difference = nullptr) const {
     std::uint64_t first_byte = 0;
@@ -78,7 +78,7 @@ class Batch {
  private:
   /// Chunks of a stripe.
   std::size_t width() const { return jobs_.front().sources.size() + jobs_.front().targets.size(); }
-  /// Work on a stream of the caller is not among those in flight.
+  /// Work on a stream of the caller does not count as work in flight.
   std::size_t link_jobs() const {
     return over_link_ ? std::max<std::size_t>(device_->link_clock().jobs(), 1) : 0;
   }
@@ -89,7 +89,7 @@ class Batch {
   const bool over_link_;
 };
 
-/// Batches by one launch on a stream of the caller. False if that is not to be, and nothing was enqueued.
+/// Batches by one launch on a stream of the caller. False if that is not possible, and nothing was enqueued.
 bool enqueue_at_once(Device& device, const Batch& batch, CUstream stream, Outcome* outcome) {
   const CUfunction function = batch.generated();
   if (function == nullptr) return false;
@@ -99,9 +99,9 @@ bool enqueue_at_once(Device& device, const Batch& batch, CUstream stream, Outcom
   if (!addresses) return false;
   batch.write_table(0, batch.count(), addresses.get());
   CUdeviceptr table = 0;
-  // In the order of the stream: it waits for nothing.
+  // In the order of the stream: this call waits for nothing.
   if (driver.mem_alloc_async(&table, bytes, stream) != CUDA_SUCCESS) return false;
-  // Out of ordinary memory the driver takes a copy before it returns.
+  // The driver copies ordinary memory before it returns.
   *outcome = batch.launch_generated(function, table, addresses.get(), batch.count(), stream);
   const auto freed = driver.mem_free_async(table, stream);
   if (outcome->status == Status::ok) *outcome = outcome_of("cuMemFreeAsync", freed);

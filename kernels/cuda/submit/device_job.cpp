@@ -1,5 +1,5 @@
-// One job: in place, or with a part of its chunks in the slab of a lane. What a device must answer before it
-// is given work.
+// One job: in place, or with a part of its chunks in the slab of a lane. The self-test that a device must
+// pass before it gets work.
 #include "kernels/cuda/submit/device_job.hpp"
 
 #include <fmt/format.h>
@@ -15,9 +15,9 @@
 namespace ec::kernels::cuda {
 namespace {
 
-/// Of the chunks in a slab.
+/// The alignment of the chunks in a slab.
 constexpr std::size_t chunk_alignment = 256;
-/// A slice is whole pages where it has some, so that none but the last leaves a rest to the tile kernels.
+/// A slice is whole pages where it can be, so that only the last slice leaves a rest to the tile kernels.
 constexpr std::size_t page_bytes = 4096;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
@@ -29,9 +29,9 @@ struct Slice {
   bool second;  ///< its staged chunks lie in the second half of their region, not at its start
 };
 
-/// The chunks of a job as the device sees them: where they lie, or in a slab. A view; the job must outlive
-/// it. Pageable chunks are staged a slice at a time. Targets of accumulate that must stay as they are until
-/// the end are staged as a whole, in front of that region.
+/// The chunks of a job as the device sees them: in place, or in a slab. A view; the job must outlive it.
+/// Pageable chunks are staged a slice at a time. Targets of accumulate that must stay unchanged until the end
+/// are staged as a whole, in front of that region.
 class StagedChunks {
  public:
   StagedChunks(const Job& job, Verb verb, std::span<std::uint8_t> slab)
@@ -43,7 +43,7 @@ class StagedChunks {
         addresses_(job) {}
 
   bool keeps_targets() const { return keeps_targets_; }
-  /// Whether the device writes some target where it lies.
+  /// Whether the device writes some target in place.
   bool writes_in_place() const {
     return !keeps_targets_ && verb_ != Verb::compare &&
            std::ranges::any_of(job_.targets, [this](const Target& t) { return !is_staged(t); });
@@ -65,7 +65,7 @@ class StagedChunks {
     return round_up((job_.bytes - 1) / slices + 1, unit);
   }
 
-  /// Copy what the device reads of a slice, or what it has written, between chunks and slab. Either leaves
+  /// Copy a slice's bytes that the device reads, or has written, between chunks and slab. Either leaves
   /// the addresses of the slice in sources() and targets().
   void copy_in(const Slice& slice) noexcept {
     look_at(slice);
@@ -88,7 +88,7 @@ class StagedChunks {
 
  private:
   std::size_t kept_stride() const { return round_up(job_.bytes, chunk_alignment); }
-  /// A slice at a time.
+  /// Whether the source is staged, a slice at a time.
   bool is_staged(const Source& s) const { return s.residence == Residence::pageable; }
   bool is_staged(const Target& t) const { return !keeps_targets_ && t.residence == Residence::pageable; }
 
@@ -162,7 +162,7 @@ Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb
     take_difference();
     return runner.outcome();
   }
-  // While the device is at one slice, that before it is copied out and the next one in.
+  // While the device works on one slice, the slice before is copied out and the next one in.
   runner.launch(submission(slice), enqueue(slice));
   while (slice.bytes != 0) {
     const std::size_t offset = slice.offset + slice.bytes;

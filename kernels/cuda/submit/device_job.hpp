@@ -1,6 +1,6 @@
 // Jobs on one device: in place, through staging memory, many at once, and on a stream of the caller; and
-// copies to the host and back. What submits allocates nothing and throws nothing: a status that said "busy,
-// nothing was touched" for want of memory would be a lie as soon as a kernel is under way.
+// copies to the host and back. Submitting allocates nothing and throws nothing: a status "busy, nothing was
+// touched" for want of memory would be a lie as soon as a kernel is under way.
 #pragma once
 
 #include <cuda.h>
@@ -24,7 +24,7 @@ bool all_chunks(const Job& job, auto&& hold) {
   return std::ranges::all_of(job.sources, hold) && std::ranges::all_of(job.targets, hold);
 }
 
-/// Whether the device can address every chunk where it lies.
+/// Whether the device can address every chunk in place.
 inline bool in_place(const Job& job) {
   return all_chunks(job, [](const auto& chunk) { return chunk.residence != Residence::pageable; });
 }
@@ -34,14 +34,14 @@ inline bool on_device(const Job& job) {
   return all_chunks(job, [](const auto& chunk) { return chunk.residence == Residence::device; });
 }
 
-/// Chunks that go over the link to the host, in the direction that has more.
+/// Chunks that go over the link to the host, in the busier direction.
 inline std::size_t link_chunks(const Job& job) {
   const auto over_link = [](const auto& chunk) { return chunk.residence != Residence::device; };
   return static_cast<std::size_t>(
       std::max(std::ranges::count_if(job.sources, over_link), std::ranges::count_if(job.targets, over_link)));
 }
 
-/// The addresses of a job's chunks as launches take them.
+/// The addresses of a job's chunks in the form that launches take.
 class Addresses {
  public:
   explicit Addresses(const Job& job) noexcept
@@ -58,18 +58,17 @@ class Addresses {
   std::array<std::uint8_t*, gf::max_chunks> targets_;
 };
 
-/// Runs `job` to its end. The kernel reads and writes pinned and device chunks in place; pageable ones are
+/// Runs `job` to its end. The kernel reads and writes pinned and device chunks in place; pageable chunks are
 /// copied through the slab of a lane: all at once where they fit, else in slices, each in one half while the
-/// device is at the other. If a job of accumulate is host-addressable as a whole, its targets, pinned ones
-/// too, are copied to the slab and back at the end, so that a fault leaves them as they were. busy if they do
-/// not fit, or if no lane is free.
-/// compare: *difference, which is ordinary memory, becomes no more than first_byte plus the first byte that
-/// differs.
+/// device works on the other. If a job of accumulate is host-addressable as a whole, its targets, pinned ones
+/// too, are copied to the slab and back at the end, so that a fault leaves them unchanged. busy if the
+/// targets do not fit, or if no lane is free. compare: *difference, which is ordinary memory, becomes no more
+/// than first_byte plus the first byte that differs.
 Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
                 unsigned long long* difference = nullptr, std::uint64_t first_byte = 0) noexcept;
 
-/// A comparison on a lane: launch(word) of kernels, which note what differs in a word of device memory, after
-/// that is cleared and before it is copied to the end of the slab, where difference_on() reads it.
+/// A comparison on a lane. launch(word) launches kernels, which note a difference in a word of device memory.
+/// The word is cleared before and then copied to the end of the slab, where difference_on() reads it.
 Outcome compare_on(const Device& device, const Device::Lane& lane, auto&& launch) noexcept {
   const Driver& driver = device.driver();
   if (const auto r = driver.memset_d8_async(lane.table, 0xff, sizeof no_difference, lane.stream);
@@ -91,15 +90,15 @@ inline unsigned long long difference_on(const Device::Lane& lane) noexcept {
 /// pageable chunk.
 bool are_batch(std::span<const Job> jobs);
 
-/// transform of each of jobs for which are_batch() holds: as one launch if the kernel generated for many
-/// stripes is there and takes them, else as a launch for each, and one wait in either case. busy if no lane
-/// is free. On a fault any of the targets hold anything.
+/// transform of each job, where are_batch() holds: as one launch if the kernel generated for many stripes is
+/// there and takes the jobs, else as a launch for each; one wait in either case. busy if no lane is free. On
+/// a fault any of the targets hold anything.
 Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind) noexcept;
 
 /// Enqueues the verb for each job on `stream` and does not wait; no chunk is pageable. Transforms of one
-/// program and one length go as one launch where run_batch() would do that, through a table that is allocated
+/// program and one length go as one launch where run_batch() would use one, through a table that is allocated
 /// and freed in the order of the stream; while the stream is captured, and on drivers that cannot, as a
-/// launch for each. On a fault some of it may be enqueued.
+/// launch for each. On a fault some of the work may be enqueued.
 Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, Verb verb, KernelKind kind,
                 CUstream stream) noexcept;
 
@@ -109,14 +108,14 @@ Outcome run_compare(const std::shared_ptr<Device>& device, std::span<const Job> 
 Outcome enqueue_compare(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
                         unsigned long long* difference, CUstream stream) noexcept;
 
-/// The status of what was submitted to a device; after a fault and where it hung, the device is latched off.
+/// The status of work submitted to a device; after a fault or a hang the device is latched off.
 Status settle(const std::shared_ptr<Device>& device, const Outcome& outcome) noexcept;
 
-/// As kernels::fetch or kernels::store, of those pieces that lie on the device; the others are left alone.
+/// Like kernels::fetch or kernels::store, for the pieces that lie on the device; other pieces are left alone.
 /// Through the slab of a lane. A device that is coming up is not waited for: fault.
 Status transfer_on_device(std::span<const Transfer> pieces, Direction direction) noexcept;
 
-/// A small job with a known answer. Throws std::runtime_error if the device does not give it.
+/// A small job with a known answer. Throws std::runtime_error if the device gives another answer.
 void self_test(const std::shared_ptr<Device>& device);
 
 }  // namespace ec::kernels::cuda

@@ -1,5 +1,5 @@
 // The parts of the runner that are the same for every submission. The wait polls the stream with sleeps
-// between, and tells an end of the work from an error that leaves it open.
+// between, and tells an end of the work from an error that leaves the end open.
 #include "kernels/cuda/submit/runner.hpp"
 
 #include <sys/prctl.h>
@@ -12,24 +12,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Below, a sleep costs more than it saves: a job of 4 KiB chunks takes 14 us.
+/// For less time a sleep costs more than it saves: a job of 4 KiB chunks takes 14 us.
 constexpr std::chrono::microseconds worth_a_sleep{40};
-/// Of the expected time, the part that is slept at once; from then on it is looked at without a pause for as
-/// long as is left and as long again, but no longer than a few sleeps would cost.
+/// The part of the expected time that is slept at once. From then on the thread polls without a pause for the
+/// rest and as long again, but no longer than a few sleeps would cost.
 constexpr double slept_at_once = 0.9;
 constexpr std::chrono::microseconds longest_stare{40};
-/// After that, looks are this part of the time so far apart, within bounds: what a look costs and what it may
-/// be late stay in proportion.
+/// After that, polls are this part of the time so far apart, within bounds: the cost of a poll and its delay
+/// stay in proportion.
 constexpr int looks = 32;
 constexpr std::chrono::microseconds shortest_pause{5};
 constexpr std::chrono::microseconds longest_pause{60};
-/// Without it, the kernel may add 50 us to every sleep.
+/// With the default slack, the kernel may add 50 us to every sleep.
 constexpr unsigned long slack_nanoseconds = 1000;
-/// Added to the deadline for the bytes of a job: 1 GB/s, a fiftieth of what the link does.
+/// Added to the deadline for the bytes of a job: 1 GB/s, a fiftieth of the link's speed.
 constexpr std::size_t bytes_per_millisecond = 1'000'000;
 
-/// Whether the driver says of the work itself that it is over. Any other error leaves open what becomes of
-/// it: a kernel may still run, and write.
+/// Whether the driver reports that the work itself is over. After any other error its end is open: a kernel
+/// may still run, and write.
 bool is_over(CUresult answer) {
   switch (answer) {
     case CUDA_SUCCESS:
@@ -64,7 +64,7 @@ void relax() {
 #endif
 }
 
-/// Exact sleeps for this thread while it lives.
+/// Exact sleeps for this thread while the object lives.
 class ShortSlack {
  public:
   ShortSlack() : before_(prctl(PR_GET_TIMERSLACK)) { prctl(PR_SET_TIMERSLACK, slack_nanoseconds); }
@@ -78,7 +78,7 @@ class ShortSlack {
   int before_;
 };
 
-/// Asks without a pause until `done` says so or `until` has come; whether it was done.
+/// Polls without a pause until `done` is true or `until` has come; whether `done` was true.
 template <class Done>
 bool stare(Clock::time_point until, Done&& done) {
   for (;;) {
@@ -88,7 +88,7 @@ bool stare(Clock::time_point until, Done&& done) {
   }
 }
 
-/// Asks until `done` says so or the patience is over; whether it was done.
+/// Polls until `done` is true or the patience is over; whether `done` was true.
 template <class Done>
 bool poll(Clock::time_point start, Clock::duration expected, Clock::duration patience, Done&& done) {
   if (expected < worth_a_sleep && stare(start + worth_a_sleep, done)) return true;
@@ -147,18 +147,18 @@ Outcome Runner::ask_until_over(Clock::duration under_way) {
     return is_over(answer);
   });
   if (answer == CUDA_SUCCESS) {
-    // When work ended that nobody waited for is not known.
+    // The end of work that nobody waited for is not known.
     if (under_way == Clock::duration::zero()) in_flight_->took(Clock::now() - start, questions == 1);
     return {};
   }
   if (answered) {
     Outcome failed = outcome_of("the kernel failed", answer);
-    // MPS tells the fault of one client to all, while the kernels of the others may still run: on an H100
+    // MPS reports the fault of one client to all, while the kernels of the others may still run: on an H100
     // buffers that were used anew after such a fault had wrong bytes.
     if (device_.info().shared_by_mps != 0 && submission_.writes_in_place) failed.status = Status::hung;
     return failed;
   }
-  // Whatever the kernel may still touch is given up: the stream, its memory, the device.
+  // Everything that the kernel may still touch is given up: the stream, its memory, the device.
   static_cast<void>(lane_.release());
   device_.abandon();
   return {submission_.writes_in_place ? Status::hung : Status::fault, nullptr, answer,

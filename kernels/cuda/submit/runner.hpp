@@ -1,4 +1,4 @@
-// Runs the work of one job on one lane of a device, whatever the work is, and waits for it, which ends
+// Runs the work of one job on one lane of a device, whatever the work is, and waits for it. The wait ends
 // whatever the device does.
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace ec::kernels::cuda {
 
-/// How work on a device ended: a plain value, which no want of memory can turn into another.
+/// How work on a device ended: a plain value, which no want of memory can change.
 struct Outcome {
   Status status = Status::ok;
-  // Of fault and hung.
-  const char* call = nullptr;  ///< of the driver, or what else failed; static
+  // For fault and hung.
+  const char* call = nullptr;  ///< the driver's function, or another name of the failed step; static
   CUresult answer = CUDA_SUCCESS;
-  std::chrono::milliseconds waited{0};  ///< in vain; 0: the driver said of the work itself that it failed
+  std::chrono::milliseconds waited{0};  ///< in vain; 0: the driver reported that the work itself failed
 
   Reason reason(const Driver& driver) const noexcept;
 };
@@ -27,44 +27,44 @@ inline Outcome outcome_of(const char* call, CUresult result) noexcept {
   return result == CUDA_SUCCESS ? Outcome{} : Outcome{Status::fault, call, result};
 }
 
-/// What is enqueued on a lane at once, and waited for at once.
+/// Work that is enqueued on a lane at once, and waited for at once.
 struct Submission {
-  std::size_t link_bytes = 0;   ///< that go over the link to the host, in the direction that has more
-  std::size_t moved_bytes = 0;  ///< read and written in all, which the deadline allows for
-  /// It writes memory of the caller, so that a late write could reach it: Status::hung instead of fault.
+  std::size_t link_bytes = 0;   ///< bytes over the link to the host, in the busier direction
+  std::size_t moved_bytes = 0;  ///< bytes read and written in all, for which the deadline allows
+  /// The work writes memory of the caller, so a late write could reach it: Status::hung instead of fault.
   bool writes_in_place = false;
 };
 
 /// Holds a lane, and makes the device's context current, while it lives. A job runs in submissions, one after
 /// the other: each is counted in flight, enqueued on the lane, and waited for with the deadline, which counts
-/// from the wait. That sleeps until the work should nearly be done, where it is worth a sleep, and looks
-/// often from then on. If the device does not answer, the lane is given up with its memory, and so is the
-/// device. After anything but ok no other submission is run. For one thread.
+/// from the start of the wait. The wait sleeps until the work should nearly be done, where a sleep pays, and
+/// polls often from then on. If the device does not answer, the lane is given up with its memory, and so is
+/// the device. After any status but ok no other submission is run. For one thread.
 class Runner {
  public:
   /// outcome() is a fault if the context cannot be made current, and busy if no lane is free.
   explicit Runner(Device& device);
-  /// Waits for what was launched.
+  /// Waits for the work launched.
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
   bool ok() const { return outcome_.status == Status::ok; }
-  /// ok; or what went wrong.
+  /// ok; or the failure.
   const Outcome& outcome() const { return outcome_; }
-  /// While ok() holds.
+  /// Only while ok() holds.
   const Device::Lane& lane() const { return *lane_; }
 
-  /// launch() and wait(), and nothing in between: how long it took teaches how long to sleep.
+  /// launch() and wait(), and nothing in between: the time of the work teaches how long to sleep.
   template <class Enqueue>
   bool run(const Submission& submission, Enqueue&& enqueue) {
     launch(submission, enqueue);
     return wait(Clock::duration::zero());
   }
 
-  /// Enqueues a submission: enqueue(stream) returns an Outcome and does not throw. Where that is not ok, some
-  /// of the submission may be under way, and wait() will tell. ok() holds, and no other submission is under
-  /// way.
+  /// Enqueues a submission: enqueue(stream) returns an Outcome and does not throw. If the Outcome is not ok,
+  /// some of the submission may be under way, and wait() will tell. Before: ok() holds, and no submission is
+  /// under way.
   template <class Enqueue>
   void launch(const Submission& submission, Enqueue&& enqueue) {
     submission_ = submission;
@@ -72,12 +72,12 @@ class Runner {
     launched_ = enqueue(lane_->stream);
     launched_at_ = Clock::now();
   }
-  /// Waits for the submission that was launched; ok().
+  /// Waits for the launched submission; returns ok().
   bool wait() { return wait(Clock::now() - launched_at_); }
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// under_way: since it was enqueued, if the caller has done other things meanwhile.
+  /// under_way: the time since the launch, if the caller has done other work meanwhile.
   bool wait(Clock::duration under_way);
   Outcome ask_until_over(Clock::duration under_way);
 

@@ -8,7 +8,7 @@
 namespace ec::kernels::cuda {
 namespace {
 
-/// A slab at a time.
+/// Copies a slab at a time.
 Outcome transfer(Device& device, std::span<const Transfer> pieces, Direction direction) noexcept {
   Runner runner(device);
   const Driver& driver = device.driver();
