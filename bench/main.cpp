@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -28,26 +28,26 @@ int become_ceph(char** argv) {
 
 int main(int argc, char** argv) {
   using namespace ec::bench;
-  static const std::map<std::string, int (*)(const std::vector<std::string>&)> here{
-      {"cpu", run_cpu},     {"instructions", run_instructions},
-      {"files", run_files},
+  static const std::map<std::string, Subcommand (*)()> here{
+      {"cpu", cpu}, {"files", files}, {"instructions", instructions},
 #ifdef EC_WITH_CUDA
-      {"gpu", run_gpu},     {"host", run_host},
+      {"gpu", gpu}, {"host", host},
 #endif
   };
   const std::string name = argc > 1 ? argv[1] : "";
-  if (const auto found = here.find(name); found != here.end()) return found->second({argv + 2, argv + argc});
+  if (const auto found = here.find(name); found != here.end())
+    return run(found->second(), {argv + 2, argv + argc});
   if (name == "ceph") return become_ceph(argv + 1);
+  std::string names = "ceph";
+  for (const auto& [each, subcommand] : here) names += ", " + each;
   if (name == "--version") {
     fmt::print("ec_bench {}\n", EC_VERSION);
-    return 0;
-  }
-  std::string names = "ceph";
-  for (const auto& [each, function] : here) names += ", " + each;
-  if (name == "--help" || name == "-h") {
+  } else if (name == "--help" || name == "-h") {
     fmt::print("ec_bench SUBCOMMAND [options]; sub-commands: {}; each takes --help\n", names);
-    return 0;
+  } else {
+    fmt::print(stderr, "ec_bench: sub-command {}: must be one of {}\n", name.empty() ? "missing" : name,
+               names);
+    return 2;
   }
-  fmt::print(stderr, "ec_bench: sub-command {}: must be one of {}\n", name.empty() ? "missing" : name, names);
-  return 2;
+  return 0;
 }

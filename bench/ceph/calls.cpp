@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -24,6 +23,7 @@ using ceph::bufferptr;
 using ceph::tentacle::BufferMap;
 using Bytes = std::vector<std::uint8_t>;
 using Chunks = std::map<int, bufferlist>;
+using Tentacle = ceph::tentacle::ErasureCodeInterface;
 
 constexpr std::size_t page = 4096;
 /// The data chunk that an overwrite changes: where no coefficient but that of the first coding chunk is one.
@@ -48,6 +48,51 @@ std::vector<Bytes> stripe_of(const CephCase& c, std::uint64_t seed_of_changed) {
   return chunks;
 }
 
+/// A stripe before and after an overwrite, what each chunk changes by, and what the calls of a case do with
+/// them.
+struct Known {
+  using Places = std::map<unsigned, const Bytes*>;
+
+  explicit Known(const CephCase& c) : what(c), before(stripe_of(c, 1000)), after(before), delta(before) {
+    if (c.op.ends_with("delta") || c.op == "encode-chunks-one") after = stripe_of(c, 2000);
+    for (std::size_t chunk = 0; chunk < delta.size(); ++chunk)
+      std::ranges::transform(delta[chunk], after[chunk], delta[chunk].begin(), std::bit_xor<>{});
+    for (unsigned i = 0; i < c.k; ++i) data.insert(data.end(), before[i].begin(), before[i].end());
+    const auto coding = [&](const std::vector<Bytes>& stripe) {
+      Places places;
+      for (unsigned i = c.k; i < c.k + c.m; ++i) places[i] = &stripe[i];
+      return places;
+    };
+    if (c.op == "encode-delta") {
+      reads = {{0, &before[changed]}, {1, &after[changed]}};
+      makes = {{0, &delta[changed]}};
+    } else if (c.op == "apply-delta") {
+      reads = {{changed, &delta[changed]}};
+      held = coding(before);
+      makes = coding(after);
+    } else if (c.op == "encode-chunks-one") {
+      reads = {{changed, &delta[changed]}};
+      makes = coding(delta);
+    } else if (c.op.starts_with("encode")) {
+      for (unsigned i = 0; i < c.k; ++i) reads[i] = &before[i];
+      makes = coding(before);
+    } else {
+      const bool gets_all = c.op == "read" || c.op.ends_with("spare");
+      for (unsigned i = c.lost(); reads.size() < (gets_all ? c.k + c.m - c.lost() : c.k); ++i)
+        reads[i] = &before[i];
+      for (unsigned i = 0; i < c.lost(); ++i) makes[i] = &before[i];
+    }
+  }
+  Known(const Known&) = delete;
+  Known& operator=(const Known&) = delete;
+
+  CephCase what;
+  std::vector<Bytes> before, after, delta;
+  Bytes data;  ///< before, padded
+  Places reads, makes;
+  Places held;  ///< by the chunks that are made, before; others may hold anything
+};
+
 /// A buffer as a network message leaves it: aligned to a page.
 bufferptr make_buffer(std::size_t bytes) {
   return {ceph::buffer::create_aligned(static_cast<unsigned>(bytes), page)};
@@ -67,195 +112,145 @@ void require_ok(int answer, const std::string& op) {
   if (answer != 0) throw std::runtime_error(fmt::format("{}: {}", op, std::strerror(-answer)));
 }
 
-/// What the functions on lists are given, and what they must answer.
-struct ObjectStripes {
-  explicit ObjectStripes(const CephCase& c) : what(c) {
-    const auto known = stripe_of(c, changed);
-    Bytes data;
-    for (unsigned i = 0; i < c.k; ++i) data.insert(data.end(), known[i].begin(), known[i].end());
-    const bool reads = c.op.ends_with("read");
-    for (unsigned i = 0; i < c.k + c.m; ++i) {
-      all.insert(static_cast<int>(i));
-      if (i < c.lost()) wanted.insert(static_cast<int>(i));
-      if (!reads && (c.lost() == 0 || i < c.lost()))
-        right[static_cast<int>(i)] = list_of(known[i], c.chunk_bytes);
-    }
-    if (reads) right[0] = list_of(data, data.size());
-    for (std::size_t s = 0; s < c.threads * c.turns; ++s) {
-      objects.push_back(c.op == "encode" ? list_of(data, c.object_bytes) : bufferlist());
-      Chunks& chunks = given.emplace_back();
-      const unsigned count = c.op == "encode-chunks" || c.op == "read" ? c.k + c.m : c.k;
-      if (c.op == "encode") continue;
-      for (unsigned i = c.lost(); chunks.size() < count; ++i)
-        chunks[static_cast<int>(i)] = list_of(known[i], c.chunk_bytes);
+/// What the functions on lists are given, and what they must answer, data chunks included.
+struct ListStripes {
+  explicit ListStripes(const CephCase& c) : known(c), given(c.threads * c.turns) {
+    for (int i = 0; i < static_cast<int>(c.k + c.m); ++i) all.insert(i);
+    for (const auto& [place, bytes] : known.makes) wanted.insert(static_cast<int>(place));
+    right = known.makes;
+    if (c.op.starts_with("encode")) right.insert(known.reads.begin(), known.reads.end());
+    if (c.op.ends_with("read")) right = {{0, &known.data}};
+    for (Chunks& chunks : given) {
+      if (c.op == "encode")
+        chunks[0] = list_of(known.data, c.object_bytes);
+      else
+        for (const auto& [place, bytes] : known.reads)
+          chunks[static_cast<int>(place)] = list_of(*bytes, c.chunk_bytes);
+      if (c.op != "encode-chunks") continue;
+      for (const auto& [place, bytes] : known.makes)
+        chunks[static_cast<int>(place)] = list_of(*bytes, c.chunk_bytes);
     }
   }
 
-  CephCase what;
+  Known known;
   std::set<int> all, wanted;
-  std::vector<bufferlist> objects;
   std::vector<Chunks> given;
-  Chunks right;  ///< of a read: the data as one
+  Known::Places right;  ///< of a read: the data as one
 };
 
 template <class Interface>
-Contestant object_contestant(const std::string& name, const std::shared_ptr<Interface>& code,
-                             const std::shared_ptr<ObjectStripes>& on) {
-  const CephCase& c = on->what;
-  std::function<Chunks(std::size_t)> call;
+Contestant list_contestant(const std::string& name, const std::shared_ptr<Interface>& code,
+                           const std::shared_ptr<ListStripes>& on) {
+  const CephCase& c = on->known.what;
+  const bool in_place = c.op == "encode-chunks";
+  std::function<int(std::size_t, Chunks*)> function = [code, on](std::size_t s, Chunks* out) {
+    return code->decode_concat(on->given[s], &(*out)[0]);
+  };
   if (c.op == "encode")
-    call = [code, on](std::size_t s) {
-      Chunks out;
-      require_ok(code->encode(on->all, on->objects[s], &out), "encode");
-      return out;
+    function = [code, on](std::size_t s, Chunks* out) {
+      return code->encode(on->all, on->given[s].at(0), out);
     };
-  else if (c.op == "encode-chunks")
-    call = [code, on](std::size_t s) {
-      require_ok(code->encode_chunks(on->all, &on->given[s]), "encode_chunks");
-      return Chunks{};
+  if (in_place)
+    function = [code, on](std::size_t s, Chunks*) { return code->encode_chunks(on->all, &on->given[s]); };
+  if (c.op.starts_with("decode"))
+    function = [code, on, bytes = static_cast<int>(c.chunk_bytes)](std::size_t s, Chunks* out) {
+      return code->decode(on->wanted, on->given[s], out, bytes);
     };
-  else if (c.op.starts_with("decode"))
-    call = [code, on](std::size_t s) {
-      Chunks out;
-      require_ok(code->decode(on->wanted, on->given[s], &out, static_cast<int>(on->what.chunk_bytes)),
-                 "decode");
-      return out;
-    };
-  else
-    call = [code, on](std::size_t s) {
-      Chunks out;
-      require_ok(code->decode_concat(on->given[s], &out[0]), "decode_concat");
-      return out;
-    };
-  const auto right = [call, on](std::size_t s) {
-    const bool in_place = on->what.op == "encode-chunks";
+  const auto call = [function, on](std::size_t s) {
+    Chunks out;
+    require_ok(function(s, &out), on->known.what.op);
+    return out;
+  };
+  const auto right = [call, on, in_place](std::size_t s) {
     if (in_place)
-      for (unsigned i = on->what.k; i < on->what.k + on->what.m; ++i)
-        std::memset(on->given[s].at(static_cast<int>(i)).c_str(), '?', on->what.chunk_bytes);
+      for (const auto& [place, bytes] : on->known.makes)
+        std::memset(on->given[s].at(static_cast<int>(place)).c_str(), '?', bytes->size());
     const Chunks out = call(s);
     const Chunks& made = in_place ? on->given[s] : out;
     return std::ranges::all_of(on->right, [&](const auto& chunk) {
-      return made.contains(chunk.first) && made.at(chunk.first).contents_equal(chunk.second);
+      const auto found = made.find(static_cast<int>(chunk.first));
+      return found != made.end() && found->second.length() == chunk.second->size() &&
+             found->second.contents_equal(chunk.second->data(), chunk.second->size());
     });
   };
   return {.name = name, .threads = c.threads, .run = [call](std::size_t s) { call(s); }, .right = right};
 }
 
-/// A stripe before and after an overwrite, and what each chunk changes by.
-struct Overwrite {
-  explicit Overwrite(const CephCase& c) : before(stripe_of(c, 1000)), after(before), delta(before) {
-    if (!c.op.ends_with("delta") && c.op != "encode-chunks-one") return;
-    after = stripe_of(c, 2000);
-    for (std::size_t chunk = 0; chunk < delta.size(); ++chunk)
-      for (std::size_t i = 0; i < c.chunk_bytes; ++i) delta[chunk][i] ^= after[chunk][i];
-  }
-
-  std::vector<Bytes> before, after, delta;
-};
-
 /// What a call of the functions on single buffers gets and what it leaves: buffers at the start of a page, as
 /// an OSD has them; the data of a whole encode is one buffer in the order of the object.
 class ShardStripe {
  public:
-  ShardStripe(const CephCase& c, const Overwrite& known) : in_(c.k + c.m), out_(c.k + c.m) {
-    const auto coding = [&](const std::vector<Bytes>* held, const std::vector<Bytes>& made) {
-      for (unsigned i = c.k; i < c.k + c.m; ++i)
-        insert(out_, i, write(held != nullptr ? &(*held)[i] : nullptr, made[i]));
-    };
-    if (c.op == "encode-delta") {
-      old_ = read(known.before[changed]);
-      new_ = read(known.after[changed]);
-      delta_ = write(&known.before[changed], known.delta[changed]);
-    } else if (c.op == "apply-delta") {
-      insert(in_, changed, read(known.delta[changed]));
-      coding(&known.before, known.after);
-      for (const auto& target : targets_) sources_.push_back({target.data});
-    } else if (c.op == "encode-chunks-one") {
-      insert(in_, changed, read(known.delta[changed]));
-      coding(nullptr, known.delta);
-    } else if (c.op == "encode-chunks") {
-      const bufferptr object = make_buffer(c.k * c.chunk_bytes);
-      for (unsigned i = 0; i < c.k; ++i)
-        insert(in_, i,
-               read(known.before[i], bufferptr(object, static_cast<unsigned>(i * c.chunk_bytes),
-                                               static_cast<unsigned>(c.chunk_bytes))));
-      coding(nullptr, known.before);
-    } else {
-      const unsigned survivors = c.op.ends_with("spare") ? c.k + c.m - 1 : c.k;
-      for (unsigned i = c.lost(); in_.entries < survivors; ++i) insert(in_, i, read(known.before[i]));
-      for (unsigned i = 0; i < c.lost(); ++i) {
-        insert(out_, i, write(nullptr, known.before[i]));
-        want_.words[i / 64] |= std::uint64_t{1} << i % 64;
-      }
+  explicit ShardStripe(const Known& known)
+      : known_(known), in_(known.what.k + known.what.m), out_(known.what.k + known.what.m) {
+    const auto chunk = static_cast<unsigned>(known.what.chunk_bytes);
+    const bool as_one = known.what.op == "encode-chunks";
+    const bufferptr object = as_one ? make_buffer(known.data.size()) : bufferptr();
+    for (const auto& [place, bytes] : known.reads) {
+      bufferptr buffer = as_one ? bufferptr(object, place * chunk, chunk) : make_buffer(chunk);
+      std::memcpy(buffer.c_str(), bytes->data(), chunk);
+      sources_.push_back({bytes_of(buffer)});
+      insert(in_, place, buffer);
+    }
+    for (const auto& [place, bytes] : known.makes) {
+      bufferptr buffer = make_buffer(chunk);
+      targets_.push_back({bytes_of(buffer)});
+      if (known.held.contains(place)) sources_.push_back({bytes_of(buffer)});
+      if (place < known.what.lost()) want_.words[place / 64] |= std::uint64_t{1} << place % 64;
+      insert(out_, place, buffer);
     }
   }
 
-  void encode_chunks(ceph::tentacle::ErasureCodeInterface& code) {
-    require_ok(code.encode_chunks(in_, out_), "encode_chunks");
-  }
-  void decode_chunks(ceph::tentacle::ErasureCodeInterface& code) {
-    require_ok(code.decode_chunks(want_, in_, out_), "decode_chunks");
-  }
-  void encode_delta(ceph::tentacle::ErasureCodeInterface& code) { code.encode_delta(old_, new_, &delta_); }
-  void apply_delta(ceph::tentacle::ErasureCodeInterface& code) { code.apply_delta(in_, out_); }
+  void encode_chunks(Tentacle& code) { require_ok(code.encode_chunks(in_, out_), "encode_chunks"); }
+  void decode_chunks(Tentacle& code) { require_ok(code.decode_chunks(want_, in_, out_), "decode_chunks"); }
+  void encode_delta(Tentacle& code) { code.encode_delta(*in_.slots[0], *in_.slots[1], &*out_.slots[0]); }
+  void apply_delta(Tentacle& code) { code.apply_delta(in_, out_); }
 
   /// As it was before the first call.
   void reset() {
-    for (std::size_t i = 0; i < targets_.size(); ++i) {
-      std::memset(targets_[i].data, '?', made_[i]->size());
-      if (held_[i] != nullptr) std::memcpy(targets_[i].data, held_[i]->data(), held_[i]->size());
+    for (const auto& [place, bytes] : known_.makes) {
+      std::memset(out_.slots[place]->c_str(), '?', bytes->size());
+      if (const auto held = known_.held.find(place); held != known_.held.end())
+        std::memcpy(out_.slots[place]->c_str(), held->second->data(), bytes->size());
     }
   }
-  bool right() const {
-    for (std::size_t i = 0; i < targets_.size(); ++i)
-      if (std::memcmp(targets_[i].data, made_[i]->data(), made_[i]->size()) != 0) return false;
-    return true;
+  bool right() {
+    return std::ranges::all_of(known_.makes, [&](const auto& made) {
+      return std::memcmp(out_.slots[made.first]->c_str(), made.second->data(), made.second->size()) == 0;
+    });
   }
   Sources sources() const { return sources_; }
   Targets targets() const { return targets_; }
 
  private:
-  static void insert(BufferMap& map, unsigned shard, bufferptr buffer) {
-    map.slots[shard].emplace(std::move(buffer));
+  static void insert(BufferMap& map, unsigned place, const bufferptr& buffer) {
+    map.slots[place].emplace(buffer);
     ++map.entries;
   }
-  bufferptr read(const Bytes& bytes) { return read(bytes, make_buffer(bytes.size())); }
-  bufferptr read(const Bytes& bytes, bufferptr buffer) {
-    std::memcpy(buffer.c_str(), bytes.data(), bytes.size());
-    sources_.push_back({bytes_of(buffer)});
-    return buffer;
-  }
-  bufferptr write(const Bytes* held, const Bytes& made) {
-    bufferptr buffer = make_buffer(made.size());
-    targets_.push_back({bytes_of(buffer)});
-    held_.push_back(held);
-    made_.push_back(&made);
-    return buffer;
-  }
 
+  const Known& known_;
   BufferMap in_, out_;
   ceph::tentacle::ShardIdSet want_;
-  bufferptr old_, new_, delta_;
-  std::vector<kernels::Source> sources_;   ///< all that a call reads
-  std::vector<kernels::Target> targets_;   ///< all that it writes
-  std::vector<const Bytes*> held_, made_;  ///< what the targets hold before, null: anything; and after
+  std::vector<kernels::Source> sources_;  ///< all that a call reads
+  std::vector<kernels::Target> targets_;  ///< all that it writes
 };
 
 struct ShardStripes {
-  explicit ShardStripes(const CephCase& c) : what(c), known(c) {
+  explicit ShardStripes(const CephCase& c) : known(c) {
     for (std::size_t i = 0; i < c.threads * c.turns; ++i)
-      list.push_back(std::make_unique<ShardStripe>(c, known));
+      list.push_back(std::make_unique<ShardStripe>(known));
   }
 
-  CephCase what;
-  Overwrite known;
+  Sources sources(std::size_t s) const { return list[s]->sources(); }
+  Targets targets(std::size_t s) const { return list[s]->targets(); }
+  std::size_t chunk_bytes() const { return known.what.chunk_bytes; }
+
+  Known known;
   std::vector<std::unique_ptr<ShardStripe>> list;
 };
 
-Contestant shard_contestant(const std::string& name,
-                            const std::shared_ptr<ceph::tentacle::ErasureCodeInterface>& code,
+Contestant shard_contestant(const std::string& name, const std::shared_ptr<Tentacle>& code,
                             const std::shared_ptr<ShardStripes>& on) {
-  const std::string& op = on->what.op;
+  const std::string& op = on->known.what.op;
   const auto call = op == "encode-delta"       ? &ShardStripe::encode_delta
                     : op == "apply-delta"      ? &ShardStripe::apply_delta
                     : op.starts_with("encode") ? &ShardStripe::encode_chunks
@@ -267,16 +262,7 @@ Contestant shard_contestant(const std::string& name,
     run(s);
     return on->list[s]->right();
   };
-  return {.name = name, .threads = on->what.threads, .run = run, .right = right};
-}
-
-Contestant bound_contestant(const Walk& walk, const std::shared_ptr<ShardStripes>& on) {
-  const auto run = [&walk, on](std::size_t s) {
-    move_bytes(walk, on->list[s]->sources(), on->list[s]->targets(), on->what.chunk_bytes);
-  };
-  return {.name = bound_name(walk), .threads = on->what.threads, .run = run, .right = [](std::size_t) {
-            return true;
-          }};
+  return {.name = name, .threads = on->known.what.threads, .run = run, .right = right};
 }
 
 bool is_on_lists(const std::string& op, bool tentacle) {
@@ -305,19 +291,20 @@ unsigned CephCase::moved_chunks() const {
 std::vector<Contestant> ceph_contestants(const CephCase& c, const std::vector<Coder>& coders, bool tentacle) {
   std::vector<Contestant> list;
   const auto as_tentacle = [](const Coder& coder) {
-    return std::reinterpret_pointer_cast<ceph::tentacle::ErasureCodeInterface>(coder.second);
+    return std::reinterpret_pointer_cast<Tentacle>(coder.second);
   };
   if (is_on_lists(c.op, tentacle)) {
-    const auto stripes = std::make_shared<ObjectStripes>(c);
+    const auto stripes = std::make_shared<ListStripes>(c);
     for (const Coder& coder : coders)
-      list.push_back(tentacle ? object_contestant(coder.first, as_tentacle(coder), stripes)
-                              : object_contestant(coder.first, coder.second, stripes));
+      list.push_back(tentacle ? list_contestant(coder.first, as_tentacle(coder), stripes)
+                              : list_contestant(coder.first, coder.second, stripes));
     return list;
   }
   const auto stripes = std::make_shared<ShardStripes>(c);
   for (const Coder& coder : coders)
     list.push_back(shard_contestant(coder.first, as_tentacle(coder), stripes));
-  for (const Walk& walk : walks()) list.push_back(bound_contestant(walk, stripes));
+  const auto bounds = bound_contestants(c.threads, stripes);
+  list.insert(list.end(), bounds.begin(), bounds.end());
   return list;
 }
 

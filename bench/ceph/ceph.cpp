@@ -1,12 +1,19 @@
-// What `ec_bench ceph` runs: plugins behind the interface of the Ceph of this host, several in this process.
+// `ec_bench ceph`: plugins behind the interface of the Ceph of this host, several in this process.
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <link.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <sstream>
 #include <stdexcept>
 
 #include "bench/ceph/calls.hpp"
-#include "bench/ceph/plugins.hpp"
 #include "bench/common/memory_bound.hpp"
 #include "bench/common/report.hpp"
 #include "tests/host/plugin_host.hpp"
@@ -14,18 +21,124 @@
 namespace ec::bench {
 namespace {
 
-Row row_of(const CephCase& c, const Contestant& coder, const std::string& isal) {
-  return {{"op", c.op},
-          {"technique", gf::name(c.technique)},
-          {"k", c.k},
-          {"m", c.m},
-          {"object_bytes", c.object_bytes},
-          {"chunk_bytes", c.chunk_bytes},
-          {"threads", c.threads},
-          {"stripes", c.threads * c.turns},
-          {"coder", coder.name},
-          {"isal", isal}};
+namespace fs = std::filesystem;
+
+constexpr const char* function_of_isal = "ec_encode_data";
+
+/// One plugin that takes part.
+struct Plugin {
+  std::string name;       ///< it registers under, and is reported by
+  std::string directory;  ///< of libec_NAME.so
+};
+
+/// Ours is that of the build that this program lies in; once installed, all lie together.
+std::string usual_directory(const std::string& plugin) {
+  const auto built = fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/erasure-code";
+  return plugin == "cuda" && fs::exists(built / "libec_cuda.so") ? built.string() : EC_STOCK_PLUGIN_DIR;
 }
+
+/// Where ISA-L's function lies that a loaded library calls: read from its linkage table, which is bound. Null
+/// if it calls none by that table.
+void* isal_called_by(const std::string& file) {
+  link_map* library = nullptr;
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr || dlinfo(handle, RTLD_DI_LINKMAP, &library) != 0)
+    throw std::runtime_error(dlerror());
+  std::map<ElfW(Sxword), ElfW(Addr)> dynamic;
+  for (const auto* entry = library->l_ld; entry->d_tag != DT_NULL; ++entry)
+    dynamic[entry->d_tag] = entry->d_un.d_ptr;
+  const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(dynamic[DT_SYMTAB]);
+  const auto* names = reinterpret_cast<const char*>(dynamic[DT_STRTAB]);
+  for (const auto& [table, bytes] : {std::pair{DT_JMPREL, DT_PLTRELSZ}, {DT_RELA, DT_RELASZ}})
+    for (std::size_t i = 0; i < dynamic[bytes] / sizeof(ElfW(Rela)); ++i) {
+      const auto& relocation = reinterpret_cast<const ElfW(Rela)*>(dynamic[table])[i];
+      if (std::strcmp(names + symbols[ELF64_R_SYM(relocation.r_info)].st_name, function_of_isal) == 0)
+        return *reinterpret_cast<void**>(library->l_addr + relocation.r_offset);
+    }
+  return nullptr;
+}
+
+/// The plugins of a command line. Throws UsageError, and std::runtime_error if this program exposes an ISA-L,
+/// which would take the place of that of the plugins.
+class Plugins {
+ public:
+  /// list: NAME, or NAME=DIRECTORY where libec_NAME.so is not in its usual place. peer_file: of an ISA-L by
+  /// which a copy of the plugin `isa` is to code beside that plugin; empty: none. It works by the order of
+  /// loading: plugins that are loaded after an ISA-L, and reach ISA-L through their linkage table, call its
+  /// functions in place of their own.
+  Plugins(const std::vector<std::string>& list, const std::string& peer_file) {
+    if (dlsym(RTLD_DEFAULT, function_of_isal) != nullptr)
+      throw std::runtime_error("this program exposes an ISA-L, which would replace that of the plugins");
+    if (!peer_file.empty() && access(peer_file.c_str(), R_OK) != 0)
+      throw UsageError(fmt::format("--isal {}: must be a libisal.so that can be read", peer_file));
+    for (const auto& text : list) {
+      const std::size_t equals = text.find('=');
+      const std::string name = text.substr(0, equals);
+      list_.push_back({name, equals == std::string::npos ? usual_directory(name) : text.substr(equals + 1)});
+    }
+    // Bound to what they carry, before another ISA-L is there.
+    for (const Plugin& plugin : list_) make_code(plugin, technique_for(4, 2), 4, 2);
+    if (!peer_file.empty()) add_peer(peer_file);
+  }
+
+  const std::vector<Plugin>& list() const { return list_; }
+  /// The name of the given ISA-L if the plugin calls it, else empty.
+  std::string isal_of(const Plugin& plugin) const { return plugin.name == peer_plugin_ ? peer_name_ : ""; }
+
+  /// The technique that they all have in common for that shape.
+  gf::Technique technique_for(unsigned k, unsigned m) const {
+    // jerasure has no other matrix in common with anyone.
+    const bool has_jerasure = std::ranges::find(list_, "jerasure", &Plugin::name) != list_.end();
+    return has_jerasure ? gf::Technique::jerasure_reed_sol_van : bench::technique_for({k, m});
+  }
+
+  /// An object of the plugin for that code, behind the interface that this host speaks.
+  ::ceph::ErasureCodeInterfaceRef make_code(const Plugin& plugin, gf::Technique technique, unsigned k,
+                                            unsigned m) const {
+    ::ceph::ErasureCodeProfile profile{
+        {"plugin", plugin.name},
+        {"technique", plugin.name == "jerasure" ? "reed_sol_van" : std::string(gf::name(technique))},
+        {"k", std::to_string(k)},
+        {"m", std::to_string(m)}};
+    std::ostringstream why;
+    const auto made = host::PluginHost::instance().make(plugin.name, plugin.directory, profile, &why);
+    if (!made)
+      throw UsageError(
+          fmt::format("--plugin {}={}: {} ({})", plugin.name, plugin.directory, why.str(), made.error));
+    return made.code;
+  }
+
+ private:
+  void add_peer(const std::string& file) {
+    const auto plain = std::ranges::find(list_, "isa", &Plugin::name);
+    if (plain == list_.end()) throw UsageError("--isal: needs the plugin isa, by which it is to code");
+    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (library == nullptr) throw UsageError(fmt::format("--isal {}: {}", file, dlerror()));
+    void* const function = dlsym(library, function_of_isal);
+    if (function == nullptr) throw UsageError(fmt::format("--isal {}: must be an ISA-L", file));
+    peer_name_ = fs::path(file).filename();
+    peer_plugin_ = "isa:" + peer_name_;
+    // A second copy of the plugin, for the loader takes one file once.
+    char folder[] = "/tmp/ec_bench_XXXXXX";
+    if (mkdtemp(folder) == nullptr) throw std::runtime_error("cannot make a folder in /tmp");
+    const Plugin copy{peer_plugin_, folder};
+    const std::string plain_file = plain->directory + "/libec_isa.so";
+    const std::string copied_file = fmt::format("{}/libec_{}.so", folder, copy.name);
+    fs::copy_file(plain_file, copied_file);
+    make_code(copy, technique_for(4, 2), 4, 2);
+    // Whose functions they call is seen, and not believed.
+    const bool runs_peer = isal_called_by(copied_file) == function;
+    const bool plain_runs_peer = isal_called_by(plain_file) == function;
+    fs::remove_all(folder);
+    if (!runs_peer || plain_runs_peer)
+      throw std::runtime_error(fmt::format("{} runs {} ISA-L", runs_peer ? "isa" : copy.name,
+                                           runs_peer ? "the given" : "its own"));
+    list_.push_back(copy);
+  }
+
+  std::vector<Plugin> list_;
+  std::string peer_plugin_, peer_name_;
+};
 
 void measure_case(CephCase c, std::size_t memory, const Plugins& plugins, bool tentacle, const Pace& pace,
                   Report& report) {
@@ -42,62 +155,55 @@ void measure_case(CephCase c, std::size_t memory, const Plugins& plugins, bool t
   }
   c.turns = std::max<std::size_t>(memory / (c.chunk_bytes * (c.k + c.m) * c.threads), 1);
   const auto contestants = ceph_contestants(c, coders, tentacle);
-  // Whose ISA-L Ceph's plugins run is seen, and not believed. Ours compares a sample of its calls by any.
-  std::vector<std::string> isal(coders.size());
-  for (std::size_t i = 0; i < coders.size(); ++i) {
-    if (coders[i].first == "cuda") continue;
-    isal[i] = plugins.isal_of([&] { contestants[i].run(0); });
-    const bool by_peer = plugins.list()[i].by_peer;
-    if ((!by_peer && !isal[i].empty()) || (by_peer && isal[i].empty() && c.op == "encode" && c.m > 1))
-      throw std::runtime_error(fmt::format("{} {}+{}: {} ran {} ISA-L", c.op, c.k, c.m, coders[i].first,
-                                           by_peer ? "its own" : "another plugin's"));
-  }
   Workers workers(c.threads);
   const auto results = measure(workers, contestants, {c.threads, c.turns, 2}, pace);
   const Figures figures(contestants, results);
   const auto stock = figures.find("isa") ? figures.find("isa") : figures.find("jerasure");
-  const auto peer = figures.fastest("isa:");
-  const auto bound = figures.fastest(bound_prefix);
+  const double gb = 1e-9 * static_cast<double>(c.chunk_bytes);
   for (std::size_t i = 0; i < coders.size(); ++i) {
-    Row row = row_of(c, contestants[i], isal[i]);
-    const bool verified = results[i].verified;
-    const auto times = [&](std::optional<std::size_t> base) {
-      return verified && base ? Value(figures.times(i, *base)) : Value();
-    };
-    const double gbps =
-        verified ? 1e-9 * c.threads * static_cast<double>(c.chunk_bytes) / figures.call_seconds(i) : 0;
-    row.insert(row.end(), {{"call_us", verified ? Value(1e6 * figures.call_seconds(i)) : Value()},
-                           {"object_gbps", gbps * c.k},
-                           {"moved_gbps", gbps * c.moved_chunks()},
-                           {"ratio_limit", times(bound)},
-                           {"ratio", times(stock)},
-                           {"ratio_peer", times(peer)},
-                           {"noise", verified ? Value(figures.noise_percent(i)) : Value()}});
-    report.add(row, verified);
+    const Row whom{{"op", c.op},
+                   {"technique", gf::name(c.technique)},
+                   {"k", c.k},
+                   {"m", c.m},
+                   {"object_bytes", c.object_bytes},
+                   {"chunk_bytes", c.chunk_bytes},
+                   {"threads", c.threads},
+                   {"stripes", c.threads * c.turns},
+                   {"coder", coders[i].first},
+                   {"isal", plugins.isal_of(plugins.list()[i])}};
+    if (!figures.verified(i))
+      report.add(whom, {});
+    else
+      report.add(whom, Row{{"call_us", 1e6 * figures.call_seconds(i)},
+                           {"object_gbps", figures.per_second(i, gb * c.k)},
+                           {"moved_gbps", figures.per_second(i, gb * c.moved_chunks())},
+                           {"ratio_limit", figures.times(i, figures.fastest(bound_prefix))},
+                           {"ratio", figures.times(i, stock)},
+                           {"ratio_peer", figures.times(i, figures.fastest("isa:"))},
+                           {"noise", figures.noise_percent(i)}});
   }
 }
 
-int run(const CommandLine& line, const std::vector<std::string>& arguments) {
+int measure_ceph(const CommandLine& line) {
   const std::string host = host::PluginHost::version();
   const bool tentacle = host.starts_with("20.");
   std::vector<CephCase> cases;
   for (const auto& op : line.list("ops", ops_of(tentacle)))
     for (const Shape& shape : line.shapes("shapes"))
       for (const std::size_t size : line.numbers("sizes", 1, std::size_t{1} << 31))
-        for (const std::size_t threads : line.numbers("threads", 1, 1024)) {
-          technique_for(shape);
+        for (const std::size_t threads : line.numbers("threads", 1, 1024))
           cases.push_back({.op = op,
-                           .technique = {},
+                           .technique = technique_for(shape),
                            .k = shape.first,
                            .m = shape.second,
                            .object_bytes = size,
                            .threads = static_cast<unsigned>(threads)});
-        }
   const std::size_t memory = line.number("memory", 0, std::size_t{1} << 34);
-  const Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
-  Report report(line.text("csv"));
+  const Pace pace{.rounds = line.number("rounds", 1, most_rounds),
+                  .sample_seconds = line.seconds("sample-ms")};
+  Report report(line);
   const Plugins plugins(line.list("plugin"), line.text("isal"));
-  report.begin(make_header("Ceph " + host, "ceph", arguments, {}));
+  report.begin({}, "Ceph " + host);
   for (const CephCase& c : cases) measure_case(c, memory, plugins, tentacle, pace, report);
   return report.finish();
 }
@@ -107,21 +213,21 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   using namespace ec::bench;
-  CommandLine line("ceph");
-  line.add("plugin", "cuda,isa",
-           "plugins, NAME or NAME=DIRECTORY of libec_NAME.so; cuda,jerasure: jerasure's reed_sol_van");
-  line.add("isal", "", "a libisal.so by which the plugin isa is to code too, beside isa with its own");
-  line.add("ops", "encode",
-           fmt::format("functions: {}; under Ceph 16 to 19: {}", fmt::join(ops_of(true), ", "),
-                       fmt::join(ops_of(false), ", ")));
-  line.add("shapes", "4+2,8+3,10+4", "data+coding chunks");
-  line.add("sizes", "16K,256K,4M,64M",
-           "object bytes of one call (k x chunk, before padding), suffixes K, M, G");
-  line.add("threads", "1", "threads, each coding stripes of its own");
-  line.add("memory", "0", "bytes of stripes that calls go round; 0: a stripe for each thread, over and over");
-  line.add("rounds", "15", "samples of each plugin, taken in turn");
-  line.add("sample-ms", "10", "shortest time of a sample");
-  add_report_option(line);
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  return line.run(arguments, [&] { return run(line, arguments); });
+  return run(
+      {"ceph",
+       {{"plugin", "cuda,isa",
+         "plugins, NAME or NAME=DIRECTORY of libec_NAME.so; cuda,jerasure: jerasure's reed_sol_van"},
+        {"isal", "", "a libisal.so by which the plugin isa is to code too, beside isa with its own"},
+        {"ops", "encode",
+         fmt::format("functions: {}; under Ceph 16 to 19: {}", fmt::join(ops_of(true), ", "),
+                     fmt::join(ops_of(false), ", "))},
+        {"shapes", "4+2,8+3,10+4", "data+coding chunks"},
+        {"sizes", "16K,256K,4M,64M",
+         "object bytes of one call (k x chunk, before padding), suffixes K, M, G"},
+        {"threads", "1", "threads, each coding stripes of its own"},
+        {"memory", "0", "bytes of stripes that calls go round; 0: a stripe for each thread, over and over"},
+        {"rounds", "15", "samples of each plugin, taken in turn"},
+        {"sample-ms", "10", "shortest time of a sample"}},
+       measure_ceph},
+      {argv + 1, argv + argc});
 }

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <memory>
 #include <random>
+#include <stdexcept>
 
 namespace ec::bench {
 namespace {
@@ -68,28 +69,23 @@ class Measurement {
       }
       for (const std::size_t i : sound) {
         if (pace_.settles) take_all_turns(contestants_[i]);
-        results_[i].samples.push_back(sample(i, pace_.sample_seconds, results_[i].calls));
+        Result& result = results_[i];
+        result.samples[result.rounds++] = sample(i, pace_.sample_seconds, result.calls);
       }
     }
     return std::move(results_);
   }
 
  private:
-  /// The turns to check, the first and the last among them.
-  std::vector<std::size_t> checked_turns() const {
-    const std::size_t count = std::clamp<std::size_t>(order_.checked_turns, 1, order_.turns);
-    std::vector<std::size_t> turns;
-    for (std::size_t i = 0; i < count; ++i)
-      turns.push_back(count == 1 ? 0 : i * (order_.turns - 1) / (count - 1));
-    return turns;
-  }
-
   /// Looks at what calls leave; at first at those that it makes itself.
   bool check(const Contestant& contestant, bool makes_calls) {
     std::atomic<bool> right{true};
+    const std::size_t checked = std::clamp<std::size_t>(order_.checked_turns, 1, order_.turns);
     workers_.run(contestant.threads, [&](unsigned thread) {
-      for (const std::size_t turn : checked_turns()) {
-        const std::size_t stripe = order_.at(thread, turn);
+      for (std::size_t i = 0; i < checked; ++i) {
+        // The first and the last turn among them.
+        const std::size_t stripe =
+            order_.at(thread, i * (order_.turns - 1) / std::max<std::size_t>(checked - 1, 1));
         if (makes_calls && contestant.spoil) contestant.spoil(stripe);
         if (makes_calls) contestant.run(stripe);
         if (!contestant.right(stripe)) right = false;
@@ -177,31 +173,36 @@ std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& con
   return Measurement(workers, contestants, order, pace).run();
 }
 
-Figures::Figures(const std::vector<Contestant>& contestants, const std::vector<Result>& results, bool by_cpu)
+void Result::add(const Result& other) {
+  if (rounds != other.rounds) throw std::runtime_error("the processes did not measure the same");
+  verified = verified && other.verified;
+  calls.add(other.calls);
+  for (std::size_t i = 0; i < rounds; ++i) {
+    auto& [calls_of_all, cpu_of_all] = samples[i];
+    const auto& [calls_of_one, cpu_of_one] = other.samples[i];
+    cpu_of_all = (cpu_of_all * calls_of_all + cpu_of_one * calls_of_one) / (calls_of_all + calls_of_one);
+    calls_of_all += calls_of_one;
+  }
+}
+
+Figures::Figures(const std::vector<Contestant>& contestants, std::span<const Result> results, bool by_cpu)
     : contestants_(contestants), seconds_(results.size()) {
   for (std::size_t i = 0; i < results.size(); ++i)
-    for (const Sample& s : results[i].samples)
+    for (const Sample& s : std::span(results[i].samples).first(results[i].verified ? results[i].rounds : 0))
       seconds_[i].push_back(by_cpu ? s.cpu_seconds : contestants[i].threads / s.calls_per_second);
 }
 
-std::optional<std::size_t> Figures::find(std::string_view name) const {
+Figures::Place Figures::fastest(const std::function<bool(const Contestant&)>& is) const {
+  Place best;
   for (std::size_t i = 0; i < seconds_.size(); ++i)
-    if (contestants_[i].name == name && !seconds_[i].empty()) return i;
-  return std::nullopt;
-}
-
-std::optional<std::size_t> Figures::fastest(std::string_view prefix) const {
-  std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < seconds_.size(); ++i)
-    if (contestants_[i].name.starts_with(prefix) && !seconds_[i].empty() &&
-        (!best || call_seconds(i) < call_seconds(*best)))
-      best = i;
+    if (verified(i) && is(contestants_[i]) && (!best || call_seconds(i) < call_seconds(*best))) best = i;
   return best;
 }
 
-double Figures::times(std::size_t i, std::size_t base) const {
+std::optional<double> Figures::times(std::size_t i, Place base) const {
+  if (!base) return std::nullopt;
   std::vector<double> ratios(seconds_[i].size());
-  std::ranges::transform(seconds_[base], seconds_[i], ratios.begin(), std::divides<>{});
+  std::ranges::transform(seconds_[*base], seconds_[i], ratios.begin(), std::divides<>{});
   return median(ratios);
 }
 

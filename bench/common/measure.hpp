@@ -6,10 +6,12 @@
 // on a machine whose clock and neighbours change.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,9 +26,9 @@ namespace ec::bench {
 struct Contestant {
   std::string name;
   unsigned threads = 1;                      ///< that make calls at the same time
-  std::function<void(std::size_t)> run;      ///< codes one stripe
+  std::function<void(std::size_t)> run{};    ///< codes one stripe
   std::function<void(std::size_t)> spoil{};  ///< makes bytes that are not written show; may be empty
-  std::function<bool(std::size_t)> right;    ///< whether run() left the right bytes, all of them
+  std::function<bool(std::size_t)> right{};  ///< whether run() left the right bytes, all of them
   /// Where it is not empty, a sample is one call of one thread, and takes these seconds in place of those on
   /// the host's clock.
   std::function<double()> seconds_of_run{};
@@ -65,10 +67,18 @@ struct Sample {
   double cpu_seconds = 0;  ///< of one call, of the whole process: helpers and a driver's threads count
 };
 
+inline constexpr std::size_t most_rounds = 1000;
+
+/// Of one contestant. Plain memory, which goes from one process to another.
 struct Result {
   bool verified = false;  ///< if not, nothing was timed
-  std::vector<Sample> samples{};
+  std::size_t rounds = 0;
+  std::array<Sample, most_rounds> samples{};
   CallTimes calls{};  ///< where each call was timed
+
+  /// Adds what another process did at the same time. Throws std::runtime_error if it did not measure the
+  /// same.
+  void add(const Result& other);
 };
 
 /// One result for each contestant: checks their bytes, with all threads at once as they will be timed, before
@@ -81,18 +91,29 @@ std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& con
 /// What is said of the results of one case. A contestant is known by its place in the list.
 class Figures {
  public:
-  /// by_cpu: a call takes what the process had of the CPU, in place of what passed.
-  Figures(const std::vector<Contestant>& contestants, const std::vector<Result>& results,
-          bool by_cpu = false);
+  using Place = std::optional<std::size_t>;
 
+  /// by_cpu: a call takes what the process had of the CPU, in place of what passed.
+  Figures(const std::vector<Contestant>& contestants, std::span<const Result> results, bool by_cpu = false);
+
+  bool verified(std::size_t i) const { return !seconds_[i].empty(); }
+  /// The fastest of the verified contestants that `is` takes, or whose names begin so.
+  Place fastest(const std::function<bool(const Contestant&)>& is) const;
+  Place fastest(std::string_view prefix) const {
+    return fastest([prefix](const Contestant& c) { return c.name.starts_with(prefix); });
+  }
   /// The verified contestant of that name.
-  std::optional<std::size_t> find(std::string_view name) const;
-  /// The fastest of the verified contestants whose names begin so.
-  std::optional<std::size_t> fastest(std::string_view prefix) const;
+  Place find(std::string_view name) const {
+    return fastest([name](const Contestant& c) { return c.name == name; });
+  }
   double call_seconds(std::size_t i) const { return median(seconds_[i]); }
+  /// Of all threads, whose calls do `work` each.
+  double per_second(std::size_t i, double work) const {
+    return work * contestants_[i].threads / call_seconds(i);
+  }
   double noise_percent(std::size_t i) const { return bench::noise_percent(seconds_[i]); }
-  /// How many times as fast as `base` it was: the median over the rounds.
-  double times(std::size_t i, std::size_t base) const;
+  /// How many times as fast as `base`, if there is one, it was: the median over the rounds.
+  std::optional<double> times(std::size_t i, Place base) const;
 
  private:
   const std::vector<Contestant>& contestants_;

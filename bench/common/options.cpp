@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/algorithm/string.hpp>
@@ -43,29 +44,21 @@ std::size_t number_of(const std::string& option, const std::string& text, std::s
 
 }  // namespace
 
-CommandLine::CommandLine(std::string subcommand)
-    : subcommand_(std::move(subcommand)),
-      known_(fmt::format("ec_bench {} [options]; lists are separated by commas or spaces", subcommand_), 110,
-             80) {
-  known_.add_options()("help,h", "this text");
-}
-
-void CommandLine::add(const std::string& option, const std::string& fallback, const std::string& help) {
-  auto* value =
-      po::value<std::vector<std::string>>()->multitoken()->composing()->default_value({fallback}, fallback);
-  known_.add_options()(option.c_str(), value, help.c_str());
-}
-
-void CommandLine::parse(const std::vector<std::string>& arguments) try {
-  po::store(po::command_line_parser(arguments).options(known_).positional({}).run(), given_);
-} catch (const po::error& e) {
-  throw UsageError(fmt::format("{}; see ec_bench {} --help", e.what(), subcommand_));
-}
-
-int CommandLine::run(const std::vector<std::string>& arguments, const std::function<int()>& body) try {
-  parse(arguments);
-  if (!given_.contains("help")) return body();
-  fmt::print("{}", (std::ostringstream() << known_).str());
+int run(const Subcommand& subcommand, const std::vector<std::string>& arguments) try {
+  po::options_description known(
+      fmt::format("ec_bench {} [options]; lists are separated by commas or spaces", subcommand.name), 110,
+      80);
+  known.add_options()("help,h", "this text");
+  const auto add = [&](const Option& option) {
+    auto* value = po::value<std::vector<std::string>>()->multitoken()->composing();
+    value->default_value({option.fallback}, option.fallback);
+    known.add_options()(option.name.c_str(), value, option.help.c_str());
+  };
+  std::ranges::for_each(subcommand.options, add);
+  add({"csv", "", "write the report to this file too"});
+  const CommandLine line(subcommand, arguments, known);
+  if (!line.asks_for_help()) return subcommand.body(line);
+  fmt::print("{}", (std::ostringstream() << known).str());
   return 0;
 } catch (const UsageError& e) {
   fmt::print(stderr, "ec_bench: {}\n", e.what());
@@ -73,6 +66,24 @@ int CommandLine::run(const std::vector<std::string>& arguments, const std::funct
 } catch (const std::exception& e) {
   fmt::print(stderr, "ec_bench: {}\n", e.what());
   return 1;
+}
+
+CommandLine::CommandLine(const Subcommand& subcommand, const std::vector<std::string>& arguments,
+                         const po::options_description& known) try
+    : subcommand_(subcommand.name), arguments_(arguments) {
+  po::store(po::command_line_parser(arguments).options(known).positional({}).run(), given_);
+} catch (const po::error& e) {
+  throw UsageError(fmt::format("{}; see ec_bench {} --help", e.what(), subcommand.name));
+}
+
+std::string CommandLine::typed() const {
+  std::vector<std::string> words;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (std::string_view(*variable).starts_with("EC_CUDA_")) words.emplace_back(*variable);
+  std::ranges::sort(words);
+  words.insert(words.end(), {"ec_bench", subcommand_});
+  words.insert(words.end(), arguments_.begin(), arguments_.end());
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 std::string CommandLine::text(const std::string& option) const {

@@ -3,7 +3,6 @@
 
 #include <boost/program_options.hpp>
 #include <cstddef>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,20 +21,34 @@ class UsageError : public std::runtime_error {
 /// k data and m coding chunks.
 using Shape = std::pair<unsigned, unsigned>;
 
+class CommandLine;
+
+struct Option {
+  std::string name, fallback, help;
+};
+
+/// body returns the exit status: 0; 1 if bytes were wrong; 77 if nothing can be counted here. It throws
+/// UsageError for a command line that cannot be used, and other exceptions if something fails.
+struct Subcommand {
+  std::string name;
+  std::vector<Option> options;  ///< besides --help and --csv
+  int (*body)(const CommandLine&);
+};
+
+/// Parses the arguments behind the name, and does what is asked for. The exit status: of the body; 0 after
+/// --help; 2 with its text on stderr if there is a UsageError, 1 if there is another exception.
+int run(const Subcommand& subcommand, const std::vector<std::string>& arguments);
+
 /// Values throw UsageError where they are not what is asked for. Numbers take the suffixes K, M and G for
 /// powers of 1024. The parts of a list stand between commas or spaces.
 class CommandLine {
  public:
-  /// subcommand: its name.
-  explicit CommandLine(std::string subcommand);
+  CommandLine(const Subcommand& subcommand, const std::vector<std::string>& arguments,
+              const boost::program_options::options_description& known);
 
-  void add(const std::string& option, const std::string& fallback, const std::string& help);
-  /// Throws UsageError for an option that was not added.
-  void parse(const std::vector<std::string>& arguments);
-  /// Parses, and does what is asked for. The exit status: what `body` returns; 0 after --help; 2 with its
-  /// text on stderr if there is a UsageError, 1 if there is another exception.
-  int run(const std::vector<std::string>& arguments, const std::function<int()>& body);
-
+  bool asks_for_help() const { return given_.contains("help"); }
+  /// As it was typed, behind the settings that the environment gives.
+  std::string typed() const;
   bool given(const std::string& option) const { return !text(option).empty(); }
   std::string text(const std::string& option) const;
   std::size_t number(const std::string& option, std::size_t lowest, std::size_t highest) const;
@@ -52,7 +65,7 @@ class CommandLine {
 
  private:
   std::string subcommand_;
-  boost::program_options::options_description known_;
+  std::vector<std::string> arguments_;
   boost::program_options::variables_map given_;
 };
 

@@ -5,13 +5,10 @@
 #include <atomic>
 #include <barrier>
 #include <cstddef>
-#include <exception>
 #include <functional>
-#include <memory>
-#include <mutex>
+#include <future>
 #include <semaphore>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace ec::bench {
@@ -23,13 +20,21 @@ inline unsigned all_cores() { return std::max(1u, std::thread::hardware_concurre
 /// not measured. Used by one thread.
 class Workers {
  public:
-  explicit Workers(unsigned most_threads) {
-    for (unsigned i = 0; i < most_threads; ++i) workers_.push_back(std::make_unique<Worker>());
-    for (unsigned i = 0; i < most_threads; ++i) workers_[i]->thread = std::jthread([this, i] { work(i); });
+  explicit Workers(unsigned most_threads) : workers_(most_threads) {
+    for (Worker& worker : workers_)
+      worker.thread = std::jthread([&worker] {
+        for (;;) {
+          worker.go.acquire();
+          if (!worker.task.valid()) return;
+          worker.task();
+        }
+      });
   }
   ~Workers() {
-    leaving_ = true;
-    for (auto& worker : workers_) worker->go.release();
+    for (Worker& worker : workers_) {
+      worker.task = {};
+      worker.go.release();
+    }
   }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -38,41 +43,27 @@ class Workers {
   /// Throws what one of them threw.
   void run(unsigned threads, const std::function<void(unsigned)>& body) {
     std::barrier gate(static_cast<std::ptrdiff_t>(threads));
-    task_ = [&](unsigned thread) {
-      gate.arrive_and_wait();
-      body(thread);
-    };
-    for (unsigned t = 0; t < threads; ++t) workers_[t]->go.release();
-    for (unsigned t = 0; t < threads; ++t) done_.acquire();
-    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    std::vector<std::future<void>> done;
+    for (unsigned t = 0; t < threads; ++t) {
+      workers_[t].task = std::packaged_task<void()>([&gate, &body, t] {
+        gate.arrive_and_wait();
+        body(t);
+      });
+      done.push_back(workers_[t].task.get_future());
+      workers_[t].go.release();
+    }
+    for (auto& each : done) each.wait();
+    for (auto& each : done) each.get();
   }
 
  private:
   struct Worker {
+    std::packaged_task<void()> task;
     std::binary_semaphore go{0};
     std::jthread thread;
   };
 
-  void work(unsigned index) {
-    for (;;) {
-      workers_[index]->go.acquire();
-      if (leaving_) return;
-      try {
-        task_(index);
-      } catch (...) {
-        std::lock_guard lock(mutex_);
-        if (!error_) error_ = std::current_exception();
-      }
-      done_.release();
-    }
-  }
-
-  std::function<void(unsigned)> task_;
-  bool leaving_ = false;
-  std::mutex mutex_;
-  std::exception_ptr error_;
-  std::counting_semaphore<> done_{0};
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Worker> workers_;
 };
 
 /// Calls body(0) .. body(count - 1) on all cores. Throws what one of them threw.

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 
@@ -137,27 +136,6 @@ Contestant library_contestant(const Case& c, const std::shared_ptr<const Stripes
   });
 }
 
-Contestant bound_contestant(const Walk& walk, const Case& c, const std::shared_ptr<const Stripes>& stripes) {
-  const auto move = [&walk, stripes](std::size_t s) {
-    return move_bytes(walk, stripes->sources(s), stripes->targets(s), stripes->chunk_bytes());
-  };
-  return {.name = bound_name(walk),
-          .threads = c.threads,
-          .run = [move](std::size_t s) { move(s); },
-          .right =
-              [move, stripes](std::size_t s) {
-                std::uint64_t expected = 0;
-                for (const auto& source : stripes->sources(s))
-                  for (std::size_t at = 0; at < stripes->chunk_bytes(); at += 8) {
-                    std::uint64_t word = 0;
-                    std::memcpy(&word, source.data + at,
-                                std::min<std::size_t>(8, stripes->chunk_bytes() - at));
-                    expected ^= word;
-                  }
-                return move(s) == expected;
-              }};
-}
-
 }  // namespace
 
 LoadedIsal load_isal(const std::string& file) {
@@ -180,18 +158,17 @@ std::vector<std::string> all_coders() {
   return names;
 }
 
-std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripe_count, std::size_t gap,
+std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripe_count,
                                            const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded) {
   const auto operation = make_operation(c.op, c.technique, c.k, c.m, c.erasures());
-  const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, stripe_count, gap);
+  const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, stripe_count, c.layout.gap);
   const auto stripes = std::make_shared<const Stripes>(
       operation, c.chunk_bytes, std::make_shared<const Memory>(kernels::Residence::pageable, bytes),
-      stripe_count, gap);
+      stripe_count, c.layout.gap);
   const bool knows_plan = c.op == "encode" || c.op == "decode";
   const auto unseen = c.op == "decode-miss" ? std::make_shared<UnseenPlans>(operation) : nullptr;
-  std::vector<Contestant> list;
-  for (const Walk& walk : walks()) list.push_back(bound_contestant(walk, c, stripes));
+  std::vector<Contestant> list = bound_contestants(c.threads, stripes);
   for (const std::string& coder : coders)
     if (coder != "eccoder")
       list.push_back(backend_contestant(*kernels::find_backend(coder), c, stripes, unseen));

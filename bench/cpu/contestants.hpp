@@ -9,6 +9,16 @@
 
 namespace ec::bench {
 
+/// Bytes between the chunks of a stripe: none, or 17 cache lines, so that chunks of a power of two do not
+/// share cache sets; or such that they begin anywhere.
+struct Layout {
+  const char* name;
+  std::size_t gap;
+};
+inline constexpr Layout contiguous{"contiguous", 0};
+inline constexpr Layout scattered{"scattered", 17 * 64};
+inline constexpr Layout unaligned{"unaligned", 17 * 64 + 17};
+
 /// One line-up: every contestant does exactly this.
 struct Case {
   std::string op;
@@ -16,6 +26,7 @@ struct Case {
   unsigned k = 0;
   unsigned m = 0;
   std::size_t chunk_bytes = 0;
+  Layout layout = contiguous;
   unsigned threads = 1;  ///< each coding stripes of its own
 
   unsigned erasures() const { return op == "encode" ? 0 : m; }  ///< the first data chunks are lost
@@ -36,12 +47,11 @@ LoadedIsal load_isal(const std::string& file);
 /// interface.
 std::vector<std::string> all_coders();
 
-/// Every walk of the memory bound, those of `coders`, and every loaded ISA-L, on chunks with `gap` bytes
-/// between them. Operations: encode; decode (the plan is known). Of back ends of this build only: decode-new
-/// (each call solves its signature, expands the matrix and forgets both); decode-miss (each call asks the
-/// code for the plan of a signature that it never saw, and that takes the place of another, for the cache is
-/// full). stripes: how many.
-std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripes, std::size_t gap,
+/// Every walk of the memory bound, those of `coders`, and every loaded ISA-L. Operations: encode; decode (the
+/// plan is known). Of back ends of this build only: decode-new (each call solves its signature, expands the
+/// matrix and forgets both); decode-miss (each call asks the code for the plan of a signature that it never
+/// saw, and that takes the place of another, for the cache is full). stripes: how many.
+std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripes,
                                            const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded);
 

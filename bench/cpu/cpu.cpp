@@ -14,16 +14,6 @@
 namespace ec::bench {
 namespace {
 
-/// Bytes between the chunks of a stripe: none, or 17 cache lines, so that chunks of a power of two do not
-/// share cache sets; or such that they begin anywhere.
-struct Layout {
-  const char* name;
-  std::size_t gap;
-};
-constexpr Layout contiguous{"contiguous", 0};
-constexpr Layout scattered{"scattered", 17 * 64};
-constexpr Layout unaligned{"unaligned", 17 * 64 + 17};
-
 /// hot: one stripe over and over. warm: stripes in turn that no second-level cache holds. cold: stripes in
 /// turn that no cache holds.
 enum class Temperature { hot, warm, cold };
@@ -92,46 +82,40 @@ std::size_t warm_bytes() {
   return std::max<std::size_t>(4 * mib, second_level > 0 ? 4 * static_cast<std::size_t>(second_level) : 0);
 }
 
-std::size_t turns_of(const Section& section, const Case& c) {
-  if (section.temperature == hot) return 1;
-  const std::size_t pool = section.temperature == warm ? warm_bytes() : cold_bytes();
+std::size_t turns_of(Temperature temperature, const Case& c) {
+  if (temperature == hot) return 1;
+  const std::size_t pool = temperature == warm ? warm_bytes() : cold_bytes();
   return std::max<std::size_t>(pool / (c.object_bytes() * c.threads), 2);
 }
 
 /// Each coder beside the fastest bound, the linked ISA-L and a loaded one.
-void add_rows(const Section& section, const Case& c, const char* layout,
-              const std::vector<Contestant>& contestants, const std::vector<Result>& results, bool by_cpu,
-              Report& report) {
-  const Figures figures(contestants, results, by_cpu);
+void add_rows(const Case& c, Temperature temperature, const std::vector<Contestant>& contestants,
+              const Figures& figures, Report& report) {
   const auto bound = figures.fastest(bound_prefix);
-  const auto gbps = [&](std::size_t i) {
-    return 1e-9 * static_cast<double>(c.object_bytes()) * c.threads / figures.call_seconds(i);
-  };
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const std::string& name_of = contestants[i].name;
-    const bool verified = results[i].verified;
+  const double gb = 1e-9 * static_cast<double>(c.object_bytes());
+  for (std::size_t i = 0; i < contestants.size(); ++i) {
+    const std::string& coder = contestants[i].name;
+    const Row whom{{"coder", coder},
+                   {"op", c.op},
+                   {"technique", gf::name(c.technique)},
+                   {"k", c.k},
+                   {"m", c.m},
+                   {"chunk_bytes", c.chunk_bytes},
+                   {"layout", c.layout.name},
+                   {"temperature", name(temperature)},
+                   {"threads", c.threads}};
     // A bound that did not move what it should is as wrong as a coder.
-    if (name_of.starts_with(bound_prefix) && verified) continue;
-    const auto times = [&](std::optional<std::size_t> base) {
-      return verified && base ? Value(figures.times(i, *base)) : Value();
-    };
-    report.add({{"coder", name_of},
-                {"op", c.op},
-                {"technique", gf::name(c.technique)},
-                {"k", c.k},
-                {"m", c.m},
-                {"chunk_bytes", c.chunk_bytes},
-                {"layout", layout},
-                {"temperature", name(section.temperature)},
-                {"threads", c.threads},
-                {"call_us", verified ? Value(1e6 * figures.call_seconds(i)) : Value()},
-                {"source_gbps", verified ? Value(gbps(i)) : Value()},
-                {"limit_gbps", bound ? Value(gbps(*bound)) : Value()},
-                {"ratio_limit", times(bound)},
-                {"ratio_isal", times(figures.find("isal"))},
-                {"ratio_peer", name_of.starts_with("isal") ? Value() : times(figures.fastest("isal:"))},
-                {"noise", verified ? Value(figures.noise_percent(i)) : Value()}},
-               verified);
+    if (!figures.verified(i))
+      report.add(whom, {});
+    else if (!coder.starts_with(bound_prefix))
+      report.add(whom, Row{{"call_us", 1e6 * figures.call_seconds(i)},
+                           {"source_gbps", figures.per_second(i, gb)},
+                           {"limit_gbps", bound ? Value(figures.per_second(*bound, gb)) : Value()},
+                           {"ratio_limit", figures.times(i, bound)},
+                           {"ratio_isal", figures.times(i, figures.find("isal"))},
+                           {"ratio_peer",
+                            coder.starts_with("isal") ? Value() : figures.times(i, figures.fastest("isal:"))},
+                           {"noise", figures.noise_percent(i)}});
   }
 }
 
@@ -150,7 +134,7 @@ std::vector<Section> sections_of(const CommandLine& line) {
   return all;
 }
 
-int run(const CommandLine& line, const std::vector<std::string>& arguments) {
+int measure_cpu(const CommandLine& line) {
   const auto chosen = sections_of(line);
   std::vector<std::string> techniques;
   if (line.given("techniques")) techniques = line.list("techniques", {"reed_sol_van", "cauchy"});
@@ -158,54 +142,49 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
   std::vector<LoadedIsal> loaded;
   for (const auto& file : line.list("isal")) loaded.push_back(load_isal(file));
   const bool by_cpu = line.list("clock", {"wall", "cpu"}).front() == "cpu";
-  Pace pace{.rounds = line.number("rounds", 1, 100'000), .sample_seconds = line.seconds("sample-ms")};
-  Report report(line.text("csv"));
-  report.begin(
-      make_header("", "cpu", arguments,
-                  {{"second-level cache", fmt::format("{} KiB", sysconf(_SC_LEVEL2_CACHE_SIZE) >> 10)},
-                   {"warm pool", fmt::format("{} MiB of sources", warm_bytes() >> 20)},
-                   {"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}}));
-  const auto measure_case = [&](const Section& section, const Case& c, const Layout& layout) {
+  Pace pace{.rounds = line.number("rounds", 1, most_rounds), .sample_seconds = line.seconds("sample-ms")};
+  Report report(line);
+  report.begin({{"second-level cache", fmt::format("{} KiB", sysconf(_SC_LEVEL2_CACHE_SIZE) >> 10)},
+                {"warm pool", fmt::format("{} MiB of sources", warm_bytes() >> 20)},
+                {"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}});
+  const auto measure_case = [&](const Case& c, Temperature temperature) {
     Workers workers(c.threads);
-    pace.settles = section.temperature != cold;
-    const StripeOrder order{c.threads, turns_of(section, c), 8};
-    const auto contestants = coding_contestants(c, order.stripes(), layout.gap, coders, loaded);
+    pace.settles = temperature != cold;
+    const StripeOrder order{c.threads, turns_of(temperature, c), 8};
+    const auto contestants = coding_contestants(c, order.stripes(), coders, loaded);
     const auto results = measure(workers, contestants, order, pace);
-    add_rows(section, c, layout.name, contestants, results, by_cpu, report);
+    add_rows(c, temperature, contestants, Figures(contestants, results, by_cpu), report);
   };
   for (const Section& section : chosen)
-    for (const Shape& shape : section.shapes) {
+    for (const auto& [k, m] : section.shapes) {
       // With no techniques each shape has its own.
       auto of_shape = techniques;
-      if (of_shape.empty()) of_shape.emplace_back(gf::name(technique_for(shape)));
+      if (of_shape.empty()) of_shape.emplace_back(gf::name(technique_for({k, m})));
       for (const std::string& technique : of_shape)
         for (const std::size_t length : section.lengths)
           for (const Layout& layout : section.layouts)
             for (const auto& op : section.ops)
-              measure_case(
-                  section,
-                  {op, *gf::parse_technique(technique), shape.first, shape.second, length, section.threads},
-                  layout);
+              measure_case({op, *gf::parse_technique(technique), k, m, length, layout, section.threads},
+                           section.temperature);
     }
   return report.finish();
 }
 
 }  // namespace
 
-int run_cpu(const std::vector<std::string>& arguments) {
-  CommandLine line("cpu");
-  line.add("sections", "", fmt::format("of {}; default all", fmt::join(section_names(), ", ")));
-  line.add("shapes", "", "data+coding chunks; default: those of the section");
-  line.add("techniques", "", "reed_sol_van, cauchy; default: cauchy where the other does not have the shape");
-  line.add("chunks", "", "bytes of a chunk; default: those of the section");
-  line.add("coders", "", fmt::format("of {}; default all", fmt::join(all_coders(), ", ")));
-  line.add("isal", "", "further libisal.so to load and compare; the fastest one is the peer of ratio_peer");
-  line.add("rounds", "31", "samples of each contestant, taken in turn");
-  line.add("sample-ms", "2", "shortest time of a sample");
-  line.add("clock", "wall",
-           "wall, or cpu: what the process had of the CPU, on a machine that others use too");
-  add_report_option(line);
-  return line.run(arguments, [&] { return run(line, arguments); });
+Subcommand cpu() {
+  return {
+      "cpu",
+      {{"sections", "", fmt::format("of {}; default all", fmt::join(section_names(), ", "))},
+       {"shapes", "", "data+coding chunks; default: those of the section"},
+       {"techniques", "", "reed_sol_van, cauchy; default: cauchy where the other does not have the shape"},
+       {"chunks", "", "bytes of a chunk; default: those of the section"},
+       {"coders", "", fmt::format("of {}; default all", fmt::join(all_coders(), ", "))},
+       {"isal", "", "further libisal.so to load and compare; the fastest one is the peer of ratio_peer"},
+       {"rounds", "31", "samples of each contestant, taken in turn"},
+       {"sample-ms", "2", "shortest time of a sample"},
+       {"clock", "wall", "wall, or cpu: what the process had of the CPU, on a machine that others use too"}},
+      measure_cpu};
 }
 
 }  // namespace ec::bench

@@ -37,29 +37,21 @@ constexpr std::size_t piece = 1 << 20;
 
 /// The floor of a verify: all bytes in a folder read and hashed by all cores, in the cache, and no more.
 int hash_all(const std::string& folder) {
-  struct Part {
-    int fd;
-    off_t at;
-  };
   constexpr std::size_t block = 1 << 16;
   std::vector<support::Descriptor> files;
-  std::vector<Part> parts;
+  std::vector<std::pair<int, std::size_t>> parts;  // a file, and where in it
   for (const auto& entry : fs::directory_iterator(folder)) {
     files.emplace_back(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
-    for (std::size_t at = 0; at < entry.file_size(); at += piece)
-      parts.push_back({files.back().get(), static_cast<off_t>(at)});
+    for (std::size_t at = 0; at < entry.file_size(); at += piece) parts.emplace_back(files.back().get(), at);
   }
-  std::atomic<std::size_t> next{0};
   std::atomic<std::uint64_t> sum{0};
-  Workers workers(all_cores());
-  workers.run(all_cores(), [&](unsigned) {
-    std::vector<char> buffer(block);
-    for (std::size_t i; (i = next++) < parts.size();)
-      for (std::size_t at = 0; at < piece; at += block) {
-        const auto got = pread(parts[i].fd, buffer.data(), block, parts[i].at + static_cast<off_t>(at));
-        if (got < 0) throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
-        sum += XXH3_128bits(buffer.data(), static_cast<std::size_t>(got)).low64;
-      }
+  in_parallel(parts.size(), [&](std::size_t i) {
+    thread_local std::vector<char> buffer(block);
+    for (std::size_t at = 0; at < piece; at += block) {
+      const auto got = pread(parts[i].first, buffer.data(), block, static_cast<off_t>(parts[i].second + at));
+      if (got < 0) throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
+      sum += XXH3_128bits(buffer.data(), static_cast<std::size_t>(got)).low64;
+    }
   });
   fmt::print("{:x}\n", sum.load());
   return 0;
@@ -126,13 +118,13 @@ std::vector<Command> commands_of(const std::vector<std::string>& others) {
   return all;
 }
 
-int run(const CommandLine& line, const std::vector<std::string>& arguments) {
+int measure_files(const CommandLine& line) {
   if (line.given("hash")) return hash_all(line.text("hash"));
   const std::size_t bytes = line.number("size", piece, std::size_t{1} << 40);
-  const Pace pace{.rounds = line.number("rounds", 1, 1000)};
+  const Pace pace{.rounds = line.number("rounds", 1, most_rounds)};
   auto commands = commands_of(line.list("beside"));
-  Report report(line.text("csv"));
-  report.begin(make_header("", "files", arguments, {}));
+  Report report(line);
+  report.begin({});
   std::string folder = line.text("folder") + "/ec_bench_XXXXXX";
   if (mkdtemp(folder.data()) == nullptr)
     throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
@@ -163,29 +155,26 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
   const auto results = measure(workers, contestants, {}, pace);
   const Figures figures(contestants, results);
   for (std::size_t i = 0; i < results.size(); ++i)
-    report.add({{"coder", commands[i].name},
-                {"bytes", bytes},
-                {"seconds", figures.call_seconds(i)},
-                {"gbps", 1e-9 * static_cast<double>(bytes) / figures.call_seconds(i)},
-                {"cpu_seconds", median(commands[i].cpu_seconds)},
-                {"ratio", figures.times(i, 0)},
-                {"noise", figures.noise_percent(i)}},
-               true);
+    report.add({{"coder", commands[i].name}, {"bytes", bytes}},
+               Row{{"seconds", figures.call_seconds(i)},
+                   {"gbps", figures.per_second(i, 1e-9 * static_cast<double>(bytes))},
+                   {"cpu_seconds", median(commands[i].cpu_seconds)},
+                   {"ratio", figures.times(i, 0)},
+                   {"noise", figures.noise_percent(i)}});
   return report.finish();
 }
 
 }  // namespace
 
-int run_files(const std::vector<std::string>& arguments) {
-  CommandLine line("files");
-  line.add("beside", "",
-           "NAME=BEFORE :: COMMAND of the shell, the first not timed, by object and kept/part00 to 19");
-  line.add("size", "1G", "bytes of the file, suffixes K, M, G");
-  line.add("hash", "", "instead: the files in this folder are read and hashed, as a verify must at least");
-  line.add("folder", "/dev/shm", "where it lies; five times its size must fit");
-  line.add("rounds", "5", "runs of each command, in turn, after two that are not counted");
-  add_report_option(line);
-  return line.run(arguments, [&] { return run(line, arguments); });
+Subcommand files() {
+  return {"files",
+          {{"beside", "",
+            "NAME=BEFORE :: COMMAND of the shell, the first not timed, by object and kept/part00 to 19"},
+           {"size", "1G", "bytes of the file, suffixes K, M, G"},
+           {"hash", "", "instead: the files in this folder are read and hashed, as a verify must at least"},
+           {"folder", "/dev/shm", "where it lies; five times its size must fit"},
+           {"rounds", "5", "runs of each command, in turn, after two that are not counted"}},
+          measure_files};
 }
 
 }  // namespace ec::bench

@@ -1,5 +1,4 @@
-// What measuring on a GPU needs and the product does not: functions of the driver, kernels of the bench's
-// own, and a clock on the device.
+// What measuring on a GPU needs and the product does not: functions of the driver, and a clock on the device.
 #pragma once
 
 #include <cuda.h>
@@ -9,7 +8,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -24,42 +22,26 @@ namespace ec::bench {
 
 using kernels::cuda::Device;
 
-// X(name, symbol, type): functions that the table of kernels/cuda/device/driver.hpp lacks.
-#define EC_BENCH_DRIVER_FUNCTIONS(X)                                      \
-  X(event_create, cuEventCreate, PFN_cuEventCreate_v2000)                 \
-  X(event_destroy, cuEventDestroy_v2, PFN_cuEventDestroy_v4000)           \
-  X(event_record, cuEventRecord, PFN_cuEventRecord_v2000)                 \
-  X(event_synchronize, cuEventSynchronize, PFN_cuEventSynchronize_v2000)  \
-  X(event_elapsed_time, cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
-  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)
-
-struct GpuDriver {
-#define EC_DECLARE(name, symbol, type) type name = nullptr;
-  EC_BENCH_DRIVER_FUNCTIONS(EC_DECLARE)
-#undef EC_DECLARE
-};
-
-/// Those of the driver that the devices use. Throws std::runtime_error if it lacks one.
-inline const GpuDriver& gpu_driver() {
-  static const GpuDriver driver = [] {
-    const std::string file = kernels::cuda::current_options().driver_library;
-    void* library = dlopen(file.c_str(), RTLD_NOW);
-    if (library == nullptr) throw std::runtime_error(dlerror());
-    GpuDriver d;
-#define EC_LOOK_UP(name, symbol, type)                      \
-  d.name = reinterpret_cast<type>(dlsym(library, #symbol)); \
-  if (d.name == nullptr) throw std::runtime_error(fmt::format("{} has no " #symbol, file));
-    EC_BENCH_DRIVER_FUNCTIONS(EC_LOOK_UP)
-#undef EC_LOOK_UP
-    return d;
-  }();
-  return driver;
-}
-
 /// Throws std::runtime_error that names the call and the driver's answer, unless `result` is CUDA_SUCCESS.
 inline void require(CUresult result, const char* call) {
   if (result != CUDA_SUCCESS)
     throw std::runtime_error(fmt::format("{}: the driver answers {}", call, static_cast<int>(result)));
+}
+
+/// A function that the table of kernels/cuda/device/driver.hpp lacks, of the driver that the devices use.
+/// Throws std::runtime_error if there is none.
+template <class Function>
+Function driver_function(const char* symbol) {
+  static void* const library = dlopen(kernels::cuda::current_options().driver_library.c_str(), RTLD_NOW);
+  void* const function = library == nullptr ? nullptr : dlsym(library, symbol);
+  if (function == nullptr) throw std::runtime_error(dlerror());
+  return reinterpret_cast<Function>(function);
+}
+
+/// The same for a call of it, which must succeed.
+template <class Function, class... Arguments>
+void call_driver(const char* symbol, Arguments... arguments) {
+  require(driver_function<Function>(symbol)(arguments...), symbol);
 }
 
 /// All devices that the settings of this node name, as in a daemon. Throws std::runtime_error that names what
@@ -90,26 +72,28 @@ inline std::pair<std::string, std::string> gpu_line(const Device& device) {
 /// The address as the driver takes it.
 inline CUdeviceptr gpu_address(const std::uint8_t* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
-/// Work on two streams of one device, and how long it takes there.
+inline void copy_on_device(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  call_driver<PFN_cuMemcpyDtoDAsync_v3020>("cuMemcpyDtoDAsync_v2", to, from, bytes, stream);
+}
+
+/// Work on two streams of one device, and how long it takes there. Everything throws std::runtime_error.
 class GpuTimer {
  public:
   /// What is put on one or both streams.
   using Work = std::function<void(CUstream, CUstream)>;
 
-  /// Throws std::runtime_error.
   explicit GpuTimer(std::shared_ptr<Device> device) : device_(std::move(device)) {
     const Device::Scope scope(*device_);
     for (CUstream& stream : streams_)
       require(device_->driver().stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     for (CUevent* event : {&begun_, &ended_[0], &ended_[1]})
-      require(gpu_driver().event_create(event, 0), "cuEventCreate");
+      call_driver<PFN_cuEventCreate_v2000>("cuEventCreate", event, 0u);
   }
   ~GpuTimer() {
     const Device::Scope scope(*device_);
     for (CUevent event : {begun_, ended_[0], ended_[1]})
-      if (event != nullptr) gpu_driver().event_destroy(event);
-    for (CUstream stream : streams_)
-      if (stream != nullptr) device_->driver().stream_destroy(stream);
+      driver_function<PFN_cuEventDestroy_v4000>("cuEventDestroy_v2")(event);
+    for (CUstream stream : streams_) device_->driver().stream_destroy(stream);
   }
   GpuTimer(const GpuTimer&) = delete;
   GpuTimer& operator=(const GpuTimer&) = delete;
@@ -118,9 +102,9 @@ class GpuTimer {
   /// Puts the work on the streams and does not wait for it.
   void start(const Work& work) {
     const Device::Scope scope(*device_);
-    require(gpu_driver().event_record(begun_, streams_[0]), "cuEventRecord");
+    record(begun_, streams_[0]);
     work(streams_[0], streams_[1]);
-    for (int i = 0; i < 2; ++i) require(gpu_driver().event_record(ended_[i], streams_[i]), "cuEventRecord");
+    for (int i = 0; i < 2; ++i) record(ended_[i], streams_[i]);
   }
   /// Waits for it. Seconds from start() to the end on either stream.
   double finish() {
@@ -128,14 +112,18 @@ class GpuTimer {
     float longest = 0;
     for (CUevent event : ended_) {
       float milliseconds = 0;
-      require(gpu_driver().event_synchronize(event), "cuEventSynchronize");
-      require(gpu_driver().event_elapsed_time(&milliseconds, begun_, event), "cuEventElapsedTime");
+      call_driver<PFN_cuEventSynchronize_v2000>("cuEventSynchronize", event);
+      call_driver<PFN_cuEventElapsedTime_v2000>("cuEventElapsedTime", &milliseconds, begun_, event);
       longest = std::max(longest, milliseconds);
     }
     return 1e-3 * static_cast<double>(longest);
   }
 
  private:
+  static void record(CUevent event, CUstream stream) {
+    call_driver<PFN_cuEventRecord_v2000>("cuEventRecord", event, stream);
+  }
+
   std::shared_ptr<Device> device_;
   CUstream streams_[2] = {};
   CUevent begun_ = nullptr;

@@ -1,15 +1,23 @@
-// `ec_bench host` from its command line to its report, in one process or in many.
+// `ec_bench host`: lines the codec up on known stripes, in one process or in many, and sets what it does
+// beside the ceiling of the link.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <exception>
+#include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
 
 #include "bench/common/report.hpp"
-#include "bench/host/bench.hpp"
+#include "bench/common/stripes.hpp"
+#include "bench/host/link.hpp"
 #include "bench/host/processes.hpp"
+#include "bench/host/result.hpp"
 #include "bench/subcommands.hpp"
+#include "kernels/device_stats.hpp"
+#include "plugin/codec/codec.hpp"
+#include "plugin/codec/settings/settings.hpp"
 
 namespace ec::bench {
 namespace {
@@ -17,42 +25,181 @@ namespace {
 using kernels::Residence;
 
 constexpr std::size_t mib = std::size_t{1} << 20, gib = std::size_t{1} << 30;
+/// Of the stripes that a thread takes turns on.
+constexpr std::size_t most_bytes_a_thread = 512 * mib;
+/// Stripes of its own that a thread codes one after the other, at most.
+constexpr std::size_t most_turns = 16;
+/// Of those of them that are checked: chunks may be so long that looking at them would take longer than
+/// measuring.
+constexpr std::size_t most_bytes_to_check = 64 * mib;
+
 const std::vector<std::string> every_op{"encode", "decode-1", "decode-m"};
 const std::vector<std::string> every_backend{"cuda", "x86", "isal", "auto"};
 const std::vector<std::string> every_residence{"pageable", "pinned", "device"};
 
-/// What a member says first.
-struct Greeting {
-  char gpu[256];
-  std::size_t gpus;
+/// One line-up: every coder makes the same calls on stripes of the same memory.
+struct HostCase {
+  std::string op;  ///< encode, decode-1 (the first data chunk is lost), decode-m (the first m are)
+  unsigned k = 0;
+  unsigned m = 0;
+  std::size_t chunk_bytes = 0;
+  Residence residence = Residence::pinned;
+  /// The codec with a back end forced (cuda, x86, isal) or not (auto), called by so many threads. Who
+  /// measures adds the calls.
+  std::vector<Contestant> coders{};
+
+  unsigned targets() const { return op == "decode-1" ? 1 : m; }
+  /// Decode writes beside the stripe.
+  std::size_t stripe_bytes() const { return (k + m + (op == "encode" ? 0 : targets())) * chunk_bytes; }
+  unsigned most_threads() const { return std::ranges::max(coders, {}, &Contestant::threads).threads; }
+  std::string words() const {
+    return fmt::format("{} {}+{}, chunks of {} bytes, {}", op, k, m, chunk_bytes, kernels::name(residence));
+  }
 };
 
-/// Every combination of the options. Coders whose stripes would be larger than `largest_bytes` are left out,
-/// in words.
-std::vector<HostCase> cases_of(const CommandLine& line, std::size_t largest_bytes,
-                               std::vector<std::string>* left_out) {
+struct Settings {
   std::vector<HostCase> cases;
-  for (const auto& [k, m] : line.shapes("shapes"))
-    for (const std::size_t chunk : line.numbers("chunks", 64, gib, 64))
+  std::vector<std::string> left_out;
+  Pace pace;
+  std::size_t largest_bytes = 0;  ///< of the stripes of a case
+  std::size_t link_bytes = 0;
+
+  /// As many for one thread as for each of many, so that the stripes of a thread come from the same caches.
+  std::size_t turns_of(const HostCase& c) const {
+    const std::size_t bytes = std::min(most_bytes_a_thread, largest_bytes / c.most_threads());
+    return std::clamp<std::size_t>(bytes / c.stripe_bytes(), 1, most_turns);
+  }
+};
+
+/// Calls through the codec, with a back end forced or left to the router, by the settings of this node, as in
+/// a daemon. Thread safe.
+class CodecCalls {
+ public:
+  CodecCalls(const HostCase& c, const std::string& backend)
+      : codec_(technique_for({c.k, c.m}), c.k, c.m, router_for(backend)) {}
+
+  /// One synchronous call.
+  kernels::Status run(const Stripes& stripes, std::size_t stripe) const {
+    const auto sources = stripes.sources(stripe);
+    const auto targets = stripes.targets(stripe);
+    const auto& plan = stripes.operation().plan;
+    return plan ? codec_.decode(*plan, sources, targets, stripes.chunk_bytes())
+                : codec_.encode(sources, targets, stripes.chunk_bytes());
+  }
+  /// The calls that each back end has finished.
+  std::vector<std::uint64_t> ran() const {
+    std::vector<std::uint64_t> counts;
+    for (std::size_t i = 0; i < kernels::backends().size(); ++i) counts.push_back(stats_.read(i).calls);
+    return counts;
+  }
+
+ private:
+  codec::Router router_for(const std::string& backend) {
+    const auto choice = codec::parse_backend_choice(backend == "cuda" ? "gpu" : backend);
+    const auto& node = codec::node_settings();
+    return {choice.value(), node.threshold_bytes, kernels::backends(), stats_};
+  }
+
+  codec::Stats stats_;  ///< of its own, so that others' calls do not count
+  codec::Codec codec_;
+};
+
+/// A process that measures: its memory and its threads, kept from case to case. The context of the first
+/// device must be current. Everything throws std::runtime_error.
+class HostBench {
+ public:
+  /// links: to measure in each round; may be null. wait: for all processes that measure at once.
+  HostBench(const Settings& settings, std::unique_ptr<Links> links, std::function<void()> wait)
+      : settings_(settings),
+        pace_(settings.pace),
+        links_(std::move(links)),
+        workers_(std::ranges::max(settings.cases, {}, &HostCase::most_threads).most_threads()) {
+    pace_.before_sample = std::move(wait);
+  }
+
+  /// One result for each coder, in order; those that make wrong bytes are not timed. Throws also if a device
+  /// fails.
+  std::vector<HostResult> measure(const HostCase& c) {
+    const std::uint64_t latches = kernels::read(kernels::device_stats().latches);
+    const Operation operation = make_operation(c.op, technique_for({c.k, c.m}), c.k, c.m, c.targets());
+    const StripeOrder order{c.most_threads(), settings_.turns_of(c), most_bytes_to_check / c.stripe_bytes()};
+    const Stripes stripes(operation, c.chunk_bytes, memory(c.residence), order.stripes());
+    std::vector<std::unique_ptr<CodecCalls>> calls;
+    std::vector<Contestant> contestants;
+    for (const Contestant& coder : c.coders) {
+      const CodecCalls& codec = *calls.emplace_back(std::make_unique<CodecCalls>(c, coder.name));
+      contestants.push_back(stripe_contestant(coder.name, coder.threads, stripes, [&](std::size_t stripe) {
+        return codec.run(stripes, stripe);
+      }));
+    }
+    std::vector<std::vector<std::uint64_t>> ran_before;
+    std::vector<double> ceilings;
+    pace_.before_round = [&] {
+      // Calls before those made the caches warm.
+      if (ran_before.empty())
+        for (const auto& each : calls) ran_before.push_back(each->ran());
+      if (links_) ceilings.push_back(links_->source_gbps(c.residence == Residence::device, c.k, c.targets()));
+    };
+    const auto measured = bench::measure(workers_, contestants, order, pace_);
+    // A device that failed left its work to others.
+    if (kernels::read(kernels::device_stats().latches) != latches)
+      throw std::runtime_error(fmt::format("a device failed while {} was measured", c.words()));
+    std::vector<HostResult> results;
+    for (std::size_t i = 0; i < measured.size(); ++i) {
+      HostResult& result = results.emplace_back(measured[i]);
+      if (!measured[i].verified) continue;
+      std::ranges::transform(calls[i]->ran(), ran_before[i], result.ran.begin(), std::minus<>{});
+      if (links_) result.ceiling_gbps = median(ceilings);
+    }
+    return results;
+  }
+
+ private:
+  /// Allocated once, as large as any case needs it: page-locking takes a third of a second a GiB.
+  std::shared_ptr<const Memory> memory(Residence residence) {
+    auto& memory = memories_[residence];
+    if (memory) return memory;
+    std::size_t most = 0;
+    for (const HostCase& c : settings_.cases)
+      if (c.residence == residence)
+        most = std::max(most, settings_.turns_of(c) * c.most_threads() * c.stripe_bytes());
+    memory = std::make_shared<const Memory>(residence, most);
+    return memory;
+  }
+
+  const Settings& settings_;
+  Pace pace_;
+  std::unique_ptr<Links> links_;
+  Workers workers_;
+  std::map<Residence, std::shared_ptr<const Memory>> memories_;
+};
+
+/// Every combination of the options. Coders whose stripes would be too large are left out, in words.
+void add_cases(const CommandLine& line, Settings& settings) {
+  const auto shapes = line.shapes("shapes");
+  std::ranges::for_each(shapes, technique_for);
+  const auto chunks = line.numbers("chunks", 64, gib, 64), threads = line.numbers("threads", 1, 1024);
+  const auto ops = line.list("ops", every_op), backends = line.list("backends", every_backend);
+  for (const auto& [k, m] : shapes)
+    for (const std::size_t chunk : chunks)
       for (const auto& residence : line.list("residences", every_residence))
-        for (const auto& op : line.list("ops", every_op)) {
+        for (const auto& op : ops) {
           HostCase c{.op = op, .k = k, .m = m, .chunk_bytes = chunk};
-          technique_for({k, m});
           for (const Residence each : {Residence::pageable, Residence::pinned, Residence::device})
             if (kernels::name(each) == residence) c.residence = each;
-          for (const auto& backend : line.list("backends", every_backend))
-            for (const std::size_t threads : line.numbers("threads", 1, 1024)) {
+          for (const auto& backend : backends)
+            for (const std::size_t count : threads) {
               // The device's memory is out of reach of the CPU back ends.
               if (c.residence == Residence::device && (backend == "x86" || backend == "isal")) continue;
-              if (threads * c.stripe_bytes() <= largest_bytes)
-                c.coders.push_back({backend, static_cast<unsigned>(threads)});
+              if (count * c.stripe_bytes() <= settings.largest_bytes)
+                c.coders.push_back({.name = backend, .threads = static_cast<unsigned>(count)});
               else
-                left_out->push_back(fmt::format("{}: {} with {} threads", c.words(), backend, threads));
+                settings.left_out.push_back(fmt::format("{}: {} with {} threads", c.words(), backend, count));
             }
-          if (!c.coders.empty()) cases.push_back(std::move(c));
+          if (!c.coders.empty()) settings.cases.push_back(std::move(c));
         }
-  if (cases.empty()) throw UsageError("--residences, --backends, --largest-bytes: leave nothing to measure");
-  return cases;
+  if (settings.cases.empty())
+    throw UsageError("--residences, --backends, --largest-bytes: leave nothing to measure");
 }
 
 /// A fifth of the machine's memory, for there may be two residences; 24 GiB are enough for the documented
@@ -63,11 +210,27 @@ std::size_t default_largest_bytes() {
   return std::min(24 * gib, memory / 5);
 }
 
-struct Settings {
-  std::vector<HostCase> cases;
-  Pace pace;
-  std::size_t largest_bytes = 0;
-  std::size_t link_bytes = 0;
+Settings settings_of(const CommandLine& line, std::size_t processes) {
+  Settings s;
+  s.pace = {.rounds = line.number("rounds", 1, most_rounds),
+            .sample_seconds = line.given("sample-ms") ? line.seconds("sample-ms")
+                              : processes > 1         ? 0.1
+                                                      : 0.004,
+            .warm_seconds = line.seconds("warm-ms"),
+            .each_call = true};
+  // Processes would not agree on it.
+  if (processes == 1) s.pace.case_seconds = line.seconds("case-ms");
+  s.link_bytes = line.number("link-bytes", mib, 8 * gib);
+  s.largest_bytes = line.given("largest-bytes") ? line.number("largest-bytes", 1, 16384 * gib)
+                                                : default_largest_bytes() / processes;
+  add_cases(line, s);
+  return s;
+}
+
+/// What a member says first.
+struct Greeting {
+  char gpu[256];
+  std::size_t gpus;
 };
 
 /// What each process does: says what it has, then the results of each case.
@@ -78,106 +241,80 @@ void be_member(const Settings& settings, const Processes::Member& member) {
   Greeting greeting{{}, devices.size()};
   gpu_line(*devices.front()).second.copy(greeting.gpu, sizeof greeting.gpu - 1);
   member.say(greeting);
-  HostBench bench(settings.cases, devices, settings.pace, settings.largest_bytes, settings.link_bytes,
-                  member.index == 0, member.wait);
+  auto links = member.index == 0 ? std::make_unique<Links>(devices, settings.link_bytes) : nullptr;
+  HostBench bench(settings, std::move(links), member.wait);
   for (const HostCase& c : settings.cases)
     for (const HostResult& result : bench.measure(c)) member.say(result);
 }
 
-/// Calls a second over those of the best forced back end with as many threads; 0 if there is none. The best
-/// one is picked after the fact, so that noise alone puts the ratio of `auto` below 1.
-double ratio_best(const HostCase& c, std::size_t i, const std::vector<HostResult>& results) {
-  double best = 0;
-  for (std::size_t j = 0; j < c.coders.size(); ++j)
-    if (c.coders[j].backend != "auto" && c.coders[j].threads == c.coders[i].threads && results[j].verified)
-      best = std::max(best, results[j].calls_per_second());
-  return best > 0 ? results[i].calls_per_second() / best : 0;
-}
-
-Row row_of(const HostCase& c, std::size_t i, const std::vector<HostResult>& results, unsigned processes,
-           std::size_t gpus) {
-  const HostResult& result = results[i];
+/// The rows of a case. Adds how `auto` does beside the best forced back end with as many threads, if there is
+/// one, to `ratios`: the best one is picked after the fact, so that noise alone puts the ratio below 1.
+void add_rows(const HostCase& c, const std::vector<HostResult>& results, unsigned processes, std::size_t gpus,
+              Report& report, std::vector<double>& ratios) {
+  std::vector<Contestant> coders = c.coders;
+  for (Contestant& coder : coders) coder.threads *= processes;
+  std::vector<Result> measured(results.size());
+  std::ranges::transform(results, measured.begin(), &HostResult::measured);
+  const Figures figures(coders, measured), cpu(coders, measured, true);
   const double gb = 1e-9 * static_cast<double>(c.k * c.chunk_bytes);
-  Row row{{"op", c.op},
-          {"k", c.k},
-          {"m", c.m},
-          {"chunk_bytes", c.chunk_bytes},
-          {"residence", kernels::name(c.residence)},
-          {"processes", processes},
-          {"threads", c.coders[i].threads},
-          {"gpus", gpus},
-          {"coder", c.coders[i].backend},
-          {"chosen", result.chosen()}};
-  std::vector<Value> figures(11);
-  if (result.verified) {
-    const double gbps = gb * result.calls_per_second();
-    figures = {result.chosen_share(),
-               gbps,
-               result.ceiling_gbps,
-               gbps / result.ceiling_gbps,
-               1e6 * processes * c.coders[i].threads / result.calls_per_second(),
-               result.calls.quantile_us(0.5),
-               result.calls.quantile_us(0.99),
-               result.cpu_seconds() / gb,
-               Value(),
-               ratio_best(c, i, results),
-               result.noise_percent()};
-    for (std::size_t j = 0; j < results.size(); ++j)
-      if (c.coders[j].backend == "isal" && c.coders[j].threads == c.coders[i].threads && results[j].verified)
-        figures[8] = results[j].cpu_seconds() / gb;
+  for (std::size_t i = 0; i < coders.size(); ++i) {
+    const auto fastest = [&](const auto& is) {
+      return figures.fastest(
+          [&](const Contestant& other) { return other.threads == coders[i].threads && is(other.name); });
+    };
+    const HostResult& result = results[i];
+    const Row whom{{"op", c.op},
+                   {"k", c.k},
+                   {"m", c.m},
+                   {"chunk_bytes", c.chunk_bytes},
+                   {"residence", kernels::name(c.residence)},
+                   {"processes", processes},
+                   {"threads", c.coders[i].threads},
+                   {"gpus", gpus},
+                   {"coder", coders[i].name}};
+    if (!figures.verified(i)) {
+      report.add(whom, {});
+      continue;
+    }
+    const double gbps = figures.per_second(i, gb);
+    const auto isal = fastest([](const auto& name) { return name == "isal"; });
+    const auto ratio_best = figures.times(i, fastest([](const auto& name) { return name != "auto"; }));
+    if (coders[i].name == "auto" && ratio_best) ratios.push_back(*ratio_best);
+    report.add(whom, Row{{"chosen", result.chosen()},
+                         {"chosen_share", result.chosen_share()},
+                         {"source_gbps", gbps},
+                         {"ceiling_gbps", result.ceiling_gbps},
+                         {"ratio_ceiling", gbps / result.ceiling_gbps},
+                         {"call_us", 1e6 * figures.call_seconds(i)},
+                         {"p50_us", result.measured.calls.quantile_us(0.5)},
+                         {"p99_us", result.measured.calls.quantile_us(0.99)},
+                         {"cpu_s_per_gb", cpu.call_seconds(i) / gb},
+                         {"isal_cpu_s_per_gb", isal ? Value(cpu.call_seconds(*isal) / gb) : Value()},
+                         {"ratio_best", ratio_best},
+                         {"noise", figures.noise_percent(i)}});
   }
-  const char* const names[] = {"chosen_share",      "source_gbps", "ceiling_gbps", "ratio_ceiling",
-                               "call_us",           "p50_us",      "p99_us",       "cpu_s_per_gb",
-                               "isal_cpu_s_per_gb", "ratio_best",  "noise"};
-  for (std::size_t f = 0; f < figures.size(); ++f) row.emplace_back(names[f], figures[f]);
-  return row;
 }
 
-int run(const CommandLine& line, const std::vector<std::string>& arguments) {
-  Report report(line.text("csv"));
-  std::optional<Header> header = make_header("", "host", arguments, {});
+int measure_host(const CommandLine& line) {
+  Report report(line);
+  bool begun = false;
   std::vector<double> ratios;
   for (const std::size_t count : line.numbers("processes", 1, 256)) {
     const auto processes = static_cast<unsigned>(count);
-    Settings settings;
-    settings.pace = {.rounds = line.number("rounds", 1, most_rounds),
-                     .sample_seconds = line.given("sample-ms") ? line.seconds("sample-ms")
-                                       : processes > 1         ? 0.1
-                                                               : 0.004,
-                     .warm_seconds = line.seconds("warm-ms"),
-                     .each_call = true};
-    // Processes would not agree on it.
-    if (processes == 1) settings.pace.case_seconds = line.seconds("case-ms");
-    settings.link_bytes = line.number("link-bytes", mib, 8 * gib);
-    settings.largest_bytes = line.given("largest-bytes") ? line.number("largest-bytes", 1, 16384 * gib)
-                                                         : default_largest_bytes() / processes;
-    std::vector<std::string> left_out;
-    settings.cases = cases_of(line, settings.largest_bytes, &left_out);
+    const Settings settings = settings_of(line, processes);
     std::fflush(stdout);
     Processes members(processes, [&](const auto& member) { be_member(settings, member); });
-    Greeting greeting{};
-    for (unsigned i = 0; i < processes; ++i) greeting = members.hear<Greeting>(i);
-    if (header) {
-      header->emplace_back("gpu", greeting.gpu);
-      report.begin(*header);
-      header.reset();
-    }
-    for (const auto& what : left_out) report.note("left out", what);
+    const Greeting greeting = members.hear<Greeting>().front();
+    if (!std::exchange(begun, true)) report.begin({{"gpu", greeting.gpu}});
+    for (const auto& what : settings.left_out) report.note("left out", what);
     for (const HostCase& c : settings.cases) {
       std::vector<HostResult> results;
-      for (unsigned i = 0; i < processes; ++i)
-        for (std::size_t coder = 0; coder < c.coders.size(); ++coder) {
-          const auto result = members.hear<HostResult>(i);
-          if (i == 0)
-            results.push_back(result);
-          else
-            results[coder].add(result);
-        }
-      for (std::size_t i = 0; i < c.coders.size(); ++i)
-        report.add(row_of(c, i, results, processes, greeting.gpus), results[i].verified);
-      for (std::size_t i = 0; i < c.coders.size(); ++i)
-        if (const double ratio = ratio_best(c, i, results); c.coders[i].backend == "auto" && ratio > 0)
-          ratios.push_back(ratio);
+      for (std::size_t coder = 0; coder < c.coders.size(); ++coder) {
+        const auto of_all = members.hear<HostResult>();
+        results.push_back(of_all.front());
+        for (const HostResult& other : std::span(of_all).subspan(1)) results.back().add(other);
+      }
+      add_rows(c, results, processes, greeting.gpus, report, ratios);
     }
   }
   if (!ratios.empty())
@@ -190,29 +327,27 @@ int run(const CommandLine& line, const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-int run_host(const std::vector<std::string>& arguments) {
-  CommandLine line("host");
-  line.add("residences", "pinned", "where the chunks lie: pageable, pinned, device");
-  line.add("backends", "", fmt::format("of {}; default all", fmt::join(every_backend, ", ")));
-  line.add("ops", "encode", fmt::format("of {}", fmt::join(every_op, ", ")));
-  line.add("shapes", "8+3", "data+coding chunks");
-  line.add("chunks", "4K,16K,64K,256K,1M,4M", "bytes of a chunk, suffixes K, M, G");
-  line.add("threads", "1", "threads of each process, each making synchronous calls");
-  line.add(
-      "processes", "1",
-      "that measure the same on the same GPU at once; GB/s are their sum, p50 and p99 those of all calls");
-  line.add("rounds", "11", "samples of each coder, taken in turn");
-  line.add("sample-ms", "", "time of a sample; default 4, of several processes 100");
-  line.add("warm-ms", "100", "that each coder codes a case before it is timed");
-  line.add("case-ms", "1500",
-           "after this time a case gets no further round, once there are three; not of several processes");
-  line.add("link-bytes", "512M", "of a transfer that measures the link");
-  line.add(
-      "largest-bytes", "",
-      "of a case's stripes; what needs more is left out and named; default 24G, a fifth of the memory at "
-      "most, shared by the processes");
-  add_report_option(line);
-  return line.run(arguments, [&] { return run(line, arguments); });
+Subcommand host() {
+  return {
+      "host",
+      {{"residences", "pinned", "where the chunks lie: pageable, pinned, device"},
+       {"backends", "", fmt::format("of {}; default all", fmt::join(every_backend, ", "))},
+       {"ops", "encode", fmt::format("of {}", fmt::join(every_op, ", "))},
+       {"shapes", "8+3", "data+coding chunks"},
+       {"chunks", "4K,16K,64K,256K,1M,4M", "bytes of a chunk, suffixes K, M, G"},
+       {"threads", "1", "threads of each process, each making synchronous calls"},
+       {"processes", "1",
+        "that measure the same on the same GPU at once; GB/s are their sum, p50 and p99 those of all calls"},
+       {"rounds", "11", "samples of each coder, taken in turn"},
+       {"sample-ms", "", "time of a sample; default 4, of several processes 100"},
+       {"warm-ms", "100", "that each coder codes a case before it is timed"},
+       {"case-ms", "1500",
+        "after this time a case gets no further round, once there are three; not of several processes"},
+       {"link-bytes", "512M", "of a transfer that measures the link"},
+       {"largest-bytes", "",
+        "of a case's stripes; what needs more is left out and named; default 24G, a fifth of the memory at "
+        "most, shared by the processes"}},
+      measure_host};
 }
 
 }  // namespace ec::bench
