@@ -103,8 +103,11 @@ constexpr Setting settings_table[] = {
     {"EC_CUDA_VALIDATE", [](Node& s, Value v) { s.validation = validation(v); }},
     {"EC_CUDA_STOCK_DIRECTORY", [](Node& s, Value v) { s.stock_directory = directory_or_none(v); }},
     {"EC_CUDA_PINNED_BYTES", [](Node& s, Value v) { s.device.pinned_bytes = size(v, 2 * MiB); }},
-    {"EC_CUDA_PINNED_THRESHOLD", [](Node& s, Value v) { s.device.pinned_threshold = size(v, 4 * KiB); }},
 };
+
+/// Settings of earlier versions. A unit that still has one must not keep a daemon from starting.
+constexpr std::string_view retired_names[] = {"EC_CUDA_CALIBRATION", "EC_CUDA_REPRODUCERS",
+                                              "EC_CUDA_PINNED_THRESHOLD"};
 
 constexpr auto known_names = [] {
   std::array<std::string_view, std::size(settings_table)> names;
@@ -166,7 +169,9 @@ std::string unknown_settings(const char* const* environ_block) {
   for (; environ_block != nullptr && *environ_block != nullptr; ++environ_block) {
     const std::string_view entry(*environ_block);
     const std::string_view variable = entry.substr(0, entry.find('='));
-    if (!variable.starts_with("EC_CUDA_") || std::ranges::count(known_names, variable) != 0) continue;
+    if (!variable.starts_with("EC_CUDA_") || std::ranges::count(known_names, variable) != 0 ||
+        std::ranges::count(retired_names, variable) != 0)
+      continue;
     if (!unknown.empty()) unknown += ", ";
     unknown += variable;
   }

@@ -129,10 +129,6 @@ const std::vector<Row> rows{
       {"1024G", [](auto& s) { s.device.pinned_bytes = std::size_t{1} << 40; }}},
      {"0", "1M", "2097151", "1025G"},
      "a whole number from 2097152" + sizes},
-    {"EC_CUDA_PINNED_THRESHOLD",
-     {{"4K", [](auto& s) { s.device.pinned_threshold = 4096; }}},
-     {"0", "4095", "1025G"},
-     "a whole number from 4096" + sizes},
 };
 
 TEST(Settings, RightValuesAreTakenAndChangeNothingElse) {
@@ -190,6 +186,8 @@ TEST(Settings, UnknownVariablesOfOursAreNamed) {
     block.push_back(nullptr);
     return codec::unknown_settings(block.data());
   };
+  for (const char* retired : {"CALIBRATION=none", "REPRODUCERS=1", "PINNED_THRESHOLD=64K"})
+    lines.push_back(std::string("EC_CUDA_") + retired);
   EXPECT_EQ(unknown(), "");
   lines = {"EC_CUDA_DEVIC=0", "HOME=/", "EC_CUDA_=", "EC_CUDA_BACKENDS", "EC_CUDA_METRICS=/x.prom"};
   EXPECT_EQ(unknown(), "EC_CUDA_DEVIC, EC_CUDA_, EC_CUDA_BACKENDS, EC_CUDA_METRICS");
