@@ -12,20 +12,15 @@ namespace ec::kernels::cuda {
 
 class Device;
 
-/// A buffer of pinned or device memory, owned; keeps the device up while it lives. Movable.
+/// A buffer of pinned or device memory; keeps the device up while it lives. Copies share the memory.
 class Buffer {
  public:
   /// Empty if the device is not up and cannot be brought up, or has no memory. residence: pinned or device;
   /// pinned memory is pinned for all devices. device_index: which of Options::devices.
   static Buffer allocate(std::size_t bytes, Residence residence, std::size_t device_index = 0);
 
-  Buffer() = default;
-  Buffer(Buffer&&) noexcept = default;
-  Buffer& operator=(Buffer&& o) noexcept;
-  ~Buffer();
-
-  explicit operator bool() const { return data_ != nullptr; }
-  std::uint8_t* data() const { return data_; }
+  explicit operator bool() const { return bool{data_}; }
+  std::uint8_t* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
   Residence residence() const { return residence_; }
 
@@ -36,7 +31,7 @@ class Buffer {
 
  private:
   std::shared_ptr<Device> device_;
-  std::uint8_t* data_ = nullptr;
+  std::shared_ptr<std::uint8_t> data_;
   std::size_t size_ = 0;
   Residence residence_ = Residence::pinned;
 };
