@@ -8,19 +8,17 @@
 
 namespace ec::tools {
 
-/// '?' in the place of all that is not a printable character of ASCII.
-inline void make_printable(std::string& text) {
+/// The text with '?' in the place of all that is not a printable character of ASCII.
+inline std::string printable(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
 }
 
-/// The same up to the first zero, which is there afterwards, with nothing but zeros after it.
+/// The same of the text up to its first zero.
 template <std::size_t n>
-void make_printable(std::array<char, n>& text) {
-  const auto end = std::find(text.begin(), text.end() - 1, '\0');
-  std::replace_if(
-      text.begin(), end, [](char c) { return c < ' ' || c > '~'; }, '?');
-  std::fill(end, text.end(), '\0');
+std::string printable(const std::array<char, n>& text) {
+  return printable(std::string(text.begin(), std::ranges::find(text, '\0')));
 }
 
 }  // namespace ec::tools

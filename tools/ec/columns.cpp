@@ -10,7 +10,7 @@ namespace {
 
 /// Of the buffers of all threads. A hard disk seeks once for each slice and run, so runs are long.
 constexpr std::size_t most_memory = 256 << 20;
-constexpr std::size_t most_run_bytes = 1 << 20;  ///< of a slice
+constexpr std::size_t most_batch_bytes = 1 << 20;  ///< of a slice
 
 bool is_zero(std::span<const std::byte> bytes) {
   return bytes.empty() ||
@@ -20,10 +20,10 @@ bool is_zero(std::span<const std::byte> bytes) {
 }  // namespace
 
 /// Neighbouring columns in a buffer: for each shard its blocks, then for each column the sums of its data.
-class Columns::Run {
+class Columns::Batch {
  public:
   /// chunks: as many as there are shards, or 1 where all take turns in one place.
-  Run(const Columns& all, unsigned chunks, std::byte* buffer, std::uint64_t first_, std::uint64_t count_)
+  Batch(const Columns& all, unsigned chunks, std::byte* buffer, std::uint64_t first_, std::uint64_t count_)
       : first(first_),
         count(count_),
         used(count_),
@@ -36,7 +36,7 @@ class Columns::Run {
         checksums_(count_ * all.k_) {}
 
   static std::size_t buffer_bytes(const Columns& all, unsigned chunks) {
-    return chunks * all.stride() + (all.run_ + 1) * (all.sums_ + checksum_bytes);
+    return chunks * all.stride() + (all.batch_columns_ + 1) * (all.sums_ + checksum_bytes);
   }
 
   const std::uint64_t first, count;
@@ -92,11 +92,11 @@ Columns::Columns(const ShardSet& set, unsigned threads, bool is_new)
       digests_(set.header.m) {
   const std::size_t column = shards_ * block_ + sums_ + checksum_bytes;
   threads_ = static_cast<unsigned>(std::clamp<std::size_t>(most_memory / column, 1, threads_));
-  const std::uint64_t most = std::min(most_run_bytes / block_, (columns_ + threads_ - 1) / threads_);
-  run_ = std::clamp<std::uint64_t>(most_memory / threads_ / column, 1, most);
+  const std::uint64_t most = std::min(most_batch_bytes / block_, (columns_ + threads_ - 1) / threads_);
+  batch_columns_ = std::clamp<std::uint64_t>(most_memory / threads_ / column, 1, most);
 }
 
-void Columns::want(Plan* plan, std::size_t file, NewFile* output) const {
+void Columns::want(OutputPlan* plan, std::size_t file, NewFile* output) const {
   const FileEntry& entry = set_.header.files[file];
   auto& wanted = plan->files[file];
   wanted.is_wanted = true;
@@ -104,7 +104,7 @@ void Columns::want(Plan* plan, std::size_t file, NewFile* output) const {
   wanted.sums.assign(layout_.has_own_blocks(entry) ? layout_.blocks_of(entry.bytes) : 1, plain_checksum({}));
 }
 
-Checksum Columns::digest_of(const Plan& plan, std::size_t file) const {
+Checksum Columns::digest_of(const OutputPlan& plan, std::size_t file) const {
   const auto& sums = plan.files[file].sums;
   return layout_.has_own_blocks(set_.header.files[file]) ? plain_checksum(std::as_bytes(std::span(sums)))
                                                          : sums[0];
@@ -169,7 +169,7 @@ std::uint64_t Columns::columns_there() const {
   return columns_;
 }
 
-std::uint64_t Columns::read(Plan* plan, bool is_shown, const char* what) {
+std::uint64_t Columns::read(OutputPlan* plan, bool is_shown, const char* what) {
   for (const auto& file : set_.kept) file.bad_blocks = 0;
   for (const auto& files : set_.shards)
     for (const auto& file : files) file.bad_blocks = 0;
@@ -182,25 +182,27 @@ std::uint64_t Columns::read(Plan* plan, bool is_shown, const char* what) {
   const unsigned chunks = plan != nullptr ? shards_ : 1;
   Progress progress(what, set_.header.object_bytes, is_shown);
   Pipeline(threads_, progress)
-      .run((there + run_ - 1) / run_, Run::buffer_bytes(*this, chunks), [&](auto number, auto* buffer) {
-        Run run(*this, chunks, buffer, number * run_, std::min(run_, there - number * run_));
-        work_on(run, plan);
-        progress.add(set_.header.object_bytes / columns_ * run.count);
-      });
+      .run((there + batch_columns_ - 1) / batch_columns_, Batch::buffer_bytes(*this, chunks),
+           [&](auto number, auto* buffer) {
+             Batch batch(*this, chunks, buffer, number * batch_columns_,
+                         std::min(batch_columns_, there - number * batch_columns_));
+             work_on(batch, plan);
+             progress.add(set_.header.object_bytes / columns_ * batch.count);
+           });
   return lost_;
 }
 
-void Columns::work_on(Run& run, Plan* plan) {
-  for (unsigned i = k_; i < shards_; ++i) read_records(run, i);
-  for (unsigned i = 0; i < k_; ++i) read_slice(run, i);
-  for (std::uint64_t column = 0; column < run.count; ++column)
-    if (std::ranges::count(run.losses(column), 1) > shards_ - k_) {
-      run.is_lost[column] = 1;
+void Columns::work_on(Batch& batch, OutputPlan* plan) {
+  for (unsigned i = k_; i < shards_; ++i) read_records(batch, i);
+  for (unsigned i = 0; i < k_; ++i) read_slice(batch, i);
+  for (std::uint64_t column = 0; column < batch.count; ++column)
+    if (std::ranges::count(batch.losses(column), 1) > shards_ - k_) {
+      batch.is_lost[column] = 1;
       ++lost_;
     }
   if (plan == nullptr) return;
-  make(run, *plan);
-  write(run, plan);
+  make(batch, *plan);
+  write(batch, plan);
 }
 
 bool Columns::reads_record(const ShardFile& file, unsigned shard, std::uint64_t column,
@@ -212,12 +214,12 @@ bool Columns::reads_record(const ShardFile& file, unsigned shard, std::uint64_t 
   return std::memcmp(tail.data() + sums_, right.data(), right.size()) == 0;
 }
 
-void Columns::read_records(Run& run, unsigned shard) {
-  for (std::uint64_t column = 0; column < run.count; ++column) {
-    const auto block = run.block(shard, column);
-    const auto tail = run.tail(run.count);
+void Columns::read_records(Batch& batch, unsigned shard) {
+  for (std::uint64_t column = 0; column < batch.count; ++column) {
+    const auto block = batch.block(shard, column);
+    const auto tail = batch.tail(batch.count);
     const auto is_right = [&](const ShardFile& file) {
-      return reads_record(file, shard, run.first + column, block, tail);
+      return reads_record(file, shard, batch.first + column, block, tail);
     };
     // Each file is judged: one whose blocks are found in another is not whole by that.
     const ShardFile* sound = nullptr;
@@ -231,76 +233,76 @@ void Columns::read_records(Run& run, unsigned shard) {
     }
     // A damaged file may have been read over the block of a sound one.
     if (!is_sound && sound != nullptr) is_sound = is_right(*sound);
-    run.lost(column, shard) = is_sound ? 0 : 1;
-    if (!is_sound || run.has_sums[column] != 0) continue;
-    std::ranges::copy(tail.first(sums_), run.sums(column).begin());
-    run.has_sums[column] = 1;
+    batch.lost(column, shard) = is_sound ? 0 : 1;
+    if (!is_sound || batch.has_sums[column] != 0) continue;
+    std::ranges::copy(tail.first(sums_), batch.sums(column).begin());
+    batch.has_sums[column] = 1;
   }
 }
 
-void Columns::read_slice(Run& run, unsigned slice) {
-  const auto chunk = run.chunk(slice);
-  std::ranges::fill(run.used, 0);
-  std::vector<char> is_short(run.count);
-  layout_.for_each_part(run.first_block(slice), run.count, [&](auto i, auto offset, auto bytes, auto at) {
+void Columns::read_slice(Batch& batch, unsigned slice) {
+  const auto chunk = batch.chunk(slice);
+  std::ranges::fill(batch.used, 0);
+  std::vector<char> is_short(batch.count);
+  layout_.for_each_part(batch.first_block(slice), batch.count, [&](auto i, auto offset, auto bytes, auto at) {
     const ShardFile& kept = set_.kept[i];
     const std::size_t got = kept.file ? kept.file->read_at(chunk.subspan(at, bytes), offset) : 0;
     std::ranges::fill(chunk.subspan(at + got, bytes - got), std::byte{0});
     for (auto column = at / block_; column * block_ < at + bytes; ++column) {
-      run.used[column] = std::min<std::size_t>(block_, at + bytes - column * block_);
-      if (at + got < column * block_ + run.used[column]) is_short[column] = 1;
+      batch.used[column] = std::min<std::size_t>(block_, at + bytes - column * block_);
+      if (at + got < column * block_ + batch.used[column]) is_short[column] = 1;
     }
     if (is_new_ && got < bytes)
       fail(Status::failure, "{} became shorter while it was read", printable(kept.path()));
   });
-  for (std::uint64_t column = 0; column < run.count; ++column) {
-    const auto block = run.block(slice, column), sum = run.sum(column, slice);
-    std::ranges::fill(block.subspan(run.used[column]), std::byte{0});
-    const Checksum checksum = run.checksum(column, slice) = plain_checksum(block.first(run.used[column]));
-    if (run.has_sums[column] != 0) {
+  for (std::uint64_t column = 0; column < batch.count; ++column) {
+    const auto block = batch.block(slice, column), sum = batch.sum(column, slice);
+    std::ranges::fill(block.subspan(batch.used[column]), std::byte{0});
+    const Checksum checksum = batch.checksum(column, slice) = plain_checksum(block.first(batch.used[column]));
+    if (batch.has_sums[column] != 0) {
       if (is_short[column] == 0 && std::memcmp(sum.data(), checksum.data(), checksum.size()) == 0) continue;
     } else {
-      const std::uint32_t crc = crc_of(block.first(run.used[column]));
+      const std::uint32_t crc = crc_of(block.first(batch.used[column]));
       std::memcpy(sum.data(), checksum.data(), checksum.size());
       std::memcpy(sum.data() + checksum.size(), &crc, sizeof(crc));
       if (is_new_) continue;
     }
-    run.lost(column, slice) =
-        has_found(run, slice, column) ||
-                judge(run, slice, column, run.has_sums[column] != 0 || is_short[column] != 0)
+    batch.lost(column, slice) =
+        has_found(batch, slice, column) ||
+                judge(batch, slice, column, batch.has_sums[column] != 0 || is_short[column] != 0)
             ? 0
             : 1;
   }
 }
 
 /// Whether the block is in another place. Then its file is damaged, and nothing is lost.
-bool Columns::has_found(Run& run, unsigned slice, std::uint64_t column) {
+bool Columns::has_found(Batch& batch, unsigned slice, std::uint64_t column) {
   bool has_found = false;
-  layout_.for_each_part(run.first_block(slice) + column, 1, [&](auto i, auto offset, auto bytes, auto) {
+  layout_.for_each_part(batch.first_block(slice) + column, 1, [&](auto i, auto offset, auto bytes, auto) {
     const auto& found = set_.kept[i].found;
     const auto place = found.find(offset / block_);
-    if (place == found.end() || !layout_.has_own_blocks(set_.header.files[i]) || run.has_sums[column] == 0)
+    if (place == found.end() || !layout_.has_own_blocks(set_.header.files[i]) || batch.has_sums[column] == 0)
       return;
-    const auto part = run.block(slice, column).first(bytes);
+    const auto part = batch.block(slice, column).first(bytes);
     const auto& [file, at] = place->second;
     if (file.read_at(part, at) != part.size()) return;
-    run.checksum(column, slice) = plain_checksum(part);
-    has_found =
-        std::memcmp(run.sum(column, slice).data(), run.checksum(column, slice).data(), checksum_bytes) == 0;
+    batch.checksum(column, slice) = plain_checksum(part);
+    has_found = std::memcmp(batch.sum(column, slice).data(), batch.checksum(column, slice).data(),
+                            checksum_bytes) == 0;
     if (has_found) ++set_.kept[i].bad_blocks;
   });
   return has_found;
 }
 
 /// Whether the block is right though its sum is not, or is not known. Whose fault it is, is counted.
-bool Columns::judge(const Run& run, unsigned slice, std::uint64_t column, bool is_known_bad) {
+bool Columns::judge(const Batch& batch, unsigned slice, std::uint64_t column, bool is_known_bad) {
   bool is_right = true;
-  layout_.for_each_part(run.first_block(slice) + column, 1, [&](auto i, auto, auto bytes, auto at) {
+  layout_.for_each_part(batch.first_block(slice) + column, 1, [&](auto i, auto, auto bytes, auto at) {
     const FileEntry& entry = set_.header.files[i];
     const bool has_own_blocks = layout_.has_own_blocks(entry);
     if (has_own_blocks && !is_known_bad) unproven_[i] = 1;
     if (has_own_blocks ? !is_known_bad
-                       : plain_checksum(run.block(slice, column).subspan(at, bytes)) == entry.digest)
+                       : plain_checksum(batch.block(slice, column).subspan(at, bytes)) == entry.digest)
       return;
     ++set_.kept[i].bad_blocks;
     is_right = false;
@@ -308,22 +310,22 @@ bool Columns::judge(const Run& run, unsigned slice, std::uint64_t column, bool i
   return is_right;
 }
 
-bool Columns::is_wanted(const Plan& plan, std::uint64_t block) const {
+bool Columns::is_wanted(const OutputPlan& plan, std::uint64_t block) const {
   bool is_wanted = false;
   layout_.for_each_part(block, 1, [&](auto i, auto, auto, auto) { is_wanted |= plan.files[i].is_wanted; });
   return is_wanted;
 }
 
 /// Makes what is lost and wanted of the columns, those with equal losses at once.
-void Columns::make(Run& run, const Plan& plan) {
+void Columns::make(Batch& batch, const OutputPlan& plan) {
   std::vector<unsigned> available, wanted;
-  for (std::uint64_t begin = 0, end = 0; begin < run.count; begin = end) {
-    const auto losses = run.losses(begin);
+  for (std::uint64_t begin = 0, end = 0; begin < batch.count; begin = end) {
+    const auto losses = batch.losses(begin);
     available.clear();
     wanted.clear();
     const auto is_target = [&](std::uint64_t column, unsigned i) {
-      return run.lost(column, i) != 0 &&
-             (i < k_ ? is_wanted(plan, run.first_block(i) + column) : plan.shards[i] != nullptr);
+      return batch.lost(column, i) != 0 &&
+             (i < k_ ? is_wanted(plan, batch.first_block(i) + column) : plan.shards[i] != nullptr);
     };
     for (unsigned i = 0; i < shards_; ++i)
       if (is_target(begin, i))
@@ -331,18 +333,18 @@ void Columns::make(Run& run, const Plan& plan) {
       else if (losses[i] == 0 && available.size() < k_)
         available.push_back(i);
     const auto is_alike = [&](std::uint64_t column) {
-      if (!std::ranges::equal(run.losses(column), losses)) return false;
+      if (!std::ranges::equal(batch.losses(column), losses)) return false;
       for (unsigned i = 0; i < shards_; ++i)
         if (is_target(column, i) != is_target(begin, i)) return false;
       return true;
     };
-    const bool is_lost = run.is_lost[begin] != 0;
-    for (end = begin + 1; end < run.count && is_alike(end);) ++end;
+    const bool is_lost = batch.is_lost[begin] != 0;
+    for (end = begin + 1; end < batch.count && is_alike(end);) ++end;
     if (is_lost || wanted.empty()) continue;
     std::vector<Source> sources;
     std::vector<Target> targets;
     const auto part = [&](unsigned i) {
-      return run.chunk(i).subspan(begin * block_, (end - begin) * block_);
+      return batch.chunk(i).subspan(begin * block_, (end - begin) * block_);
     };
     for (const unsigned i : available) sources.emplace_back(part(i));
     for (const unsigned i : wanted) targets.emplace_back(part(i));
@@ -352,23 +354,23 @@ void Columns::make(Run& run, const Plan& plan) {
     for (const unsigned i : wanted)
       for (auto column = begin; i < k_ && column < end; ++column) {
         std::size_t used = 0;
-        layout_.for_each_part(run.first_block(i) + column, 1,
+        layout_.for_each_part(batch.first_block(i) + column, 1,
                               [&](auto, auto, auto bytes, auto at) { used = at + bytes; });
-        run.checksum(column, i) = plain_checksum(run.block(i, column).first(used));
+        batch.checksum(column, i) = plain_checksum(batch.block(i, column).first(used));
       }
   }
 }
 
-void Columns::write(Run& run, Plan* plan) {
+void Columns::write(Batch& batch, OutputPlan* plan) {
   for (unsigned i = k_; i < shards_; ++i) {
     if (plan->shards[i] == nullptr) continue;
     Checksum digest{};
-    for (std::uint64_t column = 0; column < run.count; ++column) {
-      const auto block = run.block(i, column), tail = run.tail(column);
+    for (std::uint64_t column = 0; column < batch.count; ++column) {
+      const auto block = batch.block(i, column), tail = batch.tail(column);
       const Checksum checksum =
-          record_checksum(block, tail.first(sums_), set_.header.uuid, i, run.first + column);
+          record_checksum(block, tail.first(sums_), set_.header.uuid, i, batch.first + column);
       std::memcpy(tail.data() + sums_, checksum.data(), checksum.size());
-      const std::uint64_t at = header_ + (run.first + column) * record_;
+      const std::uint64_t at = header_ + (batch.first + column) * record_;
       plan->shards[i]->write_at(block, at);
       plan->shards[i]->write_at(tail, at + block_);
       add_to(digest, checksum);
@@ -377,20 +379,21 @@ void Columns::write(Run& run, Plan* plan) {
     add_to(digests_[i - k_], digest);
   }
   // What has holes may be written again.
-  if (std::ranges::count(run.is_lost, 1) > 0) return;
+  if (std::ranges::count(batch.is_lost, 1) > 0) return;
   for (unsigned slice = 0; slice < k_; ++slice)
-    layout_.for_each_part(run.first_block(slice), run.count, [&](auto i, auto offset, auto bytes, auto at) {
-      auto& output = plan->files[i];
-      if (!output.is_wanted) return;
-      const auto part = run.chunk(slice).subspan(at, bytes);
-      if (!layout_.has_own_blocks(set_.header.files[i]))
-        output.sums[0] = plain_checksum(part);
-      else
-        for (auto column = at / block_; column * block_ < at + bytes; ++column)
-          output.sums[offset / block_ + column - at / block_] = run.checksum(column, slice);
-      // A hole is left a hole.
-      if (output.file != nullptr && !is_zero(part)) output.file->write_at(part, offset);
-    });
+    layout_.for_each_part(
+        batch.first_block(slice), batch.count, [&](auto i, auto offset, auto bytes, auto at) {
+          auto& output = plan->files[i];
+          if (!output.is_wanted) return;
+          const auto part = batch.chunk(slice).subspan(at, bytes);
+          if (!layout_.has_own_blocks(set_.header.files[i]))
+            output.sums[0] = plain_checksum(part);
+          else
+            for (auto column = at / block_; column * block_ < at + bytes; ++column)
+              output.sums[offset / block_ + column - at / block_] = batch.checksum(column, slice);
+          // A hole is left a hole.
+          if (output.file != nullptr && !is_zero(part)) output.file->write_at(part, offset);
+        });
 }
 
 }  // namespace ec::file

@@ -13,14 +13,14 @@
 namespace ec::file {
 
 /// What a pass makes.
-struct Plan {
+struct OutputPlan {
   struct Output {
     bool is_wanted = false;
     NewFile* file = nullptr;     ///< none: only its digest is wanted
-    std::vector<Checksum> sums;  ///< of its blocks, or of all of it if it is shorter than a block
+    std::vector<Checksum> sums;  ///< of the file's blocks; of a file shorter than a block its digest
   };
 
-  explicit Plan(const SetHeader& set) : files(set.files.size()), shards(set.shards()) {}
+  explicit OutputPlan(const SetHeader& set) : files(set.files.size()), shards(set.shards()) {}
   bool is_empty() const {
     return std::ranges::none_of(files, &Output::is_wanted) &&
            std::ranges::none_of(shards, [](auto* s) { return s; });
@@ -47,34 +47,34 @@ class Columns {
   /// like, and this is what there can be. A plan is for sets of which all are there.
   std::uint64_t columns_there() const;
   /// Makes room in the plan for a file's sums.
-  void want(Plan* plan, std::size_t file, NewFile* output) const;
+  void want(OutputPlan* plan, std::size_t file, NewFile* output) const;
   /// One pass. Counts bad blocks anew; returns how many columns have more than m lost blocks. Throws Failure.
-  std::uint64_t read(Plan* plan, bool is_shown, const char* what);
+  std::uint64_t read(OutputPlan* plan, bool is_shown, const char* what);
   /// Whether there are columns in which nothing but this file's digest says whether it is right.
   bool is_unproven(std::size_t file) const { return unproven_[file] != 0; }
 
   /// Of what read has made of a file, and of a shard.
-  Checksum digest_of(const Plan& plan, std::size_t file) const;
+  Checksum digest_of(const OutputPlan& plan, std::size_t file) const;
   const Checksum& digest_of(unsigned shard) const { return digests_[shard - set_.header.k]; }
   /// What the records say of the blocks of files that have blocks of their own.
   std::vector<std::vector<RecordSum>> sums_of(const std::vector<std::size_t>& files) const;
-  /// Of a file as it is.
+  /// The digest of so many bytes of a file, as they are now.
   Checksum digest_of(const File& file, std::uint64_t bytes) const;
 
  private:
-  class Run;
-  std::size_t stride() const { return run_ * block_ + 64; }
-  void work_on(Run& run, Plan* plan);
-  /// Reads a record into the two, and says whether it is as it was written.
+  class Batch;
+  std::size_t stride() const { return batch_columns_ * block_ + 64; }
+  void work_on(Batch& batch, OutputPlan* plan);
+  /// Reads a record into `block` and `tail`, and says whether the record is as it was written.
   bool reads_record(const ShardFile& file, unsigned shard, std::uint64_t column, std::span<std::byte> block,
                     std::span<std::byte> tail) const;
-  void read_records(Run& run, unsigned shard);
-  void read_slice(Run& run, unsigned slice);
-  bool has_found(Run& run, unsigned slice, std::uint64_t column);
-  bool judge(const Run& run, unsigned slice, std::uint64_t column, bool is_known_bad);
-  bool is_wanted(const Plan& plan, std::uint64_t block) const;
-  void make(Run& run, const Plan& plan);
-  void write(Run& run, Plan* plan);
+  void read_records(Batch& batch, unsigned shard);
+  void read_slice(Batch& batch, unsigned slice);
+  bool has_found(Batch& batch, unsigned slice, std::uint64_t column);
+  bool judge(const Batch& batch, unsigned slice, std::uint64_t column, bool is_known_bad);
+  bool is_wanted(const OutputPlan& plan, std::uint64_t block) const;
+  void make(Batch& batch, const OutputPlan& plan);
+  void write(Batch& batch, OutputPlan* plan);
 
   const ShardSet& set_;
   const bool is_new_;
@@ -84,7 +84,7 @@ class Columns {
   const std::uint64_t columns_;
   const Layout layout_;
   unsigned threads_;
-  std::uint64_t run_ = 1;  ///< columns
+  std::uint64_t batch_columns_ = 1;  ///< columns
   std::vector<std::atomic<char>> unproven_;
   std::atomic<std::uint64_t> lost_{0};
   std::mutex mutex_;

@@ -16,7 +16,7 @@ namespace ec::file {
 struct Options {
   std::vector<std::string> paths;
   std::optional<unsigned> k, m;
-  double redundancy = 0.1;  ///< create --keep: coding blocks for each data block
+  std::optional<double> redundancy;  ///< create --keep: coding blocks for each data block
   Technique technique = Technique::cauchy;
   std::string output;  ///< a directory; extract: or "-"; empty: the usual one
   std::string name;    ///< empty: the usual one
@@ -26,6 +26,7 @@ struct Options {
   bool may_replace = false;
   bool keeps_files = false;
   bool is_recursive = false;
+  bool loses_bad_sectors = false;
   bool is_quiet = false;
   bool is_json = false;
 };
@@ -51,6 +52,9 @@ Outcome identify(const Options& options);
 /// Reads all blocks of all files of the set, so that they are counted. Returns the stripes that have more
 /// than m lost blocks.
 std::uint64_t count_damage(ShardSet& set, const Options& options);
+
+/// The sentence on a set of which so many stripes, or columns, are lost.
+std::string text_of_lost(const SetHeader& set, std::uint64_t stripes);
 
 /// Notes that a new file has a name that ls does not show; it is the set that chose the name.
 void say_if_hidden(const std::string& name, Outcome* outcome);

@@ -1,9 +1,9 @@
 // ec create: files, or a stream, to k + m shards.
 #include <algorithm>
 #include <bit>
+#include <boost/uuid/random_generator.hpp>
 #include <cmath>
 #include <filesystem>
-#include <random>
 #include <ranges>
 
 #include "tools/ec/columns.hpp"
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t usual_record_bytes = 65536;
-/// Files of /proc say 0, those of /sys a page.
+/// Files of /proc say that they have 0 bytes, files of /sys a page.
 constexpr std::uint64_t most_bytes_of_a_lie = 4096;
 
 bool has_other_length(const File& file) {
@@ -28,7 +28,7 @@ bool has_other_length(const File& file) {
 /// What is coded: files one after the other, or standard input.
 class Object {
  public:
-  /// Files that lie about their length, as those of /proc, are copied to `place` first.
+  /// Files that lie about their length, as files of /proc do, are copied to `place` first.
   Object(const Options& options, const Place& place) {
     is_stream_ = options.paths == std::vector<std::string>{"-"};
     if (is_stream_) {
@@ -105,15 +105,6 @@ class Object {
   std::vector<FileEntry> entries_;
 };
 
-Uuid random_uuid() {
-  std::random_device random;
-  Uuid uuid;
-  for (auto& byte : uuid) byte = static_cast<std::uint8_t>(random());
-  uuid[6] = static_cast<std::uint8_t>((uuid[6] & 0x0f) | 0x40);
-  uuid[8] = static_cast<std::uint8_t>((uuid[8] & 0x3f) | 0x80);
-  return uuid;
-}
-
 /// Whether records of half the length would hold the object in one stripe.
 bool has_room_in_half(SetHeader set) {
   set.record_bytes /= 2;
@@ -121,21 +112,31 @@ bool has_room_in_half(SetHeader set) {
          set.stripe_bytes() >= set.object_bytes;
 }
 
-/// The header but for the digests, and the length of a stream.
-SetHeader header_of(const Object& object, const Options& options) {
+SetHeader new_set(const std::vector<FileEntry>& files, const Options& options) {
   SetHeader set;
-  set.uuid = random_uuid();
-  set.k = options.k.value_or(10);
-  set.m = options.m.value_or(4);
+  set.uuid = boost::uuids::random_generator()();
   set.technique = options.technique;
-  set.record_bytes = usual_record_bytes;
-  set.files = object.entries();
-  set.digests.resize(set.shards());
-  for (const auto& file : set.files) set.object_bytes += file.bytes;
-  // One stripe of a small object is no larger than it must be.
-  while (!object.is_stream() && has_room_in_half(set)) set.record_bytes /= 2;
+  set.files = files;
+  for (const auto& file : files) set.object_bytes += file.bytes;
+  return set;
+}
+
+/// Throws Failure if the set may not be written.
+SetHeader checked(SetHeader set) {
   if (const std::string why = why_not(set); !why.empty()) fail(Status::usage, "{}", printable(why));
   return set;
+}
+
+/// The header but for the digests, and the length of a stream.
+SetHeader header_of(const Object& object, const Options& options) {
+  SetHeader set = new_set(object.entries(), options);
+  set.k = options.k.value_or(10);
+  set.m = options.m.value_or(4);
+  set.record_bytes = usual_record_bytes;
+  set.digests.resize(set.shards());
+  // One stripe of a small object is no larger than it must be.
+  while (!object.is_stream() && has_room_in_half(set)) set.record_bytes /= 2;
+  return checked(std::move(set));
 }
 
 /// The shards of a new set, of which nothing is left unless they are finished.
@@ -163,12 +164,12 @@ class NewShards {
       write_headers(file, set, i);
       file.sync();
     }
-    for (std::size_t i = 0; i < files_.size(); ++i) files_[i].put_at(names_[i]);
+    for (std::size_t i = 0; i < files_.size(); ++i) files_[i].put(names_[i]);
     place_->sync();
     for (auto& file : files_) file.keep();
 
     if (is_json) {
-      outcome->report = {{"set", text_of(set.uuid)},
+      outcome->report = {{"set", to_string(set.uuid)},
                          {"k", set.k},
                          {"m", set.m},
                          {"bytes", set.object_bytes},
@@ -271,16 +272,13 @@ class KeptFiles {
 
 /// Slices many and blocks small enough that a lost file costs each column few blocks (docs/format.md).
 SetHeader header_of(const KeptFiles& files, const Options& options) {
-  SetHeader set;
+  SetHeader set = new_set(files.entries(), options);
   set.version = 2;
-  set.uuid = random_uuid();
-  set.technique = options.technique;
   set.keeps_files = true;
   set.set_name = files.name();
-  set.files = files.entries();
-  for (const auto& file : set.files) set.object_bytes += file.bytes;
   const auto coding = [&](unsigned k) {
-    return options.m.value_or(std::max(1u, static_cast<unsigned>(std::ceil(k * options.redundancy - 1e-9))));
+    return options.m.value_or(
+        std::max(1u, static_cast<unsigned>(std::ceil(k * options.redundancy.value_or(0.1) - 1e-9))));
   };
   set.k = options.k.value_or(200);
   while (!options.k && set.k > 2 && set.k + coding(set.k) > 255) --set.k;
@@ -292,8 +290,7 @@ SetHeader header_of(const KeptFiles& files, const Options& options) {
   set.record_bytes = static_cast<std::uint32_t>(block + set.sums_bytes() + checksum_bytes);
   set.columns = columns_of(layout, std::max(1u, set.k));
   set.digests.resize(set.m);
-  if (const std::string why = why_not(set); !why.empty()) fail(Status::usage, "{}", printable(why));
-  return set;
+  return checked(std::move(set));
 }
 
 Outcome create_kept(const Options& options) {
@@ -313,7 +310,7 @@ Outcome create_kept(const Options& options) {
   const Progress whole_time("", 0, false);
   NewShards shards(options.output.empty() ? files.base() : Directory::open(options.output), header,
                    files.mode(), true);
-  Plan plan(header);
+  OutputPlan plan(header);
   for (unsigned i = 0; i < header.m; ++i) plan.shards[header.k + i] = &shards[i];
   for (std::size_t i = 0; i < header.files.size(); ++i) columns.want(&plan, i, nullptr);
   columns.read(&plan, !options.is_quiet, "create");

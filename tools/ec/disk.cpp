@@ -13,37 +13,15 @@
 #include <list>
 #include <mutex>
 #include <random>
-#include <set>
-#include <tuple>
+#include <ranges>
 
 #include "tools/ec/failure.hpp"
-#include "tools/ectool/printable.hpp"
 
 namespace ec::file {
 namespace {
 
 constexpr const char* prefix = ".ec-";
 constexpr const char* suffix = ".tmp";
-
-/// What there is to remove when the program is interrupted.
-struct Temporaries {
-  std::mutex mutex;
-  std::set<std::tuple<Place, std::string>, std::less<>> names;
-  std::vector<std::pair<Place, std::string>> directories;
-
-  void add(const Place& place, const std::string& name) {
-    const std::lock_guard lock(mutex);
-    names.emplace(place, name);
-  }
-  void remove(const Place& place, const std::string& name) noexcept {
-    const std::lock_guard lock(mutex);
-    if (const auto found = names.find(std::tie(place, name)); found != names.end()) names.erase(found);
-  }
-};
-Temporaries& temporaries() {
-  static Temporaries all;
-  return all;
-}
 
 volatile std::sig_atomic_t interrupt = 0;
 bool bad_sectors_are_lost = false;
@@ -54,8 +32,8 @@ bool bad_sectors_are_lost = false;
 }
 
 /// Calls again what a signal interrupts.
-template <class Call>
-auto retried(Call call) {
+template <class SystemCall>
+auto retried(SystemCall call) {
   for (;;) {
     const auto result = call();
     if (result >= 0 || errno != EINTR) return result;
@@ -93,10 +71,42 @@ bool is_unsupported() { return errno == EINVAL || errno == ENOSYS || errno == EO
 
 }  // namespace
 
-std::string printable(std::string text) {
-  tools::make_printable(text);
-  return text;
-}
+/// A new file or directory, which is removed unless it is kept, also where the program is interrupted. It is
+/// known before it is made.
+class Temporary {
+ public:
+  /// flags: of unlinkat.
+  Temporary(Place place_, std::string name_, int flags)
+      : place(std::move(place_)), name(std::move(name_)), flags_(flags) {
+    const std::lock_guard lock(mutex);
+    at_ = all.insert(all.end(), this);
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  ~Temporary() {
+    remove();
+    const std::lock_guard lock(mutex);
+    all.erase(at_);
+  }
+  void remove() const noexcept {
+    if (is_made) unlinkat(place->fd_or_none(), name.c_str(), flags_);
+  }
+  static void keep(std::unique_ptr<Temporary>* one) noexcept {
+    (*one)->is_made = false;
+    one->reset();
+  }
+
+  const Place place;
+  const std::string name;
+  bool is_made = false;
+
+  static inline std::mutex mutex;
+  static inline std::list<Temporary*> all;  ///< as they were made: what is in a directory comes after it
+
+ private:
+  const int flags_;
+  std::list<Temporary*>::iterator at_;
+};
 
 void take_bad_sectors_for_lost() { bad_sectors_are_lost = true; }
 
@@ -336,56 +346,34 @@ std::size_t File::read_at(std::span<std::byte> bytes, std::uint64_t offset) cons
 
 NewFile::NewFile(Place place, mode_t mode)
     : place_(std::move(place)),
-      file_(std::make_shared<Opened>(place_, temporary_name(), O_RDWR)),
-      temporary_(file_.state_->name) {
-  temporaries().add(place_, temporary_);
+      temporary_(std::make_unique<Temporary>(place_, temporary_name(), 0)),
+      file_(std::make_shared<Opened>(place_, temporary_->name, O_RDWR)) {
   const support::Descriptor made(retried([&] {
-    return openat(place_->fd(), temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+    return openat(place_->fd(), temporary_->name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                   mode & 0777);
   }));
-  if (!made) {
-    const int error = errno;
-    temporaries().remove(place_, temporary_);
-    errno = error;
-    fail_errno("written to", place_->path_of(""));
-  }
+  if (!made) fail_errno("written to", place_->path_of(""));
+  temporary_->is_made = true;
   // Opened again it must be this one.
-  if (fstat(made.get(), &file_.state_->opened) != 0) {
-    const int error = errno;
-    undo();
-    errno = error;
-    fail_errno("looked at", place_->path_of(temporary_));
-  }
+  if (fstat(made.get(), &file_.state_->opened) != 0) fail_errno("looked at", path());
   file_.state_->is_known = true;
 }
 
-NewFile::NewFile(NewFile&& other) noexcept
-    : place_(other.place_),
-      file_(other.file_),
-      temporary_(std::exchange(other.temporary_, {})),
-      name_(std::exchange(other.name_, {})),
-      old_(std::exchange(other.old_, {})),
-      aside_(std::exchange(other.aside_, {})),
-      has_link_(std::exchange(other.has_link_, false)),
-      like_(other.like_),
-      mode_(other.mode_),
-      changed_(other.changed_) {}
+NewFile::NewFile(NewFile&&) noexcept = default;
 
-NewFile::~NewFile() { undo(); }
-
-void NewFile::be_like(const struct stat& other) { like_ = other; }
-
-void NewFile::be_as(mode_t mode, const struct timespec& changed) {
-  mode_ = mode & 0777;
-  changed_ = changed;
+NewFile::~NewFile() {
+  if (place_) undo();
 }
+
+File NewFile::opened() const { return File(place_, temporary_->name); }
+
+std::string NewFile::path() const { return place_->path_of(temporary_->name); }
 
 void NewFile::reserve(std::uint64_t bytes) {
   if (bytes == 0) return;
   const auto fd = file_.state_->must_have();
   if (retried([&] { return fallocate(fd->get(), 0, 0, static_cast<off_t>(bytes)); }) == 0) return;
-  if (errno != EOPNOTSUPP && errno != ENOSYS)
-    fail_errno(fmt::format("{} bytes long", bytes).c_str(), place_->path_of(temporary_));
+  if (errno != EOPNOTSUPP && errno != ENOSYS) fail_errno(fmt::format("{} bytes long", bytes).c_str(), path());
 }
 
 void NewFile::write_at(std::span<const std::byte> bytes, std::uint64_t offset) {
@@ -393,69 +381,70 @@ void NewFile::write_at(std::span<const std::byte> bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
     const auto n =
         retried([&] { return pwrite(fd->get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
-    if (n < 0) fail_errno("written", place_->path_of(temporary_));
+    if (n < 0) fail_errno("written", path());
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
 }
 
-void NewFile::sync(std::uint64_t bytes) {
+void NewFile::sync(std::uint64_t bytes, const struct stat* like, const Attributes* attributes) {
   const auto fd = file_.state_->must_have();
   struct stat st {};
   bool is_right = fstat(fd->get(), &st) == 0;
   if (is_right && static_cast<std::uint64_t>(st.st_size) < bytes)
     is_right = retried([&] { return ftruncate(fd->get(), static_cast<off_t>(bytes)); }) == 0;
-  if (is_right && (like_ || mode_)) {
-    mode_t mode = mode_ ? *mode_ : like_->st_mode & 0777;
-    const bool is_owners = !like_ || (st.st_uid == like_->st_uid && st.st_gid == like_->st_gid) ||
-                           fchown(fd->get(), like_->st_uid, like_->st_gid) == 0;
-    if (!is_owners && errno != EPERM) fail_errno("written", place_->path_of(temporary_));
+  if (is_right && (like != nullptr || attributes != nullptr)) {
+    mode_t mode = (attributes != nullptr ? attributes->mode : like->st_mode) & 0777;
+    const bool is_owners = like == nullptr || (st.st_uid == like->st_uid && st.st_gid == like->st_gid) ||
+                           fchown(fd->get(), like->st_uid, like->st_gid) == 0;
+    if (!is_owners && errno != EPERM) fail_errno("written", path());
     // Another group gets what everybody has.
     if (!is_owners) mode &= ~mode_t{070} | (mode & 07) << 3;
     is_right = fchmod(fd->get(), mode) == 0;
   }
-  if (is_right && mode_) {
-    const struct timespec times[] = {{0, UTIME_OMIT}, changed_};
+  if (is_right && attributes != nullptr) {
+    const struct timespec times[] = {{0, UTIME_OMIT}, attributes->changed};
     is_right = futimens(fd->get(), times) == 0;
   }
-  if (!is_right || retried([&] { return fsync(fd->get()); }) != 0)
-    fail_errno("written", place_->path_of(temporary_));
+  if (!is_right || retried([&] { return fsync(fd->get()); }) != 0) fail_errno("written", path());
 }
 
-void NewFile::put_at(const std::string& name) {
-  std::string own = name;  // After the rename nothing needs memory, so that it can be undone.
-  rename_to_free(*place_, temporary_, name);
-  temporaries().remove(place_, temporary_);
-  temporary_.clear();
-  name_ = std::move(own);
-}
-
-void NewFile::put_over(const std::string& name, const struct stat& old, const std::string& aside) {
-  const Held fd = place_->fd();
-  name_ = name;
+void NewFile::put(const std::string& name, const std::optional<struct stat>& old, const std::string& aside) {
+  std::string own = name;  // After a rename nothing needs memory, so that it can be undone.
   aside_ = aside;
-  // After a rename nothing needs memory, so that it can be undone.
-  std::string exchanged = temporary_, beside = temporary_name(), renamed = aside;
+  if (!old) {
+    rename_to_free(*place_, temporary_->name, name);
+    Temporary::keep(&temporary_);
+    name_ = std::move(own);
+    return;
+  }
+  name_ = std::move(own);
+  put_over(*old);
+}
+
+void NewFile::put_over(const struct stat& old) {
+  const Held fd = place_->fd();
+  std::string exchanged = temporary_->name, beside = temporary_name(), renamed = aside_;
   // First a second name, so that the old file has one at any time. Not every file can have two.
-  if (!aside.empty()) has_link_ = linkat(fd, name.c_str(), fd, aside.c_str(), 0) == 0;
-  if (!aside.empty() && !has_link_ && errno != EPERM && errno != EMLINK && !is_unsupported())
-    fail_errno("made", place_->path_of(aside));
-  if (renameat2(fd, temporary_.c_str(), fd, name.c_str(), RENAME_EXCHANGE) == 0) {
+  if (!aside_.empty()) has_link_ = linkat(fd, name_.c_str(), fd, aside_.c_str(), 0) == 0;
+  if (!aside_.empty() && !has_link_ && errno != EPERM && errno != EMLINK && !is_unsupported())
+    fail_errno("made", place_->path_of(aside_));
+  if (renameat2(fd, exchanged.c_str(), fd, name_.c_str(), RENAME_EXCHANGE) == 0) {
     old_ = std::move(exchanged);
   } else if (is_unsupported()) {
-    rename_to_free(*place_, name, beside);
+    rename_to_free(*place_, name_, beside);
     old_ = std::move(beside);
-    rename_to_free(*place_, temporary_, name);
+    rename_to_free(*place_, exchanged, name_);
   } else {
-    fail_errno("replaced", place_->path_of(name));
+    fail_errno("replaced", place_->path_of(name_));
   }
-  temporaries().remove(place_, std::exchange(temporary_, {}));
+  Temporary::keep(&temporary_);
   // It may have been put there meanwhile.
   const auto found = place_->look(old_);
   if (!found || !is_same(*found, old))
-    fail(Status::failure, "{} is another file than it was; it stays", printable(place_->path_of(name)));
-  if (aside.empty() || has_link_) return;
-  rename_to_free(*place_, old_, aside);
+    fail(Status::failure, "{} is another file than it was; it stays", printable(place_->path_of(name_)));
+  if (aside_.empty() || has_link_) return;
+  rename_to_free(*place_, old_, aside_);
   old_ = std::move(renamed);
 }
 
@@ -472,41 +461,27 @@ void NewFile::undo() noexcept {
   const bool is_ours = is_there && is_same(st, file_.opened());
   if (!old_.empty() && (is_ours || !is_there))
     renameat2(fd, old_.c_str(), fd, name_.c_str(), is_ours ? 0 : RENAME_NOREPLACE);
-  else if (is_ours && temporary_.empty())
+  else if (is_ours && !temporary_)
     unlinkat(fd, name_.c_str(), 0);
   if (has_link_) unlinkat(fd, aside_.c_str(), 0);
-  if (temporary_.empty()) return;
-  unlinkat(fd, temporary_.c_str(), 0);
-  temporaries().remove(place_, temporary_);
 }
 
-NewDirectory::NewDirectory(Place parent, std::string name)
-    : parent_(std::move(parent)), name_(std::move(name)) {
-  // All memory is there before the directory is.
-  std::pair known(parent_, name_);
-  const std::lock_guard lock(temporaries().mutex);
-  temporaries().directories.reserve(temporaries().directories.size() + 1);
-  if (mkdirat(parent_->fd(), name_.c_str(), 0700) != 0) fail_errno("made", parent_->path_of(name_));
-  temporaries().directories.push_back(std::move(known));
+NewDirectory::NewDirectory(const Place& parent, const std::string& name)
+    : temporary_(std::make_unique<Temporary>(parent, name, AT_REMOVEDIR)) {
+  temporary_->is_made = mkdirat(parent->fd(), name.c_str(), 0700) == 0;
+  if (!temporary_->is_made) fail_errno("made", parent->path_of(name));
 }
 
-NewDirectory::NewDirectory(NewDirectory&& other) noexcept
-    : parent_(other.parent_), name_(std::exchange(other.name_, {})) {}
+NewDirectory::NewDirectory(NewDirectory&&) noexcept = default;
+NewDirectory::~NewDirectory() = default;
 
-NewDirectory::~NewDirectory() {
-  if (!name_.empty()) unlinkat(parent_->fd_or_none(), name_.c_str(), AT_REMOVEDIR);
-  keep();
-}
+void NewDirectory::keep() noexcept { Temporary::keep(&temporary_); }
 
-void NewDirectory::keep() noexcept {
-  const std::lock_guard lock(temporaries().mutex);
-  std::erase(temporaries().directories, std::pair(parent_, std::exchange(name_, {})));
-}
-
-void make_as(const Directory& directory, mode_t mode, const struct timespec& changed) {
-  const struct timespec times[] = {{0, UTIME_OMIT}, changed};
+void make_as(const Directory& directory, const Attributes& attributes) {
+  const struct timespec times[] = {{0, UTIME_OMIT}, attributes.changed};
   const Held fd = directory.fd();
-  if (fchmod(fd, mode & 0777) != 0 || futimens(fd, times) != 0) fail_errno("written", directory.path_of("."));
+  if (fchmod(fd, attributes.mode & 0777) != 0 || futimens(fd, times) != 0)
+    fail_errno("written", directory.path_of("."));
   // Who may not enter it any more does not open it again.
   directory.sync();
 }
@@ -549,10 +524,8 @@ void note_interrupts() {
 void end_if_interrupted() {
   if (interrupt == 0) return;
   const int signal = interrupt;
-  const std::lock_guard lock(temporaries().mutex);
-  for (const auto& [place, name] : temporaries().names) unlinkat(place->fd_or_none(), name.c_str(), 0);
-  for (auto& directories = temporaries().directories; !directories.empty(); directories.pop_back())
-    unlinkat(directories.back().first->fd_or_none(), directories.back().second.c_str(), AT_REMOVEDIR);
+  const std::lock_guard lock(Temporary::mutex);
+  for (const auto* temporary : Temporary::all | std::views::reverse) temporary->remove();
   std::signal(signal, SIG_DFL);
   raise(signal);
 }

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "support/files.hpp"
+#include "tools/common/printable.hpp"
 
 namespace ec::file {
 
-/// Text of unknown origin for people and for JSON.
-std::string printable(std::string text);
+using tools::printable;
 
 /// From here on blocks that a disk cannot read (EIO) are lost; otherwise they are Failures.
 void take_bad_sectors_for_lost();
@@ -28,7 +28,7 @@ std::size_t read_stream(int fd, std::span<std::byte> bytes);
 /// Writes all. Throws Failure.
 void write_stream(int fd, std::span<const std::byte> bytes);
 
-/// Something in a directory that is open while it is used, and may be closed in between: descriptors are few.
+/// A file or directory that is open while it is used, and may be closed in between: descriptors are few.
 class Opened;
 
 /// A descriptor that stays open as long as this is there.
@@ -49,12 +49,13 @@ class Directory {
   static std::shared_ptr<const Directory> open(const std::string& path);
   /// The same, but none if a file has that path.
   static std::shared_ptr<const Directory> find(const std::string& path);
-  /// One in `base`, by an inner path (is_inner_path) or none; no name on it may be a link.
+  /// A directory in `base`, by an inner path (is_inner_path), or `base` by an empty one. No name on the path
+  /// may be a link.
   static std::shared_ptr<const Directory> open_in(const std::shared_ptr<const Directory>& base,
                                                   const std::string& path);
 
   Held fd() const;
-  /// The same where nothing may be thrown; none if it cannot be opened again.
+  /// The same where nothing may be thrown; none if the directory cannot be opened again.
   Held fd_or_none() const noexcept;
   dev_t dev() const { return dev_; }
   bool is(const Directory& other) const { return dev_ == other.dev_ && ino_ == other.ino_; }
@@ -63,9 +64,9 @@ class Directory {
   /// What has that name or inner path; none if nothing has.
   std::optional<struct stat> look(const std::string& name) const;
   std::vector<std::string> names() const;
-  /// Names in it are on the disk.
+  /// Writes the names in the directory to the disk.
   void sync() const;
-  /// No other process has it locked while this one is open.
+  /// Fails if another process has locked the directory. The lock is held until the process ends.
   void lock() const;
 
  private:
@@ -78,7 +79,7 @@ class Directory {
 
   const std::string path_;
   const Held fd_;
-  const std::shared_ptr<Opened> opened_;  ///< of one in another; without fd_
+  const std::shared_ptr<Opened> opened_;  ///< of a directory in another one; without fd_
   const dev_t dev_;
   const ino_t ino_;
 };
@@ -91,16 +92,16 @@ bool is_same(const struct stat& a, const struct stat& b);
 /// Failure. Any number of threads may use one.
 class File {
  public:
-  /// Opens it. Without a place `name` is a path and links are followed. Throws Failure.
+  /// Opens the file. Without a place `name` is a path and links are followed. Throws Failure.
   File(Place place, const std::string& name);
   /// The same by a name or an inner path, on which no name may be a link; none if there is no such regular
   /// file, or with a sentence if it may not be read.
   static std::optional<File> find(const Place& place, const std::string& name, std::string* denied);
 
-  /// As it was when it was opened.
+  /// What fstat said when the file was opened.
   const struct stat& opened() const;
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(opened().st_size); }
-  /// Throws Failure if it changed since then.
+  /// Throws Failure if the file changed since then.
   void check_unchanged() const;
   /// Returns how many bytes there were. Throws Failure.
   std::size_t read_at(std::span<std::byte> bytes, std::uint64_t offset) const;
@@ -111,8 +112,17 @@ class File {
   std::shared_ptr<Opened> state_;
 };
 
-/// A file under a temporary name in the directory where it is to be. It is gone, and what it replaced is
-/// back, unless it is kept. All but keep throw Failure. write_at may be called by several threads at a time.
+/// What a set says of a file or directory beside its content.
+struct Attributes {
+  mode_t mode;  ///< permissions; other bits do not count
+  struct timespec changed;
+};
+
+class Temporary;
+
+/// A new file, at first under a temporary name in the directory where it is to be. Unless keep is called, the
+/// file goes and what it replaced comes back when this object goes. All but keep throw Failure. write_at may
+/// be called by several threads at a time.
 class NewFile {
  public:
   /// The umask takes from the mode.
@@ -121,58 +131,55 @@ class NewFile {
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();
 
-  /// Takes owner and permissions from another file. It gets no bit that lets it run as somebody else.
-  void be_like(const struct stat& other);
-  /// Takes permissions and the time of its last change from a table.
-  void be_as(mode_t mode, const struct timespec& changed);
   /// Takes the room for so many bytes now, where the file system can, so that a full disk is found early.
   void reserve(std::uint64_t bytes);
   void write_at(std::span<const std::byte> bytes, std::uint64_t offset);
   /// To read what was written so far.
-  File opened() const { return File(place_, temporary_); }
-  /// Then it is on the disk, with so many bytes at least: the last ones may be a hole.
-  void sync(std::uint64_t bytes = 0);
-  /// Gives it a name that nothing has. Names are on the disk after Directory::sync.
-  void put_at(const std::string& name);
-  /// Puts it in the place of `old`, which must still be what the name stands for. `aside`: the name that the
-  /// old file gets; empty: it will be removed.
-  void put_over(const std::string& name, const struct stat& old, const std::string& aside = "");
-  /// What put_at and put_over did stays.
+  File opened() const;
+  /// Then the file is on the disk, with so many bytes at least: the last ones may be a hole. Owner and
+  /// permissions are taken from `like`, permissions and time rather from `attributes`, where these are given.
+  /// The file gets no bit that lets it run as somebody else.
+  void sync(std::uint64_t bytes = 0, const struct stat* like = nullptr,
+            const Attributes* attributes = nullptr);
+  /// Gives the file a name that nothing has, or puts it in the place of `old`, which must still be what the
+  /// name stands for. `aside`: the name that the old file gets; empty: it will be removed. Names are on the
+  /// disk after Directory::sync.
+  void put(const std::string& name, const std::optional<struct stat>& old = {},
+           const std::string& aside = "");
+  /// What put did stays.
   void keep() noexcept;
 
  private:
+  void put_over(const struct stat& old);
   void undo() noexcept;
+  std::string path() const;
 
-  Place place_;
+  Place place_;                           ///< none when it is moved from
+  std::unique_ptr<Temporary> temporary_;  ///< none when the file has its name
   File file_;
-  std::string temporary_;    ///< empty when it has its name, or is moved from
-  std::string name_;         ///< what it gets or has
+  std::string name_;         ///< what the file gets or has
   std::string old_, aside_;  ///< where the old file is, and what it will be called
-  bool has_link_ = false;    ///< it is called so already
-  std::optional<struct stat> like_;
-  std::optional<mode_t> mode_;
-  struct timespec changed_ {};
+  bool has_link_ = false;    ///< the old file has the name aside_ already
 };
 
-/// A new directory, which is gone again unless it is kept.
+/// A new directory, which is removed with this object unless keep is called.
 class NewDirectory {
  public:
   /// Throws Failure.
-  NewDirectory(Place parent, std::string name);
-  NewDirectory(NewDirectory&& other) noexcept;
+  NewDirectory(const Place& parent, const std::string& name);
+  NewDirectory(NewDirectory&&) noexcept;
   NewDirectory& operator=(NewDirectory&&) = delete;
   ~NewDirectory();
   void keep() noexcept;
 
  private:
-  Place parent_;
-  std::string name_;  ///< empty when it is kept, or moved from
+  std::unique_ptr<Temporary> temporary_;  ///< none when it is kept, or moved from
 };
 
-/// Gives a directory permissions and the time of its last change, on the disk. Throws Failure.
-void make_as(const Directory& directory, mode_t mode, const struct timespec& changed);
+/// Gives a directory its attributes, on the disk. Throws Failure.
+void make_as(const Directory& directory, const Attributes& attributes);
 
-/// Whether a name is one that NewFile gives at first.
+/// Whether NewFile gives such names at first.
 bool is_temporary(const std::string& name);
 /// Renames unless something of that name is there. Throws Failure.
 void rename_to_free(const Directory& place, const std::string& from, const std::string& to);

@@ -50,17 +50,11 @@ class OutputFiles {
       end_if_interrupted();
       const FileEntry& entry = set_.header.files[i];
       if (!files_[i]) continue;
-      if (set_.header.version != 1) files_[i]->be_as(entry.mode, {entry.seconds, entry.nanoseconds});
-      files_[i]->sync(entry.bytes);
+      const Attributes attributes = attributes_of(entry);
+      files_[i]->sync(entry.bytes, nullptr, set_.header.version == 1 ? nullptr : &attributes);
     }
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-      const std::string name = last_name(set_.header.files[i].name);
-      if (!files_[i]) continue;
-      if (there_[i])
-        files_[i]->put_over(name, *there_[i]);
-      else
-        files_[i]->put_at(name);
-    }
+    for (std::size_t i = 0; i < files_.size(); ++i)
+      if (files_[i]) files_[i]->put(last_name(set_.header.files[i].name), there_[i]);
     tree_.finish(set_.header.files);
     tree_.sync();
     for (auto& file : files_)
@@ -78,8 +72,7 @@ class OutputFiles {
   std::vector<std::optional<NewFile>> files_;
 };
 
-Outcome extract_by_columns(ShardSet& set, const Options& options) {
-  Outcome outcome;
+void extract_by_columns(ShardSet& set, const Options& options, Outcome* outcome) {
   const SetHeader& header = set.header;
   if (options.output == "-")
     fail(Status::usage,
@@ -87,7 +80,7 @@ Outcome extract_by_columns(ShardSet& set, const Options& options) {
   Columns columns(set, options.threads);
   const Progress whole_time("", 0, false);
   std::uint64_t lost = header.columns - columns.columns_there();
-  Plan plan(header);
+  OutputPlan plan(header);
   std::optional<OutputFiles> files;
   Search search(&set, columns, options.is_recursive);
   if (lost == 0) {
@@ -98,19 +91,16 @@ Outcome extract_by_columns(ShardSet& set, const Options& options) {
     lost = columns.read(&plan, !options.is_quiet, "extract");
     if (lost > 0 && search.find_content()) lost = columns.read(&plan, !options.is_quiet, "extract");
   }
-  if (lost > 0)
-    fail(Status::lost, "beyond repair: {} of {} columns have more than {} lost blocks", lost, header.columns,
-         header.m);
+  if (lost > 0) fail(Status::lost, "{}", text_of_lost(header, lost));
   for (std::size_t i = 0; i < header.files.size(); ++i)
     if (plan.files[i].is_wanted && columns.digest_of(plan, i) != header.files[i].digest)
       fail(Status::lost, "beyond repair: {} did not become what it was", printable(header.files[i].name));
-  files->put_in_place(&outcome);
-  if (options.is_json) outcome.report = describe(set);
-  outcome.text = text_of(set);
-  if (std::ranges::any_of(set.kept, [](const auto& file) { return !ShardSet::is_whole(file); }))
-    outcome.notes.emplace_back("files of the set are damaged or missing; ec repair makes them anew");
-  add_rate(whole_time, header.object_bytes, &outcome);
-  return outcome;
+  files->put_in_place(outcome);
+  if (options.is_json) outcome->report = describe(set);
+  outcome->text = text_of(set);
+  if (!std::ranges::all_of(set.kept, &ShardFile::is_whole))
+    outcome->notes.emplace_back("files of the set are damaged or missing; ec repair makes them anew");
+  add_rate(whole_time, header.object_bytes, outcome);
 }
 
 }  // namespace
@@ -120,9 +110,8 @@ Outcome extract(const Options& options) {
   ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
   const SetHeader& header = set.header;
   if (header.version != 1) {
-    Outcome done = extract_by_columns(set, options);
-    done.notes.insert(done.notes.begin(), outcome.notes.begin(), outcome.notes.end());
-    return done;
+    extract_by_columns(set, options, &outcome);
+    return outcome;
   }
   StripeReader reader(set);
   if (const auto there = set.stripes_there(); there < header.stripes())

@@ -42,9 +42,6 @@ struct Beginning {
 };
 static_assert(sizeof(Beginning) == 64 && std::endian::native == std::endian::little);
 
-constexpr std::size_t file_entry_bytes = 8 + 2;                                     // and the name
-constexpr std::size_t file_entry_bytes_2 = 1 + 2 + 2 + 8 + 8 + 4 + checksum_bytes;  // and the path
-
 template <class Part>
 void append(std::string& text, const Part& part) {
   text.append(reinterpret_cast<const char*>(&part), sizeof(part));
@@ -58,6 +55,32 @@ Part take(std::string_view& text) {
   std::memcpy(&part, text.data(), bytes);
   text.remove_prefix(bytes);
   return part;
+}
+
+/// What follows the beginning of a header, to be written or read: numbers and digests are for `part`, names
+/// for `length`, and where they stand for `name`. The set has as many digests and files as there are.
+template <class Set, class Part, class Length, class Name>
+void for_each_part(Set& set, Part part, Length length, Name name) {
+  for (auto& digest : set.digests) part(digest);
+  if (set.version != 1) {
+    length(set.set_name);
+    name(set.set_name);
+  }
+  for (auto& file : set.files) {
+    if (set.version == 1) {
+      part(file.bytes);
+      length(file.name);
+    } else {
+      part(file.is_directory);
+      part(file.mode);
+      length(file.name);
+      part(file.bytes);
+      part(file.seconds);
+      part(file.nanoseconds);
+      part(file.digest);
+    }
+    name(file.name);
+  }
 }
 
 Checksum canonical(XXH128_hash_t hash) {
@@ -78,11 +101,17 @@ std::uint64_t seed_of(const Uuid& uuid, unsigned shard, std::uint64_t stripe) {
   return XXH3_64bits(place.data(), place.size());
 }
 
-std::size_t entry_bytes(const SetHeader& set) {
-  return set.version == 1 ? file_entry_bytes : file_entry_bytes_2;
+/// Of an entry without its name.
+std::size_t entry_bytes(unsigned version) {
+  return version == 1 ? 8 + 2 : 1 + 2 + 2 + 8 + 8 + 4 + checksum_bytes;
 }
 
 std::size_t most_bytes(unsigned version) { return version == 1 ? most_header_bytes : most_header_bytes_2; }
+
+/// The length of a header of that version, or 0 if that cannot be.
+std::size_t possible(std::size_t length, unsigned version) {
+  return length < header_unit || length % header_unit != 0 || length > most_bytes(version) ? 0 : length;
+}
 
 /// What is wrong with the names: they are paths, all different, and no file is a directory of another one.
 std::string why_not_paths(const SetHeader& set) {
@@ -122,7 +151,7 @@ std::string why_not_slices(const SetHeader& set) {
 std::size_t SetHeader::header_bytes() const {
   std::size_t bytes = sizeof(Beginning) + checksum_bytes * digests.size() + checksum_bytes;
   if (version != 1) bytes += 2 + set_name.size() + 4;
-  for (const auto& file : files) bytes += entry_bytes(*this) + file.name.size();
+  for (const auto& file : files) bytes += entry_bytes(version) + file.name.size();
   return (bytes + header_unit - 1) / header_unit * header_unit;
 }
 
@@ -153,7 +182,7 @@ std::string why_not(const SetHeader& set) {
     if (file.bytes > most_object_bytes - bytes) return "more than 2^60 bytes";
     bytes += file.bytes;
   }
-  if (bytes != set.object_bytes) return "the lengths of the files are not that of the object";
+  if (bytes != set.object_bytes) return "the lengths of the files do not add up to the length of the object";
   if (set.version != 1) return why_not_slices(set);
   if (!std::has_single_bit(set.record_bytes) || set.record_bytes < least_record_bytes ||
       set.record_bytes > most_record_bytes || set.record_bytes <= set.sums_bytes() + checksum_bytes)
@@ -184,29 +213,10 @@ std::string write_header(const ShardHeader& header) {
                          .files = static_cast<std::uint32_t>(set.files.size()),
                          .object_bytes = set.object_bytes,
                          .columns = set.columns});
-  for (const auto& digest : set.digests) append(text, digest);
-  const auto append_length = [&](const std::string& name) {
-    append(text, static_cast<std::uint16_t>(name.size()));
-  };
-  if (set.version != 1) {
-    append_length(set.set_name);
-    text += set.set_name;
-  }
-  for (const auto& file : set.files) {
-    if (set.version == 1) {
-      append(text, file.bytes);
-      append_length(file.name);
-    } else {
-      append(text, static_cast<std::uint8_t>(file.is_directory));
-      append(text, file.mode);
-      append_length(file.name);
-      append(text, file.bytes);
-      append(text, file.seconds);
-      append(text, file.nanoseconds);
-      append(text, file.digest);
-    }
-    text += file.name;
-  }
+  for_each_part(
+      set, [&](const auto& part) { append(text, part); },
+      [&](const std::string& name) { append(text, static_cast<std::uint16_t>(name.size())); },
+      [&](const std::string& name) { text += name; });
   text.resize(set.header_bytes() - checksum_bytes);
   if (set.version != 1) {
     text.resize(text.size() - 4);
@@ -218,15 +228,12 @@ std::string write_header(const ShardHeader& header) {
 
 std::size_t claimed_header_bytes(std::string_view front) {
   const auto beginning = take<Beginning>(front);
-  const std::size_t length = beginning.header_bytes;
   if (beginning.magic != magic || (beginning.version != 1 && beginning.version != 2)) return 0;
-  return length < header_unit || length % header_unit != 0 || length > most_bytes(beginning.version) ? 0
-                                                                                                     : length;
+  return possible(beginning.header_bytes, beginning.version);
 }
 
 std::size_t claimed_last_header_bytes(std::string_view last_words) {
-  const std::size_t length = take<std::uint32_t>(last_words);
-  return length < header_unit || length % header_unit != 0 || length > most_header_bytes_2 ? 0 : length;
+  return possible(take<std::uint32_t>(last_words), 2);
 }
 
 std::optional<ShardHeader> parse_header(std::string_view bytes) {
@@ -238,7 +245,8 @@ std::optional<ShardHeader> parse_header(std::string_view bytes) {
   if (take<Checksum>(sum) != checksum(bytes.data(), length - checksum_bytes, 0)) return {};
   // Numbers are checked before anything is made of them.
   if (beginning.k + beginning.m > 255 || beginning.shard >= beginning.k + beginning.m) return {};
-  if (beginning.technique > 1 || beginning.keeps_files > 1 || beginning.files > length / file_entry_bytes)
+  if (beginning.technique > 1 || beginning.keeps_files > 1 ||
+      beginning.files > length / entry_bytes(beginning.version))
     return {};
 
   ShardHeader header;
@@ -252,36 +260,26 @@ std::optional<ShardHeader> parse_header(std::string_view bytes) {
   set.keeps_files = beginning.keeps_files == 1;
   set.record_bytes = beginning.record_bytes;
   set.object_bytes = beginning.object_bytes;
-  const auto take_text = [&](std::size_t text_bytes) {
-    const std::string text(rest.substr(0, text_bytes));
-    rest.remove_prefix(text.size());
-    return text;
-  };
   if (set.version != 1) {
     if (beginning.record_bytes > most_block_bytes_2 || header.shard < set.k) return {};
     set.record_bytes += static_cast<std::uint32_t>(set.sums_bytes() + checksum_bytes);
     set.columns = beginning.columns;
   }
-  for (unsigned i = set.version == 1 ? 0 : set.k; i < set.shards(); ++i)
-    set.digests.push_back(take<Checksum>(rest));
-  if (set.version != 1) set.set_name = take_text(take<std::uint16_t>(rest));
-  for (std::uint32_t i = 0; i < beginning.files; ++i) {
-    FileEntry& file = set.files.emplace_back();
-    if (set.version != 1) {
-      file.is_directory = take<std::uint8_t>(rest) == 1;
-      file.mode = take<std::uint16_t>(rest);
-    } else {
-      file.bytes = take<std::uint64_t>(rest);
-    }
-    const auto name_bytes = take<std::uint16_t>(rest);
-    if (set.version != 1) {
-      file.bytes = take<std::uint64_t>(rest);
-      file.seconds = take<std::int64_t>(rest);
-      file.nanoseconds = take<std::uint32_t>(rest);
-      file.digest = take<Checksum>(rest);
-    }
-    file.name = take_text(name_bytes);
-  }
+  set.digests.resize(set.version == 1 ? set.shards() : set.m);
+  set.files.resize(beginning.files);
+  for_each_part(
+      set,
+      [&]<class Part>(Part& part) {
+        if constexpr (std::is_same_v<Part, bool>)
+          part = take<std::uint8_t>(rest) == 1;
+        else
+          part = take<Part>(rest);
+      },
+      [&](std::string& name) { name.resize(std::min<std::size_t>(take<std::uint16_t>(rest), rest.size())); },
+      [&](std::string& name) {
+        name = rest.substr(0, name.size());
+        rest.remove_prefix(name.size());
+      });
   // Whatever else could be wrong is not as it would be written.
   if (!why_not(set).empty() || write_header(header) != bytes) return {};
   return header;
@@ -329,17 +327,10 @@ void add_to(Checksum& digest, const Checksum& checksum) {
   for (std::size_t i = 0; i < digest.size(); ++i) digest[i] ^= checksum[i];
 }
 
-std::string text_of(const Uuid& uuid) {
-  std::string text;
-  for (std::size_t i = 0; i < uuid.size(); ++i)
-    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-  return text;
-}
-
 std::string id_of(const SetHeader& set) {
   const std::string header = write_header({set, 0});
   std::string_view sum = std::string_view(header).substr(header.size() - checksum_bytes);
-  return fmt::format("{}.{:08x}", text_of(set.uuid), take<std::uint32_t>(sum));
+  return fmt::format("{}.{:08x}", to_string(set.uuid), take<std::uint32_t>(sum));
 }
 
 std::string_view name_of(Technique technique) {

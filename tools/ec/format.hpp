@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <boost/uuid/uuid.hpp>
+#include <boost/uuid/uuid_io.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,7 +27,7 @@ inline constexpr std::uint32_t least_record_bytes = 4096;
 inline constexpr std::uint32_t most_record_bytes = 1 << 20;
 inline constexpr std::uint64_t most_object_bytes = std::uint64_t{1} << 60;
 
-using Uuid = std::array<std::uint8_t, 16>;
+using Uuid = boost::uuids::uuid;
 using Checksum = std::array<std::uint8_t, checksum_bytes>;
 
 struct FileEntry {
@@ -34,7 +36,7 @@ struct FileEntry {
   // Version 2 alone.
   bool is_directory = false;
   std::uint16_t mode = 0;
-  std::int64_t seconds = 0;  ///< when it was changed
+  std::int64_t seconds = 0;  ///< of the file's last change
   std::uint32_t nanoseconds = 0;
   Checksum digest{};
   bool operator==(const FileEntry&) const = default;
@@ -61,7 +63,7 @@ struct SetHeader {
   /// Shard files are named so.
   const std::string& name() const { return version == 1 ? files.front().name : set_name; }
   unsigned shards() const { return k + m; }
-  /// The first one that has a shard file.
+  /// The number of the first shard that has a shard file.
   unsigned first_shard_file() const { return keeps_files ? k : 0; }
   /// The checksums of the data in a record, where the data has no records.
   std::size_t sums_bytes() const {
@@ -73,7 +75,6 @@ struct SetHeader {
   std::uint64_t stripes() const {
     return version == 1 ? (object_bytes + stripe_bytes() - 1) / stripe_bytes() : columns;
   }
-  const char* stripes_word() const { return version == 1 ? "stripes" : "columns"; }
   std::size_t header_bytes() const;
   std::uint64_t record_at(std::uint64_t stripe) const { return header_bytes() + stripe * record_bytes; }
   std::uint64_t shard_file_bytes() const { return record_at(stripes()) + header_bytes(); }
@@ -111,24 +112,22 @@ std::size_t claimed_header_bytes(std::string_view front);
 std::size_t claimed_last_header_bytes(std::string_view last_words);
 inline constexpr std::size_t last_words_bytes = 4 + checksum_bytes;
 
-/// Of what is in front of the checksum of shard `shard` in stripe `stripe`: a block, and sums where there are
-/// some.
+/// The checksum of what is in front of it in the record of a shard in a stripe: a block, and sums where there
+/// are some.
 Checksum block_checksum(std::span<const std::byte> block, const Uuid& uuid, unsigned shard,
                         std::uint64_t stripe);
 
-/// Version 2: of the used bytes of a data block, or of a file shorter than a block.
+/// Version 2: the checksum of the used bytes of a data block, or of a file shorter than a block.
 Checksum plain_checksum(std::span<const std::byte> bytes);
 /// CRC-32C that begins with 0 and is not inverted, so that it rolls.
 std::uint32_t crc_of(std::span<const std::byte> bytes);
-/// Version 2: of block and sums of a record.
+/// Version 2: the checksum of block and sums of a record.
 Checksum record_checksum(std::span<const std::byte> block, std::span<const std::byte> sums, const Uuid& uuid,
                          unsigned shard, std::uint64_t column);
 
 /// Brings a digest up to date by the checksum of one more block.
 void add_to(Checksum& digest, const Checksum& checksum);
 
-/// The form 8-4-4-4-12.
-std::string text_of(const Uuid& uuid);
 /// The UUID and what tells sets of one UUID apart.
 std::string id_of(const SetHeader& set);
 std::string_view name_of(Technique technique);

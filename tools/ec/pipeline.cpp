@@ -99,7 +99,7 @@ void Pipeline::run(const SetHeader& set, std::uint64_t stripes,
   });
 }
 
-void Pipeline::run(std::uint64_t pieces, std::size_t buffer_bytes, const Work& work) {
+void Pipeline::run(std::uint64_t pieces, std::size_t buffer_bytes, const PieceFunction& work) {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   running_ = static_cast<unsigned>(std::min<std::uint64_t>(threads_ == 0 ? cores : threads_, pieces));
   next_ = turn_ = 0;
@@ -138,7 +138,7 @@ void Pipeline::run(std::uint64_t pieces, std::size_t buffer_bytes, const Work& w
   if (error_) std::rethrow_exception(error_);
 }
 
-void Pipeline::work_on(std::size_t buffer_bytes, const Work& work) {
+void Pipeline::work_on(std::size_t buffer_bytes, const PieceFunction& work) {
   const Buffer buffer = allocate_buffer(buffer_bytes);
   for (;;) {
     std::uint64_t number = 0;

@@ -1,6 +1,6 @@
 // Threads that take stripes, or other pieces of work, in order, each with a buffer of its own: while one
 // reads, others code and write. A stripe stays in the cache of one core from its reading to its writing, and
-// memory is that of the buffers.
+// the buffers are all the memory that is used.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ class Progress {
   void add(std::uint64_t bytes) { done_.fetch_add(bytes, std::memory_order_relaxed); }
   void draw() const;
   std::uint64_t bytes() const { return done_.load(std::memory_order_relaxed); }
-  /// Since it was made.
+  /// Since this object was made.
   double seconds() const;
 
  private:
@@ -42,7 +42,7 @@ class Progress {
   std::atomic<std::uint64_t> done_{0};
 };
 
-/// Memory for stripes. The one place that gets it: memory for a GPU can be had here.
+/// Memory for stripes. No other place gets such memory, so that here it could be memory for a GPU.
 struct FreeBuffer {
   void operator()(std::byte* buffer) const;
 };
@@ -66,9 +66,9 @@ class Stripe {
     return {buffer_ + shard * stride(set_), set_.record_bytes};
   }
   std::span<std::byte> block(unsigned shard) const { return record(shard).first(set_.block_bytes()); }
-  /// The one that is there; is_sound says whether it is right.
+  /// The checksum that is in the record or among the sums; is_sound says whether it is right.
   Checksum checksum(unsigned shard) const;
-  /// Puts the checksum there, and the sums in front of that of a coding shard.
+  /// Puts the right checksum in its place; in a coding shard's record it puts the sums before that.
   void seal(unsigned shard) const;
   bool is_sound(unsigned shard) const;
   /// Takes the sums from the record of a coding shard.
@@ -92,24 +92,25 @@ class Stripe {
 class Pipeline {
  public:
   /// Gets the number of a piece of work, and a buffer.
-  using Work = std::function<void(std::uint64_t, std::byte*)>;
+  using PieceFunction = std::function<void(std::uint64_t, std::byte*)>;
 
   /// threads 0: as many as there are cores.
   Pipeline(unsigned threads, Progress& progress) : threads_(threads), progress_(progress) {}
 
   /// Calls `work` for pieces 0, 1, .. in several threads, each with a buffer of so many bytes; ends after
-  /// piece `pieces` - 1 or by end_at. Throws what is first thrown by one, when all have returned.
-  void run(std::uint64_t pieces, std::size_t buffer_bytes, const Work& work);
+  /// piece `pieces` - 1 or by end_at. Throws what the first of them throws, when all have returned.
+  void run(std::uint64_t pieces, std::size_t buffer_bytes, const PieceFunction& work);
   /// The same by stripes.
   void run(const SetHeader& set, std::uint64_t stripes, const std::function<void(const Stripe&)>& work);
 
-  /// For use in `work`, once for each stripe: calls `part` when it has returned for all stripes before.
+  /// For use in `work`, once for each stripe: calls `part` when the parts of all stripes before have
+  /// returned.
   void in_turn(std::uint64_t stripe, const std::function<void()>& part);
   /// For use in `work`: there is no such stripe, and none after it.
   void end_at(std::uint64_t stripe);
 
  private:
-  void work_on(std::size_t buffer_bytes, const Work& work);
+  void work_on(std::size_t buffer_bytes, const PieceFunction& work);
   void stop(std::exception_ptr error);
 
   unsigned threads_;

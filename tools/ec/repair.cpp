@@ -21,27 +21,20 @@ std::string free_name(const ShardSet& set, const Directory& place, unsigned shar
 }
 
 /// What is made anew, and where it goes.
-struct Made {
+struct Replacement {
   std::size_t number;  ///< of the shard, or of the kept file
   Place place;
   std::string name;
   std::optional<struct stat> old;  ///< the damaged file of this very shard, or what has the kept file's name
   std::string aside;               ///< what that will be called; empty: it goes
   NewFile file;
-
-  void put() {
-    if (old)
-      file.put_over(name, *old, aside);
-    else
-      file.put_at(name);
-  }
 };
 
 /// The directory that loses least when it is lost.
-Place best_place(const ShardSet& set, const std::vector<Made>& made) {
+Place best_place(const ShardSet& set, const std::vector<Replacement>& made) {
   if (set.header.keeps_files) return set.directory;
   const auto shards_in = [&](const Place& place) {
-    std::ptrdiff_t count = std::ranges::count(made, place, &Made::place);
+    std::ptrdiff_t count = std::ranges::count(made, place, &Replacement::place);
     for (unsigned i = 0; i < set.header.shards(); ++i)
       count += std::ranges::count(set.shards[i], place, &ShardFile::place) > 0 ? 1 : 0;
     return count;
@@ -59,7 +52,7 @@ bool has_name_of_kept(const ShardSet& set, const ShardFile& file) {
 
 /// What is there is replaced only if it is this shard and no other: a name alone says nothing. A kept file's
 /// name is for that file, which make_kept puts there.
-Made make_shard(const ShardSet& set, unsigned shard, const std::vector<Made>& made) {
+Replacement make_shard(const ShardSet& set, unsigned shard, const std::vector<Replacement>& made) {
   for (const auto& file : set.shards[shard])
     if (file.is_one_shard_alone && !is_temporary(file.name) && !has_name_of_kept(set, file))
       return {shard, file.place, file.name, file.file->opened(), "", NewFile(file.place, 0600)};
@@ -70,28 +63,29 @@ Made make_shard(const ShardSet& set, unsigned shard, const std::vector<Made>& ma
 /// The trees of the files that a set keeps, by their bases. Before what is made in them, so that it goes
 /// last.
 using Trees = std::map<Place, Tree>;
+Tree& tree_at(Trees* trees, const Place& base) { return trees->try_emplace(base, base).first->second; }
 
 /// What is there keeps another name: it may be somebody's new work.
-Made make_kept(const ShardSet& set, std::size_t number, const std::vector<Made>& made, Trees* trees) {
+Replacement make_kept(const ShardSet& set, std::size_t number, const std::vector<Replacement>& made,
+                      Trees* trees) {
   const ShardFile& kept = set.kept[number];
-  const Place place =
-      trees->try_emplace(kept.place, kept.place).first->second.directory(parent_of(kept.name));
+  const Place place = tree_at(trees, kept.place).directory(parent_of(kept.name));
   const std::string name = last_name(kept.name);
   const auto old = place->look(name);
   if (!old) return {number, place, name, {}, "", NewFile(place, set.mode)};
   if (S_ISDIR(old->st_mode)) fail(Status::failure, "{} is a directory", printable(kept.path()));
   std::string aside = with_suffix(name, ".damaged");
   const auto is_taken = [&] {
-    return place->look(aside) || std::ranges::count(made, aside, &Made::aside) > 0;
+    return place->look(aside) || std::ranges::count(made, aside, &Replacement::aside) > 0;
   };
   for (unsigned i = 1; is_taken(); ++i) aside = with_suffix(name, fmt::format(".damaged.{}", i));
   return {number, place, name, old, aside, NewFile(place, kept.file ? 0600 : set.mode)};
 }
 
-void write_kept(const ShardSet& set, std::vector<Made>& made, std::span<const std::byte> part,
+void write_kept(const ShardSet& set, std::vector<Replacement>& made, std::span<const std::byte> part,
                 std::uint64_t offset) {
   split_by_file(set.header.files, part, offset, [&](std::size_t i, auto bytes, std::uint64_t at) {
-    const auto kept = std::ranges::lower_bound(made, i, {}, &Made::number);
+    const auto kept = std::ranges::lower_bound(made, i, {}, &Replacement::number);
     if (kept != made.end() && kept->number == i) kept->file.write_at(bytes, at);
   });
 }
@@ -103,7 +97,7 @@ void name_temporaries(const ShardSet& set, Outcome* outcome) {
     if (files.empty() ||
         !std::ranges::all_of(files, [](const auto& file) { return is_temporary(file.name); }))
       continue;
-    const auto whole = std::ranges::find_if(files, [](const auto& file) { return ShardSet::is_whole(file); });
+    const auto whole = std::ranges::find_if(files, &ShardFile::is_whole);
     if (whole == files.end()) continue;
     const std::string name = free_name(set, *whole->place, i);
     rename_to_free(*whole->place, whole->name, name);
@@ -146,22 +140,21 @@ class Renamed {
 };
 
 /// What is made anew: of the shards, and of the kept files.
-struct AllMade {
+struct Replacements {
   Trees trees;
   std::vector<Renamed> renamed;
-  std::vector<Made> shards, kept;
+  std::vector<Replacement> shards, kept;
 };
 
 /// Temporary files, with room, for all that is not whole.
-void make_room(const ShardSet& set, AllMade* all) {
+void make_room(const ShardSet& set, Replacements* all) {
   const SetHeader& header = set.header;
   all->shards.clear();
   all->kept.clear();
   for (std::size_t i = 0; i < set.kept.size(); ++i) {
-    if (ShardSet::is_whole(set.kept[i]) || ShardSet::is_moved(set.kept[i])) continue;
+    if (set.kept[i].is_whole() || set.kept[i].is_moved()) continue;
     if (header.files[i].is_directory) {
-      const ShardFile& kept = set.kept[i];
-      all->trees.try_emplace(kept.place, kept.place).first->second.directory(kept.name);
+      tree_at(&all->trees, set.kept[i].place).directory(set.kept[i].name);
       continue;
     }
     all->kept.push_back(make_kept(set, i, all->kept, &all->trees));
@@ -174,11 +167,13 @@ void make_room(const ShardSet& set, AllMade* all) {
   }
 }
 
-void make_by_stripes(ShardSet& set, const Options& options, AllMade* all) {
+void fail_if_lost(const SetHeader& set, std::uint64_t stripes) {
+  if (stripes > 0) fail(Status::lost, "{}; nothing was changed", text_of_lost(set, stripes));
+}
+
+void make_by_stripes(ShardSet& set, const Options& options, Replacements* all) {
   const SetHeader& header = set.header;
-  if (const auto lost_stripes = count_damage(set, options); lost_stripes > 0)
-    fail(Status::lost, "beyond repair: {} of {} stripes have more than {} lost blocks; nothing was changed",
-         lost_stripes, header.stripes(), header.m);
+  fail_if_lost(header, count_damage(set, options));
   std::vector<unsigned> wanted;
   for (unsigned i = 0; i < header.shards(); ++i)
     if (!set.is_whole(i)) wanted.push_back(i);
@@ -203,32 +198,27 @@ void make_by_stripes(ShardSet& set, const Options& options, AllMade* all) {
 }
 
 /// What is missing is made while all is read for the first time. What else is damaged shows then.
-void make_by_columns(ShardSet& set, const Options& options, AllMade* all) {
+void make_by_columns(ShardSet& set, const Options& options, Replacements* all) {
   const SetHeader& header = set.header;
   Columns columns(set, options.threads);
-  const auto fail_if_lost = [&](std::uint64_t lost) {
-    if (lost > 0)
-      fail(Status::lost, "beyond repair: {} of {} columns have more than {} lost blocks; nothing was changed",
-           lost, header.columns, header.m);
-  };
-  fail_if_lost(header.columns - columns.columns_there());
+  fail_if_lost(header, header.columns - columns.columns_there());
   Search search(&set, columns, options.is_recursive);
   search.find_moved();
   for (unsigned pass = 0;; ++pass) {
     if (pass == 4) fail(Status::failure, "files of the set change while they are read");
     make_room(set, all);
-    Plan plan(header);
+    OutputPlan plan(header);
     for (auto& kept : all->kept) columns.want(&plan, kept.number, &kept.file);
     for (auto& shard : all->shards) plan.shards[shard.number] = &shard.file;
     for (std::size_t i = 0; i < set.kept.size(); ++i)
       if (columns.is_unproven(i) && !plan.files[i].is_wanted) columns.want(&plan, i, nullptr);
     const auto lost = columns.read(&plan, !options.is_quiet, "repair");
     if (lost > 0 && search.find_content()) continue;
-    fail_if_lost(lost);
+    fail_if_lost(header, lost);
     bool is_all = true;
     for (std::size_t i = 0; i < set.kept.size(); ++i)
-      if (columns.is_unproven(i) || !(ShardSet::is_whole(set.kept[i]) || ShardSet::is_moved(set.kept[i]) ||
-                                      header.files[i].is_directory))
+      if (columns.is_unproven(i) ||
+          !(set.kept[i].is_whole() || set.kept[i].is_moved() || header.files[i].is_directory))
         is_all = is_all && plan.files[i].is_wanted;
     for (unsigned i = header.k; i < header.shards(); ++i)
       is_all = is_all && (set.is_whole(i) || plan.shards[i] != nullptr);
@@ -242,9 +232,9 @@ void make_by_columns(ShardSet& set, const Options& options, AllMade* all) {
           columns.digest_of(i) != header.digests[i - header.k])
         fail(Status::lost, "shard {} did not become what it was; nothing was changed", i);
     for (const auto& kept : set.kept) {
-      if (!ShardSet::is_moved(kept)) continue;
+      if (!kept.is_moved()) continue;
       const auto& [from, name] = *kept.moved_from;
-      Tree& tree = all->trees.try_emplace(kept.place, kept.place).first->second;
+      Tree& tree = tree_at(&all->trees, kept.place);
       all->renamed.emplace_back(Directory::open_in(from, parent_of(name)), last_name(name),
                                 tree.directory(parent_of(kept.name)), last_name(kept.name));
     }
@@ -253,25 +243,25 @@ void make_by_columns(ShardSet& set, const Options& options, AllMade* all) {
 }
 
 /// All of it gets its name, or nothing does.
-void put(const ShardSet& set, AllMade* all) {
+void put(const ShardSet& set, Replacements* all) {
   for (auto& shard : all->shards) write_headers(shard.file, set.header, static_cast<unsigned>(shard.number));
   for (auto* made : {&all->shards, &all->kept})
     for (auto& file : *made) {
       end_if_interrupted();
-      if (file.old && S_ISREG(file.old->st_mode)) file.file.be_like(*file.old);
+      const auto* const like = file.old && S_ISREG(file.old->st_mode) ? &*file.old : nullptr;
       if (made == &all->shards) {
-        file.file.sync();
+        file.file.sync(0, like);
         continue;
       }
       const FileEntry& entry = set.header.files[file.number];
-      if (set.header.version != 1) file.file.be_as(entry.mode, {entry.seconds, entry.nanoseconds});
-      file.file.sync(entry.bytes);
+      const Attributes attributes = attributes_of(entry);
+      file.file.sync(entry.bytes, like, set.header.version == 1 ? nullptr : &attributes);
     }
   for (const auto& kept : set.kept)
-    if (kept.file && !ShardSet::is_whole(kept)) kept.file->check_unchanged();
+    if (kept.file && !kept.is_whole()) kept.file->check_unchanged();
   for (auto& file : all->renamed) file.put();
   for (auto* made : {&all->shards, &all->kept})
-    for (auto& file : *made) file.put();
+    for (auto& one : *made) one.file.put(one.name, one.old, one.aside);
   for (auto& [base, tree] : all->trees) tree.finish(set.header.files);
   for (auto& shard : all->shards) shard.place->sync();
   for (const auto& file : all->renamed) file.sync();
@@ -289,7 +279,7 @@ Outcome repair(const Options& options) {
   ShardSet set = find_set(options.paths, options.uuid, &outcome.notes, true);
   const SetHeader& header = set.header;
   const Progress whole_time("", 0, false);
-  AllMade all;
+  Replacements all;
   header.version == 1 ? make_by_stripes(set, options, &all) : make_by_columns(set, options, &all);
   outcome.text = text_of(set);
   nlohmann::json repaired;
@@ -299,7 +289,7 @@ Outcome repair(const Options& options) {
   }
   put(set, &all);
   bool is_damaged = false;
-  const auto note = [&](const std::string& path, const Made* shard = nullptr) {
+  const auto note = [&](const std::string& path, const Replacement* shard = nullptr) {
     is_damaged = true;
     if (!options.is_json) return;
     auto& one = repaired.emplace_back(nlohmann::json{{"path", path}});
@@ -322,7 +312,7 @@ Outcome repair(const Options& options) {
     outcome.text += file.text();
   }
   for (std::size_t i = 0; i < set.kept.size(); ++i)
-    if (header.files[i].is_directory && !ShardSet::is_whole(set.kept[i])) {
+    if (header.files[i].is_directory && !set.kept[i].is_whole()) {
       note(printable(set.kept[i].path()));
       outcome.text += fmt::format("{}: made anew\n", printable(set.kept[i].path()));
     }

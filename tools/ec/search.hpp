@@ -18,10 +18,10 @@ class Search {
   Search(ShardSet* set, const Columns& columns, bool is_recursive)
       : set_(*set), columns_(columns), is_recursive_(is_recursive) {}
 
-  /// For files that are missing or have another length: one of the right content.
+  /// Finds a file of the right content for each file that is missing or has another length.
   void find_moved();
-  /// After a pass that found too little: the content of all that is damaged, and its blocks anywhere in it.
-  /// Returns whether there is something new to read; false when it is called again.
+  /// After a pass that found too little: looks for the content of all damaged files, and for their blocks at
+  /// any place of a file. Returns whether there is something new to read; false at the second call.
   bool find_content();
 
  private:

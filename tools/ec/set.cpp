@@ -16,11 +16,7 @@ namespace {
 /// A header that was found in a file.
 struct Claim {
   ShardHeader header;
-  Place place;
-  std::string name;
-  File file;
-  std::string fault;
-  bool is_one_shard_alone = true;
+  SetFile in;
 };
 
 /// The claims of one set.
@@ -30,7 +26,7 @@ using Claims = std::vector<Claim>;
 std::size_t shards_in(const Claims& claims, bool with_temporary) {
   std::set<unsigned> shards;
   for (const auto& claim : claims)
-    if (with_temporary || !is_temporary(claim.name)) shards.insert(claim.header.shard);
+    if (with_temporary || !is_temporary(claim.in.name)) shards.insert(claim.header.shard);
   return shards.size();
 }
 
@@ -38,14 +34,14 @@ std::size_t shards_in(const Claims& claims, bool with_temporary) {
 unsigned needed(const SetHeader& header) { return header.keeps_files ? 1 : header.k; }
 
 /// What the paths of a command lead to, each directory opened once.
-struct Found {
-  std::vector<Place> directories;  ///< those that were named
-  std::vector<Place> places;       ///< and those of files that were named
+struct GivenPaths {
+  std::vector<Place> directories;  ///< that were named
+  std::vector<Place> places;       ///< these, and the directories of files that were named
   std::set<std::pair<Place, std::string>> named;
 };
 
-Found find(const std::vector<std::string>& paths) {
-  Found found;
+GivenPaths find(const std::vector<std::string>& paths) {
+  GivenPaths found;
   const auto once = [&](const Place& place) {
     for (const auto& known : found.places)
       if (known->is(*place)) return known;
@@ -88,13 +84,13 @@ Claims claims_of(const Place& place, const std::string& name, const File& file) 
   const auto back = read_part(file, bytes - last_bytes, last_bytes);
   const auto last = first && back == front ? first : parse_last_header(back);
   Claims claims;
-  if (first) claims.push_back({*first, place, name, file, last ? "" : "the last header is damaged"});
-  if (last && last != first) claims.push_back({*last, place, name, file, "the first header is damaged"});
-  for (auto& claim : claims) {
-    claim.is_one_shard_alone = claims.size() == 1;
-    const auto right = claim.header.set.shard_file_bytes();
-    if (bytes != right) claim.fault = fmt::format("it has {} bytes in the place of {}", bytes, right);
-    if (claims.size() == 2) claim.fault = "its two headers are of different shards";
+  if (first) claims.push_back({*first, {place, name, file, last ? "" : "the last header is damaged"}});
+  if (last && last != first) claims.push_back({*last, {place, name, file, "the first header is damaged"}});
+  for (auto& [header, in] : claims) {
+    in.is_one_shard_alone = claims.size() == 1;
+    const auto right = header.set.shard_file_bytes();
+    if (bytes != right) in.fault = fmt::format("it has {} bytes in the place of {}", bytes, right);
+    if (claims.size() == 2) in.fault = "its two headers are of different shards";
   }
   return claims;
 }
@@ -131,13 +127,13 @@ const Claims* choose(const std::vector<Claims>& sets) {
 
 /// The files that the set keeps, by their names: one that was named, or one beside its shards. A shard of the
 /// set is none of them, whatever its name. What is missing goes where most of the others are.
-void find_kept(const Found& found, const Claims& claims, ShardSet* set, std::string* denied) {
+void find_kept(const GivenPaths& found, const Claims& claims, ShardSet* set, std::string* denied) {
   std::vector<Place> places = found.places;
   for (const auto& claim : claims)
-    if (std::ranges::find(places, claim.place) == places.end()) places.push_back(claim.place);
+    if (std::ranges::find(places, claim.in.place) == places.end()) places.push_back(claim.in.place);
   const auto is_no_shard = [&](const File& file) {
     return std::ranges::none_of(
-        claims, [&](const Claim& claim) { return is_same(claim.file.opened(), file.opened()); });
+        claims, [&](const Claim& claim) { return is_same(claim.in.file->opened(), file.opened()); });
   };
   std::map<Place, std::size_t> files_in;
   const auto find_in = [&](const Place& place, const FileEntry& entry, ShardFile* kept) {
@@ -174,7 +170,8 @@ void find_kept(const Found& found, const Claims& claims, ShardSet* set, std::str
   // Where nothing is left, a directory that was named for it.
   Place most = set->directory;
   for (const auto& place : found.directories)
-    if (std::ranges::find(claims, place, &Claim::place) == claims.end()) most = place;
+    if (std::ranges::count(claims, place, [](const Claim& claim) { return claim.in.place; }) == 0)
+      most = place;
   for (const auto& [place, count] : files_in)
     if (count > files_in[most]) most = place;
   for (auto& kept : set->kept)
@@ -194,9 +191,8 @@ nlohmann::json describe(const ShardFile& file) {
 }  // namespace
 
 bool ShardSet::is_whole(unsigned shard) const {
-  const auto is_right = [](const ShardFile& file) { return is_whole(file); };
-  return shard < header.first_shard_file() ? std::ranges::all_of(kept, is_right)
-                                           : std::ranges::any_of(shards[shard], is_right);
+  return shard < header.first_shard_file() ? std::ranges::all_of(kept, &ShardFile::is_whole)
+                                           : std::ranges::any_of(shards[shard], &ShardFile::is_whole);
 }
 
 std::uint64_t ShardSet::stripes_there() const {
@@ -223,7 +219,7 @@ ShardSet find_set(const std::vector<std::string>& paths, const std::string& id,
   std::vector<Claims> sets;
   unsigned unfinished = 0;
   std::string denied;
-  const Found found = find(paths);
+  const GivenPaths found = find(paths);
   if (is_locked)
     for (const auto& place : found.places) place->lock();
   const auto look_at = [&](const Place& place, const std::string& name, const File& file) {
@@ -244,7 +240,7 @@ ShardSet find_set(const std::vector<std::string>& paths, const std::string& id,
     if (!looked.contains(place)) look_at(place, name, File(place, name));
   if (unfinished > 0)
     notes->push_back(
-        fmt::format("{} files .ec-*.tmp are those of a run that was interrupted, or is running", unfinished));
+        fmt::format("{} files .ec-*.tmp are of a run that was interrupted, or is running", unfinished));
   const Claims* chosen = choose(sets);
   if (chosen == nullptr && !denied.empty()) fail(Status::failure, "{}", denied);
   if (chosen == nullptr)
@@ -258,17 +254,12 @@ ShardSet find_set(const std::vector<std::string>& paths, const std::string& id,
   set.header = chosen->front().header.set;
   set.shards.resize(set.header.shards());
   set.places = found.places;
-  set.directory =
-      found.directories.empty() || set.header.keeps_files ? chosen->front().place : found.directories.front();
+  set.directory = found.directories.empty() || set.header.keeps_files ? chosen->front().in.place
+                                                                      : found.directories.front();
   set.mode = 0666;
   for (const auto& claim : *chosen) {
-    ShardFile& file = set.shards[claim.header.shard].emplace_back();
-    file.place = claim.place;
-    file.name = claim.name;
-    file.file = claim.file;
-    file.fault = claim.fault;
-    file.is_one_shard_alone = claim.is_one_shard_alone;
-    set.mode &= claim.file.opened().st_mode;
+    static_cast<SetFile&>(set.shards[claim.header.shard].emplace_back()) = claim.in;
+    set.mode &= claim.in.file->opened().st_mode;
   }
   if (set.header.keeps_files) find_kept(found, *chosen, &set, &denied);
   // What may not be read is not lost.
@@ -307,11 +298,11 @@ std::string text_of(const SetHeader& header) {
 std::string text_of(const ShardSet& set) {
   std::string text = text_of(set.header) + "\n";
   for (const auto& file : set.kept)
-    if (!set.is_whole(file)) text += fmt::format("{}: {}\n", printable(file.path()), fault_of(file));
+    if (!file.is_whole()) text += fmt::format("{}: {}\n", printable(file.path()), fault_of(file));
   for (unsigned i = set.header.first_shard_file(); i < set.header.shards(); ++i) {
     if (set.shards[i].empty()) text += fmt::format("shard {}: missing\n", i);
     for (const auto& file : set.shards[i])
-      if (!set.is_whole(file))
+      if (!file.is_whole())
         text += fmt::format("shard {}: {}: {}\n", i, printable(file.path()), fault_of(file));
   }
   return text;
@@ -319,7 +310,7 @@ std::string text_of(const ShardSet& set) {
 
 nlohmann::json describe(const ShardSet& set) {
   const SetHeader& header = set.header;
-  nlohmann::json all{{"set", text_of(header.uuid)},
+  nlohmann::json all{{"set", to_string(header.uuid)},
                      {"format", header.version},
                      {"k", header.k},
                      {"m", header.m},

@@ -19,35 +19,40 @@
 
 namespace ec::file {
 
-/// A file that says it is a shard of the set, or a file that the set keeps.
-struct ShardFile {
+/// Where a file of a set is, or should be, and what is wrong with it.
+struct SetFile {
   Place place;
   std::string name;
   std::optional<File> file;        ///< none: it is missing, or a directory
   std::string fault;               ///< what is wrong beside its blocks; empty if nothing
   bool is_one_shard_alone = true;  ///< neither header says that it is another shard, or of another set
-  mutable std::atomic<std::uint64_t> bad_blocks{0};  ///< of those that were read
+
+  std::string path() const { return place->path_of(name); }
+  std::uint64_t bytes() const { return file ? file->bytes() : 0; }
+};
+
+/// A file that says it is a shard of the set, or a file that the set keeps.
+struct ShardFile : SetFile {
+  mutable std::atomic<std::uint64_t> bad_blocks{0};  ///< of the blocks that were read
   // Where a kept file of version 2 is not what it should be: a file that should have its name, and which of
   // its blocks are in which file at which offset.
   std::optional<std::pair<Place, std::string>> moved_from;
   std::unordered_map<std::uint64_t, std::pair<File, std::uint64_t>> found;
 
-  std::string path() const { return place->path_of(name); }
-  std::uint64_t bytes() const { return file ? file->bytes() : 0; }
+  /// Whether nothing is wrong with the file, as far as it was read.
+  bool is_whole() const { return fault.empty() && bad_blocks == 0; }
+  /// Whether the file lacks its name alone.
+  bool is_moved() const { return moved_from && bad_blocks == 0; }
 };
 
 struct ShardSet {
   SetHeader header;
   std::vector<std::list<ShardFile>> shards;  ///< by number; more than one file can be the same shard
   std::vector<ShardFile> kept;               ///< the files of a set that keeps them
-  std::vector<Place> places;                 ///< all that were named, and those of files that were named
+  std::vector<Place> places;                 ///< directories that were named, and of files that were named
   Place directory;                           ///< where a missing shard is made
   mode_t mode = 0;                           ///< of the shards that are there, what all allow
 
-  /// Whether nothing is wrong with it, as far as it was read.
-  static bool is_whole(const ShardFile& file) { return file.fault.empty() && file.bad_blocks == 0; }
-  /// Whether it lacks its name alone.
-  static bool is_moved(const ShardFile& file) { return file.moved_from && file.bad_blocks == 0; }
   /// Whether one of the files is the whole shard; of data in kept files, whether all of these are whole.
   bool is_whole(unsigned shard) const;
   /// Stripes from here on are lost: the files are too short, whatever is in them. Headers claim what they
@@ -55,9 +60,9 @@ struct ShardSet {
   std::uint64_t stripes_there() const;
 };
 
-/// Paths are files, or directories whose files are looked at. The set is the only one of which k shards are
-/// there, or else the only one; `id` (its first characters) chooses. What is left out is added to *notes.
-/// `is_locked`: no other ec changes the set while the result is there. Throws Failure.
+/// Finds a set. Paths are files, or directories whose files are looked at. The set is the only one of which k
+/// shards are there, or else the only one; `id` (its first characters) chooses. What is left out is added to
+/// *notes. `is_locked`: no other ec changes the set while the result is there. Throws Failure.
 ShardSet find_set(const std::vector<std::string>& paths, const std::string& id,
                   std::vector<std::string>* notes, bool is_locked = false);
 

@@ -17,6 +17,8 @@ bool is_shard(const Place& place, const std::string& name) {
 
 }  // namespace
 
+Attributes attributes_of(const FileEntry& entry) { return {entry.mode, {entry.seconds, entry.nanoseconds}}; }
+
 std::string last_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 std::string parent_of(const std::string& path) {
@@ -57,14 +59,11 @@ const Place& Tree::directory(const std::string& path) {
 }
 
 void Tree::finish(const std::vector<FileEntry>& entries) {
-  std::map<std::string, const FileEntry*> known;
+  std::map<std::string, Attributes> known;
   for (const auto& entry : entries)
-    if (entry.is_directory) known.emplace(entry.name, &entry);
+    if (entry.is_directory) known.emplace(entry.name, attributes_of(entry));
   for (const auto& [path, made] : made_)
-    if (const auto found = known.find(path); found != known.end())
-      make_as(*open_.at(path), found->second->mode, {found->second->seconds, found->second->nanoseconds});
-    else
-      make_as(*open_.at(path), 0755, {0, UTIME_NOW});
+    make_as(*open_.at(path), known.try_emplace(path, Attributes{0755, {0, UTIME_NOW}}).first->second);
 }
 
 void Tree::sync() const {

@@ -12,6 +12,8 @@
 
 namespace ec::file {
 
+Attributes attributes_of(const FileEntry& entry);
+
 /// The last name of an inner path, and what is before it.
 std::string last_name(const std::string& path);
 std::string parent_of(const std::string& path);
@@ -33,16 +35,17 @@ class Tree {
 
   /// Empty: the base.
   const Place& directory(const std::string& path);
-  /// Gives the new ones permissions and times of the entries that are directories; theirs are the last.
+  /// Gives the new directories permissions and times, by the entries that are directories. Call it when all
+  /// is in them.
   void finish(const std::vector<FileEntry>& entries);
-  /// What finish has not.
+  /// Syncs the directories that were there before, which finish leaves alone.
   void sync() const;
   void keep() noexcept;
 
  private:
   Place base_;
   std::map<std::string, Place> open_;
-  std::map<std::string, NewDirectory, std::greater<>> made_;  ///< inner ones go first
+  std::map<std::string, NewDirectory, std::greater<>> made_;  ///< inner directories go first
 };
 
 }  // namespace ec::file

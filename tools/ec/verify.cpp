@@ -18,7 +18,7 @@ std::uint64_t count_damage_by_columns(ShardSet& set, const Options& options) {
     lost = columns.read(nullptr, !options.is_quiet, "verify");
   if (lost > 0) return lost;
   // What has lost all sums is proven by the digest of what a repair would make.
-  Plan plan(set.header);
+  OutputPlan plan(set.header);
   for (std::size_t i = 0; i < set.kept.size(); ++i)
     if (columns.is_unproven(i)) columns.want(&plan, i, nullptr);
   if (!plan.is_empty()) lost = columns.read(&plan, !options.is_quiet, "verify");
@@ -39,6 +39,11 @@ void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome) {
     outcome->report["gb_per_s"] = rate;
   }
   outcome->text += fmt::format("{} bytes in {:.2f} s, {:.2f} GB/s\n", bytes, progress.seconds(), rate);
+}
+
+std::string text_of_lost(const SetHeader& set, std::uint64_t stripes) {
+  return fmt::format("beyond repair: {} of {} {} have more than {} lost blocks", stripes, set.stripes(),
+                     set.version == 1 ? "stripes" : "columns", set.m);
 }
 
 void say_if_hidden(const std::string& name, Outcome* outcome) {
@@ -65,7 +70,7 @@ Outcome verify(const Options& options) {
   const std::uint64_t lost_stripes = count_damage(set, options);
   const unsigned first = set.header.first_shard_file();
   const std::size_t files = set.kept.size() + set.header.shards() - first;
-  auto damaged = std::ranges::count_if(set.kept, [](const auto& file) { return !ShardSet::is_whole(file); });
+  auto damaged = std::ranges::count(set.kept, false, &ShardFile::is_whole);
   for (unsigned i = first; i < set.header.shards(); ++i)
     if (!set.is_whole(i)) ++damaged;
   const auto* const what = set.header.keeps_files ? "files and shards" : "shards";
@@ -76,8 +81,7 @@ Outcome verify(const Options& options) {
   }
   outcome.text = text_of(set);
   if (lost_stripes > 0)
-    outcome.text += fmt::format("beyond repair: {} of {} {} have more than {} lost blocks\n", lost_stripes,
-                                set.header.stripes(), set.header.stripes_word(), set.header.m);
+    outcome.text += text_of_lost(set.header, lost_stripes) + "\n";
   else if (damaged > 0)
     outcome.text +=
         fmt::format("{} of {} {} are damaged or missing; ec repair makes them anew\n", damaged, files, what);

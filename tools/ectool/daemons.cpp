@@ -18,7 +18,7 @@
 #include <set>
 #include <sstream>
 
-#include "tools/ectool/printable.hpp"
+#include "tools/common/printable.hpp"
 
 namespace ec::tools {
 namespace {
@@ -40,11 +40,6 @@ struct Role {
 constexpr Role roles[] = {
     {"isa", "all techniques by ec_cuda"},
     {"jerasure", "reed_sol_van and reed_sol_r6_op with w=8 by ec_cuda, the others by Ceph's own file"}};
-
-std::string printable(std::string text) {
-  make_printable(text);
-  return text;
-}
 
 double seconds(const timespec& time) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
@@ -303,18 +298,18 @@ class Judgement {
     if (used_.is_missing)
       say("adoption", "error",
           fmt::format("its erasure_code_dir {} is not there: it does not start again",
-                      daemon_["erasure_code_dir"].get<std::string>()));
+                      daemon_["erasure_code_dir"]));
     if (daemon_["name"].get<std::string>().starts_with("osd."))
       for (const Role& role : roles) say_of(role);
     for (const Json& plugin : daemon_["plugins"])
       if (plugin["current"] == false)
-        say("file", "warning", "restart it, " + plugin["path"].get<std::string>() + " was replaced on disk");
+        say("file", "warning", fmt::format("restart it, {} was replaced on disk", plugin["path"]));
     if (daemon_["pass_through"] == true)
-      daemon_["findings"].push_back(finding(
-          "release", "note",
-          fmt::format("Ceph's own plugin codes in the place of ec_cuda, which does not know Ceph {}",
-                      daemon_["release"] == "" ? "of this release" : daemon_["release"].get<std::string>()),
-          "nothing for the data; for speed install an ec-cuda that knows this release"));
+      daemon_["findings"].push_back(
+          finding("release", "note",
+                  fmt::format("Ceph's own plugin codes in the place of ec_cuda, which does not know Ceph {}",
+                              daemon_["release"] == "" ? "of this release" : daemon_["release"]),
+                  "nothing for the data; for speed install an ec-cuda that knows this release"));
   }
 
  private:
@@ -335,12 +330,11 @@ class Judgement {
       daemon_["uses"].push_back(
           fmt::format("{}: {} ({})", role.name,
                       daemon_["pass_through"] == true ? "by Ceph's own file, through ec_cuda" : role.codes,
-                      (*ours)["path"].get<std::string>()));
+                      (*ours)["path"]));
       return;
     }
-    daemon_["uses"].push_back(
-        own != nullptr ? fmt::format("{}: by Ceph ({})", role.name, (*own)["path"].get<std::string>())
-                       : fmt::format("{}: not loaded", role.name));
+    daemon_["uses"].push_back(own != nullptr ? fmt::format("{}: by Ceph ({})", role.name, (*own)["path"])
+                                             : fmt::format("{}: not loaded", role.name));
     if (stands_in && (own != nullptr || is_late))
       say("adoption", "warning",
           fmt::format("{}: restart it, the directory changed after its start", role.name));

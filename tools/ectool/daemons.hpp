@@ -27,7 +27,7 @@ struct Daemons {
   Json found = Json::array();         ///< ceph-osd and ceph-mon: described in ectool --help
   std::vector<std::string> left_out;  ///< a sentence for each daemon that could not be looked at
 };
-/// adopted: the path of that directory. stats: those of this host.
+/// adopted: the path of the directory that ec_adopt makes. stats: of the processes of this host.
 Daemons look_at_daemons(Users::Whom whom, const std::string& adopted, const Json& stats,
                         const Deadline& deadline);
 

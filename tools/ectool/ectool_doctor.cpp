@@ -12,16 +12,14 @@
 
 #include "plugin/ceph/portable.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
-#include "tools/ectool/printable.hpp"
+#include "tools/common/printable.hpp"
 
 namespace ec::tools {
 namespace {
 
 constexpr std::array<const char*, 4> severities{"ok", "note", "warning", "error"};
 
-std::string name_of(const Json& process) {
-  return fmt::format("{} ({})", process["name"].get<std::string>(), process["pid"].dump());
-}
+std::string name_of(const Json& process) { return fmt::format("{} ({})", process["name"], process["pid"]); }
 
 std::uint64_t number(const Json& process, const char* group, const char* name) {
   return process[group][name].get<std::uint64_t>();
@@ -31,8 +29,7 @@ std::string wrong_bytes(const Json& process) {
   std::string what;
   for (const Json& backend : process["validation"])
     if (backend["mismatches"] != 0)
-      what += fmt::format(", {} made wrong bytes {} time(s)", backend["backend"].get<std::string>(),
-                          backend["mismatches"].dump());
+      what += fmt::format(", {} made wrong bytes {} time(s)", backend["backend"], backend["mismatches"]);
   return what;
 }
 
@@ -58,13 +55,13 @@ std::string full_arena(const Json& process) {
 }
 
 /// What is said of a process by itself.
-struct Check {
+struct ProcessCheck {
   const char* name;
   const char* severity;
   std::string (*look)(const Json& process);  ///< empty: nothing; else ", " before each thing
   const char* advice;
 };
-constexpr Check checks[] = {
+constexpr ProcessCheck checks[] = {
     {"bytes", "error", wrong_bytes, "follow 'Wrong bytes' in docs/operations.md"},
     {"device", "warning", failed_device,
      "look for Xid in the kernel's log; restart the daemon, under MPS all of the host, one at a time"},
@@ -100,9 +97,8 @@ std::optional<Json> versions(const Json& processes) {
 
 void add_text(std::string* text, const Json& findings, const char* before) {
   for (const Json& each : findings)
-    *text += fmt::format("{}{:8} {:9} {}\n{}{:18} do: {}\n", before, each["severity"].get<std::string>(),
-                         each["check"].get<std::string>(), each["text"].get<std::string>(), before, "",
-                         each["do"].get<std::string>());
+    *text += fmt::format("{0}{1:8} {2:9} {3}\n{0}{4:18} do: {5}\n", before, each["severity"], each["check"],
+                         each["text"], "", each["do"]);
 }
 
 }  // namespace
@@ -132,7 +128,7 @@ std::string answer_on_profile(const std::string& text, bool* is_portable) {
   std::map<std::string, std::string> profile;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    make_printable(word);
+    word = printable(word);
     const auto equals = word.find('=');
     if (equals == word.npos) throw codec::SetupError(EINVAL, "--profile: " + word + " is not key=value");
     if (!profile.emplace(word.substr(0, equals), word.substr(equals + 1)).second)
@@ -149,7 +145,7 @@ std::string answer_on_profile(const std::string& text, bool* is_portable) {
 
 Json findings_of(const Json& processes) {
   Json findings = Json::array();
-  for (const Check& check : checks)
+  for (const ProcessCheck& check : checks)
     for (const Json& process : processes)
       if (const std::string what = check.look(process); !what.empty())
         findings.push_back(
@@ -169,9 +165,8 @@ Json diagnose(const Daemons& daemons, const StatsOfHost& stats) {
   std::size_t worst = daemons.left_out.empty() && stats.left_out.empty() ? 0 : 2;
   const auto count = [&](const Json& findings) {
     for (const Json& each : findings)
-      worst = std::max<std::size_t>(
-          worst, static_cast<std::size_t>(std::ranges::find(severities, each["severity"].get<std::string>()) -
-                                          severities.begin()));
+      worst =
+          std::max<std::size_t>(worst, std::ranges::find(severities, each["severity"]) - severities.begin());
   };
   count(said["findings"]);
   count(said["directory"]["findings"]);
@@ -184,15 +179,14 @@ std::string text_of(const Json& diagnosis) {
   std::string text;
   const Json& directory = diagnosis["directory"];
   for (const Json& name : directory["stands_in_for"])
-    text +=
-        fmt::format("{} stands in for {}\n", directory["path"].get<std::string>(), name.get<std::string>());
+    text += fmt::format("{} stands in for {}\n", directory["path"], name);
   add_text(&text, directory["findings"], "");
   for (const Json& daemon : diagnosis["daemons"]) {
-    const auto of = [&](const char* key) { return daemon[key].get<std::string>(); };
-    text += fmt::format("{}, pid {}, user {}, Ceph {}{}:\n", of("name"), daemon["pid"].dump(),
-                        daemon["uid"].dump(), of("release") == "" ? "unknown" : of("release"),
-                        of("container") == "" ? "" : ", in a container (" + of("container") + ")");
-    for (const Json& use : daemon["uses"]) text += "  " + use.get<std::string>() + "\n";
+    const Json &release = daemon["release"], &container = daemon["container"];
+    text += fmt::format("{}, pid {}, user {}, Ceph {}{}:\n", daemon["name"], daemon["pid"], daemon["uid"],
+                        release == "" ? "unknown" : release,
+                        container == "" ? "" : fmt::format(", in a container ({})", container));
+    for (const Json& use : daemon["uses"]) text += fmt::format("  {}\n", use);
     if (daemon["portable"] != nullptr)
       text += fmt::format("  Ceph's own plugins could take over {} pools of plugin=cuda that it has served\n",
                           daemon["portable"] == true ? "all" : "not all");
@@ -202,7 +196,7 @@ std::string text_of(const Json& diagnosis) {
     text += "no ceph-osd or ceph-mon that is believed (--all: any) runs here\n";
   add_text(&text, diagnosis["findings"], "");
   for (const char* key : {"daemons_left_out", "left_out"})
-    for (const Json& why : diagnosis[key]) text += "left out: " + why.get<std::string>() + "\n";
+    for (const Json& why : diagnosis[key]) text += fmt::format("left out: {}\n", why);
   if (diagnosis["severity"] == "ok") text += "nothing is wrong\n";
   return text;
 }

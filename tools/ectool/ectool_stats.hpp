@@ -5,6 +5,7 @@
 // anything there: texts are printable, names of back ends differ, and numbers are no more than numbers.
 #pragma once
 
+#include <fmt/format.h>
 #include <sys/types.h>
 
 #include <nlohmann/json.hpp>
@@ -40,8 +41,17 @@ StatsOfHost all_stats(Users::Whom whom, const Deadline& deadline);
 std::string list_of(const StatsOfHost& host);
 /// Prometheus' text format, version 0.0.4, as node_exporter's textfile collector reads it, of at most
 /// most_prometheus_bytes: the last processes are left out where all are longer. Rows of operations that never
-/// ran are left out, but for those of the device: an alert on their increase needs the zero.
+/// ran are left out, but for the device's rows: an alert on their increase needs the zero.
 std::string prometheus_of(StatsOfHost& host);
 inline constexpr std::size_t most_prometheus_bytes = std::size_t{4} << 20;
 
 }  // namespace ec::tools
+
+/// Texts as they are, all else as JSON.
+template <>
+struct fmt::formatter<ec::tools::Json> : fmt::formatter<std::string> {
+  auto format(const ec::tools::Json& value, fmt::format_context& context) const {
+    return formatter<std::string>::format(value.is_string() ? value.get<std::string>() : value.dump(),
+                                          context);
+  }
+};

@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "tools/common/printable.hpp"
 #include "tools/ectool/ectool_stats.hpp"
-#include "tools/ectool/printable.hpp"
 
 namespace ec::tools {
 namespace {
@@ -19,7 +19,7 @@ using codec::Durations;
 using codec::Event;
 using codec::StatsPage;
 /// What a number is taken from.
-struct Seen {
+struct Counted {
   const StatsPage& page;
   codec::Shard total;
 };
@@ -31,7 +31,7 @@ struct Number {
   const char* metric;
   const char* result;  ///< its label of that name, or empty
   const char* help;    ///< of the metric, at its first number
-  std::uint64_t (*value)(const Seen&);
+  std::uint64_t (*value)(const Counted&);
 };
 
 /// Numbers of one metric are neighbours.
@@ -102,9 +102,9 @@ Json to_json(const Durations& durations) {
 }
 
 /// The text so far, one metric after the other: all lines of one must be neighbours.
-class Text {
+class PrometheusText {
  public:
-  explicit Text(const Json& processes) : processes_(processes) {}
+  explicit PrometheusText(const Json& processes) : processes_(processes) {}
 
   void begin(std::string_view name, std::string_view type, std::string_view help) {
     name_ = name;
@@ -115,8 +115,8 @@ class Text {
   template <class Body>
   void each(Body&& body) {
     for (const Json& p : processes_) {
-      process_ = label("process", p["name"]) + label("pid", p["pid"].dump()) + label("uid", p["uid"].dump());
-      if (p["copy"] != 0) process_ += label("copy", p["copy"].dump());
+      process_ = label("process", p["name"]) + label("pid", p["pid"]) + label("uid", p["uid"]);
+      if (p["copy"] != 0) process_ += label("copy", p["copy"]);
       body(p);
     }
   }
@@ -135,12 +135,11 @@ class Text {
     all.pop_back();
     fmt::format_to(std::back_inserter(out_), "ec_cuda_{}{}{{{}}} {}\n", name_, suffix, all, value);
   }
-  void line(std::string_view labels, const Json& value) { line(labels, value.dump()); }
 
   /// name="value", of a value that is printable.
-  static std::string label(std::string_view name, const std::string& value) {
+  static std::string label(std::string_view name, const Json& value) {
     std::string out = fmt::format("{}=\"", name);
-    for (const char c : value) {
+    for (const char c : fmt::format("{}", value)) {
       if (c == '\\' || c == '"') out += '\\';
       out += c;
     }
@@ -155,7 +154,7 @@ class Text {
   std::string_view name_;
 };
 
-void histogram(Text& text, const std::string& labels, const Json& durations) {
+void histogram(PrometheusText& text, const std::string& labels, const Json& durations) {
   if (durations["jobs"] == 0) return;
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < Durations::buckets; ++i) {
@@ -163,13 +162,13 @@ void histogram(Text& text, const std::string& labels, const Json& durations) {
     const auto bound = i + 1 == Durations::buckets
                            ? "+Inf"
                            : fmt::format("{:.7g}", static_cast<double>(Durations::bound(i)) * 1e-9);
-    text.line(labels + Text::label("le", bound), below, "_bucket");
+    text.line(labels + PrometheusText::label("le", bound), below, "_bucket");
   }
   text.line(labels, durations["nanoseconds"].get<double>() * 1e-9, "_sum");
   text.line(labels, below, "_count");
 }
 
-void rows(Text& text) {
+void rows(PrometheusText& text) {
   text.begin("jobs_total", "counter", "Jobs that a back end finished. Reads with nothing lost are none.");
   text.each_row([&](const Json& row, const std::string& labels) { text.line(labels, row["jobs"]); });
   text.begin("source_bytes_total", "counter", "Bytes that those jobs read.");
@@ -179,7 +178,7 @@ void rows(Text& text) {
              "for it), busy (no room, or no device yet or any more), fault, hung (no answer in time).");
   text.each_row([&](const Json& row, const std::string& labels) {
     for (const auto& [cause, jobs] : row["fallbacks"].items())
-      text.line(labels + Text::label("cause", cause), jobs);
+      text.line(labels + PrometheusText::label("cause", cause), jobs);
   });
   text.begin(
       "job_duration_seconds", "histogram",
@@ -189,11 +188,11 @@ void rows(Text& text) {
           codec::timed_from_bytes, codec::small_jobs_a_timed_one));
   text.each_row([&](const Json& row, const std::string& labels) {
     for (const auto& [size, durations] : row["timed"].items())
-      histogram(text, labels + Text::label("size", size), durations);
+      histogram(text, labels + PrometheusText::label("size", size), durations);
   });
 }
 
-void validations(Text& text) {
+void validations(PrometheusText& text) {
   text.begin(
       "validations_total", "counter",
       "Jobs that were due to be compared with the CPU: checked, of these mismatch (wrong, and put right), or "
@@ -202,29 +201,32 @@ void validations(Text& text) {
     for (const Json& v : p["validation"])
       for (const auto& [result, jobs] :
            {std::pair{"checked", v["checked"]}, {"mismatch", v["mismatches"]}, {"unchecked", v["unchecked"]}})
-        text.line(Text::label("backend", v["backend"]) + Text::label("result", result), jobs);
+        text.line(PrometheusText::label("backend", v["backend"]) + PrometheusText::label("result", result),
+                  jobs);
   });
 }
 
-void state(Text& text, const char* name, const char* help, const char* state) {
+void state(PrometheusText& text, const char* name, const char* help, const char* state) {
   text.begin(name, "gauge", help);
   text.each([&](const Json& p) { text.line("", int{p["device"]["state"] == state}); });
 }
 
-void single_numbers(Text& text) {
+void single_numbers(PrometheusText& text) {
   for (const Number& n : numbers) {
     const std::string_view metric = n.metric;
     if (*n.help != '\0') text.begin(metric, metric.ends_with("_total") ? "counter" : "gauge", n.help);
-    const std::string labels = *n.result != '\0' ? Text::label("result", n.result) : "";
+    const std::string labels = *n.result != '\0' ? PrometheusText::label("result", n.result) : "";
     text.each([&](const Json& p) { text.line(labels, p[n.group][n.name]); });
   }
 }
 
 std::string series_of(const Json& processes) {
-  Text text(processes);
+  PrometheusText text(processes);
   text.begin("info", "gauge", "What counts there: 1.");
   text.each([&](const Json& p) {
-    text.line(Text::label("version", p["version"]) + Text::label("interface", p["interface"]), 1);
+    text.line(
+        PrometheusText::label("version", p["version"]) + PrometheusText::label("interface", p["interface"]),
+        1);
   });
   text.begin("start_time_seconds", "gauge", "When the process began to count, in seconds since 1970.");
   text.each([&](const Json& p) { text.line("", p["since"]); });
@@ -239,15 +241,11 @@ std::string series_of(const Json& processes) {
 }  // namespace
 
 Json stats_from(const StatsPage& page) {
-  const Seen seen{page, sum(page)};
-  const auto text = [](auto chars) {
-    make_printable(chars);
-    return std::string(chars.data());
-  };
+  const Counted seen{page, sum(page)};
   Json rows = Json::array(), validation = Json::array();
   std::set<std::string> names;
   for (std::size_t b = 0; b < codec::max_backends; ++b) {
-    const std::string backend = text(page.backends[b]);
+    const std::string backend = printable(page.backends[b]);
     if (backend.empty()) break;
     if (!names.insert(backend).second) throw std::runtime_error("its stats name a back end twice");
     for (const auto operation :
@@ -270,8 +268,8 @@ Json stats_from(const StatsPage& page) {
                             {"mismatches", c.mismatches},
                             {"unchecked", c.unchecked}});
   }
-  Json all{{"version", text(page.version)},
-           {"interface", text(page.interface)},
+  Json all{{"version", printable(page.version)},
+           {"interface", printable(page.interface)},
            {"since", page.since},
            {"rows", rows},
            {"validation", validation}};
@@ -294,10 +292,9 @@ std::string list_of(const StatsOfHost& host) {
       bytes += row["source_bytes"].get<std::uint64_t>();
       for (const Json& n : row["fallbacks"]) fell_back += n.get<std::uint64_t>();
     }
-    fmt::format_to(std::back_inserter(out), "{:8} {:6} {:16} {:8} {:9} {:14} {:12.3f} {:10}  {}\n",
-                   p["pid"].get<int>(), p["uid"].get<unsigned>(), p["name"].get<std::string>(),
-                   p["version"].get<std::string>(), p["interface"].get<std::string>(), jobs,
-                   static_cast<double>(bytes) * 1e-9, fell_back, p["device"]["state"].get<std::string>());
+    fmt::format_to(std::back_inserter(out), "{:>8} {:>6} {:16} {:8} {:9} {:14} {:12.3f} {:10}  {}\n",
+                   p["pid"], p["uid"], p["name"], p["version"], p["interface"], jobs,
+                   static_cast<double>(bytes) * 1e-9, fell_back, p["device"]["state"]);
   }
   for (const std::string& why : host.left_out) out += "left out: " + why + '\n';
   return out;

@@ -12,8 +12,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "tools/common/printable.hpp"
 #include "tools/ectool/ectool_stats.hpp"
-#include "tools/ectool/printable.hpp"
 
 namespace ec::tools {
 namespace {
@@ -73,13 +73,12 @@ Json read(const Descriptor& found) {
   const auto page = std::make_unique<StatsPage>();
   read_bytes(file, page.get(), offsetof(StatsPage, backends));
   if (page->magic != codec::stats_magic) throw std::runtime_error(unknown_form);
-  make_printable(page->version);
   if (page->layout != codec::stats_layout || page->bytes != sizeof *page)
     throw std::runtime_error(fmt::format(
         "they are of ec-cuda {} (layout {}, {} bytes), and this is the ectool of {} (layout {}, {} bytes): "
         "use the one "
         "that came with the plugin",
-        page->version.data(), page->layout, page->bytes, EC_VERSION, codec::stats_layout, sizeof *page));
+        printable(page->version), page->layout, page->bytes, EC_VERSION, codec::stats_layout, sizeof *page));
   read_bytes(file, page.get(), sizeof *page);
   return stats_from(*page);
 }

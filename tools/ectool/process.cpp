@@ -19,7 +19,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "tools/ectool/printable.hpp"
+#include "tools/common/printable.hpp"
 
 namespace ec::tools {
 namespace {
@@ -28,11 +28,7 @@ using support::Descriptor;
 
 constexpr std::size_t longest_name = 64;
 
-std::string printable(std::string text) {
-  text.resize(std::min(text.size(), longest_name));
-  make_printable(text);
-  return text;
-}
+std::string shown(const std::string& name) { return printable(name.substr(0, longest_name)); }
 
 template <class Number>
 bool parse(std::string_view text, Number* number) {
@@ -140,7 +136,7 @@ std::optional<Process> Process::find(pid_t pid) {
   std::rotate(process.users_.begin(), process.users_.begin() + 1,
               process.users_.end());  // real is first there
   const std::string comm = process.read("comm");
-  process.program_ = printable(comm.substr(0, comm.find('\n')));
+  process.program_ = shown(comm.substr(0, comm.find('\n')));
   return process;
 }
 
@@ -192,7 +188,7 @@ std::string Process::name() const {
         std::getline(arguments, value, '\0');
       else if (argument.starts_with(std::string(option) + "="))
         value = argument.substr(option.size() + 1);
-      if (!value.empty()) return printable(before + value);
+      if (!value.empty()) return shown(before + value);
     }
   return program_;
 }

@@ -59,8 +59,8 @@ class Process {
  public:
   /// Nothing if there is none, or one that has ended and was not waited for.
   static std::optional<Process> find(pid_t pid);
-  /// The numbers of those of these users that run now: those that are believed first, and daemons of Ceph's
-  /// before others.
+  /// The numbers of all processes of these users that run now: processes of users that are believed first,
+  /// and daemons of Ceph before others.
   static std::vector<pid_t> all(Users::Whom whom);
 
   pid_t pid() const { return pid_; }
