@@ -71,8 +71,8 @@ bool is_unsupported() { return errno == EINVAL || errno == ENOSYS || errno == EO
 
 }  // namespace
 
-/// A new file or directory, which is removed unless it is kept, also where the program is interrupted. It is
-/// known before it is made.
+/// A new file or directory, which is removed unless it is kept, also where the program is interrupted. The
+/// name is noted before anything has it.
 class Temporary {
  public:
   /// flags: of unlinkat.
@@ -439,7 +439,7 @@ void NewFile::put_over(const struct stat& old) {
     fail_errno("replaced", place_->path_of(name_));
   }
   Temporary::keep(&temporary_);
-  // It may have been put there meanwhile.
+  // Another file may have been put there meanwhile.
   const auto found = place_->look(old_);
   if (!found || !is_same(*found, old))
     fail(Status::failure, "{} is another file than it was; it stays", printable(place_->path_of(name_)));

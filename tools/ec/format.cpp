@@ -308,7 +308,7 @@ Checksum block_checksum(std::span<const std::byte> block, const Uuid& uuid, unsi
 Checksum plain_checksum(std::span<const std::byte> bytes) { return checksum(bytes.data(), bytes.size(), 0); }
 
 std::uint32_t crc_of(std::span<const std::byte> bytes) {
-  // It takes what it only reads by a pointer to what could be written.
+  // crc32_iscsi only reads, but its pointer is one to bytes that could be written.
   auto* const begin = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(bytes.data()));  // NOLINT
   return bytes.empty() ? 0 : crc32_iscsi(begin, static_cast<int>(bytes.size()), 0);
 }

@@ -121,7 +121,7 @@ void Pipeline::run(std::uint64_t pieces, std::size_t buffer_bytes, const PieceFu
   for (unsigned i = 0; i < count; ++i) try {
       threads.emplace_back(thread);
     } catch (const std::system_error&) {
-      // Those that are there do all the work.
+      // The threads that are there do all the work.
       if (threads.empty()) throw;
       const std::lock_guard lock(mutex_);
       --running_;

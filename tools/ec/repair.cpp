@@ -106,7 +106,7 @@ void name_temporaries(const ShardSet& set, Outcome* outcome) {
   }
 }
 
-/// A kept file that gets its name back. It loses it again unless it is kept.
+/// A kept file that gets its name back, and loses the name again unless keep is called.
 class Renamed {
  public:
   Renamed(Place from, std::string old_name, Place to, std::string name)

@@ -47,7 +47,7 @@ double seconds(const timespec& time) {
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// By its name; the preload lies beside the plugins, and is none.
+/// Whether a file is a plugin, by its name. The preload lies beside the plugins, and is none.
 bool is_plugin(const std::string& name) {
   return name.starts_with("libec_") && name.find(".so") != name.npos &&
          !name.starts_with("libec_cuda_pinned");
@@ -292,7 +292,7 @@ class Judgement {
         is_adopted_(daemon["adopted"]) {}
 
   void say_all() {
-    // Those of the host's adopted directory are said once, and not for each daemon.
+    // What is wrong with the host's adopted directory is said once, and not for each daemon.
     if (!is_adopted_)
       for (const Json& each : used_.findings) daemon_["findings"].push_back(each);
     if (used_.is_missing)

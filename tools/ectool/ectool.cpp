@@ -77,7 +77,7 @@ int stats(const Options& given) {
   return 0;
 }
 
-/// They return the exit status. A SetupError of theirs is one of usage.
+/// Commands return the exit status. A SetupError from a command says that the command line is wrong.
 constexpr Command<int(const Options&)> commands[] = {{"doctor", doctor, " json all directory profile "},
                                                      {"stats", stats, " json prometheus output all "}};
 

@@ -1,4 +1,4 @@
-// Finds and reads the stats of other processes. It runs as root beside processes of anybody's: see
+// Finds and reads the stats of other processes, as root beside processes of anybody: see
 // process.hpp.
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -40,7 +40,8 @@ bool may_be_page(const struct stat& st, const Process& process) {
          (st.st_uid == 0 || process.has_user(st.st_uid));
 }
 
-/// Those of its descriptors that are called as a page is. Throws std::runtime_error if they cannot be seen.
+/// The descriptors of a process whose files have the name of a page. Throws std::runtime_error if descriptors
+/// cannot be seen.
 std::vector<std::string> pages_of(const Process& process, const Deadline& deadline) {
   std::vector<std::string> numbers;
   const auto name = fmt::format("/memfd:{} (deleted)", codec::stats_file_name);
@@ -90,7 +91,8 @@ Json look(const Process& process, const std::vector<std::string>& descriptors) {
   std::set<std::pair<dev_t, ino_t>> seen;
   const std::string name = process.name();
   for (const std::string& number : descriptors) try {
-      // It may be another file by now; what was found stays what it is, and is not opened if it is no page.
+      // The descriptor may be of another file by now. The file that is found here is not opened if it is no
+      // page.
       const Descriptor file(openat(process.directory(), ("fd/" + number).c_str(), O_PATH | O_CLOEXEC));
       struct stat st {};
       if (found.size() == most_copies || !file || fstat(file.get(), &st) != 0 ||

@@ -85,7 +85,7 @@ std::optional<std::string> in_child(const Deadline& deadline, const std::functio
     ended = got <= 0;
     if (!ended) answer.append(part.data(), static_cast<std::size_t>(got));
   }
-  // One that no signal ends is left to whoever inherits it.
+  // A child that no signal ends is left to the process that inherits it.
   kill(child, SIGKILL);
   waitpid(child, nullptr, ended ? 0 : WNOHANG);
   if (!ended) return std::nullopt;

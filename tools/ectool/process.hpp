@@ -34,9 +34,9 @@ class Deadline {
   Clock::time_point end_;
 };
 
-/// What work() returns; nothing if the deadline comes first. It runs in a child, which is killed then: a read
-/// of another process's memory map waits for that process's disk, for example. Throws what work() throws, as
-/// std::runtime_error. For a process of one thread.
+/// What work() returns; nothing if the deadline comes first. work() runs in a child, which is killed then: a
+/// read of another process's memory map waits for that process's disk, for example. Throws what work()
+/// throws, as std::runtime_error. For a process of one thread.
 std::optional<std::string> in_child(const Deadline& deadline, const std::function<std::string()>& work);
 
 /// The users whose processes are believed: root, this process's own, and Ceph's.
