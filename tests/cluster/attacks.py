@@ -10,7 +10,6 @@ import threading
 import time
 
 from cluster import logs
-from cluster.daemons import Failure
 from cluster.pools import NO_OSD
 
 
@@ -74,7 +73,7 @@ class Attacks:
                    for pool, pgs in acting.items() for osds in pgs)
 
     def attack(self):
-        self.check_alive()
+        self.cluster.require_alive()
         self.pools.wait_clean()
         group = self.group()
         if self.random.random() < 0.3:  # a scrub that is cut off by what follows
@@ -89,17 +88,13 @@ class Attacks:
             getattr(self, plans[osd].pop(0))(osd)
             time.sleep(4 * self.random.random())
             plans = {osd: plan for osd, plan in plans.items() if plan}
-        self.check_alive()
+        self.cluster.require_alive()
 
     def deep_scrub(self):
         self.pools.wait_clean()
         self.say("deep scrub")
         self.tally.add("PGs deep-scrubbed", self.pools.wait_deep_scrub(self.pools.ask_deep_scrub()))
         self.tally.add("deep scrubs")
-
-    def check_alive(self):
-        if dead := self.cluster.dead() - {f"osd.{osd}" for osd in self.down}:
-            raise Failure(f"ended by themselves: {sorted(dead)}")
 
     def run(self, until):
         """Attacks, and every few a deep scrub, until that time (monotonic)."""

@@ -24,8 +24,7 @@ MKFS_TIMEOUT_S = 60
 UP_TIMEOUT_S = 90  # daemons until they are in the maps
 MAX_SOCKET_PATH = 107  # sun_path less its NUL
 
-CONF = """\
-# Written by ceph-cluster; this directory belongs to it.
+GLOBAL = """\
 [global]
 fsid = {fsid}
 mon host = [v2:127.0.0.1:{port}]
@@ -34,6 +33,11 @@ auth cluster required = none
 auth service required = none
 auth client required = none
 auth allow insecure global id reclaim = false
+osd crush chooseleaf type = 0
+osd pool default pg autoscale mode = off
+"""
+OWN = """\
+# Written by ceph-cluster; this directory belongs to it.
 keyring = {dir}/keyring
 run dir = {dir}/run
 admin socket = {dir}/run/$name.asok
@@ -41,16 +45,18 @@ crash dir = {dir}/crash
 log file = {dir}/log/$name.log
 log max recent = 500
 erasure code dir = {dir}/erasure-code
-osd crush chooseleaf type = 0
+mon data = {dir}/mon.$id
+mon cluster log file = {dir}/log/cluster.log
+mgr data = {dir}/mgr.$id
+osd data = {dir}/osd.$id
 osd pool default size = {size}
-osd pool default pg autoscale mode = off
 {more}
 [client]
 log file =
 admin socket =
+"""
+DAEMONS = """\
 [mon]
-mon data = {dir}/mon.$id
-mon cluster log file = {dir}/log/cluster.log
 mon allow pool delete = true
 mon data avail warn = 2
 mon data avail crit = 1
@@ -65,13 +71,11 @@ mon osd down out interval = 86400
 mon mgr mkfs grace = 86400
 [mgr]
 public addr = 127.0.0.1
-mgr data = {dir}/mgr.$id
 mgr initial modules =
 mgr stats period = 1
 [osd]
 public addr = 127.0.0.1
 cluster addr = 127.0.0.1
-osd data = {dir}/osd.$id
 osd objectstore = bluestore
 osd crush initial weight = 1
 osd heartbeat interval = 2
@@ -192,10 +196,6 @@ class Cluster:
         """Of the OSDs that run."""
         return [pid for name in self.daemons() if name.startswith("osd.") and (pid := self.pid(name))]
 
-    def dead(self):
-        """Names of the daemons that do not run."""
-        return {name for name in self.daemons() if self.pid(name) is None}
-
     def died(self):
         """Names of the daemons that ended by themselves; those that stop() ended have no pid file."""
         found = []
@@ -302,7 +302,8 @@ class Cluster:
             json.dump(facts, out)
         for sub in ("run", "log", "crash", "erasure-code", "mon.a", "mgr.x"):
             (self.dir / sub).mkdir()
-        self.conf.write_text(CONF.format(dir=self.dir, fsid=uuid.uuid4(), port=facts["port"], size=min(3, facts["osds"]),
+        text = GLOBAL + OWN + DAEMONS
+        self.conf.write_text(text.format(dir=self.dir, fsid=uuid.uuid4(), port=facts["port"], size=min(3, facts["osds"]),
                                          more="\n".join(f"{name} = {value}" for name, value in settings.items())))
         sources = [source for source in (stock_plugins(), plugin_dir) if source and source.is_dir()]
         for path in {p.name: p for source in sources for p in source.iterdir()}.values():
