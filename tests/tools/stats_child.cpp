@@ -4,10 +4,10 @@
 // "forge": all that a page has room for.
 #include <iostream>
 #include <string>
-#include <vector>
 
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/stats.hpp"
+#include "tests/plugin/codec/stripe.hpp"
 
 namespace {
 
@@ -28,24 +28,13 @@ void forge(ec::codec::StatsPage& page) {
   page.checks.fill({7, 7, 7});
 }
 
-bool code(const ec::codec::Codec& codec, const std::string& operation, std::size_t bytes) {
-  const unsigned k = codec.k(), m = codec.m();
-  std::vector<std::uint8_t> memory((k + m) * bytes, 0x5a);
-  std::vector<ec::kernels::Source> chunks;
-  std::vector<ec::kernels::Target> out;
-  for (unsigned c = 0; c < k + m; ++c) {
-    chunks.push_back({memory.data() + c * bytes});
-    out.push_back({memory.data() + c * bytes});
-  }
-  const auto data = std::span(chunks).first(k);
-  const auto coding = std::span(out).last(m);
-  if (operation == "encode") return codec.encode(data, coding, bytes) == Status::ok;
-  if (operation == "update") return codec.update(0, data[0], coding, bytes) == Status::ok;
-  const auto plan = codec.plan({ec::gf::ChunkSet::first(k + m) - ec::gf::ChunkSet{1}, ec::gf::ChunkSet{1}});
-  if (!plan) return false;
-  std::vector<ec::kernels::Source> sources;
-  for (const auto c : plan->sources) sources.push_back(chunks[c]);
-  return codec.decode(*plan, sources, {&out[1], 1}, bytes) == Status::ok;
+bool code(const ec::codec::Codec& codec, const std::string& operation, ec::test::Stripe& stripe,
+          std::size_t bytes) {
+  if (operation == "encode") return codec.encode(stripe.data(), stripe.coding(), bytes) == Status::ok;
+  if (operation == "update") return codec.update(0, stripe.data()[0], stripe.coding(), bytes) == Status::ok;
+  const auto plan = codec.plan({ec::gf::ChunkSet::first(6) - ec::gf::ChunkSet{1}, ec::gf::ChunkSet{1}});
+  return plan && codec.decode(*plan, stripe.sources(plan->sources), stripe.targets(plan->targets), bytes) ==
+                     Status::ok;
 }
 
 }  // namespace
@@ -68,9 +57,11 @@ int main() {
       stats.happened(Event::jerasure_code, times);
     else if (operation == "own")
       stats.happened(Event::own_code, times);
-    else
+    else {
+      ec::test::Stripe stripe("reed_sol_van", codec.k(), codec.m(), bytes, 1);
       for (unsigned i = 0; i < times; ++i)
-        if (!code(codec, operation, bytes)) return 1;
+        if (!code(codec, operation, stripe, bytes)) return 1;
+    }
     std::cout << "ok" << std::endl;
   }
 }

@@ -13,12 +13,14 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -51,48 +53,29 @@ using Tag = std::integral_constant<std::size_t, s>;
 /// What the driver hands out and takes back.
 enum class Kind { none, pinned, device, object, taken_back };
 
-/// What a function has to do with the context, and with what the driver hands out.
-struct Traits {
-  Needs needs = Needs::context;
-  Kind kind = Kind::none;
-};
+constexpr bool is_among(std::size_t s, std::initializer_list<site::Site> sites) {
+  return std::ranges::find(sites, s) != sites.end();
+}
 
-constexpr Traits traits_of(std::size_t s) {
-  using enum Needs;
-  switch (s) {
-    case site::init:
-    case site::get_error_name:
-    case site::device_get_count:
-    case site::device_get:
-    case site::device_get_name:
-    case site::device_get_attribute:
-    case site::primary_ctx_retain:
-    case site::ctx_push_current:
-    case site::driver_get_version:
-    case site::thread_exchange_capture_mode:
-      return {nothing};
-    case site::primary_ctx_release:
-    case site::ctx_pop_current:
-      return {always_done};
-    case site::module_load_data:
-    case site::stream_create:
-      return {context, Kind::object};
-    case site::mem_alloc:
-    case site::mem_alloc_async:
-      return {context, Kind::device};
-    case site::mem_host_alloc:
-    case site::mem_host_register:
-      return {context, Kind::pinned};
-    case site::module_unload:
-    case site::stream_destroy:
-    case site::mem_free:
-    case site::mem_free_async:
-    case site::mem_free_host:
-    case site::mem_host_unregister:
-      return {context, Kind::taken_back};
-    default:
-      return {};
-  }
+constexpr Needs needs_of(std::size_t s) {
+  using namespace site;
+  if (is_among(s, {primary_ctx_release, ctx_pop_current})) return Needs::always_done;
+  return is_among(s,
+                  {init, get_error_name, device_get_count, device_get, device_get_name, device_get_attribute,
+                   primary_ctx_retain, ctx_push_current, driver_get_version, thread_exchange_capture_mode})
+             ? Needs::nothing
+             : Needs::context;
+}
+
+constexpr Kind kind_of(std::size_t s) {
+  using namespace site;
+  if (is_among(s, {module_load_data, stream_create})) return Kind::object;
+  if (is_among(s, {mem_alloc, mem_alloc_async})) return Kind::device;
+  if (is_among(s, {mem_host_alloc, mem_host_register})) return Kind::pinned;
+  return is_among(
+             s, {module_unload, stream_destroy, mem_free, mem_free_async, mem_free_host, mem_host_unregister})
+             ? Kind::taken_back
+             : Kind::none;
 }
 
 /// What the driver has handed out and not got back, so that a test sees what leaks on any driver. Thread
@@ -207,19 +190,20 @@ CUresult done(Tag<site::launch_kernel>, const Effect& effect, Next next, CUfunct
   Launches& launches = state().launches;
   const bool behind = launches.holds(stream);
   Launch launch{function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, stream, {}};
-  if (effect.hang || effect.wrong || behind) launch.parameter = launches.parameter(function, parameters);
-  if ((effect.hang || behind) && !launch.parameter.empty()) {
+  const bool hangs = effect.what == Rule::What::hang, is_wrong = effect.what == Rule::What::wrong;
+  if (hangs || is_wrong || behind) launch.parameter = launches.parameter(function, parameters);
+  if ((hangs || behind) && !launch.parameter.empty()) {
     using Time = Launches::Clock::time_point;
-    const auto due = behind                          ? Time::min()
-                     : effect.hang_time.count() == 0 ? Time::max()
-                                                     : Launches::Clock::now() + effect.hang_time;
+    const auto due = behind                     ? Time::min()
+                     : effect.time.count() == 0 ? Time::max()
+                                                : Launches::Clock::now() + effect.time;
     launches.hold(stream, current_context, due,
                   [launch = std::move(launch)]() mutable { state().launches.start(launch); });
     return CUDA_SUCCESS;
   }
   const CUresult result =
       next(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra);
-  if (effect.wrong && result == CUDA_SUCCESS) launches.spoil(launch);
+  if (is_wrong && result == CUDA_SUCCESS) launches.spoil(launch);
   return result;
 }
 
@@ -285,7 +269,7 @@ std::uintptr_t number_of(T handle) {
 /// is; behind it are the bytes, of memory.
 template <std::size_t s, class First, class... A>
 void note(First first, A... rest) {
-  constexpr Kind kind = traits_of(s).kind;
+  constexpr Kind kind = kind_of(s);
   Ledger& ledger = state().ledger;
   if constexpr (kind == Kind::taken_back) ledger.note(kind, number_of(first), 0);
   if constexpr (kind == Kind::object) ledger.note(kind, number_of(*first), 1);
@@ -322,12 +306,12 @@ CUresult call(Next Driver::*next, A... a) {
   const Entered entered;
   State& all = state();
   if (!all.complete) return CUDA_ERROR_NO_DEVICE;
-  constexpr Needs needs = traits_of(s).needs;
+  constexpr Needs needs = needs_of(s);
   const Effect effect = all.injector.enter(s, needs);
   // No kernel outlives its context.
   if (effect.ends_context) all.launches.drop();
   all.launches.finish(false);
-  if (effect.delay.count() != 0) std::this_thread::sleep_for(effect.delay);
+  if (effect.what == Rule::What::slow) std::this_thread::sleep_for(effect.time);
   const auto failure = static_cast<CUresult>(effect.code);
   if (failure != CUDA_SUCCESS && needs != Needs::always_done) return failure;
   if (all.next.*next == nullptr) return CUDA_ERROR_NOT_SUPPORTED;

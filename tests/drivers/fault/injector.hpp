@@ -24,14 +24,12 @@
 
 namespace ec::test::faults {
 
-/// What becomes of a call. code 0: it is done, after `delay`.
+/// What becomes of a call. code 0: it is done, as the rest says.
 struct Effect {
   int code = 0;
-  std::chrono::microseconds delay{0};
   bool ends_context = false;
-  bool wrong = false;
-  bool hang = false;
-  std::chrono::microseconds hang_time{0};  ///< 0: for ever
+  Rule::What what = Rule::What::error;
+  std::chrono::microseconds time{0};
 };
 
 /// How a function stands to the context: whether it answers the context's error, and whether it is done even
@@ -133,12 +131,7 @@ class Injector {
       sticky_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
       lost_until_ = std::chrono::steady_clock::now() + rule.time;
     }
-    return {.code = rule.code,
-            .delay = rule.what == What::slow ? rule.time : std::chrono::microseconds(0),
-            .ends_context = rule.sticky || rule.what == What::lost,
-            .wrong = rule.what == What::wrong,
-            .hang = rule.what == What::hang,
-            .hang_time = rule.time};
+    return {rule.code, rule.sticky || rule.what == What::lost, rule.what, rule.time};
   }
 
   /// A line of EC_FAULTS_LOG: process, function, number of the call, what happens to it.

@@ -15,11 +15,15 @@ std::string effects(Injector& injector, std::string_view symbol, Needs needs = N
   std::string all;
   for (int call = 0; call < 8; ++call) {
     const Effect effect = injector.enter(static_cast<std::size_t>(site), needs);
-    all += effect.code != 0            ? std::to_string(effect.code) + ' '
-           : effect.wrong              ? "wrong "
-           : effect.hang               ? "hang" + std::to_string(effect.hang_time.count()) + ' '
-           : effect.delay.count() != 0 ? "slow" + std::to_string(effect.delay.count()) + ' '
-                                       : "- ";
+    const std::string time = std::to_string(effect.time.count());
+    if (effect.code != 0)
+      all += std::to_string(effect.code) + ' ';
+    else if (effect.what == Rule::What::wrong)
+      all += "wrong ";
+    else
+      all += effect.what == Rule::What::hang   ? "hang" + time + ' '
+             : effect.what == Rule::What::slow ? "slow" + time + ' '
+                                               : "- ";
   }
   return all;
 }

@@ -65,18 +65,4 @@ class EmulatedDevice : public testing::Test {
   static inline std::string log_;
 };
 
-/// As many devices as the number says.
-template <unsigned devices>
-class EmulatedDevices : public EmulatedDevice {
- protected:
-  void SetUp() override {
-    setenv("EC_EMULATED_DEVICES", std::to_string(devices).c_str(), 1);
-    EmulatedDevice::SetUp();
-  }
-  void TearDown() override {
-    EmulatedDevice::TearDown();
-    unsetenv("EC_EMULATED_DEVICES");
-  }
-};
-
 }  // namespace ec::test

@@ -9,6 +9,7 @@
 #include "tests/drivers/fault/sites.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/kernels/cuda/workload.hpp"
+#include "tests/plugin/codec/routing/round.hpp"
 #include "tests/plugin/pinned/preload.hpp"
 
 namespace ec::test {
@@ -88,13 +89,9 @@ class FaultSites : public EmulatedDevice {
     kernels::Backend* const list[] = {&kernels::cuda::backend(), kernels::backends().back()};
     const codec::Router router(codec::BackendChoice::gpu, 0, list, counts);
     const codec::Codec codec(gf::Technique::reed_sol_van, 2, 1, router);
-    const oracle::Bytes one(100, 1), two(100, 2);
-    oracle::Bytes sum(100);
-    const kernels::Source sources[] = {{one.data()}, {two.data()}};
-    const kernels::Target target[] = {{sum.data()}};
-    EXPECT_EQ(codec.encode(sources, target, 100), kernels::Status::ok) << when;
-    EXPECT_EQ(sum, oracle::Bytes(100, 3)) << when;
-    EXPECT_EQ(counts.read(0).calls, 1u) << when << ": the device is not back\n" << log_;
+    Random random(++seed_);
+    EXPECT_TRUE(round_is_right(codec, "reed_sol_van", 100, random)) << when;
+    EXPECT_EQ(counts.read(0).calls, 3u) << when << ": the device is not back\n" << log_;
   }
 
   /// Every call, or with a real device the first two and the last.

@@ -26,11 +26,16 @@ using kernels::cuda::Devices;
 using kernels::cuda::KernelKind;
 
 /// The GPUs 2 and 0 of three.
-class SeveralDevices : public EmulatedDevices<3> {
+class SeveralDevices : public EmulatedDevice {
  protected:
   void SetUp() override {
-    EmulatedDevices::SetUp();
+    setenv("EC_EMULATED_DEVICES", "3", 1);
+    EmulatedDevice::SetUp();
     use_devices({2, 0});
+  }
+  void TearDown() override {
+    EmulatedDevice::TearDown();
+    unsetenv("EC_EMULATED_DEVICES");
   }
 
   void use_devices(const std::vector<int>& ordinals) {

@@ -12,10 +12,9 @@
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/stats.hpp"
 #include "support/files.hpp"
-#include "tests/common/oracle.hpp"
-#include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/kernels/cuda/placed_stripes.hpp"
+#include "tests/plugin/codec/routing/round.hpp"
 
 namespace ec::test {
 namespace {
@@ -42,19 +41,11 @@ class Faults : public EmulatedDevice {
 
   /// Encodes a stripe and updates it, on the device or else on the CPU: whether all of it is ok and right.
   bool codes_right(bool updates = true) {
-    auto data = Random(++seed_).chunks(k, bytes);
-    std::vector<oracle::Bytes> coding(m, oracle::Bytes(bytes, 0xee));
-    const auto delta = Random(seed_ + 1'000'000).bytes(bytes);
-    std::vector<Source> sources;
-    std::vector<Target> targets;
-    for (const auto& chunk : data) sources.push_back({chunk.data(), Residence::pageable});
-    for (auto& chunk : coding) targets.push_back({chunk.data(), Residence::pageable});
-    if (codec_.encode(sources, targets, bytes) != Status::ok) return false;
-    if (updates) {
-      if (codec_.update(1, {delta.data(), Residence::pageable}, targets, bytes) != Status::ok) return false;
-      for (std::size_t i = 0; i < bytes; ++i) data[1][i] ^= delta[i];
-    }
-    return coding == oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), data);
+    Stripe stripe("reed_sol_van", codec_.k(), codec_.m(), 1000, ++seed_);
+    stripe.scramble_coding();
+    return codec_.encode(stripe.data(), stripe.coding(), 1000) == Status::ok &&
+           stripe.chunks == stripe.intact &&
+           (!updates || update_is_right(codec_, stripe, 1, Random(seed_ + 1'000'000).bytes(1000)));
   }
   void expect_right(unsigned times) {
     for (unsigned i = 0; i < times; ++i) ASSERT_TRUE(codes_right());
@@ -81,9 +72,7 @@ class Faults : public EmulatedDevice {
     return n;
   }
 
-  static constexpr unsigned k = 4, m = 2;
-  static constexpr std::size_t bytes = 1000;
-  codec::Codec codec_{gf::Technique::reed_sol_van, k, m, codec::Router(codec::BackendChoice::gpu, 0)};
+  codec::Codec codec_{gf::Technique::reed_sol_van, 4, 2, codec::Router(codec::BackendChoice::gpu, 0)};
   std::uint64_t seed_ = 0;
   DeviceStats before_;
   std::array<std::uint64_t, codec::causes> fallbacks_{};

@@ -9,6 +9,17 @@
 
 namespace ec::test {
 
+/// Whether the coding chunks of a stripe become those of one to whose chunk this was added.
+inline bool update_is_right(const codec::Codec& codec, Stripe stripe, unsigned chunk,
+                            const oracle::Bytes& delta) {
+  Stripe after = stripe;
+  for (std::size_t i = 0; i < delta.size(); ++i) after.chunks[chunk][i] ^= delta[i];
+  after.replace(chunk, after.chunks[chunk]);
+  stripe.chunks[chunk] = after.chunks[chunk];
+  return codec.update(chunk, {delta.data()}, stripe.coding(), delta.size()) == kernels::Status::ok &&
+         stripe.chunks == after.chunks;
+}
+
 /// One round in ordinary memory: encode, lose up to m chunks, decode, update. Whether every byte came out
 /// right.
 inline bool round_is_right(const codec::Codec& codec, std::string_view technique, std::size_t bytes,
@@ -28,16 +39,7 @@ inline bool round_is_right(const codec::Codec& codec, std::string_view technique
           kernels::Status::ok ||
       stripe.chunks != stripe.intact)
     return false;
-  const unsigned chunk = random.below(k);
-  const auto delta = random.bytes(bytes);
-  Stripe after = stripe;
-  auto content = stripe.chunks[chunk];
-  for (std::size_t i = 0; i < bytes; ++i) content[i] ^= delta[i];
-  after.replace(chunk, content);
-  if (codec.update(chunk, {delta.data()}, stripe.coding(), bytes) != kernels::Status::ok) return false;
-  for (unsigned c = k; c < k + m; ++c)
-    if (stripe.chunks[c] != after.chunks[c]) return false;
-  return true;
+  return update_is_right(codec, stripe, random.below(k), random.bytes(bytes));
 }
 
 }  // namespace ec::test
