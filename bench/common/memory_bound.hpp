@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -25,18 +26,32 @@ using Sources = std::span<const kernels::Source>;
 using Targets = std::span<const kernels::Target>;
 using Line [[gnu::vector_size(64)]] = std::uint64_t;
 
-#define EC_MOVE move_plain
-#define EC_TARGET
-#include "bench/common/memory_bound.inl"
-#undef EC_MOVE
-#undef EC_TARGET
+/// Past the cache, where any CPU of this kind can.
+inline void stream_line(std::uint8_t* to, const Line& line) {
+#ifdef __x86_64__
+  for (int i = 0; i < 4; ++i)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, reinterpret_cast<const __m128i*>(&line)[i]);
+#else
+  std::memcpy(to, &line, sizeof(Line));
+#endif
+}
+
 #ifdef __x86_64__
 #define EC_MOVE move_avx512
 #define EC_TARGET [[gnu::target("avx512f,avx512bw")]]
+#define EC_STREAM(to, line) _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)(line))
 #include "bench/common/memory_bound.inl"
 #undef EC_MOVE
 #undef EC_TARGET
+#undef EC_STREAM
 #endif
+#define EC_MOVE move_plain
+#define EC_TARGET
+#define EC_STREAM stream_line
+#include "bench/common/memory_bound.inl"
+#undef EC_MOVE
+#undef EC_TARGET
+#undef EC_STREAM
 
 /// Reads every source and writes every target once; the targets get bytes of the sum of what was read. bytes:
 /// of each chunk; in host memory, any alignment. Returns the XOR of all 64-bit words read, the last one of a

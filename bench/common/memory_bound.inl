@@ -22,22 +22,13 @@ EC_TARGET std::uint64_t EC_MOVE(std::size_t tile_bytes, Sources sources, Targets
     }
     for (const auto& target : targets) {
       std::size_t at = tile;
-#ifdef __x86_64__
-      if (stream && reinterpret_cast<std::uintptr_t>(target.data) % sizeof(Line) == 0) {
-        __m128i parts[4];
-        std::memcpy(parts, &sum, sizeof(Line));
-        for (; at < whole; at += sizeof(Line))
-          for (int i = 0; i < 4; ++i)
-            _mm_stream_si128(reinterpret_cast<__m128i*>(target.data + at) + i, parts[i]);
-      }
-#endif
+      if (stream && reinterpret_cast<std::uintptr_t>(target.data) % sizeof(Line) == 0)
+        for (; at < whole; at += sizeof(Line)) EC_STREAM(target.data + at, sum);
       for (; at < whole; at += sizeof(Line)) std::memcpy(target.data + at, &sum, sizeof(Line));
       if (whole < end) std::memcpy(target.data + whole, &sum, end - whole);
     }
   }
-#ifdef __x86_64__
-  if (stream) _mm_sfence();
-#endif
+  if (stream) std::atomic_thread_fence(std::memory_order_seq_cst);
   std::uint64_t all = 0;
   for (int i = 0; i < 8; ++i) all ^= sum[i];
   return all;
