@@ -110,10 +110,7 @@ class Case:
             shards = shard_reader.Shards(self.ec.path("whole"), uuid)
             self.check(shards.has_right_coding() and shards.object() == content, "the bytes are those of the format")
 
-        files = dict(whole)
-        for _ in range(rnd.choice([0, 1, 1, 2, m, m, m + 1, 2 * m + 1])):
-            self.damage(files, foreign)
-        self.put("set", files)
+        self.put("set", self.damaged(whole, foreign, m))
         shards = shard_reader.Shards(self.ec.path("set"), uuid)
         if uuid not in shards.claims:
             self.ends(FAILURE, "verify", "set", "--set", str_of(uuid))
@@ -126,8 +123,16 @@ class Case:
             os.makedirs(os.path.dirname(self.ec.path(place, name)), exist_ok=True)
             self.ec.write(f"{place}/{name}", data)
 
-    def is_whole(self, found, whole):
-        return set(whole.values()) <= set(found.values()) and (not self.keeps_files or found.get("object") == whole["object"])
+    def damaged(self, whole, foreign, m):
+        """The files with several things wrong with them."""
+        files = dict(whole)
+        for _ in range(self.random.choice([0, 1, 1, 2, m, m, m + 1, 2 * m + 1])):
+            self.damage(files, foreign)
+        return files
+
+    def has_all(self, found, whole):
+        """Shards under whatever names, kept files under theirs."""
+        return set(whole.values()) <= set(found.values()) and all(found.get(name) == whole[name] for name in whole if not name.endswith(".ec"))
 
     def compare(self, shards, content, whole, uuid):
         right = shards.is_recoverable()
@@ -137,7 +142,7 @@ class Case:
             choice = []
         elif not claims[uuid] and not any(claims.values()) or sum(claims.values()) > 1:
             self.ends(USAGE if any(claims.values()) else LOST, "verify", "set")
-        is_whole = right and self.is_whole(self.ec.contents("set"), whole)
+        is_whole = right and self.has_all(self.ec.contents("set"), whole)
         self.ends(LOST if not right else OK if is_whole else DAMAGED, "verify", "set", *choice)
         if right and self.random.random() < 0.2:
             self.check(shards.object() == content, "the independent reader gives the content")
@@ -160,7 +165,7 @@ class Case:
         if not right:
             self.check(before == after, "repair beyond repair changes nothing")
             return
-        self.check(self.is_whole(after, whole), "after repair every file is as it was")
+        self.check(self.has_all(after, whole), "after repair every file is as it was")
         touched = [data for name, data in before.items() if data in set(whole.values()) and after.get(name) != data]
         self.check(not touched or self.keeps_files and set(touched) <= set(after.values()), "nothing whole was touched")
         if self.keeps_files and "object" in before and not shard_reader.headers_of(before["object"]):
@@ -171,9 +176,12 @@ class Case:
 class KeptCase(Case):
     """The same for a tree of files that are kept by format 2."""
 
-    def damage_file(self, files):
-        """One more thing wrong with a kept file: its bytes or its name."""
+    def damage(self, files, foreign):
+        """Or with a kept file alone: its bytes or its name."""
         rnd = self.random
+        if rnd.random() >= 0.25:
+            super().damage(files, foreign)
+            return
         name = rnd.choice(sorted(name for name in files if not name.endswith(".ec")) or ["x"])
         data = files.pop(name, b"")
         at = rnd.randrange(len(data) + 1)
@@ -199,12 +207,7 @@ class KeptCase(Case):
         kept = shard_reader.Kept([self.ec.path("whole")])
         if rnd.random() < 0.1:
             self.check(kept.has_right_coding(), "the bytes are those of the format")
-        damaged, m = dict(whole), kept.header.m
-        for _ in range(rnd.choice([0, 1, 1, 2, m, m, m + 1, 2 * m + 1])):
-            if rnd.random() < 0.25:
-                self.damage_file(damaged)
-            else:
-                self.damage(damaged, foreign)
+        damaged = self.damaged(whole, foreign, kept.header.m)
         self.put("set", damaged)
         kept = shard_reader.Kept([self.ec.path("set")], kept.header.uuid)
         choice = ["--set", str_of(next(iter(kept.uuids)))] if kept.uuids else []
@@ -239,10 +242,6 @@ class KeptCase(Case):
     def files_in(self, place):
         """Without the directories, whose times change when a temporary file goes."""
         return {name: state for name, state in self.ec.state_of(place).items() if state[0] is not None}
-
-    def has_all(self, found, whole):
-        """Shards under whatever names, kept files under theirs."""
-        return set(whole.values()) <= set(found.values()) and all(found.get(name) == whole[name] for name in whole if not name.endswith(".ec"))
 
 
 def str_of(uuid):
