@@ -7,58 +7,61 @@
 
 #include <cstdlib>
 
-#include "tests/plugin/ceph/plugin_pair.hpp"
+#include "tests/plugin/ceph/roles.hpp"
 
 namespace ec::test {
 namespace {
 
 constexpr std::size_t chunk_bytes = 4096;
 
+struct Shape {
+  std::string technique;
+  unsigned k, m;
+};
+
 class CostsThroughCeph : public testing::TestWithParam<Shape> {
  protected:
   /// Before the plugin reads it: a call that is due for validation may allocate.
   static void SetUpTestSuite() { setenv("EC_CUDA_VALIDATE", "off", 1); }
 
-  CostsThroughCeph()
-      : pair_(plugin_pair(GetParam())),
-        all_(first_chunks(GetParam().k + GetParam().m)),
-        object_(Draw(1).bytes(chunk_bytes * GetParam().k, 1)) {}
-
-  CallCosts encode(ceph::ErasureCodeInterface& code) const {
-    Chunks out;
-    code.encode(all_, object_, &out);
-    out.clear();
-    return costs_of([&] { EXPECT_EQ(code.encode(all_, object_, &out), 0); });
+  CallCosts encode(const Code& code) const {
+    return code.with([&](auto& c) {
+      Chunks out;
+      c.encode(all_, object_, &out);
+      out.clear();
+      return costs_of([&] { EXPECT_EQ(c.encode(all_, object_, &out), 0); });
+    });
   }
 
-  CallCosts decode(ceph::ErasureCodeInterface& code, unsigned count) const {
-    Chunks chunks;
-    code.encode(all_, object_, &chunks);
+  CallCosts decode(const Code& code, unsigned count) const {
     const auto lost = first_chunks(count);
-    const Chunks left = without(chunks, lost);
-    Chunks out;
-    code.decode(lost, left, &out, chunk_bytes);
-    out.clear();
-    return costs_of([&] { EXPECT_EQ(code.decode(lost, left, &out, chunk_bytes), 0); });
+    const Chunks left = without(code.encode(object_), lost);
+    return code.with([&](auto& c) {
+      Chunks out;
+      c.decode(lost, left, &out, chunk_bytes);
+      out.clear();
+      return costs_of([&] { EXPECT_EQ(c.decode(lost, left, &out, chunk_bytes), 0); });
+    });
   }
 
-  const PluginPair& pair_;
-  std::set<int> all_;
-  ceph::bufferlist object_;
+  const Profile profile_ = profile_of(GetParam().technique, GetParam().k, GetParam().m);
+  const Code ours_{make("cuda", profile_)}, stock_{make("stockisa", profile_)};
+  const std::set<int> all_ = first_chunks(ours_.n());
+  const ceph::bufferlist object_ = Draw(1).bytes(chunk_bytes * ours_.k(), 1);
 };
 
 TEST_P(CostsThroughCeph, EncodeAllocatesWhatTheHostGets) {
-  const CallCosts ours = encode(*pair_.ours);
+  const CallCosts ours = encode(ours_);
   const unsigned n = GetParam().k + GetParam().m;
   // A map's node and a list's node for each chunk, and a buffer for each coding chunk.
-  EXPECT_EQ(ours.allocations, 2 * n + GetParam().m) << "isa: " << encode(*pair_.stock).allocations;
+  EXPECT_EQ(ours.allocations, 2 * n + GetParam().m) << "isa: " << encode(stock_).allocations;
   EXPECT_EQ(ours.locks, 0u);
 }
 
 TEST_P(CostsThroughCeph, DecodeAllocatesWhatTheHostGetsAndNoMoreThanIsa) {
   for (const unsigned lost : {1u, GetParam().m}) {
-    const CallCosts ours = decode(*pair_.ours, lost);
-    const CallCosts stock = decode(*pair_.stock, lost);
+    const CallCosts ours = decode(ours_, lost);
+    const CallCosts stock = decode(stock_, lost);
     EXPECT_LE(ours.allocations, stock.allocations) << lost << " lost";
     // A map's node and a list's node for what the host gets, and its buffer.
     EXPECT_EQ(ours.allocations, 3 * lost);
@@ -69,8 +72,7 @@ TEST_P(CostsThroughCeph, DecodeAllocatesWhatTheHostGetsAndNoMoreThanIsa) {
 TEST_P(CostsThroughCeph, WhatIsMadeBeginsAtACacheLine) {
   const auto [technique, k, m] = GetParam();
   for (const std::size_t bytes : {32, 1000, 4096, 8192, 70000, 300000}) {
-    Chunks out;
-    ASSERT_EQ(pair_.ours->encode(all_, Draw(bytes).bytes(bytes * k, 1), &out), 0);
+    const Chunks out = ours_.encode(Draw(bytes).bytes(bytes * k, 1));
     for (unsigned c = k; c < k + m; ++c)
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(out.at(static_cast<int>(c)).front().c_str()) % 64, 0u);
   }

@@ -30,11 +30,7 @@ const Layers shapes[] = {kml_4_2_3,
                          {"DDDD__DDDD__", {"DDDDc_DDDDc_", "DDDDDc______", "______DDDDDc"}},
                          {"DD_", {"DDc"}}};
 
-Code made(const Profile& profile) {
-  Made made = make("lrc", profile);
-  if (made.error != 0) throw std::runtime_error(fmt::format("{}: {}", profile, made.why));
-  return Code(std::move(made.code));
-}
+Code made(const Profile& profile) { return Code(make("lrc", profile)); }
 
 /// Reads every set of 1 to 3 lost chunks that `stock` can read, as an OSD does; returns how many.
 unsigned compare(const Code& ours, const Code& stock, Draw& draw) {

@@ -1,17 +1,17 @@
-// Our plugin and Debian's isa plugin in a process that loads plugins as Ceph's daemons do.
+// Real plugins load and code by the rules of Ceph's loader; ours also on a fiber's stack, as hosts with short
+// stacks call it.
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
-#include <sstream>
-#include <string>
 
-#include "tests/host/plugin_host.hpp"
+#include "tests/common/fiber.hpp"
+#include "tests/plugin/ceph/roles.hpp"
 
+namespace ec::test {
 namespace {
-
-using ec::host::PluginHost;
 
 #ifndef __SANITIZE_ADDRESS__
 // Two faults for memcheck to see: loader_memcheck_test.
@@ -26,33 +26,45 @@ TEST(FaultOfMemory, ReadsUninitialised) {
 }
 #endif
 
+bool is_there(const std::string& name, const std::string& folder) {
+  return std::filesystem::exists(folder + "/libec_" + name + ".so");
+}
+
+/// Encodes an object and reads it without m chunks. `run` makes each call.
+template <class Run>
+void code_and_read(const Made& made, unsigned k, unsigned m, std::size_t bytes, Run run) {
+  ASSERT_TRUE(made.code) << made.why;
+  auto& code = *made.code;
+  EXPECT_EQ(code.get_data_chunk_count(), k);
+  EXPECT_EQ(code.get_chunk_count(), k + m);
+  std::string content(bytes, '\0');
+  for (std::size_t i = 0; i < bytes; ++i) content[i] = static_cast<char>(i * i >> 3);
+  ceph::bufferlist object, read;
+  object.append(content.substr(0, bytes / 3));
+  object.append(content.substr(bytes / 3));
+  const auto all = first_chunks(k + m);
+  std::set<int> lost;
+  for (unsigned c = 0; c < m; ++c) lost.insert(static_cast<int>(c * (k + m) / m));
+  Chunks chunks, decoded;
+  int error = -1;
+  run([&] { error = code.encode(all, object, &chunks); });
+  ASSERT_EQ(error, 0);
+  const Chunks left = without(chunks, lost);
+  const auto length = static_cast<int>(chunks[0].length());
+  run([&] { error = code.decode(all, left, &decoded, length); });
+  ASSERT_EQ(error, 0);
+  EXPECT_EQ(difference(decoded, chunks, all), "");
+  run([&] { error = code.decode_concat(left, &read); });
+  ASSERT_EQ(error, 0);
+  EXPECT_TRUE(read.to_str().starts_with(content));
+}
+
 class RealPlugin : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(RealPlugin, CodesAndReadsWithoutThree) {
-  const auto [name, directory] = GetParam();
-  if (!std::filesystem::exists(std::string(directory) + "/libec_" + name + ".so"))
-    GTEST_SKIP() << "libec_" << name << ".so is not in " << directory;
-  ceph::ErasureCodeProfile profile{{"technique", "cauchy"}, {"k", "5"}, {"m", "3"}};
-  std::ostringstream why;
-  const auto made = PluginHost::instance().make(name, directory, profile, &why);
-  ASSERT_TRUE(made) << why.str();
-  EXPECT_EQ(made.code->get_data_chunk_count(), 5u);
-  EXPECT_EQ(made.code->get_chunk_count(), 8u);
-  std::string content(50'001, '\0');
-  for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * i >> 3);
-  ceph::bufferlist object;
-  object.append(content.substr(0, 20'000));
-  object.append(content.substr(20'000));
-  const std::set<int> all{0, 1, 2, 3, 4, 5, 6, 7};
-  std::map<int, ceph::bufferlist> chunks, decoded;
-  ASSERT_EQ(made.code->encode(all, object, &chunks), 0);
-  auto survivors = chunks;
-  for (const int lost : {0, 3, 6}) survivors.erase(lost);
-  ASSERT_EQ(made.code->decode(all, survivors, &decoded, static_cast<int>(chunks[1].length())), 0);
-  for (const int c : all) EXPECT_TRUE(decoded[c].contents_equal(chunks[c])) << c;
-  ceph::bufferlist read;
-  ASSERT_EQ(made.code->decode_concat(survivors, &read), 0);
-  EXPECT_EQ(read.to_str().substr(0, content.size()), content);
+  const auto [name, folder] = GetParam();
+  if (!is_there(name, folder)) GTEST_SKIP() << "libec_" << name << ".so is not in " << folder;
+  code_and_read(make(name, profile_of("cauchy", 5, 3), folder), 5, 3, 50'001, [](auto call) { call(); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Loader, RealPlugin,
@@ -60,4 +72,16 @@ INSTANTIATE_TEST_SUITE_P(Loader, RealPlugin,
                                          std::pair{"cuda", EC_PLUGIN_DIR}),
                          [](const auto& info) { return std::string(info.param.first); });
 
+TEST(OnFiber, CodesAndReads) {
+  if (!is_there("cuda", EC_PLUGIN_DIR)) GTEST_SKIP() << "this build has no plugin";
+  for (const auto& [k, m] :
+       {std::pair{4u, 2u}, {10u, 4u}, {32u, 8u}, {41u, 7u}, {64u, 16u}, {128u, 32u}, {128u, 127u}})
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096} * k, std::size_t{6} << 20}) {
+      SCOPED_TRACE(testing::Message() << k << "+" << m << ", " << bytes << " bytes");
+      code_and_read(make("cuda", profile_of("cauchy", k, m), EC_PLUGIN_DIR), k, m, bytes, stack_used);
+      if (HasFailure()) return;
+    }
+}
+
 }  // namespace
+}  // namespace ec::test

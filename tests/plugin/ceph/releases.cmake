@@ -37,19 +37,13 @@ add_test(NAME ceph20.next COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/next_rel
 add_test(NAME ceph20.rules COMMAND ${inside} ${CMAKE_CURRENT_SOURCE_DIR}/rule_test --plugin-dir $<TARGET_FILE_DIR:ec_cuda>)
 set_tests_properties(ceph20.mutant ceph20.adopt ceph20.next ceph20.rules PROPERTIES LABELS ceph20 RESOURCE_LOCK cluster COST 1000 TIMEOUT 1200 SKIP_RETURN_CODE 77)
 
-# As Ceph's own plugins, beside those of each release.
+# Beside Ceph's own plugins of each release.
 if(TARGET roles_test)
   foreach(release 18 20)
     ec_in_release(${release} inside)
     add_test(NAME ceph${release}.roles COMMAND ${inside} $<TARGET_FILE:roles_test>)
     set_tests_properties(ceph${release}.roles PROPERTIES LABELS ceph${release} TIMEOUT 1200 SKIP_RETURN_CODE 77)
   endforeach()
-endif()
-
-# Both tables of 20 beside its own isa, in one process.
-if(TARGET tentacle_identity_test)
-  add_test(NAME ceph20.tables COMMAND ${inside} $<TARGET_FILE:tentacle_identity_test>)
-  set_tests_properties(ceph20.tables PROPERTIES LABELS ceph20 TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endif()
 
 # What is measured there: that it runs, and that the bytes are right.

@@ -1,17 +1,59 @@
-// Our plugin under the names of Ceph's own, and those plugins, in one process.
+// Codes of our plugin and of Ceph's own in one process, each under any of these names, and what is needed to
+// compare them.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <random>
+#include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ceph/tentacle.h"
 #include "tests/host/plugin_host.hpp"
-#include "tests/plugin/ceph/plugin_pair.hpp"
 
 namespace ec::test {
 
 using Profile = ::ceph::ErasureCodeProfile;
+using Chunks = std::map<int, ::ceph::bufferlist>;
+
+/// The seed of this run, that of EC_TEST_SEED where it is set; said on standard output.
+std::uint64_t base_seed();
+
+/// Random bytes and what is drawn from them; the seed is all that a draw depends on.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : engine_(seed) {}
+
+  /// Uniform in lowest..highest.
+  std::uint64_t number(std::uint64_t lowest, std::uint64_t highest) {
+    return std::uniform_int_distribution<std::uint64_t>(lowest, highest)(engine_);
+  }
+  /// 1..highest, as likely in each power of two.
+  std::uint64_t length(std::uint64_t highest);
+  /// `count` different members of `from`.
+  std::set<int> subset(const std::set<int>& from, unsigned count);
+  /// Random bytes in `pieces` buffers (at most one a byte), each starting and ending anywhere.
+  ::ceph::bufferlist bytes(std::size_t length, unsigned pieces);
+  /// A copy of `content` in such buffers.
+  ::ceph::bufferlist in_pieces(std::string_view content, unsigned pieces);
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// {0, .., count - 1}
+std::set<int> first_chunks(unsigned count);
+/// Members of `chunks` that are not in `lost`.
+Chunks without(const Chunks& chunks, const std::set<int>& lost);
+/// Copies that share no memory with `chunks`, each in one buffer.
+Chunks deep_copy(const Chunks& chunks);
+std::string flat(const ::ceph::bufferlist& bytes);
+/// Empty if both hold every chunk in `wanted` with the same bytes, otherwise the first difference in words.
+std::string difference(const Chunks& a, const Chunks& b, const std::set<int>& wanted);
 
 /// A folder of plugins for this process: ours as isa, jerasure and cuda; Ceph's own isa and jerasure as
 /// stockisa and stockjerasure, for a host knows a plugin by its name alone; and Ceph's lrc.
@@ -27,17 +69,18 @@ struct Made {
   Profile profile;  ///< as the plugin has completed it
   ::ceph::ErasureCodeInterfaceRef code;
 };
-Made make(const std::string& plugin, Profile profile);
-/// Whether the object is of our plugin's file, and not of Ceph's.
-bool is_by_ours(const Made& made);
+Made make(const std::string& plugin, Profile profile, const std::string& folder = role_folder());
+Profile profile_of(const std::string& technique, unsigned k, unsigned m);
+/// The file whose code that object runs.
+std::string file_of(const ::ceph::ErasureCodeInterfaceRef& code);
 
 /// The functions of both interfaces that are called alike, and those that are not.
 class Code {
  public:
-  explicit Code(::ceph::ErasureCodeInterfaceRef code) : classic_(std::move(code)) {
-    if (host_release() >= 20)
-      tentacle_ = std::reinterpret_pointer_cast<::ceph::tentacle::ErasureCodeInterface>(std::move(classic_));
-  }
+  /// Throws std::runtime_error if there is none.
+  explicit Code(Made made);
+  /// Of Ceph 20's interface in any host.
+  explicit Code(::ceph::tentacle::ErasureCodeInterfaceRef code) : tentacle_(std::move(code)) {}
 
   /// Calls `use` with a reference to the object behind the interface that the host speaks.
   template <class Use>
@@ -50,8 +93,12 @@ class Code {
   unsigned k() const {
     return with([](auto& code) { return code.get_data_chunk_count(); });
   }
-  unsigned chunk_size(unsigned width) const {
-    return with([&](auto& code) { return code.get_chunk_size(width); });
+  /// All that it says of its numbers, for a stripe of that width.
+  std::vector<unsigned> sizes(unsigned width) const {
+    return with([&](auto& code) {
+      return std::vector{code.get_chunk_count(), code.get_data_chunk_count(), code.get_coding_chunk_count(),
+                         static_cast<unsigned>(code.get_sub_chunk_count()), code.get_chunk_size(width)};
+    });
   }
   std::vector<int> mapping() const {
     if (!tentacle_) return classic_->get_chunk_mapping();
@@ -63,12 +110,13 @@ class Code {
   std::string optimizations() const {
     return !tentacle_ ? ""
                       : std::to_string(tentacle_->get_supported_optimizations()) + " " +
-                            tentacle_->get_optimizations_flags_string();
+                            tentacle_->get_optimizations_flags_string() + " " +
+                            std::to_string(tentacle_->get_minimum_granularity());
   }
   /// Null before Ceph 20.
   ::ceph::tentacle::ErasureCodeInterface* tentacle() const { return tentacle_.get(); }
   /// All chunks.
-  Chunks encode(const ceph::bufferlist& in) const;
+  Chunks encode(const ::ceph::bufferlist& in) const;
   /// The lost chunks, out of all others.
   Chunks decode(const Chunks& all, const std::set<int>& lost) const;
   /// The chunks to read, by both functions, or -errno.
