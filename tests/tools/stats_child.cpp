@@ -7,12 +7,14 @@
 
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/stats.hpp"
-#include "tests/plugin/codec/stripe.hpp"
+#include "tests/common/stripes.hpp"
 
 namespace {
 
 using ec::codec::Event;
+using ec::kernels::Source;
 using ec::kernels::Status;
+using ec::kernels::Target;
 
 /// Names for all back ends, and each number 7.
 void forge(ec::codec::StatsPage& page) {
@@ -28,13 +30,14 @@ void forge(ec::codec::StatsPage& page) {
   page.checks.fill({7, 7, 7});
 }
 
-bool code(const ec::codec::Codec& codec, const std::string& operation, ec::test::Stripe& stripe,
-          std::size_t bytes) {
-  if (operation == "encode") return codec.encode(stripe.data(), stripe.coding(), bytes) == Status::ok;
-  if (operation == "update") return codec.update(0, stripe.data()[0], stripe.coding(), bytes) == Status::ok;
+bool code(const ec::codec::Codec& codec, const std::string& operation, ec::test::StripeSet& stripes) {
+  const auto data = stripes.views<Source>(stripes.data_numbers());
+  const auto coding = stripes.views<Target>(stripes.coding_numbers());
+  if (operation == "encode") return codec.encode(data, coding, stripes.bytes) == Status::ok;
+  if (operation == "update") return codec.update(0, data[0], coding, stripes.bytes) == Status::ok;
   const auto plan = codec.plan({ec::gf::ChunkSet::first(6) - ec::gf::ChunkSet{1}, ec::gf::ChunkSet{1}});
-  return plan && codec.decode(*plan, stripe.sources(plan->sources), stripe.targets(plan->targets), bytes) ==
-                     Status::ok;
+  return plan && codec.decode(*plan, stripes.views<Source>(plan->sources),
+                              stripes.views<Target>(plan->targets), stripes.bytes) == Status::ok;
 }
 
 }  // namespace
@@ -58,9 +61,9 @@ int main() {
     else if (operation == "own")
       stats.happened(Event::own_code, times);
     else {
-      ec::test::Stripe stripe("reed_sol_van", codec.k(), codec.m(), bytes, 1);
+      ec::test::StripeSet stripes("reed_sol_van", codec.k(), codec.m(), 1, bytes, 1);
       for (unsigned i = 0; i < times; ++i)
-        if (!code(codec, operation, stripe, bytes)) return 1;
+        if (!code(codec, operation, stripes)) return 1;
     }
     std::cout << "ok" << std::endl;
   }

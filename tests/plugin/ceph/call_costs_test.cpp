@@ -1,6 +1,6 @@
 // What a call through Ceph's interface allocates and locks: no more than the host's own maps and buffers
 // need, and no more than Debian's isa plugin does.
-#include "tests/common/call_costs.hpp"
+#include "tests/common/allocator.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // A call on host memory allocates nothing, takes no lock and makes no system call once its code is warm.
-#include "tests/common/call_costs.hpp"
+#include "tests/common/allocator.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
-#include "tests/plugin/codec/stripe.hpp"
 
 namespace ec::test {
 namespace {

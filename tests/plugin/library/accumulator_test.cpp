@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "tests/plugin/library/placed.hpp"
-#include "tests/plugin/library/stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -19,10 +18,10 @@ void check_one(std::uint64_t seed) {
   Random random(seed);
   const bool wide = random.below(20) == 0;
   const unsigned m = 1 + random.below(wide ? 20 : 5), k = 2 + random.below(wide ? 254 - m : 12);
-  StripeSet stripes(Technique::cauchy, k, m, 1 + random.below(3), random.below(1500), seed);
+  StripeSet stripes("cauchy", k, m, 1 + random.below(3), random.below(1500), seed);
   auto all = stripes.data_numbers(), wanted = stripes.coding_numbers();
   if (random.below(3) != 0) {
-    all = StripeSet::numbers(0, k + m);
+    all = numbers(0, k + m);
     shuffle(all, random);
     wanted.assign(all.end() - 1 - random.below(m), all.end());
     all.resize(all.size() - wanted.size());
@@ -45,9 +44,9 @@ TEST(Accumulator, GivesInAnyOrderWhatTheOracleGives) {
   for (std::uint64_t seed = 1; seed <= 300 && !testing::Test::HasFatalFailure(); ++seed) check_one(seed);
 }
 
-/// On the default stream, which reading device memory back waits for, or without a stream.
+/// On the default stream, or without a stream.
 void check_placed(Arena& arena, bool on_stream) {
-  StripeSet stripes(Technique::cauchy, 8, 3, 2, 70'001, 3);
+  StripeSet stripes("cauchy", 8, 3, 2, 70'001, 3);
   const std::vector<unsigned> lost{9, 0, 4};
   stripes.scramble(lost);
   const Placed placed(stripes, arena);
@@ -65,25 +64,13 @@ void check_placed(Arena& arena, bool on_stream) {
   EXPECT_EQ(placed.content(), stripes.intact);
 }
 
-class AccumulatorEveryResidence : public testing::TestWithParam<kernels::Residence> {};
-INSTANTIATE_TEST_SUITE_P(Residences, AccumulatorEveryResidence, testing::ValuesIn(residences()),
-                         [](const auto& test) { return std::string(name(test.param)); });
+TEST_P(EveryResidence, AccumulatorTakesChunksInAnyOrder) { check_placed(*arena_, false); }
 
-TEST_P(AccumulatorEveryResidence, TakesChunksInAnyOrder) {
-  Arena* const arena = arena_of(GetParam());
-  if (arena == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
-  check_placed(*arena, false);
-}
-
-TEST(OnAStream, ChunksComeInAnyOrder) {
-  Arena* const arena = arena_of(kernels::Residence::device);
-  if (arena == nullptr) GTEST_SKIP() << "no device memory here";
-  check_placed(*arena, true);
-}
+TEST_F(OnAStream, ChunksComeInAnyOrder) { check_placed(*arena_, true); }
 
 TEST(BadAccumulator, IsRefusedByName) {
   const auto codec = made(4, 2, Technique::cauchy);
-  StripeSet stripes(Technique::cauchy, 4, 2, 1, 64, 5);
+  StripeSet stripes("cauchy", 4, 2, 1, 64, 5);
   const std::vector<unsigned> available{0, 1, 2, 4, 5}, wanted{3};
   const auto targets = stripes.views<Target>(wanted);
   EXPECT_EQ(codec.begin(std::vector{0u, 1u, 2u}, wanted, targets).error().text(),
@@ -118,7 +105,7 @@ TEST(BadAccumulator, IsRefusedByName) {
 TEST(CAccumulator, IsThatOfTheCxxInterface) {
   ec_codec* codec = nullptr;
   ASSERT_EQ(ec_codec_create(4, 2, EC_CAUCHY, &codec), 0);
-  StripeSet stripes(Technique::cauchy, 4, 2, 2, 100, 5);
+  StripeSet stripes("cauchy", 4, 2, 2, 100, 5);
   const unsigned available[] = {0, 1, 2, 4}, wanted[] = {3, 5};
   stripes.scramble({3, 5});
   ec_accumulator* accumulator = nullptr;

@@ -4,7 +4,7 @@
 #include <functional>
 #include <tuple>
 
-#include "tests/plugin/library/stripes.hpp"
+#include "tests/plugin/library/placed.hpp"
 
 namespace ec::test {
 namespace {
@@ -24,7 +24,7 @@ TEST(BadShape, IsRefusedByName) {
 
 /// The arguments of one call of each kind, right until a case spoils them: 4+2, 2 stripes, 64 bytes.
 struct Call {
-  StripeSet stripes{Technique::cauchy, 4, 2, 2, 64, 5};
+  StripeSet stripes{"cauchy", 4, 2, 2, 64, 5};
   std::vector<unsigned> available{0, 2, 3, 4}, wanted{1, 5};
   std::vector<Source> data = stripes.views<Source>({0, 1, 2, 3});
   std::vector<Target> coding = stripes.views<Target>({4, 5});

@@ -9,7 +9,7 @@
 #include <thread>
 #include <tuple>
 
-#include "tests/plugin/library/stripes.hpp"
+#include "tests/plugin/library/placed.hpp"
 
 namespace ec::test {
 namespace {
@@ -28,7 +28,7 @@ TEST(CCodec, EncodesDecodesAndUpdatesAsTheOracle) {
       const auto codec = created(4, 2, static_cast<ec_technique>(technique));
       EXPECT_EQ(ec_codec_k(codec.get()), 4u);
       EXPECT_EQ(ec_codec_m(codec.get()), 2u);
-      StripeSet stripes(technique, 4, 2, count, 777, count);
+      StripeSet stripes(technique_name(technique), 4, 2, count, 777, count);
       stripes.scramble({4, 5});
       ASSERT_EQ(ec_encode(codec.get(), count, stripes.views<ec_source>({0, 1, 2, 3}).data(),
                           stripes.views<ec_target>({4, 5}).data(), 777),
@@ -82,7 +82,7 @@ TEST(CCodec, RefusesWhatIsNoCodeAndLeavesNull) {
 
 /// The arguments of one call of each kind, right until a case spoils them: 4+2, 2 stripes, 64 bytes.
 struct Call {
-  StripeSet stripes{Technique::cauchy, 4, 2, 2, 64, 5};
+  StripeSet stripes{"cauchy", 4, 2, 2, 64, 5};
   CodecPointer owned = created(4, 2, EC_CAUCHY);
   const ec_codec* codec = owned.get();
   std::size_t count = 2;

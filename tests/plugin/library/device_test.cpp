@@ -13,14 +13,6 @@
 namespace ec::test {
 namespace {
 
-class EveryResidence : public testing::TestWithParam<kernels::Residence> {
- protected:
-  void SetUp() override {
-    arena_ = arena_of(GetParam());
-    if (arena_ == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
-  }
-  Arena* arena_ = nullptr;
-};
 INSTANTIATE_TEST_SUITE_P(Residences, EveryResidence, testing::ValuesIn(residences()),
                          [](const auto& test) { return std::string(name(test.param)); });
 
@@ -33,10 +25,10 @@ void expect_coded(const StripeSet& stripes, Arena& arena, Call&& call) {
   EXPECT_EQ(placed.content(), stripes.intact);
 }
 
-/// On the default stream, which reading device memory back waits for, or without a stream.
+/// On the default stream, or without a stream.
 void encode_and_decode(Arena& arena, bool on_stream) {
   const auto codec = made(4, 2, Technique::cauchy);
-  StripeSet stripes(Technique::cauchy, 4, 2, 3, 5000, 21);
+  StripeSet stripes("cauchy", 4, 2, 3, 5000, 21);
   stripes.scramble({4, 5});
   expect_coded(stripes, arena, [&](const Placed& placed) {
     const auto data = placed.sources({0, 1, 2, 3});
@@ -56,25 +48,19 @@ void encode_and_decode(Arena& arena, bool on_stream) {
 
 TEST_P(EveryResidence, EncodesDecodesAndUpdatesBatches) {
   encode_and_decode(*arena_, false);
-  StripeSet stripes(Technique::cauchy, 4, 2, 3, 5000, 22);
+  StripeSet stripes("cauchy", 4, 2, 3, 5000, 22);
   stripes.expect_cleared(1);
   expect_coded(stripes, *arena_, [](const Placed& placed) {
     return made(4, 2, Technique::cauchy).update(1, placed.sources({1}), placed.targets({4, 5}));
   });
 }
 
-TEST(OnAStream, EncodesAndDecodesBatches) {
-  Arena* arena = arena_of(kernels::Residence::device);
-  if (arena == nullptr) GTEST_SKIP() << "no device memory here";
-  encode_and_decode(*arena, true);
-}
+TEST_F(OnAStream, EncodesAndDecodesBatches) { encode_and_decode(*arena_, true); }
 
 /// More losses than the codec keeps anything for, or its cache of plans holds, cost no more memory.
-TEST(OnAStream, DecodesAnyNumberOfLossesInBoundedMemory) {
-  Arena* arena = arena_of(kernels::Residence::device);
-  if (arena == nullptr) GTEST_SKIP() << "no device memory here";
+TEST_F(OnAStream, DecodesAnyNumberOfLossesInBoundedMemory) {
   const auto codec = made(12, 6, Technique::cauchy);
-  StripeSet stripes(Technique::cauchy, 12, 6, 1, 64, 23);
+  StripeSet stripes("cauchy", 12, 6, 1, 64, 23);
   unsigned done = 0;
   // Every loss of six: 18564 of them.
   std::vector<bool> is_lost(18, false);
@@ -85,7 +71,7 @@ TEST(OnAStream, DecodesAnyNumberOfLossesInBoundedMemory) {
       for (unsigned c = 0; c < 18; ++c) (is_lost[c] ? lost : available).push_back(c);
       stripes.chunks = stripes.intact;
       stripes.scramble(lost);
-      const Placed placed(stripes, *arena);
+      const Placed placed(stripes, *arena_);
       const auto error =
           codec.decode_async(available, placed.sources(available), lost, placed.targets(lost), nullptr);
       ASSERT_FALSE(error) << error.text();
@@ -98,19 +84,17 @@ TEST(OnAStream, DecodesAnyNumberOfLossesInBoundedMemory) {
   EXPECT_LT(mallinfo2().uordblks, before + (1 << 20));
 }
 
-TEST(OnAStream, VerifyRefusesWhatItCanNotAnswer) {
-  Arena* arena = arena_of(kernels::Residence::device);
-  if (arena == nullptr) GTEST_SKIP() << "no device memory here";
+TEST_F(OnAStream, VerifyRefusesWhatItCanNotAnswer) {
   const auto codec = made(4, 2, Technique::cauchy);
-  const StripeSet stripes(Technique::cauchy, 4, 2, 2, 64, 5);
-  const Placed placed(stripes, *arena);
-  const GuardedChunk answer(*arena, oracle::Bytes(16), 0);
+  const StripeSet stripes("cauchy", 4, 2, 2, 64, 5);
+  const Placed placed(stripes, *arena_);
+  const GuardedChunk answer(*arena_, oracle::Bytes(16), 0);
   auto* const word = reinterpret_cast<std::uint64_t*>(answer.data());
   const auto text = [&](const std::vector<unsigned>& available, std::uint64_t* to, bool none = false) {
     const auto sources = none ? std::vector<Source>() : placed.sources(available);
     return std::string(codec.verify_async(available, sources, to, nullptr).text());
   };
-  const auto all = StripeSet::numbers(0, 6);
+  const auto all = numbers(0, 6);
   EXPECT_EQ(text(all, word), "");
   EXPECT_EQ(text(all, nullptr), "difference is null");
   EXPECT_TRUE(text(all, reinterpret_cast<std::uint64_t*>(answer.data() + 4)).ends_with(" to 8 bytes"));
@@ -119,7 +103,7 @@ TEST(OnAStream, VerifyRefusesWhatItCanNotAnswer) {
   EXPECT_EQ(text(all, word, true), "there is no byte to compare");
 }
 
-TEST(OnAStream, PageableChunksAreRefused) {
+TEST(PageableChunks, AreRefusedOnAStream) {
   const auto codec = made(2, 1);
   std::byte memory[3][64]{};
   const std::vector<Source> data{{memory[0], 64, Residence::pinned}, {memory[1], 64}};

@@ -10,7 +10,7 @@
 
 #include "tests/common/arena.hpp"
 #include "tests/drivers/fault/control.hpp"
-#include "tests/plugin/library/stripes.hpp"
+#include "tests/plugin/library/placed.hpp"
 
 namespace ec::test {
 namespace {

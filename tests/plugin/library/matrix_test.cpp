@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-#include "tests/plugin/library/stripes.hpp"
+#include "tests/plugin/library/placed.hpp"
 
 namespace ec::test {
 namespace {
@@ -14,17 +14,6 @@ oracle::Rows rows_of(const std::vector<std::uint8_t>& cells, unsigned k) {
   oracle::Rows rows;
   for (std::size_t at = 0; at < cells.size(); at += k) rows.emplace_back(&cells[at], &cells[at] + k);
   return rows;
-}
-
-std::vector<Source> sources_of(const std::vector<oracle::Bytes>& chunks, const std::vector<unsigned>& which) {
-  std::vector<Source> all;
-  for (const unsigned c : which) all.emplace_back(chunks[c]);
-  return all;
-}
-std::vector<Target> targets_of(std::vector<oracle::Bytes>& chunks, const std::vector<unsigned>& which) {
-  std::vector<Target> all;
-  for (const unsigned c : which) all.emplace_back(chunks[c]);
-  return all;
 }
 
 constexpr const char* dialects[] = {"isal_reed_sol_van",       "isal_cauchy", "jerasure_reed_sol_van",
@@ -41,21 +30,23 @@ TEST(Matrix, EncodesDecodesAndUpdatesInEveryDialect) {
       const auto codec = Codec::create(k, m, cells).value();
       EXPECT_EQ(codec.technique(), Technique::matrix);
       EXPECT_EQ(codec.mds(), Mds::yes) << dialect;
-      const auto data_numbers = StripeSet::numbers(0, k), coding_numbers = StripeSet::numbers(k, k + m);
+      const auto data_numbers = numbers(0, k), coding_numbers = numbers(k, k + m);
       auto intact = random.chunks(k, 501);
       for (auto& chunk : oracle::apply(rows_of(cells, k), intact)) intact.push_back(std::move(chunk));
       auto chunks = intact;
       for (const unsigned c : coding_numbers) chunks[c].assign(501, 7);
-      ASSERT_FALSE(codec.encode(sources_of(chunks, data_numbers), targets_of(chunks, coding_numbers)));
+      ASSERT_FALSE(
+          codec.encode(views_of<Source>(chunks, data_numbers), views_of<Target>(chunks, coding_numbers)));
       ASSERT_EQ(chunks, intact) << dialect << " " << k << "+" << m;
 
-      const std::vector<unsigned> available(StripeSet::numbers(m, k + m)), lost(StripeSet::numbers(0, m));
+      const std::vector<unsigned> available(numbers(m, k + m)), lost(numbers(0, m));
       for (const unsigned c : lost) chunks[c].assign(501, 7);
-      ASSERT_FALSE(codec.decode(available, sources_of(chunks, available), lost, targets_of(chunks, lost)));
+      ASSERT_FALSE(
+          codec.decode(available, views_of<Source>(chunks, available), lost, views_of<Target>(chunks, lost)));
       ASSERT_EQ(chunks, intact) << dialect << " " << k << "+" << m;
 
       const auto delta = random.bytes(501);
-      ASSERT_FALSE(codec.update(k - 1, std::vector{Source(delta)}, targets_of(chunks, coding_numbers)));
+      ASSERT_FALSE(codec.update(k - 1, std::vector{Source(delta)}, views_of<Target>(chunks, coding_numbers)));
       for (std::size_t i = 0; i < delta.size(); ++i) intact[k - 1][i] ^= delta[i];
       intact.resize(k);
       for (auto& chunk : oracle::apply(rows_of(cells, k), intact)) intact.push_back(std::move(chunk));
@@ -111,8 +102,8 @@ TEST(Matrix, ThatIsNotMdsMakesWhatCanBeMade) {
       if (!can) cannot.push_back(c);
       auto chunks = intact;
       chunks[c].assign(99, 7);
-      const auto error =
-          codec.decode(available, sources_of(chunks, available), std::vector{c}, targets_of(chunks, {c}));
+      const auto error = codec.decode(available, views_of<Source>(chunks, available), std::vector{c},
+                                      views_of<Target>(chunks, {c}));
       ASSERT_EQ(!error, can) << there << " " << c << " " << error.text();
       if (can) {
         ASSERT_EQ(chunks, intact);
@@ -122,7 +113,8 @@ TEST(Matrix, ThatIsNotMdsMakesWhatCanBeMade) {
       (can ? made : refused) += 1;
     }
     auto chunks = intact;
-    const auto error = codec.decode(available, sources_of(chunks, available), lost, targets_of(chunks, lost));
+    const auto error =
+        codec.decode(available, views_of<Source>(chunks, available), lost, views_of<Target>(chunks, lost));
     ASSERT_EQ(!error, cannot.empty());
     std::string text;
     for (const unsigned c : cannot) text += (text.empty() ? "" : ", ") + std::to_string(c);

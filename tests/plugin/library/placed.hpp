@@ -1,14 +1,34 @@
-// Stripes in pinned or device memory, as the C++ door takes them.
+// Codecs of the library, and stripes in memory of each kind, as the C++ door takes them.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "ec/codec.hpp"
+#include "ec/ec.h"
 #include "tests/common/arena.hpp"
-#include "tests/plugin/library/stripes.hpp"
+#include "tests/common/stripes.hpp"
 
 namespace ec::test {
+
+constexpr std::string_view technique_name(Technique technique) {
+  return technique == Technique::cauchy ? "cauchy" : "reed_sol_van";
+}
+
+/// The codec, or a failed test.
+inline Codec made(unsigned k, unsigned m, Technique technique = Technique::reed_sol_van) {
+  return std::move(Codec::create(k, m, technique)).value();
+}
+
+/// Views of the C interface. View: ec_source, ec_target.
+template <class View, class Chunk>
+std::vector<View> plain(const std::vector<Chunk>& chunks) {
+  std::vector<View> all;
+  for (const Chunk& c : chunks)
+    all.push_back({reinterpret_cast<decltype(View::data)>(c.bytes.data()), static_cast<int>(c.residence)});
+  return all;
+}
 
 /// The chunks of a StripeSet in other memory. [stripe][chunk]
 class Placed {
@@ -46,6 +66,25 @@ class Placed {
  private:
   Residence residence_;
   std::vector<std::vector<GuardedChunk>> chunks_;
+};
+
+/// In memory of that kind, where the machine has some. Instantiated in device_test.cpp.
+class EveryResidence : public testing::TestWithParam<kernels::Residence> {
+ protected:
+  void SetUp() override {
+    arena_ = arena_of(GetParam());
+    if (arena_ == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
+  }
+  Arena* arena_ = nullptr;
+};
+
+/// In device memory, on the default stream, which reading that memory back waits for.
+class OnAStream : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (arena_ == nullptr) GTEST_SKIP() << "no device memory here";
+  }
+  Arena* const arena_ = arena_of(kernels::Residence::device);
 };
 
 }  // namespace ec::test

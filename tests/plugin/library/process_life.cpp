@@ -16,25 +16,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <new>
 #include <thread>
 #include <vector>
 
 #include "ec/ec.h"
+#include "tests/common/allocator.hpp"
 #include "tests/common/child.hpp"
 
 namespace {
-
-/// How many more allocations succeed; negative: all of them.
-std::atomic<long> left{-1};
-
-bool may_allocate() {
-  for (long n = left.load(); n >= 0;) {
-    if (n == 0) return false;
-    if (left.compare_exchange_weak(n, n - 1)) return true;
-  }
-  return true;
-}
 
 [[noreturn]] void fail(const char* what) {
   std::fprintf(stderr, "process_life: %s: %s\n", what, ec_error_text());
@@ -100,24 +89,23 @@ int decode_one(const ec_codec* codec) {
 }
 
 void try_without_memory() {
-  for (long n = 0;; ++n) {
+  for (unsigned n = 1;; ++n) {
     const int status = ec::test::in_child([n] {
       ec_codec* codec = nullptr;
-      left = n;
+      ec::test::begin_shortage(n, true);
       const int first = ec_codec_create(4, 2, EC_CAUCHY, &codec);
       const int second = first == 0 ? 0 : ec_codec_create(4, 2, EC_CAUCHY, &codec);
       const int decoded = first == 0 ? decode_one(codec) : 0;
-      const bool ran_out = left == 0;
-      left = -1;
+      const bool ran_out = ec::test::end_shortage() != 0;
       if (decoded != 0 && (decoded != -ENOMEM || decode_one(codec) != 0)) fail("decode without memory");
       if (first != 0 && (first != -ENOMEM || second != -ENOMEM || codec != nullptr)) fail("without memory");
       if (first != 0) create_and_encode(4);
       ec_codec_destroy(codec);
       return ran_out ? 0 : 77;
     });
-    if (status == 77 && n > 5) break;  // all that it needs
+    if (status == 77 && n > 6) break;  // all that it needs
     if (status != 0) {
-      std::fprintf(stderr, "process_life: with %ld allocations it ended with %d\n", n, status);
+      std::fprintf(stderr, "process_life: when allocation %u failed it ended with %d\n", n, status);
       std::_Exit(1);
     }
   }
@@ -165,18 +153,17 @@ void try_later_calls_without_memory() {
           // What lacked memory may be added again.
           for (int added; (added = ec_add(state, chunk, &shards[chunk])) != 0; ++shortages) {
             if (added != -ENOMEM) fail("add");
-            left = -1;
+            ec::test::end_shortage();
           }
         }
         if (ec_end(state) != 0) fail("end");
         return shortages == 0 ? 0 : -ENOMEM;
       }};
   for (const auto& call : calls)
-    for (long n = 0;; ++n) {
-      left = n;
+    for (unsigned n = 1;; ++n) {
+      ec::test::begin_shortage(n, true);
       const int answer = call();
-      const bool ran_out = left <= 0;
-      left = -1;
+      const bool ran_out = ec::test::end_shortage() != 0;
       if (answer != 0 && answer != -ENOMEM) fail("without memory");
       if (std::memcmp(memory, expected, sizeof memory) != 0) fail("wrong bytes without memory");
       if (answer == 0 && !ran_out) break;
@@ -222,25 +209,6 @@ void try_cancelled() {
 }
 
 }  // namespace
-
-// The library's allocations come from here too, operator new among them.
-extern "C" {
-void* __libc_malloc(std::size_t bytes);
-void* __libc_calloc(std::size_t count, std::size_t bytes);
-void* __libc_realloc(void* p, std::size_t bytes);
-void* __libc_memalign(std::size_t alignment, std::size_t bytes);
-
-void* malloc(std::size_t bytes) noexcept { return may_allocate() ? __libc_malloc(bytes) : nullptr; }
-void* calloc(std::size_t count, std::size_t bytes) noexcept {
-  return may_allocate() ? __libc_calloc(count, bytes) : nullptr;
-}
-void* realloc(void* p, std::size_t bytes) noexcept {
-  return may_allocate() ? __libc_realloc(p, bytes) : nullptr;
-}
-void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
-  return may_allocate() ? __libc_memalign(alignment, bytes) : nullptr;
-}
-}
 
 #define EXPORTED extern "C" __attribute__((visibility("default"), used))
 EXPORTED void ec_encode_data(int, int, int, unsigned char*, unsigned char**, unsigned char**) {}

@@ -18,8 +18,8 @@
 #include <string_view>
 #include <thread>
 
+#include "tests/common/allocator.hpp"
 #include "tests/common/child.hpp"
-#include "tests/common/failing_memory.hpp"
 #include "tests/drivers/fault/control.hpp"
 #include "tests/plugin/library/placed.hpp"
 
@@ -42,18 +42,6 @@ Answer of(Error&& error) {
 }
 Answer of(int result) { return {-result, result == 0 ? "" : ec_error_text()}; }
 
-/// Views of the C door.
-std::vector<ec_source> plain(const std::vector<Source>& chunks) {
-  std::vector<ec_source> all;
-  for (const Source& c : chunks) all.push_back({c.bytes.data(), static_cast<int>(c.residence)});
-  return all;
-}
-std::vector<ec_target> plain(const std::vector<Target>& chunks) {
-  std::vector<ec_target> all;
-  for (const Target& c : chunks) all.push_back({c.bytes.data(), static_cast<int>(c.residence)});
-  return all;
-}
-
 /// A call of the library on these chunks. `run` is made before memory runs short and does nothing but the
 /// call.
 using Run = std::function<Answer()>;
@@ -68,7 +56,7 @@ struct Call {
 
 Run encode_by_c(const Codec&, const ec_codec* codec, const Placed& placed, std::size_t bytes,
                 std::size_t stripes) {
-  return [=, from = plain(placed.sources(data)), to = plain(placed.targets(coding))] {
+  return [=, from = plain<ec_source>(placed.sources(data)), to = plain<ec_target>(placed.targets(coding))] {
     return of(ec_encode(codec, stripes, from.data(), to.data(), bytes));
   };
 }
@@ -90,8 +78,8 @@ Run update(const Codec& codec, const ec_codec*, const Placed& placed, std::size_
 /// No memory for one that is added is none for the call, which has written the targets by then.
 Run add(const Codec&, const ec_codec* codec, const Placed& placed, std::size_t bytes, std::size_t stripes) {
   std::vector<std::vector<ec_source>> columns;
-  for (const unsigned chunk : data) columns.push_back(plain(placed.sources({chunk})));
-  return [=, to = plain(placed.targets(coding))] {
+  for (const unsigned chunk : data) columns.push_back(plain<ec_source>(placed.sources({chunk})));
+  return [=, to = plain<ec_target>(placed.targets(coding))] {
     ec_accumulator* state = nullptr;
     int answer = ec_begin(codec, stripes, data.data(), k, coding.data(), m, to.data(), bytes, &state);
     for (unsigned c = 0; c < k && answer == 0; ++c) answer = ec_add(state, c, columns[c].data());
@@ -103,7 +91,7 @@ Run add(const Codec&, const ec_codec* codec, const Placed& placed, std::size_t b
 /// Whether the chunks, which agree, are said to.
 Run verify(const Codec&, const ec_codec* codec, const Placed& placed, std::size_t bytes,
            std::size_t stripes) {
-  return [=, from = plain(placed.sources(all))] {
+  return [=, from = plain<ec_source>(placed.sources(all))] {
     ec_verdict verdict{};
     const int answer = ec_verify(codec, stripes, all.data(), k + m, from.data(), bytes, &verdict);
     return answer == 0 && verdict.agree == 0 ? Answer{EBADMSG, "they agree"} : of(answer);
@@ -113,14 +101,14 @@ Run verify_async(const Codec&, const ec_codec* codec, const Placed& placed, std:
                  std::size_t stripes) {
   const auto word =
       std::make_shared<GuardedChunk>(*arena_of(kernels::Residence::device), oracle::Bytes(8), 0);
-  return [=, from = plain(placed.sources(all))] {
+  return [=, from = plain<ec_source>(placed.sources(all))] {
     return of(ec_verify_async(codec, stripes, all.data(), k + m, from.data(), bytes,
                               reinterpret_cast<std::uint64_t*>(word->data()), nullptr));
   };
 }
 Run encode_async_by_c(const Codec&, const ec_codec* codec, const Placed& placed, std::size_t bytes,
                       std::size_t stripes) {
-  return [=, from = plain(placed.sources(data)), to = plain(placed.targets(coding))] {
+  return [=, from = plain<ec_source>(placed.sources(data)), to = plain<ec_target>(placed.targets(coding))] {
     return of(ec_encode_async(codec, stripes, from.data(), to.data(), bytes, nullptr));
   };
 }
@@ -207,7 +195,7 @@ int try_one(const Call& call, const Fault& fault, unsigned nth, bool all) {
   const faults::Control* const driver = control();
   Arena* const arena = arena_of(call.residence);
   if (driver == nullptr || arena == nullptr) return cannot_run;
-  StripeSet stripes(Technique::cauchy, k, m, call.stripes, call.bytes, 7);
+  StripeSet stripes("cauchy", k, m, call.stripes, call.bytes, 7);
   const bool updates = call.make == update;
   if (updates)
     stripes.expect_cleared(1);

@@ -4,15 +4,13 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "ec/ec.h"
 #include "tests/common/fiber.hpp"
-#include "tests/common/oracle.hpp"
-#include "tests/common/random_bytes.hpp"
 #include "tests/common/shapes.hpp"
+#include "tests/common/stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -46,28 +44,16 @@ class Stack : public testing::TestWithParam<ec_technique> {
  private:
   using Chunks = std::vector<oracle::Bytes>;
 
-  static Numbers numbers(unsigned from, unsigned to) {
-    Numbers all(to - from);
-    std::iota(all.begin(), all.end(), from);
-    return all;
-  }
-  template <class View>
-  static std::vector<View> views(Chunks& chunks, const Numbers& which) {
-    std::vector<View> all;
-    for (const unsigned c : which) all.push_back({chunks[c].data(), EC_PAGEABLE});
-    return all;
-  }
-
   int encode(const ec_codec* codec, unsigned k, unsigned m, Chunks& chunks) {
-    const auto data = views<ec_source>(chunks, numbers(0, k));
-    const auto coding = views<ec_target>(chunks, numbers(k, k + m));
+    const auto data = views_of<ec_source>(chunks, numbers(0, k));
+    const auto coding = views_of<ec_target>(chunks, numbers(k, k + m));
     return on_fiber([&] { return ec_encode(codec, 1, data.data(), coding.data(), chunks.front().size()); });
   }
 
   void accumulate(const ec_codec* codec, unsigned k, unsigned m, Chunks& chunks) {
     const Numbers data = numbers(0, k), coding = numbers(k, k + m);
     for (const unsigned c : coding) chunks[c].assign(chunks[c].size(), 0x5a);
-    const auto to = views<ec_target>(chunks, coding);
+    const auto to = views_of<ec_target>(chunks, coding);
     ec_accumulator* state = nullptr;
     ASSERT_EQ(on_fiber([&] {
                 return ec_begin(codec, 1, data.data(), k, coding.data(), m, to.data(), chunks[0].size(),
@@ -94,8 +80,8 @@ class Stack : public testing::TestWithParam<ec_technique> {
       for (unsigned c = 0; c < k + m; ++c)
         if (std::ranges::find(lost, c) == lost.end()) available.push_back(c);
       for (const unsigned c : lost) chunks[c].assign(bytes, 0x5a);
-      const auto from = views<ec_source>(chunks, available);
-      const auto to = views<ec_target>(chunks, lost);
+      const auto from = views_of<ec_source>(chunks, available);
+      const auto to = views_of<ec_target>(chunks, lost);
       ASSERT_EQ(on_fiber([&] {
                   return ec_decode(codec, 1, available.data(), available.size(), from.data(), lost.data(),
                                    lost.size(), to.data(), bytes);
@@ -105,7 +91,7 @@ class Stack : public testing::TestWithParam<ec_technique> {
       ASSERT_EQ(chunks, intact) << lost.size() << " lost";
     }
     const Numbers all = numbers(0, k + m);
-    const auto of_all = views<ec_source>(chunks, all);
+    const auto of_all = views_of<ec_source>(chunks, all);
     ec_verdict found{};
     if (k + m <= 14 && bytes < 10'000) {
       char* found = nullptr;
@@ -127,7 +113,7 @@ class Stack : public testing::TestWithParam<ec_technique> {
     // An update that clears a data chunk.
     const unsigned chunk = k - 1;
     const ec_source delta{chunks[chunk].data(), EC_PAGEABLE};
-    const auto coding = views<ec_target>(chunks, numbers(k, k + m));
+    const auto coding = views_of<ec_target>(chunks, numbers(k, k + m));
     ASSERT_EQ(on_fiber([&] { return ec_update(codec, 1, chunk, &delta, coding.data(), bytes); }), 0)
         << ec_error_text();
     Chunks cleared = intact;

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "tests/plugin/library/placed.hpp"
-#include "tests/plugin/library/stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -51,8 +50,8 @@ std::optional<unsigned> the_wrong_one(const oracle::Rows& generator, const std::
 }
 
 /// Draws a case, and compares. The oracle looks at the bytes around those that were changed. arenas: where
-/// the chunks lie, each in one of them; in none: in ordinary memory.
-void check_one(std::uint64_t seed, const std::vector<Arena*>& arenas = {}) {
+/// the chunks lie, each in one of them.
+void check_one(std::uint64_t seed, const std::vector<Arena*>& arenas) {
   Random random(seed);
   const bool wide = random.below(300) == 0;
   const auto technique = random.below(2) == 0 ? Technique::cauchy : Technique::reed_sol_van;
@@ -61,35 +60,20 @@ void check_one(std::uint64_t seed, const std::vector<Arena*>& arenas = {}) {
   const unsigned k = 2 + random.below(wide ? 250 - m : 12);
   const std::size_t bytes = 1 + random.below(random.below(4) == 0 ? 3000 : 600);
   const bool aligned = random.below(2) == 0;
-  const std::size_t stride = (bytes + 127) / 64 * 64;
   const auto codec = made(k, m, technique);
   const auto generator = oracle::generator(technique_name(technique), k, m);
-  std::vector<std::vector<std::uint8_t>> chunks;
-  std::vector<std::uint8_t> memory((k + m) * stride);
-  std::vector<std::uint8_t*> at;
-  std::vector<Source> data;
-  std::vector<Target> coding;
-  for (unsigned c = 0; c < k + m; ++c) {
-    at.push_back(memory.data() + c * stride + (aligned ? 0 : random.below(64)));
-    if (c < k) {
-      const auto content = random.bytes(bytes);
-      std::ranges::copy(content, at[c]);
-      data.emplace_back(at[c], bytes);
-    } else {
-      coding.emplace_back(at[c], bytes);
-    }
-  }
-  ASSERT_FALSE(codec.encode(data, coding));
+  StripeSet stripes(technique_name(technique), k, m, 1, bytes, seed);
+  auto& chunks = stripes.chunks[0];
 
   // So many of them, in any order; so many of these wrong, each in some bytes.
-  auto numbers = StripeSet::numbers(0, k + m);
-  for (unsigned i = 0; i < k + m; ++i) std::swap(numbers[i], numbers[i + random.below(k + m - i)]);
-  numbers.resize(k + 1 + random.below(m));
-  const auto left = static_cast<unsigned>(numbers.size()) - k;
+  auto chosen = numbers(0, k + m);
+  for (unsigned i = 0; i < k + m; ++i) std::swap(chosen[i], chosen[i + random.below(k + m - i)]);
+  chosen.resize(k + 1 + random.below(m));
+  const auto left = static_cast<unsigned>(chosen.size()) - k;
   std::set<std::size_t> changed;
   const unsigned bad = random.below(4) == 0 ? 0 : 1 + random.below(random.below(3) == 0 ? m : 1);
   for (unsigned i = 0; i < bad; ++i) {
-    std::uint8_t* const chunk = at[numbers[random.below(static_cast<unsigned>(numbers.size()))]];
+    auto& chunk = chunks[chosen[random.below(static_cast<unsigned>(chosen.size()))]];
     for (unsigned flips = 1 + random.below(3); flips > 0; --flips) {
       const unsigned kind = random.below(4);
       const std::size_t place = kind == 0   ? 0
@@ -101,41 +85,34 @@ void check_one(std::uint64_t seed, const std::vector<Arena*>& arenas = {}) {
   }
   // Only those bytes matter.
   const std::vector<std::size_t> places(changed.begin(), changed.end());
-  for (unsigned c = 0; c < k + m; ++c) {
-    auto& some = chunks.emplace_back();
-    for (const auto place : places) some.push_back(at[c][place]);
+  std::vector<oracle::Bytes> there;
+  for (const auto& chunk : chunks) {
+    auto& some = there.emplace_back();
+    for (const auto place : places) some.push_back(chunk[place]);
   }
-  std::ranges::sort(numbers);
+  auto sorted = chosen;
+  std::ranges::sort(sorted);
   const std::size_t none = places.size();
   const std::size_t difference =
-      places.empty() ? none : first_difference(generator, chunks, numbers).value_or(none);
-  const auto wrong =
-      difference != none && left > 1 ? the_wrong_one(generator, chunks, numbers) : std::nullopt;
+      places.empty() ? none : first_difference(generator, there, sorted).value_or(none);
+  const auto wrong = difference != none && left > 1 ? the_wrong_one(generator, there, sorted) : std::nullopt;
 
-  for (unsigned i = 0; i < numbers.size(); ++i)
-    std::swap(numbers[i], numbers[i + random.below(static_cast<unsigned>(numbers.size()) - i)]);
   std::vector<Source> sources;
-  std::vector<GuardedChunk> blocks;
-  for (Arena* const arena : arenas) blocks.emplace_back(*arena, memory, 0);
-  bool streams = !arenas.empty();
-  for (const unsigned c : numbers) {
-    if (arenas.empty()) {
-      sources.emplace_back(at[c], bytes);
-      continue;
-    }
-    const unsigned in = random.below(static_cast<unsigned>(arenas.size()));
-    const auto residence = static_cast<Residence>(arenas[in]->residence());
-    sources.emplace_back(blocks[in].data() + (at[c] - memory.data()), bytes, residence);
-    streams &= residence != Residence::pageable;
+  std::vector<GuardedChunk> placed;
+  bool streams = true;
+  for (const unsigned c : chosen) {
+    Arena& arena = *arenas[random.below(static_cast<unsigned>(arenas.size()))];
+    placed.emplace_back(arena, chunks[c], aligned ? 0 : random.below(64));
+    sources.emplace_back(placed.back().data(), bytes, static_cast<Residence>(arena.residence()));
+    streams &= arena.residence() != kernels::Residence::pageable;
   }
-  const auto before = memory;
-  const auto verdict = codec.verify(numbers, sources);
+  const auto verdict = codec.verify(chosen, sources);
   ASSERT_TRUE(verdict) << verdict.error().text();
   // On the default stream, for which reading back waits.
   if (Arena* const on_device = arena_of(kernels::Residence::device); streams && on_device != nullptr) {
     const GuardedChunk answer(*on_device, oracle::Bytes(8), 0);
     const auto error =
-        codec.verify_async(numbers, sources, reinterpret_cast<std::uint64_t*>(answer.data()), nullptr);
+        codec.verify_async(chosen, sources, reinterpret_cast<std::uint64_t*>(answer.data()), nullptr);
     ASSERT_FALSE(error) << error.text();
     const auto [content, guards_intact] = answer.inspect();
     std::uint64_t word = 0;
@@ -143,11 +120,10 @@ void check_one(std::uint64_t seed, const std::vector<Arena*>& arenas = {}) {
     ASSERT_TRUE(guards_intact);
     ASSERT_EQ(word, difference != none ? places[difference] : no_difference) << "seed " << seed;
   }
-  for (const GuardedChunk& block : blocks) {
-    const auto [content, guards_intact] = block.inspect();
-    ASSERT_TRUE(guards_intact && content == before);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const auto [content, guards_intact] = placed[i].inspect();
+    ASSERT_TRUE(guards_intact && content == chunks[chosen[i]]);
   }
-  ASSERT_EQ(memory, before);
   ASSERT_EQ(verdict->agree, difference == none) << "seed " << seed << " " << k << "+" << m << " x " << bytes;
   if (difference == none) return;
   ASSERT_EQ(verdict->stripe, 0u);
@@ -168,17 +144,9 @@ void check_all(std::uint64_t least, const std::vector<Arena*>& arenas) {
     check_one(i, arenas);
 }
 
-TEST(Verify, FindsWhatTheOracleFinds) { check_all(2000, {}); }
+TEST(Verify, FindsWhatTheOracleFinds) { check_all(2000, {pageable_arena().get()}); }
 
-class VerifyEveryResidence : public testing::TestWithParam<kernels::Residence> {};
-INSTANTIATE_TEST_SUITE_P(Residences, VerifyEveryResidence, testing::ValuesIn(residences()),
-                         [](const auto& test) { return std::string(name(test.param)); });
-
-TEST_P(VerifyEveryResidence, FindsWhatTheOracleFinds) {
-  Arena* const arena = arena_of(GetParam());
-  if (arena == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
-  check_all(500, {arena});
-}
+TEST_P(EveryResidence, VerifyFindsWhatTheOracleFinds) { check_all(500, {arena_}); }
 
 TEST(VerifyResidences, MayDifferWithinACall) {
   std::vector<Arena*> arenas;
@@ -188,14 +156,12 @@ TEST(VerifyResidences, MayDifferWithinACall) {
 }
 
 /// The second of three stripes is wrong, far behind the first block.
-TEST_P(VerifyEveryResidence, NamesStripeByteAndChunk) {
-  Arena* const arena = arena_of(GetParam());
-  if (arena == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
+TEST_P(EveryResidence, VerifyNamesStripeByteAndChunk) {
   const auto codec = made(8, 3, Technique::cauchy);
-  const auto all = StripeSet::numbers(0, 11);
-  StripeSet stripes(Technique::cauchy, 8, 3, 3, 600'000, 1);
+  const auto all = numbers(0, 11);
+  StripeSet stripes("cauchy", 8, 3, 3, 600'000, 1);
   const auto verdict_on = [&](const StripeSet& set) {
-    const Placed placed(set, *arena);
+    const Placed placed(set, *arena_);
     return codec.verify(all, placed.sources(all)).value();
   };
   EXPECT_TRUE(verdict_on(stripes).agree);
@@ -216,21 +182,19 @@ TEST_P(VerifyEveryResidence, NamesStripeByteAndChunk) {
   }
 }
 
-TEST_P(VerifyEveryResidence, ChecksWhatItDecodesFrom) {
-  Arena* const arena = arena_of(GetParam());
-  if (arena == nullptr) GTEST_SKIP() << "no " << name(GetParam()) << " memory here";
+TEST_P(EveryResidence, CheckedDecodeChecksWhatItDecodesFrom) {
   const auto codec = made(4, 3, Technique::cauchy);
-  StripeSet stripes(Technique::cauchy, 4, 3, 2, 5000, 1);
+  StripeSet stripes("cauchy", 4, 3, 2, 5000, 1);
   stripes.scramble({1});
   const std::vector<unsigned> available{6, 0, 2, 3, 4, 5}, lost{1};
   {
-    const Placed placed(stripes, *arena);
+    const Placed placed(stripes, *arena_);
     const auto error = codec.checked_decode(available, placed.sources(available), lost, placed.targets(lost));
     EXPECT_FALSE(error) << error.text();
     EXPECT_EQ(placed.content(), stripes.intact);
   }
   stripes.chunks[1][3][77] ^= 1;
-  const Placed placed(stripes, *arena);
+  const Placed placed(stripes, *arena_);
   const auto error = codec.checked_decode(available, placed.sources(available), lost, placed.targets(lost));
   EXPECT_EQ(error.code(), Errc::chunks_disagree);
   EXPECT_EQ(error.text(), "sources disagree, first in stripe 1 at byte 77; chunk 3 alone is wrong");
@@ -257,7 +221,7 @@ TEST(Verify, ByAMatrixThatIsNotMdsNamesWhatItCan) {
   EXPECT_EQ(codec.verify(std::vector{0u, 1u, 2u}, views({0, 1, 2})).error().code(), Errc::too_few_chunks);
   for (unsigned c = 0; c < 7; ++c) {
     chunks[c][50] ^= 9;
-    const auto verdict = codec.verify(StripeSet::numbers(0, 7), views(StripeSet::numbers(0, 7))).value();
+    const auto verdict = codec.verify(numbers(0, 7), views(numbers(0, 7))).value();
     EXPECT_FALSE(verdict.agree);
     EXPECT_EQ(verdict.chunk, c);
     const auto group = codec.verify(std::vector{0u, 1u, 4u}, views({0, 1, 4})).value();
@@ -269,7 +233,7 @@ TEST(Verify, ByAMatrixThatIsNotMdsNamesWhatItCan) {
 
 TEST(BadVerify, IsRefusedByName) {
   const auto codec = made(4, 2, Technique::cauchy);
-  StripeSet stripes(Technique::cauchy, 4, 2, 1, 64, 5);
+  StripeSet stripes("cauchy", 4, 2, 1, 64, 5);
   const auto text = [&](const std::vector<unsigned>& available, const std::vector<unsigned>& given) {
     const auto verdict = codec.verify(available, stripes.views<Source>(given));
     EXPECT_FALSE(verdict);
@@ -280,15 +244,15 @@ TEST(BadVerify, IsRefusedByName) {
             "available has 4 chunks, and none follows from the others: there is nothing to compare");
   EXPECT_EQ(text({0, 1, 2, 3, 3}, {0, 1, 2, 3, 4}), "available[4]=3 repeats available[3]");
   EXPECT_EQ(text({0, 1, 2, 3, 4}, {0, 1, 2, 3}), "sources has 4 chunks; whole stripes have 5 each");
-  const std::vector<unsigned> all = StripeSet::numbers(0, 6);
+  const std::vector<unsigned> all = numbers(0, 6);
   EXPECT_TRUE(codec.verify(all, {}).value().agree);
 }
 
 TEST(CVerify, IsThatOfTheCxxInterface) {
   ec_codec* codec = nullptr;
   ASSERT_EQ(ec_codec_create(4, 2, EC_CAUCHY, &codec), 0);
-  StripeSet stripes(Technique::cauchy, 4, 2, 2, 100, 5);
-  const auto all = StripeSet::numbers(0, 6);
+  StripeSet stripes("cauchy", 4, 2, 2, 100, 5);
+  const auto all = numbers(0, 6);
   const auto verify = [&](std::size_t count, ec_verdict* verdict) {
     return ec_verify(codec, 2, all.data(), count, stripes.views<ec_source>(all).data(), 100, verdict);
   };

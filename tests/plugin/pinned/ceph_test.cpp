@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "ceph/classic.h"
+#include "tests/common/allocator.hpp"
 #include "tests/common/child.hpp"
-#include "tests/common/failing_memory.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/drivers/fault/control.hpp"

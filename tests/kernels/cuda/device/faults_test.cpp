@@ -41,11 +41,8 @@ class Faults : public EmulatedDevice {
 
   /// Encodes a stripe and updates it, on the device or else on the CPU: whether all of it is ok and right.
   bool codes_right(bool updates = true) {
-    Stripe stripe("reed_sol_van", codec_.k(), codec_.m(), 1000, ++seed_);
-    stripe.scramble_coding();
-    return codec_.encode(stripe.data(), stripe.coding(), 1000) == Status::ok &&
-           stripe.chunks == stripe.intact &&
-           (!updates || update_is_right(codec_, stripe, 1, Random(seed_ + 1'000'000).bytes(1000)));
+    StripeSet stripes("reed_sol_van", codec_.k(), codec_.m(), 1, 1000, ++seed_);
+    return encode_is_right(codec_, stripes) && (!updates || update_is_right(codec_, stripes, 1));
   }
   void expect_right(unsigned times) {
     for (unsigned i = 0; i < times; ++i) ASSERT_TRUE(codes_right());

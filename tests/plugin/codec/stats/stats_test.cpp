@@ -19,8 +19,8 @@
 #include "support/files.hpp"
 #include "tests/common/child.hpp"
 #include "tests/common/folder.hpp"
+#include "tests/common/stripes.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
-#include "tests/plugin/codec/stripe.hpp"
 
 namespace ec::test {
 namespace {
@@ -75,14 +75,17 @@ TEST(Stats, KeepOperationsAndCausesApart) {
     const std::array<kernels::Backend*, 2> list{&cuda, &kernels::reference_backend()};
     const codec::Codec codec(gf::Technique::cauchy, 3, 2,
                              codec::Router(codec::BackendChoice::gpu, 0, list, counts));
-    Stripe stripe("cauchy", 3, 2, 100, 1);
+    StripeSet stripes("cauchy", 3, 2, 1, 100, 1);
+    const auto data = stripes.views<kernels::Source>(stripes.data_numbers());
+    const auto coding = stripes.views<kernels::Target>(stripes.coding_numbers());
     const bool hangs = cause == Status::hung;
-    EXPECT_EQ(codec.encode(stripe.data(), stripe.coding(), 100), hangs ? Status::hung : Status::ok);
+    EXPECT_EQ(codec.encode(data, coding, 100), hangs ? Status::hung : Status::ok);
     const auto plan = codec.plan({gf::ChunkSet{0, 1, 3}, gf::ChunkSet{2}});
     ASSERT_TRUE(plan);
-    EXPECT_EQ(codec.decode(*plan, stripe.sources(plan->sources), stripe.targets(plan->targets), 100),
+    EXPECT_EQ(codec.decode(*plan, stripes.views<kernels::Source>(plan->sources),
+                           stripes.views<kernels::Target>(plan->targets), 100),
               hangs ? Status::hung : Status::ok);
-    EXPECT_EQ(codec.update(0, stripe.data()[1], stripe.coding(), 100), hangs ? Status::hung : Status::ok);
+    EXPECT_EQ(codec.update(0, data[1], coding, 100), hangs ? Status::hung : Status::ok);
   }
   for (const auto operation : {Operation::encode, Operation::decode, Operation::update}) {
     const Row cuda = sum(counts.page(), 0, operation);
@@ -155,9 +158,10 @@ int page_file() {
 }
 
 bool encode() {
-  Stripe stripe("cauchy", 3, 2, 100, 1);
+  StripeSet stripes("cauchy", 3, 2, 1, 100, 1);
   const codec::Codec codec(gf::Technique::cauchy, 3, 2, codec::Router(codec::BackendChoice::reference, 0));
-  return codec.encode(stripe.data(), stripe.coding(), 100) == Status::ok;
+  return codec.encode(stripes.views<kernels::Source>(stripes.data_numbers()),
+                      stripes.views<kernels::Target>(stripes.coding_numbers()), 100) == Status::ok;
 }
 
 /// Whether a child of fork() ends well that does this.

@@ -1,5 +1,6 @@
-// Stands in front of the C library's allocator and locks, and counts.
-#include "tests/common/call_costs.hpp"
+// Stands in front of the C library's allocator and locks, and of a preload for aligned memory; counts, and
+// fails where it is asked to.
+#include "tests/common/allocator.hpp"
 
 #include <dlfcn.h>
 #include <linux/seccomp.h>
@@ -18,11 +19,33 @@ namespace {
 std::atomic<std::size_t> allocations{0};
 std::atomic<std::size_t> locks{0};
 
-/// The C library's own function of that name, behind ours.
+struct Shortage {
+  unsigned left = 0;  // allocations until one fails; 0: none does
+  bool all = false;
+  unsigned failed = 0;
+  unsigned spared = 0;
+};
+constinit thread_local Shortage shortage;
+
+/// At each allocation.
+bool fails() {
+  ++allocations;
+  if (shortage.left == 0 || shortage.spared != 0) return false;
+  if (shortage.left > 1) return --shortage.left, false;
+  if (!shortage.all) shortage.left = 0;
+  ++shortage.failed;
+  errno = ENOMEM;
+  return true;
+}
+
+/// The function of that name behind ours.
 template <class Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
+
+/// Looked for before the first test.
+const auto next_memalign = next<int(void**, std::size_t, std::size_t)>("posix_memalign");
 
 }  // namespace
 
@@ -34,29 +57,27 @@ void* __libc_realloc(void*, std::size_t);
 void* __libc_memalign(std::size_t, std::size_t);
 
 [[gnu::visibility("default")]] void* malloc(std::size_t bytes) {
-  ++allocations;
-  return __libc_malloc(bytes);
+  return fails() ? nullptr : __libc_malloc(bytes);
 }
 [[gnu::visibility("default")]] void* calloc(std::size_t count, std::size_t bytes) {
-  ++allocations;
-  return __libc_calloc(count, bytes);
+  return fails() ? nullptr : __libc_calloc(count, bytes);
 }
 [[gnu::visibility("default")]] void* realloc(void* old, std::size_t bytes) {
-  ++allocations;
-  return __libc_realloc(old, bytes);
-}
-[[gnu::visibility("default")]] void* memalign(std::size_t alignment, std::size_t bytes) {
-  ++allocations;
-  return __libc_memalign(alignment, bytes);
-}
-[[gnu::visibility("default")]] void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  return memalign(alignment, bytes);
+  return fails() ? nullptr : __libc_realloc(old, bytes);
 }
 [[gnu::visibility("default")]] int posix_memalign(void** result, std::size_t alignment, std::size_t bytes) {
-  void* made = memalign(alignment, bytes);
-  if (made == nullptr) return ENOMEM;
-  *result = made;
-  return 0;
+  if (fails()) return ENOMEM;
+  if (next_memalign != nullptr) return next_memalign(result, alignment, bytes);
+  *result = __libc_memalign(alignment, bytes);
+  return *result == nullptr ? ENOMEM : 0;
+}
+[[gnu::visibility("default")]] void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  void* made = nullptr;
+  return posix_memalign(&made, alignment < sizeof made ? sizeof made : alignment, bytes) == 0 ? made
+                                                                                              : nullptr;
+}
+[[gnu::visibility("default")]] void* memalign(std::size_t alignment, std::size_t bytes) {
+  return aligned_alloc(alignment, bytes);
 }
 
 #define EC_COUNTED_LOCK(name, type)                     \
@@ -95,5 +116,15 @@ SystemCalls system_calls_of(const std::function<void()>& f) {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return SystemCalls::some;
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? SystemCalls::none : SystemCalls::unknown;
 }
+
+void begin_shortage(unsigned nth, bool all) { shortage = {nth, all, 0, shortage.spared}; }
+
+unsigned end_shortage() {
+  const unsigned failed = shortage.failed;
+  shortage = {0, false, 0, shortage.spared};
+  return failed;
+}
+
+void spare_allocations(bool begin) { begin ? ++shortage.spared : --shortage.spared; }
 
 }  // namespace ec::test
