@@ -5,19 +5,53 @@
 set -eu
 ours=$1
 stock=$2
-. "$(dirname "$0")/erasure_code_tool.sh"
+command -v ceph-erasure-code-tool >/dev/null || { echo "there is no ceph-erasure-code-tool"; exit 77; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export CEPH_CONF=/dev/null
 
 mkdir stock adopted
 ln -s "$stock"/libec_*.so stock/
 ln -sf "$ours"/libec_cuda.so stock/
 cp -P stock/* adopted/
 for name in isa jerasure; do ln -sf "$ours"/libec_cuda.so adopted/libec_$name.so; done
-# plugins DIRECTORY COMMAND..
-plugins() {
+
+fail() { echo "FAILED: $*"; exit 1; }
+# tool DIRECTORY ARGUMENT..: with the plugins of that directory.
+tool() {
   directory=$1
   shift
-  CEPH_ARGS="--erasure-code-dir=$work/$directory" "$@" || return
-  [ "$directory" = stock ] || grep -q "in the place of" "$work/log" || { echo "ours is not loaded"; return 1; }
+  CEPH_ARGS="--erasure-code-dir=$work/$directory" ceph-erasure-code-tool "$@" >log 2>&1 ||
+    { cat log; fail "ceph-erasure-code-tool $* by $directory"; }
+  [ "$directory" = stock ] || grep -q "in the place of" log || fail "ours is not loaded"
+}
+
+# compare DIRECTORY_A PROFILE_A DIRECTORY_B PROFILE_B CHUNKS STRIPE_UNIT BYTES LOST..: both write the same chunk files,
+# and each decodes what the other wrote without the chunks that are lost.
+compare() {
+  a=$1 profile_a=$2 b=$3 profile_b=$4 last=$(($5 - 1)) stripe_unit=$6 bytes=$7
+  shift 7
+  all=$(seq -s, 0 "$last")
+  left=$(for chunk in $(seq 0 "$last"); do case " $* " in *" $chunk "*) ;; *) echo "$chunk" ;; esac; done | paste -sd,)
+  head -c "$bytes" /dev/urandom >object
+  cp object one
+  cp object two
+  tool "$a" encode "$profile_a" "$stripe_unit" "$all" one
+  tool "$b" encode "$profile_b" "$stripe_unit" "$all" two
+  rm one two
+  for chunk in $(seq 0 "$last"); do
+    cmp one."$chunk" two."$chunk" || fail "$profile_a by $a and $profile_b by $b: chunk $chunk"
+  done
+  for chunk in "$@"; do rm one."$chunk" two."$chunk"; done
+  tool "$b" decode "$profile_b" "$stripe_unit" "$left" one
+  tool "$a" decode "$profile_a" "$stripe_unit" "$left" two
+  for file in one two; do
+    # What decoding yields is padded to whole stripes.
+    head -c "$bytes" $file | cmp - object || fail "$profile_a by $a and $profile_b by $b: decoding $file"
+  done
+  rm -f one* two* object
 }
 
 # check TECHNIQUE K M STRIPE_UNIT BYTES LOST...: LOST are m chunks.

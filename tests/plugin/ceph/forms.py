@@ -4,12 +4,13 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import random
+import re
 import time
 
-from cluster import shards
-from cluster.daemons import Failure
+from cluster import options, session, shards
+from cluster.daemons import Failure, release
 from cluster.model import Operation, first_difference
-from cluster.pools import Pools
+from cluster.pools import OPTIMISED_FROM, Pools
 
 MiB = 1 << 20
 
@@ -202,9 +203,13 @@ class ClusterTest:
 class TwinTest(ClusterTest):
     """A pool a form, whose OSDs change. In the end each gets a twin with the same operations, made by OSDs as they were."""
 
-    def __init__(self, cluster, specs, seed):
-        super().__init__(cluster, [Form(spec, {spec.name: spec}, seed) for spec in specs])
+    def __init__(self, cluster, given, specs, optimised):
+        """optimised: the names of those that are so where Ceph can have it."""
+        specs = [dataclasses.replace(spec, optimised=release() >= OPTIMISED_FROM and spec.name in optimised) for spec in specs
+                 if re.search(given.forms, spec.name)]
+        super().__init__(cluster, [Form(spec, {spec.name: spec}, given.seed) for spec in specs])
         self.sent = {spec.name: [] for spec in specs}
+        self.plugin = given.plugin_dir / "libec_cuda.so"
 
     def send(self, operations):
         for form, wanted in operations.items():
@@ -234,3 +239,19 @@ class TwinTest(ClusterTest):
         self.verify()
         found = self.shards_on_disk()
         return sum(self.compare(found, form, form.spec.name, f"{form.spec.name}-twin") for form in self.forms)
+
+    @classmethod
+    def main(cls, doc, prefix):
+        """Runs the test as a program; its exit status."""
+        parser = options.parser(doc)
+        parser.add_argument("--plugin-dir", type=options.plugin_directory, required=True, help="where libec_cuda.so is")
+        parser.add_argument("--forms", default="", metavar="REGEX", help="only pools of this name")
+        parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the operations")
+        given = parser.parse_args()
+
+        def body(cluster):
+            print(f"Ceph {release()}, seed {given.seed}", flush=True)
+            cls(cluster, given).run()
+
+        # A deadline ahead of ctest's, whose SIGKILL would leave scratch directories behind.
+        return session.carry_out(prefix, ("ceph-mon", "ceph-osd", "ceph-objectstore-tool"), body, 1080)
