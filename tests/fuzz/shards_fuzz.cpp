@@ -10,6 +10,7 @@
 #include "plugin/ceph/tentacle.hpp"
 #include "tests/fuzz/codes.hpp"
 #include "tests/fuzz/pieces.hpp"
+#include "tests/plugin/ceph/shards.hpp"
 
 namespace ec::fuzz {
 namespace {
@@ -32,15 +33,7 @@ struct Case {
 };
 
 bufferptr buffer_of(Input& input, const std::string& text) {
-  const auto before = input.ConsumeIntegralInRange(0u, 1u) * input.ConsumeIntegralInRange(0u, 70u);
-  const auto bytes = static_cast<unsigned>(text.size());
-  bufferptr whole(::ceph::buffer::create_aligned(before + bytes, 64));
-  std::ranges::copy(text, whole.c_str() + before);
-  return {whole, before, bytes};
-}
-
-std::string text_of(const bufferptr& buffer) {
-  return buffer.length() == 0 ? "" : std::string(buffer.c_str(), buffer.length());
+  return test::buffer_of(text, input.ConsumeIntegralInRange(0u, 1u) * input.ConsumeIntegralInRange(0u, 70u));
 }
 
 /// Mostly shards of the code, of one length, in a map with room for them. `as_they_are`: with their bytes.
@@ -62,15 +55,12 @@ struct Map : BufferMap {
   Map(Input& input, const Contents& contents)
       : BufferMap(static_cast<std::size_t>(std::max(contents.empty() ? 0 : contents.rbegin()->first + 1,
                                                     input.ConsumeIntegralInRange(0, 128)))) {
-    for (const auto& [shard, text] : contents) {
-      slots[static_cast<std::size_t>(shard)].emplace(buffer_of(input, text));
-      ++entries;
-    }
+    for (const auto& [shard, text] : contents) test::insert(*this, shard, buffer_of(input, text));
   }
   void expect_holds(const Contents& contents, const char* what) const {
     expect(entries == contents.size(), "{}: as many shards", what);
     for (const auto& [shard, text] : contents)
-      expect(text_of(*slots[static_cast<std::size_t>(shard)]) == text, "{}: shard {}", what, shard);
+      expect(test::text(*slots[static_cast<std::size_t>(shard)]) == text, "{}: shard {}", what, shard);
   }
 };
 
@@ -139,14 +129,14 @@ void check_encode_delta(Input& input, const Case& c) {
   const bufferptr a = buffer_of(input, old), b = buffer_of(input, fresh);
   bufferptr delta =
       input.ConsumeBool() ? a : buffer_of(input, content(input.ConsumeIntegral<std::uint8_t>(), 1));
-  const std::string before = text_of(delta);
+  const std::string before = test::text(delta);
   c.code.ours.encode_delta(a, b, &delta);
   c.code.ours.encode_delta(a, b, nullptr);
   if (old.size() != fresh.size() || old.empty())
-    return expect(text_of(delta) == before, "an unchanged delta");
+    return expect(test::text(delta) == before, "an unchanged delta");
   for (std::size_t i = 0; i < old.size(); ++i) old[i] ^= fresh[i];
-  expect(text_of(delta) == old, "the delta");
-  expect(text_of(b) == fresh, "the new data as it was");
+  expect(test::text(delta) == old, "the delta");
+  expect(test::text(b) == fresh, "the new data as it was");
 }
 
 void check_decode_chunks(Input& input, const Case& c) {

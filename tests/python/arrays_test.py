@@ -14,6 +14,7 @@ import weakref
 import numpy
 import pytest
 import reference
+from watch import watched_places
 
 import eccoder
 from eccoder import _arrays, _interface
@@ -59,16 +60,12 @@ def content(chunk):
 
 @pytest.fixture
 def places(monkeypatch):
-    """The addresses in each call of the C interface, sources and targets."""
-    seen = []
-    encode = _interface.encode
+    """(address, residence) of each chunk that a call of the C interface gets."""
+    return watched_places(monkeypatch)
 
-    def watched(codec, stripes, sources, targets, length):
-        seen.append([[place.data for place in sources], [place.data for place in targets]])
-        return encode(codec, stripes, sources, targets, length)
 
-    monkeypatch.setattr(_interface, "encode", watched)
-    return seen
+def pageable(addresses):
+    return [(address, _interface.PAGEABLE) for address in addresses]
 
 
 @pytest.mark.parametrize("kind", READABLE)
@@ -99,7 +96,7 @@ def test_copies_nothing(places):
     around, out = bytearray(5 * LENGTH), numpy.zeros((2, 2 * LENGTH), numpy.uint8)
     data = [memoryview(around)[i * LENGTH + 5:][:LENGTH] for i in range(3)] + [DATA[3]]
     CODEC.encode(data, [out[0, 1:LENGTH + 1], out[1, :LENGTH]])
-    assert places == [[[address(chunk) for chunk in data], [address(out) + 1, address(out) + 2 * LENGTH]]]
+    assert places == pageable([*map(address, data), address(out) + 1, address(out) + 2 * LENGTH])
 
 
 @pytest.mark.parametrize("padding", [0, 24])
@@ -110,7 +107,7 @@ def test_one_array_of_all_chunks(places, padding):
     stripe[:4] = numpy.frombuffer(b"".join(DATA), "f4").reshape(4, -1)
     assert CODEC.encode(stripe[:4], stripe[4:]).base is memory
     step = LENGTH + padding
-    assert places == [[[address(memory) + i * step for i in (5, 4, 3, 2)], [address(memory) + i * step for i in (1, 0)]]]
+    assert places == pageable(address(memory) + i * step for i in (5, 4, 3, 2, 1, 0))
     assert [content(row) for row in stripe] == CHUNKS
 
 
