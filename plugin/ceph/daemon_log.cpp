@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// -1 where there is none.
+/// The descriptor of the daemon's log; -1 where there is none.
 int daemon_log() {
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
@@ -31,7 +31,7 @@ int daemon_log() {
   return -1;
 }
 
-/// Whether it is said for the first time.
+/// Whether the line has not been written before.
 bool is_news(const std::string& line) {
   static std::mutex mutex;
   static auto* told = new std::set<std::string>;  // lives as long as the process, whatever ends first

@@ -23,8 +23,8 @@ constexpr int tentacle_release = 20;
 constexpr int rule_type_erasure = 3;
 
 // CrushWrapper::add_simple_rule(name, root, failure domain, device class, mode, rule type, err), to Ceph 18.
-// Member functions are called here as functions whose first argument is the object, which is how the
-// Itanium C++ ABI calls a non-virtual one.
+// Member functions are called here as functions whose first argument is the object, the way in which the
+// Itanium C++ ABI calls a non-virtual function.
 constexpr const char* add_simple_rule_18 =
     "_ZN12CrushWrapper15add_simple_ruleENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEES5_S5_S5_S5_iPSo";
 using AddSimpleRule18 = int (*)(CrushWrapper*, std::string, std::string, std::string, std::string,
@@ -97,7 +97,7 @@ bool is_osd() noexcept {
 
 bool names_our_types(std::string_view names) noexcept {
   // bitset_set<128, shard_id_t>, and mini_flat_map<shard_id_t, ceph::buffer::ptr, signed char>. A mangled
-  // name may also stand for them by numbers, or be of another set: that says nothing.
+  // name may also stand for them by numbers, or be of another set: such a name proves nothing.
   constexpr std::string_view set = "10bitset_setILm", of_shards = "E10shard_id_tE", ours = "128",
                              map = "13mini_flat_mapI10shard_id_tN4ceph6buffer7v15_2_03ptrE", by_byte = "aE";
   for (auto at = names.find(set); at != names.npos; at = names.find(set, at + 1)) {

@@ -1,4 +1,4 @@
-// What the daemon that loaded us offers, looked up by name: its version, and its CRUSH rules.
+// The offer of the daemon that loaded us, looked up by name: its version, and its CRUSH rules.
 #pragma once
 
 #include <iosfwd>
@@ -13,7 +13,7 @@ namespace ec::ceph {
 
 /// The host's version string ("16.2.15"), or null if it exports none.
 const char* host_version() noexcept;
-/// The first number of a version; 0 for what cannot be read.
+/// The first number of a version; 0 for an unreadable one.
 int release_of(const char* version) noexcept;
 
 /// Which of Ceph's interfaces a host calls.
@@ -23,19 +23,19 @@ constexpr std::string_view name(Dialect d) {
   return names[static_cast<std::size_t>(d)];
 }
 
-/// By a host's version: classic for releases 16 to 19, tentacle for 20, none for all others, for what cannot
-/// be read, and for builds from the development of the next release (20.3.0 is one of 21).
+/// The dialect of a host's version: classic for releases 16 to 19, tentacle for 20, none for all others, for
+/// unreadable versions, and for builds from the development of the next release (20.3.0 is one of 21).
 Dialect dialect_of(const char* version) noexcept;
 
 /// The dialect of this process's host. None also for a host of release 20 whose own symbols name other types
-/// of sets and maps of shards than those of tentacle.h. *why, if there is one, says what is the matter.
+/// of sets and maps of shards than tentacle.h. *why, if there is a problem, names it.
 Dialect host_dialect(std::string* why) noexcept;
 
-/// Whether the host is an OSD, by the name of its program. An OSD serves pools that are there.
+/// Whether the host is an OSD, by the name of its program. An OSD serves existing pools.
 bool is_osd() noexcept;
 
-/// Whether no symbol of a program speaks against the types of tentacle.h. names: all that it has, as the
-/// dynamic linker keeps them.
+/// Whether no symbol of a program contradicts the types of tentacle.h. names: all its symbols, in the form of
+/// the dynamic linker.
 bool names_our_types(std::string_view names) noexcept;
 
 /// Adds the erasure rule `name` to `crush` for the root, failure domain, device class and counts of the

@@ -28,7 +28,7 @@ using ::ceph::ErasureCodeInterfaceRef;
 using ::ceph::ErasureCodePlugin;
 using ::ceph::ErasureCodeProfile;
 
-/// From the parameters on, in words.
+/// The mangled name from the parameters on, in words.
 std::string parameters_of(const char* mangled) {
   const std::unique_ptr<char, void (*)(void*)> words(abi::__cxa_demangle(mangled, nullptr, nullptr, nullptr),
                                                      std::free);
@@ -37,8 +37,8 @@ std::string parameters_of(const char* mangled) {
   return at == text.npos ? "" : std::string(text.substr(at));
 }
 
-/// Whether what a plugin has where classic.h has factory() is a function of that type. Its symbol says so; a
-/// return type is in no symbol.
+/// Whether a plugin has a function of the type of factory() in the place where classic.h has factory(). Its
+/// symbol tells, except the return type, which is in no symbol.
 bool has_known_factory(const ErasureCodePlugin& plugin) {
   constexpr std::size_t slot = 2;
   using Factory = int(const std::string&, ErasureCodeProfile&, ErasureCodeInterfaceRef*, std::ostream*);
@@ -51,13 +51,13 @@ bool has_known_factory(const ErasureCodePlugin& plugin) {
          parameters_of(function.dli_sname) == parameters_of(typeid(Factory).name());
 }
 
-/// One of Ceph's own, or why there is none.
-struct Theirs {
+/// One of Ceph's own plugins, or the reason why there is none.
+struct LoadedStock {
   ErasureCodePlugin* plugin = nullptr;
   std::string why_not;
 };
 
-Theirs load(std::string_view name, const std::string& directory) try {
+LoadedStock load(std::string_view name, const std::string& directory) try {
   const Stock stock = load_stock(name, directory);
   if (!has_known_factory(*stock.plugin))
     return {nullptr, stock.file + " has another factory than this plugin knows"};
@@ -66,10 +66,10 @@ Theirs load(std::string_view name, const std::string& directory) try {
   return {nullptr, e.what()};
 }
 
-/// As cuda.
+/// The plugin in the role of cuda.
 class PassThrough final : public ErasureCodePlugin {
  public:
-  PassThrough(Theirs isa, Theirs jerasure) : isa_(std::move(isa)), jerasure_(std::move(jerasure)) {}
+  PassThrough(LoadedStock isa, LoadedStock jerasure) : isa_(std::move(isa)), jerasure_(std::move(jerasure)) {}
 
   int factory(const std::string& directory, ErasureCodeProfile& profile,
               ErasureCodeInterfaceRef* erasure_code, std::ostream* ss) override try {
@@ -93,14 +93,14 @@ class PassThrough final : public ErasureCodePlugin {
            << " for Ceph's own plugins to code it; install an ec-cuda that knows this release of Ceph";
       return -ENOTSUP;
     }
-    const Theirs& theirs = as.plugin == "isa" ? isa_ : jerasure_;
+    const LoadedStock& theirs = as.plugin == "isa" ? isa_ : jerasure_;
     if (theirs.plugin == nullptr) {
       said << theirs.why_not;
       return -ENOENT;
     }
     if (as.plugin == "jerasure") {
-      // Ceph's own plugin names the technique otherwise, and the host compares. A monitor would store what it
-      // then finds, and plugin=cuda with that name is another code.
+      // Ceph's own plugin gives the technique another name, and the host compares. A monitor would store the
+      // other name, and plugin=cuda with that name is another code.
       if (!is_osd()) {
         said << "technique=" << profile["technique"] << " must be plugin=jerasure technique=" << as.technique
              << " here: only OSDs of this release have pools of it as plugin=cuda";
@@ -111,7 +111,7 @@ class PassThrough final : public ErasureCodePlugin {
     return theirs.plugin->factory(directory, profile, erasure_code, &said);
   }
 
-  Theirs isa_, jerasure_;
+  LoadedStock isa_, jerasure_;
 };
 
 }  // namespace
@@ -121,7 +121,7 @@ int pass_through(const std::string& name, const std::string& directory) {
     start_stock(name, directory, name);
     return 0;
   }
-  Theirs isa = load("isa", directory), jerasure = load("jerasure", directory);
+  LoadedStock isa = load("isa", directory), jerasure = load("jerasure", directory);
   if (isa.plugin == nullptr && jerasure.plugin == nullptr) throw codec::SetupError(ENOENT, isa.why_not);
   return ::ceph::ErasureCodePluginRegistry::singleton.add(
       name, new PassThrough(std::move(isa), std::move(jerasure)));

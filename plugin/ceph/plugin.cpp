@@ -22,12 +22,12 @@
 namespace ec::ceph {
 namespace {
 
-/// Makes objects of one dialect. The host takes what it gets for a pointer to an object of its own dialect.
+/// Makes objects of one dialect. The host takes each object for one of its own dialect.
 template <class Code>
-class Plugin final : public ::ceph::ErasureCodePlugin {
+class CudaPlugin final : public ::ceph::ErasureCodePlugin {
  public:
-  /// stock: codes what is not ours in this role; not asked where all is.
-  Plugin(Role role, ::ceph::ErasureCodePlugin* stock) : role_(role), stock_(stock) {}
+  /// stock: codes the profiles that are not ours in this role; not asked where all are ours.
+  CudaPlugin(Role role, ::ceph::ErasureCodePlugin* stock) : role_(role), stock_(stock) {}
 
   int factory(const std::string& directory, ::ceph::ErasureCodeProfile& profile,
               ::ceph::ErasureCodeInterfaceRef* erasure_code, std::ostream* ss) override try {
@@ -54,11 +54,11 @@ class Plugin final : public ::ceph::ErasureCodePlugin {
 };
 
 ::ceph::ErasureCodePlugin* new_plugin(Dialect dialect, Role role, ::ceph::ErasureCodePlugin* stock) {
-  if (dialect == Dialect::tentacle) return new Plugin<Tentacle>(role, stock);
-  return new Plugin<Classic>(role, stock);
+  if (dialect == Dialect::tentacle) return new CudaPlugin<Tentacle>(role, stock);
+  return new CudaPlugin<Classic>(role, stock);
 }
 
-/// What codes the pools of jerasure that we do not; null in the other roles.
+/// The plugin for the pools of jerasure that we do not code; null in the other roles.
 ::ceph::ErasureCodePlugin* stock_for(Role role, const codec::NodeSettings& node) {
   if (role != Role::jerasure) return nullptr;
   const Stock stock = load_stock("jerasure", node.stock_directory);
@@ -70,7 +70,7 @@ class Plugin final : public ::ceph::ErasureCodePlugin {
   return stock.plugin;
 }
 
-/// Only notes what is wanted; the device is not touched before the first job, because daemons fork after
+/// Only notes the settings; the device is not touched before the first job, because daemons fork after
 /// this.
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
@@ -81,7 +81,7 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #endif
 }
 
-/// For a host that we only pass through: no other setting matters there, and none that is wrong stops it.
+/// For a host that we only pass through: no other setting matters there, and no wrong setting stops it.
 std::string stock_directory() {
   try {
     return codec::node_settings().stock_directory;
@@ -91,7 +91,7 @@ std::string stock_directory() {
   }
 }
 
-/// Once in a process, from whichever entry point is called first: a host that refuses us after that says
+/// Called once in a process, from the first entry point used: a host that refuses us after this call says
 /// nothing.
 void tell_that_we_pass_through(const std::string& why) {
   tell(fmt::format("ec_cuda: {}: it hands over to Ceph's own plugins", why));
@@ -104,8 +104,8 @@ extern "C" const char* ec_cuda_version() { return EC_VERSION; }
 
 extern "C" const char* __erasure_code_version() {
   // The host compares for equality, so that a plugin is rebuilt for each point release. The interfaces that
-  // we know have not changed in theirs, and of others Ceph's own plugins are asked, so we answer with the
-  // host's own.
+  // we know have not changed in point releases, and for others Ceph's own plugins are asked, so we answer
+  // with the host's own version.
   using namespace ec::ceph;
   const char* host = host_version();
   if (dialect_of(host) != Dialect::none) return host;
@@ -122,10 +122,10 @@ extern "C" const char* __erasure_code_version() {
 
 extern "C" int __erasure_code_init(char* plugin_name, char*) {
   using namespace ec::ceph;
-  // There is no stream at this door.
+  // This door has no stream.
   const auto say = [&](const char* text) { tell(fmt::format("plugin {}: {}", plugin_name, text)); };
   try {
-    // By who looked for Ceph's own plugin and found a copy of this one.
+    // The caller looked for Ceph's own plugin and found a copy of this one.
     if (is_stock_name(plugin_name)) return say("this is ec_cuda"), -EINVAL;
     std::string why;
     const Dialect dialect = host_dialect(&why);

@@ -1,4 +1,4 @@
-// What Ceph's own plugins have in common with ours.
+// The common part of Ceph's own plugins and ours.
 #include "plugin/ceph/portable.hpp"
 
 #include <fmt/format.h>
@@ -11,9 +11,9 @@ namespace {
 
 using gf::Technique;
 
-// Of isa, with reed_sol_van; from Ceph 21 on it codes other shapes by another matrix.
+// The limits of isa with reed_sol_van; from Ceph 21 on it codes other shapes by another matrix.
 constexpr unsigned isa_most_data = 32, isa_most_coding = 4, isa_most_data_with_that = 21;
-/// Of isa from Ceph 20 on, with any technique.
+/// The limit of isa from Ceph 20 on, with any technique.
 constexpr unsigned isa_most_coding_of_all = 32;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Which pools of plugin=cuda Ceph's own plugins can take over at any time. Knows no host, so that tools may
-// ask.
+// The pools of plugin=cuda that Ceph's own plugins can take over at any time. Knows no host, so that tools
+// may ask.
 #pragma once
 
 #include <map>
@@ -10,22 +10,22 @@
 
 namespace ec::ceph {
 
-/// Which of Ceph's own plugins codes the pools of a profile, in every release from 16 on, to the bytes that
-/// plugin=cuda codes them to.
+/// The plugin of Ceph's own that codes the pools of a profile, in every release from 16 on, to the same bytes
+/// as plugin=cuda.
 struct Portability {
   std::string plugin;     ///< "isa" or "jerasure"; empty: none
-  std::string technique;  ///< as that plugin calls it
-  std::string why_not;    ///< where none does: key and value, and what Ceph's own can code
+  std::string technique;  ///< the plugin's name for it
+  std::string why_not;    ///< where no plugin does: key and value, and the limits of Ceph's own plugins
 
   explicit operator bool() const { return !plugin.empty(); }
 };
 
-/// profile: of plugin=cuda, with or without its defaults. Looked at are technique, k, m and mapping; all
-/// other keys change no byte.
+/// profile: of plugin=cuda, with or without its defaults. Only technique, k, m and mapping count; all other
+/// keys change no byte.
 Portability portability(const std::map<std::string, std::string>& profile);
 inline bool is_portable(const std::map<std::string, std::string>& profile) { return !!portability(profile); }
 
-/// Empty if Ceph's isa codes that shape in every release, or the sentence that names the number that is out
+/// Empty if Ceph's isa codes this shape in every release, else the sentence that names the number that is out
 /// of range. technique: reed_sol_van or cauchy. Before Ceph 20 isa takes more coding chunks with cauchy.
 std::string isa_shape_error(gf::Technique technique, unsigned k, unsigned m);
 

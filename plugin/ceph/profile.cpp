@@ -1,4 +1,4 @@
-// Reads the keys of a profile, and what Ceph would read of them otherwise.
+// Reads the keys of a profile, and refuses values that Ceph would read otherwise.
 #include "plugin/ceph/profile.hpp"
 
 #include <fmt/format.h>
@@ -68,8 +68,8 @@ std::vector<int> parse_mapping(const ErasureCodeProfile& profile, unsigned k, un
   return mapping;
 }
 
-/// The monitor reads a stripe_unit with signs, other suffixes and more, and keeps 32 bits of it, as it does
-/// of k x stripe_unit: +4G becomes 0, and an OSD divides by it. So only what both of us read alike is taken.
+/// The monitor reads a stripe_unit with signs, other suffixes and more, and keeps 32 bits of the value and of
+/// k x stripe_unit: +4G becomes 0, and an OSD divides by 0. So only values that both read alike are taken.
 void check_stripe_unit(const ErasureCodeProfile& profile, unsigned k) {
   const auto at = profile.find("stripe_unit");
   if (at == profile.end()) return;
@@ -91,7 +91,7 @@ void check_stripe_unit(const ErasureCodeProfile& profile, unsigned k) {
     refuse(EINVAL, "stripe_unit={} with k={}: k x stripe_unit must be less than 4 GiB", text, k);
 }
 
-/// 0 where it is not there.
+/// 0 where the key is absent.
 int rule_count(const ErasureCodeProfile& profile, const char* key) {
   const auto at = profile.find(key);
   if (at == profile.end() || at->second.empty()) return 0;

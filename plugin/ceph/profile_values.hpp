@@ -1,4 +1,4 @@
-// How keys of a profile are read and refused, whichever plugin's they are.
+// How keys of a profile are read and refused, in every role.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Profiles as Ceph's isa and jerasure plugins read them. What they do was found by running them
+// Profiles as Ceph's isa and jerasure plugins read them. Their behaviour was found by running them
 // (16.2.15, 18.2.7 and 20.2.4); tests/plugin/ceph/roles_test.cpp compares.
 #include "plugin/ceph/role.hpp"
 
@@ -22,10 +22,10 @@ constexpr int domain_counts_since = 19;
 constexpr int isa_bounds_m_since = 20;
 /// The release from which on jerasure has a technique where the profile names none.
 constexpr int jerasure_default_since = 20;
-/// Bytes that chunks are a multiple of with jerasure-per-chunk-alignment: 16 for each bit of a word.
+/// Chunks are a multiple of so many bytes with jerasure-per-chunk-alignment: 16 for each bit of a word.
 constexpr unsigned per_chunk_granularity = 128;
 
-/// As Ceph reads numbers: in front of the digits there may be spaces and a sign.
+/// A number as Ceph reads it: in front of the digits there may be spaces and a sign.
 int number_of(ErasureCodeProfile& profile, const char* key, const char* fallback) {
   const std::string& text = value_of(profile, key, fallback);
   char* end = nullptr;
@@ -59,7 +59,7 @@ void take_mapping(PoolProfile& parsed, const ErasureCodeProfile& profile) {
   std::iota(parsed.mapping.begin(), parsed.mapping.end(), 0);
 }
 
-/// What all of Ceph's plugins complete alike.
+/// The keys that all of Ceph's plugins complete alike.
 void take_rule(PoolProfile& parsed, ErasureCodeProfile& profile, int release) {
   parsed.crush_root = value_of(profile, "crush-root", "default");
   parsed.crush_failure_domain = value_of(profile, "crush-failure-domain", "host");
@@ -69,7 +69,7 @@ void take_rule(PoolProfile& parsed, ErasureCodeProfile& profile, int release) {
   parsed.crush_osds_per_failure_domain = number_of(profile, "crush-osds-per-failure-domain", "0");
 }
 
-/// As cuda: what a monitor would learn late, when the rule is made, or never.
+/// In the role of cuda: errors that a monitor would meet late, when the rule is made, or never.
 void check_rule(const PoolProfile& parsed, int release) {
   const int domains = parsed.crush_failure_domains, osds = parsed.crush_osds_per_failure_domain;
   if (release < domain_counts_since && (domains != 0 || osds != 0))
@@ -82,7 +82,7 @@ void check_rule(const PoolProfile& parsed, int release) {
 }
 
 void check_isa_shape(Technique technique, int k, int m, int release) {
-  if (k < 0 || m < 0) return;  // take_shape says it
+  if (k < 0 || m < 0) return;  // take_shape reports it
   if (technique == Technique::cauchy && release < isa_bounds_m_since) return;
   if (const auto error = isa_shape_error(technique, static_cast<unsigned>(k), static_cast<unsigned>(m));
       !error.empty())
@@ -91,7 +91,7 @@ void check_isa_shape(Technique technique, int k, int m, int release) {
 
 PoolProfile parse_as_isa(ErasureCodeProfile& profile, int release) {
   PoolProfile parsed;
-  // An empty one is refused, unlike an empty k.
+  // An empty technique is refused, unlike an empty k.
   const std::string& technique = profile.try_emplace("technique", "reed_sol_van").first->second;
   if (technique != "reed_sol_van" && technique != "cauchy")
     refuse(ENOENT, "technique={} must be one of reed_sol_van, cauchy", technique);

@@ -44,7 +44,7 @@ void each_shard(const ShardIdMap<T>& shards, Visit visit) {
              [&](int shard, T& value) { visit(shard, std::as_const(value)); });
 }
 
-/// Whether the host's container is there, has the layout that we know, and has room for the shards 0..n-1.
+/// Whether the host's container exists, has the layout that we know, and has room for the shards 0..n-1.
 template <class Container>
 bool is_usable(const Container* container, unsigned) {
   return container != nullptr;
@@ -55,7 +55,7 @@ bool is_usable(const ShardIdMap<T>* map, unsigned n) {
   return map != nullptr && map->end.of == map && map->const_end.of == map && map->slots.size() >= n;
 }
 
-/// Whether a set is all of 0..n-1, as far as that is quickly seen.
+/// Whether a set is all of 0..n-1, by a quick look that may miss it.
 inline bool is_all(const std::set<int>& shards, unsigned n) {
   return shards.size() == n && *shards.begin() >= 0 && *shards.rbegin() < static_cast<int>(n);
 }
@@ -69,7 +69,7 @@ inline void put(ShardIdSet& set, int shard) {
   set.words[static_cast<unsigned>(shard) / 64] |= std::uint64_t{1} << (shard % 64);
 }
 
-/// The entry of `shard`, made if it is not there.
+/// The entry of `shard`, made if it is absent.
 template <class T>
 T& entry(std::map<int, T>& map, int shard) {
   // In ascending order when there is no chunk mapping.
@@ -85,7 +85,7 @@ T& entry(ShardIdMap<T>& map, int shard) {
   return *slot;
 }
 
-/// A chunk has one sub-chunk, all of it.
+/// A chunk has one sub-chunk: the whole chunk.
 template <class Map>
 void put(Map& map, int shard) {
   entry(map, shard) = {{0, 1}};

@@ -23,7 +23,7 @@ using ::ceph::ErasureCodePluginRegistry;
 
 constexpr std::string_view suffix = " of Ceph's own";
 
-/// Where packages put them: Debian's, those of RPM, and those of Ceph's project.
+/// Where packages put Ceph's plugins: Debian's, RPM packages, and packages of Ceph's project.
 constexpr const char* packaged[] = {"/usr/lib/" EC_LIBRARY_ARCHITECTURE "/ceph/erasure-code",
                                     "/usr/lib64/ceph/erasure-code", "/usr/lib/ceph/erasure-code"};
 
@@ -34,7 +34,7 @@ using Get = ErasureCodePlugin* (*)(ErasureCodePluginRegistry*, const std::string
 
 using Library = std::unique_ptr<void, int (*)(void*)>;
 
-/// Null if there is no such file, or it is a file of ours: a link, or a copy, of this version or another.
+/// Null if there is no such file, or if the file is ours: a link, or a copy, of this version or another.
 Library open(const std::string& file) {
   if (access(file.c_str(), F_OK) != 0) return {nullptr, dlclose};
   Library library(dlopen(file.c_str(), RTLD_NOW), dlclose);
@@ -48,7 +48,7 @@ Function find_in(const Library& library, const char* symbol) {
   return reinterpret_cast<Function>(dlsym(library.get(), symbol));
 }
 
-/// Where to look: beside the name that we were loaded by, and beside our file; then where packages have them.
+/// Where to look: beside the name by which we were loaded, and beside our file; then in packages' folders.
 std::vector<std::string> places() {
   std::vector<std::string> all;
   Dl_info ours{};
@@ -93,7 +93,7 @@ void start(const File& file, std::string as) {
   const auto init = find_in<int (*)(char*, char*)>(file.library, "__erasure_code_init");
   const char *version = version_of(file), *host = host_version();
   if (init == nullptr) refuse(EXDEV, "{} is no plugin of Ceph's", file.path);
-  // A host that exports no version has compared the stock plugin's.
+  // A host that exports no version has compared the stock plugin's version.
   if (host != nullptr && std::strcmp(version, host) != 0)
     refuse(EXDEV, "{} is for Ceph {}, and this host is of {}", file.path, version, host);
   std::string directory = file.path.substr(0, file.path.rfind('/'));
@@ -113,7 +113,7 @@ Stock load_stock(std::string_view name, const std::string& directory) {
   start(file, as);
   ErasureCodePlugin* plugin = get(&ErasureCodePluginRegistry::singleton, as);
   if (plugin == nullptr) refuse(EBADF, "{} has registered nothing", file.path);
-  // As the loader does: the registry closes it at its end.
+  // As the loader does: the registry closes the library at its end.
   plugin->library = file.library.release();
   return {plugin, file.path};
 }

@@ -8,8 +8,8 @@
 namespace ec::ceph {
 namespace {
 
-/// For the functions that can return nothing. What the host must not ask for is left undone. Where we are to
-/// blame the process ends: it would write data whose parity is stale, and no scrub of Ceph 20 looks at
+/// For the functions that can return nothing. A call that the host must not make does nothing. Where we are
+/// to blame the process ends: it would write data whose parity is stale, and no scrub of Ceph 20 looks at
 /// parity.
 void answer_for(const char* function, int error) {
   if (error == 0) return;
@@ -17,7 +17,7 @@ void answer_for(const char* function, int error) {
   if (error != -EINVAL) std::abort();
 }
 
-/// At any address. On a CPU with shorter registers it takes several.
+/// A vector at any address. On a CPU with shorter registers it takes several.
 using Vector [[gnu::vector_size(64), gnu::aligned(1), gnu::may_alias]] = std::uint64_t;
 
 [[gnu::always_inline]] inline void add_vectors(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to,

@@ -6,9 +6,9 @@
 
 namespace ec::ceph {
 
-/// Where a function on ShardIdSet and ShardIdMap has one on std::set and std::map beside it, it answers as
-/// that does; a map without room for k+m shards, or of another layout, is -EINVAL. What is in place and the
-/// host's is written by no device.
+/// Where a function on ShardIdSet and ShardIdMap has a twin on std::set and std::map, both answer alike; a
+/// map without room for k+m shards, or of another layout, is -EINVAL. No device writes the host's buffers in
+/// place.
 class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
  public:
   using ShardId = ::ceph::tentacle::ShardId;
@@ -52,22 +52,22 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   int decode_concat(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
                     bufferlist* decoded) override;
 
-  /// 0; -EINVAL if the buffers are not all of one length, or `out` holds a data shard. A coding shard in `in`
-  /// is not looked at.
+  /// 0; -EINVAL if the buffers are not all of one length, or `out` holds a data shard. Coding shards in `in`
+  /// are not looked at.
   int encode_chunks(const BufferMap& in, BufferMap& out) override;
-  /// A buffer of another length in *delta is replaced. Nothing is done, and a line says so on stderr, if
-  /// there is no delta or the lengths differ. The process ends where memory runs out: the host would write
-  /// data with stale parity.
+  /// Replaces a buffer of another length in *delta. If there is no delta or the lengths differ, does nothing
+  /// and writes a line to stderr. Without memory the process ends: the host would write data with stale
+  /// parity.
   void encode_delta(const bufferptr& old_data, const bufferptr& new_data, bufferptr* delta) override;
-  /// Coding shards in `in` and data shards in `out` are not looked at. Nothing is done, and a line says so on
-  /// stderr, if the buffers are not all of one length. The process ends as above.
+  /// Coding shards in `in` and data shards in `out` are not looked at. If the buffers are not all of one
+  /// length, does nothing and writes a line to stderr. The process ends as above.
   void apply_delta(const BufferMap& in, BufferMap& out) override;
-  /// Writes every shard of `out`; one that is in `in` as well is copied. 0; -EIO if `in` does not suffice;
-  /// -EINVAL for a shard outside 0..k+m-1 or buffers of unequal length.
+  /// Writes every shard of `out`; a shard that is in `in` as well is copied. 0; -EIO if `in` does not
+  /// suffice; -EINVAL for a shard outside 0..k+m-1 or buffers of unequal length.
   int decode_chunks(const ShardIdSet& want_to_read, BufferMap& in, BufferMap& out) override;
 
  private:
-  static constexpr unsigned most_shards = 128;  ///< of a ShardIdSet
+  static constexpr unsigned most_shards = 128;  ///< the room of a ShardIdSet
 
   /// The data shards of `in` and the coding shards of `out`. False if a map is not ours to use.
   bool divide(const BufferMap& in, BufferMap& out, Sources& data, Places& coding) const;

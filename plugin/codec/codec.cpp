@@ -1,4 +1,4 @@
-// The codes of the process, and calls of one of them.
+// The codes of the process, and the calls of one code.
 #include "plugin/codec/codec.hpp"
 
 #include <pthread.h>
@@ -24,13 +24,13 @@ constexpr std::size_t cached_plans = 2516;
 
 using KnownCodes = std::map<std::tuple<gf::Technique, unsigned, unsigned>, std::weak_ptr<Code>>;
 
-/// Without a destructor, as NeverDestroyed has it.
+/// Without a destructor, as NeverDestroyed.
 struct Codes {
   std::mutex mutex;
   KnownCodes* known = nullptr;
 };
 constinit Codes codes;
-/// A thread of the parent may have had the mutex, or that of a code's cache, so a child begins with no codes.
+/// A thread of the parent may have had the mutex, or a cache's lock, so a child begins with no codes.
 [[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] { new (&codes) Codes; });
 
 }  // namespace
@@ -76,7 +76,7 @@ std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) no
 }
 
 std::shared_ptr<const Plan> Code::part(const gf::ErasureSignature& signature) noexcept try {
-  // Never that of a plan: it has a chunk that no code has.
+  // Never the key of a plan: it has a chunk that no code has.
   static_assert(gf::max_chunks < gf::ChunkSet::capacity);
   gf::ErasureSignature key = signature;
   key.available.insert(gf::max_chunks);
@@ -94,7 +94,7 @@ std::shared_ptr<const Plan> Code::part(const gf::ErasureSignature& signature) no
 }
 
 std::shared_ptr<const Plan> Code::checks(const gf::ChunkSet& of) noexcept try {
-  // Never that of a plan, which wants chunks that there are.
+  // Never the key of a plan, which wants existing chunks.
   const gf::ErasureSignature key{of, {gf::max_chunks}};
   if (auto found = plans_.find(key)) return found;
   gf::ChunkSet determining;

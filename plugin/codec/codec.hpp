@@ -23,8 +23,8 @@ struct Plan {
   kernels::Program program;
 };
 
-/// All that depends on technique, k and m alone: programs and decode plans. Thread safe. Codecs of the same
-/// code share one, so a daemon with a codec for each placement group solves each signature once.
+/// All data that depends on technique, k and m alone: programs and decode plans. Thread safe. Codecs of the
+/// same code share one Code, so a daemon with a codec for each placement group solves each signature once.
 class Code {
  public:
   /// The shared instance. Throws SetupError(EINVAL) for a shape that gf::shape_error refuses, and
@@ -39,16 +39,16 @@ class Code {
   unsigned k() const { return k_; }
   unsigned m() const { return m_; }
   const kernels::Program& encode_program() const { return encode_; }
-  /// Column `chunk` of the coding matrix (m x 1): what a change of that data chunk does to the coding chunks.
+  /// Column `chunk` of the coding matrix (m x 1): the effect of a change of this data chunk on coding chunks.
   const kernels::Program& update_program(unsigned chunk) const { return *columns_[chunk]; }
-  /// The plan for a signature, from the cache or solved now; null if the chunks available do not give what is
-  /// wanted, fewer than k of an MDS code among them, or memory ran out.
+  /// The plan for a signature, from the cache or solved now; null if the available chunks do not give the
+  /// wanted ones, for example fewer than k of an MDS code, or memory ran out.
   std::shared_ptr<const Plan> plan(const gf::ErasureSignature& signature) noexcept;
   /// The coding chunks `wanted` out of the data chunks `available` where all other data is zero, from the
   /// cache or made now; null if memory ran out.
   std::shared_ptr<const Plan> part(const gf::ErasureSignature& signature) noexcept;
-  /// plan.targets are all those `of` some chunks that follow from the others, plan.sources: they agree where
-  /// the plan makes the targets that there are. From the cache or made now; null if memory ran out.
+  /// plan.targets are all chunks of `of` that follow from the others, plan.sources: the chunks agree where
+  /// the plan makes the targets' bytes. From the cache or made now; null if memory ran out.
   std::shared_ptr<const Plan> checks(const gf::ChunkSet& of) noexcept;
 
  private:
@@ -60,13 +60,13 @@ class Code {
 };
 
 /// Immutable after construction; all calls are thread safe and do not throw. `bytes` is the length of every
-/// chunk; zero is allowed. Chunks may have any alignment and residence, and may be mixed; see Router for who
-/// codes. Statuses are those of Router::transform; a device fault by itself never surfaces for host memory.
+/// chunk; zero is allowed. Chunks may have any alignment and residence, and may be mixed; Router chooses the
+/// back end. Statuses are as in Router::transform; a device fault by itself never surfaces for host memory.
 class Codec {
  public:
   /// Throws SetupError(EINVAL) for a shape that gf::shape_error refuses.
   Codec(gf::Technique technique, unsigned k, unsigned m, Router router);
-  /// A code by any matrix, see Code; nobody shares its plans.
+  /// A code by any matrix, see Code; no other codec shares its plans.
   Codec(gf::Matrix coding, Router router);
 
   unsigned k() const { return code_->k(); }

@@ -48,7 +48,7 @@ Failure::operator Error() const noexcept {
   try {
     return Error(code, text.c_str());
   } catch (const std::bad_alloc&) {
-    // What fits into a string without memory.
+    // A text that fits into a string without memory.
     return Error(code, code == Errc::device_hung       ? "device hung"
                        : code == Errc::device_fault    ? "device failed"
                        : code == Errc::busy            ? "device busy"

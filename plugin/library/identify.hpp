@@ -1,4 +1,4 @@
-// What gf::identify finds, as the text that the C interface hands out.
+// The result of gf::identify, as the text that the C interface hands out.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// How a check inside the library says no. Never crosses a public door: guarded() makes an Error of it.
+// How a check inside the library refuses a call. Never crosses a public door: guarded() makes an Error of it.
 #pragma once
 
 #include <fmt/ranges.h>
@@ -12,15 +12,15 @@
 
 namespace ec::library {
 
-/// What went wrong: a plain value, which no want of memory turns into something else.
+/// An error: a plain value, which no want of memory turns into another.
 struct Failure {
   Errc code;
   support::Text<511> text;
-  /// With the text, or less of it where there is no memory.
-  operator Error() const noexcept;  // NOLINT: what the C++ door says of it
+  /// With the text, or less of it where memory is short.
+  operator Error() const noexcept;  // NOLINT: the form of the error at the C++ door
 };
 
-/// Only thrown before the first byte is written: to throw takes memory, if no more than is kept back for it.
+/// Only thrown before the first byte is written: a throw takes memory, at most the part kept back for it.
 struct Refusal : std::exception {
   explicit Refusal(const Failure& why) noexcept : failure(why) {}
   Failure failure;
@@ -41,8 +41,8 @@ inline void check_technique(int technique) {
     refuse("technique={}; allowed are 0 (reed_sol_van), 1 (cauchy)", technique);
 }
 
-/// Runs `work`, and makes what it returns out of a Failure where it throws. Inlined, since a small call
-/// notices what `work` refers to going through memory.
+/// Runs `work`; makes its return value of a Failure if `work` throws. Inlined, since a small call
+/// notices if the captures of `work` go through memory.
 template <class Work>
 [[gnu::always_inline]] inline auto guarded(Work&& work) noexcept -> decltype(work()) {
   try {

@@ -24,7 +24,7 @@ class Locked {
   pthread_mutex_t& mutex_;
 };
 
-/// The sum. Only one thread at a time writes, so this need not be one operation.
+/// Adds n; returns the sum. Only one thread at a time writes, so this need not be one operation.
 std::uint64_t add(std::atomic<std::uint64_t>& count, std::uint64_t n) {
   const std::uint64_t sum = count.load(std::memory_order_relaxed) + n;
   count.store(sum, std::memory_order_relaxed);
@@ -68,7 +68,7 @@ int Arena::start(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* 
 }
 
 int Arena::open(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* lock, void* context) {
-  const std::size_t book_bytes = sizeof(Region) + Region::book_bytes(bytes);
+  const std::size_t book_bytes = sizeof(PageAllocator) + PageAllocator::book_bytes(bytes);
   std::uint8_t* start = map_arena(bytes);
   std::uint8_t* books = map(book_bytes, PROT_READ | PROT_WRITE);
   if (const int error = start == nullptr || books == nullptr ? -ENOMEM : lock(start, bytes, context)) {
@@ -77,7 +77,7 @@ int Arena::open(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* l
     return error;
   }
   Locked locked(mutex_);
-  region_ = new (books) Region(start, bytes, books + sizeof(Region));
+  allocator_ = new (books) PageAllocator(start, bytes, books + sizeof(PageAllocator));
   start_.store(reinterpret_cast<std::uintptr_t>(start), std::memory_order_relaxed);
   length_.store(bytes, std::memory_order_release);
   threshold_.store(std::min(threshold, never - 1), std::memory_order_release);
@@ -86,26 +86,26 @@ int Arena::open(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* l
 
 void* Arena::allocate_large(std::size_t alignment, std::size_t bytes) {
   Locked locked(mutex_);
-  if (region_ == nullptr || is_inherited()) return nullptr;
-  void* p = region_->allocate(alignment, bytes);
+  if (allocator_ == nullptr || is_inherited()) return nullptr;
+  void* p = allocator_->allocate(alignment, bytes);
   if (p == nullptr) {
     add(refused_, 1);
     return nullptr;
   }
   add(allocated_, 1);
-  const std::uint64_t used = add(used_, region_->size_of(p));
+  const std::uint64_t used = add(used_, allocator_->size_of(p));
   if (used > peak_.load(std::memory_order_relaxed)) peak_.store(used, std::memory_order_relaxed);
   return p;
 }
 
 std::size_t Arena::size_of(const void* p) {
   Locked locked(mutex_);
-  return region_->size_of(p);
+  return allocator_->size_of(p);
 }
 
 bool Arena::release(void* p) {
   Locked locked(mutex_);
-  const std::size_t bytes = region_->release(p);
+  const std::size_t bytes = allocator_->release(p);
   if (bytes == 0) return false;
   add(released_, 1);
   add(used_, -std::uint64_t{bytes});
@@ -118,7 +118,7 @@ ec_cuda_pinned_stats Arena::statistics() const {
           allocated_.load(relaxed), released_.load(relaxed), refused_.load(relaxed)};
 }
 
-// The books must be whole in the child, so no other thread may be at work on them when it begins.
+// The books must be whole in the child, so no other thread may work on them when the child begins.
 void Arena::watch_forks() {
   forking = this;
   pthread_atfork([] { pthread_mutex_lock(&forking->mutex_); }, [] { pthread_mutex_unlock(&forking->mutex_); },
@@ -130,7 +130,7 @@ void Arena::become_child() {
   // A child that forked while another thread was in start() has that thread's lock and not that thread.
   if (length != 0 || starting_) inherited_.store(true, std::memory_order_relaxed);
   threshold_.store(never, std::memory_order_relaxed);
-  // Never replaces what is mapped already; if it fails, there is nothing better to do.
+  // Never replaces an existing mapping; if it fails, the best course is to go on.
   if (length != 0)
     (void)mmap(reinterpret_cast<void*>(start_.load(std::memory_order_relaxed)), length, PROT_NONE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

@@ -1,16 +1,16 @@
 // The one arena of this process: page-locked memory, handed out from its start on and never in a child of
 // fork().
 //
-// What the preload stands on:
-// - Before start() and in a child nothing is handed out; everything is the next allocator's. One load decides
-//   that.
+// Rules of the preload:
+// - Before start() and in a child nothing is handed out; every request is the next allocator's. One load
+//   decides this.
 // - No lock is held while the next allocator, the driver or the kernel's memory management is called, but for
 //   the lock that only start() takes.
-// - The arena is never unmapped once it is open: an address that was in it is in it for good.
+// - The arena is never unmapped once it is open: an address in the arena stays in it for good.
 // - A child does not have the arena's pages (MADV_DONTFORK). Otherwise the first write of either process to a
-//   locked page would give that process a copy, and the device would go on with the page of the other. In the
-//   child the addresses stay reserved, so that nothing else is found there; freeing a block of the parent's
-//   does nothing, touching one ends the child.
+//   locked page would give that process a copy, and the device would go on with the other process's page. In
+//   the child the addresses stay reserved, so that no other memory is found there; freeing a block of the
+//   parent's does nothing, touching one ends the child.
 #pragma once
 
 #include <pthread.h>
@@ -20,11 +20,11 @@
 #include <cstdint>
 
 #include "ec_cuda_pinned.h"
-#include "plugin/pinned/region.hpp"
+#include "plugin/pinned/page_allocator.hpp"
 
 namespace ec::pinned {
 
-/// All of it is usable before any constructor has run. Thread safe.
+/// The whole arena is usable before any constructor has run. Thread safe.
 class Arena {
  public:
   constexpr Arena() = default;
@@ -73,8 +73,8 @@ class Arena {
   std::atomic<bool> starting_{false};
   std::atomic<bool> inherited_{false};
   pthread_mutex_t start_mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // of what follows
-  Region* region_ = nullptr;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // for the members below
+  PageAllocator* allocator_ = nullptr;
   std::atomic<std::uint64_t> used_{0}, peak_{0}, allocated_{0}, released_{0}, refused_{0};
 };
 

@@ -1,10 +1,10 @@
-// libec_cuda_pinned.so: the allocator's functions that the arena answers, in front of those that were there.
+// libec_cuda_pinned.so: the allocator's functions that the arena answers, in front of the next allocator's.
 //
-// Which ones, and why: Ceph takes every buffer of two pages or more from posix_memalign, whatever alignment
-// it needs, and gives it back with free. Memory from malloc and operator new is no chunk of anybody's, so
-// those functions are left alone and cost nothing; what they returned still comes through free and realloc
-// here. operator delete of the C library's kind ends in free too; tcmalloc's does not, and never sees a block
-// of ours, because its operator new made what it deletes.
+// The choice of functions: Ceph takes every buffer of two pages or more from posix_memalign, whatever
+// alignment it needs, and gives it back with free. Memory from malloc and operator new holds no chunks, so
+// those functions are left alone and cost nothing; their memory still comes through free and realloc here.
+// operator delete of the C library's kind ends in free too; tcmalloc's does not, and never sees a block of
+// ours, because tcmalloc's operator new made the memory that it deletes.
 #include <dlfcn.h>
 #include <malloc.h>
 
@@ -27,15 +27,15 @@ constinit Arena arena;
 
 __attribute__((constructor)) void load() { arena.watch_forks(); }
 
-/// The function of that name in the libraries behind this one: tcmalloc's, jemalloc's or the C library's.
+/// The function of this name in the libraries behind this one: tcmalloc's, jemalloc's or the C library's.
 /// Looked up when it is first called; usable before any constructor has run.
 template <class Function>
 class Next {
  public:
   constexpr explicit Next(const char* name) : name_(name) {}
 
-  /// Null if there is none, and for a call that comes from within the look-up itself: dlsym frees the text of
-  /// an earlier error.
+  /// Null if there is none, and for a call from within the look-up itself: dlsym frees the text of an earlier
+  /// error.
   Function* get() {
     Function* function = function_.load(std::memory_order_relaxed);
     return function != nullptr ? function : look_up();
@@ -80,7 +80,7 @@ void* allocate(Next<Aligned>& behind, std::size_t alignment, std::size_t bytes) 
 void* move_block(void* p, std::size_t held, std::size_t bytes) {
   if (arena.is_inherited()) return out_of_memory();  // its bytes are the parent's
   if (bytes <= held && bytes > held / 2) return p;
-  void* moved = arena.allocate(Region::page_bytes, bytes);
+  void* moved = arena.allocate(PageAllocator::page_bytes, bytes);
   if (moved == nullptr) moved = std::malloc(bytes);
   if (moved == nullptr) return nullptr;
   std::memcpy(moved, p, std::min(held, bytes));
@@ -91,7 +91,7 @@ void* move_block(void* p, std::size_t held, std::size_t bytes) {
 }  // namespace
 }  // namespace ec::pinned
 
-using namespace ec::pinned;  // NOLINT: the C functions below are all the rest of this file
+using namespace ec::pinned;  // NOLINT: the rest of this file is the C functions below
 
 EXPORTED int ec_cuda_pinned_start(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* lock,
                                   void* context) {
@@ -118,7 +118,7 @@ EXPORTED void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
   return allocate(next_memalign, alignment, bytes);
 }
 
-// What is in the arena and no block of it, freed twice for example, is left to the next allocator's own
+// An address in the arena and in no block of it, freed twice for example, is left to the next allocator's own
 // complaint.
 EXPORTED void free(void* p) noexcept {
   if (arena.owns(p) && arena.release(p)) return;

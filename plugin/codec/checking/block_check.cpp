@@ -18,7 +18,7 @@ using kernels::Status;
 using kernels::Target;
 using kernels::Transfer;
 
-/// Transfers a few at a time: a list of all would take 16 KiB of a stack that may be a fiber's.
+/// Transfers a few pieces at a time: a list of all would take 16 KiB of a stack that may be a fiber's.
 class Transfers {
  public:
   /// move: kernels::fetch or kernels::store.
@@ -28,7 +28,7 @@ class Transfers {
     few_[count_++] = one;
     if (count_ == few_.size()) move_few();
   }
-  /// The first status that is not ok; nothing is transferred after it.
+  /// Returns the first status that is not ok; nothing is transferred after it.
   Status finish() {
     move_few();
     return status_;
@@ -78,7 +78,7 @@ Status BlockViews::fetch() noexcept {
 Status BlockViews::copy_from_device() noexcept {
   Transfers transfers(kernels::fetch);
   std::uint8_t* here = copies_;
-  // Points a view at the copy that will be there.
+  // Points a view at the place of its copy.
   const auto copy = [&](const std::uint8_t*& view) {
     transfers.add({const_cast<std::uint8_t*>(view), Residence::device, here, block_.bytes});
     view = here;

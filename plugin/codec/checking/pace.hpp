@@ -1,4 +1,4 @@
-// Which calls of a thread are compared.
+// The calls of a thread that are compared.
 #pragma once
 
 #include <chrono>
@@ -7,15 +7,15 @@
 
 namespace ec::codec {
 
-/// Of one thread, zero at first: no lock, no memory that other threads write. A thread codes through one
-/// validator, but in tests.
+/// The pace of one thread, zero at first: no lock, no memory that other threads write. A thread codes through
+/// one validator, except in tests.
 struct Pace {
-  std::uint32_t of;  ///< whose calls are counted
+  std::uint32_t of;  ///< the validator whose calls are counted
   std::uint32_t left;
   std::uint64_t random;
 
   /// Whether this call of `whose` (not 0) is to be compared. Gaps between such calls are drawn from 1 to
-  /// 2 x every - 1 (every: at least 1), so that no rhythm of the caller's evades them.
+  /// 2 x every - 1 (every: at least 1), so that no rhythm of the caller's calls evades them.
   bool is_due(std::uint32_t whose, unsigned every) noexcept {
     if (of == whose && --left != 0) [[likely]]
       return false;

@@ -16,7 +16,7 @@ std::int64_t ns(CallTimes::Clock::time_point time) noexcept {
   return std::chrono::nanoseconds(time.time_since_epoch()).count();
 }
 
-/// For a call that takes so much longer than it would elsewhere.
+/// The pause after a probe that took so much longer than the other side would.
 std::int64_t quiet_ns(double lost_ns) noexcept {
   constexpr double most = 1e18;
   return static_cast<std::int64_t>(std::clamp(CallTimes::quiet * lost_ns, 0.0, most));
@@ -43,7 +43,7 @@ CallTimes::Choice CallTimes::choose(std::uint64_t bytes, unsigned jobs, bool by_
     of.calls.store(0, relaxed);
   }
   Choice call{.bytes = bytes, .jobs = jobs, .device = jobs == 0 ? alone : with(jobs)};
-  // Where the calls that the device has are the reason, both are learned from as it is.
+  // If the reason is the device's calls in flight, both sides are learned from anyway.
   const unsigned number = of.calls.fetch_add(1, relaxed) + 1;
   if (number >= of.gap.load(relaxed) && call.device == alone) {
     const double lost = known ? (alone ? cpu - device : device - cpu) : 0;
@@ -59,7 +59,7 @@ bool CallTimes::claim_probe(Class& of, double lost_ns) noexcept {
   of.calls.store(0, relaxed);
   const std::int64_t now_ns = ns(now());
   std::int64_t due = of.next_probe_ns.load(relaxed);
-  // Until this one tells what it took, the next is as far away as the averages say.
+  // Until this probe reports its time, the next one is as far away as the averages say.
   return now_ns >= due && of.next_probe_ns.compare_exchange_strong(due, now_ns + quiet_ns(lost_ns), relaxed);
 }
 
@@ -77,7 +77,7 @@ void CallTimes::took(const Choice& call, Clock::time_point begun) noexcept {
                        prefers_device(call.device ? seen : other, call.device ? other : seen) == call.device;
   const double news = std::clamp(seen, before / most_news, before * most_news);
   const double after = before == 0 || is_back ? seen : before + (news - before) / parts;
-  // Threads share the line, so what is hardly news is not written.
+  // Threads share the line, so an average that hardly changes is not written.
   if (std::abs(after - before) > before / 64) average.store(after, relaxed);
   if (call.probe && other > 0) of.next_probe_ns.store(ns(end) + quiet_ns((took - other) * bytes), relaxed);
 }

@@ -1,4 +1,4 @@
-// How long calls on pinned chunks took lately, on the device and on the CPU, and who gets the next one by it.
+// How long calls on pinned chunks took lately, on the device and on the CPU, and the choice by these times.
 #pragma once
 
 #include <array>
@@ -9,26 +9,26 @@
 
 namespace ec::codec {
 
-/// A moving average of nanoseconds a byte, for the device and for the CPU, of each class of sizes. It is
-/// learned from calls that went there anyway, and from probes: rare calls that are given to the slower one.
-/// Processes that share a GPU see each other in nothing else. Thread safe, no locks: a race loses an
+/// A moving average of nanoseconds a byte, for the device and for the CPU, of each class of sizes. Learned
+/// from calls that went there anyway, and from probes: rare calls that are given to the slower side.
+/// Processes that share a GPU see each other in no other way. Thread safe, no locks: a race loses an
 /// observation. Lies in memory of this process alone, since it decides who codes.
 class CallTimes {
  public:
   using Clock = std::chrono::steady_clock;
   using Now = Clock::time_point (*)();
 
-  /// Bytes are those of all chunks of a call, read and written. With fewer the CPU has ended before a device
-  /// has begun. Class i begins at least_bytes << i, the last one has no end.
+  /// Bytes of all chunks of a call, read and written. With fewer bytes the CPU has ended before a device has
+  /// begun. Class i begins at least_bytes << i, the last class has no end.
   static constexpr std::uint64_t least_bytes = std::uint64_t{256} << 10;
   static constexpr std::size_t classes = 8;
-  /// The device gets what it is expected to finish in less than this part of the CPU's time. Where both are
+  /// The device gets the calls that it should finish in less than this part of the CPU's time. Where both are
   /// about as fast, many processes would come to the device again and again, and each time find it busy with
-  /// the others. With 0.75, 8+3
+  /// the other processes. With 0.75, 8+3
   /// in chunks of 128 and 256 KiB had 0.65 to 0.69 of an H100's speed in 3 of 10 cases.
   static constexpr double clear_gain = 0.9;
-  /// A call counts as at most so many times longer or shorter than the average, which goes one part in so
-  /// many of the way to it: a thread that was interrupted is no busy device.
+  /// A call counts as at most so many times longer or shorter than the average, and moves the average one
+  /// part in so many towards it: a thread that was interrupted is no busy device.
   static constexpr double most_news = 4, parts = 4;
   /// Of the CPU's calls one in so many is timed. Odd, as the gaps are: callers often do things in turns of
   /// two, four or eight.
@@ -36,26 +36,26 @@ class CallTimes {
   /// Calls from one probe to the next: the first comes soon, since a few slow calls may have been chance;
   /// each further one after eight times as many, so that in a hundred calls there is none on average.
   static constexpr unsigned first_gap = 7, longest_gap = 511;
-  /// After a probe that took t longer than the other would have, no other comes before so many times t.
+  /// After a probe that took t longer than the other side would have, the next waits so many times t.
   static constexpr int quiet = 128;
 
   /// now: for tests.
   constexpr explicit CallTimes(Now now = &Clock::now) noexcept : now_(now) {}
 
-  /// A call, and who gets it.
+  /// A call, and the side that gets it.
   struct Choice {
     std::uint64_t bytes = 0;
     unsigned jobs = 0;  ///< calls of this process that the device had
     bool device = false;
     bool probe = false;
-    bool timed = false;  ///< its end is to be told to took()
+    bool timed = false;  ///< its end is to be reported to took()
   };
-  /// bytes: at least least_bytes. jobs: which the device has; they share the link evenly. by_size: whether
-  /// the device gets it as long as only one of the two is known.
+  /// bytes: at least least_bytes. jobs: the device's jobs now, which share the link evenly. by_size: whether
+  /// the device gets the call as long as only one side's time is known.
   Choice choose(std::uint64_t bytes, unsigned jobs, bool by_size) noexcept;
 
   Clock::time_point now() const noexcept { return now_(); }
-  /// A call that began at `begun` is finished, by who was chosen.
+  /// Reports that a call which began at `begun` is finished, on the chosen side.
   void took(const Choice& call, Clock::time_point begun) noexcept;
 
  private:
@@ -65,7 +65,7 @@ class CallTimes {
     std::atomic<std::int64_t> next_probe_ns{0};
     std::atomic<unsigned> calls{0};  ///< since the last probe
     std::atomic<unsigned> gap{first_gap};
-    std::atomic<bool> by_device{false};  ///< who had the calls
+    std::atomic<bool> by_device{false};  ///< the side that had the calls
   };
   static bool prefers_device(double device, double cpu) noexcept { return device < clear_gain * cpu; }
   Class& class_of(std::uint64_t bytes) noexcept;
@@ -75,7 +75,7 @@ class CallTimes {
   Now now_;
 };
 
-/// Of this process.
+/// The times of this process.
 CallTimes& call_times() noexcept;
 
 }  // namespace ec::codec

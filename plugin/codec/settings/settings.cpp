@@ -1,4 +1,4 @@
-// The table of EC_CUDA_ variables, and what is made of their texts.
+// The table of EC_CUDA_ variables, and the parsing of their texts.
 #include "plugin/codec/settings/settings.hpp"
 
 #include <fmt/format.h>
@@ -23,25 +23,25 @@ namespace {
 constexpr std::array<std::string_view, 6> choice_names{"auto", "cpu", "gpu", "x86", "isal", "reference"};
 
 /// A variable of the environment.
-struct Value {
+struct Variable {
   std::string_view name, text;
 };
 
-/// EINVAL, with a sentence that names the variable, its value and what is allowed.
+/// EINVAL, with a sentence that names the variable, its value and the allowed ones.
 template <class... Args>
-SetupError must_be(Value v, fmt::format_string<Args...> allowed, Args&&... args) {
+SetupError must_be(Variable v, fmt::format_string<Args...> allowed, Args&&... args) {
   return SetupError(EINVAL, fmt::format("{}={} must be {}", v.name, v.text,
                                         fmt::format(allowed, std::forward<Args>(args)...)));
 }
 
 constexpr std::uint64_t KiB = std::uint64_t{1} << 10, MiB = KiB << 10, TiB = MiB << 20;
 
-std::uint64_t number(Value v, std::uint64_t lowest, std::uint64_t highest) {
+std::uint64_t number(Variable v, std::uint64_t lowest, std::uint64_t highest) {
   return parse_number(v.name, v.text, lowest, highest);
 }
-std::size_t size(Value v, std::uint64_t lowest) { return parse_number(v.name, v.text, lowest, TiB, true); }
+std::size_t size(Variable v, std::uint64_t lowest) { return parse_number(v.name, v.text, lowest, TiB, true); }
 
-Validation validation(Value v) {
+Validation validation(Variable v) {
   constexpr std::string_view sample = "sample:";
   constexpr std::uint64_t rarest = 1'000'000'000;
   if (v.text == "off") return {.every = 0, .whole = false};
@@ -56,7 +56,7 @@ Validation validation(Value v) {
   return {.every = static_cast<unsigned>(every), .whole = false};
 }
 
-std::vector<int> devices(Value v) {
+std::vector<int> devices(Variable v) {
   constexpr std::size_t most = 16;
   constexpr int highest = 63;
   std::vector<int> list;
@@ -73,14 +73,14 @@ std::vector<int> devices(Value v) {
   }
 }
 
-/// Empty: none.
-std::string directory_or_none(Value v) {
+/// Empty: no directory.
+std::string directory_or_none(Variable v) {
   if (v.text == "none") return {};
   if (!v.text.starts_with('/')) throw must_be(v, "an absolute path or none");
   return std::string(v.text);
 }
 
-BackendChoice choice(Value v) {
+BackendChoice choice(Variable v) {
   const auto choice = parse_backend_choice(v.text);
   if (!choice) throw must_be(v, "one of {}", backend_choice_names);
   return *choice;
@@ -88,21 +88,21 @@ BackendChoice choice(Value v) {
 
 struct Setting {
   std::string_view name;
-  void (*take)(NodeSettings&, Value);
+  void (*take)(NodeSettings&, Variable);
 };
 using Node = NodeSettings;
 constexpr Setting settings_table[] = {
-    {"EC_CUDA_BACKEND", [](Node& s, Value v) { s.backend = choice(v); }},
-    {"EC_CUDA_DEVICES", [](Node& s, Value v) { s.device.devices = devices(v); }},
-    {"EC_CUDA_THRESHOLD", [](Node& s, Value v) { s.threshold_bytes = size(v, 0); }},
+    {"EC_CUDA_BACKEND", [](Node& s, Variable v) { s.backend = choice(v); }},
+    {"EC_CUDA_DEVICES", [](Node& s, Variable v) { s.device.devices = devices(v); }},
+    {"EC_CUDA_THRESHOLD", [](Node& s, Variable v) { s.threshold_bytes = size(v, 0); }},
     {"EC_CUDA_DEADLINE_MS",
-     [](Node& s, Value v) { s.device.deadline = std::chrono::milliseconds(number(v, 1, 600'000)); }},
+     [](Node& s, Variable v) { s.device.deadline = std::chrono::milliseconds(number(v, 1, 600'000)); }},
     {"EC_CUDA_RETRY_S",
-     [](Node& s, Value v) { s.device.retry_after = std::chrono::seconds(number(v, 0, 86'400)); }},
-    {"EC_CUDA_STAGING_BYTES", [](Node& s, Value v) { s.device.staging_bytes = size(v, MiB); }},
-    {"EC_CUDA_VALIDATE", [](Node& s, Value v) { s.validation = validation(v); }},
-    {"EC_CUDA_STOCK_DIRECTORY", [](Node& s, Value v) { s.stock_directory = directory_or_none(v); }},
-    {"EC_CUDA_PINNED_BYTES", [](Node& s, Value v) { s.device.pinned_bytes = size(v, 2 * MiB); }},
+     [](Node& s, Variable v) { s.device.retry_after = std::chrono::seconds(number(v, 0, 86'400)); }},
+    {"EC_CUDA_STAGING_BYTES", [](Node& s, Variable v) { s.device.staging_bytes = size(v, MiB); }},
+    {"EC_CUDA_VALIDATE", [](Node& s, Variable v) { s.validation = validation(v); }},
+    {"EC_CUDA_STOCK_DIRECTORY", [](Node& s, Variable v) { s.stock_directory = directory_or_none(v); }},
+    {"EC_CUDA_PINNED_BYTES", [](Node& s, Variable v) { s.device.pinned_bytes = size(v, 2 * MiB); }},
 };
 
 /// Settings of earlier versions. A unit that still has one must not keep a daemon from starting.
@@ -115,7 +115,7 @@ constexpr auto known_names = [] {
   return names;
 }();
 
-/// Reads no variable where the process runs with more rights than who started it.
+/// Reads no variable where the process runs with more rights than its starter.
 const char* environment(const char* variable) { return ::secure_getenv(variable); }
 
 NodeSettings read_node_settings() {

@@ -1,4 +1,4 @@
-// Node-local settings: everything that changes who computes and never what is written.
+// Node-local settings: all settings that change who computes and never the bytes written.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 namespace ec::codec {
 
 /// automatic: the router decides. cpu: the best CPU back end. gpu: the device wherever it supports the job.
-/// x86, isal, reference: that one. A device that is missing or faulty is replaced by the CPU whatever the
-/// choice.
+/// x86, isal, reference: the back end of that name. A missing or faulty device is replaced by the CPU
+/// whatever the choice.
 enum class BackendChoice { automatic, cpu, gpu, x86, isal, reference };
 
 inline constexpr std::string_view backend_choice_names = "auto, cpu, gpu, x86, isal, reference";
@@ -27,7 +27,7 @@ std::string_view name(BackendChoice choice);
 std::uint64_t parse_number(std::string_view name, std::string_view text, std::uint64_t lowest,
                            std::uint64_t highest, bool takes_suffix = false);
 
-/// Which calls of the back ends that are not ISA-L's are compared with it, and how much of each.
+/// The calls of back ends other than ISA-L's that are compared with ISA-L, and how much of each.
 struct Validation {
   /// One call in so many of a thread's, on average; 0: none.
   unsigned every = 1000;
@@ -41,16 +41,16 @@ struct NodeSettings {
   /// EC_CUDA_BACKEND: overrides the profile's `backend` when set.
   std::optional<BackendChoice> backend;
   /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
-  /// Nothing: as Router has it.
+  /// Nothing: the default of Router.
   std::optional<std::size_t> threshold_bytes;
   /// EC_CUDA_DEVICES (ordinals from 0 to 63), EC_CUDA_DEADLINE_MS (1 to 600000), EC_CUDA_RETRY_S (0 to
   /// 86400), EC_CUDA_STAGING_BYTES (1 MiB to 1 TiB), EC_CUDA_PINNED_BYTES (2 MiB to 1 TiB).
-  /// No log: whoever has one adds it.
+  /// No log: the owner of one adds it.
   kernels::cuda::Options device;
   /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).
   Validation validation;
   /// EC_CUDA_STOCK_DIRECTORY: absolute path of the directory that holds Ceph's own libec_jerasure.so, for a
-  /// plugin that is loaded as jerasure; empty: it is where Ceph's packages put it.
+  /// plugin that is loaded as jerasure; empty: the directory of Ceph's packages.
   std::string stock_directory;
 
   friend bool operator==(const NodeSettings&, const NodeSettings&) = default;
@@ -66,7 +66,7 @@ NodeSettings parse_node_settings(const Environment& environment);
 /// The names of all variables, in the order of the table in docs/operations.md.
 std::span<const std::string_view> known_settings() noexcept;
 
-/// The names in `environ_block` (as ::environ) that start with EC_CUDA_ and that this version does not know,
+/// The names in `environ_block` (as ::environ) that start with EC_CUDA_ and are unknown to this version,
 /// comma separated; empty if there are none.
 std::string unknown_settings(const char* const* environ_block);
 

@@ -1,4 +1,4 @@
-// What set-up code throws: an errno and a sentence for the operator. Never crosses a host's door.
+// The exception of set-up code: an errno and a sentence for the operator. Never crosses a host's door.
 #pragma once
 
 #include <stdexcept>
@@ -8,7 +8,7 @@ namespace ec::codec {
 
 class SetupError : public std::runtime_error {
  public:
-  /// code: a positive errno value. text names the parameter, its value and what is allowed.
+  /// code: a positive errno value. text names the parameter, its value and the allowed ones.
   SetupError(int code, const std::string& text) : std::runtime_error(text), code_(code) {}
   int code() const noexcept { return code_; }
 

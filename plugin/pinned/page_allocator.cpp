@@ -1,5 +1,5 @@
 // The books of the arena: free extents in a tree, blocks by their first page.
-#include "plugin/pinned/region.hpp"
+#include "plugin/pinned/page_allocator.hpp"
 
 #include <new>
 
@@ -7,19 +7,19 @@ namespace ec::pinned {
 namespace {
 
 constexpr std::uint32_t pages_of(std::size_t bytes) {
-  return static_cast<std::uint32_t>((bytes + Region::page_bytes - 1) / Region::page_bytes);
+  return static_cast<std::uint32_t>((bytes + PageAllocator::page_bytes - 1) / PageAllocator::page_bytes);
 }
 
 }  // namespace
 
-Region::Region(void* start, std::size_t bytes, void* books)
+PageAllocator::PageAllocator(void* start, std::size_t bytes, void* books)
     : start_(static_cast<std::uint8_t*>(start)),
       pages_(pages_of(bytes)),
       extents_(static_cast<Extent*>(books)) {
   give(0, pages_);
 }
 
-Region::Extent& Region::lay(std::uint32_t first, std::uint32_t pages, Extent::State state) {
+PageAllocator::Extent& PageAllocator::lay(std::uint32_t first, std::uint32_t pages, Extent::State state) {
   Extent& e = extents_[first];
   e.pages = pages;
   e.state = state;
@@ -28,21 +28,21 @@ Region::Extent& Region::lay(std::uint32_t first, std::uint32_t pages, Extent::St
   return e;
 }
 
-void Region::give(std::uint32_t first, std::uint32_t pages) {
+void PageAllocator::give(std::uint32_t first, std::uint32_t pages) {
   free_.insert(lay(first, pages, Extent::State::free));
 }
 
-void Region::take(Extent& e) {
+void PageAllocator::take(Extent& e) {
   free_.erase(FreeExtents::s_iterator_to(e));
   e.state = Extent::State::inside;
 }
 
-void* Region::allocate(std::size_t alignment, std::size_t bytes) {
+void* PageAllocator::allocate(std::size_t alignment, std::size_t bytes) {
   const std::size_t arena = std::size_t{pages_} * page_bytes;
   if (bytes == 0 || bytes > arena || alignment > arena) return nullptr;
   const std::uint32_t wanted = pages_of(bytes);
   const std::size_t step = alignment < page_bytes ? page_bytes : alignment;
-  // Wherever an extent of this length starts, an aligned block is in it.
+  // Wherever an extent of this length starts, an aligned block fits into it.
   Extent key{};
   key.pages = wanted + static_cast<std::uint32_t>(step / page_bytes) - 1;
   const auto found =
@@ -61,19 +61,19 @@ void* Region::allocate(std::size_t alignment, std::size_t bytes) {
   return start_ + std::size_t{first + skipped} * page_bytes;
 }
 
-Region::Extent* Region::block_at(const void* p) const {
+PageAllocator::Extent* PageAllocator::block_at(const void* p) const {
   const auto offset = reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(start_);
   if (offset % page_bytes != 0 || offset / page_bytes >= pages_) return nullptr;
   Extent& e = extents_[offset / page_bytes];
   return e.state == Extent::State::block ? &e : nullptr;
 }
 
-std::size_t Region::size_of(const void* p) const {
+std::size_t PageAllocator::size_of(const void* p) const {
   const Extent* e = block_at(p);
   return e == nullptr ? 0 : std::size_t{e->pages} * page_bytes;
 }
 
-std::size_t Region::release(void* p) {
+std::size_t PageAllocator::release(void* p) {
   Extent* e = block_at(p);
   if (e == nullptr) return 0;
   const std::uint32_t released = e->pages;
