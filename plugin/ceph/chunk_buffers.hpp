@@ -16,9 +16,23 @@ inline constexpr unsigned buffer_alignment = 64;
 /// A new buffer of `bytes`, contents undefined. Throws ceph::buffer::bad_alloc.
 ::ceph::bufferptr make_buffer(unsigned bytes);
 
-/// Lets go of a buffer without ever freeing it: a device that stopped answering may still write it. Cannot
-/// fail.
-void abandon(::ceph::bufferptr&& buffer) noexcept;
+/// Sees to it that a buffer is never freed: a device that stopped answering may still write it. Cannot fail.
+void abandon(const ::ceph::bufferptr& buffer) noexcept;
+
+/// New buffers of one length. Small ones lie in one, side by side: an allocation takes a kernel's time.
+class NewBuffers {
+ public:
+  NewBuffers(unsigned count, unsigned bytes);
+
+  /// The next one, contents undefined. Throws ceph::buffer::bad_alloc.
+  ::ceph::bufferptr next();
+
+ private:
+  const unsigned bytes_, stride_;
+  const unsigned all_;  ///< of what is allocated at once
+  unsigned offset_ = 0;
+  ::ceph::bufferptr buffer_;
+};
 
 /// Where the device may put a result: straight into a buffer that we can abandon should it stop answering, or
 /// only into staging memory of its own, because the buffer is somebody else's and stays in use whatever
@@ -28,18 +42,15 @@ enum class Writes { in_place, staged };
 /// All of a buffer to be written. A target that is said to be pageable is never written by a device.
 kernels::Target target_of(::ceph::bufferptr& buffer, Writes writes);
 
-/// All of a buffer to be read, which must outlive the source.
-kernels::Source source_of(const ::ceph::bufferptr& buffer);
-
 /// A cursor that cuts a bufferlist into consecutive chunks. The list must outlive it unchanged.
 class ChunkCutter {
  public:
   explicit ChunkCutter(const ::ceph::bufferlist& list)
       : piece_(list.buffers().begin()), end_(list.buffers().end()) {}
 
-  /// The next `bytes` as one contiguous buffer, shared with the list where it lies in one piece, otherwise
-  /// copied; past the end of the list it is filled with zeros.
-  ::ceph::bufferptr next(unsigned bytes);
+  /// Adds the next `bytes` to `to`, an empty list, in one piece: shared with the list that is cut where they
+  /// lie in one, otherwise copied; past its end there are zeros. The source lives as long as the piece.
+  kernels::Source next(unsigned bytes, ::ceph::bufferlist& to);
 
  private:
   using Pieces = ::ceph::bufferlist::buffers_t;

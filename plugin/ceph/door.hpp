@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cerrno>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -68,7 +69,7 @@ class Door : public HostsInterface {
         const unsigned c = code_.chunk_of(shard);
         std::uint8_t* bytes = writable_bytes(list);
         if (c < code_.k())
-          data.add(c, {list.length() == 0 ? nullptr : &std::as_const(list).front(), &list}, list.length());
+          data.add(c, {bytes, &list}, list.length());
         else
           coding.add(c, bytes, list.length());
       }
@@ -123,18 +124,18 @@ class Door : public HostsInterface {
   int encode_object(const Want& want_to_encode, const bufferlist& in, Lists* encoded) const {
     return at_the_door([&] {
       if (!is_usable(&want_to_encode, 0) || !is_usable(encoded, code_.n())) return -EINVAL;
-      PerChunk<bufferptr> chunks;
-      if (const int error = code_.encode(in, chunks)) return error;
-      const auto hand_out = [&](unsigned c) {
-        place(*encoded, code_.shard_of(c)).push_back(std::move(chunks[c]));
-      };
+      PerChunk<bufferlist*> lists(code_.n(), nullptr);
+      std::list<bufferlist> not_wanted;
+      const auto want = [&](unsigned c) { lists[c] = &place(*encoded, code_.shard_of(c)); };
       if (is_all(want_to_encode, code_.n()))
-        for (unsigned c = 0; c < code_.n(); ++c) hand_out(c);
+        for (unsigned c = 0; c < code_.n(); ++c) want(c);
       else
         each_shard(want_to_encode, [&](int shard) {
-          if (code_.is_shard(shard)) hand_out(code_.chunk_of(shard));
+          if (code_.is_shard(shard)) want(code_.chunk_of(shard));
         });
-      return 0;
+      for (bufferlist*& list : lists)
+        if (list == nullptr) list = &not_wanted.emplace_back();
+      return code_.encode(in, {lists.data(), lists.size()});
     });
   }
   /// 0, with *decoded holding the wanted shards; -EIO if `chunks` do not suffice; -EINVAL for a shard outside
@@ -203,9 +204,11 @@ class Door : public HostsInterface {
     });
     return in;
   }
-  static Readable readable(const bufferptr& buffer) { return {&buffer, nullptr}; }
+  static Readable readable(const bufferptr& buffer) {
+    return {buffer.length() == 0 ? nullptr : bytes_of(buffer), nullptr};
+  }
   static Readable readable(const bufferlist& list) {
-    return {is_one_piece(list) ? &list.front() : nullptr, &list};
+    return {is_one_piece(list) ? bytes_of(list.front()) : nullptr, &list};
   }
   /// Of a buffer or of a list, which is put into one piece.
   static std::uint8_t* writable_bytes(auto& chunk) {

@@ -42,9 +42,9 @@ struct Chunks {
   PerChunk<Chunk> at;
 };
 
-/// To be read: one buffer, or a list of any number of them. Not filled before it is needed.
+/// To be read: where they lie in one piece, or a list of any number of pieces.
 struct Readable {
-  const bufferptr* piece;  ///< null: *list has none or several
+  const std::uint8_t* bytes;  ///< null: none, or *list has several pieces
   const bufferlist* list;
 };
 using Sources = Chunks<Readable>;
@@ -89,9 +89,9 @@ class ErasureCode {
   /// jerasure plugins, but for jerasure-per-chunk-alignment.
   unsigned get_chunk_size(unsigned stripe_width) const;
 
-  /// All k+m chunks of an object; empty ones of an empty object. -EINVAL if k chunks of it would not fit 32
-  /// bits.
-  int encode(const bufferlist& in, PerChunk<bufferptr>& chunks) const;
+  /// Fills lists, which are empty, with all k+m chunks of an object; those of an empty object stay empty.
+  /// -EINVAL if k chunks of it would not fit 32 bits.
+  int encode(const bufferlist& in, std::span<bufferlist* const> lists) const;
   /// These coding chunks from these data chunks, each in one piece; those that are not there count as zeros
   /// and cost nothing. -EINVAL if they are not sound, or of two lengths.
   int encode_chunks(const Sources& data, const Places& coding) const;
