@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <type_traits>
 
 #include "plugin/library/engine.hpp"
 #include "plugin/library/identify.hpp"
@@ -19,6 +21,7 @@ struct ec_accumulator {
 
 namespace {
 
+using ec::codec::Operation;
 using ec::library::Engine;
 using ec::library::Failure;
 using ec::library::Form;
@@ -50,7 +53,7 @@ template <class Work>
       .code;
 }
 
-void need(const void* pointer, std::string_view name) {
+[[gnu::always_inline]] inline void need(const void* pointer, std::string_view name) {
   if (pointer == nullptr) refuse("{} is null", name);
 }
 
@@ -59,8 +62,17 @@ const Engine& engine_of(const ec_codec* codec) {
   return codec->engine;
 }
 
-[[gnu::always_inline]] inline Stripes stripes_of(const Names& names, const Form& form, const ec_source* from,
-                                                 const ec_target* to, const Stream& stream) {
+/// The chunks as the rooms below have them, which are laid out alike.
+template <class From>
+auto chunks_of(const From* chunks) {
+  using To = std::conditional_t<std::is_same_v<From, ec_source>, ec::kernels::Source, ec::kernels::Target>;
+  static_assert(sizeof(From) == sizeof(To) && offsetof(From, residence) == offsetof(To, residence) &&
+                std::is_same_v<ec_residence, std::underlying_type_t<ec::kernels::Residence>>);
+  return reinterpret_cast<const To*>(chunks);
+}
+
+Stripes stripes_of(const Names& names, const Form& form, const ec_source* from, const ec_target* to,
+                   Stream stream) {
   // Their number times that of their chunks must not wrap around.
   constexpr std::size_t most =
       std::numeric_limits<std::size_t>::max() / sizeof(ec_source) / ec::gf::max_chunks;
@@ -69,7 +81,7 @@ const Engine& engine_of(const ec_codec* codec) {
     if (form.targets != 0) need(to, names.to);
     if (form.stripes > most) refuse("stripes={} are more than memory can hold", form.stripes);
   }
-  return {names, form, from, to, stream.has_value()};
+  return {names, form, chunks_of(from), chunks_of(to), stream.has_value()};
 }
 
 std::span<const unsigned> numbers(std::string_view name, const unsigned* chunks, std::size_t count,
@@ -80,17 +92,23 @@ std::span<const unsigned> numbers(std::string_view name, const unsigned* chunks,
 }
 
 int encode(const ec_codec* codec, std::size_t stripes, const ec_source* data, const ec_target* coding,
-           std::size_t bytes, const Stream& stream) {
+           std::size_t bytes, Stream stream) {
   return answer([&] {
     const Engine& engine = engine_of(codec);
-    const Form form{stripes, bytes, engine.k(), engine.m()};
-    return engine.encode(stripes_of(ec::library::encode_names, form, data, coding, stream), stream);
+    const unsigned k = engine.k(), m = engine.m();
+    if (stripes == 1 && !stream)
+      if (const auto status = engine.code_at_once(
+              Operation::encode,
+              {&engine.encode_program(), {chunks_of(data), k}, {chunks_of(coding), m}, bytes}))
+        return *status;
+    return engine.encode(stripes_of(ec::library::encode_names, {stripes, bytes, k, m}, data, coding, stream),
+                         stream);
   });
 }
 
 int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available, std::size_t available_count,
            const ec_source* sources, const unsigned* wanted, std::size_t wanted_count,
-           const ec_target* targets, std::size_t bytes, const Stream& stream, bool checked = false) {
+           const ec_target* targets, std::size_t bytes, Stream stream, bool checked = false) {
   return answer([&] {
     const Engine& engine = engine_of(codec);
     const unsigned chunks = engine.k() + engine.m();
@@ -98,6 +116,12 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
     std::unique_ptr<const ec::library::Decoding> made;
     const auto& decoding = engine.decoding(numbers("available", available, available_count, chunks),
                                            numbers("wanted", wanted, wanted_count, chunks), made);
+    if (stripes == 1 && !stream && !checked && decoding.as_given())
+      if (const auto status = engine.code_at_once(Operation::decode, {&decoding.plan()->program,
+                                                                      {chunks_of(sources), available_count},
+                                                                      {chunks_of(targets), wanted_count},
+                                                                      bytes}))
+        return *status;
     const Form form{stripes, bytes, available_count, wanted_count};
     const auto given = stripes_of(ec::library::decode_names, form, sources, targets, stream);
     if (checked) return engine.checked_decode(decoding, {available, available_count}, given);
@@ -105,15 +129,12 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
   });
 }
 
-int add(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks, const Stream& stream) {
+int add(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks, Stream stream) {
   return answer([&] {
     need(accumulator, "accumulator");
     auto& state = accumulator->state;
     if (state.stripes() != 0) need(chunks, "chunks");
-    std::vector<ec::Source> all;
-    for (std::size_t s = 0; s < state.stripes(); ++s)
-      all.emplace_back(chunks[s].data, state.bytes(), static_cast<ec::Residence>(chunks[s].residence));
-    return state.add(chunk, all, stream);
+    return state.add(chunk, chunks_of(chunks), stream);
   });
 }
 
@@ -241,13 +262,10 @@ int ec_begin(const ec_codec* codec, size_t stripes, const unsigned* available, s
     const unsigned chunks = engine.k() + engine.m();
     const auto have = numbers("available", available, available_count, chunks);
     const auto want = numbers("wanted", wanted, wanted_count, chunks);
-    // Checks what the conversion below goes by.
-    stripes_of(ec::library::add_names, {stripes, chunk_bytes, 0, wanted_count}, nullptr, targets, {});
-    std::vector<ec::Target> all;
-    for (std::size_t t = 0; t < stripes * wanted_count; ++t)
-      all.emplace_back(targets[t].data, chunk_bytes, static_cast<ec::Residence>(targets[t].residence));
+    const Form form{stripes, chunk_bytes, 0, wanted_count};
+    const auto into = stripes_of(ec::library::add_names, form, nullptr, targets, {});
     // The caller keeps the codec.
-    *accumulator = new ec_accumulator{{{std::shared_ptr<void>(), &engine}, have, want, all}};
+    *accumulator = new ec_accumulator{{{std::shared_ptr<void>(), &engine}, have, want, into}};
     return ec::kernels::Status::ok;
   });
 }

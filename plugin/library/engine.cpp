@@ -42,7 +42,7 @@ support::Text<255> why_no_device() noexcept {
 
 /// The back end answers at once while the device comes up, which host memory does not mind. Other memory
 /// waits for it here.
-[[gnu::noinline]] void wait_for_device(const Stream& stream) {
+[[gnu::noinline]] void wait_for_device(Stream stream) {
   if (const auto why = why_no_device(); !why.empty())
     refuse(Errc::no_device, "{}, and no device is up: {}",
            stream ? "work is for a stream" : "chunks are in device memory", why.view());
@@ -96,7 +96,7 @@ gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells) {
 
 }  // namespace
 
-void need_device(const Stripes& stripes, const Stream& stream) {
+void need_device(const Stripes& stripes, Stream stream) {
   if (stream || stripes.on_device) wait_for_device(stream);
 }
 
@@ -205,11 +205,10 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
   return *made;
 }
 
-/// All stripes by one program, whose chunks come stripe after stripe. Inlined for small calls.
-[[gnu::always_inline]] inline Status Engine::code(codec::Operation operation, const kernels::Program& program,
-                                                  std::span<const kernels::Source> sources,
-                                                  std::span<const kernels::Target> targets,
-                                                  const Stripes& stripes, const Stream& stream) const {
+/// All stripes by one program, whose chunks come stripe after stripe.
+Status Engine::code(codec::Operation operation, const kernels::Program& program,
+                    std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
+                    const Stripes& stripes, Stream stream) const {
   need_device(stripes, stream);
   const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
   if (bytes == 0 || targets.empty()) return Status::ok;
@@ -223,18 +222,18 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
   return stream ? router.enqueue(jobs, *stream, operation) : router.transform_all(jobs, operation);
 }
 
-Status Engine::encode(const Stripes& stripes, const Stream& stream) const {
-  return code(codec::Operation::encode, codec_.encode_program(), stripes.sources.view(),
-              stripes.targets.view(), stripes, stream);
+Status Engine::encode(const Stripes& stripes, Stream stream) const {
+  return code(codec::Operation::encode, codec_.encode_program(), stripes.sources, stripes.targets, stripes,
+              stream);
 }
 
-Status Engine::decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
+Status Engine::decode(const Decoding& decoding, const Stripes& stripes, Stream stream) const {
   if (stream || !decoding.as_given()) return decode_chosen(decoding, stripes, stream);
-  return code(codec::Operation::decode, decoding.plan()->program, stripes.sources.view(),
-              stripes.targets.view(), stripes, stream);
+  return code(codec::Operation::decode, decoding.plan()->program, stripes.sources, stripes.targets, stripes,
+              stream);
 }
 
-Status Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
+Status Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, Stream stream) const {
   const codec::Plan& plan = *decoding.plan();
   const Form& form = stripes.form;
   Chunks<kernels::Source> sources(form.stripes * plan.sources.size());
@@ -253,20 +252,20 @@ Status Engine::update(unsigned chunk, const Stripes& stripes) const {
   const auto& [count, bytes, sources, targets] = stripes.form;
   Status status = Status::ok;
   for (std::size_t stripe = 0; bytes != 0 && stripe < count && status == Status::ok; ++stripe)
-    status = codec_.update(chunk, stripes.sources.data()[stripe],
-                           stripes.targets.view().subspan(stripe * targets, targets), bytes);
+    status = codec_.update(chunk, stripes.sources[stripe], stripes.targets.subspan(stripe * targets, targets),
+                           bytes);
   return status;
 }
 
 Status Engine::add(const Decoding& decoding, unsigned column, bool first, const Stripes& stripes,
-                   const Stream& stream) const {
+                   Stream stream) const {
   const gf::Matrix& matrix = decoding.plan()->program.matrix();
   gf::Matrix cells(matrix.rows(), 1);
   for (unsigned r = 0; r < matrix.rows(); ++r) cells(decoding.target_places()[r], 0) = matrix(r, column);
   // Work that is enqueued needs nothing of its program afterwards.
   const kernels::Program program(std::move(cells));
-  const auto sources = stripes.sources.view();
-  const auto targets = stripes.targets.view();
+  const auto sources = stripes.sources;
+  const auto targets = stripes.targets;
   if (first) return code(codec::Operation::decode, program, sources, targets, stripes, stream);
   if (stream) return code(codec::Operation::update, program, sources, targets, stripes, stream);
   need_device(stripes, stream);

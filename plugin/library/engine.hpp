@@ -65,7 +65,7 @@ gf::Matrix dialect_matrix(std::string_view dialect, unsigned k, unsigned m);
 
 /// Waits for the device where a chunk lies on it or the work is for a stream; throws Refusal where there is
 /// none.
-void need_device(const Stripes& stripes, const Stream& stream);
+void need_device(const Stripes& stripes, Stream stream);
 
 /// Immutable; any number of threads may use one at a time. Calls answer as codec::Router does. Before
 /// anything is written or enqueued they may throw a Refusal or std::bad_alloc, afterwards nothing: then the
@@ -87,7 +87,20 @@ class Engine {
   Mds mds() const { return mds_; }
 
   /// stripes: data and coding chunks.
-  kernels::Status encode(const Stripes& stripes, const Stream& stream) const;
+  kernels::Status encode(const Stripes& stripes, Stream stream) const;
+  /// Does a job of one stripe that is quickly seen to be right, with all chunks in host memory: most small
+  /// calls. Nothing where it is not: what Stripes says of it is the answer, or another call.
+  [[gnu::always_inline]] inline std::optional<kernels::Status> code_at_once(codec::Operation operation,
+                                                                            const kernels::Job& job) const {
+    if (job.sources.data() == nullptr || job.targets.data() == nullptr || job.targets.empty() ||
+        job.bytes - 1 >= max_chunk_bytes)
+      return std::nullopt;
+    const Seen seen = look(job.sources, job.targets, job.bytes);
+    if (!seen.apart || seen.residences >= static_cast<unsigned>(kernels::Residence::device))
+      return std::nullopt;
+    return codec_.router().transform(job, operation, seen.residences == 0);
+  }
+  const kernels::Program& encode_program() const { return codec_.encode_program(); }
   /// Throws what Decoding does. The answer is the engine's, or that of `made`.
   const Decoding& decoding(std::span<const unsigned> available, std::span<const unsigned> wanted,
                            std::unique_ptr<const Decoding>& made) const;
@@ -97,7 +110,7 @@ class Engine {
     decoding(available, {}, made);
   }
   /// stripes: the chunks of both lists, in their order.
-  kernels::Status decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
+  kernels::Status decode(const Decoding& decoding, const Stripes& stripes, Stream stream) const;
   /// Whether the chunks agree, of which `available`, a list that decoding() was given, has the numbers.
   /// Throws Refusal where none follows from the others.
   kernels::Status verify(std::span<const unsigned> available, const Stripes& stripes,
@@ -107,7 +120,7 @@ class Engine {
   /// verify() on a stream: *difference, a word of device memory, becomes no_difference, or the least stripe *
   /// bytes + byte at which the chunks disagree. Throws Refusal also where there is no byte.
   kernels::Status verify_on(std::span<const unsigned> available, const Stripes& stripes,
-                            std::uint64_t* difference, const Stream& stream) const;
+                            std::uint64_t* difference, Stream stream) const;
   /// verify() where some chunk follows from the others, and then decode(). Throws Refusal where they
   /// disagree.
   kernels::Status checked_decode(const Decoding& decoding, std::span<const unsigned> available,
@@ -115,17 +128,17 @@ class Engine {
   /// Adds what one chunk, column `column` of the plan, is of those wanted; the first one overwrites them.
   /// stripes: that chunk, and those wanted in their order.
   kernels::Status add(const Decoding& decoding, unsigned column, bool first, const Stripes& stripes,
-                      const Stream& stream) const;
+                      Stream stream) const;
   /// Throws Refusal unless `chunk` is a data chunk.
   void check_data_chunk(unsigned chunk) const;
   /// stripes: the deltas of that data chunk, and the coding chunks.
   kernels::Status update(unsigned chunk, const Stripes& stripes) const;
 
  private:
-  kernels::Status decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const;
+  kernels::Status decode_chosen(const Decoding& decoding, const Stripes& stripes, Stream stream) const;
   kernels::Status code(codec::Operation operation, const kernels::Program& program,
                        std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
-                       const Stripes& stripes, const Stream& stream) const;
+                       const Stripes& stripes, Stream stream) const;
   kernels::Status compare(std::span<const unsigned> available, const Stripes& stripes, Verdict& verdict,
                           bool refuse_nothing) const;
 
@@ -140,14 +153,14 @@ class Engine {
 /// Chunks of some stripes that are made while others come one by one. For one thread at a time.
 class Accumulator {
  public:
-  /// Throws what Decoding and Stripes do. targets: stripes x wanted.
+  /// Throws what Decoding does. into: no sources, and the chunks wanted as targets.
   Accumulator(std::shared_ptr<const Engine> engine, std::span<const unsigned> available,
-              std::span<const unsigned> wanted, std::span<const Target> targets);
+              std::span<const unsigned> wanted, const Stripes& into);
   std::size_t stripes() const { return form_.stripes; }
   std::size_t bytes() const { return form_.bytes; }
   /// chunks: that chunk of each stripe. Throws what Stripes does, and Refusal unless the chunk is one that is
   /// still to come. After a failure there is no more to add.
-  kernels::Status add(unsigned chunk, std::span<const Source> chunks, const Stream& stream);
+  kernels::Status add(unsigned chunk, const kernels::Source* chunks, Stream stream);
   /// Throws Refusal unless all came that are read.
   void end() const;
 
@@ -156,7 +169,7 @@ class Accumulator {
   std::unique_ptr<const Decoding> made_;
   const Decoding& decoding_;
   Form form_;
-  std::vector<Target> targets_;
+  std::vector<kernels::Target> targets_;
   gf::ChunkSet available_, awaited_, read_;
   std::optional<unsigned> failed_;
 };

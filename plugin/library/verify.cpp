@@ -127,7 +127,7 @@ Status find_on_device(const codec::Router& router, const Checks& checks, const S
   std::vector<kernels::Transfer> pieces;
   const auto fetch = [&](std::span<const std::uint8_t> places, std::uint8_t* to) {
     for (const std::uint8_t place : places) {
-      const auto& chunk = stripes.sources.data()[stripe * stripes.form.sources + place];
+      const auto& chunk = stripes.sources[stripe * stripes.form.sources + place];
       pieces.push_back({const_cast<std::uint8_t*>(chunk.data) + byte, chunk.residence, to++, 1});
     }
   };
@@ -150,7 +150,7 @@ Status find(const codec::Router& router, const Checks& checks, const Stripes& st
   HostComparison comparison(router, checks);
   const std::size_t width = stripes.form.sources;
   for (std::size_t s = first; s < first + count && !found; ++s) {
-    comparison.find(stripes.sources.view().subspan(s * width, width), at, stripes.form.bytes, found);
+    comparison.find(stripes.sources.subspan(s * width, width), at, stripes.form.bytes, found);
     if (found) found->stripe = s;
   }
   return Status::ok;
@@ -220,7 +220,7 @@ Status Engine::compare(std::span<const unsigned> available, const Stripes& strip
 }
 
 Status Engine::verify_on(std::span<const unsigned> available, const Stripes& stripes,
-                         std::uint64_t* difference, const Stream& stream) const {
+                         std::uint64_t* difference, Stream stream) const {
   if (difference == nullptr) refuse("{} is null", "difference");
   if (reinterpret_cast<std::uintptr_t>(difference) % sizeof *difference != 0)
     refuse("difference={} must be aligned to {} bytes", fmt::ptr(difference), sizeof *difference);

@@ -78,7 +78,7 @@ Validator::Validator(const Validation& how, Log log, std::string directory,
 
 Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t coder,
                                  const Call& call) noexcept {
-  const Job& job = call.jobs[call.jobs.size() == 1 ? 0 : pace_.draw(call.jobs.size())];
+  const Job& job = call.jobs[call.jobs.size() == 1 ? 0 : this_thread().pace.draw(call.jobs.size())];
   const bool comparable = job.bytes != 0 && !job.targets.empty() && job.targets.size() <= gf::max_chunks &&
                           job.sources.size() <= gf::max_chunks;
   SavedTargets saved;
@@ -118,8 +118,9 @@ Validator::Finding Validator::check(const Comparison& of) noexcept {
   // Heads and tails have code of their own in every kernel, so each gets a quarter of the draws; in between a
   // block begins anywhere, that the seams of other blocks are within one.
   const std::size_t last = bytes - longest;
-  const std::uint64_t place = last == 0 ? 0 : pace_.draw(4);
-  return check_block(of, {place == 0 ? 0 : place == 1 ? last : pace_.draw(last + 1), longest});
+  Pace& pace = this_thread().pace;
+  const std::uint64_t place = last == 0 ? 0 : pace.draw(4);
+  return check_block(of, {place == 0 ? 0 : place == 1 ? last : pace.draw(last + 1), longest});
 }
 
 Validator::Finding Validator::check_block(const Comparison& of, Block block) noexcept {

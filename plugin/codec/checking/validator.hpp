@@ -46,8 +46,8 @@ class Validator {
   /// Whether calls of such a back end are compared.
   bool watches(kernels::BackendKind kind) const noexcept { return how_.every != 0 && !is_judge(kind); }
 
-  /// Whether this call of a back end that is watched is to go through run().
-  bool is_due() noexcept { return pace_.is_due(id_, how_.every); }
+  /// Whether this call of a back end that is watched is to go through run(). pace: this thread's.
+  bool is_due(Pace& pace) const noexcept { return pace.is_due(id_, how_.every); }
 
   /// Back ends that were found wrong: bit i is that of backends[i].
   unsigned off() const noexcept { return off_.load(std::memory_order_relaxed); }
@@ -86,8 +86,6 @@ class Validator {
   Finding check_block(const Comparison& of, Block block) noexcept;
   void found_wrong(const Comparison& of, std::size_t backend, std::size_t judge, const BlockViews& views,
                    const std::uint8_t* got, const std::uint8_t* expected) noexcept;
-
-  static inline constinit thread_local Pace pace_{};
 
   using Rows = std::array<Checks, max_backends>;
 

@@ -110,14 +110,17 @@ Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked,
   return given;
 }
 
-Status Router::run(const Call& call, Operation operation) const noexcept {
-  const std::uint64_t bytes = source_bytes(call.jobs);
-  Stats::Job count(*counts_, operation, bytes);
+Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable) const noexcept {
+  const Call call{operation == Operation::update ? Verb::accumulate : Verb::transform, jobs};
+  const std::uint64_t bytes = source_bytes(jobs);
+  ThisThread& thread = this_thread();
+  Stats::Job count(*counts_, thread, operation, bytes);
   Status last = Status::unsupported;
   unsigned left = admitted_ & ~validator_->off();
   std::optional<CallTimes::Choice> compared;
   if ((left & device_) != 0) {
-    if ((pageable_stays_ && all_pageable(call.jobs.front())) || !is_for_device(call, bytes, &compared))
+    if ((pageable_stays_ && (pageable || all_pageable(jobs.front()))) ||
+        !is_for_device(call, bytes, &compared))
       left &= ~device_;
   } else if (device_ != 0) {
     last = Status::fault;  // it gave wrong bytes
@@ -126,7 +129,7 @@ Status Router::run(const Call& call, Operation operation) const noexcept {
     const auto i = static_cast<std::size_t>(std::countr_zero(left));
     left &= left - 1;
     count.begins();
-    const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due();
+    const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due(thread.pace);
     // Most calls want nothing beside the bytes, and a small one notices what is done for others.
     const bool plain = !checked && !compared && (device_ >> i & 1u) == 0;
     const auto [status, doubted] =
@@ -144,21 +147,19 @@ Status Router::run(const Call& call, Operation operation) const noexcept {
   return last;
 }
 
-Status Router::transform(const Job& job, Operation operation) const noexcept {
-  return run({Verb::transform, {&job, 1}}, operation);
+Status Router::transform(const Job& job, Operation operation, bool pageable) const noexcept {
+  return run({&job, 1}, operation, pageable);
 }
 
-Status Router::accumulate(const Job& job) const noexcept {
-  return run({Verb::accumulate, {&job, 1}}, Operation::update);
-}
+Status Router::accumulate(const Job& job) const noexcept { return run({&job, 1}, Operation::update); }
 
 Status Router::transform_all(std::span<const Job> jobs, Operation operation) const noexcept {
-  return jobs.empty() ? Status::ok : run({Verb::transform, jobs}, operation);
+  return jobs.empty() ? Status::ok : run(jobs, operation);
 }
 
 Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
   const support::NoCancellation whole;
-  Stats::Job count(*counts_, operation, source_bytes(jobs), Stats::Timed::never);
+  Stats::Job count(*counts_, this_thread(), operation, source_bytes(jobs), Stats::Timed::never);
   const Verb verb = operation == Operation::update ? Verb::accumulate : Verb::transform;
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if ((device_ & validator_->off() & 1u << i) != 0) return Status::fault;

@@ -43,7 +43,9 @@ class Router {
   /// last status when no back end could: unsupported, busy, fault or hung (see kernels::Status), which takes
   /// chunks in device memory, or (hung) targets in pinned memory that a device which stopped answering may
   /// still write. operation: what it is counted as; an accumulate is an update.
-  kernels::Status transform(const kernels::Job& job, Operation operation = Operation::encode) const noexcept;
+  /// pageable: whether all chunks are known to be.
+  kernels::Status transform(const kernels::Job& job, Operation operation = Operation::encode,
+                            bool pageable = false) const noexcept;
   kernels::Status accumulate(const kernels::Job& job) const noexcept;
   /// transform of each job; one back end does them all, so that a device can take them in one go. They are
   /// routed by the first one and by the bytes of all.
@@ -70,7 +72,8 @@ class Router {
   /// Has backends_[i] do the call. checked: by the validator.
   Validator::Answer ask(std::size_t i, const Call& call, bool checked,
                         const std::optional<CallTimes::Choice>& compared) const noexcept;
-  kernels::Status run(const Call& call, Operation operation) const noexcept;
+  kernels::Status run(std::span<const kernels::Job> jobs, Operation operation,
+                      bool pageable = false) const noexcept;
 
   BackendChoice choice_;
   std::optional<std::size_t> threshold_bytes_;

@@ -197,17 +197,16 @@ BackendStats Stats::read(std::size_t backend) const noexcept {
   return all;
 }
 
-// Out of line: of an inlined look-up of thread-local storage compilers make two.
-Stats::ThisThread& Stats::this_thread() noexcept {
-  constexpr unsigned none = ~0u;
-  static constinit std::atomic<unsigned> next{0};
-  constinit thread_local ThisThread thread{.shard = none, .until_timed = 1, .alone = false};
-  if (thread.shard == none) [[unlikely]] {
-    const unsigned number = next.fetch_add(1, std::memory_order_relaxed);
-    thread.alone = number < own_shards;
-    thread.shard = thread.alone ? number : own_shards + number % shared_shards;
-  }
+ThisThread& ThisThread::look_up() noexcept {
+  constinit thread_local ThisThread thread;
   return thread;
+}
+
+void ThisThread::choose_shard() noexcept {
+  static constinit std::atomic<unsigned> next{0};
+  const unsigned number = next.fetch_add(1, std::memory_order_relaxed);
+  alone = number < own_shards;
+  shard = alone ? number : own_shards + number % shared_shards;
 }
 
 void Stats::happened(Event event, std::uint64_t times) noexcept {

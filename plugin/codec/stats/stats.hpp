@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "plugin/codec/stats/stats_page.hpp"
+#include "plugin/codec/this_thread.hpp"
 #include "support/process_life.hpp"
 
 namespace ec::codec {
@@ -34,11 +35,11 @@ class Stats {
   /// One job on its way down the list of back ends. For the stack of one thread.
   class Job {
    public:
-    Job(Stats& stats, Operation operation, std::uint64_t source_bytes, Timed timed = Timed::sampled) noexcept
-        : source_bytes_(source_bytes) {
-      ThisThread& thread = this_thread();
-      alone_ = thread.alone;
-      row_ = &stats.page().shards[thread.shard].rows[0][static_cast<std::size_t>(operation)];
+    Job(Stats& stats, ThisThread& thread, Operation operation, std::uint64_t source_bytes,
+        Timed timed = Timed::sampled) noexcept
+        : row_(&stats.page().shards[thread.shard].rows[0][static_cast<std::size_t>(operation)]),
+          source_bytes_(source_bytes),
+          alone_(thread.alone) {
       if (timed == Timed::never) return;
       if (source_bytes >= timed_from_bytes) {
         timed_ = true;
@@ -68,10 +69,10 @@ class Stats {
     // Of no object, so that the compiler keeps one in registers.
     static void took_time(Row& row, std::uint64_t source_bytes, Clock::time_point begun) noexcept;
 
-    Row* row_;  ///< of this operation and back end 0; those of one shard lie side by side
+    Row* const row_;  ///< of this operation and back end 0; those of one shard lie side by side
     const std::uint64_t source_bytes_;
     Clock::time_point begun_;
-    bool alone_;
+    const bool alone_;
     bool timed_ = false;
   };
 
@@ -105,13 +106,6 @@ class Stats {
   const StatsPage& page() const noexcept { return *page_.load(std::memory_order_relaxed); }
 
  private:
-  struct ThisThread {
-    unsigned shard;        ///< of every page
-    unsigned until_timed;  ///< small jobs
-    bool alone;            ///< in its shard
-  };
-  static ThisThread& this_thread() noexcept;
-
   /// To a count of a shard. Two locked additions in a row take 20 ns of a Zen 5.
   static void add(std::uint64_t& count, std::uint64_t n, bool alone) noexcept {
     alone ? kernels::set(count, kernels::read(count) + n) : kernels::add(count, n);
