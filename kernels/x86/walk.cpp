@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "support/process_life.hpp"
+
 namespace ec::kernels::x86 {
 namespace {
 
@@ -80,6 +82,8 @@ bool fits(const WalkRule& rule, const Core& core, unsigned sources, unsigned tar
          targets <= rule.most_targets;
 }
 
+const AtLoad at_load(plain_threshold);
+
 }  // namespace
 
 const Core& this_core() noexcept {
@@ -97,7 +101,10 @@ const Core& this_core() noexcept {
   return core;
 }
 
-const std::size_t plain_threshold = this_core().plain_up_to();
+std::size_t plain_threshold() noexcept {
+  static const std::size_t threshold = this_core().plain_up_to();
+  return threshold;
+}
 
 Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t bytes,
              bool accumulate) noexcept {

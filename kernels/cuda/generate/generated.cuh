@@ -12,13 +12,13 @@ using Address = unsigned long long;
 
 /// A lane has 16 bytes of the lower and 16 of the upper half of a tile.
 struct Tile {
-  const Address* chunks;  ///< of many stripes: the addresses of this one
+  const Address* chunks;  ///< of many stripes: the addresses of this stripe
   Address offset;         ///< of the lane's first bytes in every chunk
   bool lower, upper;      ///< whether these bytes are stored
 };
 
 /// generated_args.hpp. UNUSED are operands of no instruction: without them ptxas (CUDA 13.0) allots registers
-/// otherwise than it was measured.
+/// otherwise than in the measured kernels.
 template <unsigned k, unsigned m>
 struct OneStripe {
   Address chunk[k + m], bytes, stripes;
@@ -84,9 +84,8 @@ __device__ __forceinline__ void code_tiles(const Stripes& p) {
 
 }  // namespace ec::kernels::cuda
 
-// What the text of a generated file uses, with `p` and `tile` as above. The asm statements are not volatile:
-// the compiler may order them as it likes, but not regroup XORs, which would undo the sharing of the
-// schedule.
+// The macros of a generated file, with `p` and `tile` as above. The asm statements are not volatile: the
+// compiler may choose their order, but not regroup XORs, which would undo the sharing of the schedule.
 #define X3(d, a, b, c) asm("lop3.b32 %0,%1,%2,%3,0x96;" : "=r"(d) : "r"(a), "r"(b), "r"(c))
 #define X2(d, a, b) asm("xor.b32 %0,%1,%2;" : "=r"(d) : "r"(a), "r"(b))
 // Swaps the upper fields of a with the lower fields of b; 0xca is (mask & x) | (~mask & y).

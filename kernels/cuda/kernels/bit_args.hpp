@@ -13,7 +13,7 @@ inline constexpr unsigned targets_per_group = 8;
 
 /// For up to 4 x quads sources there are two kernels: `half` for up to four targets, `any` for more. A lane
 /// loads 32-bit `words` of each of its sources. `blocks` stay on a multiprocessor, which bounds the
-/// registers, and the grid has so many times `waves` of them: all make the bit matrix once.
+/// registers. The grid has `waves` times as many blocks, and each block makes the bit matrix once.
 struct BitShape {
   unsigned quads, words, half_blocks, half_waves, any_blocks, any_waves;
 
@@ -40,13 +40,13 @@ struct BitShape {
   X(48, 1, 3, 1, 3, 1)   \
   X(64, 1, 3, 1, 3, 1)
 
-/// A code takes the first that holds its sources.
+/// A code takes the first shape that holds its sources.
 inline constexpr BitShape bit_shapes[] = {
 #define EC_BIT_SHAPE(...) {__VA_ARGS__},
     EC_BIT_SHAPES(EC_BIT_SHAPE)
 #undef EC_BIT_SHAPE
 };
-/// Quads of sources that every code of a shape fills: those of the shape before it.
+/// Quads of sources that every code of a shape fills: the quads of the shape before.
 constexpr unsigned full_quads(unsigned quads) {
   unsigned full = 0;
   for (const BitShape& shape : bit_shapes)
@@ -56,7 +56,7 @@ constexpr unsigned full_quads(unsigned quads) {
 inline constexpr unsigned bit_kernel_threads = 128;
 /// mma.m16n8k256 on bits.
 inline constexpr int oldest_bit_compute_major = 8;
-/// Every chip gives a block this much without being asked.
+/// Every chip gives a block this much by default.
 inline constexpr std::size_t most_shared_bytes = 48 * 1024;
 inline constexpr unsigned most_half_targets = 4;
 
@@ -64,7 +64,7 @@ constexpr unsigned row_blocks_of(unsigned targets) {
   const unsigned rest = targets % targets_per_group;
   return 4 * (targets / targets_per_group) + (rest == 0 ? 0 : rest <= most_half_targets ? 2 : 4);
 }
-/// Shared memory of a block: fragments of the bit matrix, then the chunks' addresses. groups: of all sources.
+/// Shared memory of a block: fragments of the bit matrix, then the chunks' addresses. groups: in all.
 constexpr std::size_t bit_shared_bytes(unsigned row_blocks, unsigned groups, unsigned targets) {
   return std::size_t{row_blocks} * groups * 32 * 8 + 8 * (sources_per_group * groups + targets);
 }

@@ -3,7 +3,7 @@
 
 namespace {
 
-/// Two bodies: a choice at every store would keep the compiler from mixing stores with what follows.
+/// Two bodies: a choice at every store would keep the compiler from mixing stores with the code behind them.
 template <int Quads, int W, bool Half>
 __device__ void run(const KernelArgs& args) {
   constexpr int full = ec::kernels::cuda::full_quads(Quads);

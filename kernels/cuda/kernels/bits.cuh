@@ -7,18 +7,18 @@
 //   A: the bit matrix of the code: rows are target bits, 128 or 256 columns are the bits of 16 or 32 sources.
 //   B: the data as it lies: a column is one byte position, its rows the bits of the sources' bytes there.
 // Lane (g, t) = (lane / 4, lane % 4) loads W words of the sources 4 q + t; a 4 x 4 byte transposition makes
-// each register four sources' bytes of one position, which is what B wants. Rows are dealt so that lane group
+// each register four sources' bytes of one position, the layout of B. Rows are dealt so that lane group
 // g ends up with all eight bits of target g (eight targets a group of four row blocks), or with half a byte
 // of target g / 2 (up to four targets, two row blocks), so that the sums pack within a lane. Data is read
 // once for all targets of a launch, and stays in registers: 4 W for each 16 sources. The bit matrix is made
 // from the coefficients by each block, once, into shared memory. Reads and writes 16 W bytes a quarter-warp,
 // contiguous over the warp (32 W bytes of every chunk). Needs compute capability 8.0 (mma.m16n8k256.b1); on
-// older chips the kernel exists and traps. Shapes and what they gave: bit_args.hpp.
+// older chips the kernel exists and traps. Shapes and their speeds: bit_args.hpp.
 //
 // A paired matrix has M(r ^ h, c ^ h) = M(r, c) for h below 2^p, p being 1 to 3: a Cauchy matrix whose cells
 // are 1 / (row + column) and whose rows and columns begin at multiples of 2^p. The lowest p bits part rows
-// and columns into 2^p classes, and the sub-matrix of two classes depends on their XOR alone. That makes it a
-// product in the group algebra of (Z/2)^p, which in characteristic 2 is that of the polynomials in p
+// and columns into 2^p classes, and the sub-matrix of two classes depends on their XOR alone. So the product
+// is one in the group algebra of (Z/2)^p. In characteristic 2 this is the algebra of polynomials in p
 // variables whose squares are 0. So, for sets of bits s, t below 2^p, with
 //   a(t) = sum of the sub-matrices of all s that contain t, b(t) = sum of the sources of all such classes,
 //   c(t) = sum over the subsets z of t of a(t - z) b(z),
@@ -32,7 +32,7 @@
 #include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
 
-// Not in the nameless namespace: nvcc makes its name of the path that this file has where it is compiled.
+// Not in the nameless namespace: nvcc would name it by the path of this file on the machine that compiles it.
 extern __shared__ uint2 shared[];
 
 namespace {
@@ -63,7 +63,7 @@ __device__ void mma256(std::uint32_t (&)[4], uint2, uint2, std::uint32_t, std::u
 __device__ void mma128(std::uint32_t (&)[4], uint2, std::uint32_t) { __trap(); }
 #endif
 
-/// What a warp loads of a chunk is short of a cache line where a lane loads less than 16 bytes: the second
+/// A warp's load from a chunk is short of a cache line where a lane loads less than 16 bytes: the second
 /// cache then fetches for other warps too (H100, 64+16, two words: 0.91 of the copy, 0.69 without).
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 #define EC_FETCH "L2::256B."
@@ -108,7 +108,7 @@ __device__ std::uint32_t bit_row(std::uint32_t c, unsigned bit) {
   return row;
 }
 
-/// The words of A as the lanes hold them: fragments[((block * classes + class) * groups + group) * 32 +
+/// The words of A in the order of the lanes: fragments[((block * classes + class) * groups + group) * 32 +
 /// lane], two words each. rows, columns: of a sub-matrix; full: groups of eight rows, whose row blocks come
 /// first.
 template <unsigned Classes>
@@ -143,7 +143,7 @@ __device__ std::uint32_t parities(std::uint32_t c0, std::uint32_t c1, std::uint3
   return pick(0x00ff00ff, c0 + c2 * 0x10000u, c1 * 0x100u + c3 * 0x1000000u);
 }
 
-/// The n-th subset of `set`, which is below 8, and how many there are.
+/// The n-th subset of `set`, which is below 8, and the number of subsets.
 __host__ __device__ constexpr unsigned subset(unsigned set, unsigned n) {
   unsigned chosen = 0;
   for (unsigned bit = 1; bit <= set; bit *= 2)
@@ -215,8 +215,8 @@ __device__ void rows(std::uint32_t (&out)[Classes][2][W], const std::uint32_t (&
   add_supersets(out, add_words<2, W>);
 }
 
-/// The bytes of four sources a register, for each byte position of the lane. columns: of a sub-matrix, and
-/// those that every code of the shape has.
+/// The bytes of four sources a register, for each byte position of the lane. columns: the sub-matrix's
+/// columns, and the columns that every code of the shape has.
 template <int Classes, int Quads, int FullQuads, int W>
 __device__ void gather(std::uint32_t (&b)[Classes][(Quads + 3) / 4][4 * W],
                        const std::uint8_t* const* sources, unsigned columns, std::uint64_t offset,
@@ -249,7 +249,7 @@ __device__ void gather(std::uint32_t (&b)[Classes][(Quads + 3) / 4][4 * W],
   add_supersets(b, add_words<(Quads + 3) / 4, 4 * W>);
 }
 
-/// Eights: groups of eight rows of a class. Fours: a rest of up to four, or all there are.
+/// Eights: groups of eight rows of a class. Fours: a rest of up to four, or all rows.
 template <int Classes, int Quads, int FullQuads, int W, bool Eights, bool Fours, bool Accumulate>
 __device__ void transform(const KernelArgs& args) {
   constexpr int Groups = (Quads + 3) / 4;
@@ -269,8 +269,8 @@ __device__ void transform(const KernelArgs& args) {
   const unsigned lane = threadIdx.x % 32;
   const unsigned g = lane / 4;
   const unsigned t = lane % 4;
-  // Columns 2 t and 2 t + 1 of B become the lane's. Where they are less than 16 bytes together they lie side
-  // by side and are stored at once; else the lanes of a target store their first columns together.
+  // Columns 2 t and 2 t + 1 of B become the lane's. Columns of less than 16 bytes together lie side by side
+  // and are stored at once; else the lanes of a target store their first columns together.
   constexpr bool together = W < 4;
   const unsigned piece = together ? g : (g % 2) * 4 + g / 2;
   const std::uint64_t step = std::uint64_t{gridDim.x} * (threads / 32);
@@ -282,7 +282,7 @@ __device__ void transform(const KernelArgs& args) {
     std::uint32_t out[Classes][2][W];
     unsigned group = 0;
     if constexpr (Eights) {
-      // Two ways to say the same: either way the compiler spills least where it is used.
+      // Two forms of the same loop: in each place the compiler spills least with the form used.
 #pragma unroll 1
       for (; Fours ? group < full : group * targets_per_group < row_count; ++group) {
         rows<4, Classes, Groups, W>(out, b, shared + group * 4 * Classes * Groups * 32 + lane);

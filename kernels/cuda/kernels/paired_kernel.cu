@@ -1,5 +1,5 @@
 // target = M . source for paired matrices, on the tensor cores (bits.cuh). The parameter has the coefficients
-// of every 2^pairs-th row alone, those of its first class.
+// of every 2^pairs-th row alone: the rows of the first class.
 #include "kernels/cuda/kernels/bits.cuh"
 
 // For other chips the compiler needs a few registers more.

@@ -1,5 +1,5 @@
 // The table kernels and their geometry, shared by host and device. The parameter: bytes is a multiple of 16
-// and at least table_tile, with `accumulate` a multiple of that; targets is not used.
+// and at least table_tile, with `accumulate` a multiple of table_tile; targets is not used.
 #pragma once
 
 #include <cstddef>

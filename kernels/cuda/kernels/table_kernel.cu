@@ -2,21 +2,21 @@
 //
 // A byte is split into bits 0-2, bits 4-6, and bits 3 and 7. PRMT looks each part up in the 8, 8 and 4
 // products of a coefficient, four bytes an instruction: 3 PRMT and, taking two sources at a time, 1.5 XORs of
-// three inputs a word, target and source. PRMT takes selectors of four bits, so those of two words x, y are
-// made together, a nibble of each in turn; the products come out as x0 y0 x1 y1 and x2 y2 x3 y3 and are
+// three inputs a word, target and source. PRMT takes selectors of four bits, so the selectors of two words x,
+// y are made together, a nibble of each in turn; the products come out as x0 y0 x1 y1 and x2 y2 x3 y3 and are
 // sorted once a target, at the end. A row of ones is a sum without tables: every reed_sol_van code has one.
 //
 // A lane keeps 32 bytes of each target in registers, and has the next two sources in flight while it
 // multiplies the present two. All lanes read the tables of the same coefficient, a broadcast without
 // conflicts. Reads each source once, writes each target once, 16 bytes a lane. If the chunk does not divide
-// into tiles, the last tile starts early: what two warps write there is the same.
+// into tiles, the last tile starts early: two warps write the same bytes there.
 #include <cstdint>
 
 #include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
 #include "kernels/cuda/kernels/table_args.hpp"
 
-// Not in the nameless namespace: nvcc makes its name of the path that this file has where it is compiled.
+// Not in the nameless namespace: nvcc would name it by the path of this file on the machine that compiles it.
 extern __shared__ uint4 shared[];
 
 namespace {
@@ -40,17 +40,17 @@ __device__ __forceinline__ Part fetch(const std::uint8_t* from) {
   return {{{{a.x, a.y, a.z, a.w}}, {{b.x, b.y, b.z, b.w}}}};
 }
 
-/// What becomes of a target.
-enum class Form { overwritten, added_to, compared };
+/// The work on a target.
+enum class TargetMode { overwritten, added_to, compared };
 
-template <Form Of>
+template <TargetMode Mode>
 __device__ __forceinline__ void put(const KernelArgs& args, std::uint8_t* target, std::uint64_t at, Quad q) {
   auto* to = reinterpret_cast<uint4*>(target + at);
-  if constexpr (Of != Form::overwritten) {
-    const uint4 old = Of == Form::compared ? __ldcs(to) : *to;
+  if constexpr (Mode != TargetMode::overwritten) {
+    const uint4 old = Mode == TargetMode::compared ? __ldcs(to) : *to;
     q.lane[0] ^= old.x, q.lane[1] ^= old.y, q.lane[2] ^= old.z, q.lane[3] ^= old.w;
   }
-  if constexpr (Of != Form::compared)
+  if constexpr (Mode != TargetMode::compared)
     __stcs(to, make_uint4(q.lane[0], q.lane[1], q.lane[2], q.lane[3]));
   else if ((q.lane[0] | q.lane[1] | q.lane[2] | q.lane[3]) != 0)
     note_difference(args.difference, args.first_byte + at, q);
@@ -87,7 +87,7 @@ struct Tables {
     low = shared;
     high = reinterpret_cast<std::uint32_t*>(shared + sources * rows);
   }
-  /// By the whole block.
+  /// Made by the whole block.
   __device__ void make(const std::uint8_t* coefficients, unsigned sources, unsigned rows) const {
     for (unsigned i = threadIdx.x; i < sources * rows; i += blockDim.x) {
       const Products t = products_of(coefficients[i % rows * sources + i / rows]);
@@ -101,7 +101,7 @@ struct Tables {
   }
 };
 
-/// For each of four words, what to look up in the three parts of Products.
+/// For each of four words, the selectors of the three parts of Products.
 struct Selectors {
   std::uint32_t part[3][4];
 };
@@ -132,7 +132,7 @@ struct Sums {
   Part row[Rows + 1];  // interleaved; the last one is unused
   Part ones;
 
-  /// Source s, and source s + 1 if Two.
+  /// Adds source s, and source s + 1 if Two.
   template <bool Two>
   __device__ __forceinline__ void add(const Tables& tables, unsigned s, const Part& x, const Part& y) {
 #pragma unroll
@@ -158,14 +158,14 @@ struct Sums {
   }
 };
 
-template <int Rows, bool Ones, Form Of>
+template <int Rows, bool Ones, TargetMode Mode>
 __device__ __forceinline__ void transform(const KernelArgs& args) {
   const auto* sources = reinterpret_cast<const std::uint8_t* const*>(args.blob);
   const auto* targets = reinterpret_cast<std::uint8_t* const*>(args.blob + 8 * args.sources);
   const Tables tables(args.sources, Rows);
   if constexpr (Rows != 0) tables.make(args.blob + 8 * (args.sources + Rows + Ones), args.sources, Rows);
 
-  // What is the same for all of a block stays out of the lanes' registers.
+  // Values that are the same for a whole block stay out of the lanes' registers.
   constexpr unsigned warps = table_threads / 32;
   const unsigned warp = threadIdx.x / 32;
   const std::uint64_t tiles = (args.bytes + table_tile - 1) / table_tile;
@@ -179,7 +179,7 @@ __device__ __forceinline__ void transform(const KernelArgs& args) {
 #pragma unroll
     for (unsigned i = 0; i < 2; ++i)
       if (i < args.sources) next[i] = fetch(sources[i] + offset);
-    // Steps without conditions on what is fetched: those cost registers.
+    // Steps without conditions on the fetches: conditions cost registers.
     unsigned s = 0;
     for (; s + 3 < args.sources; s += 2) {
       const Part x = next[0], y = next[1];
@@ -196,9 +196,9 @@ __device__ __forceinline__ void transform(const KernelArgs& args) {
 #pragma unroll
     for (unsigned h = 0; h < 2; ++h) {
       const std::uint64_t at = offset + h * (table_tile / 2);
-      if constexpr (Ones) put<Of>(args, targets[0], at, sums.ones.half[h]);
+      if constexpr (Ones) put<Mode>(args, targets[0], at, sums.ones.half[h]);
 #pragma unroll
-      for (int r = 0; r < Rows; ++r) put<Of>(args, targets[Ones + r], at, sorted(sums.row[r].half[h]));
+      for (int r = 0; r < Rows; ++r) put<Mode>(args, targets[Ones + r], at, sorted(sums.row[r].half[h]));
     }
   }
 }
@@ -211,16 +211,16 @@ __device__ __forceinline__ void transform(const KernelArgs& args) {
 #else
 #define EC_TABLE_BLOCKS(rows, blocks) ((rows) < 3 ? (blocks) : (blocks)-1)
 #endif
-// Three bodies: a choice at every store keeps the compiler from mixing stores with what follows (8+3: 0.82
-// for 0.84).
+// Three bodies: a choice at every store keeps the compiler from mixing stores with the code behind them (8+3:
+// 0.82 for 0.84).
 #define EC_TABLE_KERNEL(rows, ones, blocks)                                                  \
   extern "C" __global__ void __launch_bounds__(table_threads, EC_TABLE_BLOCKS(rows, blocks)) \
       ec_table_r##rows##_##ones(const __grid_constant__ KernelArgs args) {                   \
     if (args.difference != nullptr)                                                          \
-      transform<rows, ones != 0, Form::compared>(args);                                      \
+      transform<rows, ones != 0, TargetMode::compared>(args);                                \
     else if (args.accumulate)                                                                \
-      transform<rows, ones != 0, Form::added_to>(args);                                      \
+      transform<rows, ones != 0, TargetMode::added_to>(args);                                \
     else                                                                                     \
-      transform<rows, ones != 0, Form::overwritten>(args);                                   \
+      transform<rows, ones != 0, TargetMode::overwritten>(args);                             \
   }
 EC_TABLE_KERNELS(EC_TABLE_KERNEL)

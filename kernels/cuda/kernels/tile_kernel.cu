@@ -5,7 +5,7 @@
 //   tileWidthCol = blockDim.x, tileWidthRow = rows_per_thread * blockDim.y, tileDepth = args.tile_depth,
 // all chosen at launch. Thread (x, y) owns column x and rows_per_thread consecutive rows.
 // A word holds 1, 2, 4, 8 or 16 field elements, which are multiplied together: x, 2x, 4x .. 128x are made
-// once a word (shift and reduce by 0x1d) and added into each row whose coefficient has that bit. Coefficients
+// once a word (shift and reduce by 0x1d) and added into each row whose coefficient has the bit. Coefficients
 // are the same for all threads of a row, so the branches do not diverge. Reads each source ceil(targets /
 // tileWidthRow) times, writes each target once. Tiling follows the textbook matrix product in shared memory;
 // the packed multiplication is Russian-peasant.
@@ -14,7 +14,7 @@
 #include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
 
-// Not in the nameless namespace: nvcc makes its name of the path that this file has where it is compiled.
+// Not in the nameless namespace: nvcc would name it by the path of this file on the machine that compiles it.
 extern __shared__ uint4 shared[];
 
 namespace {
