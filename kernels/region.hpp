@@ -9,7 +9,7 @@ namespace ec::kernels {
 
 /// pageable: ordinary host memory. pinned: page-locked host memory that the device can address in place.
 /// device: memory of the device, which the host must not touch.
-enum class Residence : std::uint8_t { pageable, pinned, device };
+enum class Residence : int { pageable, pinned, device };
 
 constexpr std::string_view name(Residence r) {
   return r == Residence::pageable ? "pageable" : r == Residence::pinned ? "pinned" : "device";

@@ -9,15 +9,24 @@
 // this costs time and no bytes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "kernels/region.hpp"
 
 namespace ec::kernels {
 
+namespace detail {
+extern std::atomic<unsigned> known_arenas;  ///< the number of KnownArena objects
+Residence residence_in_arena(const void* first, std::size_t bytes) noexcept;
+}  // namespace detail
+
 /// Where [first, first + bytes) lies, by the known arena alone: pinned if the arena holds the whole range,
 /// else pageable. A few loads; takes no lock and calls nobody. bytes may be 0. Thread safe.
-Residence residence_of(const void* first, std::size_t bytes) noexcept;
+inline Residence residence_of(const void* first, std::size_t bytes) noexcept {
+  return detail::known_arenas.load(std::memory_order_acquire) == 0 ? Residence::pageable
+                                                                   : detail::residence_in_arena(first, bytes);
+}
 
 /// Makes the arena of this process known while the object lives: [start, start + bytes), which is pinned.
 /// There may be several, for devices that share the arena, all of the same range. Thread safe.

@@ -62,14 +62,14 @@ RunResult X86::run(const Job& job, bool accumulate) const noexcept {
   const unsigned k = static_cast<unsigned>(job.sources.size());
   const unsigned rows = static_cast<unsigned>(job.targets.size());
   unsigned residences = 0;
-  for (unsigned s = 0; s < k; ++s) {
-    sources[s] = job.sources[s].data;
-    residences |= static_cast<unsigned>(job.sources[s].residence);
-  }
-  for (unsigned r = 0; r < rows; ++r) {
-    targets[r] = job.targets[r].data;
-    residences |= static_cast<unsigned>(job.targets[r].residence);
-  }
+  const auto list = [&](const auto& chunks, auto* to) {
+    for (const auto& chunk : chunks) {
+      *to++ = chunk.data;
+      residences |= static_cast<unsigned>(chunk.residence);
+    }
+  };
+  list(job.sources, sources);
+  list(job.targets, targets);
   static_assert(static_cast<unsigned>(Residence::pinned) == 1 &&
                 static_cast<unsigned>(Residence::device) == 2);
   if (residences >= 2) return {Status::unsupported, isa_};

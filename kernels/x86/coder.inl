@@ -2,8 +2,9 @@
 // units inside an unnamed namespace, so that no part of it is shared with other units.
 //
 // A block is `vectors` vectors of every row of a group: its accumulators stay in registers while all sources
-// of the pass go by. Sources may be taken in tiles because chunks that lie a power of two apart share the sets
-// of the first-level cache: a few sources at a time fit, all at once do not. Partial sums wait in `sums`.
+// of the pass go by. Sources may be taken in tiles because chunks that lie a power of two apart share the
+// sets of the first-level cache: a few sources at a time fit, all at once do not. Partial sums wait in
+// `sums`.
 //
 // Where there are no tiles, each source has load instructions of its own: the first-level prefetchers of AMD
 // and Intel know a stream by the address of the instruction that reads it, and a loop over the sources looks
@@ -103,9 +104,10 @@ template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, boo
 }
 
 /// Adds sources [s, end). loads: so many sources have load instructions of their own; 2 at least.
-template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch, unsigned loads, class Io>
-[[gnu::always_inline]] inline void add_sources(const GroupPass& pass, size_t at, const Io& io, unsigned s, unsigned end,
-                                               const uint8_t*& coefficients,
+template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch, unsigned loads,
+          class Io>
+[[gnu::always_inline]] inline void add_sources(const GroupPass& pass, size_t at, const Io& io, unsigned s,
+                                               unsigned end, const uint8_t*& coefficients,
                                                typename T::Vector (&sums)[rows][vectors]) {
   constexpr unsigned step = T::pairs ? 2 : 1;
   while (s + step <= end) {
@@ -119,7 +121,8 @@ template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, boo
       s += step;
     }
   }
-  if (T::pairs && s < end) add_one<T, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
+  if (T::pairs && s < end)
+    add_one<T, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
 }
 
 template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, unsigned loads, class Io>
@@ -145,7 +148,8 @@ template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, 
     }
   } else {
     constexpr bool ones = first == FirstRow::ones;
-    add_sources<T, rows, ones, ones, vectors, fetch, loads>(pass, at, io, 0, pass.source_count, coefficients, sums);
+    add_sources<T, rows, ones, ones, vectors, fetch, loads>(pass, at, io, 0, pass.source_count, coefficients,
+                                                            sums);
   }
 
 #pragma GCC unroll 8
@@ -300,7 +304,8 @@ class Coder {
     by_first<T, tiled, false>[first][row_count - 1](pass, begin, end);
   }
 
-  [[gnu::noinline]] void walk_tiles(const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {
+  [[gnu::noinline]] void walk_tiles(const uint8_t* const* ahead, size_t begin, size_t end,
+                                    bool stream) const {
     alignas(64) uint8_t sums[tile_sums_bytes];
     uint8_t* sum_rows[max_pass_rows];
     for (unsigned r = 0; r < call_.target_count; ++r) sum_rows[r] = sums + r * call_.walk.tile_bytes;
@@ -326,7 +331,9 @@ class Coder {
           pass.out = is_last ? targets : kept;
           pass.out_origin = is_last ? 0 : tile;
           pass.stream = is_last && stream;
-          pass.summed = call_.folded <= first ? 0 : call_.folded - first < count ? call_.folded - first : count;
+          pass.summed = call_.folded <= first          ? 0
+                        : call_.folded - first < count ? call_.folded - first
+                                                       : count;
           pass.fold = is_last;
           pass.share = g;
           pass.shares = groups_;

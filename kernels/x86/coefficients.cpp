@@ -216,10 +216,4 @@ Coefficients::Coefficients(const Program& program, CoefficientForm form)
   if (form == CoefficientForm::affine) transform = transform_of(program);
 }
 
-const Coefficients* coefficients_of(const Program& program, CoefficientForm form) noexcept {
-  const auto slot = form == CoefficientForm::affine ? ExpansionSlot::x86_affine : ExpansionSlot::x86_shuffle;
-  return static_cast<const Coefficients*>(
-      program.expansion(slot, [&] { return std::make_unique<Coefficients>(program, form); }));
-}
-
 }  // namespace ec::kernels::x86

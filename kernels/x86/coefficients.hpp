@@ -68,6 +68,10 @@ constexpr unsigned pass_begin(unsigned rows, unsigned pass) {
 }
 
 /// The program's coefficients in this form, made on first use; null if memory ran out.
-const Coefficients* coefficients_of(const Program& program, CoefficientForm form) noexcept;
+inline const Coefficients* coefficients_of(const Program& program, CoefficientForm form) noexcept {
+  const auto slot = form == CoefficientForm::affine ? ExpansionSlot::x86_affine : ExpansionSlot::x86_shuffle;
+  return static_cast<const Coefficients*>(
+      program.expansion(slot, [&] { return std::make_unique<Coefficients>(program, form); }));
+}
 
 }  // namespace ec::kernels::x86

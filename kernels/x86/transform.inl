@@ -282,8 +282,8 @@ class Transformer {
   void code_then(size_t at, size_t bytes) {
     uint8_t* targets[max_pass_rows];
     for (unsigned t = 0; t < call_.target_count; ++t) targets[t] = call_.targets[t] + at;
-    const ProductCall dense{row_, targets, t_.rows, call_.target_count, bytes, t_.then, false, 0, false,
-                     {.stream = stream}};
+    const ProductCall dense{row_,  targets, t_.rows, call_.target_count, bytes, t_.then,
+                            false, 0,       false,   {.stream = stream}};
     Coder<T>(dense).run();
   }
 

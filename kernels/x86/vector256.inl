@@ -41,8 +41,8 @@ struct Vector256 {
   template <class F>
   [[gnu::always_inline]] static void code_rest(size_t at, size_t end, bool adds, F&& block) {
     if (end < width) return block(at, Short{end - at});
-    const Vector places = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
-                                           21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
+    const Vector places = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18,
+                                           19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
     const auto last_coded = static_cast<char>(adds ? width - 1 - (end - at) : -1);
     block(end - width, Overlap{_mm256_cmpgt_epi8(places, _mm256_set1_epi8(last_coded))});
   }

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "support/process_life.hpp"
-
 namespace ec::kernels::x86 {
 namespace {
 
@@ -82,8 +80,6 @@ bool fits(const WalkRule& rule, const Core& core, unsigned sources, unsigned tar
          targets <= rule.most_targets;
 }
 
-const AtLoad at_load(plain_threshold);
-
 }  // namespace
 
 const Core& this_core() noexcept {
@@ -101,10 +97,7 @@ const Core& this_core() noexcept {
   return core;
 }
 
-std::size_t plain_threshold() noexcept {
-  static const std::size_t threshold = this_core().plain_up_to();
-  return threshold;
-}
+const std::size_t plain_threshold = this_core().plain_up_to();
 
 Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t bytes,
              bool accumulate) noexcept {

@@ -33,11 +33,11 @@ const Core& this_core() noexcept;
 Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t bytes,
              bool accumulate) noexcept;
 
-/// plain_up_to() of this core.
-std::size_t plain_threshold() noexcept;
+/// plain_up_to() of this core, from when the library is loaded; before that 0, and walk_on() is asked.
+extern const std::size_t plain_threshold;
 
 inline Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
-  if (bytes * (sources + targets) <= plain_threshold()) return {};
+  if (bytes * (sources + targets) <= plain_threshold) return {};
   return walk_on(this_core(), sources, targets, bytes, accumulate);
 }
 

@@ -20,7 +20,7 @@ using ::ceph::bufferptr;
 constexpr unsigned smallest_mean_piece = 2048;
 
 /// Shorter buffers come from plain memory: glibc takes 730 instructions for aligned memory of 1 KiB, and
-/// 370 for other memory. Longer buffers would take another page, or a larger size class, of their
+/// 370 for other memory. Longer ones would take another page, or a greater class of sizes, of their
 /// allocator.
 constexpr unsigned plain_below = 64 << 10;
 
@@ -44,21 +44,29 @@ bufferptr make_buffer(unsigned bytes) {
   return bufferptr(::ceph::buffer::create_aligned(bytes, buffer_alignment));
 }
 
-void abandon(bufferptr&& buffer) noexcept {
+NewBuffers::NewBuffers(unsigned count, unsigned bytes)
+    : bytes_(bytes),
+      stride_((bytes + buffer_alignment - 1) & ~(buffer_alignment - 1)),
+      all_(std::uint64_t{stride_} * count < plain_below ? stride_ * count : bytes) {}
+
+bufferptr NewBuffers::next() {
+  if (offset_ == 0) buffer_ = make_buffer(all_);
+  bufferptr piece(buffer_, offset_, bytes_);
+  offset_ = offset_ + stride_ < all_ ? offset_ + stride_ : 0;
+  return piece;
+}
+
+void abandon(const bufferptr& buffer) noexcept {
   codec::stats().happened(codec::Event::bytes_given_up, buffer.length());
-  // One reference is never given back, and no destructor runs for the pointer that holds it.
+  // One reference is never given back: no destructor runs for the pointer that has it.
   alignas(bufferptr) std::byte place[sizeof(bufferptr)];
-  new (place) bufferptr(std::move(buffer));
+  new (place) bufferptr(buffer);
 }
 
 kernels::Target target_of(bufferptr& buffer, Writes writes) {
   auto* bytes = reinterpret_cast<std::uint8_t*>(buffer.c_str());
   return {bytes, writes == Writes::in_place ? kernels::residence_of(bytes, buffer.length())
                                             : kernels::Residence::pageable};
-}
-
-kernels::Source source_of(const bufferptr& buffer) {
-  return {bytes_of(buffer), kernels::residence_of(bytes_of(buffer), buffer.length())};
 }
 
 void ChunkCutter::skip_finished_pieces() {
@@ -68,12 +76,16 @@ void ChunkCutter::skip_finished_pieces() {
   }
 }
 
-bufferptr ChunkCutter::next(unsigned bytes) {
+kernels::Source ChunkCutter::next(unsigned bytes, bufferlist& to) {
   skip_finished_pieces();
-  if (piece_ == end_ || piece_->length() - offset_ < bytes) return gather(bytes);
-  bufferptr shared(*piece_, offset_, bytes);
-  offset_ += bytes;
-  return shared;
+  if (piece_ == end_ || piece_->length() - offset_ < bytes) {
+    to.push_back(gather(bytes));
+  } else {
+    to.append(*piece_, offset_, bytes);
+    offset_ += bytes;
+  }
+  const std::uint8_t* const begin = bytes_of(to.front());
+  return {begin, kernels::residence_of(begin, bytes)};
 }
 
 bufferptr ChunkCutter::gather(unsigned bytes) {

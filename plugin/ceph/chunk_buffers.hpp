@@ -16,20 +16,31 @@ inline constexpr unsigned buffer_alignment = 64;
 /// A new buffer of `bytes`, contents undefined. Throws ceph::buffer::bad_alloc.
 ::ceph::bufferptr make_buffer(unsigned bytes);
 
-/// Lets go of a buffer without ever freeing it: a device that stopped answering may still write it. Cannot
-/// fail.
-void abandon(::ceph::bufferptr&& buffer) noexcept;
+/// Sees to it that a buffer is never freed: a device that stopped answering may still write it. Cannot fail.
+void abandon(const ::ceph::bufferptr& buffer) noexcept;
 
-/// Where the device may put a result: straight into a buffer that we can abandon if the device stops
-/// answering, or only into staging memory of its own, because the buffer is the host's and stays in use
-/// whatever happens.
+/// New buffers of one length. Small ones lie in one, side by side: an allocation takes a kernel's time.
+class NewBuffers {
+ public:
+  NewBuffers(unsigned count, unsigned bytes);
+
+  /// The next one, contents undefined. Throws ceph::buffer::bad_alloc.
+  ::ceph::bufferptr next();
+
+ private:
+  const unsigned bytes_, stride_;
+  const unsigned all_;  ///< of what is allocated at once
+  unsigned offset_ = 0;
+  ::ceph::bufferptr buffer_;
+};
+
+/// Where the device may put a result: straight into a buffer that we can abandon should it stop answering, or
+/// only into staging memory of its own, because the buffer is somebody else's and stays in use whatever
+/// happens.
 enum class Writes { in_place, staged };
 
-/// All of a buffer to be written. A device never writes a target that is marked pageable.
+/// All of a buffer to be written. A target that is said to be pageable is never written by a device.
 kernels::Target target_of(::ceph::bufferptr& buffer, Writes writes);
-
-/// All of a buffer to be read; the buffer must outlive the source.
-kernels::Source source_of(const ::ceph::bufferptr& buffer);
 
 /// A cursor that cuts a bufferlist into consecutive chunks. The list must outlive it unchanged.
 class ChunkCutter {
@@ -37,9 +48,9 @@ class ChunkCutter {
   explicit ChunkCutter(const ::ceph::bufferlist& list)
       : piece_(list.buffers().begin()), end_(list.buffers().end()) {}
 
-  /// The next `bytes` as one contiguous buffer, shared with the list where they lie in one piece, otherwise
-  /// copied; past the end of the list the buffer is filled with zeros.
-  ::ceph::bufferptr next(unsigned bytes);
+  /// Adds the next `bytes` to `to`, an empty list, in one piece: shared with the list that is cut where they
+  /// lie in one, otherwise copied; past its end there are zeros. The source lives as long as the piece.
+  kernels::Source next(unsigned bytes, ::ceph::bufferlist& to);
 
  private:
   using Pieces = ::ceph::bufferlist::buffers_t;
@@ -60,10 +71,10 @@ inline const std::uint8_t* bytes_of(const ::ceph::bufferptr& p) {
 class SegmentWalker {
  public:
   /// The lists must outlive the walker unchanged. Lists in many small pieces are copied into one buffer
-  /// first, because each segment costs a call.
+  /// first, because a segment costs a call.
   explicit SegmentWalker(std::span<const ::ceph::bufferlist* const> lists);
 
-  /// Points sources[i] at the next segment of list i; returns its bytes, or 0 at the end.
+  /// Points sources[i] at the next segment of list i; its bytes, or 0 at the end.
   std::size_t next(std::span<kernels::Source> sources);
 
  private:

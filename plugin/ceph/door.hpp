@@ -1,8 +1,9 @@
-// Shared by the two dialects of Ceph's interface: the functions on sets and maps of shards, over a pool's
+// What the two dialects of Ceph's interface share: the functions on sets and maps of shards, over a pool's
 // ErasureCode. `classic` has no others; `tentacle` has the same on its own sets and maps.
 #pragma once
 
 #include <cerrno>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,7 +16,7 @@
 
 namespace ec::ceph {
 
-/// Runs a call of the host's; no exception crosses its door.
+/// Runs a call of the host's; nothing is thrown across its door.
 template <class Body>
 int at_the_door(Body&& body) noexcept try {
   return body();
@@ -25,8 +26,8 @@ int at_the_door(Body&& body) noexcept try {
   return -ENOMEM;
 }
 
-/// One object a placement group. Thread safe after init(). No call throws. Every errno of a call is listed
-/// below, except -ENOMEM, which all can return, and -EINVAL where the host hands in no container.
+/// One object a placement group. Thread safe after init(). No call throws; every errno it can return is
+/// below, but for -ENOMEM, which all can, and -EINVAL where the host hands in no container.
 template <class HostsInterface>
 class Door : public HostsInterface {
  public:
@@ -57,7 +58,7 @@ class Door : public HostsInterface {
              std::map<int, bufferlist>* encoded) override {
     return encode_object(want_to_encode, in, encoded);
   }
-  /// -EINVAL if the chunks are not k+m of equal length. The coding chunks are overwritten in place.
+  /// -EINVAL if the chunks are not k+m of equal length. The coding chunks are overwritten where they are.
   int encode_chunks(const std::set<int>&, std::map<int, bufferlist>* encoded) override {
     return at_the_door([&] {
       Sources data(code_.n());
@@ -68,7 +69,7 @@ class Door : public HostsInterface {
         const unsigned c = code_.chunk_of(shard);
         std::uint8_t* bytes = writable_bytes(list);
         if (c < code_.k())
-          data.add(c, {list.length() == 0 ? nullptr : &std::as_const(list).front(), &list}, list.length());
+          data.add(c, {bytes, &list}, list.length());
         else
           coding.add(c, bytes, list.length());
       }
@@ -79,7 +80,7 @@ class Door : public HostsInterface {
              std::map<int, bufferlist>* decoded, int) override {
     return decode_shards(want_to_read, chunks, decoded);
   }
-  /// As decode, but every shard that is not in `chunks` is computed in place, in `decoded`.
+  /// As decode, but every shard that is not in `chunks` is computed where it is in `decoded`.
   int decode_chunks(const std::set<int>&, const std::map<int, bufferlist>& chunks,
                     std::map<int, bufferlist>* decoded) override {
     return at_the_door([&] {
@@ -96,7 +97,7 @@ class Door : public HostsInterface {
       return out.count == 0 ? 0 : code_.decode_chunks(in, out);
     });
   }
-  /// As decode of all data chunks. Shares the buffers of `chunks` and computes nothing if no data is lost.
+  /// As decode of all data chunks. Shares the buffers of `chunks` and computes nothing if none is lost.
   int decode_concat(const std::map<int, bufferlist>& chunks, bufferlist* decoded) override {
     return at_the_door([&] { return concat(gf::ChunkSet::first(code_.k()), chunks, decoded); });
   }
@@ -123,18 +124,18 @@ class Door : public HostsInterface {
   int encode_object(const Want& want_to_encode, const bufferlist& in, Lists* encoded) const {
     return at_the_door([&] {
       if (!is_usable(&want_to_encode, 0) || !is_usable(encoded, code_.n())) return -EINVAL;
-      PerChunk<bufferptr> chunks;
-      if (const int error = code_.encode(in, chunks)) return error;
-      const auto hand_out = [&](unsigned c) {
-        place(*encoded, code_.shard_of(c)).push_back(std::move(chunks[c]));
-      };
+      PerChunk<bufferlist*> lists(code_.n(), nullptr);
+      std::list<bufferlist> not_wanted;
+      const auto want = [&](unsigned c) { lists[c] = &place(*encoded, code_.shard_of(c)); };
       if (is_all(want_to_encode, code_.n()))
-        for (unsigned c = 0; c < code_.n(); ++c) hand_out(c);
+        for (unsigned c = 0; c < code_.n(); ++c) want(c);
       else
         each_shard(want_to_encode, [&](int shard) {
-          if (code_.is_shard(shard)) hand_out(code_.chunk_of(shard));
+          if (code_.is_shard(shard)) want(code_.chunk_of(shard));
         });
-      return 0;
+      for (bufferlist*& list : lists)
+        if (list == nullptr) list = &not_wanted.emplace_back();
+      return code_.encode(in, {lists.data(), lists.size()});
     });
   }
   /// 0, with *decoded holding the wanted shards; -EIO if `chunks` do not suffice; -EINVAL for a shard outside
@@ -145,7 +146,7 @@ class Door : public HostsInterface {
       const auto wanted = chunks_of(want_to_read);
       if (!wanted || !is_usable(decoded, code_.n())) return -EINVAL;
       const Sources in = sources_of(chunks);
-      PerChunk<MadeChunk> made;
+      PerChunk<Made> made;
       if (const int error = code_.decode(*wanted - in.there, in, made)) return error;
       hand_out(*wanted, in, made,
                [&](unsigned c) -> bufferlist& { return place(*decoded, code_.shard_of(c)); });
@@ -156,16 +157,15 @@ class Door : public HostsInterface {
   int concat(const gf::ChunkSet& wanted, const std::map<int, bufferlist>& chunks, bufferlist* decoded) const {
     if (decoded == nullptr) return -EINVAL;
     const Sources in = sources_of(chunks);
-    PerChunk<MadeChunk> made;
+    PerChunk<Made> made;
     if (const int error = code_.decode(wanted - in.there, in, made)) return error;
     hand_out(wanted, in, made, [&](unsigned) -> bufferlist& { return *decoded; });
     return 0;
   }
 
-  /// Adds each wanted chunk, from `in` or made, to its list.
+  /// Adds each wanted chunk, from `in` or made, to the list that is its.
   template <class ListOf>
-  static void hand_out(const gf::ChunkSet& wanted, const Sources& in, PerChunk<MadeChunk>& made,
-                       ListOf list_of) {
+  static void hand_out(const gf::ChunkSet& wanted, const Sources& in, PerChunk<Made>& made, ListOf list_of) {
     auto next = made.begin();
     for (unsigned c : wanted) {
       bufferlist& list = list_of(c);
@@ -176,8 +176,8 @@ class Door : public HostsInterface {
     }
   }
 
-  /// The chunks that these shards keep: a set of shards, or the keys of a map. Nothing if one of them is no
-  /// shard of ours.
+  /// The chunks that these shards keep: a set of shards, or the keys of a map. Nothing if one is no shard of
+  /// ours.
   template <class Shards>
   std::optional<gf::ChunkSet> chunks_of(const Shards& shards) const {
     if (!is_usable(&shards, 0)) return std::nullopt;
@@ -204,11 +204,13 @@ class Door : public HostsInterface {
     });
     return in;
   }
-  static Readable readable(const bufferptr& buffer) { return {&buffer, nullptr}; }
-  static Readable readable(const bufferlist& list) {
-    return {is_one_piece(list) ? &list.front() : nullptr, &list};
+  static Readable readable(const bufferptr& buffer) {
+    return {buffer.length() == 0 ? nullptr : bytes_of(buffer), nullptr};
   }
-  /// The bytes of a buffer, or of a list, which is put into one piece.
+  static Readable readable(const bufferlist& list) {
+    return {is_one_piece(list) ? bytes_of(list.front()) : nullptr, &list};
+  }
+  /// Of a buffer or of a list, which is put into one piece.
   static std::uint8_t* writable_bytes(auto& chunk) {
     return chunk.length() == 0 ? nullptr : reinterpret_cast<std::uint8_t*>(chunk.c_str());
   }

@@ -1,4 +1,4 @@
-// Calls of the host: the choice of chunks and of the buffers for the result.
+// Calls of the host: which chunks, and into whose buffers.
 #include "plugin/ceph/erasure_code.hpp"
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 #include <new>
 #include <ostream>
 
+#include "kernels/residence.hpp"
 #include "plugin/ceph/host.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
 
@@ -29,27 +30,37 @@ std::span<T> span_of(PerChunk<T>& v) {
 }
 
 int to_errno(Status status) {
-  // A fault in host memory: a back end could not allocate, and no other could finish the job.
+  // A fault in host memory: only a back end that could not allocate leaves nobody to finish.
   constexpr int errnos[] = {0, EINVAL, EBUSY, ENOMEM, ETIMEDOUT};
   return -errnos[static_cast<std::size_t>(status)];
 }
 
-// The sources of chunks below `end`: a look at each costs less than to walk a set.
-PerChunk<Source> sources_of(const Sources& in, unsigned end) {
-  PerChunk<Source> sources;
+/// make(c) of each chunk of a set, all below `end`: a look at each costs less than to walk the set.
+template <class Chunk, class Make>
+PerChunk<Chunk> in_order(const ChunkSet& of, unsigned end, Make make) {
+  PerChunk<Chunk> list(end, boost::container::default_init);
+  Chunk* to = list.data();
   for (unsigned c = 0; c < end; ++c)
-    if (in.there.contains(c)) sources.push_back(source_of(*in.at[c].piece));
-  return sources;
+    if (of.contains(c)) *to++ = make(c);
+  list.resize(static_cast<std::size_t>(to - list.data()));
+  return list;
+}
+
+Source source_of(const Sources& in, unsigned c) {
+  return {in.at[c].bytes, kernels::residence_of(in.at[c].bytes, in.bytes)};
+}
+
+PerChunk<Source> sources_of(const Sources& in, unsigned end) {
+  return in_order<Source>(in.there, end, [&](unsigned c) { return source_of(in, c); });
 }
 
 PerChunk<Target> targets_of(const ChunkSet& wanted, const Places& out, unsigned end) {
-  PerChunk<Target> targets;
-  for (unsigned c = 0; c < end; ++c)
-    if (wanted.contains(c)) targets.push_back({out.at[c], Residence::pageable});
-  return targets;
+  return in_order<Target>(wanted, end, [&](unsigned c) -> Target {
+    return {out.at[c], Residence::pageable};
+  });
 }
 
-/// Whether all chunks are sound and of one length. No chunks fit any length.
+/// Whether all are sound and of one length. The length of no chunks is that of any.
 bool is_one_job(const Sources& in, const Places& out) {
   return in.sound && out.sound && (in.count == 0 || out.count == 0 || in.bytes == out.bytes);
 }
@@ -93,33 +104,31 @@ unsigned ErasureCode::get_chunk_size(unsigned stripe_width) const {
   return static_cast<unsigned>((chunk + rest) & ~rest);
 }
 
-int ErasureCode::encode(const bufferlist& in, PerChunk<bufferptr>& chunks) const {
+int ErasureCode::encode(const bufferlist& in, std::span<bufferlist* const> lists) const {
   const std::uint64_t widest = std::uint64_t{in.length()} + std::uint64_t{k()} * profile_.chunk_granularity;
   if (widest > std::numeric_limits<unsigned>::max()) return -EINVAL;
   const unsigned bytes = get_chunk_size(in.length());
-  if (bytes == 0) {
-    chunks.resize(n());
-    return 0;
-  }
+  if (bytes == 0) return 0;
 
-  PerChunk<Source> data;
-  PerChunk<Target> coding;
+  PerChunk<Source> data(k(), boost::container::default_init);
+  PerChunk<Target> coding(m(), boost::container::default_init);
   ChunkCutter cutter(in);
-  for (unsigned c = 0; c < k(); ++c) {
-    chunks.push_back(cutter.next(bytes));
-    data.push_back(source_of(chunks.back()));
-  }
+  for (unsigned c = 0; c < k(); ++c) data[c] = cutter.next(bytes, *lists[c]);
   const auto encode_into_new_buffers = [&](Writes writes) {
-    coding.clear();
-    for (unsigned c = k(); c < n(); ++c) {
-      chunks.push_back(make_buffer(bytes));
-      coding.push_back(target_of(chunks.back(), writes));
+    NewBuffers buffers(m(), bytes);
+    for (unsigned c = 0; c < m(); ++c) {
+      bufferptr buffer = buffers.next();
+      coding[c] = target_of(buffer, writes);
+      lists[k() + c]->push_back(std::move(buffer));
     }
     return codec_->encode(span_of(data), span_of(coding), bytes);
   };
   Status status = encode_into_new_buffers(Writes::in_place);
   if (status == Status::hung) {
-    for (; chunks.size() > k(); chunks.pop_back()) abandon(std::move(chunks.back()));
+    for (bufferlist* list : lists.subspan(k())) {
+      abandon(list->front());
+      list->clear();
+    }
     status = encode_into_new_buffers(Writes::staged);
   }
   return to_errno(status);
@@ -165,8 +174,8 @@ int ErasureCode::find_plan(const ChunkSet& wanted, const Sources& in, PlanPointe
 
 Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, PerChunk<Target>& targets) const {
   PerChunk<Source> sources;
-  if (std::ranges::all_of(plan.sources, [&](auto c) { return in.at[c].piece != nullptr; })) {
-    for (auto c : plan.sources) sources.push_back(source_of(*in.at[c].piece));
+  if (std::ranges::all_of(plan.sources, [&](auto c) { return in.at[c].bytes != nullptr; })) {
+    for (auto c : plan.sources) sources.push_back(source_of(in, c));
     return codec_->decode(plan, span_of(sources), span_of(targets), in.bytes);
   }
   PerChunk<const bufferlist*> lists;
@@ -181,22 +190,23 @@ Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, PerChunk<T
   return Status::ok;
 }
 
-int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<MadeChunk>& made) const {
+int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<Made>& made) const {
   PlanPointer plan;
   if (wanted.empty()) return 0;
   if (const int error = find_plan(wanted, in, plan)) return error;
   if (in.bytes == 0) return 0;
   const auto decode_into_new_buffers = [&](Writes writes) {
     PerChunk<Target> targets;
+    NewBuffers buffers(static_cast<unsigned>(plan->targets.size()), in.bytes);
     for (auto c : plan->targets) {
-      made.push_back({c, make_buffer(in.bytes)});
+      made.push_back({c, buffers.next()});
       targets.push_back(target_of(made.back().buffer, writes));
     }
     return apply(*plan, in, targets);
   };
   Status status = decode_into_new_buffers(Writes::in_place);
   if (status == Status::hung) {
-    for (; !made.empty(); made.pop_back()) abandon(std::move(made.back().buffer));
+    for (; !made.empty(); made.pop_back()) abandon(made.back().buffer);
     status = decode_into_new_buffers(Writes::staged);
   }
   return to_errno(status);
@@ -206,7 +216,7 @@ int ErasureCode::decode_chunks(const Sources& in, const Places& out) const {
   PlanPointer plan;
   if (!is_one_job(in, out)) return -EINVAL;
   if (in.bytes != 0)
-    for (unsigned c : in.there& out.there) std::memmove(out.at[c], bytes_of(*in.at[c].piece), in.bytes);
+    for (unsigned c : in.there& out.there) std::memmove(out.at[c], in.at[c].bytes, in.bytes);
   const ChunkSet wanted = out.there - in.there;
   if (wanted.empty()) return 0;
   if (const int error = find_plan(wanted, in, plan)) return error;

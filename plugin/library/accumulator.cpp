@@ -1,4 +1,4 @@
-// Chunks as they come: each is added to all chunks made of it.
+// Chunks as they come: each is added to all that is made of it.
 #include <algorithm>
 
 #include "plugin/library/engine.hpp"
@@ -8,30 +8,24 @@ namespace ec::library {
 using kernels::Status;
 
 Accumulator::Accumulator(std::shared_ptr<const Engine> engine, std::span<const unsigned> available,
-                         std::span<const unsigned> wanted, std::span<const Target> targets)
+                         std::span<const unsigned> wanted, const Stripes& into)
     : engine_(std::move(engine)),
       decoding_(engine_->decoding(available, wanted, made_)),
-      shape_{wanted.empty() ? 0 : targets.size() / wanted.size(),
-             targets.empty() ? 0 : targets.front().bytes.size(), 0, wanted.size()},
-      targets_(targets.begin(), targets.end()) {
-  if (targets.size() != shape_.stripes * wanted.size())
-    refuse("targets has {} chunks; whole stripes have {} each", targets.size(), wanted.size());
-  const Stripes checked(add_names, shape_, static_cast<const Source*>(nullptr), targets.data(), false);
+      form_(into.form),
+      targets_(into.targets.begin(), into.targets.end()) {
   for (const unsigned chunk : available) available_.insert(chunk);
   for (const unsigned chunk : decoding_.plan()->sources) read_.insert(chunk);
   awaited_ = available_;
-  shape_.sources = 1;
+  form_.sources = 1;
 }
 
-Status Accumulator::add(unsigned chunk, std::span<const Source> chunks, const Stream& stream) {
+Status Accumulator::add(unsigned chunk, const kernels::Source* chunks, Stream stream) {
   if (failed_) refuse("chunk {} failed when it was added; begin anew", *failed_);
   if (chunk >= gf::max_chunks || !available_.contains(chunk))
     refuse("chunk={} is not one of available", chunk);
   if (!awaited_.contains(chunk)) refuse("chunk={} was added before", chunk);
-  if (chunks.size() != shape_.stripes)
-    refuse("chunks has {} chunks; {} stripes need one each", chunks.size(), shape_.stripes);
-  const Stripes stripes(add_names, shape_, chunks.data(), targets_.data(), stream.has_value());
-  if (read_.contains(chunk) && shape_.stripes != 0) {
+  const Stripes stripes(add_names, form_, chunks, targets_.data(), stream.has_value());
+  if (read_.contains(chunk) && form_.stripes != 0) {
     const auto& order = decoding_.plan()->sources;
     const auto column = static_cast<unsigned>(std::ranges::find(order, chunk) - order.begin());
     const bool is_first = (read_ & awaited_) == read_;

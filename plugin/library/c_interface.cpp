@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <type_traits>
 
 #include "plugin/library/engine.hpp"
 #include "plugin/library/identify.hpp"
@@ -19,19 +21,20 @@ struct ec_accumulator {
 
 namespace {
 
+using ec::codec::Operation;
 using ec::library::Engine;
 using ec::library::Failure;
+using ec::library::Form;
 using ec::library::guarded;
 using ec::library::Names;
 using ec::library::refuse;
 using ec::library::Stream;
 using ec::library::Stripes;
-using ec::library::StripeShape;
 
-/// Of fixed length, so that a report of an error needs no memory.
+/// Fixed, so that saying what went wrong needs no memory.
 constinit thread_local decltype(Failure::text) last_error{};
 
-/// The return value of a call. An error leaves its sentence for the thread.
+/// What a call returns. Of an error it keeps the sentence.
 struct Answer {
   Answer() = default;
   explicit Answer(const Failure& failure) noexcept : code(-static_cast<int>(failure.code)) {
@@ -40,7 +43,7 @@ struct Answer {
   int code = 0;
 };
 
-/// Does the work, which returns a status, or throws an exception that guarded() takes.
+/// Does the work, which answers with a status, or throws what guarded() takes.
 template <class Work>
 [[gnu::always_inline]] inline int answer(Work&& work) noexcept {
   return guarded([&]() -> Answer {
@@ -50,7 +53,7 @@ template <class Work>
       .code;
 }
 
-void need(const void* pointer, std::string_view name) {
+[[gnu::always_inline]] inline void need(const void* pointer, std::string_view name) {
   if (pointer == nullptr) refuse("{} is null", name);
 }
 
@@ -59,18 +62,26 @@ const Engine& engine_of(const ec_codec* codec) {
   return codec->engine;
 }
 
-[[gnu::always_inline]] inline Stripes stripes_of(const Names& names, const StripeShape& shape,
-                                                 const ec_source* from, const ec_target* to,
-                                                 const Stream& stream) {
-  // The number of stripes times their chunks must not wrap around.
+/// The chunks as the rooms below have them, which are laid out alike.
+template <class From>
+auto chunks_of(const From* chunks) {
+  using To = std::conditional_t<std::is_same_v<From, ec_source>, ec::kernels::Source, ec::kernels::Target>;
+  static_assert(sizeof(From) == sizeof(To) && offsetof(From, residence) == offsetof(To, residence) &&
+                std::is_same_v<ec_residence, std::underlying_type_t<ec::kernels::Residence>>);
+  return reinterpret_cast<const To*>(chunks);
+}
+
+Stripes stripes_of(const Names& names, const Form& form, const ec_source* from, const ec_target* to,
+                   Stream stream) {
+  // Their number times that of their chunks must not wrap around.
   constexpr std::size_t most =
       std::numeric_limits<std::size_t>::max() / sizeof(ec_source) / ec::gf::max_chunks;
-  if (shape.stripes != 0) {
-    if (shape.sources != 0) need(from, names.from);
-    if (shape.targets != 0) need(to, names.to);
-    if (shape.stripes > most) refuse("stripes={} are more than memory can hold", shape.stripes);
+  if (form.stripes != 0) {
+    if (form.sources != 0) need(from, names.from);
+    if (form.targets != 0) need(to, names.to);
+    if (form.stripes > most) refuse("stripes={} are more than memory can hold", form.stripes);
   }
-  return {names, shape, from, to, stream.has_value()};
+  return {names, form, chunks_of(from), chunks_of(to), stream.has_value()};
 }
 
 std::span<const unsigned> numbers(std::string_view name, const unsigned* chunks, std::size_t count,
@@ -81,17 +92,23 @@ std::span<const unsigned> numbers(std::string_view name, const unsigned* chunks,
 }
 
 int encode(const ec_codec* codec, std::size_t stripes, const ec_source* data, const ec_target* coding,
-           std::size_t bytes, const Stream& stream) {
+           std::size_t bytes, Stream stream) {
   return answer([&] {
     const Engine& engine = engine_of(codec);
-    const StripeShape shape{stripes, bytes, engine.k(), engine.m()};
-    return engine.encode(stripes_of(ec::library::encode_names, shape, data, coding, stream), stream);
+    const unsigned k = engine.k(), m = engine.m();
+    if (stripes == 1 && !stream)
+      if (const auto status = engine.code_at_once(
+              Operation::encode,
+              {&engine.encode_program(), {chunks_of(data), k}, {chunks_of(coding), m}, bytes}))
+        return *status;
+    return engine.encode(stripes_of(ec::library::encode_names, {stripes, bytes, k, m}, data, coding, stream),
+                         stream);
   });
 }
 
 int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available, std::size_t available_count,
            const ec_source* sources, const unsigned* wanted, std::size_t wanted_count,
-           const ec_target* targets, std::size_t bytes, const Stream& stream, bool checked = false) {
+           const ec_target* targets, std::size_t bytes, Stream stream, bool checked = false) {
   return answer([&] {
     const Engine& engine = engine_of(codec);
     const unsigned chunks = engine.k() + engine.m();
@@ -99,22 +116,25 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
     std::unique_ptr<const ec::library::Decoding> made;
     const auto& decoding = engine.decoding(numbers("available", available, available_count, chunks),
                                            numbers("wanted", wanted, wanted_count, chunks), made);
-    const StripeShape shape{stripes, bytes, available_count, wanted_count};
-    const auto given = stripes_of(ec::library::decode_names, shape, sources, targets, stream);
+    if (stripes == 1 && !stream && !checked && decoding.as_given())
+      if (const auto status = engine.code_at_once(Operation::decode, {&decoding.plan()->program,
+                                                                      {chunks_of(sources), available_count},
+                                                                      {chunks_of(targets), wanted_count},
+                                                                      bytes}))
+        return *status;
+    const Form form{stripes, bytes, available_count, wanted_count};
+    const auto given = stripes_of(ec::library::decode_names, form, sources, targets, stream);
     if (checked) return engine.checked_decode(decoding, {available, available_count}, given);
     return engine.decode(decoding, given, stream);
   });
 }
 
-int add(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks, const Stream& stream) {
+int add(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks, Stream stream) {
   return answer([&] {
     need(accumulator, "accumulator");
     auto& state = accumulator->state;
     if (state.stripes() != 0) need(chunks, "chunks");
-    std::vector<ec::Source> all;
-    for (std::size_t s = 0; s < state.stripes(); ++s)
-      all.emplace_back(chunks[s].data, state.bytes(), static_cast<ec::Residence>(chunks[s].residence));
-    return state.add(chunk, all, stream);
+    return state.add(chunk, chunks_of(chunks), stream);
   });
 }
 
@@ -200,10 +220,10 @@ int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available, 
     need(verdict, "verdict");
     const auto list = numbers("available", available, available_count, engine.k() + engine.m());
     engine.check_available(list);
-    const StripeShape shape{stripes, chunk_bytes, available_count, 0};
+    const Form form{stripes, chunk_bytes, available_count, 0};
     ec::Verdict found;
     const auto status =
-        engine.verify(list, stripes_of(ec::library::verify_names, shape, sources, nullptr, {}), found);
+        engine.verify(list, stripes_of(ec::library::verify_names, form, sources, nullptr, {}), found);
     *verdict = {found.agree, found.chunk ? static_cast<int>(*found.chunk) : -1, found.stripe, found.byte};
     return status;
   });
@@ -215,9 +235,9 @@ int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* avail
     const Engine& engine = engine_of(codec);
     const auto list = numbers("available", available, available_count, engine.k() + engine.m());
     engine.check_available(list);
-    const StripeShape shape{stripes, chunk_bytes, available_count, 0};
+    const Form form{stripes, chunk_bytes, available_count, 0};
     const Stream on(stream);
-    return engine.verify_on(list, stripes_of(ec::library::verify_names, shape, sources, nullptr, on),
+    return engine.verify_on(list, stripes_of(ec::library::verify_names, form, sources, nullptr, on),
                             difference, on);
   });
 }
@@ -227,8 +247,8 @@ int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_so
   return answer([&] {
     const Engine& engine = engine_of(codec);
     engine.check_data_chunk(chunk);
-    const StripeShape shape{stripes, chunk_bytes, 1, engine.m()};
-    return engine.update(chunk, stripes_of(ec::library::update_names, shape, delta, coding, {}));
+    const Form form{stripes, chunk_bytes, 1, engine.m()};
+    return engine.update(chunk, stripes_of(ec::library::update_names, form, delta, coding, {}));
   });
 }
 
@@ -242,13 +262,10 @@ int ec_begin(const ec_codec* codec, size_t stripes, const unsigned* available, s
     const unsigned chunks = engine.k() + engine.m();
     const auto have = numbers("available", available, available_count, chunks);
     const auto want = numbers("wanted", wanted, wanted_count, chunks);
-    // Checks the values that the conversion below uses.
-    stripes_of(ec::library::add_names, {stripes, chunk_bytes, 0, wanted_count}, nullptr, targets, {});
-    std::vector<ec::Target> all;
-    for (std::size_t t = 0; t < stripes * wanted_count; ++t)
-      all.emplace_back(targets[t].data, chunk_bytes, static_cast<ec::Residence>(targets[t].residence));
-    // The caller keeps the codec alive.
-    *accumulator = new ec_accumulator{{{std::shared_ptr<void>(), &engine}, have, want, all}};
+    const Form form{stripes, chunk_bytes, 0, wanted_count};
+    const auto into = stripes_of(ec::library::add_names, form, nullptr, targets, {});
+    // The caller keeps the codec.
+    *accumulator = new ec_accumulator{{{std::shared_ptr<void>(), &engine}, have, want, into}};
     return ec::kernels::Status::ok;
   });
 }

@@ -1,4 +1,4 @@
-// The C++ interface: hands checked chunks to the engine.
+// The C++ interface: its chunks, checked, to the engine.
 #include "ec/codec.hpp"
 
 #include "plugin/library/engine.hpp"
@@ -7,16 +7,16 @@
 namespace ec {
 namespace {
 
+using library::Converted;
 using library::Engine;
 using library::guarded;
 using library::Names;
 using library::refuse;
 using library::Stream;
-using library::Stripes;
 
 /// Chunks stripe after stripe, so many in each; all as long as the first one.
-Stripes stripes_of(const Names& names, std::span<const Source> from, std::size_t sources,
-                   std::span<const Target> to, std::size_t targets, const Stream& stream) {
+Converted stripes_of(const Names& names, std::span<const Source> from, std::size_t sources,
+                     std::span<const Target> to, std::size_t targets, Stream stream) {
   if (from.size() % sources != 0)
     refuse("{} has {} chunks; whole stripes have {} each", names.from, from.size(), sources);
   const std::size_t count = from.size() / sources;
@@ -24,7 +24,7 @@ Stripes stripes_of(const Names& names, std::span<const Source> from, std::size_t
     refuse("{} has {} chunks; {} stripe{} with {} each need {}", names.to, to.size(), count,
            count == 1 ? "" : "s", targets, count * targets);
   const std::size_t bytes = from.empty() ? 0 : from.front().bytes.size();
-  return {names, {count, bytes, sources, targets}, from.data(), to.data(), stream.has_value()};
+  return {names, {count, bytes, sources, targets}, from, to, stream.has_value()};
 }
 
 Error answer(kernels::Status status) noexcept {
@@ -32,7 +32,7 @@ Error answer(kernels::Status status) noexcept {
 }
 
 Error encode(const Engine& engine, std::span<const Source> data, std::span<const Target> coding,
-             const Stream& stream) noexcept {
+             Stream stream) noexcept {
   return guarded([&] {
     return answer(engine.encode(
         stripes_of(library::encode_names, data, engine.k(), coding, engine.m(), stream), stream));
@@ -40,8 +40,7 @@ Error encode(const Engine& engine, std::span<const Source> data, std::span<const
 }
 
 Error decode(const Engine& engine, std::span<const unsigned> available, std::span<const Source> sources,
-             std::span<const unsigned> wanted, std::span<const Target> targets,
-             const Stream& stream) noexcept {
+             std::span<const unsigned> wanted, std::span<const Target> targets, Stream stream) noexcept {
   return guarded([&] {
     std::unique_ptr<const library::Decoding> made;
     const auto& decoding = engine.decoding(available, wanted, made);
@@ -49,6 +48,17 @@ Error decode(const Engine& engine, std::span<const unsigned> available, std::spa
         decoding,
         stripes_of(library::decode_names, sources, available.size(), targets, wanted.size(), stream),
         stream));
+  });
+}
+
+Error add_to(library::Accumulator& state, unsigned chunk, std::span<const Source> chunks,
+             Stream stream) noexcept {
+  return guarded([&] {
+    if (chunks.size() != state.stripes())
+      refuse("chunks has {} chunks; {} stripes need one each", chunks.size(), state.stripes());
+    const library::Form form{state.stripes(), state.bytes(), 1, 0};
+    const Converted given(library::add_names, form, chunks, {}, stream.has_value());
+    return answer(state.add(chunk, static_cast<const library::Stripes&>(given).sources.data(), stream));
   });
 }
 
@@ -139,17 +149,22 @@ Error Codec::decode_async(std::span<const unsigned> available, std::span<const S
 Result<Accumulator> Codec::begin(std::span<const unsigned> available, std::span<const unsigned> wanted,
                                  std::span<const Target> targets) const noexcept {
   return guarded([&]() -> Result<Accumulator> {
-    return Accumulator(std::make_shared<library::Accumulator>(engine_, available, wanted, targets));
+    const std::size_t each = wanted.size(), stripes = each == 0 ? 0 : targets.size() / each;
+    if (targets.size() != stripes * each)
+      refuse("targets has {} chunks; whole stripes have {} each", targets.size(), each);
+    const library::Form form{stripes, stripes == 0 ? 0 : targets.front().bytes.size(), 0, each};
+    const Converted into(library::add_names, form, {}, targets, false);
+    return Accumulator(std::make_shared<library::Accumulator>(engine_, available, wanted, into));
   });
 }
 
 Error Accumulator::add(unsigned chunk, std::span<const Source> chunks) const noexcept {
-  return guarded([&] { return answer(state_->add(chunk, chunks, {})); });
+  return add_to(*state_, chunk, chunks, {});
 }
 
 Error Accumulator::add_async(unsigned chunk, std::span<const Source> chunks,
                              CUstream_st* stream) const noexcept {
-  return guarded([&] { return answer(state_->add(chunk, chunks, stream)); });
+  return add_to(*state_, chunk, chunks, stream);
 }
 
 Error Accumulator::end() const noexcept {

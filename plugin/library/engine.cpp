@@ -18,8 +18,8 @@ namespace {
 
 using kernels::Status;
 
-/// Only notes the settings, and writes nothing to stderr: a library is silent. Threads that race note the
-/// same; no thread waits, since a child of fork() could wait for ever.
+/// Only notes what is wanted, and says nothing on stderr: a library is silent. Threads that race note the
+/// same; nobody waits, since a child of fork() could for ever.
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
   static constinit std::atomic<bool> done{false};
@@ -29,7 +29,7 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #endif
 }
 
-/// Waits for a device that is coming up. Empty if it is up, else the reason.
+/// Waits for the device where it is coming up. Empty if it is up, else the reason.
 support::Text<255> why_no_device() noexcept {
 #ifdef EC_WITH_CUDA
   const support::NoCancellation whole;
@@ -40,9 +40,9 @@ support::Text<255> why_no_device() noexcept {
 #endif
 }
 
-/// The back end answers at once while the device comes up, and the CPU codes host memory meanwhile. Calls
-/// with other memory wait for the device here.
-[[gnu::noinline]] void wait_for_device(const Stream& stream) {
+/// The back end answers at once while the device comes up, which host memory does not mind. Other memory
+/// waits for it here.
+[[gnu::noinline]] void wait_for_device(Stream stream) {
   if (const auto why = why_no_device(); !why.empty())
     refuse(Errc::no_device, "{}, and no device is up: {}",
            stream ? "work is for a stream" : "chunks are in device memory", why.view());
@@ -56,7 +56,7 @@ codec::Router make_router() {
                        kernels::backends(), codec::stats(), codec::validator(nullptr));
 }
 
-/// The chunks at the given places, of each stripe of `each` chunks.
+/// From each stripe of `each` chunks those at the given places.
 template <class Chunk>
 void choose(std::span<const std::uint8_t> places, const Chunk* from, std::size_t each,
             Chunks<Chunk>& chosen) {
@@ -86,7 +86,7 @@ gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells) {
   return matrix;
 }
 
-/// Where there is no plan: the chunks do not give the wanted ones, or memory ran out.
+/// Where there is no plan: the chunks do not give those wanted, or memory ran out.
 [[noreturn]] void refuse_unsolvable(const gf::Matrix& coding, const gf::ErasureSignature& signature) {
   const gf::ChunkSet lost = signature.wanted - gf::solvable_chunks(coding, signature);
   if (lost.empty()) throw std::bad_alloc();
@@ -96,7 +96,7 @@ gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells) {
 
 }  // namespace
 
-void need_device(const Stripes& stripes, const Stream& stream) {
+void need_device(const Stripes& stripes, Stream stream) {
   if (stream || stripes.on_device) wait_for_device(stream);
 }
 
@@ -205,13 +205,12 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
   return *made;
 }
 
-/// All stripes by one program, whose chunks come stripe after stripe. Inlined for small calls.
-[[gnu::always_inline]] inline Status Engine::code(codec::Operation operation, const kernels::Program& program,
-                                                  std::span<const kernels::Source> sources,
-                                                  std::span<const kernels::Target> targets,
-                                                  const Stripes& stripes, const Stream& stream) const {
+/// All stripes by one program, whose chunks come stripe after stripe.
+Status Engine::code(codec::Operation operation, const kernels::Program& program,
+                    std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
+                    const Stripes& stripes, Stream stream) const {
   need_device(stripes, stream);
-  const std::size_t count = stripes.shape.stripes, bytes = stripes.shape.bytes;
+  const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
   if (bytes == 0 || targets.empty()) return Status::ok;
   const codec::Router& router = codec_.router();
   if (!stream && count == 1) return router.transform({&program, sources, targets, bytes}, operation);
@@ -223,24 +222,24 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
   return stream ? router.enqueue(jobs, *stream, operation) : router.transform_all(jobs, operation);
 }
 
-Status Engine::encode(const Stripes& stripes, const Stream& stream) const {
-  return code(codec::Operation::encode, codec_.encode_program(), stripes.sources.view(),
-              stripes.targets.view(), stripes, stream);
+Status Engine::encode(const Stripes& stripes, Stream stream) const {
+  return code(codec::Operation::encode, codec_.encode_program(), stripes.sources, stripes.targets, stripes,
+              stream);
 }
 
-Status Engine::decode(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
+Status Engine::decode(const Decoding& decoding, const Stripes& stripes, Stream stream) const {
   if (stream || !decoding.as_given()) return decode_chosen(decoding, stripes, stream);
-  return code(codec::Operation::decode, decoding.plan()->program, stripes.sources.view(),
-              stripes.targets.view(), stripes, stream);
+  return code(codec::Operation::decode, decoding.plan()->program, stripes.sources, stripes.targets, stripes,
+              stream);
 }
 
-Status Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, const Stream& stream) const {
+Status Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, Stream stream) const {
   const codec::Plan& plan = *decoding.plan();
-  const StripeShape& shape = stripes.shape;
-  Chunks<kernels::Source> sources(shape.stripes * plan.sources.size());
-  Chunks<kernels::Target> targets(shape.stripes * plan.targets.size());
-  choose(decoding.source_places(), stripes.sources.data(), shape.sources, sources);
-  choose(decoding.target_places(), stripes.targets.data(), shape.targets, targets);
+  const Form& form = stripes.form;
+  Chunks<kernels::Source> sources(form.stripes * plan.sources.size());
+  Chunks<kernels::Target> targets(form.stripes * plan.targets.size());
+  choose(decoding.source_places(), stripes.sources.data(), form.sources, sources);
+  choose(decoding.target_places(), stripes.targets.data(), form.targets, targets);
   return code(codec::Operation::decode, plan.program, sources.view(), targets.view(), stripes, stream);
 }
 
@@ -250,27 +249,27 @@ void Engine::check_data_chunk(unsigned chunk) const {
 
 Status Engine::update(unsigned chunk, const Stripes& stripes) const {
   need_device(stripes, {});
-  const auto& [count, bytes, sources, targets] = stripes.shape;
+  const auto& [count, bytes, sources, targets] = stripes.form;
   Status status = Status::ok;
   for (std::size_t stripe = 0; bytes != 0 && stripe < count && status == Status::ok; ++stripe)
-    status = codec_.update(chunk, stripes.sources.data()[stripe],
-                           stripes.targets.view().subspan(stripe * targets, targets), bytes);
+    status = codec_.update(chunk, stripes.sources[stripe], stripes.targets.subspan(stripe * targets, targets),
+                           bytes);
   return status;
 }
 
 Status Engine::add(const Decoding& decoding, unsigned column, bool first, const Stripes& stripes,
-                   const Stream& stream) const {
+                   Stream stream) const {
   const gf::Matrix& matrix = decoding.plan()->program.matrix();
   gf::Matrix cells(matrix.rows(), 1);
   for (unsigned r = 0; r < matrix.rows(); ++r) cells(decoding.target_places()[r], 0) = matrix(r, column);
   // Work that is enqueued needs nothing of its program afterwards.
   const kernels::Program program(std::move(cells));
-  const auto sources = stripes.sources.view();
-  const auto targets = stripes.targets.view();
+  const auto sources = stripes.sources;
+  const auto targets = stripes.targets;
   if (first) return code(codec::Operation::decode, program, sources, targets, stripes, stream);
   if (stream) return code(codec::Operation::update, program, sources, targets, stripes, stream);
   need_device(stripes, stream);
-  const auto& [count, bytes, one, each] = stripes.shape;
+  const auto& [count, bytes, one, each] = stripes.form;
   Status status = Status::ok;
   for (std::size_t s = 0; bytes != 0 && s < count && status == Status::ok; ++s)
     status =

@@ -1,14 +1,15 @@
-// The chunks of a call in the form that the rooms below take, checked before the first byte is written.
+// The chunks of a call as the rooms below take them, checked before the first byte is written.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
 
 #include "ec/codec.hpp"
-#include "ec/ec.h"
 #include "kernels/region.hpp"
 
 namespace ec::library {
@@ -16,7 +17,7 @@ namespace ec::library {
 /// The parameters that hold the chunks of a call.
 struct Names {
   std::string_view from, to;
-  std::string_view first = from;  ///< the parameter whose first chunk sets the length of all
+  std::string_view first = from;  ///< whose first chunk says how long all are
 };
 inline constexpr Names encode_names{"data", "coding"};
 inline constexpr Names decode_names{"sources", "targets"};
@@ -36,40 +37,83 @@ class Chunks {
   ~Chunks() {}
 
   Chunk* data() { return many_ ? many_.get() : few_; }
-  const Chunk* data() const { return many_ ? many_.get() : few_; }
-  std::span<const Chunk> view() const { return {data(), count_}; }
+  std::span<const Chunk> view() const { return {many_ ? many_.get() : few_, count_}; }
 
  private:
   static constexpr std::size_t few = 32;
   std::size_t count_;
   std::unique_ptr<Chunk[]> many_;
-  // In a union the chunks get no values.
+  // In a union nobody gives them values.
   union {
     Chunk few_[few];
   };
 };
 
-struct StripeShape {
+struct Form {
   std::size_t stripes;
   std::size_t bytes;             ///< of every chunk
   std::size_t sources, targets;  ///< of a stripe
 };
 
-struct Stripes {
-  /// from, to: arrays of an interface's chunks, stripe after stripe. Throws Refusal unless all chunks are of
-  /// the shape's bytes, PTRDIFF_MAX at most, and of a known residence, and, where there are bytes, no
-  /// chunk is null and no target overlaps another chunk of its stripe. for_stream: no chunk may be pageable,
-  /// because work on a stream cannot reach it. Instances for both interfaces are in stripes.cpp.
-  template <class From, class To>
-  Stripes(const Names& names, const StripeShape& shape, const From* from, const To* to, bool for_stream);
+inline constexpr std::size_t max_chunk_bytes = std::numeric_limits<std::ptrdiff_t>::max();
 
-  StripeShape shape;
-  Chunks<kernels::Source> sources;
-  Chunks<kernels::Target> targets;
-  bool on_device;  ///< whether some chunk lies in device memory
+/// What is quickly seen of a stripe. Small calls notice it.
+struct Seen {
+  unsigned residences = 0;  ///< ORed
+  /// Whether no chunk is null, and the targets are in ascending order and all behind the sources or before
+  /// them, as where somebody made both arrays each in one piece.
+  bool apart = false;
+};
+[[gnu::always_inline]] inline Seen look(std::span<const kernels::Source> sources,
+                                        std::span<const kernels::Target> targets, std::size_t bytes) {
+  Seen seen;
+  constexpr std::uintptr_t last = std::numeric_limits<std::uintptr_t>::max();
+  std::uintptr_t lowest = last, highest = 0;
+  for (const auto& source : sources) {
+    const auto place = reinterpret_cast<std::uintptr_t>(source.data);
+    seen.residences |= static_cast<unsigned>(source.residence);
+    lowest = std::min(lowest, place);
+    highest = std::max(highest, place);
+  }
+  seen.apart = lowest != 0;
+  std::uintptr_t begin = last, end = 1;  // null is no place for the first
+  for (const auto& target : targets) {
+    const auto place = reinterpret_cast<std::uintptr_t>(target.data);
+    seen.residences |= static_cast<unsigned>(target.residence);
+    seen.apart &= place >= end;
+    begin = std::min(begin, place);
+    end = place + bytes;
+  }
+  seen.apart &= begin > highest ? begin - highest >= bytes : lowest >= end;
+  return seen;
+}
+
+/// A view of arrays of chunks, stripe after stripe.
+struct Stripes {
+  /// Throws Refusal unless the chunks are of PTRDIFF_MAX bytes at most and of a residence that there is, and,
+  /// where there are bytes, no chunk is null and no target overlaps another chunk of its stripe. for_stream:
+  /// no chunk may be pageable, which work on a stream cannot reach.
+  Stripes(const Names& names, const Form& form, const kernels::Source* from, const kernels::Target* to,
+          bool for_stream);
+
+  Form form;
+  std::span<const kernels::Source> sources;
+  std::span<const kernels::Target> targets;
+  bool on_device = false;  ///< whether some chunk lies in device memory
 };
 
-extern template Stripes::Stripes(const Names&, const StripeShape&, const Source*, const Target*, bool);
-extern template Stripes::Stripes(const Names&, const StripeShape&, const ec_source*, const ec_target*, bool);
+/// Chunks of the C++ interface, which are laid out in another way.
+class Converted {
+ public:
+  /// Throws what Stripes does, and Refusal unless all chunks are of the form's bytes; std::bad_alloc.
+  Converted(const Names& names, const Form& form, std::span<const Source> from, std::span<const Target> to,
+            bool for_stream);
+  operator const Stripes&() const { return stripes_; }  // NOLINT: these stripes
+
+ private:
+  Chunks<kernels::Source> sources_;
+  Chunks<kernels::Target> targets_;
+  Stripes stripes_;
+};
 
 }  // namespace ec::library

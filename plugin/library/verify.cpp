@@ -1,7 +1,7 @@
 // Whether chunks agree: the chunks that follow from others are made anew, block by block, and compared, in
-// one pass over all chunks; chunks in device memory are compared there.
+// one pass over all of them; chunks in device memory are compared there.
 //
-// One chunk alone is wrong where the others agree without it. The first differences tell which chunk it can
+// One chunk alone is wrong where the others agree without it. The first differences say which one that can
 // be: they are its error times its column of the checks, and no two columns of an MDS code with two checks or
 // more are multiples of each other.
 #include <algorithm>
@@ -19,49 +19,49 @@ namespace {
 
 using kernels::Status;
 
-/// The block of each chunk. Zen 4, chunks of 64 KiB and 1 MiB in pages of 4 KiB that no cache holds, to a
-/// loop that reads them: 8+3 0.91 to 0.97, 10+4 0.75 to 0.86; without the prefetch 0.87 to 0.94 and 0.77 to
-/// 0.80; with blocks of 2 and 4 KiB up to 0.2 less. To prefetch the sources too costs a quarter.
+/// Of each chunk. Zen 4, chunks of 64 KiB and 1 MiB in pages of 4 KiB that no cache holds, to a loop that
+/// reads them: 8+3 0.91 to 0.97, 10+4 0.75 to 0.86; without the prefetch 0.87 to 0.94 and 0.77 to 0.80; with
+/// blocks of 2 and 4 KiB up to 0.2 less. To prefetch the sources too costs a quarter.
 constexpr std::size_t host_block = 1024;
 constexpr std::size_t line = 64;
 
-/// The chunks to compare, and their places in a stripe of the caller.
-struct ParityChecks {
+/// What to compare, and where the chunks stand in a stripe of the caller.
+struct Checks {
   std::shared_ptr<const codec::Plan> plan;
   std::vector<std::uint8_t> sources, followers;  ///< places of plan->sources and plan->targets
   const gf::Matrix& matrix() const { return plan->program.matrix(); }
 };
 
-/// The first place where some follower differs.
-struct FirstDifference {
+/// Where some follower is another first.
+struct Difference {
   std::size_t stripe, byte;
-  std::vector<std::uint8_t> sums;  ///< there, each follower XOR its right byte
+  std::vector<std::uint8_t> sums;  ///< there, of each follower and what it should be
 };
 
 /// Checks chunks in host memory.
 class HostComparison {
  public:
   /// May throw std::bad_alloc.
-  HostComparison(const codec::Router& router, const ParityChecks& checks)
+  HostComparison(const codec::Router& router, const Checks& checks)
       : router_(router), checks_(checks), sources_(checks.sources.size()), made_(checks.followers.size()) {
     for (std::size_t i = 0; i < made_.size(); ++i)
       made_[i] = {lines_[i * host_block / line].bytes, kernels::Residence::pageable};
   }
 
-  /// Compares from byte `at` on. May throw std::bad_alloc.
+  /// From byte `at` on. May throw std::bad_alloc.
   void find(std::span<const kernels::Source> stripe, std::size_t at, std::size_t bytes,
-            std::optional<FirstDifference>& found) {
+            std::optional<Difference>& found) {
     for (; at < bytes && !found; at += host_block) {
       const std::size_t length = std::min(host_block, bytes - at);
       for (std::size_t i = 0; i < sources_.size(); ++i)
         sources_[i] = {stripe[checks_.sources[i]].data + at, kernels::Residence::pageable};
       const kernels::Job job{&checks_.plan->program, sources_, made_, length};
-      // The sources are read as a whole, and the CPU prefetches them by itself.
+      // The sources are read as a whole, which the CPU foresees.
       for (const auto place : checks_.followers)
         for (std::size_t next = 0; next < length; next += line)
           __builtin_prefetch(stripe[place].data + at + next);
       if (backend_ == nullptr) backend_ = &router_.cpu_backend(job);
-      // A CPU fails only without memory for the tables of the matrix.
+      // No memory for the tables of the matrix is all that keeps a CPU from it.
       if (backend_->transform(job) != Status::ok) throw std::bad_alloc();
       std::size_t first = length;
       for (std::size_t i = 0; i < made_.size(); ++i) {
@@ -70,7 +70,7 @@ class HostComparison {
           first = static_cast<std::size_t>(std::mismatch(is, is + first, made_[i].data).first - is);
       }
       if (first == length) continue;
-      auto& sums = found.emplace(FirstDifference{0, at + first, {}}).sums;
+      auto& sums = found.emplace(Difference{0, at + first, {}}).sums;
       for (std::size_t i = 0; i < made_.size(); ++i)
         sums.push_back(made_[i].data[first] ^ stripe[checks_.followers[i]].data[at + first]);
     }
@@ -82,19 +82,19 @@ class HostComparison {
   };
 
   const codec::Router& router_;
-  const ParityChecks& checks_;
+  const Checks& checks_;
   std::vector<kernels::Source> sources_;
   std::vector<kernels::Target> made_;  ///< a block of each follower, in lines_
   std::vector<Line> lines_{made_.size() * host_block / line};
   kernels::Backend* backend_ = nullptr;
 };
 
-/// The checks as jobs to compare: the followers are targets, which no kernel writes.
+/// The checks as jobs to compare: the followers are targets, which nobody writes.
 class DeviceComparison {
  public:
   /// May throw std::bad_alloc.
-  DeviceComparison(const ParityChecks& checks, const Stripes& stripes, std::size_t first, std::size_t count) {
-    const std::size_t width = stripes.shape.sources, from = checks.sources.size(),
+  DeviceComparison(const Checks& checks, const Stripes& stripes, std::size_t first, std::size_t count) {
+    const std::size_t width = stripes.form.sources, from = checks.sources.size(),
                       to = checks.followers.size();
     for (std::size_t s = first; s < first + count; ++s) {
       const kernels::Source* const stripe = stripes.sources.data() + s * width;
@@ -104,7 +104,7 @@ class DeviceComparison {
     }
     for (std::size_t s = 0; s < count; ++s)
       jobs_.push_back({&checks.plan->program, std::span(sources_).subspan(s * from, from),
-                       std::span(targets_).subspan(s * to, to), stripes.shape.bytes});
+                       std::span(targets_).subspan(s * to, to), stripes.form.bytes});
   }
 
   std::span<const kernels::Job> jobs() const { return jobs_; }
@@ -115,19 +115,19 @@ class DeviceComparison {
   std::vector<kernels::Job> jobs_;
 };
 
-Status find_on_device(const codec::Router& router, const ParityChecks& checks, const Stripes& stripes,
-                      std::size_t first, std::size_t count, std::optional<FirstDifference>& found) {
+Status find_on_device(const codec::Router& router, const Checks& checks, const Stripes& stripes,
+                      std::size_t first, std::size_t count, std::optional<Difference>& found) {
   const DeviceComparison comparison(checks, stripes, first, count);
   unsigned long long at = kernels::no_difference;
   const Status status = router.compare(comparison.jobs(), &at, {});
   if (status != Status::ok || at == kernels::no_difference) return status;
-  const std::size_t stripe = first + at / stripes.shape.bytes, byte = at % stripes.shape.bytes;
-  // The bytes at the difference: the sources', then the followers'.
+  const std::size_t stripe = first + at / stripes.form.bytes, byte = at % stripes.form.bytes;
+  // The bytes there: of the sources, then of the followers.
   std::vector<std::uint8_t> column(checks.sources.size()), sums(checks.followers.size());
   std::vector<kernels::Transfer> pieces;
   const auto fetch = [&](std::span<const std::uint8_t> places, std::uint8_t* to) {
     for (const std::uint8_t place : places) {
-      const auto& chunk = stripes.sources.data()[stripe * stripes.shape.sources + place];
+      const auto& chunk = stripes.sources[stripe * stripes.form.sources + place];
       pieces.push_back({const_cast<std::uint8_t*>(chunk.data) + byte, chunk.residence, to++, 1});
     }
   };
@@ -138,28 +138,27 @@ Status find_on_device(const codec::Router& router, const ParityChecks& checks, c
     for (unsigned c = 0; c < column.size(); ++c) sums[r] ^= gf::mul(checks.matrix()(r, c), column[c]);
   // Or the device is wrong.
   const bool differs = std::ranges::any_of(sums, [](auto sum) { return sum != 0; });
-  found.emplace(FirstDifference{stripe, byte, std::move(sums)});
+  found.emplace(Difference{stripe, byte, std::move(sums)});
   return differs ? Status::ok : Status::fault;
 }
 
-/// Compares `count` stripes from stripe `first` on; stripes in host memory from byte `at` on.
-Status find(const codec::Router& router, const ParityChecks& checks, const Stripes& stripes,
-            std::size_t first, std::size_t count, std::size_t at, std::optional<FirstDifference>& found) {
-  if (stripes.shape.bytes == 0 || count == 0 || checks.plan->targets.empty()) return Status::ok;
+/// In `count` stripes from stripe `first` on; those of host memory from byte `at` on.
+Status find(const codec::Router& router, const Checks& checks, const Stripes& stripes, std::size_t first,
+            std::size_t count, std::size_t at, std::optional<Difference>& found) {
+  if (stripes.form.bytes == 0 || count == 0 || checks.plan->targets.empty()) return Status::ok;
   if (stripes.on_device) return find_on_device(router, checks, stripes, first, count, found);
   HostComparison comparison(router, checks);
-  const std::size_t width = stripes.shape.sources;
+  const std::size_t width = stripes.form.sources;
   for (std::size_t s = first; s < first + count && !found; ++s) {
-    comparison.find(stripes.sources.view().subspan(s * width, width), at, stripes.shape.bytes, found);
+    comparison.find(stripes.sources.subspan(s * width, width), at, stripes.form.bytes, found);
     if (found) found->stripe = s;
   }
   return Status::ok;
 }
 
-/// The checks of these chunks. Throws std::bad_alloc.
-ParityChecks checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks,
-                       std::span<const unsigned> available) {
-  ParityChecks checks{codec.checks(chunks), {}, {}};
+/// Of those chunks. Throws std::bad_alloc.
+Checks checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks, std::span<const unsigned> available) {
+  Checks checks{codec.checks(chunks), {}, {}};
   if (!checks.plan) throw std::bad_alloc();
   std::array<std::uint8_t, gf::max_chunks> place_of;
   for (std::size_t i = 0; i < available.size(); ++i) place_of[available[i]] = static_cast<std::uint8_t>(i);
@@ -180,12 +179,12 @@ gf::ChunkSet set_of(std::span<const unsigned> chunks) {
          "available has {} chunks, and none follows from the others: there is nothing to compare", available);
 }
 
-/// The only chunk that alone can make the sums: they are a multiple of its column.
-std::optional<unsigned> suspect(const ParityChecks& checks, const std::vector<std::uint8_t>& sums) {
+/// The only chunk that alone can make the sums what they are: they are a multiple of its column.
+std::optional<unsigned> suspect(const Checks& checks, const std::vector<std::uint8_t>& sums) {
   const auto pivot =
       static_cast<unsigned>(std::ranges::find_if(sums, [](auto s) { return s != 0; }) - sums.begin());
   std::optional<unsigned> only;
-  // A follower, whose column has a single one, if all other sums are zero.
+  // Of a follower, whose column has a one, if all other sums are zero.
   if (std::ranges::count(sums, 0) + 1 == std::ssize(sums)) only = checks.plan->targets[pivot];
   for (unsigned column = 0; column < checks.matrix().cols(); ++column) {
     const std::uint8_t factor = gf::mul(sums[pivot], gf::inv(checks.matrix()(pivot, column)));
@@ -204,32 +203,32 @@ Status Engine::compare(std::span<const unsigned> available, const Stripes& strip
                        bool refuse_nothing) const {
   verdict = {};
   const gf::ChunkSet all = set_of(available);
-  const ParityChecks checks = checks_of(codec_, all, available);
+  const Checks checks = checks_of(codec_, all, available);
   if (checks.plan->targets.empty() && refuse_nothing) refuse_nothing_to_compare(available.size());
   if (checks.plan->targets.empty()) return Status::ok;
   need_device(stripes, {});
-  std::optional<FirstDifference> found, other;
-  Status status = find(codec_.router(), checks, stripes, 0, stripes.shape.stripes, 0, found);
+  std::optional<Difference> found, other;
+  Status status = find(codec_.router(), checks, stripes, 0, stripes.form.stripes, 0, found);
   if (status != Status::ok || !found) return status;
   verdict = {false, found->stripe, found->byte, std::nullopt};
   const auto chunk = suspect(checks, found->sums);
   if (!chunk) return Status::ok;
-  const ParityChecks without = checks_of(codec_, all - gf::ChunkSet{*chunk}, available);
+  const Checks without = checks_of(codec_, all - gf::ChunkSet{*chunk}, available);
   status = find(codec_.router(), without, stripes, found->stripe, 1, found->byte, other);
   if (status == Status::ok && !other) verdict.chunk = chunk;
   return status;
 }
 
 Status Engine::verify_on(std::span<const unsigned> available, const Stripes& stripes,
-                         std::uint64_t* difference, const Stream& stream) const {
+                         std::uint64_t* difference, Stream stream) const {
   if (difference == nullptr) refuse("{} is null", "difference");
   if (reinterpret_cast<std::uintptr_t>(difference) % sizeof *difference != 0)
     refuse("difference={} must be aligned to {} bytes", fmt::ptr(difference), sizeof *difference);
-  const ParityChecks checks = checks_of(codec_, set_of(available), available);
+  const Checks checks = checks_of(codec_, set_of(available), available);
   if (checks.plan->targets.empty()) refuse_nothing_to_compare(available.size());
-  if (stripes.shape.bytes == 0 || stripes.shape.stripes == 0) refuse("{}", "there is no byte to compare");
+  if (stripes.form.bytes == 0 || stripes.form.stripes == 0) refuse("{}", "there is no byte to compare");
   need_device(stripes, stream);
-  const DeviceComparison comparison(checks, stripes, 0, stripes.shape.stripes);
+  const DeviceComparison comparison(checks, stripes, 0, stripes.form.stripes);
   static_assert(no_difference == kernels::no_difference &&
                 sizeof *difference == sizeof kernels::no_difference);
   return codec_.router().compare(comparison.jobs(), reinterpret_cast<unsigned long long*>(difference),

@@ -39,8 +39,8 @@ bool all_pageable(const Job& job) {
   return seen == 0;
 }
 
-/// Bytes read and written.
-std::uint64_t moved_bytes(const BackendCall& call) {
+/// Read and written.
+std::uint64_t moved_bytes(const Call& call) {
   const Job& job = call.jobs.front();
   const std::size_t passes = call.verb == Verb::accumulate ? 2 : 1;
   return std::uint64_t{job.bytes} * (job.sources.size() + passes * job.targets.size()) * call.jobs.size();
@@ -72,9 +72,9 @@ bool Router::admits(BackendKind kind) const noexcept {
   return choice_ != BackendChoice::reference || kind == BackendKind::floor;
 }
 
-bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
+bool Router::is_for_device(const Call& call, std::uint64_t source_bytes,
                            std::optional<CallTimes::Choice>* compared) const noexcept {
-  // A choice that does not depend on the chunks' places needs no look at them.
+  // Whose answer does not depend on where the chunks lie is not asked to look.
   if (choice_ == BackendChoice::gpu) return true;
   const unsigned lie = residences(call.jobs.front());
   if ((lie & bit(Residence::device)) != 0) return true;
@@ -86,12 +86,12 @@ bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
   }
   const std::uint64_t moved = threshold_bytes_ ? 0 : moved_bytes(call);
   if (moved < CallTimes::least_bytes) return threshold_bytes_ && by_size;
-  // Calls in flight on the device of the next call, as far as calls are evenly spread.
+  // Calls in flight on the device that gets the next one, as far as they are evenly spread.
   const unsigned jobs = counts_->on_device() / kernels::device_count();
   return compared->emplace(times_->choose(moved, jobs, by_size)).device;
 }
 
-Validator::Answer Router::ask(std::size_t i, const BackendCall& call, bool checked,
+Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked,
                               const std::optional<CallTimes::Choice>& compared) const noexcept {
   const support::NoCancellation whole;
   const auto answer = [&]() -> Validator::Answer {
@@ -99,7 +99,7 @@ Validator::Answer Router::ask(std::size_t i, const BackendCall& call, bool check
     return {perform(*backends_[i], call)};
   };
   const bool on_device = (device_ >> i & 1u) != 0;
-  // The time of a check is not the back end's, and a back end after the device was not chosen.
+  // What a check takes is not the back end's time, and what took over from the device was not chosen.
   const bool timed = compared && compared->timed && compared->device == on_device && !checked;
   if (!on_device && !timed) return answer();
   std::optional<Stats::OnDevice> in_flight;
@@ -110,14 +110,17 @@ Validator::Answer Router::ask(std::size_t i, const BackendCall& call, bool check
   return given;
 }
 
-Status Router::run(const BackendCall& call, Operation operation) const noexcept {
-  const std::uint64_t bytes = source_bytes(call.jobs);
-  Stats::JobRecord count(*counts_, operation, bytes);
+Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable) const noexcept {
+  const Call call{operation == Operation::update ? Verb::accumulate : Verb::transform, jobs};
+  const std::uint64_t bytes = source_bytes(jobs);
+  ThisThread& thread = this_thread();
+  Stats::Job count(*counts_, thread, operation, bytes);
   Status last = Status::unsupported;
   unsigned left = admitted_ & ~validator_->off();
   std::optional<CallTimes::Choice> compared;
   if ((left & device_) != 0) {
-    if ((pageable_stays_ && all_pageable(call.jobs.front())) || !is_for_device(call, bytes, &compared))
+    if ((pageable_stays_ && (pageable || all_pageable(jobs.front()))) ||
+        !is_for_device(call, bytes, &compared))
       left &= ~device_;
   } else if (device_ != 0) {
     last = Status::fault;  // it gave wrong bytes
@@ -126,8 +129,8 @@ Status Router::run(const BackendCall& call, Operation operation) const noexcept 
     const auto i = static_cast<std::size_t>(std::countr_zero(left));
     left &= left - 1;
     count.begins();
-    const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due();
-    // Most calls want the bytes and nothing else, and a small call notices work done for others.
+    const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due(thread.pace);
+    // Most calls want nothing beside the bytes, and a small one notices what is done for others.
     const bool plain = !checked && !compared && (device_ >> i & 1u) == 0;
     const auto [status, doubted] =
         plain ? Validator::Answer{perform(*backends_[i], call)} : ask(i, call, checked, compared);
@@ -144,21 +147,19 @@ Status Router::run(const BackendCall& call, Operation operation) const noexcept 
   return last;
 }
 
-Status Router::transform(const Job& job, Operation operation) const noexcept {
-  return run({Verb::transform, {&job, 1}}, operation);
+Status Router::transform(const Job& job, Operation operation, bool pageable) const noexcept {
+  return run({&job, 1}, operation, pageable);
 }
 
-Status Router::accumulate(const Job& job) const noexcept {
-  return run({Verb::accumulate, {&job, 1}}, Operation::update);
-}
+Status Router::accumulate(const Job& job) const noexcept { return run({&job, 1}, Operation::update); }
 
 Status Router::transform_all(std::span<const Job> jobs, Operation operation) const noexcept {
-  return jobs.empty() ? Status::ok : run({Verb::transform, jobs}, operation);
+  return jobs.empty() ? Status::ok : run(jobs, operation);
 }
 
 Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
   const support::NoCancellation whole;
-  Stats::JobRecord count(*counts_, operation, source_bytes(jobs), Stats::Timed::never);
+  Stats::Job count(*counts_, this_thread(), operation, source_bytes(jobs), Stats::Timed::never);
   const Verb verb = operation == Operation::update ? Verb::accumulate : Verb::transform;
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if ((device_ & validator_->off() & 1u << i) != 0) return Status::fault;

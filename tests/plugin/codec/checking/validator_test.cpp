@@ -325,7 +325,7 @@ TEST(ValidateSample, TakesOneCallInSoManyAtNoFixedDistance) {
   Validator validator(sample(every));
   unsigned due = 0, shortest = calls, longest = 0;
   for (unsigned call = 0, last = 0; call < calls; ++call) {
-    if (!validator.is_due()) continue;
+    if (!validator.is_due(codec::this_thread().pace)) continue;
     if (++due > 1) {
       shortest = std::min(shortest, call - last);
       longest = std::max(longest, call - last);
@@ -343,7 +343,7 @@ TEST(ValidateSample, ThreadsDoNotAllTakeTheSameCall) {
   std::vector<unsigned> first(32);
   for (auto& call : first)
     std::thread([&] {
-      while (!validator.is_due()) ++call;
+      while (!validator.is_due(codec::this_thread().pace)) ++call;
     }).join();
   EXPECT_NE(std::ranges::min(first), std::ranges::max(first));
 }
