@@ -20,7 +20,7 @@ using ::ceph::bufferptr;
 constexpr unsigned smallest_mean_piece = 2048;
 
 /// Shorter buffers come from plain memory: glibc takes 730 instructions for aligned memory of 1 KiB, and
-/// 370 for other memory. Longer ones would take another page, or a greater class of sizes, of their
+/// 370 for other memory. Longer buffers would take another page, or a larger size class, of their
 /// allocator.
 constexpr unsigned plain_below = 64 << 10;
 

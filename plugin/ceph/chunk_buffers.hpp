@@ -29,17 +29,17 @@ class NewBuffers {
 
  private:
   const unsigned bytes_, stride_;
-  const unsigned all_;  ///< of what is allocated at once
+  const unsigned all_;  ///< bytes allocated at once
   unsigned offset_ = 0;
   ::ceph::bufferptr buffer_;
 };
 
-/// Where the device may put a result: straight into a buffer that we can abandon should it stop answering, or
-/// only into staging memory of its own, because the buffer is somebody else's and stays in use whatever
-/// happens.
+/// Where the device may put a result: straight into a buffer that we can abandon if the device stops
+/// answering, or only into staging memory of its own, because the buffer is the host's and stays in use
+/// whatever happens.
 enum class Writes { in_place, staged };
 
-/// All of a buffer to be written. A target that is said to be pageable is never written by a device.
+/// All of a buffer to be written. A device never writes a target that is marked pageable.
 kernels::Target target_of(::ceph::bufferptr& buffer, Writes writes);
 
 /// A cursor that cuts a bufferlist into consecutive chunks. The list must outlive it unchanged.
@@ -71,10 +71,10 @@ inline const std::uint8_t* bytes_of(const ::ceph::bufferptr& p) {
 class SegmentWalker {
  public:
   /// The lists must outlive the walker unchanged. Lists in many small pieces are copied into one buffer
-  /// first, because a segment costs a call.
+  /// first, because each segment costs a call.
   explicit SegmentWalker(std::span<const ::ceph::bufferlist* const> lists);
 
-  /// Points sources[i] at the next segment of list i; its bytes, or 0 at the end.
+  /// Points sources[i] at the next segment of list i; returns its bytes, or 0 at the end.
   std::size_t next(std::span<kernels::Source> sources);
 
  private:

@@ -1,4 +1,4 @@
-// What the two dialects of Ceph's interface share: the functions on sets and maps of shards, over a pool's
+// Shared by the two dialects of Ceph's interface: the functions on sets and maps of shards, over a pool's
 // ErasureCode. `classic` has no others; `tentacle` has the same on its own sets and maps.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace ec::ceph {
 
-/// Runs a call of the host's; nothing is thrown across its door.
+/// Runs a call of the host's; no exception crosses its door.
 template <class Body>
 int at_the_door(Body&& body) noexcept try {
   return body();
@@ -26,8 +26,8 @@ int at_the_door(Body&& body) noexcept try {
   return -ENOMEM;
 }
 
-/// One object a placement group. Thread safe after init(). No call throws; every errno it can return is
-/// below, but for -ENOMEM, which all can, and -EINVAL where the host hands in no container.
+/// One object a placement group. Thread safe after init(). No call throws. Every errno of a call is listed
+/// below, except -ENOMEM, which all can return, and -EINVAL where the host hands in no container.
 template <class HostsInterface>
 class Door : public HostsInterface {
  public:
@@ -58,7 +58,7 @@ class Door : public HostsInterface {
              std::map<int, bufferlist>* encoded) override {
     return encode_object(want_to_encode, in, encoded);
   }
-  /// -EINVAL if the chunks are not k+m of equal length. The coding chunks are overwritten where they are.
+  /// -EINVAL if the chunks are not k+m of equal length. The coding chunks are overwritten in place.
   int encode_chunks(const std::set<int>&, std::map<int, bufferlist>* encoded) override {
     return at_the_door([&] {
       Sources data(code_.n());
@@ -80,7 +80,7 @@ class Door : public HostsInterface {
              std::map<int, bufferlist>* decoded, int) override {
     return decode_shards(want_to_read, chunks, decoded);
   }
-  /// As decode, but every shard that is not in `chunks` is computed where it is in `decoded`.
+  /// As decode, but every shard that is not in `chunks` is computed in place, in `decoded`.
   int decode_chunks(const std::set<int>&, const std::map<int, bufferlist>& chunks,
                     std::map<int, bufferlist>* decoded) override {
     return at_the_door([&] {
@@ -97,7 +97,7 @@ class Door : public HostsInterface {
       return out.count == 0 ? 0 : code_.decode_chunks(in, out);
     });
   }
-  /// As decode of all data chunks. Shares the buffers of `chunks` and computes nothing if none is lost.
+  /// As decode of all data chunks. Shares the buffers of `chunks` and computes nothing if no data is lost.
   int decode_concat(const std::map<int, bufferlist>& chunks, bufferlist* decoded) override {
     return at_the_door([&] { return concat(gf::ChunkSet::first(code_.k()), chunks, decoded); });
   }
@@ -146,7 +146,7 @@ class Door : public HostsInterface {
       const auto wanted = chunks_of(want_to_read);
       if (!wanted || !is_usable(decoded, code_.n())) return -EINVAL;
       const Sources in = sources_of(chunks);
-      PerChunk<Made> made;
+      PerChunk<MadeChunk> made;
       if (const int error = code_.decode(*wanted - in.there, in, made)) return error;
       hand_out(*wanted, in, made,
                [&](unsigned c) -> bufferlist& { return place(*decoded, code_.shard_of(c)); });
@@ -157,15 +157,16 @@ class Door : public HostsInterface {
   int concat(const gf::ChunkSet& wanted, const std::map<int, bufferlist>& chunks, bufferlist* decoded) const {
     if (decoded == nullptr) return -EINVAL;
     const Sources in = sources_of(chunks);
-    PerChunk<Made> made;
+    PerChunk<MadeChunk> made;
     if (const int error = code_.decode(wanted - in.there, in, made)) return error;
     hand_out(wanted, in, made, [&](unsigned) -> bufferlist& { return *decoded; });
     return 0;
   }
 
-  /// Adds each wanted chunk, from `in` or made, to the list that is its.
+  /// Adds each wanted chunk, from `in` or made, to its list.
   template <class ListOf>
-  static void hand_out(const gf::ChunkSet& wanted, const Sources& in, PerChunk<Made>& made, ListOf list_of) {
+  static void hand_out(const gf::ChunkSet& wanted, const Sources& in, PerChunk<MadeChunk>& made,
+                       ListOf list_of) {
     auto next = made.begin();
     for (unsigned c : wanted) {
       bufferlist& list = list_of(c);
@@ -176,8 +177,8 @@ class Door : public HostsInterface {
     }
   }
 
-  /// The chunks that these shards keep: a set of shards, or the keys of a map. Nothing if one is no shard of
-  /// ours.
+  /// The chunks that these shards keep: a set of shards, or the keys of a map. Nothing if one of them is no
+  /// shard of ours.
   template <class Shards>
   std::optional<gf::ChunkSet> chunks_of(const Shards& shards) const {
     if (!is_usable(&shards, 0)) return std::nullopt;
@@ -210,7 +211,7 @@ class Door : public HostsInterface {
   static Readable readable(const bufferlist& list) {
     return {is_one_piece(list) ? bytes_of(list.front()) : nullptr, &list};
   }
-  /// Of a buffer or of a list, which is put into one piece.
+  /// The bytes of a buffer, or of a list, which is put into one piece.
   static std::uint8_t* writable_bytes(auto& chunk) {
     return chunk.length() == 0 ? nullptr : reinterpret_cast<std::uint8_t*>(chunk.c_str());
   }

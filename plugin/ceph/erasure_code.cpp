@@ -1,4 +1,4 @@
-// Calls of the host: which chunks, and into whose buffers.
+// Calls of the host: the choice of chunks and of the buffers for the result.
 #include "plugin/ceph/erasure_code.hpp"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ std::span<T> span_of(PerChunk<T>& v) {
 }
 
 int to_errno(Status status) {
-  // A fault in host memory: only a back end that could not allocate leaves nobody to finish.
+  // A fault in host memory: a back end could not allocate, and no other could finish the job.
   constexpr int errnos[] = {0, EINVAL, EBUSY, ENOMEM, ETIMEDOUT};
   return -errnos[static_cast<std::size_t>(status)];
 }
@@ -60,7 +60,7 @@ PerChunk<Target> targets_of(const ChunkSet& wanted, const Places& out, unsigned 
   });
 }
 
-/// Whether all are sound and of one length. The length of no chunks is that of any.
+/// Whether all chunks are sound and of one length. No chunks fit any length.
 bool is_one_job(const Sources& in, const Places& out) {
   return in.sound && out.sound && (in.count == 0 || out.count == 0 || in.bytes == out.bytes);
 }
@@ -190,7 +190,7 @@ Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, PerChunk<T
   return Status::ok;
 }
 
-int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<Made>& made) const {
+int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<MadeChunk>& made) const {
   PlanPointer plan;
   if (wanted.empty()) return 0;
   if (const int error = find_plan(wanted, in, plan)) return error;

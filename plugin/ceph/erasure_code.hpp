@@ -1,5 +1,5 @@
-// The code of one pool, for a host of any dialect: chunks by number (data first), buffers by pointer. What
-// maps and sets the host has them in is the doors' business (door.hpp).
+// The code of one pool, for a host of any dialect: chunks by number (data first), buffers by pointer. The
+// host's maps and sets are the doors' business (door.hpp).
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -17,14 +17,14 @@ using ::ceph::bufferlist;
 using ::ceph::bufferptr;
 using ::ceph::ErasureCodeProfile;
 
-/// Of common codes on the stack, which may be a fiber's; of wide ones elsewhere.
+/// Values by chunk: for common codes on the stack, which may be a fiber's; for wide codes elsewhere.
 template <class T>
 using PerChunk = boost::container::small_vector<T, 32>;
 
-/// Chunks of one call, by number. Only those of `there` are set.
+/// Chunks of one call, by number. Only the chunks in `there` are set.
 template <class Chunk>
 struct Chunks {
-  /// n: of the code.
+  /// n: all chunks of the code.
   explicit Chunks(unsigned n) : at(n, boost::container::default_init) {}
 
   void add(unsigned c, Chunk chunk, unsigned length) {
@@ -37,8 +37,8 @@ struct Chunks {
 
   gf::ChunkSet there;
   unsigned count = 0;
-  unsigned bytes = 0;  ///< of each
-  bool sound = true;   ///< all are of this length, and none is a chunk of another code
+  unsigned bytes = 0;  ///< of each chunk
+  bool sound = true;   ///< all have this length, and none is a chunk of another code
   PerChunk<Chunk> at;
 };
 
@@ -48,25 +48,25 @@ struct Readable {
   const bufferlist* list;
 };
 using Sources = Chunks<Readable>;
-/// To be written where they are. The host keeps these buffers whatever happens, so no device writes them:
-/// they count as pageable.
+/// Chunks to write in place. The host keeps these buffers whatever happens, so no device writes them: they
+/// count as pageable.
 using Places = Chunks<std::uint8_t*>;
 
 /// A chunk that was made.
-struct Made {
+struct MadeChunk {
   unsigned chunk;
   bufferptr buffer;
 };
 
-/// One object a placement group. Thread safe after init(), which may be called again. Every errno a call can
-/// return is below, but for -ENOMEM, which all can; allocation throws. None fails for a reason of the device:
-/// should it stop answering while it writes a result in place, the buffers, made here, are given up for good
-/// and the CPU codes into new ones.
+/// One object a placement group. Thread safe after init(), which may be called again. Every errno of a call
+/// is listed below, except -ENOMEM, which all can return; allocation throws. No call fails because of the
+/// device: if it stops answering while it writes a result in place, the buffers, made here, are given up for
+/// good and the CPU codes into new ones.
 class ErasureCode {
  public:
   explicit ErasureCode(Role role) : role_(role) {}
-  /// 0; -EINVAL or -ENOENT as parse_profile says, and -EINVAL for more chunks than the host has shards. The
-  /// object is as before if it fails. Throws nothing.
+  /// 0; -EINVAL or -ENOENT as parse_profile says, and -EINVAL for more chunks than the host has shards. A
+  /// failure leaves the object unchanged. Throws nothing.
   int init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards = gf::max_chunks);
   const ErasureCodeProfile& profile() const { return raw_profile_; }
   int create_rule(const std::string& name, CrushWrapper& crush, std::ostream* ss) const;
@@ -75,7 +75,7 @@ class ErasureCode {
   unsigned m() const { return profile_.m; }
   unsigned n() const { return profile_.k + profile_.m; }
   const std::vector<int>& mapping() const { return profile_.mapping; }
-  /// Chunk i is kept by this shard, and the other way round.
+  /// This shard keeps chunk i, and the other way round.
   int shard_of(unsigned chunk) const {
     return profile_.mapping.empty() ? static_cast<int>(chunk) : profile_.mapping[chunk];
   }
@@ -86,28 +86,28 @@ class ErasureCode {
   bool allows_optimized_pools() const { return profile_.allows_optimized_pools; }
 
   /// ceil(stripe_width / k) rounded up to the granularity of the profile: 32 bytes, as Ceph's isa and
-  /// jerasure plugins, but for jerasure-per-chunk-alignment.
+  /// jerasure plugins, except with jerasure-per-chunk-alignment.
   unsigned get_chunk_size(unsigned stripe_width) const;
 
-  /// Fills lists, which are empty, with all k+m chunks of an object; those of an empty object stay empty.
-  /// -EINVAL if k chunks of it would not fit 32 bits.
+  /// Fills lists, which are empty, with all k+m chunks of an object; an empty object leaves them empty.
+  /// -EINVAL if k chunks of the object would not fit 32 bits.
   int encode(const bufferlist& in, std::span<bufferlist* const> lists) const;
-  /// These coding chunks from these data chunks, each in one piece; those that are not there count as zeros
-  /// and cost nothing. -EINVAL if they are not sound, or of two lengths.
+  /// These coding chunks from these data chunks, each in one piece; absent data chunks count as zeros
+  /// and cost nothing. -EINVAL if the chunks are not sound, or of two lengths.
   int encode_chunks(const Sources& data, const Places& coding) const;
-  /// coding ^= what these changes of data chunks, each in one piece, do to it. -EINVAL as above.
+  /// coding ^= the product of these changes of data chunks, each in one piece. -EINVAL as above.
   int apply_delta(const Sources& deltas, const Places& coding) const;
-  /// Makes the wanted chunks, which are not in `in`. 0, also where none is wanted; -EIO if `in` does not
-  /// suffice; -EINVAL if it is not sound.
-  int decode(const gf::ChunkSet& wanted, const Sources& in, PerChunk<Made>& made) const;
-  /// The same, where they are, for all chunks of `out`. One that `in` has, in one piece, is copied. -EINVAL
+  /// Makes the wanted chunks, which are not in `in`. 0, also where no chunk is wanted; -EIO if `in` does not
+  /// suffice; -EINVAL if `in` is not sound.
+  int decode(const gf::ChunkSet& wanted, const Sources& in, PerChunk<MadeChunk>& made) const;
+  /// The same in place, for all chunks of `out`. A chunk that `in` has, in one piece, is copied. -EINVAL
   /// also if `out` is not sound, or of another length.
   int decode_chunks(const Sources& in, const Places& out) const;
 
  private:
   using PlanPointer = std::shared_ptr<const codec::Plan>;
   int find_plan(const gf::ChunkSet& wanted, const Sources& in, PlanPointer& plan) const;
-  /// Statuses are those of Codec::decode; hung only if a target is not pageable.
+  /// Returns a status of Codec::decode; hung only if a target is not pageable.
   kernels::Status apply(const codec::Plan& plan, const Sources& in, PerChunk<kernels::Target>& targets) const;
 
   Role role_;

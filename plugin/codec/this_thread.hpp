@@ -1,4 +1,4 @@
-// What calls keep of their thread: one look-up a call, which takes 20 instructions in a library.
+// The data that calls keep for their thread: one look-up a call, which takes 20 instructions in a library.
 #pragma once
 
 #include "plugin/codec/checking/pace.hpp"

@@ -1,4 +1,4 @@
-// Chunks as they come: each is added to all that is made of it.
+// Chunks as they come: each is added to all chunks made of it.
 #include <algorithm>
 
 #include "plugin/library/engine.hpp"

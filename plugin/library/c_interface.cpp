@@ -24,17 +24,17 @@ namespace {
 using ec::codec::Operation;
 using ec::library::Engine;
 using ec::library::Failure;
-using ec::library::Form;
 using ec::library::guarded;
 using ec::library::Names;
 using ec::library::refuse;
 using ec::library::Stream;
 using ec::library::Stripes;
+using ec::library::StripeShape;
 
-/// Fixed, so that saying what went wrong needs no memory.
+/// Of fixed length, so that a report of an error needs no memory.
 constinit thread_local decltype(Failure::text) last_error{};
 
-/// What a call returns. Of an error it keeps the sentence.
+/// The return value of a call. An error leaves its sentence for the thread.
 struct Answer {
   Answer() = default;
   explicit Answer(const Failure& failure) noexcept : code(-static_cast<int>(failure.code)) {
@@ -43,7 +43,7 @@ struct Answer {
   int code = 0;
 };
 
-/// Does the work, which answers with a status, or throws what guarded() takes.
+/// Does the work, which returns a status, or throws an exception that guarded() takes.
 template <class Work>
 [[gnu::always_inline]] inline int answer(Work&& work) noexcept {
   return guarded([&]() -> Answer {
@@ -71,9 +71,9 @@ auto chunks_of(const From* chunks) {
   return reinterpret_cast<const To*>(chunks);
 }
 
-Stripes stripes_of(const Names& names, const Form& form, const ec_source* from, const ec_target* to,
+Stripes stripes_of(const Names& names, const StripeShape& form, const ec_source* from, const ec_target* to,
                    Stream stream) {
-  // Their number times that of their chunks must not wrap around.
+  // The number of stripes times their chunks must not wrap around.
   constexpr std::size_t most =
       std::numeric_limits<std::size_t>::max() / sizeof(ec_source) / ec::gf::max_chunks;
   if (form.stripes != 0) {
@@ -122,7 +122,7 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
                                                                       {chunks_of(targets), wanted_count},
                                                                       bytes}))
         return *status;
-    const Form form{stripes, bytes, available_count, wanted_count};
+    const StripeShape form{stripes, bytes, available_count, wanted_count};
     const auto given = stripes_of(ec::library::decode_names, form, sources, targets, stream);
     if (checked) return engine.checked_decode(decoding, {available, available_count}, given);
     return engine.decode(decoding, given, stream);
@@ -220,7 +220,7 @@ int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available, 
     need(verdict, "verdict");
     const auto list = numbers("available", available, available_count, engine.k() + engine.m());
     engine.check_available(list);
-    const Form form{stripes, chunk_bytes, available_count, 0};
+    const StripeShape form{stripes, chunk_bytes, available_count, 0};
     ec::Verdict found;
     const auto status =
         engine.verify(list, stripes_of(ec::library::verify_names, form, sources, nullptr, {}), found);
@@ -235,7 +235,7 @@ int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* avail
     const Engine& engine = engine_of(codec);
     const auto list = numbers("available", available, available_count, engine.k() + engine.m());
     engine.check_available(list);
-    const Form form{stripes, chunk_bytes, available_count, 0};
+    const StripeShape form{stripes, chunk_bytes, available_count, 0};
     const Stream on(stream);
     return engine.verify_on(list, stripes_of(ec::library::verify_names, form, sources, nullptr, on),
                             difference, on);
@@ -247,7 +247,7 @@ int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_so
   return answer([&] {
     const Engine& engine = engine_of(codec);
     engine.check_data_chunk(chunk);
-    const Form form{stripes, chunk_bytes, 1, engine.m()};
+    const StripeShape form{stripes, chunk_bytes, 1, engine.m()};
     return engine.update(chunk, stripes_of(ec::library::update_names, form, delta, coding, {}));
   });
 }
@@ -262,7 +262,7 @@ int ec_begin(const ec_codec* codec, size_t stripes, const unsigned* available, s
     const unsigned chunks = engine.k() + engine.m();
     const auto have = numbers("available", available, available_count, chunks);
     const auto want = numbers("wanted", wanted, wanted_count, chunks);
-    const Form form{stripes, chunk_bytes, 0, wanted_count};
+    const StripeShape form{stripes, chunk_bytes, 0, wanted_count};
     const auto into = stripes_of(ec::library::add_names, form, nullptr, targets, {});
     // The caller keeps the codec.
     *accumulator = new ec_accumulator{{{std::shared_ptr<void>(), &engine}, have, want, into}};

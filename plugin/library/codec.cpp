@@ -1,4 +1,4 @@
-// The C++ interface: its chunks, checked, to the engine.
+// The C++ interface: hands checked chunks to the engine.
 #include "ec/codec.hpp"
 
 #include "plugin/library/engine.hpp"
@@ -56,7 +56,7 @@ Error add_to(library::Accumulator& state, unsigned chunk, std::span<const Source
   return guarded([&] {
     if (chunks.size() != state.stripes())
       refuse("chunks has {} chunks; {} stripes need one each", chunks.size(), state.stripes());
-    const library::Form form{state.stripes(), state.bytes(), 1, 0};
+    const library::StripeShape form{state.stripes(), state.bytes(), 1, 0};
     const Converted given(library::add_names, form, chunks, {}, stream.has_value());
     return answer(state.add(chunk, static_cast<const library::Stripes&>(given).sources.data(), stream));
   });
@@ -152,7 +152,7 @@ Result<Accumulator> Codec::begin(std::span<const unsigned> available, std::span<
     const std::size_t each = wanted.size(), stripes = each == 0 ? 0 : targets.size() / each;
     if (targets.size() != stripes * each)
       refuse("targets has {} chunks; whole stripes have {} each", targets.size(), each);
-    const library::Form form{stripes, stripes == 0 ? 0 : targets.front().bytes.size(), 0, each};
+    const library::StripeShape form{stripes, stripes == 0 ? 0 : targets.front().bytes.size(), 0, each};
     const Converted into(library::add_names, form, {}, targets, false);
     return Accumulator(std::make_shared<library::Accumulator>(engine_, available, wanted, into));
   });

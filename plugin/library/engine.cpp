@@ -18,8 +18,8 @@ namespace {
 
 using kernels::Status;
 
-/// Only notes what is wanted, and says nothing on stderr: a library is silent. Threads that race note the
-/// same; nobody waits, since a child of fork() could for ever.
+/// Only notes the settings, and writes nothing to stderr: a library is silent. Threads that race note the
+/// same; no thread waits, since a child of fork() could wait for ever.
 void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #ifdef EC_WITH_CUDA
   static constinit std::atomic<bool> done{false};
@@ -29,7 +29,7 @@ void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
 #endif
 }
 
-/// Waits for the device where it is coming up. Empty if it is up, else the reason.
+/// Waits for a device that is coming up. Empty if it is up, else the reason.
 support::Text<255> why_no_device() noexcept {
 #ifdef EC_WITH_CUDA
   const support::NoCancellation whole;
@@ -56,7 +56,7 @@ codec::Router make_router() {
                        kernels::backends(), codec::stats(), codec::validator(nullptr));
 }
 
-/// From each stripe of `each` chunks those at the given places.
+/// The chunks at the given places, of each stripe of `each` chunks.
 template <class Chunk>
 void choose(std::span<const std::uint8_t> places, const Chunk* from, std::size_t each,
             Chunks<Chunk>& chosen) {
@@ -86,7 +86,7 @@ gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells) {
   return matrix;
 }
 
-/// Where there is no plan: the chunks do not give those wanted, or memory ran out.
+/// Where there is no plan: the chunks do not give the wanted ones, or memory ran out.
 [[noreturn]] void refuse_unsolvable(const gf::Matrix& coding, const gf::ErasureSignature& signature) {
   const gf::ChunkSet lost = signature.wanted - gf::solvable_chunks(coding, signature);
   if (lost.empty()) throw std::bad_alloc();
@@ -235,7 +235,7 @@ Status Engine::decode(const Decoding& decoding, const Stripes& stripes, Stream s
 
 Status Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, Stream stream) const {
   const codec::Plan& plan = *decoding.plan();
-  const Form& form = stripes.form;
+  const StripeShape& form = stripes.form;
   Chunks<kernels::Source> sources(form.stripes * plan.sources.size());
   Chunks<kernels::Target> targets(form.stripes * plan.targets.size());
   choose(decoding.source_places(), stripes.sources.data(), form.sources, sources);

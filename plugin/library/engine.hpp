@@ -1,4 +1,4 @@
-// A codec of either interface: a code, and its calls on chunks that were checked.
+// A codec of either interface: a code, and its calls on checked chunks.
 #pragma once
 
 #include <array>
@@ -18,14 +18,14 @@
 
 namespace ec::library {
 
-/// Where a call only enqueues its work, the stream (null is one too); where it waits for its result, none.
+/// The stream (null is one too) of a call that only enqueues its work; nothing for a call that waits.
 using Stream = std::optional<CUstream_st*>;
 
-/// What a decode call asks for: lists of chunk numbers that were checked, and the plan for them.
+/// The request of a decode call: checked lists of chunk numbers, and the plan for them.
 class Decoding {
  public:
-  /// Throws Refusal unless each number is below k + m, none is in a list twice, none is in both, and those
-  /// available give those wanted, for which an MDS code needs k of them; std::bad_alloc.
+  /// Throws Refusal unless each number is below k + m, no number is in a list twice or in both lists, and the
+  /// available chunks give the wanted ones, for which an MDS code needs k of them; std::bad_alloc.
   Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsigned> available,
            std::span<const unsigned> wanted);
 
@@ -33,14 +33,14 @@ class Decoding {
     return available_.equal(available) && wanted_.equal(wanted);
   }
   const std::shared_ptr<const codec::Plan>& plan() const { return plan_; }
-  /// Where in its list each chunk stands that the plan reads or makes, in the plan's order.
+  /// The place in its list of each chunk that the plan reads or makes, in the plan's order.
   std::span<const std::uint8_t> source_places() const { return source_places_.view(); }
   std::span<const std::uint8_t> target_places() const { return target_places_.view(); }
-  /// Whether these are all chunks of the lists, in their order.
+  /// Whether the plan uses all chunks of the lists, in their order.
   bool as_given() const { return as_given_; }
 
  private:
-  /// Without values beyond the first `count`.
+  /// The first `count` numbers have values.
   struct Numbers {
     std::span<const std::uint8_t> view() const { return {all.data(), count}; }
     bool equal(std::span<const unsigned> others) const;
@@ -57,10 +57,10 @@ class Decoding {
   std::shared_ptr<const codec::Plan> plan_;
 };
 
-/// What a call that ended so is answered with; not ok. Waits for a device that is coming up again.
+/// The answer to a call that ended with this status; not ok. Waits for a device that is coming up again.
 [[gnu::cold]] Failure failure_of(kernels::Status status) noexcept;
 
-/// The matrix of a dialect. Throws Refusal for a name or a shape that there is not; std::bad_alloc.
+/// The matrix of a dialect. Throws Refusal for an unknown name or an impossible shape; std::bad_alloc.
 gf::Matrix dialect_matrix(std::string_view dialect, unsigned k, unsigned m);
 
 /// Waits for the device where a chunk lies on it or the work is for a stream; throws Refusal where there is
@@ -89,22 +89,22 @@ class Engine {
   /// stripes: data and coding chunks.
   kernels::Status encode(const Stripes& stripes, Stream stream) const;
   /// Does a job of one stripe that is quickly seen to be right, with all chunks in host memory: most small
-  /// calls. Nothing where it is not: what Stripes says of it is the answer, or another call.
+  /// calls. Nothing for any other job: then the checks of Stripes give the answer.
   [[gnu::always_inline]] inline std::optional<kernels::Status> code_at_once(codec::Operation operation,
                                                                             const kernels::Job& job) const {
     if (job.sources.data() == nullptr || job.targets.data() == nullptr || job.targets.empty() ||
         job.bytes - 1 >= max_chunk_bytes)
       return std::nullopt;
-    const Seen seen = look(job.sources, job.targets, job.bytes);
+    const ChunkFacts seen = look(job.sources, job.targets, job.bytes);
     if (!seen.apart || seen.residences >= static_cast<unsigned>(kernels::Residence::device))
       return std::nullopt;
     return codec_.router().transform(job, operation, seen.residences == 0);
   }
   const kernels::Program& encode_program() const { return codec_.encode_program(); }
-  /// Throws what Decoding does. The answer is the engine's, or that of `made`.
+  /// Throws as Decoding does. The answer is the engine's own, or `made`.
   const Decoding& decoding(std::span<const unsigned> available, std::span<const unsigned> wanted,
                            std::unique_ptr<const Decoding>& made) const;
-  /// Throws what decoding() does for this list where nothing is wanted.
+  /// Throws as decoding() does for this list where no chunk is wanted.
   void check_available(std::span<const unsigned> available) const {
     std::unique_ptr<const Decoding> made;
     decoding(available, {}, made);
@@ -118,20 +118,20 @@ class Engine {
     return compare(available, stripes, verdict, true);
   }
   /// verify() on a stream: *difference, a word of device memory, becomes no_difference, or the least stripe *
-  /// bytes + byte at which the chunks disagree. Throws Refusal also where there is no byte.
+  /// bytes + byte at which the chunks disagree. Throws Refusal also where chunks have no byte.
   kernels::Status verify_on(std::span<const unsigned> available, const Stripes& stripes,
                             std::uint64_t* difference, Stream stream) const;
   /// verify() where some chunk follows from the others, and then decode(). Throws Refusal where they
   /// disagree.
   kernels::Status checked_decode(const Decoding& decoding, std::span<const unsigned> available,
                                  const Stripes& stripes) const;
-  /// Adds what one chunk, column `column` of the plan, is of those wanted; the first one overwrites them.
-  /// stripes: that chunk, and those wanted in their order.
+  /// Adds the part of one chunk, column `column` of the plan, to the wanted chunks; the first part overwrites
+  /// them. stripes: this chunk, and the wanted chunks in their order.
   kernels::Status add(const Decoding& decoding, unsigned column, bool first, const Stripes& stripes,
                       Stream stream) const;
   /// Throws Refusal unless `chunk` is a data chunk.
   void check_data_chunk(unsigned chunk) const;
-  /// stripes: the deltas of that data chunk, and the coding chunks.
+  /// stripes: the deltas of this data chunk, and the coding chunks.
   kernels::Status update(unsigned chunk, const Stripes& stripes) const;
 
  private:
@@ -153,12 +153,12 @@ class Engine {
 /// Chunks of some stripes that are made while others come one by one. For one thread at a time.
 class Accumulator {
  public:
-  /// Throws what Decoding does. into: no sources, and the chunks wanted as targets.
+  /// Throws as Decoding does. into: no sources, and the wanted chunks as targets.
   Accumulator(std::shared_ptr<const Engine> engine, std::span<const unsigned> available,
               std::span<const unsigned> wanted, const Stripes& into);
   std::size_t stripes() const { return form_.stripes; }
   std::size_t bytes() const { return form_.bytes; }
-  /// chunks: that chunk of each stripe. Throws what Stripes does, and Refusal unless the chunk is one that is
+  /// chunks: this chunk of each stripe. Throws as Stripes does, and Refusal unless the chunk is one that is
   /// still to come. After a failure there is no more to add.
   kernels::Status add(unsigned chunk, const kernels::Source* chunks, Stream stream);
   /// Throws Refusal unless all came that are read.
@@ -168,7 +168,7 @@ class Accumulator {
   std::shared_ptr<const Engine> engine_;
   std::unique_ptr<const Decoding> made_;
   const Decoding& decoding_;
-  Form form_;
+  StripeShape form_;
   std::vector<kernels::Target> targets_;
   gf::ChunkSet available_, awaited_, read_;
   std::optional<unsigned> failed_;

@@ -1,4 +1,4 @@
-// The checks of the chunks of a call: what is wrong is named.
+// The checks of the chunks of a call, which name a wrong chunk.
 #include "plugin/library/stripes.hpp"
 
 #include "plugin/library/refusal.hpp"
@@ -54,7 +54,7 @@ bool overlap(const std::uint8_t* a, const std::uint8_t* b, std::size_t bytes) {
 
 }  // namespace
 
-Stripes::Stripes(const Names& names, const Form& f, const kernels::Source* source,
+Stripes::Stripes(const Names& names, const StripeShape& f, const kernels::Source* source,
                  const kernels::Target* target, bool for_stream)
     : form(f), sources(source, f.stripes * f.sources), targets(target, f.stripes * f.targets) {
   const auto [count, bytes, from, to] = f;
@@ -79,7 +79,7 @@ Stripes::Stripes(const Names& names, const Form& f, const kernels::Source* sourc
   }
 }
 
-Converted::Converted(const Names& names, const Form& form, std::span<const Source> from,
+Converted::Converted(const Names& names, const StripeShape& form, std::span<const Source> from,
                      std::span<const Target> to, bool for_stream)
     : sources_(from.size()),
       targets_(to.size()),

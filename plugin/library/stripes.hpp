@@ -1,4 +1,4 @@
-// The chunks of a call as the rooms below take them, checked before the first byte is written.
+// The chunks of a call in the form that the rooms below take, checked before the first byte is written.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace ec::library {
 /// The parameters that hold the chunks of a call.
 struct Names {
   std::string_view from, to;
-  std::string_view first = from;  ///< whose first chunk says how long all are
+  std::string_view first = from;  ///< the parameter whose first chunk sets the length of all
 };
 inline constexpr Names encode_names{"data", "coding"};
 inline constexpr Names decode_names{"sources", "targets"};
@@ -43,13 +43,13 @@ class Chunks {
   static constexpr std::size_t few = 32;
   std::size_t count_;
   std::unique_ptr<Chunk[]> many_;
-  // In a union nobody gives them values.
+  // In a union the chunks get no values.
   union {
     Chunk few_[few];
   };
 };
 
-struct Form {
+struct StripeShape {
   std::size_t stripes;
   std::size_t bytes;             ///< of every chunk
   std::size_t sources, targets;  ///< of a stripe
@@ -57,16 +57,16 @@ struct Form {
 
 inline constexpr std::size_t max_chunk_bytes = std::numeric_limits<std::ptrdiff_t>::max();
 
-/// What is quickly seen of a stripe. Small calls notice it.
-struct Seen {
+/// Facts about a stripe's chunks that a quick look finds. Small calls notice the look.
+struct ChunkFacts {
   unsigned residences = 0;  ///< ORed
   /// Whether no chunk is null, and the targets are in ascending order and all behind the sources or before
   /// them, as where somebody made both arrays each in one piece.
   bool apart = false;
 };
-[[gnu::always_inline]] inline Seen look(std::span<const kernels::Source> sources,
-                                        std::span<const kernels::Target> targets, std::size_t bytes) {
-  Seen seen;
+[[gnu::always_inline]] inline ChunkFacts look(std::span<const kernels::Source> sources,
+                                              std::span<const kernels::Target> targets, std::size_t bytes) {
+  ChunkFacts seen;
   constexpr std::uintptr_t last = std::numeric_limits<std::uintptr_t>::max();
   std::uintptr_t lowest = last, highest = 0;
   for (const auto& source : sources) {
@@ -93,10 +93,10 @@ struct Stripes {
   /// Throws Refusal unless the chunks are of PTRDIFF_MAX bytes at most and of a residence that there is, and,
   /// where there are bytes, no chunk is null and no target overlaps another chunk of its stripe. for_stream:
   /// no chunk may be pageable, which work on a stream cannot reach.
-  Stripes(const Names& names, const Form& form, const kernels::Source* from, const kernels::Target* to,
+  Stripes(const Names& names, const StripeShape& form, const kernels::Source* from, const kernels::Target* to,
           bool for_stream);
 
-  Form form;
+  StripeShape form;
   std::span<const kernels::Source> sources;
   std::span<const kernels::Target> targets;
   bool on_device = false;  ///< whether some chunk lies in device memory
@@ -105,9 +105,9 @@ struct Stripes {
 /// Chunks of the C++ interface, which are laid out in another way.
 class Converted {
  public:
-  /// Throws what Stripes does, and Refusal unless all chunks are of the form's bytes; std::bad_alloc.
-  Converted(const Names& names, const Form& form, std::span<const Source> from, std::span<const Target> to,
-            bool for_stream);
+  /// Throws as Stripes does, and Refusal unless all chunks are of the form's bytes; std::bad_alloc.
+  Converted(const Names& names, const StripeShape& form, std::span<const Source> from,
+            std::span<const Target> to, bool for_stream);
   operator const Stripes&() const { return stripes_; }  // NOLINT: these stripes
 
  private:

@@ -1,7 +1,7 @@
 // Whether chunks agree: the chunks that follow from others are made anew, block by block, and compared, in
-// one pass over all of them; chunks in device memory are compared there.
+// one pass over all chunks; chunks in device memory are compared there.
 //
-// One chunk alone is wrong where the others agree without it. The first differences say which one that can
+// One chunk alone is wrong where the others agree without it. The first differences tell which chunk it can
 // be: they are its error times its column of the checks, and no two columns of an MDS code with two checks or
 // more are multiples of each other.
 #include <algorithm>
@@ -19,23 +19,23 @@ namespace {
 
 using kernels::Status;
 
-/// Of each chunk. Zen 4, chunks of 64 KiB and 1 MiB in pages of 4 KiB that no cache holds, to a loop that
-/// reads them: 8+3 0.91 to 0.97, 10+4 0.75 to 0.86; without the prefetch 0.87 to 0.94 and 0.77 to 0.80; with
-/// blocks of 2 and 4 KiB up to 0.2 less. To prefetch the sources too costs a quarter.
+/// The block of each chunk. Zen 4, chunks of 64 KiB and 1 MiB in pages of 4 KiB that no cache holds, to a
+/// loop that reads them: 8+3 0.91 to 0.97, 10+4 0.75 to 0.86; without the prefetch 0.87 to 0.94 and 0.77 to
+/// 0.80; with blocks of 2 and 4 KiB up to 0.2 less. To prefetch the sources too costs a quarter.
 constexpr std::size_t host_block = 1024;
 constexpr std::size_t line = 64;
 
-/// What to compare, and where the chunks stand in a stripe of the caller.
+/// The chunks to compare, and their places in a stripe of the caller.
 struct Checks {
   std::shared_ptr<const codec::Plan> plan;
   std::vector<std::uint8_t> sources, followers;  ///< places of plan->sources and plan->targets
   const gf::Matrix& matrix() const { return plan->program.matrix(); }
 };
 
-/// Where some follower is another first.
+/// The first place where some follower differs.
 struct Difference {
   std::size_t stripe, byte;
-  std::vector<std::uint8_t> sums;  ///< there, of each follower and what it should be
+  std::vector<std::uint8_t> sums;  ///< there, each follower XOR its right byte
 };
 
 /// Checks chunks in host memory.
@@ -48,7 +48,7 @@ class HostComparison {
       made_[i] = {lines_[i * host_block / line].bytes, kernels::Residence::pageable};
   }
 
-  /// From byte `at` on. May throw std::bad_alloc.
+  /// Compares from byte `at` on. May throw std::bad_alloc.
   void find(std::span<const kernels::Source> stripe, std::size_t at, std::size_t bytes,
             std::optional<Difference>& found) {
     for (; at < bytes && !found; at += host_block) {
@@ -56,12 +56,12 @@ class HostComparison {
       for (std::size_t i = 0; i < sources_.size(); ++i)
         sources_[i] = {stripe[checks_.sources[i]].data + at, kernels::Residence::pageable};
       const kernels::Job job{&checks_.plan->program, sources_, made_, length};
-      // The sources are read as a whole, which the CPU foresees.
+      // The sources are read as a whole, and the CPU prefetches them by itself.
       for (const auto place : checks_.followers)
         for (std::size_t next = 0; next < length; next += line)
           __builtin_prefetch(stripe[place].data + at + next);
       if (backend_ == nullptr) backend_ = &router_.cpu_backend(job);
-      // No memory for the tables of the matrix is all that keeps a CPU from it.
+      // A CPU fails only without memory for the tables of the matrix.
       if (backend_->transform(job) != Status::ok) throw std::bad_alloc();
       std::size_t first = length;
       for (std::size_t i = 0; i < made_.size(); ++i) {
@@ -89,7 +89,7 @@ class HostComparison {
   kernels::Backend* backend_ = nullptr;
 };
 
-/// The checks as jobs to compare: the followers are targets, which nobody writes.
+/// The checks as jobs to compare: the followers are targets, which no kernel writes.
 class DeviceComparison {
  public:
   /// May throw std::bad_alloc.
@@ -122,7 +122,7 @@ Status find_on_device(const codec::Router& router, const Checks& checks, const S
   const Status status = router.compare(comparison.jobs(), &at, {});
   if (status != Status::ok || at == kernels::no_difference) return status;
   const std::size_t stripe = first + at / stripes.form.bytes, byte = at % stripes.form.bytes;
-  // The bytes there: of the sources, then of the followers.
+  // The bytes at the difference: the sources', then the followers'.
   std::vector<std::uint8_t> column(checks.sources.size()), sums(checks.followers.size());
   std::vector<kernels::Transfer> pieces;
   const auto fetch = [&](std::span<const std::uint8_t> places, std::uint8_t* to) {
@@ -142,7 +142,7 @@ Status find_on_device(const codec::Router& router, const Checks& checks, const S
   return differs ? Status::ok : Status::fault;
 }
 
-/// In `count` stripes from stripe `first` on; those of host memory from byte `at` on.
+/// Compares `count` stripes from stripe `first` on; stripes in host memory from byte `at` on.
 Status find(const codec::Router& router, const Checks& checks, const Stripes& stripes, std::size_t first,
             std::size_t count, std::size_t at, std::optional<Difference>& found) {
   if (stripes.form.bytes == 0 || count == 0 || checks.plan->targets.empty()) return Status::ok;
@@ -156,7 +156,7 @@ Status find(const codec::Router& router, const Checks& checks, const Stripes& st
   return Status::ok;
 }
 
-/// Of those chunks. Throws std::bad_alloc.
+/// The checks of these chunks. Throws std::bad_alloc.
 Checks checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks, std::span<const unsigned> available) {
   Checks checks{codec.checks(chunks), {}, {}};
   if (!checks.plan) throw std::bad_alloc();
@@ -179,12 +179,12 @@ gf::ChunkSet set_of(std::span<const unsigned> chunks) {
          "available has {} chunks, and none follows from the others: there is nothing to compare", available);
 }
 
-/// The only chunk that alone can make the sums what they are: they are a multiple of its column.
+/// The only chunk that alone can make the sums: they are a multiple of its column.
 std::optional<unsigned> suspect(const Checks& checks, const std::vector<std::uint8_t>& sums) {
   const auto pivot =
       static_cast<unsigned>(std::ranges::find_if(sums, [](auto s) { return s != 0; }) - sums.begin());
   std::optional<unsigned> only;
-  // Of a follower, whose column has a one, if all other sums are zero.
+  // A follower, whose column has a single one, if all other sums are zero.
   if (std::ranges::count(sums, 0) + 1 == std::ssize(sums)) only = checks.plan->targets[pivot];
   for (unsigned column = 0; column < checks.matrix().cols(); ++column) {
     const std::uint8_t factor = gf::mul(sums[pivot], gf::inv(checks.matrix()(pivot, column)));

@@ -26,8 +26,8 @@ std::unique_ptr<Stats> known_counts() {
   auto& page = counts->page();
   page.backends = {{{'c', 'u', 'd', 'a'}, {'x', '8', '6'}}};
   for (int i = 0; i < 5; ++i)
-    Stats::Job(*counts, codec::this_thread(), Operation::decode, 1000, Stats::Timed::never).finished(1);
-  Stats::Job(*counts, codec::this_thread(), Operation::encode, 10, Stats::Timed::never)
+    Stats::JobRecord(*counts, codec::this_thread(), Operation::decode, 1000, Stats::Timed::never).finished(1);
+  Stats::JobRecord(*counts, codec::this_thread(), Operation::encode, 10, Stats::Timed::never)
       .fell_back(0, Status::hung);
   codec::Row& row = page.shards[3].rows[1][static_cast<std::size_t>(Operation::decode)];
   row.large.jobs = {1, 0, 2};

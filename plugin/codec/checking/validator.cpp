@@ -1,4 +1,4 @@
-// The comparison of what back ends made: see validator.hpp.
+// The comparison of results of back ends: see validator.hpp.
 #include "plugin/codec/checking/validator.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ using kernels::Job;
 using kernels::Status;
 using kernels::Verb;
 
-/// Names of coefficients in a log line.
+/// The most coefficients in a log line.
 constexpr std::size_t most_coefficients = 64;
 
 std::atomic<std::uint32_t> validators{0};
@@ -43,8 +43,8 @@ std::string matrix_text(const gf::Matrix& matrix) {
   return text;
 }
 
-/// Writes two files into `directory`, for the owner alone: the block of each target as it was made, one after
-/// the other, and as it must be. Returns what the log says of them.
+/// Writes two files into `directory`, for the owner alone: the block of each target as the back end made it,
+/// one after the other, and the right block. Returns the text about them for the log.
 std::string keep(const std::string& directory, std::string_view backend, const BlockViews& views,
                  const std::uint8_t* got, const std::uint8_t* expected) {
   const auto failed = [&](const std::string& why) {
@@ -77,15 +77,15 @@ Validator::Validator(const Validation& how, Log log, std::string directory,
       counts_(counts == nullptr ? own_ : *counts) {}
 
 Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t coder,
-                                 const Call& call) noexcept {
+                                 const BackendCall& call) noexcept {
   const Job& job = call.jobs[call.jobs.size() == 1 ? 0 : this_thread().pace.draw(call.jobs.size())];
   const bool comparable = job.bytes != 0 && !job.targets.empty() && job.targets.size() <= gf::max_chunks &&
                           job.sources.size() <= gf::max_chunks;
   SavedTargets saved;
   const SavedTargets* const before = call.verb == Verb::accumulate ? &saved : nullptr;
   const std::span<const Job> compared = how_.whole ? call.jobs : std::span(&job, 1);
-  // Memory first: a call that could not be compared for want of it is left to a judge. Not on the stack,
-  // which may be a fiber's.
+  // Memory first: without it no call is compared, and a judge does the work. Not on the stack, which may be a
+  // fiber's.
   std::size_t bytes = 1;
   for (const Job& each : compared) bytes = std::max(bytes, comparison_bytes(each));
   const std::unique_ptr<std::uint8_t[]> memory(comparable ? new (std::nothrow) std::uint8_t[bytes] : nullptr);
@@ -115,8 +115,8 @@ Validator::Finding Validator::check(const Comparison& of) noexcept {
         return found;
     return Finding::right;
   }
-  // Heads and tails have code of their own in every kernel, so each gets a quarter of the draws; in between a
-  // block begins anywhere, that the seams of other blocks are within one.
+  // Heads and tails have code of their own in every kernel, so each gets a quarter of the draws; between them
+  // a block begins anywhere, so that it contains the seams of other blocks.
   const std::size_t last = bytes - longest;
   Pace& pace = this_thread().pace;
   const std::uint64_t place = last == 0 ? 0 : pace.draw(4);
@@ -124,7 +124,7 @@ Validator::Finding Validator::check(const Comparison& of) noexcept {
 }
 
 Validator::Finding Validator::check_block(const Comparison& of, Block block) noexcept {
-  // What the job holds, what the judge makes of it, and what the floor makes.
+  // Memory for the job's block, for the judge's result, and for the floor's.
   std::uint8_t* const expected = of.memory + BlockViews::fetched_bytes(of.job, block.bytes);
   BlockViews views(of.job, block, of.memory);
   if (const Status status = views.fetch(); status != Status::ok)
@@ -142,7 +142,7 @@ Validator::Finding Validator::check_block(const Comparison& of, Block block) noe
   --judge;
   if (!first_difference(views, nullptr, expected)) return Finding::right;
 
-  // Two differ, so a third is heard.
+  // Two differ, so the floor decides.
   if (judge != floor && of.coder != floor) {
     std::uint8_t* const truth = expected + bytes;
     if (views.make(*of.backends[floor], of.before, truth) == Status::ok) {
@@ -178,7 +178,7 @@ void Validator::found_wrong(const Comparison& of, std::size_t backend, std::size
            matrix_text(matrix), views.block().bytes, views.block().offset, kept)
            .c_str());
 } catch (const std::exception&) {
-  // No memory for words; it is off and counted.
+  // No memory for a log line; the back end is off and counted.
 }
 
 bool Validator::is_device_off() const noexcept {

@@ -1,5 +1,5 @@
-// Compares what back ends made with what ISA-L makes of it, for a sample of the calls or for all, before the
-// host sees it. A back end that was wrong once is not asked again.
+// Compares results of back ends with ISA-L's, for a sample of the calls or for all, before the host sees
+// them. A back end that was wrong once is not asked again.
 #pragma once
 
 #include <array>
@@ -19,18 +19,18 @@
 namespace ec::codec {
 
 /// One call of a back end. More than one job: transform_all.
-struct Call {
+struct BackendCall {
   kernels::Verb verb = kernels::Verb::transform;
   std::span<const kernels::Job> jobs;
 };
 
 /// Thread safe. One in a process watches its back ends; tests have their own.
 ///
-/// Back ends but judges are watched. Who judges is the first of those, or another for what that does not
-/// take. Where the two that were compared differ, the floor of the list decides which of them is wrong: the
-/// judge can be. Whoever is wrong is off for as long as the process lives, the device too: unlike a fault,
-/// which it reports itself, a wrong byte says that nothing that it reports is to be believed. A device that
-/// is off is absent to the router.
+/// All back ends but judges are watched. The first judge judges, or another one if the first does not take
+/// the job. Where the two results differ, the floor of the list decides which is wrong: the judge can be. The
+/// wrong back end is off for as long as the process lives, the device too: a device reports a fault itself,
+/// but after a wrong byte no report of its own is to be believed. A device that is off is absent to the
+/// router.
 class Validator {
  public:
   /// One line for the operator; from any thread, once for each back end that is found wrong.
@@ -38,8 +38,8 @@ class Validator {
 
   /// Watches nothing.
   Validator() = default;
-  /// log: null for silence. directory: where the bytes of a mismatch are kept, if it is there. counts: where
-  /// it counts, if not in memory of its own; must outlive it.
+  /// log: null for silence. directory: where the bytes of a mismatch are kept, if it exists. counts: the
+  /// place of the counts, if not in the validator; must outlive it.
   explicit Validator(const Validation& how, Log log = nullptr, std::string directory = {},
                      std::array<Checks, max_backends>* counts = nullptr);
 
@@ -49,15 +49,15 @@ class Validator {
   /// Whether this call of a back end that is watched is to go through run(). pace: this thread's.
   bool is_due(Pace& pace) const noexcept { return pace.is_due(id_, how_.every); }
 
-  /// Back ends that were found wrong: bit i is that of backends[i].
+  /// Back ends that were found wrong: bit i stands for backends[i].
   unsigned off() const noexcept { return off_.load(std::memory_order_relaxed); }
-  /// Whether the device of kernels::backends() is one.
+  /// Whether the device of kernels::backends() was found wrong.
   bool is_device_off() const noexcept;
 
-  /// status: as the back end said; or fault where it was wrong: targets in host memory are as the contract of
-  /// kernels::Status has it, and those of an accumulate are as before the call wherever they lie.
-  /// busy too where there is no memory for the comparison: nothing was touched. doubted: the bytes were
-  /// wrong, or could not be compared, and only a judge may make them.
+  /// status: the back end's status; or fault where it was wrong: targets in host memory are as the contract
+  /// of kernels::Status has it, and targets of an accumulate are as before the call wherever they lie. busy
+  /// too where there is no memory for the comparison: nothing was touched. doubted: the bytes were wrong, or
+  /// could not be compared, and only a judge may make them.
   struct Answer {
     kernels::Status status = kernels::Status::ok;
     bool doubted = false;
@@ -65,14 +65,15 @@ class Validator {
   /// Has backends[coder] do the call and compares: of one job, drawn at random, one block, or everything.
   /// backends end in the floor. A device that fails while its memory is fetched is answered as if the call
   /// had failed.
-  Answer run(std::span<kernels::Backend* const> backends, std::size_t coder, const Call& call) noexcept;
+  Answer run(std::span<kernels::Backend* const> backends, std::size_t coder,
+             const BackendCall& call) noexcept;
 
   /// backend: its index in the list given to run().
   Checks read(std::size_t backend) const noexcept;
 
  private:
   enum class Finding : unsigned char { right, wrong, unknown, device_failed };
-  /// What is being compared. before: of an accumulate; else null. memory: for the comparison of a block.
+  /// One comparison. before: the targets before an accumulate; else null. memory: for the block's copies.
   struct Comparison {
     std::span<kernels::Backend* const> backends;
     std::size_t coder;
@@ -99,7 +100,7 @@ class Validator {
 };
 
 /// Has the back end do the call.
-inline kernels::Status perform(kernels::Backend& backend, const Call& call) noexcept {
+inline kernels::Status perform(kernels::Backend& backend, const BackendCall& call) noexcept {
   if (call.jobs.size() != 1) return backend.transform_all(call.jobs);
   const kernels::Job& job = call.jobs.front();
   return call.verb == kernels::Verb::accumulate ? backend.accumulate(job) : backend.transform(job);
@@ -108,8 +109,8 @@ inline kernels::Status perform(kernels::Backend& backend, const Call& call) noex
 /// Watches nothing.
 Validator& no_validation() noexcept;
 
-/// That of this process, as node_settings() say; `log` is the first caller's. Throws what node_settings()
-/// throws.
+/// The validator of this process, as node_settings() say; `log` is the first caller's. Throws as
+/// node_settings() throws.
 Validator& validator(Validator::Log log);
 
 }  // namespace ec::codec

@@ -39,8 +39,8 @@ bool all_pageable(const Job& job) {
   return seen == 0;
 }
 
-/// Read and written.
-std::uint64_t moved_bytes(const Call& call) {
+/// Bytes read and written.
+std::uint64_t moved_bytes(const BackendCall& call) {
   const Job& job = call.jobs.front();
   const std::size_t passes = call.verb == Verb::accumulate ? 2 : 1;
   return std::uint64_t{job.bytes} * (job.sources.size() + passes * job.targets.size()) * call.jobs.size();
@@ -72,9 +72,9 @@ bool Router::admits(BackendKind kind) const noexcept {
   return choice_ != BackendChoice::reference || kind == BackendKind::floor;
 }
 
-bool Router::is_for_device(const Call& call, std::uint64_t source_bytes,
+bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
                            std::optional<CallTimes::Choice>* compared) const noexcept {
-  // Whose answer does not depend on where the chunks lie is not asked to look.
+  // A choice that does not depend on the chunks' places needs no look at them.
   if (choice_ == BackendChoice::gpu) return true;
   const unsigned lie = residences(call.jobs.front());
   if ((lie & bit(Residence::device)) != 0) return true;
@@ -86,12 +86,12 @@ bool Router::is_for_device(const Call& call, std::uint64_t source_bytes,
   }
   const std::uint64_t moved = threshold_bytes_ ? 0 : moved_bytes(call);
   if (moved < CallTimes::least_bytes) return threshold_bytes_ && by_size;
-  // Calls in flight on the device that gets the next one, as far as they are evenly spread.
+  // Calls in flight on the device of the next call, as far as calls are evenly spread.
   const unsigned jobs = counts_->on_device() / kernels::device_count();
   return compared->emplace(times_->choose(moved, jobs, by_size)).device;
 }
 
-Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked,
+Validator::Answer Router::ask(std::size_t i, const BackendCall& call, bool checked,
                               const std::optional<CallTimes::Choice>& compared) const noexcept {
   const support::NoCancellation whole;
   const auto answer = [&]() -> Validator::Answer {
@@ -99,7 +99,7 @@ Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked,
     return {perform(*backends_[i], call)};
   };
   const bool on_device = (device_ >> i & 1u) != 0;
-  // What a check takes is not the back end's time, and what took over from the device was not chosen.
+  // The time of a check is not the back end's, and a back end after the device was not chosen.
   const bool timed = compared && compared->timed && compared->device == on_device && !checked;
   if (!on_device && !timed) return answer();
   std::optional<Stats::OnDevice> in_flight;
@@ -111,10 +111,10 @@ Validator::Answer Router::ask(std::size_t i, const Call& call, bool checked,
 }
 
 Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable) const noexcept {
-  const Call call{operation == Operation::update ? Verb::accumulate : Verb::transform, jobs};
+  const BackendCall call{operation == Operation::update ? Verb::accumulate : Verb::transform, jobs};
   const std::uint64_t bytes = source_bytes(jobs);
   ThisThread& thread = this_thread();
-  Stats::Job count(*counts_, thread, operation, bytes);
+  Stats::JobRecord count(*counts_, thread, operation, bytes);
   Status last = Status::unsupported;
   unsigned left = admitted_ & ~validator_->off();
   std::optional<CallTimes::Choice> compared;
@@ -130,7 +130,7 @@ Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable
     left &= left - 1;
     count.begins();
     const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due(thread.pace);
-    // Most calls want nothing beside the bytes, and a small one notices what is done for others.
+    // Most calls want the bytes and nothing else, and a small call notices work done for others.
     const bool plain = !checked && !compared && (device_ >> i & 1u) == 0;
     const auto [status, doubted] =
         plain ? Validator::Answer{perform(*backends_[i], call)} : ask(i, call, checked, compared);
@@ -159,7 +159,7 @@ Status Router::transform_all(std::span<const Job> jobs, Operation operation) con
 
 Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
   const support::NoCancellation whole;
-  Stats::Job count(*counts_, this_thread(), operation, source_bytes(jobs), Stats::Timed::never);
+  Stats::JobRecord count(*counts_, this_thread(), operation, source_bytes(jobs), Stats::Timed::never);
   const Verb verb = operation == Operation::update ? Verb::accumulate : Verb::transform;
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if ((device_ & validator_->off() & 1u << i) != 0) return Status::fault;

@@ -32,23 +32,23 @@ void introduce(StatsPage& page) noexcept {
   page.bytes = sizeof(StatsPage);
   page.pid = getpid();
   page.since = static_cast<std::uint64_t>(std::time(nullptr));
-  // Last, so that who reads it sees the rest; a reader in another process asks for no more than that.
+  // Last, so that a reader of the version sees the rest; a reader in another process asks for no more.
   std::atomic_thread_fence(std::memory_order_release);
   page.magic = stats_magic;
 }
 
 /// The page of the process. Not thread safe. System calls only, but for the first make().
-class Region {
+class PageMapping {
  public:
   /// Null before make(), never after it.
   StatsPage* page() const noexcept { return page_; }
 
-  /// A page of zeros with all that is not counted filled in. Its file may be read by the user alone. Where
-  /// the process can have none, the page is memory that nobody else reads.
+  /// A page of zeros with all fields but the counts filled in. Its file may be read by the user alone. Where
+  /// the process can have no file, the page is memory that no other process reads.
   void make() noexcept;
-  /// In a child of fork(): the same, at the same address, and apart from the parent's.
+  /// In a child of fork(): the same, at the same address, and apart from the parent's page.
   void make_anew() noexcept;
-  /// Gives back what make() made.
+  /// Gives back the page and its file.
   void discard() noexcept;
 
  private:
@@ -58,13 +58,13 @@ class Region {
 
   StatsPage* page_ = nullptr;
   bool mapped_ = false;
-  // A number alone does not name a file: the program may have closed it and opened another there.
+  // A number alone does not name a file: the program may have closed ours and opened another there.
   int file_ = -1;
   dev_t device_ = 0;
   ino_t inode_ = 0;
 };
 
-void Region::make() noexcept {
+void PageMapping::make() noexcept {
   if (!open_file() || !map(nullptr, file_)) {
     close_file();
     page_ = &unshared;
@@ -75,7 +75,7 @@ void Region::make() noexcept {
   introduce(*page_);
 }
 
-void Region::make_anew() noexcept {
+void PageMapping::make_anew() noexcept {
   const auto version = page_->version;
   const auto backends = page_->backends;
   const auto interface = page_->interface;
@@ -92,15 +92,15 @@ void Region::make_anew() noexcept {
   introduce(*page_);
 }
 
-void Region::discard() noexcept {
+void PageMapping::discard() noexcept {
   close_file();
   if (mapped_) munmap(page_, sizeof *page_);
 }
 
-bool Region::open_file() noexcept {
+bool PageMapping::open_file() noexcept {
   if (!support::may_be_so_long(sizeof(StatsPage))) return false;
   const support::Descriptor made(memfd_create(stats_file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // Where a program has closed a standard stream, its next file is meant to take that number, and not ours.
+  // Where a program has closed a standard stream, its next file is meant to take that number, not ours.
   file_ = fcntl(made.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   struct stat st {};
   if (file_ < 0 || fstat(file_, &st) != 0) return false;
@@ -109,19 +109,19 @@ bool Region::open_file() noexcept {
   return fchmod(file_, S_IRUSR | S_IWUSR) == 0 && ftruncate(file_, sizeof(StatsPage)) == 0;
 }
 
-void Region::close_file() noexcept {
+void PageMapping::close_file() noexcept {
   struct stat st {};
   if (file_ >= 0 && fstat(file_, &st) == 0 && st.st_dev == device_ && st.st_ino == inode_) close(file_);
   file_ = -1;
 }
 
 /// Maps `file` at `place` (null: anywhere), or memory of this process if it is negative.
-bool Region::map(void* place, int file) noexcept {
+bool PageMapping::map(void* place, int file) noexcept {
   const int where = place == nullptr ? 0 : MAP_FIXED;
   const int whose = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
   void* mapped = mmap(place, sizeof(StatsPage), PROT_READ | PROT_WRITE, where | whose, file, 0);
   if (mapped == MAP_FAILED) return false;
-  // What is mapped stays writable.
+  // The existing mapping stays writable.
   if (file >= 0 && fcntl(file, F_ADD_SEALS, stats_seals | F_SEAL_FUTURE_WRITE) != 0 &&
       fcntl(file, F_ADD_SEALS, stats_seals) != 0) {
     if (place == nullptr) munmap(mapped, sizeof(StatsPage));
@@ -139,12 +139,12 @@ std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
   return std::min<std::size_t>(static_cast<std::size_t>(bucket), Durations::buckets - 1);
 }
 
-/// Searched for at load, as AtLoad has it: a preload is there by then or never, and a search in vain
+/// Searched for at load, as AtLoad does: a preload is there by then or never, and a search in vain
 /// allocates.
 const auto ask_arena =
     reinterpret_cast<ec_cuda_pinned_statistics_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"));
 
-/// The state of libec_cuda_pinned.so, where it is there, once a second.
+/// Copies the state of libec_cuda_pinned.so, where it is there, once a second.
 void look_at_arena(StatsPage& page, Stats::Clock::time_point now) noexcept {
   if (ask_arena == nullptr) return;
   static std::atomic<std::int64_t> looked_at{-1};
@@ -162,7 +162,7 @@ void look_at_arena(StatsPage& page, Stats::Clock::time_point now) noexcept {
 }  // namespace
 
 Shard sum(const StatsPage& page) noexcept {
-  // A shard is nothing but counts, and zeros between.
+  // A shard has nothing but counts, and zeros between.
   static_assert(sizeof(Shard) % sizeof(std::uint64_t) == 0);
   Shard total{};
   auto* const words = reinterpret_cast<std::uint64_t*>(&total);
@@ -174,11 +174,11 @@ Shard sum(const StatsPage& page) noexcept {
 
 void Stats::speaks(std::string_view interface) noexcept { set_text(page().interface, interface); }
 
-void Stats::Job::took_time(Row& row, std::uint64_t source_bytes, Clock::time_point begun) noexcept {
+void Stats::JobRecord::took_time(Row& row, std::uint64_t source_bytes, Clock::time_point begun) noexcept {
   const auto now = Clock::now();
   const auto ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(now - begun).count());
   Durations& durations = source_bytes < timed_from_bytes ? row.small : row.large;
-  // Atomic in any shard; rarely done.
+  // Atomic in any shard; timed jobs are rare.
   kernels::add(durations.nanoseconds, ns);
   kernels::add(durations.jobs[bucket_of(ns)], 1);
   look_at_arena(stats().page(), now);
@@ -216,23 +216,23 @@ void Stats::happened(Event event, std::uint64_t times) noexcept {
 
 namespace {
 constinit NeverDestroyed<Stats> of_process(nullptr);
-constinit Region region;  ///< of_process's
+constinit PageMapping mapping;  ///< the page of of_process
 }  // namespace
 
 void Stats::become_child() noexcept {
-  if (region.page() == nullptr) return;
-  region.make_anew();
+  if (mapping.page() == nullptr) return;
+  mapping.make_anew();
   of_process.value.on_device_ = 0;
 }
 
 void Stats::publish() noexcept {
   static_cast<void>(pthread_atfork(nullptr, nullptr, become_child));
   // No lock: a child of fork() would inherit it locked.
-  Region made;
+  PageMapping made;
   made.make();
   StatsPage* none = nullptr;
   if (!page_.compare_exchange_strong(none, made.page(), std::memory_order_acq_rel)) return made.discard();
-  region = made;
+  mapping = made;
   kernels::keep_device_stats_in(made.page()->device);
 }
 

@@ -1,4 +1,4 @@
-// What the process has done, for operators and for tests that must see which back end ran.
+// The work of the process, for operators and for tests that must see which back end ran.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@ namespace ec::codec {
 
 struct BackendStats {
   std::uint64_t calls = 0;         ///< jobs finished by this back end
-  std::uint64_t source_bytes = 0;  ///< sources x chunk bytes of those jobs
-  std::uint64_t fallbacks = 0;     ///< jobs it took (busy, fault, hung) and did not finish
+  std::uint64_t source_bytes = 0;  ///< sources x chunk bytes of these jobs
+  std::uint64_t fallbacks = 0;     ///< jobs taken (busy, fault, hung) and not finished
 };
 
-/// Monotonic counts by back end and operation, and what the device has in hand; relaxed atomics, so a reader
+/// Monotonic counts by back end and operation, and the device's jobs in flight; relaxed atomics, so a reader
 /// may see a job in one field and not yet in another. Thread safe.
 class Stats {
  public:
@@ -33,10 +33,10 @@ class Stats {
   enum class Timed : unsigned char { sampled, never };
 
   /// One job on its way down the list of back ends. For the stack of one thread.
-  class Job {
+  class JobRecord {
    public:
-    Job(Stats& stats, ThisThread& thread, Operation operation, std::uint64_t source_bytes,
-        Timed timed = Timed::sampled) noexcept
+    JobRecord(Stats& stats, ThisThread& thread, Operation operation, std::uint64_t source_bytes,
+              Timed timed = Timed::sampled) noexcept
         : row_(&stats.page().shards[thread.shard].rows[0][static_cast<std::size_t>(operation)]),
           source_bytes_(source_bytes),
           alone_(thread.alone) {
@@ -66,23 +66,23 @@ class Stats {
 
    private:
     Row& row_of(std::size_t backend) noexcept { return row_[backend * operations]; }
-    // Of no object, so that the compiler keeps one in registers.
+    // Not a member function, so that the compiler keeps an object in registers.
     static void took_time(Row& row, std::uint64_t source_bytes, Clock::time_point begun) noexcept;
 
-    Row* const row_;  ///< of this operation and back end 0; those of one shard lie side by side
+    Row* const row_;  ///< of this operation and back end 0; the rows of one shard lie side by side
     const std::uint64_t source_bytes_;
     Clock::time_point begun_;
     const bool alone_;
     bool timed_ = false;
   };
 
-  /// Which of its host's interfaces the process is called by. Before the first job.
+  /// Notes the host's interface that calls the process. Before the first job.
   void speaks(std::string_view interface) noexcept;
 
   void happened(Event event, std::uint64_t times = 1) noexcept;
 
-  /// Calls that are under way on the device, and one more of them while the mark lives. The router goes by
-  /// it, so it is not read from the page.
+  /// Calls under way on the device, and one more of them while the mark lives. The router decides by this
+  /// number, so it is not read from the page.
   unsigned on_device() const noexcept { return on_device_.load(std::memory_order_relaxed); }
   class OnDevice {
    public:

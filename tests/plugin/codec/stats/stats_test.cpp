@@ -38,7 +38,7 @@ std::uint64_t jobs_of(const Durations& d) {
 
 void finish(Stats& counts, std::uint64_t bytes, unsigned times = 1) {
   for (unsigned i = 0; i < times; ++i) {
-    Stats::Job job(counts, codec::this_thread(), Operation::encode, bytes);
+    Stats::JobRecord job(counts, codec::this_thread(), Operation::encode, bytes);
     job.begins();
     job.finished(0);
   }
@@ -56,8 +56,8 @@ TEST(Stats, AddUpWhatManyThreadsCount) {
         counts.happened(Event::plan_found, 3);
         come.arrive_and_wait();
         for (unsigned i = 0; i < jobs; ++i)
-          Stats::Job(counts, codec::this_thread(), Operation::decode, 10).finished(2);
-        Stats::Job(counts, codec::this_thread(), Operation::decode, 10).fell_back(1, Status::busy);
+          Stats::JobRecord(counts, codec::this_thread(), Operation::decode, 10).finished(2);
+        Stats::JobRecord(counts, codec::this_thread(), Operation::decode, 10).fell_back(1, Status::busy);
       });
   }
   EXPECT_EQ(counts.read(2).calls, std::uint64_t{jobs} * all);
@@ -106,9 +106,10 @@ TEST(Stats, LargeJobsAreTimedAllSmallOnesOneInAFewAndEnqueuedOnesNever) {
   std::thread([&] {
     finish(counts, codec::timed_from_bytes, 10);
     finish(counts, codec::timed_from_bytes - 1, 1000);
-    Stats::Job(counts, codec::this_thread(), Operation::decode, codec::timed_from_bytes, Stats::Timed::never)
+    Stats::JobRecord(counts, codec::this_thread(), Operation::decode, codec::timed_from_bytes,
+                     Stats::Timed::never)
         .finished(0);
-    Stats::Job job(counts, codec::this_thread(), Operation::update, codec::timed_from_bytes);
+    Stats::JobRecord job(counts, codec::this_thread(), Operation::update, codec::timed_from_bytes);
     job.begins();
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     job.finished(4);
