@@ -119,11 +119,12 @@ class Door : public HostsInterface {
       return 0;
     });
   }
-  /// 0; -EINVAL if k chunks of the input would not fit 32 bits. An empty input gives empty chunks.
+  /// 0; -EINVAL if k chunks of the input would not fit 32 bits, or another error, with *encoded empty. An
+  /// empty input gives empty chunks.
   template <class Want, class Lists>
   int encode_object(const Want& want_to_encode, const bufferlist& in, Lists* encoded) const {
-    return at_the_door([&] {
-      if (!is_usable(&want_to_encode, 0) || !is_usable(encoded, code_.n())) return -EINVAL;
+    if (!is_usable(&want_to_encode, 0) || !is_usable(encoded, code_.n())) return -EINVAL;
+    const int error = at_the_door([&] {
       PerChunk<bufferlist*> lists(code_.n(), nullptr);
       std::list<bufferlist> not_wanted;
       const auto want = [&](unsigned c) { lists[c] = &place(*encoded, code_.shard_of(c)); };
@@ -137,6 +138,8 @@ class Door : public HostsInterface {
         if (list == nullptr) list = &not_wanted.emplace_back();
       return code_.encode(in, {lists.data(), lists.size()});
     });
+    if (error != 0) clear(*encoded);
+    return error;
   }
   /// 0, with *decoded holding the wanted shards; -EIO if `chunks` do not suffice; -EINVAL for a shard outside
   /// 0..k+m-1 or chunks of unequal length.

@@ -85,6 +85,16 @@ T& entry(ShardIdMap<T>& map, int shard) {
   return *slot;
 }
 
+template <class T>
+void clear(std::map<int, T>& map) {
+  map.clear();
+}
+template <class T>
+void clear(ShardIdMap<T>& map) {
+  for (auto& slot : map.slots) slot.reset();
+  map.entries = 0;
+}
+
 /// A chunk has one sub-chunk: the whole chunk.
 template <class Map>
 void put(Map& map, int shard) {
