@@ -59,6 +59,19 @@ file(CREATE_LINK ${data_dir}/ec-cuda/adopt ${PROJECT_BINARY_DIR}/links/ec_adopt 
 install(FILES ${PROJECT_BINARY_DIR}/links/ec_adopt TYPE BIN COMPONENT tools)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
+
+# Pages of the library's interfaces, by the target ec_api_docs; installed where they were built.
+find_package(Doxygen QUIET)
+if(DOXYGEN_FOUND)
+  set(DOXYGEN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/api)
+  set(DOXYGEN_HAVE_DOT NO)
+  set(DOXYGEN_QUIET YES)
+  set(DOXYGEN_JAVADOC_AUTOBRIEF YES)
+  set(DOXYGEN_WARN_IF_UNDOCUMENTED NO)
+  set(DOXYGEN_WARN_AS_ERROR FAIL_ON_WARNINGS)
+  doxygen_add_docs(ec_api_docs interfaces/ec/ec.h interfaces/ec/codec.hpp)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/api/html/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/api COMPONENT docs OPTIONAL)
+endif()
 # For every python3; the package opens libeccoder when it is imported.
 set(EC_PYTHON_INSTALL_DIR lib/python3/dist-packages CACHE STRING "Where the Python package is installed, absolute or under the prefix")
 install(DIRECTORY python/eccoder DESTINATION ${EC_PYTHON_INSTALL_DIR} COMPONENT python
