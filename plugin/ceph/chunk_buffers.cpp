@@ -46,13 +46,13 @@ bufferptr make_buffer(unsigned bytes) {
 
 NewBuffers::NewBuffers(unsigned count, unsigned bytes)
     : bytes_(bytes),
-      stride_((bytes + buffer_alignment - 1) & ~(buffer_alignment - 1)),
-      all_(std::uint64_t{stride_} * count < plain_below ? stride_ * count : bytes) {}
+      stride_((std::uint64_t{bytes} + buffer_alignment - 1) / buffer_alignment * buffer_alignment),
+      all_(stride_ * count < plain_below ? static_cast<unsigned>(stride_ * count) : bytes) {}
 
 bufferptr NewBuffers::next() {
   if (offset_ == 0) buffer_ = make_buffer(all_);
   bufferptr piece(buffer_, offset_, bytes_);
-  offset_ = offset_ + stride_ < all_ ? offset_ + stride_ : 0;
+  offset_ = offset_ + stride_ < all_ ? static_cast<unsigned>(offset_ + stride_) : 0;
   return piece;
 }
 

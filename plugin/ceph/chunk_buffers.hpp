@@ -28,8 +28,9 @@ class NewBuffers {
   ::ceph::bufferptr next();
 
  private:
-  const unsigned bytes_, stride_;
-  const unsigned all_;  ///< bytes allocated at once
+  const unsigned bytes_;
+  const std::uint64_t stride_;  ///< may be 4 GiB
+  const unsigned all_;          ///< bytes allocated at once
   unsigned offset_ = 0;
   ::ceph::bufferptr buffer_;
 };
