@@ -18,17 +18,6 @@ using gf::ChunkSet;
 
 std::vector<unsigned> listed(const ChunkSet& s) { return {s.begin(), s.end()}; }
 
-TEST(ChunkSet, FirstIsAllBelow) {
-  EXPECT_EQ(ChunkSet{}, ChunkSet::first(0));
-  for (unsigned count : {0u, 1u, 63u, 64u, 65u, 128u, 255u, 256u}) {
-    const auto s = ChunkSet::first(count);
-    ASSERT_EQ(s.count(), count);
-    ASSERT_EQ(s.empty(), count == 0);
-    ASSERT_EQ(listed(s).size(), count);
-    for (unsigned c = 0; c < ChunkSet::capacity; ++c) ASSERT_EQ(s.contains(c), c < count);
-  }
-}
-
 TEST(ChunkSet, BehavesAsASetOfNumbers) {
   Random random(3);
   for (unsigned round = 0; round < 200; ++round) {

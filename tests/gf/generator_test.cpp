@@ -60,20 +60,6 @@ TEST(Generator, OfJerasureEqualsTheElimination) {
   expect_equal(Technique::jerasure_reed_sol_r6_op, {253, 2});
 }
 
-// From a profile of 4+2 of Ceph's jerasure plugin, whose rows are these.
-TEST(Generator, OfJerasureByHand) {
-  EXPECT_EQ(to_rows(gf::coding_matrix(Technique::jerasure_reed_sol_van, 4, 2)),
-            (oracle::Rows{{1, 1, 1, 1}, {1, 70, 143, 200}}));
-  EXPECT_EQ(to_rows(gf::coding_matrix(Technique::jerasure_reed_sol_r6_op, 4, 2)),
-            (oracle::Rows{{1, 1, 1, 1}, {1, 2, 4, 8}}));
-}
-
-TEST(Generator, OfJerasureHasNoSingularMinor) {
-  for (const CodeShape s : {CodeShape{4, 2}, {8, 3}, {6, 6}, {253, 2}, {2, 253}, {60, 3}, {5, 8}, {16, 4}})
-    EXPECT_TRUE(oracle::every_minor_invertible(oracle::coding_matrix("jerasure_reed_sol_van", s.k, s.m)))
-        << s.k << "+" << s.m;
-}
-
 TEST(Generator, TechniqueNames) {
   for (const auto technique : {Technique::reed_sol_van, Technique::cauchy, Technique::jerasure_reed_sol_van,
                                Technique::jerasure_reed_sol_r6_op})

@@ -60,13 +60,6 @@ TEST_P(Conformance, PairedMatrices) {
   }
 }
 
-TEST_P(Conformance, TwoProgramsAtOnceDoNotMix) {
-  for (unsigned round = 0; round < 20; ++round) {
-    check({random_matrix(2, 4, round), 300, Verb::transform, {}, {}, round});
-    check({random_matrix(4, 2, round), 300, Verb::transform, {}, {}, round});
-  }
-}
-
 /// Lengths around every boundary that a vector kernel, a page or a slice can have.
 std::vector<std::size_t> lengths_up_to(std::size_t longest) {
   std::vector<std::size_t> lengths{0, 1, 2, 3};

@@ -1,5 +1,5 @@
-// The committed vectors, whose bytes no release changes, are what the oracle computes. That generators and back
-// ends do as the oracle: tests/gf and tests/kernels.
+// The committed vectors, whose bytes no release changes, are what the oracle computes. That generators and
+// back ends do as the oracle: tests/gf and tests/kernels.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
