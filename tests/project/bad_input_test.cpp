@@ -255,19 +255,5 @@ TEST(BadCephCall, EncodeRefusesWhatDoesNotFitWhenPadded) {
   EXPECT_TRUE(call.out.empty());
 }
 
-TEST(BadCephCall, EncodeHasNothingForAShardThatIsNone) {
-  Call call;
-  EXPECT_EQ(call.code->encode({-1, 9}, call.object, &call.out), 0);
-  EXPECT_TRUE(call.out.empty());
-  // As many as there are, and yet not all of them.
-  EXPECT_EQ(call.code->encode({0, 1, 2, 3, 4, 9}, call.object, &call.out), 0);
-  EXPECT_EQ(call.out.size(), 5u);
-  EXPECT_FALSE(call.out.contains(5));
-  // Nor of an empty object.
-  call.out.clear();
-  EXPECT_EQ(call.code->encode({-1, 0, 9}, {}, &call.out), 0);
-  EXPECT_EQ(call.out.size(), 1u);
-}
-
 }  // namespace
 }  // namespace ec::test

@@ -85,23 +85,6 @@ class LyingDevice : public OnDevice {
   codec::Validator validator_{{.every = 1, .whole = true}};
 };
 
-TEST_F(LyingDevice, IsRightedByTheCpuInMemoryOfTheHost) {
-  for (const Residence residence : {Residence::pageable, Residence::pinned}) {
-    SetUp();
-    codec::Stats counts;
-    codec::Validator validator{{.every = 1, .whole = true}};
-    const PlacedStripes stripe(all_in(residence, 10'000), 1);
-    plan("launch:every=1:wrong");
-    const codec::Router router(codec::BackendChoice::gpu, 0, kernels::backends(), counts, validator);
-    EXPECT_EQ(router.transform(stripe.jobs()[0]), Status::ok);
-    EXPECT_EQ(stripe.right(), true);
-    EXPECT_EQ(counts.read(0).calls, 0u);
-    EXPECT_EQ(counts.read(0).fallbacks, 1u);
-    EXPECT_EQ(validator.read(0).mismatches, 1u);
-    EXPECT_EQ(validator.off(), 1u);
-  }
-}
-
 TEST_F(LyingDevice, InItsOwnMemoryIsAFaultOfTheCall) {
   const PlacedStripes stripe(all_in(Residence::device, 10'000), 1);
   const auto jobs = stripe.jobs();

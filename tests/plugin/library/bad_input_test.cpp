@@ -132,21 +132,5 @@ TEST(BadCall, ATargetMayTouchSourcesOnEitherSideAndNoMore) {
   }
 }
 
-/// Settings are read once in a process, so each wrong one gets its own.
-using BadSettingsDeathTest = testing::Test;
-TEST(BadSettingsDeathTest, AreRefusedByName) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto try_with = [](const char* variable, const char* value) {
-    setenv(variable, value, 1);
-    const auto codec = Codec::create(4, 2);
-    std::fprintf(stderr, "%s\n", codec ? "created" : codec.error().text().c_str());
-    std::exit(codec || codec.error().code() != Errc::invalid_argument ? 1 : 0);
-  };
-  EXPECT_EXIT(try_with("EC_CUDA_BACKEND", "fast"), testing::ExitedWithCode(0),
-              "EC_CUDA_BACKEND=fast must be");
-  EXPECT_EXIT(try_with("EC_CUDA_NONSENSE", "1"), testing::ExitedWithCode(0),
-              "unknown variable EC_CUDA_NONSENSE; known are");
-}
-
 }  // namespace
 }  // namespace ec::test

@@ -274,22 +274,5 @@ TEST_F(Faults, ErrorOfTheQuestionIsNoEndOfTheKernel) {
   }
 }
 
-/// A back end that adds, by itself: what the next one goes on with must be as it was, if all of it is in host
-/// memory.
-TEST_F(Faults, FaultOfAccumulateLeavesTargetsInHostMemory) {
-  for (const Residence residence : {Residence::pageable, Residence::pinned, Residence::device})
-    for (const char* rule : {"launch:nth=1:CUDA_ERROR_LAUNCH_FAILED", "launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY",
-                             "cuStreamQuery:nth=1:CUDA_ERROR_ILLEGAL_ADDRESS"}) {
-      use(options());
-      driver_->reset();
-      ASSERT_TRUE(bring_up());
-      const PlacedStripes stripes({4096, Residence::pageable, residence, Verb::accumulate, 1}, 1);
-      ASSERT_TRUE(stripes);
-      plan(rule);
-      EXPECT_EQ(kernels::cuda::backend().accumulate(stripes.jobs()[0]), Status::fault) << rule;
-      EXPECT_TRUE(residence == Residence::device || stripes.as_before() == true) << rule;
-    }
-}
-
 }  // namespace
 }  // namespace ec::test

@@ -41,22 +41,6 @@ bool right(const gf::Matrix& matrix, Random& random, std::size_t bytes) {
   return right(matrix, make_schedule(matrix), random, bytes);
 }
 
-TEST(Transposition, PutsBitBOfEveryByteIntoPlaneBAndBack) {
-  Random random(1);
-  std::uint32_t words[8], planes[8];
-  for (int i = 0; i < 8; ++i) planes[i] = words[i] = static_cast<std::uint32_t>(random.next());
-  transpose(planes);
-  for (unsigned plane = 0; plane < 8; ++plane)
-    for (unsigned byte = 0; byte < 32; ++byte) {
-      // Byte `byte` of the unit lies at the same place of every plane, whichever it is: here bit 8 (byte % 4)
-      // + byte / 4, since bit j of a word goes to word j % 8.
-      const unsigned bit = words[byte / 4] >> (8 * (byte % 4) + plane) & 1;
-      EXPECT_EQ(planes[plane] >> (8 * (byte % 4) + byte / 4) & 1, bit) << plane << " " << byte;
-    }
-  transpose(planes);
-  EXPECT_TRUE(std::equal(words, words + 8, planes));
-}
-
 TEST(Schedule, IsRightForEveryCoefficientAndRandomMatrices) {
   Random random(2);
   gf::Matrix one(1, 1);

@@ -179,24 +179,6 @@ bool counts_anew() {
          encode() && calls() == 1;
 }
 
-TEST(StatsPage, HoldsTheCountersOfThisProcess) {
-  const std::size_t reference = kernels::backends().size() - 1;
-  const auto before = sum(codec::stats().page(), reference, Operation::encode).calls;
-  ASSERT_TRUE(encode());
-  const int file = page_file();
-  ASSERT_GE(file, 0);
-  EXPECT_EQ(lseek(file, 0, SEEK_END), static_cast<off_t>(sizeof(codec::StatsPage)));
-  EXPECT_EQ(fcntl(file, F_GET_SEALS) & codec::stats_seals, codec::stats_seals);
-  const auto page = std::make_unique<codec::StatsPage>();
-  ASSERT_EQ(pread(file, page.get(), sizeof *page, 0), static_cast<ssize_t>(sizeof *page));
-  EXPECT_EQ(page->magic, codec::stats_magic);
-  EXPECT_EQ(page->layout, codec::stats_layout);
-  EXPECT_EQ(page->pid, getpid());
-  for (std::size_t i = 0; i < kernels::backends().size(); ++i)
-    EXPECT_EQ(page->backends[i].data(), kernels::backends()[i]->name());
-  EXPECT_EQ(sum(*page, reference, Operation::encode).calls, before + 1);
-}
-
 TEST(StatsPage, NobodyElseCanWriteIt) {
   ASSERT_TRUE(encode());
   const auto path = "/proc/self/fd/" + std::to_string(page_file());
