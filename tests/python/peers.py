@@ -2,8 +2,7 @@
 
 usage: EC_LIBRARY=.. PYTHONPATH=python peers.py record   writes tests/vectors/peers.json anew, from the systems that are here
 
-Each peer is a class with DIALECTS; encode(dialect, data, m) gives coding chunks, and rebuild(dialect, k, m, chunks), with None
-for those that are lost, all data chunks.
+Each peer is a class with DIALECTS; encode(dialect, data, m) gives coding chunks.
 """
 import base64
 import ctypes
@@ -68,31 +67,15 @@ class IsaL:
         except OSError as error:
             raise Missing(str(error)) from None
 
-    def generator(self, dialect, k, m):
-        cells = ctypes.create_string_buffer(k * (k + m))
+    def encode(self, dialect, data, m):
+        k, length = len(data), len(data[0])
+        cells, tables = ctypes.create_string_buffer(k * (k + m)), ctypes.create_string_buffer(32 * k * m)
         make = self.library.gf_gen_rs_matrix if dialect == "isal_reed_sol_van" else self.library.gf_gen_cauchy1_matrix
         make(cells, k + m, k)
-        return cells
-
-    def product(self, rows, k, count, data):
-        tables = ctypes.create_string_buffer(32 * k * count)
-        self.library.ec_init_tables(k, count, rows, tables)
-        length = len(data[0])
-        read, made = buffers_of(data), buffers_of([bytes(length)] * count)
-        self.library.ec_encode_data(length, k, count, tables, pointers(read), pointers(made))
+        self.library.ec_init_tables(k, m, cells.raw[k * k:], tables)
+        read, made = buffers_of(data), buffers_of([bytes(length)] * m)
+        self.library.ec_encode_data(length, k, m, tables, pointers(read), pointers(made))
         return [chunk.raw for chunk in made]
-
-    def encode(self, dialect, data, m):
-        k = len(data)
-        return self.product(self.generator(dialect, k, m).raw[k * k:], k, m, data)
-
-    def rebuild(self, dialect, k, m, chunks):
-        cells = self.generator(dialect, k, m).raw
-        there = [c for c, chunk in enumerate(chunks) if chunk is not None][:k]
-        square = ctypes.create_string_buffer(b"".join(cells[c * k:c * k + k] for c in there), k * k)
-        inverse = ctypes.create_string_buffer(k * k)
-        assert self.library.gf_invert_matrix(square, inverse, k) == 0
-        return self.product(inverse.raw, k, k, [chunks[c] for c in there])
 
 
 class Jerasure:
@@ -128,16 +111,6 @@ class Jerasure:
         self.library.jerasure_matrix_encode(k, m, 8, self.matrix(dialect, k, m), pointers(read), pointers(made), length)
         return [chunk.raw for chunk in made]
 
-    def rebuild(self, dialect, k, m, chunks):
-        length = len(next(chunk for chunk in chunks if chunk is not None))
-        lost = [c for c, chunk in enumerate(chunks) if chunk is None]
-        held = buffers_of([chunk or bytes(length) for chunk in chunks])
-        erasures = (ctypes.c_int * (len(lost) + 1))(*lost, -1)
-        row_of_ones = int(dialect == "jerasure_reed_sol_van")
-        assert self.library.jerasure_matrix_decode(k, m, 8, self.matrix(dialect, k, m), row_of_ones, erasures, pointers(held[:k]),
-                                                   pointers(held[k:]), length) == 0
-        return [chunk.raw for chunk in held[:k]]
-
 
 class Zfec:
     DIALECTS = ("zfec",)
@@ -152,10 +125,6 @@ class Zfec:
     def encode(self, dialect, data, m):
         k = len(data)
         return self.zfec.Encoder(k, k + m).encode(data, range(k, k + m))
-
-    def rebuild(self, dialect, k, m, chunks):
-        there = [c for c, chunk in enumerate(chunks) if chunk is not None][:k]
-        return self.zfec.Decoder(k, k + m).decode([chunks[c] for c in there], there)
 
 
 GO = """package main
@@ -211,28 +180,24 @@ class Klauspost:
             raise Missing(built.stderr)
         self.process = subprocess.Popen([self.folder.name + "/peer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def all(self, dialect, k, m, chunks):
-        shards = [base64.b64encode(chunk).decode() if chunk is not None else "" for chunk in chunks]
-        job = {"Cauchy": dialect == "klauspost_cauchy", "K": k, "M": m, "Shards": shards}
+    def encode(self, dialect, data, m):
+        shards = [base64.b64encode(chunk).decode() for chunk in data] + [""] * m
+        job = {"Cauchy": dialect == "klauspost_cauchy", "K": len(data), "M": m, "Shards": shards}
         self.process.stdin.write(json.dumps(job).encode() + b"\n")
         self.process.stdin.flush()
-        return [base64.b64decode(shard) for shard in json.loads(self.process.stdout.readline())]
-
-    def encode(self, dialect, data, m):
-        return self.all(dialect, len(data), m, [*data, *[None] * m])[len(data):]
-
-    def rebuild(self, dialect, k, m, chunks):
-        return self.all(dialect, k, m, chunks)[:k]
+        return [base64.b64decode(shard) for shard in json.loads(self.process.stdout.readline())][len(data):]
 
 
 PEERS = (IsaL, Jerasure, Zfec, Klauspost)
 
 
+def recorded(peer, dialect):
+    """The digests of all cases, one after the other."""
+    return "".join(digest(peer.encode(dialect, data, m)) for _, m, data in cases(dialect))
+
+
 def record():
-    digests = {}
-    for peer in (kind() for kind in PEERS):
-        for dialect in peer.DIALECTS:
-            digests[dialect] = "".join(digest(peer.encode(dialect, data, m)) for k, m, data in cases(dialect))
+    digests = {dialect: recorded(peer, dialect) for peer in (kind() for kind in PEERS) for dialect in peer.DIALECTS}
     VECTORS.write_text(json.dumps({
         "what": "of each case of tests/python/peers.py, in order, the CRC-32 of the coding chunks that the system itself made",
         "systems": "ISA-L 2.30, jerasure of Ceph 16.2, zfec 1.5.2, klauspost/reedsolomon 1.9.13",
