@@ -9,7 +9,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "bench/common/memory_bound.hpp"
 #include "bench/common/random.hpp"
 #include "ceph/tentacle.h"
 #include "kernels/program.hpp"
@@ -97,8 +96,6 @@ struct Known {
 bufferptr make_buffer(std::size_t bytes) {
   return {ceph::buffer::create_aligned(static_cast<unsigned>(bytes), page)};
 }
-
-std::uint8_t* bytes_of(bufferptr& buffer) { return reinterpret_cast<std::uint8_t*>(buffer.c_str()); }
 
 bufferlist list_of(const Bytes& bytes, std::size_t length) {
   bufferptr buffer = make_buffer(length);
@@ -188,15 +185,11 @@ class ShardStripe {
     for (const auto& [place, bytes] : known.reads) {
       bufferptr buffer = as_one ? bufferptr(object, place * chunk, chunk) : make_buffer(chunk);
       std::memcpy(buffer.c_str(), bytes->data(), chunk);
-      sources_.push_back({bytes_of(buffer)});
       insert(in_, place, buffer);
     }
     for (const auto& [place, bytes] : known.makes) {
-      bufferptr buffer = make_buffer(chunk);
-      targets_.push_back({bytes_of(buffer)});
-      if (known.held.contains(place)) sources_.push_back({bytes_of(buffer)});
       if (place < known.what.lost()) want_.words[place / 64] |= std::uint64_t{1} << place % 64;
-      insert(out_, place, buffer);
+      insert(out_, place, make_buffer(chunk));
     }
   }
 
@@ -218,8 +211,6 @@ class ShardStripe {
       return std::memcmp(out_.slots[made.first]->c_str(), made.second->data(), made.second->size()) == 0;
     });
   }
-  Sources sources() const { return sources_; }
-  Targets targets() const { return targets_; }
 
  private:
   static void insert(BufferMap& map, unsigned place, const bufferptr& buffer) {
@@ -230,8 +221,6 @@ class ShardStripe {
   const Known& known_;
   BufferMap in_, out_;
   ceph::tentacle::ShardIdSet want_;
-  std::vector<kernels::Source> sources_;  ///< all that a call reads
-  std::vector<kernels::Target> targets_;  ///< all that it writes
 };
 
 struct ShardStripes {
@@ -239,10 +228,6 @@ struct ShardStripes {
     for (std::size_t i = 0; i < c.threads * c.turns; ++i)
       list.push_back(std::make_unique<ShardStripe>(known));
   }
-
-  Sources sources(std::size_t s) const { return list[s]->sources(); }
-  Targets targets(std::size_t s) const { return list[s]->targets(); }
-  std::size_t chunk_bytes() const { return known.what.chunk_bytes; }
 
   Known known;
   std::vector<std::unique_ptr<ShardStripe>> list;
@@ -280,14 +265,6 @@ std::vector<std::string> ops_of(bool tentacle) {
   return ops;
 }
 
-unsigned CephCase::moved_chunks() const {
-  if (op == "encode-delta") return 3;
-  if (op == "apply-delta") return 1 + 2 * m;
-  if (op == "encode-chunks-one") return 1 + m;
-  if (op.starts_with("encode") || op.ends_with("spare")) return k + m;
-  return lost() == 0 ? 0 : k + lost();
-}
-
 std::vector<Contestant> ceph_contestants(const CephCase& c, const std::vector<Coder>& coders, bool tentacle) {
   std::vector<Contestant> list;
   const auto as_tentacle = [](const Coder& coder) {
@@ -303,8 +280,6 @@ std::vector<Contestant> ceph_contestants(const CephCase& c, const std::vector<Co
   const auto stripes = std::make_shared<ShardStripes>(c);
   for (const Coder& coder : coders)
     list.push_back(shard_contestant(coder.first, as_tentacle(coder), stripes));
-  const auto bounds = bound_contestants(c.threads, stripes);
-  list.insert(list.end(), bounds.begin(), bounds.end());
   return list;
 }
 

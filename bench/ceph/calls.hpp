@@ -36,15 +36,12 @@ struct CephCase {
            : op.starts_with("decode") || op == "degraded-read" ? m
                                                                : 0;
   }
-  /// Chunks that a call reads and writes; a healthy read hands on what is there.
-  unsigned moved_chunks() const;
 };
 
 /// Whoever makes the calls of a case: its name, and its object for the code.
 using Coder = std::pair<std::string, ::ceph::ErasureCodeInterfaceRef>;
 
-/// The coders on the same stripes; behind them, for the functions on single buffers, the loops that only move
-/// the same bytes. tentacle: the objects are of Ceph 20.
+/// The coders on the same stripes. tentacle: the objects are of Ceph 20.
 std::vector<Contestant> ceph_contestants(const CephCase& c, const std::vector<Coder>& coders, bool tentacle);
 
 }  // namespace ec::bench

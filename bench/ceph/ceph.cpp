@@ -14,7 +14,6 @@
 #include <stdexcept>
 
 #include "bench/ceph/calls.hpp"
-#include "bench/common/memory_bound.hpp"
 #include "bench/common/report.hpp"
 #include "tests/host/plugin_host.hpp"
 
@@ -82,8 +81,6 @@ class Plugins {
   }
 
   const std::vector<Plugin>& list() const { return list_; }
-  /// The name of the given ISA-L if the plugin calls it, else empty.
-  std::string isal_of(const Plugin& plugin) const { return plugin.name == peer_plugin_ ? peer_name_ : ""; }
 
   /// The technique that they all have in common for that shape.
   gf::Technique technique_for(unsigned k, unsigned m) const {
@@ -116,12 +113,10 @@ class Plugins {
     if (library == nullptr) throw UsageError(fmt::format("--isal {}: {}", file, dlerror()));
     void* const function = dlsym(library, function_of_isal);
     if (function == nullptr) throw UsageError(fmt::format("--isal {}: must be an ISA-L", file));
-    peer_name_ = fs::path(file).filename();
-    peer_plugin_ = "isa:" + peer_name_;
     // A second copy of the plugin, for the loader takes one file once.
     char folder[] = "/tmp/ec_bench_XXXXXX";
     if (mkdtemp(folder) == nullptr) throw std::runtime_error("cannot make a folder in /tmp");
-    const Plugin copy{peer_plugin_, folder};
+    const Plugin copy{"isa:" + fs::path(file).filename().string(), folder};
     const std::string plain_file = plain->directory + "/libec_isa.so";
     const std::string copied_file = fmt::format("{}/libec_{}.so", folder, copy.name);
     fs::copy_file(plain_file, copied_file);
@@ -137,7 +132,6 @@ class Plugins {
   }
 
   std::vector<Plugin> list_;
-  std::string peer_plugin_, peer_name_;
 };
 
 void measure_case(CephCase c, std::size_t memory, const Plugins& plugins, bool tentacle, const Pace& pace,
@@ -169,15 +163,12 @@ void measure_case(CephCase c, std::size_t memory, const Plugins& plugins, bool t
                    {"chunk_bytes", c.chunk_bytes},
                    {"threads", c.threads},
                    {"stripes", c.threads * c.turns},
-                   {"coder", coders[i].first},
-                   {"isal", plugins.isal_of(plugins.list()[i])}};
+                   {"coder", coders[i].first}};
     if (!figures.verified(i))
       report.add(whom, {});
     else
       report.add(whom, Row{{"call_us", 1e6 * figures.call_seconds(i)},
                            {"object_gbps", figures.per_second(i, gb * c.k)},
-                           {"moved_gbps", figures.per_second(i, gb * c.moved_chunks())},
-                           {"ratio_limit", figures.times(i, figures.fastest(bound_prefix))},
                            {"ratio", figures.times(i, stock)},
                            {"ratio_peer", figures.times(i, figures.fastest("isa:"))},
                            {"noise", figures.noise_percent(i)}});

@@ -15,8 +15,8 @@ import tempfile
 BENCH, SUBCOMMAND, *MORE = sys.argv[1:]
 SKIPPED = 77
 HEADER = {"machine", "commit", "command", "date"}
-CEPH_ROW = {"op", "technique", "k", "m", "object_bytes", "chunk_bytes", "threads", "stripes", "coder", "isal", "call_us",
-            "object_gbps", "moved_gbps", "ratio_limit", "ratio", "ratio_peer", "noise"}
+CEPH_ROW = {"op", "technique", "k", "m", "object_bytes", "chunk_bytes", "threads", "stripes", "coder", "call_us", "object_gbps",
+            "ratio", "ratio_peer", "noise"}
 CPU_ROW = {"coder", "op", "technique", "k", "m", "chunk_bytes", "layout", "temperature", "threads", "call_us", "source_gbps",
            "limit_gbps", "ratio_limit", "ratio_isal", "ratio_peer", "noise"}
 GPU_ROW = {"coder", "op", "technique", "k", "m", "erasures", "lost", "chunk_bytes", "source_gbps", "moved_gbps",
@@ -97,10 +97,6 @@ def test_ceph():
     for row in rows:
         check(row["call_us"] > 0 and row["ratio"] > 0 and row["ratio_peer"] > 0, f"not timed: {row}")
         check(row["chunk_bytes"] % 32 == 0 and row["k"] * row["chunk_bytes"] >= row["object_bytes"], f"chunk: {row}")
-        codes = row["op"] in ("encode", "encode-chunks", "decode", "degraded-read") and row["m"] > 1
-        ran = row["isal"] == peer
-        check(not ran or row["coder"] == f"isa:{peer}", f"another ISA-L ran: {row}")
-        check(ran or not codes or row["coder"] != f"isa:{peer}", f"the given ISA-L did not run: {row}")
     # A plugin that does not reach it through its procedure linkage table is not believed to run it.
     with tempfile.TemporaryDirectory() as folder:
         status, text = run(BENCH, "ceph", "--plugin", f"isa={symbolic_isa(folder)}", "--isal", isal, "--sizes", "4K", "--rounds", "1")
