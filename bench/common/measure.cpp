@@ -14,14 +14,8 @@ namespace {
 
 using Time = std::chrono::steady_clock;
 
-/// Fewer have no median to speak of.
-constexpr unsigned fewest_rounds = 3;
 /// Calls between two looks at the clock take this part of a sample, where not each call is timed.
 constexpr double batch_part = 0.125;
-
-double seconds_since(Time::time_point begun) {
-  return std::chrono::duration<double>(Time::now() - begun).count();
-}
 
 /// Of the whole process.
 double cpu_now() {
@@ -56,9 +50,7 @@ class Measurement {
       results_[i].verified = check(contestants_[i], false);
       if (results_[i].verified) sound.push_back(i);
     }
-    const auto begun = Time::now();
     for (std::size_t round = 0; round < pace_.rounds && !sound.empty(); ++round) {
-      if (round >= fewest_rounds && seconds_since(begun) > pace_.case_seconds) break;
       // Each finds the caches as another one left them every time, ..
       std::shuffle(sound.begin(), sound.end(), std::mt19937(static_cast<unsigned>(round)));
       if (pace_.before_round) {
@@ -68,7 +60,6 @@ class Measurement {
         sample(sound.back(), pace_.sample_seconds, ignored);
       }
       for (const std::size_t i : sound) {
-        if (pace_.settles) take_all_turns(contestants_[i]);
         Result& result = results_[i];
         result.samples[result.rounds++] = sample(i, pace_.sample_seconds, result.calls);
       }
@@ -94,12 +85,6 @@ class Measurement {
     return right;
   }
 
-  void take_all_turns(const Contestant& contestant) {
-    workers_.run(contestant.threads, [&](unsigned thread) {
-      for (std::size_t turn = 0; turn < order_.turns; ++turn) contestant.run(order_.at(thread, turn));
-    });
-  }
-
   void warm_up(std::size_t index) {
     CallTimes ignored;
     const double seconds = std::max(pace_.warm_seconds, pace_.sample_seconds);
@@ -113,13 +98,6 @@ class Measurement {
   Calls make_calls(std::size_t index, unsigned thread, double seconds) const {
     const auto& run = contestants_[index].run;
     Calls calls;
-    if (const auto& seconds_of_run = contestants_[index].seconds_of_run) {
-      run(order_.at(thread, next_));
-      calls.count = 1;
-      calls.per_second = 1 / seconds_of_run();
-      calls.cpu_ended = cpu_now();
-      return calls;
-    }
     if (pace_.each_call) calls.times = std::make_unique<CallTimes>();
     const auto begun = Time::now();
     const auto end = begun + std::chrono::duration<double>(seconds);
@@ -138,6 +116,7 @@ class Measurement {
 
   Sample sample(std::size_t index, double seconds, CallTimes& times) {
     std::vector<Calls> calls(contestants_[index].threads);
+    if (contestants_[index].prepare) contestants_[index].prepare();
     pace_.before_sample();
     workers_.run(contestants_[index].threads,
                  [&](unsigned thread) { calls[thread] = make_calls(index, thread, seconds); });

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,12 +25,10 @@ namespace ec::bench {
 struct Contestant {
   std::string name;
   unsigned threads = 1;                      ///< that make calls at the same time
+  std::function<void()> prepare{};           ///< before each sample, in no time that counts; may be empty
   std::function<void(std::size_t)> run{};    ///< codes one stripe
   std::function<void(std::size_t)> spoil{};  ///< makes bytes that are not written show; may be empty
   std::function<bool(std::size_t)> right{};  ///< whether run() left the right bytes, all of them
-  /// Where it is not empty, a sample is one call of one thread, and takes these seconds in place of those on
-  /// the host's clock.
-  std::function<double()> seconds_of_run{};
 };
 
 /// The stripes of a case: each thread takes turns on stripes of its own.
@@ -49,12 +46,7 @@ struct Pace {
   std::size_t rounds = 1;
   double sample_seconds = 0;
   double warm_seconds = 0;  ///< of calls before the first sample
-  /// No further round after this time, once there are three.
-  double case_seconds = std::numeric_limits<double>::infinity();
-  bool each_call = false;  ///< time each call, which costs a reading of the clock; else many at once
-  /// Before each sample its contestant takes all its turns once: what another one wrote past the caches is in
-  /// them again.
-  bool settles = false;
+  bool each_call = false;   ///< time each call, which costs a reading of the clock; else many at once
   /// Called before each sample; after it, all processes that measure together begin.
   std::function<void()> before_sample = [] {};
   /// Measures something else in between; may be empty. Calls that are not timed follow.

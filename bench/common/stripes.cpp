@@ -65,14 +65,14 @@ std::vector<std::uint8_t> make_known_stripe(codec::Code& code, std::size_t chunk
 }  // namespace
 
 Operation make_operation(const std::string& op, gf::Technique technique, unsigned k, unsigned m,
-                         unsigned erasures, unsigned lost_coding) {
+                         unsigned lost_coding) {
   Operation o{.technique = technique, .code = codec::Code::get(technique, k, m)};
   if (op == "encode") {
     o.program = &o.code->encode_program();
     o.reads.resize(k);
     std::iota(o.reads.begin(), o.reads.end(), std::uint8_t{0});
   } else {
-    o.signature = {gf::ChunkSet::first(k + m), gf::ChunkSet::first(erasures - lost_coding)};
+    o.signature = {gf::ChunkSet::first(k + m), gf::ChunkSet::first(std::min(k, m) - lost_coding)};
     for (unsigned i = 0; i < lost_coding; ++i) o.signature.wanted.insert(k + i);
     o.signature.available = o.signature.available - o.signature.wanted;
     o.plan = o.code->plan(o.signature);

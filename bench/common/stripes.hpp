@@ -29,10 +29,10 @@ struct Operation {
   bool decodes() const { return plan != nullptr; }
 };
 
-/// op: encode, or another one, which decodes: of the chunks that are lost the last lost_coding ones are
-/// coding chunks. Throws std::runtime_error if there is no plan.
+/// op: encode, or another one, which decodes: as many chunks as can are lost, lost_coding of them coding
+/// chunks. Throws std::runtime_error if there is no plan.
 Operation make_operation(const std::string& op, gf::Technique technique, unsigned k, unsigned m,
-                         unsigned erasures, unsigned lost_coding = 0);
+                         unsigned lost_coding = 0);
 
 /// Stripes in a piece of memory, for one operation. No two are alike: stripe s is a known one with every
 /// chunk turned by s times some bytes. What is true of each column of bytes stays true, so the right result

@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "bench/common/memory_bound.hpp"
 #include "bench/common/options.hpp"
 #include "bench/common/stripes.hpp"
+#include "bench/cpu/memory_bound.hpp"
 #include "ec/ec.h"
 #include "kernels/backends.hpp"
 
@@ -60,36 +60,26 @@ bool runs_here(kernels::Backend& backend) {
   return backend.supports({&program, {&source, 1}, {&target, 1}, 1});
 }
 
-Contestant backend_contestant(kernels::Backend& backend, const Case& c,
-                              const std::shared_ptr<const Stripes>& stripes,
+/// unseen: where the plans come from, each for one call; null: the plan is known.
+Contestant backend_contestant(kernels::Backend& backend, const std::shared_ptr<const Stripes>& stripes,
                               const std::shared_ptr<UnseenPlans>& unseen) {
-  const auto code = [&backend, stripes](std::size_t stripe, const kernels::Program& program) {
-    kernels::Job job = stripes->job(stripe);
-    job.program = &program;
-    return backend.transform(job);
-  };
-  std::function<Status(std::size_t)> run = [code, stripes](std::size_t s) {
-    return code(s, *stripes->operation().program);
-  };
-  if (c.op == "decode-new")
-    run = [code, stripes](std::size_t s) {
-      const Operation& o = stripes->operation();
-      const codec::Plan plan(*gf::make_decode_plan(o.code->encode_program().matrix(), o.signature));
-      return code(s, plan.program);
-    };
-  if (c.op == "decode-miss") run = [code, unseen](std::size_t s) { return code(s, unseen->next()->program); };
-  return stripe_contestant(std::string(backend.name()), c.threads, *stripes, std::move(run));
+  return stripe_contestant(std::string(backend.name()), 1, *stripes,
+                           [&backend, stripes, unseen](std::size_t s) {
+                             kernels::Job job = stripes->job(s);
+                             const auto plan = unseen ? unseen->next() : nullptr;
+                             if (plan) job.program = &plan->program;
+                             return backend.transform(job);
+                           });
 }
 
-Contestant loaded_contestant(const LoadedIsal& isal, const Case& c,
-                             const std::shared_ptr<const Stripes>& stripes) {
+Contestant loaded_contestant(const LoadedIsal& isal, const std::shared_ptr<const Stripes>& stripes) {
   const auto& matrix = stripes->operation().program->matrix();
   const auto k = static_cast<int>(matrix.cols());
   const auto m = static_cast<int>(matrix.rows());
   std::vector<unsigned char> cells(matrix.cells().begin(), matrix.cells().end());
   const auto tables = std::make_shared<std::vector<unsigned char>>(cells.size() * 32);
   isal.init_tables(k, m, cells.data(), tables->data());
-  return stripe_contestant(isal.name, c.threads, *stripes, [&isal, k, m, tables, stripes](std::size_t s) {
+  return stripe_contestant(isal.name, 1, *stripes, [&isal, k, m, tables, stripes](std::size_t s) {
     std::array<unsigned char*, gf::max_chunks> sources;
     std::array<unsigned char*, gf::max_chunks> targets;
     std::ranges::transform(stripes->sources(s), sources.begin(),
@@ -102,10 +92,12 @@ Contestant loaded_contestant(const LoadedIsal& isal, const Case& c,
 }
 
 /// The C interface, whose chunks are ready in its own words.
-Contestant library_contestant(const Case& c, const std::shared_ptr<const Stripes>& stripes) {
+Contestant library_contestant(const std::shared_ptr<const Stripes>& stripes) {
+  const Operation& operation = stripes->operation();
   ec_codec* made = nullptr;
-  const ec_technique technique = c.technique == gf::Technique::cauchy ? EC_CAUCHY : EC_REED_SOL_VAN;
-  if (ec_codec_create(c.k, c.m, technique, &made) != 0) throw std::runtime_error(ec_error_text());
+  const ec_technique technique = operation.technique == gf::Technique::cauchy ? EC_CAUCHY : EC_REED_SOL_VAN;
+  if (ec_codec_create(operation.code->k(), operation.code->m(), technique, &made) != 0)
+    throw std::runtime_error(ec_error_text());
   struct Call {
     std::shared_ptr<ec_codec> codec;
     std::vector<unsigned> available, wanted;
@@ -114,7 +106,6 @@ Contestant library_contestant(const Case& c, const std::shared_ptr<const Stripes
   };
   const auto call = std::make_shared<Call>();
   call->codec = {made, ec_codec_destroy};
-  const Operation& operation = stripes->operation();
   call->available.assign(operation.reads.begin(), operation.reads.end());
   if (operation.decodes())
     call->wanted.assign(operation.plan->targets.begin(), operation.plan->targets.end());
@@ -125,7 +116,7 @@ Contestant library_contestant(const Case& c, const std::shared_ptr<const Stripes
     for (const auto& target : stripes->targets(s)) targets.push_back({target.data, EC_PAGEABLE});
   }
   const std::size_t bytes = stripes->chunk_bytes();
-  return stripe_contestant("eccoder", c.threads, *stripes, [call, stripes, bytes](std::size_t s) {
+  return stripe_contestant("eccoder", 1, *stripes, [call, stripes, bytes](std::size_t s) {
     const ec_source* from = call->sources[s].data();
     const ec_target* to = call->targets[s].data();
     const int error = call->wanted.empty()
@@ -161,21 +152,19 @@ std::vector<std::string> all_coders() {
 std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripe_count,
                                            const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded) {
-  const auto operation = make_operation(c.op, c.technique, c.k, c.m, c.erasures());
+  const auto operation = make_operation(c.op, c.technique, c.k, c.m);
   const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, stripe_count, c.layout.gap);
   const auto stripes = std::make_shared<const Stripes>(
       operation, c.chunk_bytes, std::make_shared<const Memory>(kernels::Residence::pageable, bytes),
       stripe_count, c.layout.gap);
-  const bool knows_plan = c.op == "encode" || c.op == "decode";
   const auto unseen = c.op == "decode-miss" ? std::make_shared<UnseenPlans>(operation) : nullptr;
-  std::vector<Contestant> list = bound_contestants(c.threads, stripes);
+  std::vector<Contestant> list = bound_contestants(stripes);
   for (const std::string& coder : coders)
     if (coder != "eccoder")
-      list.push_back(backend_contestant(*kernels::find_backend(coder), c, stripes, unseen));
-    else if (knows_plan)
-      list.push_back(library_contestant(c, stripes));
-  if (!knows_plan) return list;
-  for (const LoadedIsal& isal : loaded) list.push_back(loaded_contestant(isal, c, stripes));
+      list.push_back(backend_contestant(*kernels::find_backend(coder), stripes, unseen));
+    else
+      list.push_back(library_contestant(stripes));
+  for (const LoadedIsal& isal : loaded) list.push_back(loaded_contestant(isal, stripes));
   return list;
 }
 

@@ -27,10 +27,6 @@ struct Case {
   unsigned m = 0;
   std::size_t chunk_bytes = 0;
   Layout layout = contiguous;
-  unsigned threads = 1;  ///< each coding stripes of its own
-
-  unsigned erasures() const { return op == "encode" ? 0 : m; }  ///< the first data chunks are lost
-  std::size_t object_bytes() const { return k * chunk_bytes; }
 };
 
 /// Another build of Intel ISA-L, loaded from a file.
@@ -48,9 +44,9 @@ LoadedIsal load_isal(const std::string& file);
 std::vector<std::string> all_coders();
 
 /// Every walk of the memory bound, those of `coders`, and every loaded ISA-L. Operations: encode; decode (the
-/// plan is known). Of back ends of this build only: decode-new (each call solves its signature, expands the
-/// matrix and forgets both); decode-miss (each call asks the code for the plan of a signature that it never
-/// saw, and that takes the place of another, for the cache is full). stripes: how many.
+/// plan is known). Of back ends of this build only: decode-miss (each call asks the code for the plan of a
+/// signature that it never saw, and that takes the place of another, for the cache is full). stripes: how
+/// many.
 std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripes,
                                            const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded);

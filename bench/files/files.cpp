@@ -1,6 +1,5 @@
 // `ec_bench files`: ec with 10 + 4, and with 10 % beside 20 files that it keeps, beside other commands that
 // make redundant files, in turn, on random bytes; memory is warm.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -8,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -19,14 +17,7 @@
 #include "bench/common/measure.hpp"
 #include "bench/common/random.hpp"
 #include "bench/common/report.hpp"
-#include "bench/common/workers.hpp"
 #include "bench/subcommands.hpp"
-#include "support/files.hpp"
-#if defined(__x86_64__)
-#include <xxh_x86dispatch.h>
-#else
-#include <xxhash.h>
-#endif
 
 namespace ec::bench {
 namespace {
@@ -35,34 +26,11 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t piece = 1 << 20;
 
-/// The floor of a verify: all bytes in a folder read and hashed by all cores, in the cache, and no more.
-int hash_all(const std::string& folder) {
-  constexpr std::size_t block = 1 << 16;
-  std::vector<support::Descriptor> files;
-  std::vector<std::pair<int, std::size_t>> parts;  // a file, and where in it
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    files.emplace_back(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
-    for (std::size_t at = 0; at < entry.file_size(); at += piece) parts.emplace_back(files.back().get(), at);
-  }
-  std::atomic<std::uint64_t> sum{0};
-  in_parallel(parts.size(), [&](std::size_t i) {
-    thread_local std::vector<char> buffer(block);
-    for (std::size_t at = 0; at < piece; at += block) {
-      const auto got = pread(parts[i].first, buffer.data(), block, static_cast<off_t>(parts[i].second + at));
-      if (got < 0) throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
-      sum += XXH3_128bits(buffer.data(), static_cast<std::size_t>(got)).low64;
-    }
-  });
-  fmt::print("{:x}\n", sum.load());
-  return 0;
-}
-
 /// A command of the shell that is timed, in the current folder.
 struct Command {
   std::string name;
   std::string before;  ///< another one, which is not timed
   std::string text;
-  double seconds = 0;  ///< of the last run
   std::vector<double> cpu_seconds{};
 
   static rusage execute(const std::string& text) {
@@ -78,21 +46,20 @@ struct Command {
     return used;
   }
 
-  void run(std::size_t bytes) {
+  void prepare(std::size_t bytes) const {
     // A virtual machine gives back what is free, and takes long to get it again: that is no command's time.
     execute(fmt::format("head -c {} /dev/zero >warm && rm warm", 3 * bytes / 2));
     execute(before);
-    const auto begun = std::chrono::steady_clock::now();
+  }
+  void run() {
     const rusage used = execute(text);
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     const auto in_seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
     cpu_seconds.push_back(in_seconds(used.ru_utime) + in_seconds(used.ru_stime));
   }
 };
 
 std::vector<Command> commands_of(const std::vector<std::string>& others) {
-  const fs::path self = fs::read_symlink("/proc/self/exe");
-  const std::string ec = self.parent_path() / "ec";
+  const std::string ec = fs::read_symlink("/proc/self/exe").parent_path() / "ec";
   const std::string fresh = "rm -rf set out && mkdir set out";
   const std::string create = ec + " create object -o set", extract = ec + " extract set -o out";
   const std::string made = fresh + " && " + create;
@@ -106,7 +73,6 @@ std::vector<Command> commands_of(const std::vector<std::string>& others) {
                            {"ec-repair-4-lost", lost, ec + " repair set"},
                            {"ec-keep-create", split, keep},
                            {"ec-keep-verify", kept, ec + " verify kept"},
-                           {"ec-keep-floor", kept, self.string() + " files --hash kept"},
                            {"ec-keep-repair", kept + " && rm kept/part05", ec + " repair kept"}};
   for (const auto& text : others) {
     const std::size_t equals = text.find('='), timed = text.find(" :: ");
@@ -119,7 +85,6 @@ std::vector<Command> commands_of(const std::vector<std::string>& others) {
 }
 
 int measure_files(const CommandLine& line) {
-  if (line.given("hash")) return hash_all(line.text("hash"));
   const std::size_t bytes = line.number("size", piece, std::size_t{1} << 40);
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds)};
   auto commands = commands_of(line.list("beside"));
@@ -141,7 +106,9 @@ int measure_files(const CommandLine& line) {
   std::vector<Contestant> contestants;
   for (Command& command : commands)
     contestants.push_back({.name = command.name,
-                           .run = [&, bytes](std::size_t) { command.run(bytes); },
+                           .prepare = [&, bytes] { command.prepare(bytes); },
+                           .run = [&](std::size_t) { command.run(); },
+                           .spoil = [&, bytes](std::size_t) { command.prepare(bytes); },
                            .right =
                                [&](std::size_t) {
                                  if (command.name.starts_with("ec-extract"))
@@ -149,8 +116,7 @@ int measure_files(const CommandLine& line) {
                                  if (command.name.ends_with("-repair"))
                                    Command::execute("cat kept/part?? | cmp object");
                                  return true;
-                               },
-                           .seconds_of_run = [&] { return command.seconds; }});
+                               }});
   Workers workers(1);
   const auto results = measure(workers, contestants, {}, pace);
   const Figures figures(contestants, results);
@@ -169,9 +135,9 @@ int measure_files(const CommandLine& line) {
 Subcommand files() {
   return {"files",
           {{"beside", "",
-            "NAME=BEFORE :: COMMAND of the shell, the first not timed, by object and kept/part00 to 19"},
+            "NAME=BEFORE :: COMMAND of the shell, the first not timed, by object and kept/part00 to 19; what "
+            "verify needs at least: floor=true :: ls kept/* | xargs -n 1 -P 0 xxh128sum"},
            {"size", "1G", "bytes of the file, suffixes K, M, G"},
-           {"hash", "", "instead: the files in this folder are read and hashed, as a verify must at least"},
            {"folder", "/dev/shm", "where it lies; five times its size must fit"},
            {"rounds", "5", "runs of each command, in turn, after two that are not counted"}},
           measure_files};

@@ -1,13 +1,9 @@
-// What measuring on a GPU needs and the product does not: functions of the driver, and a clock on the device.
+// What measuring on a GPU needs and the product does not.
 #pragma once
 
 #include <cuda.h>
-#include <cudaTypedefs.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -26,22 +22,6 @@ using kernels::cuda::Device;
 inline void require(CUresult result, const char* call) {
   if (result != CUDA_SUCCESS)
     throw std::runtime_error(fmt::format("{}: the driver answers {}", call, static_cast<int>(result)));
-}
-
-/// A function that the table of kernels/cuda/device/driver.hpp lacks, of the driver that the devices use.
-/// Throws std::runtime_error if there is none.
-template <class Function>
-Function driver_function(const char* symbol) {
-  static void* const library = dlopen(kernels::cuda::current_options().driver_library.c_str(), RTLD_NOW);
-  void* const function = library == nullptr ? nullptr : dlsym(library, symbol);
-  if (function == nullptr) throw std::runtime_error(dlerror());
-  return reinterpret_cast<Function>(function);
-}
-
-/// The same for a call of it, which must succeed.
-template <class Function, class... Arguments>
-void call_driver(const char* symbol, Arguments... arguments) {
-  require(driver_function<Function>(symbol)(arguments...), symbol);
 }
 
 /// All devices that the settings of this node name, as in a daemon. Throws std::runtime_error that names what
@@ -72,62 +52,31 @@ inline std::pair<std::string, std::string> gpu_line(const Device& device) {
 /// The address as the driver takes it.
 inline CUdeviceptr gpu_address(const std::uint8_t* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
-inline void copy_on_device(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
-  call_driver<PFN_cuMemcpyDtoDAsync_v3020>("cuMemcpyDtoDAsync_v2", to, from, bytes, stream);
-}
-
-/// Work on two streams of one device, and how long it takes there. Everything throws std::runtime_error.
-class GpuTimer {
+/// A stream of a device. Everything throws std::runtime_error.
+class Stream {
  public:
-  /// What is put on one or both streams.
-  using Work = std::function<void(CUstream, CUstream)>;
+  explicit Stream(std::shared_ptr<Device> of) : device(std::move(of)) {
+    const Device::Scope scope(*device);
+    require(device->driver().stream_create(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  }
+  ~Stream() {
+    const Device::Scope scope(*device);
+    device->driver().stream_destroy(stream_);
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
-  explicit GpuTimer(std::shared_ptr<Device> device) : device_(std::move(device)) {
-    const Device::Scope scope(*device_);
-    for (CUstream& stream : streams_)
-      require(device_->driver().stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-    for (CUevent* event : {&begun_, &ended_[0], &ended_[1]})
-      call_driver<PFN_cuEventCreate_v2000>("cuEventCreate", event, 0u);
+  CUstream get() const { return stream_; }
+  /// Until all that it was given is done.
+  void wait() const {
+    const Device::Scope scope(*device);
+    require(device->driver().stream_synchronize(stream_), "cuStreamSynchronize");
   }
-  ~GpuTimer() {
-    const Device::Scope scope(*device_);
-    for (CUevent event : {begun_, ended_[0], ended_[1]})
-      driver_function<PFN_cuEventDestroy_v4000>("cuEventDestroy_v2")(event);
-    for (CUstream stream : streams_) device_->driver().stream_destroy(stream);
-  }
-  GpuTimer(const GpuTimer&) = delete;
-  GpuTimer& operator=(const GpuTimer&) = delete;
 
-  const std::shared_ptr<Device>& device() const { return device_; }
-  /// Puts the work on the streams and does not wait for it.
-  void start(const Work& work) {
-    const Device::Scope scope(*device_);
-    record(begun_, streams_[0]);
-    work(streams_[0], streams_[1]);
-    for (int i = 0; i < 2; ++i) record(ended_[i], streams_[i]);
-  }
-  /// Waits for it. Seconds from start() to the end on either stream.
-  double finish() {
-    const Device::Scope scope(*device_);
-    float longest = 0;
-    for (CUevent event : ended_) {
-      float milliseconds = 0;
-      call_driver<PFN_cuEventSynchronize_v2000>("cuEventSynchronize", event);
-      call_driver<PFN_cuEventElapsedTime_v2000>("cuEventElapsedTime", &milliseconds, begun_, event);
-      longest = std::max(longest, milliseconds);
-    }
-    return 1e-3 * static_cast<double>(longest);
-  }
+  const std::shared_ptr<Device> device;
 
  private:
-  static void record(CUevent event, CUstream stream) {
-    call_driver<PFN_cuEventRecord_v2000>("cuEventRecord", event, stream);
-  }
-
-  std::shared_ptr<Device> device_;
-  CUstream streams_[2] = {};
-  CUevent begun_ = nullptr;
-  CUevent ended_[2] = {};
+  CUstream stream_ = nullptr;
 };
 
 }  // namespace ec::bench

@@ -2,107 +2,81 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <functional>
-#include <stdexcept>
+#include <cstdlib>
+#include <span>
 #include <system_error>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
-#include "support/files.hpp"
-
 namespace ec::bench {
 
-inline void require_call(bool done, const char* call) {
-  if (!done) throw std::system_error(errno, std::generic_category(), call);
-}
-
-/// Children of this process, which has one thread and has not used a GPU, each with a socket that keeps what
-/// it says in pieces.
+/// This process and its children, all of which go on from here. Each has a number, this one 0, and results in
+/// memory that all of them see. Made while the process has one thread and has not used a GPU. If a child
+/// fails, all end: the others would wait for it.
+template <class T>
 class Processes {
+  static_assert(std::is_trivially_copyable_v<T>);
+
  public:
-  /// One of them: its number, what waits until all are there, and where what it says goes.
-  struct Member {
-    unsigned index;
-    std::function<void()> wait;
-    int socket;
-
-    /// Hands plain memory over to who asks for the next of all. Throws std::system_error.
-    template <class T>
-    void say(const T& what) const {
-      static_assert(std::is_trivially_copyable_v<T>);
-      require_call(send(socket, &what, sizeof(T), 0) == sizeof(T), "send");
-    }
-  };
-
-  /// body runs in each of them; what it throws ends it, after it has said that on stderr.
-  Processes(unsigned count, const std::function<void(const Member&)>& body) {
-    auto* barrier = static_cast<pthread_barrier_t*>(
-        mmap(nullptr, sizeof(pthread_barrier_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-    require_call(barrier != MAP_FAILED, "mmap");
+  /// counts: how many measure together, for each time that they do. results: of each process. Throws
+  /// std::system_error.
+  Processes(const std::vector<std::size_t>& counts, std::size_t results) : results_(results) {
+    std::size_t all = 1;
+    for (const std::size_t count : counts) all = std::max(all, count);
+    barriers_ = shared<pthread_barrier_t>(counts.size());
+    values_ = shared<T>(all * results);
     pthread_barrierattr_t attributes;
     pthread_barrierattr_init(&attributes);
     pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_barrier_init(barrier, &attributes, count);
-    for (unsigned i = 0; i < count; ++i) {
-      int ends[2];
-      require_call(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0, "socketpair");
-      sockets_.emplace_back(ends[0]);
-      const support::Descriptor of_member(ends[1]);
-      const pid_t pid = fork();
-      require_call(pid >= 0, "fork");
-      if (pid == 0) {
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      pthread_barrier_init(&barriers_[i], &attributes, static_cast<unsigned>(counts[i]));
+    std::vector<pid_t> children;
+    for (std::size_t number = 1; number < all; ++number) {
+      const pid_t child = fork();
+      if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+      if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        try {
-          body({i, [barrier] { pthread_barrier_wait(barrier); }, of_member.get()});
-        } catch (const std::exception& e) {
-          fmt::print(stderr, "ec_bench: {}\n", e.what());
-          _exit(1);
-        }
-        _exit(0);
+        number_ = number;
+        return;
       }
-      pids_.push_back(pid);
+      children.push_back(child);
     }
+    for (const pid_t child : children)
+      std::thread([child] {
+        int status = 0;
+        if (waitpid(child, &status, 0) != child || status == 0) return;
+        fmt::print(stderr, "ec_bench: a process ended too early\n");
+        _exit(1);
+      }).detach();
   }
-  ~Processes() {
-    for (const pid_t pid : pids_) kill(pid, SIGKILL);
-    for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
-  }
-  Processes(const Processes&) = delete;
-  Processes& operator=(const Processes&) = delete;
 
-  /// Waits for the next that each member says. Throws std::runtime_error as soon as one of them ends instead:
-  /// the others would wait for it.
-  template <class T>
-  std::vector<T> hear() {
-    std::vector<T> all(pids_.size());
-    std::vector<pollfd> silent;
-    for (const auto& socket : sockets_) silent.push_back({socket.get(), POLLIN, 0});
-    for (std::size_t heard = 0; heard < all.size();) {
-      require_call(poll(silent.data(), silent.size(), -1) > 0, "poll");
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        if (silent[i].fd < 0 || silent[i].revents == 0) continue;
-        if (recv(silent[i].fd, &all[i], sizeof(T), 0) != sizeof(T))
-          throw std::runtime_error(fmt::format("a process of {} ended too early", pids_.size()));
-        silent[i].fd = -1;  // for poll(): none
-        ++heard;
-      }
-    }
-    return all;
-  }
+  std::size_t number() const { return number_; }
+  std::span<T> results_of(std::size_t process) const { return {values_ + process * results_, results_}; }
+  /// Waits for all that measure together this time.
+  void wait(std::size_t time) const { pthread_barrier_wait(&barriers_[time]); }
 
  private:
-  std::vector<support::Descriptor> sockets_;
-  std::vector<pid_t> pids_;
+  template <class Shared>
+  static Shared* shared(std::size_t count) {
+    void* const memory =
+        mmap(nullptr, count * sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+    return static_cast<Shared*>(memory);
+  }
+
+  std::size_t number_ = 0, results_;
+  pthread_barrier_t* barriers_;
+  T* values_;
 };
 
 }  // namespace ec::bench

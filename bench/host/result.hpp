@@ -13,7 +13,7 @@
 
 namespace ec::bench {
 
-/// Plain memory, which goes from one process to another.
+/// Plain memory, which all processes see.
 struct HostResult {
   Result measured{};
   std::array<std::uint64_t, 16> ran{};  ///< calls that each back end finished, in the order of the list
@@ -33,11 +33,6 @@ struct HostResult {
     for (const std::size_t i : order)
       if (ran[i] > 0) names += (names.empty() ? "" : "+") + std::string(kernels::backends()[i]->name());
     return names;
-  }
-  /// Of the calls, those of the back end with the most.
-  double chosen_share() const {
-    return static_cast<double>(std::ranges::max(ran)) /
-           static_cast<double>(std::accumulate(ran.begin(), ran.end(), std::uint64_t{0}));
   }
 };
 

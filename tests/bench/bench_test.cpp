@@ -1,6 +1,7 @@
 // What ec_bench measures by: its check of bytes, its measuring loop, and the sum of many processes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -69,7 +70,6 @@ TEST(BenchHost, ProcessesAreOneResult) {
   all.add(other);
   const auto backends = kernels::backends();
   EXPECT_EQ(all.chosen(), fmt::format("{}+{}", backends[0]->name(), backends[1]->name()));
-  EXPECT_EQ(all.chosen_share(), 5. / 8);
   const std::vector<Contestant> coders{{.name = "coder", .threads = 8}};
   EXPECT_DOUBLE_EQ(Figures(coders, {&all.measured, 1}).call_seconds(0), 8. / 400);   // of 200, 400, 400
   EXPECT_DOUBLE_EQ(Figures(coders, {&all.measured, 1}, true).call_seconds(0), 0.4);  // of 0.3, 0.5, 0.4
@@ -87,7 +87,7 @@ Stripes make_stripes(const Operation& operation, std::size_t chunk_bytes, std::s
 class BenchStripes : public testing::TestWithParam<const char*> {};
 
 TEST_P(BenchStripes, EveryWrongByteIsSeen) {
-  const Operation operation = make_operation(GetParam(), gf::Technique::reed_sol_van, 4, 2, 2);
+  const Operation operation = make_operation(GetParam(), gf::Technique::reed_sol_van, 4, 2);
   for (const auto& [chunk_bytes, gap] : {std::pair{192, 0}, {160, 0}, {192, 1088}}) {
     const Stripes stripes = make_stripes(operation, static_cast<std::size_t>(chunk_bytes), gap);
     for (std::size_t s = 0; s < 3; ++s) {
@@ -173,18 +173,29 @@ TEST(BenchMeasure, CallsAreTimedOnTheClockAndByTheirCpuTime) {
   }
 }
 
-TEST(BenchMeasure, AContestantMayHaveAClockOfItsOwn) {
+TEST(BenchMeasure, WhatIsPreparedIsNotTimed) {
   Workers workers(1);
-  const auto takes = [](const std::string& name, double seconds, bool right) {
-    return Contestant{.name = name,
-                      .run = [](std::size_t) {},
-                      .right = [right](std::size_t) { return right; },
-                      .seconds_of_run = [seconds] { return seconds; }};
+  unsigned prepared = 0, calls = 0;
+  const auto prepare = [&] {
+    ++prepared;
+    usleep(20'000);
   };
-  const std::vector<Contestant> contestants{takes("slow", 4, true), takes("fast a", 2, true),
-                                            takes("fast b", 1, true), takes("fast wrong", 0.5, false)};
-  const auto results = measure(workers, contestants, {}, {.rounds = 3});
-  EXPECT_EQ(results[0].rounds, 3u);
+  const auto run = [&](std::size_t) { EXPECT_EQ(prepared, calls++); };
+  Contestant quick{
+      .name = "quick", .prepare = prepare, .run = run, .right = [](std::size_t) { return true; }};
+  EXPECT_GT(measure(workers, {quick}, {}, {.rounds = 1}).front().samples[0].calls_per_second, 100);
+  EXPECT_EQ(prepared, 2u);  // before the warm call too
+}
+
+TEST(BenchFigures, AreOfTheVerified) {
+  std::vector<Contestant> contestants;
+  std::vector<Result> results;
+  for (const auto& [name, seconds] :
+       {std::pair{"slow", 4}, {"fast a", 2}, {"fast b", 1}, {"fast wrong", 0}}) {
+    contestants.push_back({.name = name});
+    results.push_back({.verified = seconds > 0, .rounds = 3});
+    std::ranges::fill_n(results.back().samples.begin(), 3, Sample{1.0 / seconds, 0});
+  }
   const Figures figures(contestants, results);
   EXPECT_EQ(figures.fastest("fast"), 2u);
   EXPECT_EQ(figures.find("slow"), 0u);

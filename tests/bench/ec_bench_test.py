@@ -7,6 +7,7 @@ instructions the recorded report]
 import copy
 import csv
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -17,16 +18,16 @@ SKIPPED = 77
 HEADER = {"machine", "commit", "command", "date"}
 CEPH_ROW = {"op", "technique", "k", "m", "object_bytes", "chunk_bytes", "threads", "stripes", "coder", "call_us", "object_gbps",
             "ratio", "ratio_peer", "noise"}
-CPU_ROW = {"coder", "op", "technique", "k", "m", "chunk_bytes", "layout", "temperature", "threads", "call_us", "source_gbps",
-           "limit_gbps", "ratio_limit", "ratio_isal", "ratio_peer", "noise"}
+CPU_ROW = {"coder", "op", "technique", "k", "m", "chunk_bytes", "layout", "temperature", "call_us", "source_gbps", "ratio_limit",
+           "ratio_isal", "ratio_peer", "noise"}
 GPU_ROW = {"coder", "op", "technique", "k", "m", "erasures", "lost", "chunk_bytes", "source_gbps", "moved_gbps",
            "ratio_copy", "noise"}
-HOST_FIGURES = {"source_gbps", "ceiling_gbps", "ratio_ceiling", "call_us", "p50_us", "p99_us", "cpu_s_per_gb"}
+HOST_FIGURES = {"source_gbps", "ceiling_gbps", "ratio_ceiling", "call_us", "p99_us", "cpu_s_per_gb"}
 HOST_ROW = HOST_FIGURES | {"op", "k", "m", "chunk_bytes", "residence", "processes", "threads", "gpus", "coder", "chosen",
-                           "chosen_share", "isal_cpu_s_per_gb", "ratio_best", "noise"}
+                           "ratio_best", "noise"}
 INSTRUCTIONS_ROW = {"coder", "op", "k", "m", "chunk_bytes", "instructions", "library_calls", "with_libraries"}
 FILES_ROW = {"coder", "bytes", "seconds", "gbps", "cpu_seconds", "ratio", "noise"}
-HOST_PACE = ["--rounds", "3", "--case-ms", "0", "--warm-ms", "1", "--link-bytes", "1M", "--sample-ms"]
+HOST_PACE = ["--rounds", "3", "--warm-ms", "1", "--link-bytes", "1M", "--sample-ms"]
 
 
 def check(condition, what):
@@ -88,12 +89,11 @@ def refuse(**options):
 
 def test_ceph():
     isal = MORE[0]
-    peer = os.path.basename(isal)
     ops = ["encode", "encode-chunks", "decode", "decode-one", "read", "degraded-read"]
     _, rows = measure("--ops", *ops, "--rounds", "3", "--sample-ms", "0", "--shapes", "2+1,4+2,32+8", "--sizes", "100,1000,4K",
                       "--threads", "1,2", "--isal", isal, keys=CEPH_ROW)
     check(len(rows) == len(ops) * 3 * 3 * 2 * 3, f"{len(rows)} rows")
-    check({row["coder"] for row in rows} == {"cuda", "isa", f"isa:{peer}"}, "plugins")
+    check({row["coder"] for row in rows} == {"cuda", "isa", f"isa:{os.path.basename(isal)}"}, "plugins")
     for row in rows:
         check(row["call_us"] > 0 and row["ratio"] > 0 and row["ratio_peer"] > 0, f"not timed: {row}")
         check(row["chunk_bytes"] % 32 == 0 and row["k"] * row["chunk_bytes"] >= row["object_bytes"], f"chunk: {row}")
@@ -127,9 +127,8 @@ def test_cpu():
     # Every contestant is verified before it is timed, so one sample of each is enough.
     _, rows = measure("--sections", "hot", "decode", "--rounds", "1", "--sample-ms", "0", "--isal", MORE[0], keys=CPU_ROW)
     for row in rows:
-        check(row["call_us"] > 0 and row["source_gbps"] > 0 and row["limit_gbps"] > 0, f"not timed: {row}")
-        check((row["ratio_peer"] is None) == (row["coder"].startswith("isal") or row["op"] in ("decode-new", "decode-miss")),
-              f"beside the peer: {row}")
+        check(row["call_us"] > 0 and row["source_gbps"] > 0 and row["ratio_limit"] > 0, f"not timed: {row}")
+        check((row["ratio_peer"] is None) == row["coder"].startswith("isal"), f"beside the peer: {row}")
     check({(row["k"], row["m"]) for row in rows} == shapes, "shapes")
     refuse(sections="nonsense", chunks="0", techniques="x", coders="x")
     status, text = run(BENCH, "nonsense")
@@ -162,7 +161,7 @@ def test_instructions():
 def test_files():
     _, rows = measure("--size", "3M", "--rounds", "1", "--folder", tempfile.gettempdir(), "--beside", "copy=true :: cp object copied",
                       keys=FILES_ROW)
-    check(len(rows) == 10 and all(row["seconds"] > 0 for row in rows), f"{rows}")
+    check(len(rows) == 9 and all(row["seconds"] > 0 for row in rows), f"{rows}")
     refuse(beside="none", size="0")
     status, text = run(BENCH, "files", "--size", "1M", "--folder", tempfile.gettempdir(), "--beside", "wrong=true :: echo why; false")
     check(status == 1 and "echo why; false: why" in text, f"a command that fails: {status} {text}")
@@ -174,25 +173,22 @@ def test_gpu():
                            keys=GPU_ROW)
     check(all(row["moved_gbps"] > 0 and row["ratio_copy"] > 0 for row in rows), "rows")
     check({row["coder"] for row in rows} == set(names.split(",")), "kernels")
-    check({row["lost"] for row in rows if row["op"] == "decode"} == {"data", "coding", "mixed"}, "what was lost")
-    # Encode of two lengths, and four decodes; in pairs where what is lost comes in them.
-    check(sum(row["coder"] == "table" for row in rows) == 3 * (2 + 4), "cases")
+    check({row["lost"] for row in rows if row["op"] == "decode"} == {"data", "mixed"}, "what was lost")
+    # Encode of two lengths, and two decodes; in pairs where what is lost comes in them.
+    check(sum(row["coder"] == "table" for row in rows) == 3 * (2 + 2), "cases")
     check(sum(row["coder"] == "paired" for row in rows) == 2 + 2, "cases in pairs")
     refuse(kernels="none", shapes="4x2", ops="update")
 
 
-def check_host(rows, gpus=1, processes=1, isal=True):
+def check_host(rows, gpus=1, processes=1):
     for row in rows:
-        check(row["gpus"] == gpus and row["processes"] == processes and row["p50_us"] <= row["p99_us"], f"{row}")
+        check(row["gpus"] == gpus and row["processes"] == processes, f"{row}")
         check(all(row[figure] > 0 for figure in HOST_FIGURES), f"a figure is missing: {row}")
         gbps = 1e-3 * processes * row["threads"] * row["k"] * row["chunk_bytes"] / row["call_us"]
         check(abs(gbps / row["source_gbps"] - 1) < 1e-2, f"GB/s are not those of the calls: {row}")
-        check((row["isal_cpu_s_per_gb"] is None) == (row["residence"] == "device" or not isal), f"ISA-L's CPU time: {row}")
-        if row["coder"] == "isal":
-            check(row["isal_cpu_s_per_gb"] == row["cpu_s_per_gb"], f"ISA-L against itself: {row}")
         # x86 gives way to isal where the CPU lacks the instructions.
         allowed = {"auto": ("cuda", "x86", "isal"), "x86": ("x86", "isal")}.get(row["coder"], (row["coder"],))
-        check(row["chosen"] in allowed and 0 < row["chosen_share"] <= 1, f"another back end ran: {row}")
+        check(row["chosen"] in allowed, f"another back end ran: {row}")
     names = [tuple(row[key] for key in ("op", "k", "m", "chunk_bytes", "residence", "threads", "coder")) for row in rows]
     check(len(names) == len(set(names)), "a row is there twice")
 
@@ -200,25 +196,21 @@ def check_host(rows, gpus=1, processes=1, isal=True):
 def test_host():
     os.environ["EC_CUDA_THRESHOLD"] = "1G"  # `auto` by a rule: what it learns of the emulated device is left to chance
     small = [*HOST_PACE, "0", "--shapes", "4+2"]
-    header, rows = measure(*small, "--residences", "pageable,pinned,device", "--ops", "encode,decode-1,decode-m", "--chunks",
-                           "4K,16K", "--threads", "1,2", says="worst", keys=HOST_ROW)
+    header, rows = measure(*small, "--residences", "pageable,pinned", "--ops", "encode,decode", "--chunks", "4K,16K",
+                           "--threads", "1,2", keys=HOST_ROW)
     check_host(rows)
-    # Two sizes, three operations, two numbers of threads: four back ends on the host, two on the device.
-    check(len(rows) == 2 * 3 * 2 * (4 + 4 + 2), f"{len(rows)} rows")
-    check("of 36 points" in header["router"], header["router"])
+    # Two sizes, operations, residences and numbers of threads, four back ends.
+    check(len(rows) == 2 * 2 * 2 * 2 * 4, f"{len(rows)} rows")
     faults = {"LD_LIBRARY_PATH": f"{MORE[0]}:{os.environ['LD_LIBRARY_PATH']}"}
     check_processes(faults)
     if "emulated" in header["gpu"]:
         check_two_devices(small, faults)
 
     pinned = [*small, "--chunks", "4K", "--threads", "1,2"]
-    header, _ = measure(*pinned, "--largest-bytes", "40000", "--backends", "cuda,isal", keys=HOST_ROW)
-    check("2 threads" in header["left out"], f"too large: {header['left out']}")
-    # More than fit: fewer turns are taken.
-    measure(*pinned, "--largest-bytes", "200K", keys=HOST_ROW)
+    # More than one for each thread do not fit.
+    measure(*pinned, "--largest-bytes", "1", keys=HOST_ROW)
     measure(*pinned, status=1, says="63", keys=HOST_ROW, EC_CUDA_DEVICES="63")
     refuse(residences="none", backends="gpu", chunks="100", ops="update", threads="0", warm_ms="-1", processes="0", csv="/nowhere/x")
-    check(run(BENCH, "host", "--largest-bytes", "1")[0] == 2, "nothing to measure")
 
 
 def check_two_devices(small, faults):
@@ -226,25 +218,18 @@ def check_two_devices(small, faults):
     generated kernels."""
     ceiling = {}
     for devices in ("0", "0,1"):
-        header, rows = measure(*small, "--residences", "pinned,device", "--chunks", "4K,1M", "--threads", "2", "--backends",
+        header, rows = measure(*small, "--chunks", "4K,1M", "--threads", "2", "--backends",
                                "cuda,isal", keys=HOST_ROW, EC_EMULATED_DEVICES="2", EC_CUDA_DEVICES=devices,
                                EC_FAULTS="cuMemcpyHtoDAsync:every=1:slow=300ms", **faults)
         check_host(rows, gpus=len(devices.split(",")))
         check(f"EC_CUDA_DEVICES={devices} " in header["command"].split("ec_bench host ")[0], header["command"])
-        ceiling[devices] = next(row["ceiling_gbps"] for row in rows if row["residence"] == "pinned")
+        ceiling[devices] = rows[0]["ceiling_gbps"]
     ratio = ceiling["0,1"] / ceiling["0"]
     check(1.6 < ratio < 2.1, f"two links carry {ratio} times what one does")
-    # A device that fails leaves its work to the other, which is not what was to be measured: at the first size, and at
-    # the second, where the rows of the first are kept. How many launches a size takes is left to the machine's load.
-    kept = []
-    for nth in range(20, 200, 25):
-        _, rows = measure(*small, "--chunks", "4K,16K", "--threads", "2", "--backends", "cuda,isal", keys=HOST_ROW, status=1,
-                          says="a device failed while encode 4+2", EC_EMULATED_DEVICES="2", EC_CUDA_DEVICES="0,1",
-                          EC_CUDA_RETRY_S="0", EC_FAULTS=f"cuLaunchKernel:nth={nth}:CUDA_ERROR_NOT_INITIALIZED", **faults)
-        kept.append(len(rows))
-        if kept[-1] > 0:
-            break
-    check(kept[0] == 0 and kept[-1] == 2, f"rows kept where launch 20, 45, .. failed: {kept}")
+    # A device that fails leaves its work to the other, which is not what was to be measured.
+    measure(*small, "--chunks", "4K", "--threads", "2", "--backends", "cuda,isal", keys=HOST_ROW, status=1,
+            says="a device failed while encode 4+2", EC_EMULATED_DEVICES="2", EC_CUDA_DEVICES="0,1", EC_CUDA_RETRY_S="0",
+            EC_FAULTS="cuLaunchKernel:nth=20:CUDA_ERROR_NOT_INITIALIZED", **faults)
 
 
 def check_processes(faults):
@@ -252,12 +237,20 @@ def check_processes(faults):
     asked = ["--shapes", "8+3", "--chunks", "4K,64K", "--threads", "2", "--backends", "cuda,auto,x86", "--processes", "1,3", *HOST_PACE]
     _, rows = measure(*asked, "20", keys=HOST_ROW)
     check(len(rows) == 12, f"{len(rows)} rows of processes")
-    check_host(rows[:6], isal=False)
-    check_host(rows[6:], processes=3, isal=False)
+    check_host(rows[:6])
+    check_host(rows[6:], processes=3)
     asked[asked.index("1,3")] = "3"
-    for says in ("a device failed while encode 8+3", "a process of 3"):
-        measure(*asked, "0", status=1, says=says, keys=HOST_ROW, EC_CUDA_RETRY_S="0",
-                EC_FAULTS="cuLaunchKernel:nth=30:CUDA_ERROR_NOT_INITIALIZED", **faults)
+    measure(*asked, "0", status=1, says="a device failed while encode 8+3", keys=HOST_ROW, EC_CUDA_RETRY_S="0",
+            EC_FAULTS="cuLaunchKernel:nth=30:CUDA_ERROR_NOT_INITIALIZED", **faults)
+    asked[asked.index("--rounds") + 1] = "1000"
+    with subprocess.Popen([BENCH, SUBCOMMAND, *asked, "20"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as bench:
+        while not bench.stdout.readline().startswith("# gpu"):
+            check(bench.poll() is None, "nothing was measured")
+        with open(f"/proc/{bench.pid}/task/{bench.pid}/children", encoding="utf-8") as children:
+            os.kill(int(children.read().split()[-1]), signal.SIGKILL)
+        text = bench.communicate()[1]
+    check(bench.returncode == 1 and "a process ended too early" in text, f"a process that is killed: {text}")
 
 
 def main():
