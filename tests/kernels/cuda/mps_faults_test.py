@@ -72,7 +72,7 @@ class Run:
 
     def look(self, what, seconds=4.0):
         """Has them code for a while, then says what became of each."""
-        time.sleep(seconds * self.options.pace)
+        time.sleep(seconds)
         print(f"{what}:")
         for child in self.living():
             said = child.tell("say")
@@ -121,7 +121,6 @@ def main():
     parser.add_argument("mps_child")
     parser.add_argument("--preload")
     parser.add_argument("--emulated")
-    parser.add_argument("--pace", type=float, default=1, help="times as long between the events")
     options = parser.parse_args()
     if not options.emulated and (why := multi_process.missing()):
         print(f"skipped: {why}")
