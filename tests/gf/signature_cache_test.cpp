@@ -11,7 +11,6 @@
 namespace ec::test {
 namespace {
 
-using gf::ChunkSet;
 using gf::ErasureSignature;
 using Cache = gf::SignatureCache<unsigned>;
 

@@ -27,7 +27,6 @@ using kernels::Source;
 using kernels::Status;
 using kernels::Target;
 using kernels::x86::Core;
-using kernels::x86::Isa;
 using kernels::x86::Walk;
 using kernels::x86::X86;
 

@@ -11,7 +11,6 @@
 #include <boost/algorithm/string/replace.hpp>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>

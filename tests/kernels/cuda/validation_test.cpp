@@ -1,5 +1,4 @@
 // A device that lies: its bytes are brought to the host and compared, wherever they lie.
-#include <algorithm>
 #include <memory>
 #include <vector>
 

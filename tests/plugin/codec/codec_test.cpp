@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "plugin/codec/stats/stats.hpp"
 #include "tests/common/conformance.hpp"

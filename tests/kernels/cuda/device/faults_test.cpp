@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
 #include "kernels/device_stats.hpp"
 #include "plugin/codec/codec.hpp"
