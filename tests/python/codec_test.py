@@ -35,8 +35,6 @@ def test_encode_and_decode_every_loss(technique, k, m, length):
         available = {c: chunks[c] for c in draw.sample(range(k + m), k + m) if c not in lost}
         made = codec.decode(available, wanted)
         assert [bytes(chunk) for chunk in made] == [chunks[c] for c in wanted], (lost, list(available))
-        # The oracle says the same, of no more than k.
-        assert reference.decoded(technique, k, m, available, wanted) == [chunks[c] for c in wanted]
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)

@@ -65,11 +65,3 @@ def combined(row, chunks):
 def encoded(technique, data, m):
     """All k + m chunks."""
     return [combined(row, data) for row in generator(technique, len(data), m)]
-
-
-def decoded(technique, k, m, available, wanted):
-    """By the first k of the dictionary `available`."""
-    rows, used = generator(technique, k, m), list(available)[:k]
-    to_data = inverted([rows[chunk] for chunk in used])
-    data = [combined(row, [available[chunk] for chunk in used]) for row in to_data]
-    return [combined(rows[chunk], data) for chunk in wanted]
