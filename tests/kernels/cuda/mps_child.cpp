@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/backend.hpp"
@@ -34,53 +34,43 @@ constexpr unsigned calls_a_buffer = 64;
 struct Free {
   void operator()(void* p) const { std::free(p); }
 };
-using Buffer = std::unique_ptr<std::uint8_t, Free>;
-
-Buffer make_buffer(std::size_t bytes) {
-  void* p = nullptr;
-  if (posix_memalign(&p, 4096, bytes) != 0) throw std::bad_alloc();
-  return Buffer(static_cast<std::uint8_t*>(p));
-}
 
 std::atomic<std::uint64_t> calls{0}, wrong{0}, spoilt{0}, hung{0}, longest_us{0};
 
-/// One stripe in buffers of its own.
+/// One stripe in memory of its own: data, then coding chunks.
 class Stripe {
  public:
   explicit Stripe(std::size_t bytes) : bytes_(bytes) {
+    void* p = nullptr;
+    if (posix_memalign(&p, 4096, (k + m) * bytes) != 0) throw std::bad_alloc();
+    memory_.reset(static_cast<std::uint8_t*>(p));
     for (unsigned c = 0; c < k + m; ++c) {
-      std::uint8_t* p = chunks_.emplace_back(make_buffer(bytes)).get();
-      for (std::size_t i = 0; i < bytes; ++i) p[i] = static_cast<std::uint8_t>((i + 1) * (c + 3) >> 3);
-      const Residence where = kernels::residence_of(p, bytes);
+      std::uint8_t* chunk = memory_.get() + c * bytes;
+      for (std::size_t i = 0; i < bytes; ++i) chunk[i] = static_cast<std::uint8_t>((i + 1) * (c + 3) >> 3);
+      const Residence where = kernels::residence_of(chunk, bytes);
       if (c < k)
-        sources_.push_back({p, where});
+        sources_.push_back({chunk, where});
       else
-        targets_.push_back({p, where});
+        targets_.push_back({chunk, where});
     }
   }
   /// Nobody writes there any more, or may.
-  void give_up() {
-    for (Buffer& chunk : chunks_) static_cast<void>(chunk.release());
-  }
+  void give_up() { static_cast<void>(memory_.release()); }
   Status encode(const codec::Codec& codec) {
     for (const auto& target : targets_) std::memset(target.data, 0xee, 64);
     return codec.encode(sources_, targets_, bytes_);
   }
   /// Whether nobody has written where chunks are only read.
   bool has_sources_of(const Stripe& other) const {
-    return std::ranges::equal(sources_, other.sources_, [&](const auto& a, const auto& b) {
-      return std::memcmp(a.data, b.data, bytes_) == 0;
-    });
+    return std::memcmp(memory_.get(), other.memory_.get(), k * bytes_) == 0;
   }
   bool is_like(const Stripe& other) const {
-    return std::ranges::equal(targets_, other.targets_, [&](const auto& a, const auto& b) {
-      return std::memcmp(a.data, b.data, bytes_) == 0;
-    });
+    return std::memcmp(memory_.get() + k * bytes_, other.memory_.get() + k * bytes_, m * bytes_) == 0;
   }
 
  private:
   std::size_t bytes_;
-  std::vector<Buffer> chunks_;
+  std::unique_ptr<std::uint8_t, Free> memory_;
   std::vector<kernels::Source> sources_;
   std::vector<kernels::Target> targets_;
 };
