@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/region.hpp"
+#include "kernels/residence.hpp"
 #include "rados/buffer.h"
 
 namespace ec::ceph {
@@ -66,6 +66,9 @@ class ChunkCutter {
 
 inline const std::uint8_t* bytes_of(const ::ceph::bufferptr& p) {
   return reinterpret_cast<const std::uint8_t*>(p.c_str());
+}
+inline kernels::Source source_at(const std::uint8_t* bytes, std::size_t length) {
+  return {bytes, kernels::residence_of(bytes, length)};
 }
 
 /// Walks several bufferlists of equal length together, in segments that are contiguous in each.

@@ -61,7 +61,7 @@ class Door : public HostsInterface {
   /// -EINVAL if the chunks are not k+m of equal length. The coding chunks are overwritten in place.
   int encode_chunks(const std::set<int>&, std::map<int, bufferlist>* encoded) override {
     return at_the_door([&] {
-      Sources data(code_.n());
+      DataChunks data(code_.n());
       Places coding(code_.n());
       if (encoded == nullptr || encoded->size() != code_.n()) return -EINVAL;
       for (auto& [shard, list] : *encoded) {
@@ -69,9 +69,9 @@ class Door : public HostsInterface {
         const unsigned c = code_.chunk_of(shard);
         std::uint8_t* bytes = writable_bytes(list);
         if (c < code_.k())
-          data.add(c, {bytes, &list}, list.length());
+          data.add(c, source_at(bytes, list.length()), list.length());
         else
-          coding.add(c, bytes, list.length());
+          coding.add(c, {bytes}, list.length());
       }
       return code_.encode_chunks(data, coding);
     });
@@ -92,7 +92,7 @@ class Door : public HostsInterface {
         if (in.there.contains(c)) continue;
         const auto at = decoded->find(code_.shard_of(c));
         if (at == decoded->end()) return -EINVAL;
-        out.add(c, writable_bytes(at->second), at->second.length());
+        out.add(c, {writable_bytes(at->second)}, at->second.length());
       }
       return out.count == 0 ? 0 : code_.decode_chunks(in, out);
     });
@@ -174,7 +174,7 @@ class Door : public HostsInterface {
     for (unsigned c : wanted) {
       bufferlist& list = list_of(c);
       if (in.there.contains(c))
-        list.append(*in.at[c].list);
+        list.append(*in[c].list);
       else if (next != made.end())
         list.push_back(std::move((next++)->buffer));
     }

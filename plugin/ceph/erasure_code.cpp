@@ -35,33 +35,21 @@ int to_errno(Status status) {
   return -errnos[static_cast<std::size_t>(status)];
 }
 
-/// make(c) of each chunk of a set, all below `end`: a look at each costs less than to walk the set.
-template <class Chunk, class Make>
-PerChunk<Chunk> in_order(const ChunkSet& of, unsigned end, Make make) {
-  PerChunk<Chunk> list(end, boost::container::default_init);
-  Chunk* to = list.data();
-  for (unsigned c = 0; c < end; ++c)
-    if (of.contains(c)) *to++ = make(c);
-  list.resize(static_cast<std::size_t>(to - list.data()));
-  return list;
-}
-
-Source source_of(const Sources& in, unsigned c) {
-  return {in.at[c].bytes, kernels::residence_of(in.at[c].bytes, in.bytes)};
-}
-
-PerChunk<Source> sources_of(const Sources& in, unsigned end) {
-  return in_order<Source>(in.there, end, [&](unsigned c) { return source_of(in, c); });
-}
-
-PerChunk<Target> targets_of(const ChunkSet& wanted, const Places& out, unsigned end) {
-  return in_order<Target>(wanted, end, [&](unsigned c) -> Target {
-    return {out.at[c], Residence::pageable};
-  });
+/// The chunks, which are of first..end-1, side by side in ascending order: as they lie if all are there.
+template <class Chunk>
+std::span<Chunk> side_by_side(Chunks<Chunk>& chunks, unsigned first, unsigned end) {
+  Chunk* const at = chunks.data();
+  if (chunks.count == end - first) return {at + first, chunks.count};
+  Chunk* to = at;
+  // A look at each costs less than to walk the set.
+  for (unsigned c = first; c < end; ++c)
+    if (chunks.there.contains(c)) *to++ = at[c];
+  return {at, to};
 }
 
 /// Whether all chunks are sound and of one length. No chunks fit any length.
-bool is_one_job(const Sources& in, const Places& out) {
+template <class Chunk>
+bool is_one_job(const Chunks<Chunk>& in, const Places& out) {
   return in.sound && out.sound && (in.count == 0 || out.count == 0 || in.bytes == out.bytes);
 }
 
@@ -134,34 +122,33 @@ int ErasureCode::encode(const bufferlist& in, std::span<bufferlist* const> lists
   return to_errno(status);
 }
 
-int ErasureCode::encode_chunks(const Sources& data, const Places& coding) const {
+int ErasureCode::encode_chunks(DataChunks& data, Places& coding) const {
   if (!is_one_job(data, coding)) return -EINVAL;
   if (coding.count == 0 || coding.bytes == 0) return 0;
+  const auto targets = side_by_side(coding, k(), n());
   if (data.count == 0) {
-    for (unsigned c : coding.there) std::memset(coding.at[c], 0, coding.bytes);
+    for (const Target& t : targets) std::memset(t.data, 0, coding.bytes);
     return 0;
   }
-  auto sources = sources_of(data, k());
-  auto targets = targets_of(coding.there, coding, n());
+  const auto sources = side_by_side(data, 0, k());
   if (sources.size() == k() && targets.size() == m())
-    return to_errno(codec_->encode(span_of(sources), span_of(targets), coding.bytes));
+    return to_errno(codec_->encode(sources, targets, coding.bytes));
   const auto part = codec_->part({data.there, coding.there});
   if (!part) return -ENOMEM;
-  return to_errno(codec_->router().transform(
-      {&part->program, span_of(sources), span_of(targets), coding.bytes}, codec::Operation::encode));
+  return to_errno(
+      codec_->router().transform({&part->program, sources, targets, coding.bytes}, codec::Operation::encode));
 }
 
-int ErasureCode::apply_delta(const Sources& deltas, const Places& coding) const {
+int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
   if (!is_one_job(deltas, coding)) return -EINVAL;
   if (deltas.count == 0 || coding.count == 0 || coding.bytes == 0) return 0;
-  auto sources = sources_of(deltas, k());
-  auto targets = targets_of(coding.there, coding, n());
+  const auto sources = side_by_side(deltas, 0, k());
+  const auto targets = side_by_side(coding, k(), n());
   if (sources.size() == 1 && targets.size() == m())
-    return to_errno(codec_->update(*deltas.there.begin(), sources[0], span_of(targets), coding.bytes));
+    return to_errno(codec_->update(*deltas.there.begin(), sources[0], targets, coding.bytes));
   const auto part = codec_->part({deltas.there, coding.there});
   if (!part) return -ENOMEM;
-  return to_errno(
-      codec_->router().accumulate({&part->program, span_of(sources), span_of(targets), coding.bytes}));
+  return to_errno(codec_->router().accumulate({&part->program, sources, targets, coding.bytes}));
 }
 
 int ErasureCode::find_plan(const ChunkSet& wanted, const Sources& in, PlanPointer& plan) const {
@@ -172,18 +159,18 @@ int ErasureCode::find_plan(const ChunkSet& wanted, const Sources& in, PlanPointe
   return 0;
 }
 
-Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, PerChunk<Target>& targets) const {
+Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, std::span<Target> targets) const {
   PerChunk<Source> sources;
-  if (std::ranges::all_of(plan.sources, [&](auto c) { return in.at[c].bytes != nullptr; })) {
-    for (auto c : plan.sources) sources.push_back(source_of(in, c));
-    return codec_->decode(plan, span_of(sources), span_of(targets), in.bytes);
+  if (std::ranges::all_of(plan.sources, [&](auto c) { return in[c].bytes != nullptr; })) {
+    for (auto c : plan.sources) sources.push_back(source_at(in[c].bytes, in.bytes));
+    return codec_->decode(plan, span_of(sources), targets, in.bytes);
   }
   PerChunk<const bufferlist*> lists;
-  for (auto c : plan.sources) lists.push_back(in.at[c].list);
+  for (auto c : plan.sources) lists.push_back(in[c].list);
   sources.resize(lists.size());
   SegmentWalker walker(span_of(lists));
   while (const std::size_t segment = walker.next(span_of(sources))) {
-    const Status status = codec_->decode(plan, span_of(sources), span_of(targets), segment);
+    const Status status = codec_->decode(plan, span_of(sources), targets, segment);
     if (status != Status::ok) return status;
     for (Target& t : targets) t.data += segment;
   }
@@ -202,7 +189,7 @@ int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<Made
       made.push_back({c, buffers.next()});
       targets.push_back(target_of(made.back().buffer, writes));
     }
-    return apply(*plan, in, targets);
+    return apply(*plan, in, span_of(targets));
   };
   Status status = decode_into_new_buffers(Writes::in_place);
   if (status == Status::hung) {
@@ -212,17 +199,17 @@ int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<Made
   return to_errno(status);
 }
 
-int ErasureCode::decode_chunks(const Sources& in, const Places& out) const {
+int ErasureCode::decode_chunks(const Sources& in, Places& out) const {
   PlanPointer plan;
   if (!is_one_job(in, out)) return -EINVAL;
   if (in.bytes != 0)
-    for (unsigned c : in.there& out.there) std::memmove(out.at[c], in.at[c].bytes, in.bytes);
-  const ChunkSet wanted = out.there - in.there;
-  if (wanted.empty()) return 0;
-  if (const int error = find_plan(wanted, in, plan)) return error;
+    for (unsigned c : in.there& out.there) std::memmove(out[c].data, in[c].bytes, in.bytes);
+  out.there = out.there - in.there;
+  out.count = out.there.count();
+  if (out.count == 0) return 0;
+  if (const int error = find_plan(out.there, in, plan)) return error;
   if (in.bytes == 0) return 0;
-  auto targets = targets_of(wanted, out, n());
-  return to_errno(apply(*plan, in, targets));
+  return to_errno(apply(*plan, in, side_by_side(out, 0, n())));
 }
 
 }  // namespace ec::ceph

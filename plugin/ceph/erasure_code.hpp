@@ -25,23 +25,35 @@ using PerChunk = boost::container::small_vector<T, 32>;
 template <class Chunk>
 struct Chunks {
   /// n: all chunks of the code.
-  explicit Chunks(unsigned n) : at(n, boost::container::default_init) {}
+  explicit Chunks(unsigned n) : at_(n, boost::container::default_init) {}
 
   void add(unsigned c, Chunk chunk, unsigned length) {
     sound = sound && (count == 0 || length == bytes);
     bytes = length;
     there.insert(c);
     ++count;
-    at[c] = chunk;
+    (*this)[c] = chunk;
   }
+  Chunk* data() { return reinterpret_cast<Chunk*>(at_.data()); }
+  const Chunk* data() const { return reinterpret_cast<const Chunk*>(at_.data()); }
+  Chunk& operator[](unsigned c) { return data()[c]; }
+  const Chunk& operator[](unsigned c) const { return data()[c]; }
 
   gf::ChunkSet there;
   unsigned count = 0;
   unsigned bytes = 0;  ///< of each chunk
   bool sound = true;   ///< all have this length, and none is a chunk of another code
-  PerChunk<Chunk> at;
+
+ private:
+  /// Bytes: a constructor of each chunk was a tenth of a small call.
+  struct Room {
+    alignas(Chunk) std::byte bytes[sizeof(Chunk)];
+  };
+  PerChunk<Room> at_;
 };
 
+/// To be read, each in one piece.
+using DataChunks = Chunks<kernels::Source>;
 /// To be read: where they lie in one piece, or a list of any number of pieces.
 struct Readable {
   const std::uint8_t* bytes;  ///< null: none, or *list has several pieces
@@ -50,7 +62,7 @@ struct Readable {
 using Sources = Chunks<Readable>;
 /// Chunks to write in place. The host keeps these buffers whatever happens, so no device writes them: they
 /// count as pageable.
-using Places = Chunks<std::uint8_t*>;
+using Places = Chunks<kernels::Target>;
 
 /// A chunk that was made.
 struct MadeChunk {
@@ -92,23 +104,23 @@ class ErasureCode {
   /// Fills lists, which are empty, with all k+m chunks of an object; an empty object leaves them empty.
   /// -EINVAL if k chunks of the object would not fit 32 bits.
   int encode(const bufferlist& in, std::span<bufferlist* const> lists) const;
-  /// These coding chunks from these data chunks, each in one piece; absent data chunks count as zeros
-  /// and cost nothing. -EINVAL if the chunks are not sound, or of two lengths.
-  int encode_chunks(const Sources& data, const Places& coding) const;
-  /// coding ^= the product of these changes of data chunks, each in one piece. -EINVAL as above.
-  int apply_delta(const Sources& deltas, const Places& coding) const;
+  /// These coding chunks from these data chunks; absent data chunks count as zeros and cost nothing. -EINVAL
+  /// if the chunks are not sound, or of two lengths. Chunks by pointer may change places, here and below.
+  int encode_chunks(DataChunks& data, Places& coding) const;
+  /// coding ^= the product of these changes of data chunks. -EINVAL as above.
+  int apply_delta(DataChunks& deltas, Places& coding) const;
   /// Makes the wanted chunks, which are not in `in`. 0, also where no chunk is wanted; -EIO if `in` does not
   /// suffice; -EINVAL if `in` is not sound.
   int decode(const gf::ChunkSet& wanted, const Sources& in, PerChunk<MadeChunk>& made) const;
   /// The same in place, for all chunks of `out`. A chunk that `in` has, in one piece, is copied. -EINVAL
   /// also if `out` is not sound, or of another length.
-  int decode_chunks(const Sources& in, const Places& out) const;
+  int decode_chunks(const Sources& in, Places& out) const;
 
  private:
   using PlanPointer = std::shared_ptr<const codec::Plan>;
   int find_plan(const gf::ChunkSet& wanted, const Sources& in, PlanPointer& plan) const;
   /// Returns a status of Codec::decode; hung only if a target is not pageable.
-  kernels::Status apply(const codec::Plan& plan, const Sources& in, PerChunk<kernels::Target>& targets) const;
+  kernels::Status apply(const codec::Plan& plan, const Sources& in, std::span<kernels::Target> targets) const;
 
   Role role_;
   ErasureCodeProfile raw_profile_;

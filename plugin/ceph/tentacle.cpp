@@ -79,26 +79,26 @@ int Tentacle::decode_concat(const std::set<int>& want_to_read, const std::map<in
   });
 }
 
-bool Tentacle::divide(const BufferMap& in, BufferMap& out, Sources& data, Places& coding) const {
+bool Tentacle::divide(const BufferMap& in, BufferMap& out, DataChunks& data, Places& coding) const {
   if (!is_usable(&in, 0) || !is_usable(&out, 0)) return false;
   each_shard(in, [&](int shard, const bufferptr& buffer) {
     if (!code_.is_shard(shard))
       data.sound = false;
     else if (const unsigned c = code_.chunk_of(shard); c < code_.k())
-      data.add(c, readable(buffer), buffer.length());
+      data.add(c, source_at(readable(buffer).bytes, buffer.length()), buffer.length());
   });
   each_shard(out, [&](int shard, bufferptr& buffer) {
     if (!code_.is_shard(shard))
       coding.sound = false;
     else if (const unsigned c = code_.chunk_of(shard); c >= code_.k())
-      coding.add(c, writable_bytes(buffer), buffer.length());
+      coding.add(c, {writable_bytes(buffer)}, buffer.length());
   });
   return true;
 }
 
 int Tentacle::encode_chunks(const BufferMap& in, BufferMap& out) {
   return at_the_door([&] {
-    Sources data(code_.n());
+    DataChunks data(code_.n());
     Places coding(code_.n());
     if (!divide(in, out, data, coding) || coding.count != out.entries) return -EINVAL;
     return code_.encode_chunks(data, coding);
@@ -119,7 +119,7 @@ void Tentacle::encode_delta(const bufferptr& old_data, const bufferptr& new_data
 
 void Tentacle::apply_delta(const BufferMap& in, BufferMap& out) {
   const int error = at_the_door([&] {
-    Sources deltas(code_.n());
+    DataChunks deltas(code_.n());
     Places coding(code_.n());
     return divide(in, out, deltas, coding) ? code_.apply_delta(deltas, coding) : -EINVAL;
   });
@@ -133,7 +133,7 @@ int Tentacle::decode_chunks(const ShardIdSet&, BufferMap& in, BufferMap& out) {
     Places to(code_.n());
     each_shard(out, [&](int shard, bufferptr& buffer) {
       if (code_.is_shard(shard))
-        to.add(code_.chunk_of(shard), writable_bytes(buffer), buffer.length());
+        to.add(code_.chunk_of(shard), {writable_bytes(buffer)}, buffer.length());
       else
         to.sound = false;
     });

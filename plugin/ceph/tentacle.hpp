@@ -70,7 +70,7 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   static constexpr unsigned most_shards = 128;  ///< the room of a ShardIdSet
 
   /// The data shards of `in` and the coding shards of `out`. False if a map is not ours to use.
-  bool divide(const BufferMap& in, BufferMap& out, Sources& data, Places& coding) const;
+  bool divide(const BufferMap& in, BufferMap& out, DataChunks& data, Places& coding) const;
 
   std::vector<ShardId> mapping_;
 };

@@ -216,6 +216,19 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
     }
 }
 
+TEST_P(Variant, AddsOneSource) {
+  const auto edge = page_edge_arena();
+  for (const unsigned rows : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 13u})
+    for (const bool ones : {false, true})
+      for (const std::size_t bytes : {1, 31, 32, 33, 64, 65, 127, 128, 129, 300, 4096, 4171}) {
+        auto matrix = random_matrix(rows, 1, rows + bytes);
+        if (ones) matrix[0].assign(1, 1);
+        check({matrix, bytes, Verb::accumulate, {3}, {5, 0}, bytes});
+        const Outcome at_edge = run_case(*variant_, {matrix, bytes, Verb::accumulate, {}, {}, bytes}, *edge);
+        EXPECT_EQ(at_edge.verdict, Verdict::passed) << at_edge.reason;
+      }
+}
+
 TEST_P(Variant, MoreRowsThanOnePass) {
   for (const unsigned rows : {32u, 33u, 65u})
     for (const auto verb : {Verb::transform, Verb::accumulate}) {
