@@ -155,23 +155,21 @@ void measure_case(CephCase c, std::size_t memory, const Plugins& plugins, bool t
   const auto stock = figures.find("isa") ? figures.find("isa") : figures.find("jerasure");
   const double gb = 1e-9 * static_cast<double>(c.chunk_bytes);
   for (std::size_t i = 0; i < coders.size(); ++i) {
-    const Row whom{{"op", c.op},
-                   {"technique", gf::name(c.technique)},
-                   {"k", c.k},
-                   {"m", c.m},
-                   {"object_bytes", c.object_bytes},
-                   {"chunk_bytes", c.chunk_bytes},
-                   {"threads", c.threads},
-                   {"stripes", c.threads * c.turns},
-                   {"coder", coders[i].first}};
-    if (!figures.verified(i))
-      report.add(whom, {});
-    else
-      report.add(whom, Row{{"call_us", 1e6 * figures.call_seconds(i)},
-                           {"object_gbps", figures.per_second(i, gb * c.k)},
-                           {"ratio", figures.times(i, stock)},
-                           {"ratio_peer", figures.times(i, figures.fastest("isa:"))},
-                           {"noise", figures.noise_percent(i)}});
+    const Row row{{"op", c.op},
+                  {"technique", gf::name(c.technique)},
+                  {"k", c.k},
+                  {"m", c.m},
+                  {"object_bytes", c.object_bytes},
+                  {"chunk_bytes", c.chunk_bytes},
+                  {"threads", c.threads},
+                  {"stripes", c.threads * c.turns},
+                  {"coder", coders[i].first},
+                  {"call_us", 1e6 * figures.call_seconds(i)},
+                  {"object_gbps", figures.per_second(i, gb * c.k)},
+                  {"ratio", figures.times(i, stock)},
+                  {"ratio_peer", figures.times(i, figures.fastest("isa:"))},
+                  {"noise", figures.noise_percent(i)}};
+    report.add(row, figures.verified(i));
   }
 }
 

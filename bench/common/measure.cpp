@@ -179,7 +179,7 @@ Figures::Place Figures::fastest(const std::function<bool(const Contestant&)>& is
 }
 
 std::optional<double> Figures::times(std::size_t i, Place base) const {
-  if (!base) return std::nullopt;
+  if (!base || !verified(i)) return std::nullopt;
   std::vector<double> ratios(seconds_[i].size());
   std::ranges::transform(seconds_[*base], seconds_[i], ratios.begin(), std::divides<>{});
   return median(ratios);

@@ -80,7 +80,8 @@ struct Result {
 std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& contestants,
                             const StripeOrder& order, const Pace& pace);
 
-/// What is said of the results of one case. A contestant is known by its place in the list.
+/// What is said of the results of one case. A contestant is known by its place in the list. Figures of one
+/// that is not verified are not a number.
 class Figures {
  public:
   using Place = std::optional<std::size_t>;
@@ -104,7 +105,7 @@ class Figures {
     return work * contestants_[i].threads / call_seconds(i);
   }
   double noise_percent(std::size_t i) const { return bench::noise_percent(seconds_[i]); }
-  /// How many times as fast as `base`, if there is one, it was: the median over the rounds.
+  /// How many times as fast as `base`, if both are verified, it was: the median over the rounds.
   std::optional<double> times(std::size_t i, Place base) const;
 
  private:

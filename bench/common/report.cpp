@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -50,7 +51,9 @@ std::size_t last_level_cache_bytes() {
 }
 
 Value::Value(double figure)
-    : text(figure < 1000 ? fmt::format("{:.4g}", figure) : fmt::format("{:.0f}", figure)) {}
+    : text(std::isnan(figure) ? ""
+           : figure < 1000    ? fmt::format("{:.4g}", figure)
+                              : fmt::format("{:.0f}", figure)) {}
 
 Report::Report(const CommandLine& line) : line_(line) {
   if (!line.given("csv")) return;
@@ -76,15 +79,13 @@ void Report::say(const std::string& line) {
   file_ << line << std::endl;
 }
 
-void Report::add(const Row& whom, const std::optional<Row>& figures) {
-  Row row = whom;
-  if (figures) row.insert(row.end(), figures->begin(), figures->end());
+void Report::add(const Row& row, bool verified) {
   std::vector<std::string> titles, texts;
   for (const auto& [title, value] : row) {
     titles.emplace_back(title);
     texts.push_back(value.text);
   }
-  if (!figures) {
+  if (!verified) {
     all_right_ = false;
     return note("WRONG BYTES", fmt::format("{}", fmt::join(texts, ",")));
   }

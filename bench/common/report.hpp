@@ -18,7 +18,7 @@ using Header = std::vector<std::pair<std::string, std::string>>;
 /// Bytes of the last-level cache as the system reports it; 0 if it does not.
 std::size_t last_level_cache_bytes();
 
-/// Nothing, a whole number, a measured one, or a text.
+/// Nothing, a whole number, a measured one (nothing if it is none), or a text.
 struct Value {
   Value() = default;
   Value(std::integral auto number) : text(std::to_string(number)) {}
@@ -42,8 +42,8 @@ class Report {
   /// Lines "# name: value": machine, driver, host, commit, command, date, and what `more` adds.
   void begin(const Header& more, const std::string& host_version = "");
   /// What was measured of whom; before the first one the titles, which are the same of all rows of a report.
-  /// Without figures the bytes were wrong, which is no row, but a note.
-  void add(const Row& whom, const std::optional<Row>& figures);
+  /// If the bytes were not right, it is no row, but a note.
+  void add(const Row& row, bool verified = true);
   /// Another line of the header, behind the rows.
   void note(const std::string& name, const std::string& text) { say("# " + name + ": " + text); }
   /// The exit status: 0, or 1 if bytes were wrong. Throws std::runtime_error if the file was not written.

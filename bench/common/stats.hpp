@@ -7,13 +7,15 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <vector>
 
 namespace ec::bench {
 
-/// The quantile `q` (0..1) of at least one value, interpolated between neighbours.
+/// The quantile `q` (0..1) of the values, interpolated between neighbours; not a number if there is none.
 inline double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
   std::ranges::sort(values);
   const double at = q * static_cast<double>(values.size() - 1);
   const auto below = static_cast<std::size_t>(at);

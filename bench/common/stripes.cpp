@@ -83,26 +83,34 @@ Operation make_operation(const std::string& op, gf::Technique technique, unsigne
   return o;
 }
 
+Buffer allocate(kernels::Residence residence, std::size_t bytes, std::size_t device_index) {
+  auto memory = Buffer::allocate(bytes, residence, device_index);
+  if (!memory)
+    throw std::runtime_error(
+        fmt::format("no {} memory of {} bytes on this machine", kernels::name(residence), bytes));
+  return memory;
+}
+
 std::size_t Stripes::bytes_needed(const Operation& operation, std::size_t chunk_bytes, std::size_t count,
                                   std::size_t gap) {
   return count * places(operation) * stride(chunk_bytes, gap);
 }
 
-Stripes::Stripes(const Operation& operation, std::size_t chunk_bytes, std::shared_ptr<const Memory> memory,
-                 std::size_t count, std::size_t gap)
+Stripes::Stripes(const Operation& operation, std::size_t chunk_bytes, Buffer memory, std::size_t count,
+                 std::size_t gap)
     : operation_(operation),
       chunk_bytes_(chunk_bytes),
       known_(make_known_stripe(*operation.code, chunk_bytes)),
       memory_(std::move(memory)),
       sources_(count),
       targets_(count) {
-  if (bytes_needed(operation_, chunk_bytes, count, gap) > memory_->size())
+  if (bytes_needed(operation_, chunk_bytes, count, gap) > memory_.size())
     throw std::logic_error("the memory is too small for the stripes");
   const unsigned k = operation_.code->k();
   const unsigned placed = k + operation_.code->m();
   const unsigned first_target = operation_.decodes() ? placed : k;
   const auto address = [&](std::size_t stripe, unsigned chunk) {
-    return memory_->data() + (stripe * places(operation_) + chunk) * stride(chunk_bytes, gap);
+    return memory_.data() + (stripe * places(operation_) + chunk) * stride(chunk_bytes, gap);
   };
   for (std::size_t s = 0; s < count; ++s) {
     for (const unsigned chunk : operation_.reads) sources_[s].push_back({address(s, chunk), residence()});
@@ -113,16 +121,20 @@ Stripes::Stripes(const Operation& operation, std::size_t chunk_bytes, std::share
     const auto chunk = static_cast<unsigned>(i % placed);
     const auto bytes = known_chunk(chunk);
     const std::size_t by = turned_by(i / placed);
-    memory_->write(address(i / placed, chunk), bytes.subspan(by));
-    memory_->write(address(i / placed, chunk) + bytes.size() - by, bytes.first(by));
+    write(address(i / placed, chunk), bytes.subspan(by));
+    write(address(i / placed, chunk) + bytes.size() - by, bytes.first(by));
   });
   // Memory that nobody has touched is slow at first.
   if (operation_.decodes()) in_parallel(count, [&](std::size_t s) { spoil(s); });
 }
 
+void Stripes::write(std::uint8_t* to, std::span<const std::uint8_t> bytes) const {
+  if (!memory_.upload(to, bytes.data(), bytes.size())) throw std::runtime_error("cannot copy to the device");
+}
+
 void Stripes::spoil(std::size_t stripe) const {
   const std::vector<std::uint8_t> bytes(chunk_bytes(), spoilt);
-  for (const Target& target : targets(stripe)) memory_->write(target.data, bytes);
+  for (const Target& target : targets(stripe)) write(target.data, bytes);
 }
 
 bool Stripes::right(std::size_t stripe) const {
@@ -133,7 +145,8 @@ bool Stripes::right(std::size_t stripe) const {
         known_chunk(operation_.decodes() ? operation_.plan->targets[t] : operation_.code->k() + t);
     const std::uint8_t* at = targets(stripe)[t].data;
     if (residence() == kernels::Residence::device) {
-      memory_->read(at, held);
+      if (!memory_.download(held.data(), at, held.size()))
+        throw std::runtime_error("cannot copy from the device");
       at = held.data();
     }
     if (std::memcmp(at, expected.data() + by, expected.size() - by) != 0 ||

@@ -11,11 +11,14 @@
 
 #include "bench/common/measure.hpp"
 #include "plugin/codec/codec.hpp"
-#include "tools/device/memory.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::bench {
 
-using tools::Memory;
+using tools::Buffer;
+
+/// Throws std::runtime_error where there is no such memory.
+Buffer allocate(kernels::Residence residence, std::size_t bytes, std::size_t device_index = 0);
 
 /// What a call does: a program, the chunks that it reads and those that it makes.
 struct Operation {
@@ -45,13 +48,13 @@ class Stripes {
                                   std::size_t gap = 0);
 
   /// Throws std::runtime_error on a fault of the device, and if the back ends do not agree.
-  Stripes(const Operation& operation, std::size_t chunk_bytes, std::shared_ptr<const Memory> memory,
-          std::size_t count, std::size_t gap = 0);
+  Stripes(const Operation& operation, std::size_t chunk_bytes, Buffer memory, std::size_t count,
+          std::size_t gap = 0);
 
   const Operation& operation() const { return operation_; }
   std::size_t chunk_bytes() const { return chunk_bytes_; }
   std::size_t count() const { return sources_.size(); }
-  kernels::Residence residence() const { return memory_->residence(); }
+  kernels::Residence residence() const { return memory_.residence(); }
   std::span<const kernels::Source> sources(std::size_t stripe) const { return sources_[stripe]; }
   std::span<const kernels::Target> targets(std::size_t stripe) const { return targets_[stripe]; }
   kernels::Job job(std::size_t stripe) const {
@@ -64,6 +67,7 @@ class Stripes {
   bool right(std::size_t stripe) const;
 
  private:
+  void write(std::uint8_t* to, std::span<const std::uint8_t> bytes) const;
   std::size_t turned_by(std::size_t stripe) const { return stripe * 65 % chunk_bytes_; }
   std::span<const std::uint8_t> known_chunk(unsigned index) const {
     return {known_.data() + index * chunk_bytes_, chunk_bytes_};
@@ -72,7 +76,7 @@ class Stripes {
   Operation operation_;
   std::size_t chunk_bytes_;
   std::vector<std::uint8_t> known_;
-  std::shared_ptr<const Memory> memory_;
+  Buffer memory_;
   std::vector<std::vector<kernels::Source>> sources_;
   std::vector<std::vector<kernels::Target>> targets_;
 };

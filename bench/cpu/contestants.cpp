@@ -155,8 +155,7 @@ std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripe_cou
   const auto operation = make_operation(c.op, c.technique, c.k, c.m);
   const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, stripe_count, c.layout.gap);
   const auto stripes = std::make_shared<const Stripes>(
-      operation, c.chunk_bytes, std::make_shared<const Memory>(kernels::Residence::pageable, bytes),
-      stripe_count, c.layout.gap);
+      operation, c.chunk_bytes, allocate(kernels::Residence::pageable, bytes), stripe_count, c.layout.gap);
   const auto unseen = c.op == "decode-miss" ? std::make_shared<UnseenPlans>(operation) : nullptr;
   std::vector<Contestant> list = bound_contestants(stripes);
   for (const std::string& coder : coders)

@@ -86,25 +86,24 @@ void add_rows(const Case& c, Temperature temperature, const std::vector<Contesta
   const double gb = 1e-9 * static_cast<double>(c.k * c.chunk_bytes);
   for (std::size_t i = 0; i < contestants.size(); ++i) {
     const std::string& coder = contestants[i].name;
-    const Row whom{{"coder", coder},
-                   {"op", c.op},
-                   {"technique", gf::name(c.technique)},
-                   {"k", c.k},
-                   {"m", c.m},
-                   {"chunk_bytes", c.chunk_bytes},
-                   {"layout", c.layout.name},
-                   {"temperature", name(temperature)}};
     // A bound that did not move what it should is as wrong as a coder.
-    if (!figures.verified(i))
-      report.add(whom, {});
-    else if (!coder.starts_with(bound_prefix))
-      report.add(whom, Row{{"call_us", 1e6 * figures.call_seconds(i)},
-                           {"source_gbps", figures.per_second(i, gb)},
-                           {"ratio_limit", figures.times(i, bound)},
-                           {"ratio_isal", figures.times(i, figures.find("isal"))},
-                           {"ratio_peer",
-                            coder.starts_with("isal") ? Value() : figures.times(i, figures.fastest("isal:"))},
-                           {"noise", figures.noise_percent(i)}});
+    if (figures.verified(i) && coder.starts_with(bound_prefix)) continue;
+    const Row row{
+        {"coder", coder},
+        {"op", c.op},
+        {"technique", gf::name(c.technique)},
+        {"k", c.k},
+        {"m", c.m},
+        {"chunk_bytes", c.chunk_bytes},
+        {"layout", c.layout.name},
+        {"temperature", name(temperature)},
+        {"call_us", 1e6 * figures.call_seconds(i)},
+        {"source_gbps", figures.per_second(i, gb)},
+        {"ratio_limit", figures.times(i, bound)},
+        {"ratio_isal", figures.times(i, figures.find("isal"))},
+        {"ratio_peer", coder.starts_with("isal") ? Value() : figures.times(i, figures.fastest("isal:"))},
+        {"noise", figures.noise_percent(i)}};
+    report.add(row, figures.verified(i));
   }
 }
 

@@ -35,7 +35,6 @@ using Call = std::function<void()>;
 struct Counts {
   std::uint64_t own = 0;            ///< instructions of this program
   std::uint64_t library_calls = 0;  ///< how often it went into other code
-  std::uint64_t all = 0;            ///< instructions
 };
 
 /// Whether the next instruction of the stopped child is one of this program.
@@ -67,7 +66,6 @@ std::optional<Counts> counts_of(const Call& call) {
     const bool own = is_at_own_code(child);
     counts.own += own;
     counts.library_calls += was_own && !own;
-    ++counts.all;
     was_own = own;
     counting = ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0 &&
                waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
@@ -91,8 +89,7 @@ std::optional<Counts> counts_of(const std::string& coder, const Case& c) {
   const auto nothing = counts_of(Call{});
   const auto all = counts_of(call);
   if (!nothing || !all) return std::nullopt;
-  return Counts{all->own - nothing->own, all->library_calls - nothing->library_calls,
-                all->all - nothing->all};
+  return Counts{all->own - nothing->own, all->library_calls - nothing->library_calls};
 }
 
 struct Counted {
@@ -127,10 +124,13 @@ int count(const CommandLine& line) {
     const auto counts = counts_of(coder, c);
     counted = counted || counts;
     if (counts)
-      report.add({{"coder", as}, {"op", c.op}, {"k", c.k}, {"m", c.m}, {"chunk_bytes", c.chunk_bytes}},
-                 Row{{"instructions", counts->own},
-                     {"library_calls", counts->library_calls},
-                     {"with_libraries", counts->all}});
+      report.add({{"coder", as},
+                  {"op", c.op},
+                  {"k", c.k},
+                  {"m", c.m},
+                  {"chunk_bytes", c.chunk_bytes},
+                  {"instructions", counts->own},
+                  {"library_calls", counts->library_calls}});
     else
       report.note("cannot be counted here", fmt::format("{} {} {}+{}", as, c.op, c.k, c.m));
   }

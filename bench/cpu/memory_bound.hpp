@@ -12,10 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
 #include "bench/common/stripes.hpp"
 
 namespace ec::bench {
@@ -38,15 +34,16 @@ inline constexpr Walk walks[] = {{"stream 512 ahead", 512, 512, true},
 /// of each chunk; in host memory, any alignment. Returns the XOR of all 64-bit words read, the last one of a
 /// chunk filled up with zeros.
 template <class Vector>
-[[gnu::always_inline]] inline std::uint64_t move(const Walk& walk, const kernels::Job& job) {
+[[gnu::always_inline]] inline std::uint64_t move(const Walk walk, const kernels::Job job) {
   constexpr std::size_t width = sizeof(Vector);
   Vector sum{};
   for (std::size_t tile = 0; tile < job.bytes; tile += walk.tile_bytes) {
     const std::size_t end = std::min(tile + walk.tile_bytes, job.bytes);
     const std::size_t whole = end - (end - tile) % width;
-    for (const auto& source : job.sources) {
-      for (std::size_t at = tile; at < whole; at += width) {
+    for (const kernels::Source source : job.sources) {
+      for (std::size_t at = tile; walk.ahead != 0 && at < whole; at += 64)
         __builtin_prefetch(source.data + at + walk.ahead);
+      for (std::size_t at = tile; at < whole; at += width) {
         Vector read;
         std::memcpy(&read, source.data + at, width);
         sum ^= read;
@@ -55,14 +52,16 @@ template <class Vector>
       if (whole < end) std::memcpy(&rest, source.data + whole, end - whole);
       sum ^= rest;
     }
-    for (const auto& target : job.targets) {
+    for (const kernels::Target target : job.targets) {
       std::size_t at = tile;
 #ifdef __x86_64__
       if (walk.stream && reinterpret_cast<std::uintptr_t>(target.data) % 64 == 0)
-        for (; at < whole; at += width)
-          for (std::size_t i = 0; i < width / 16; ++i)
-            _mm_stream_si128(reinterpret_cast<__m128i*>(target.data + at) + i,
-                             reinterpret_cast<const __m128i*>(&sum)[i]);
+        for (; at < whole; at += width) {
+          if constexpr (width == 16)
+            asm volatile("movntdq %1, %0" : "=m"(*reinterpret_cast<Vector*>(target.data + at)) : "x"(sum));
+          else
+            asm volatile("vmovntdq %1, %0" : "=m"(*reinterpret_cast<Vector*>(target.data + at)) : "v"(sum));
+        }
 #endif
       for (; at < whole; at += width) std::memcpy(target.data + at, &sum, width);
       if (whole < end) std::memcpy(target.data + whole, &sum, end - whole);
@@ -79,10 +78,10 @@ using Words32 [[gnu::vector_size(32)]] = std::uint64_t;
 using Words64 [[gnu::vector_size(64)]] = std::uint64_t;
 
 #ifdef __x86_64__
-[[gnu::target("avx512f")]] inline std::uint64_t move_avx512(const Walk& walk, const kernels::Job& job) {
+[[gnu::target("avx512f")]] inline std::uint64_t move_avx512(Walk walk, kernels::Job job) {
   return move<Words64>(walk, job);
 }
-[[gnu::target("avx2")]] inline std::uint64_t move_avx2(const Walk& walk, const kernels::Job& job) {
+[[gnu::target("avx2")]] inline std::uint64_t move_avx2(Walk walk, kernels::Job job) {
   return move<Words32>(walk, job);
 }
 #endif

@@ -121,12 +121,13 @@ int measure_files(const CommandLine& line) {
   const auto results = measure(workers, contestants, {}, pace);
   const Figures figures(contestants, results);
   for (std::size_t i = 0; i < results.size(); ++i)
-    report.add({{"coder", commands[i].name}, {"bytes", bytes}},
-               Row{{"seconds", figures.call_seconds(i)},
-                   {"gbps", figures.per_second(i, 1e-9 * static_cast<double>(bytes))},
-                   {"cpu_seconds", median(commands[i].cpu_seconds)},
-                   {"ratio", figures.times(i, 0)},
-                   {"noise", figures.noise_percent(i)}});
+    report.add({{"coder", commands[i].name},
+                {"bytes", bytes},
+                {"seconds", figures.call_seconds(i)},
+                {"gbps", figures.per_second(i, 1e-9 * static_cast<double>(bytes))},
+                {"cpu_seconds", median(commands[i].cpu_seconds)},
+                {"ratio", figures.times(i, 0)},
+                {"noise", figures.noise_percent(i)}});
   return report.finish();
 }
 

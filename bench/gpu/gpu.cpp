@@ -86,8 +86,8 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<Kern
   const std::size_t moved = c.moved_chunks() * c.chunk_bytes;
   const std::size_t count = (std::min(total, cold_bytes) + moved - 1) / moved;
   const std::size_t launches = std::max(count, total / moved);
-  const auto memory = std::make_shared<const Memory>(
-      kernels::Residence::device, Stripes::bytes_needed(c.operation, c.chunk_bytes, count));
+  const auto memory =
+      allocate(kernels::Residence::device, Stripes::bytes_needed(c.operation, c.chunk_bytes, count));
   const Stripes stripes(c.operation, c.chunk_bytes, memory, count);
   std::vector<std::vector<const std::uint8_t*>> sources(count);
   std::vector<std::vector<std::uint8_t*>> targets(count);
@@ -102,8 +102,8 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<Kern
   // By the driver, of half of that memory: not a function of the product's table.
   static const auto copy = reinterpret_cast<PFN_cuMemcpyDtoDAsync_v3020>(
       dlsym(dlopen(current_options().driver_library.c_str(), RTLD_NOW), "cuMemcpyDtoDAsync_v2"));
-  const std::size_t copied = memory->size() / 2048 * 1024;
-  const Memory other(kernels::Residence::device, copied);
+  const std::size_t copied = memory.size() / 2048 * 1024;
+  const auto other = allocate(kernels::Residence::device, copied);
   const std::size_t copies = (total + 2 * copied - 1) / (2 * copied);
   std::vector<Contestant> contestants;
   const auto add = [&](const std::string& name, std::size_t times,
@@ -121,7 +121,7 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<Kern
   add(
       "copy", copies,
       [&](std::size_t) {
-        return copy(gpu_address(other.data()), gpu_address(memory->data()), copied, stream.get());
+        return copy(gpu_address(other.data()), gpu_address(memory.data()), copied, stream.get());
       },
       [](std::size_t) { return true; });
   for (const KernelKind kind : wanted)
@@ -139,21 +139,19 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<Kern
   const double moved_gb = gb * static_cast<double>(c.moved_chunks());
   const double copied_gb = 2e-9 * static_cast<double>(copied * copies);
   for (std::size_t i = 1; i < contestants.size(); ++i) {
-    const Row whom{{"coder", contestants[i].name},
-                   {"op", c.operation.decodes() ? "decode" : "encode"},
-                   {"technique", gf::name(c.operation.technique)},
-                   {"k", k},
-                   {"m", m},
-                   {"erasures", c.operation.decodes() ? c.operation.program->targets() : 0},
-                   {"lost", c.lost},
-                   {"chunk_bytes", c.chunk_bytes}};
-    if (!figures.verified(i))
-      report.add(whom, {});
-    else
-      report.add(whom, Row{{"source_gbps", figures.per_second(i, gb * k)},
-                           {"moved_gbps", figures.per_second(i, moved_gb)},
-                           {"ratio_copy", figures.times(i, 0).value() * moved_gb / copied_gb},
-                           {"noise", figures.noise_percent(i)}});
+    const Row row{{"coder", contestants[i].name},
+                  {"op", c.operation.decodes() ? "decode" : "encode"},
+                  {"technique", gf::name(c.operation.technique)},
+                  {"k", k},
+                  {"m", m},
+                  {"erasures", c.operation.decodes() ? c.operation.program->targets() : 0},
+                  {"lost", c.lost},
+                  {"chunk_bytes", c.chunk_bytes},
+                  {"source_gbps", figures.per_second(i, gb * k)},
+                  {"moved_gbps", figures.per_second(i, moved_gb)},
+                  {"ratio_copy", figures.times(i, 0).value_or(0) * moved_gb / copied_gb},
+                  {"noise", figures.noise_percent(i)}};
+    report.add(row, figures.verified(i));
   }
 }
 

@@ -103,8 +103,7 @@ void measure_case(const HostCase& c, const std::vector<std::string>& backends, L
   const std::size_t bytes_a_thread = std::min(most_bytes_a_thread, largest_bytes / c.threads);
   const StripeOrder order{c.threads, std::clamp<std::size_t>(bytes_a_thread / stripe_bytes, 1, most_turns),
                           most_bytes_to_check / stripe_bytes};
-  const Stripes stripes(operation, c.chunk_bytes,
-                        std::make_shared<const Memory>(c.residence, order.stripes() * stripe_bytes),
+  const Stripes stripes(operation, c.chunk_bytes, allocate(c.residence, order.stripes() * stripe_bytes),
                         order.stripes());
   std::deque<Coder> coders;
   std::vector<Contestant> contestants;
@@ -148,29 +147,26 @@ void add_rows(const HostCase& c, const std::vector<std::string>& backends,
   const auto best = figures.fastest([](const Contestant& coder) { return coder.name != "auto"; });
   const double gb = 1e-9 * static_cast<double>(c.k * c.chunk_bytes);
   for (std::size_t i = 0; i < coders.size(); ++i) {
-    const Row whom{{"op", c.op},
-                   {"k", c.k},
-                   {"m", c.m},
-                   {"chunk_bytes", c.chunk_bytes},
-                   {"residence", kernels::name(c.residence)},
-                   {"processes", processes},
-                   {"threads", c.threads},
-                   {"gpus", gpus},
-                   {"coder", coders[i].name}};
-    if (!figures.verified(i)) {
-      report.add(whom, {});
-      continue;
-    }
     const double gbps = figures.per_second(i, gb);
-    report.add(whom, Row{{"chosen", results[i].chosen()},
-                         {"source_gbps", gbps},
-                         {"ceiling_gbps", results[i].ceiling_gbps},
-                         {"ratio_ceiling", gbps / results[i].ceiling_gbps},
-                         {"call_us", 1e6 * figures.call_seconds(i)},
-                         {"p99_us", results[i].measured.calls.quantile_us(0.99)},
-                         {"cpu_s_per_gb", cpu.call_seconds(i) / gb},
-                         {"ratio_best", figures.times(i, best)},
-                         {"noise", figures.noise_percent(i)}});
+    const Row row{{"op", c.op},
+                  {"k", c.k},
+                  {"m", c.m},
+                  {"chunk_bytes", c.chunk_bytes},
+                  {"residence", kernels::name(c.residence)},
+                  {"processes", processes},
+                  {"threads", c.threads},
+                  {"gpus", gpus},
+                  {"coder", coders[i].name},
+                  {"chosen", results[i].chosen()},
+                  {"source_gbps", gbps},
+                  {"ceiling_gbps", results[i].ceiling_gbps},
+                  {"ratio_ceiling", gbps / results[i].ceiling_gbps},
+                  {"call_us", 1e6 * figures.call_seconds(i)},
+                  {"p99_us", results[i].measured.calls.quantile_us(0.99)},
+                  {"cpu_s_per_gb", cpu.call_seconds(i) / gb},
+                  {"ratio_best", figures.times(i, best)},
+                  {"noise", figures.noise_percent(i)}};
+    report.add(row, figures.verified(i));
   }
 }
 

@@ -10,9 +10,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "bench/common/stripes.hpp"
 #include "bench/common/workers.hpp"
 #include "bench/gpu/gpu.hpp"
-#include "tools/device/memory.hpp"
 
 namespace ec::bench {
 
@@ -59,11 +59,11 @@ class Links {
     Link(const std::shared_ptr<Device>& device, std::size_t index, std::size_t bytes)
         : there(device),
           back(device),
-          pinned(kernels::Residence::pinned, bytes, index),
-          device_memory(kernels::Residence::device, bytes, index) {}
+          pinned(allocate(kernels::Residence::pinned, bytes, index)),
+          device_memory(allocate(kernels::Residence::device, bytes, index)) {}
 
     Stream there, back;
-    tools::Memory pinned, device_memory;
+    Buffer pinned, device_memory;
   };
 
   std::size_t bytes_;

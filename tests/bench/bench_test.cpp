@@ -81,7 +81,7 @@ TEST(BenchHost, ProcessesAreOneResult) {
 /// Three stripes of 4+2 for that operation, in ordinary memory.
 Stripes make_stripes(const Operation& operation, std::size_t chunk_bytes, std::size_t gap = 0) {
   const std::size_t bytes = Stripes::bytes_needed(operation, chunk_bytes, 3, gap);
-  return {operation, chunk_bytes, std::make_shared<const Memory>(Residence::pageable, bytes), 3, gap};
+  return {operation, chunk_bytes, allocate(Residence::pageable, bytes), 3, gap};
 }
 
 class BenchStripes : public testing::TestWithParam<const char*> {};

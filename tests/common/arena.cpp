@@ -75,7 +75,7 @@ constexpr std::size_t slab_bytes = std::size_t{64} << 20;
 /// up, and from the bottom again once everything has been released.
 class CudaArena final : public Arena {
  public:
-  explicit CudaArena(kernels::cuda::Buffer slab) : slab_(std::move(slab)) {}
+  explicit CudaArena(tools::Buffer slab) : slab_(std::move(slab)) {}
 
   kernels::Residence residence() const override { return slab_.residence(); }
   std::uint8_t* allocate(std::size_t bytes, unsigned misalignment) override {
@@ -90,14 +90,14 @@ class CudaArena final : public Arena {
   }
   // A copy that fails would let a test judge bytes that were never there.
   void upload(std::uint8_t* to, const std::uint8_t* host, std::size_t bytes) override {
-    if (!slab_.upload(static_cast<std::size_t>(to - slab_.data()), host, bytes)) std::abort();
+    if (!slab_.upload(to, host, bytes)) std::abort();
   }
   void download(std::uint8_t* host, const std::uint8_t* from, std::size_t bytes) override {
-    if (!slab_.download(static_cast<std::size_t>(from - slab_.data()), host, bytes)) std::abort();
+    if (!slab_.download(host, from, bytes)) std::abort();
   }
 
  private:
-  kernels::cuda::Buffer slab_;
+  tools::Buffer slab_;
   std::size_t used_ = 0;
   std::size_t live_ = 0;
 };
@@ -111,7 +111,7 @@ std::unique_ptr<Arena> page_edge_arena() { return std::make_unique<PageEdgeArena
 
 std::unique_ptr<Arena> cuda_arena([[maybe_unused]] kernels::Residence residence) {
 #ifdef EC_WITH_CUDA
-  if (auto slab = kernels::cuda::Buffer::allocate(slab_bytes, residence))
+  if (auto slab = tools::Buffer::allocate(slab_bytes, residence))
     return std::make_unique<CudaArena>(std::move(slab));
 #endif
   return nullptr;

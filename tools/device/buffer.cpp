@@ -1,18 +1,32 @@
-// Pinned and device memory for programs that test and measure.
+// Memory of any residence for programs that test and measure.
 #include "tools/device/buffer.hpp"
 
+#include <cstdlib>
 #include <cstring>
 
+#ifdef EC_WITH_CUDA
 #include "kernels/cuda/device/devices.hpp"
+#endif
 
-namespace ec::kernels::cuda {
+namespace ec::tools {
 
-Buffer Buffer::allocate(std::size_t bytes, Residence residence, std::size_t device_index) {
+using kernels::Residence;
+
+Buffer Buffer::allocate(std::size_t bytes, Residence residence, [[maybe_unused]] std::size_t device_index) {
   Buffer buffer;
-  Reason why;
-  const auto device = Devices::instance().acquire_waiting(device_index, &why);
-  if (!device || residence == Residence::pageable) return buffer;
-  Device::Scope scope(*device);
+  buffer.size_ = bytes;
+  buffer.residence_ = residence;
+  if (residence == Residence::pageable) {
+    constexpr std::size_t page = 4096;
+    void* const memory = std::aligned_alloc(page, (bytes + page - 1) / page * page);
+    if (memory != nullptr) buffer.data_ = {static_cast<std::uint8_t*>(memory), std::free};
+    return buffer;
+  }
+#ifdef EC_WITH_CUDA
+  kernels::cuda::Reason why;
+  const auto device = kernels::cuda::Devices::instance().acquire_waiting(device_index, &why);
+  if (!device) return buffer;
+  kernels::cuda::Device::Scope scope(*device);
   const bool is_pinned = residence == Residence::pinned;
   void* host = nullptr;
   CUdeviceptr address = 0;
@@ -21,40 +35,42 @@ Buffer Buffer::allocate(std::size_t bytes, Residence residence, std::size_t devi
                  : device->driver().mem_alloc(&address, bytes)) != CUDA_SUCCESS)
     return buffer;
   const auto free = [device, is_pinned](std::uint8_t* data) {
-    Device::Scope scope(*device);
+    kernels::cuda::Device::Scope scope(*device);
     if (is_pinned)
       device->driver().mem_free_host(data);
     else
       device->driver().mem_free(reinterpret_cast<CUdeviceptr>(data));
   };
-  auto* const data = is_pinned ? static_cast<std::uint8_t*>(host) : reinterpret_cast<std::uint8_t*>(address);
-  buffer.data_ = {data, free};
+  buffer.data_ = {is_pinned ? static_cast<std::uint8_t*>(host) : reinterpret_cast<std::uint8_t*>(address),
+                  free};
   buffer.device_ = device;
-  buffer.size_ = bytes;
-  buffer.residence_ = residence;
+#endif
   return buffer;
 }
 
-bool Buffer::upload(std::size_t offset, const std::uint8_t* from, std::size_t bytes) const {
-  if (residence_ == Residence::pinned) {
-    std::memcpy(data() + offset, from, bytes);
-    return true;
+bool Buffer::upload(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) const {
+#ifdef EC_WITH_CUDA
+  if (residence_ == Residence::device) {
+    kernels::cuda::Device::Scope scope(*device_);
+    const auto& driver = device_->driver();
+    // The copy returns when the driver has taken the bytes, which is before they are there.
+    return driver.memcpy_htod(reinterpret_cast<CUdeviceptr>(to), from, bytes) == CUDA_SUCCESS &&
+           driver.stream_synchronize(nullptr) == CUDA_SUCCESS;
   }
-  Device::Scope scope(*device_);
-  const Driver& driver = device_->driver();
-  // The copy returns when the driver has taken the bytes, which is before they are there.
-  return driver.memcpy_htod(reinterpret_cast<CUdeviceptr>(data() + offset), from, bytes) == CUDA_SUCCESS &&
-         driver.stream_synchronize(nullptr) == CUDA_SUCCESS;
+#endif
+  std::memcpy(to, from, bytes);
+  return true;
 }
 
-bool Buffer::download(std::size_t offset, std::uint8_t* to, std::size_t bytes) const {
-  if (residence_ == Residence::pinned) {
-    std::memcpy(to, data() + offset, bytes);
-    return true;
+bool Buffer::download(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) const {
+#ifdef EC_WITH_CUDA
+  if (residence_ == Residence::device) {
+    kernels::cuda::Device::Scope scope(*device_);
+    return device_->driver().memcpy_dtoh(to, reinterpret_cast<CUdeviceptr>(from), bytes) == CUDA_SUCCESS;
   }
-  Device::Scope scope(*device_);
-  return device_->driver().memcpy_dtoh(to, reinterpret_cast<CUdeviceptr>(data() + offset), bytes) ==
-         CUDA_SUCCESS;
+#endif
+  std::memcpy(to, from, bytes);
+  return true;
 }
 
-}  // namespace ec::kernels::cuda
+}  // namespace ec::tools

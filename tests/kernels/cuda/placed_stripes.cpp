@@ -19,26 +19,26 @@ PlacedMemory::PlacedMemory(Residence residence, std::size_t bytes) : bytes_(byte
     if (residence == Residence::pageable || kernels::residence_of(data_, bytes) == residence) return;
     std::free(std::exchange(block_, nullptr));  // no preload, or its arena is not open
   }
-  buffer_ = kernels::cuda::Buffer::allocate(bytes, residence);
+  buffer_ = tools::Buffer::allocate(bytes, residence);
   data_ = buffer_.data();
 }
 
 PlacedMemory::~PlacedMemory() {
   if (abandoned_)
-    new kernels::cuda::Buffer(std::move(buffer_));
+    new tools::Buffer(std::move(buffer_));
   else
     std::free(block_);
 }
 
 bool PlacedMemory::put(const oracle::Bytes& content) const {
-  if (block_ == nullptr) return buffer_.upload(0, content.data(), bytes_);
+  if (block_ == nullptr) return buffer_.upload(data_, content.data(), bytes_);
   std::memcpy(data_, content.data(), bytes_);
   return true;
 }
 
 bool PlacedMemory::get(oracle::Bytes* content) const {
   content->resize(bytes_);
-  if (block_ == nullptr) return buffer_.download(0, content->data(), bytes_);
+  if (block_ == nullptr) return buffer_.download(content->data(), data_, bytes_);
   std::memcpy(content->data(), data_, bytes_);
   return true;
 }

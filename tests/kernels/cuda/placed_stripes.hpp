@@ -31,8 +31,8 @@ class PlacedMemory {
  private:
   std::size_t bytes_;
   std::uint8_t* data_ = nullptr;
-  void* block_ = nullptr;         // of ordinary memory or of the preload
-  kernels::cuda::Buffer buffer_;  // otherwise
+  void* block_ = nullptr;  // of ordinary memory or of the preload
+  tools::Buffer buffer_;   // otherwise
   bool abandoned_ = false;
 };
 

@@ -19,11 +19,11 @@ using kernels::Residence;
 using kernels::Source;
 using kernels::Status;
 using kernels::Target;
-using kernels::cuda::Buffer;
 using kernels::cuda::Claim;
 using kernels::cuda::Device;
 using kernels::cuda::Devices;
 using kernels::cuda::KernelKind;
+using tools::Buffer;
 
 /// The GPUs 2 and 0 of three.
 class SeveralDevices : public EmulatedDevice {

@@ -90,11 +90,12 @@ TEST_F(Generated, MoreStripesThanATableHolds) {
   ASSERT_GT(stripes * (code.k + code.m) * sizeof(void*), kernels::cuda::Device::Lane::table_bytes);
   const kernels::Program program(to_matrix(rows_of(code)));
   const std::size_t chunks = code.k + stripes * code.m;
-  const auto buffer = kernels::cuda::Buffer::allocate(chunks * bytes, Residence::device);
+  const auto buffer = tools::Buffer::allocate(chunks * bytes, Residence::device);
   ASSERT_TRUE(buffer);
   const auto at = [&](std::size_t i) { return buffer.data() + i * bytes; };
   const auto data = Random(1).chunks(code.k, bytes);
-  for (std::size_t i = 0; i < data.size(); ++i) ASSERT_TRUE(buffer.upload(i * bytes, data[i].data(), bytes));
+  for (std::size_t i = 0; i < data.size(); ++i)
+    ASSERT_TRUE(buffer.upload(buffer.data() + i * bytes, data[i].data(), bytes));
   const kernels::Source sources[] = {{at(0), Residence::device}, {at(1), Residence::device}};
   std::vector<kernels::Target> targets;
   for (std::size_t i = code.k; i < chunks; ++i) targets.push_back({at(i), Residence::device});
@@ -103,7 +104,7 @@ TEST_F(Generated, MoreStripesThanATableHolds) {
   ASSERT_EQ(kernels::cuda::backend(KernelKind::generated).transform_all(jobs), kernels::Status::ok);
   const auto expected = oracle::apply(rows_of(code), data);
   std::vector<std::uint8_t> all(2 * stripes * bytes);
-  ASSERT_TRUE(buffer.download(code.k * bytes, all.data(), all.size()));
+  ASSERT_TRUE(buffer.download(all.data(), buffer.data() + code.k * bytes, all.size()));
   for (std::size_t i = 0; i < 2 * stripes; ++i)
     ASSERT_TRUE(std::equal(expected[i % 2].begin(), expected[i % 2].end(),
                            all.begin() + static_cast<std::ptrdiff_t>(i * bytes)))

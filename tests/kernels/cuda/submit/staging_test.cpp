@@ -16,8 +16,8 @@ namespace {
 
 using kernels::Residence;
 using kernels::Status;
-using kernels::cuda::Buffer;
 using kernels::cuda::Device;
+using tools::Buffer;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kib = 1024;
