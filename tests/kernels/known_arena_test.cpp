@@ -1,10 +1,6 @@
-// What residence_of() answers for bytes in, across and beside the arena, while it comes and goes.
+// What residence_of() answers for bytes in, across and beside the arena. That it comes and goes with the
+// devices: tests/plugin/pinned/device_test.cpp.
 #include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
-#include <thread>
-#include <vector>
 
 #include "kernels/residence.hpp"
 
@@ -37,31 +33,6 @@ TEST(KnownArena, OnlyWhatLiesWhollyInside) {
                                                {0x10001, SIZE_MAX, Residence::pageable},
                                                {0, 0, Residence::pageable}})
     EXPECT_EQ(residence_of(at(first), bytes), expected) << first << ", " << bytes;
-}
-
-TEST(KnownArena, IsKnownUntilTheLastWhoSaysSoIsGone) {
-  auto first = std::make_unique<KnownArena>(at(0x30000), 0x1000);
-  auto second = std::make_unique<KnownArena>(at(0x30000), 0x1000);
-  first.reset();
-  EXPECT_EQ(residence_of(at(0x30000), 1), Residence::pinned);
-  second.reset();
-  EXPECT_EQ(residence_of(at(0x30000), 1), Residence::pageable);
-}
-
-TEST(KnownArena, ThreadsReadWhileItComesAndGoes) {
-  std::atomic<bool> stop{false}, wrong{false};
-  std::vector<std::jthread> readers;
-  for (int i = 0; i < 3; ++i)
-    readers.emplace_back([&] {
-      while (!stop)
-        if (residence_of(at(0x50800), 8) == Residence::device ||
-            residence_of(at(0x52000), 8) != Residence::pageable)
-          wrong = true;
-    });
-  for (int i = 0; i < 20'000; ++i) const KnownArena comes(at(0x50000), 0x1000);
-  stop = true;
-  readers.clear();
-  EXPECT_FALSE(wrong);
 }
 
 }  // namespace

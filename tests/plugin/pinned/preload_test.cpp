@@ -126,19 +126,6 @@ TEST_F(Preload, EveryAlignmentIsKept) {
   EXPECT_NE(memalign(24, MiB), nullptr) << "the C library rounds it up";
 }
 
-TEST_F(Preload, UsableSizeIsWholePagesAndUsable) {
-  start();
-  auto* p = static_cast<char*>(aligned(64, threshold + 1));
-  ASSERT_EQ(malloc_usable_size(p), threshold + 4096);
-  std::memset(p, 7, malloc_usable_size(p));
-  free(p);
-  void* small = malloc(100);
-  EXPECT_GE(malloc_usable_size(small), 100u);
-  EXPECT_EQ(malloc_usable_size(nullptr), 0u);
-  free(small);
-  free(nullptr);
-}
-
 TEST_F(Preload, ReallocKeepsBytesBothWays) {
   start();
   const auto content = Random(1).bytes(MiB);

@@ -242,16 +242,12 @@ TEST_F(RouterTimes, NothingIsLearnedWhereSomethingElseDecidesFailsOrChecks) {
 }
 
 /// What plain Ceph has: the answer is known, so nothing is read or written that threads share.
-TEST_F(RouterTimes, PageableChunksTouchNothing) {
+TEST_F(RouterTimes, PageableChunksAndShortCallsTouchNothing) {
+  looks = 0;
   source.residence = Residence::pageable;
-  looks = 0;
   EXPECT_EQ(on_device(100), 0u);
-  EXPECT_EQ(looks, 0u);
-}
-
-TEST_F(RouterTimes, ShortCallsTouchNothing) {
+  source.residence = Residence::pinned;
   job.bytes = CallTimes::least_bytes / 2 - 1;
-  looks = 0;
   EXPECT_EQ(on_device(100), 0u);
   EXPECT_EQ(looks, 0u);
 }
