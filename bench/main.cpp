@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <map>
 
-#include "bench/subcommands.hpp"
+#include "bench/common/options.hpp"
 
 namespace {
 

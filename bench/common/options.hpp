@@ -35,6 +35,10 @@ struct Subcommand {
   int (*body)(const CommandLine&);
 };
 
+/// The back ends of the CPU beside the memory bound; the device kernels on chunks in device memory, beside a
+/// copy there; calls through the codec, beside what the link can do; instructions of calls; the file tool.
+Subcommand cpu(), gpu(), host(), instructions(), files();
+
 /// Parses the arguments behind the name, and does what is asked for. The exit status: of the body; 0 after
 /// --help; 2 with its text on stderr if there is a UsageError, 1 if there is another exception.
 int run(const Subcommand& subcommand, const std::vector<std::string>& arguments);

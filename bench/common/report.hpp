@@ -24,9 +24,7 @@ struct Value {
   Value(std::integral auto number) : text(std::to_string(number)) {}
   Value(double figure);
   Value(std::optional<double> figure) : Value(figure ? Value(*figure) : Value()) {}
-  Value(std::string_view given) : text(given) {}
-  Value(const std::string& given) : text(given) {}
-  Value(const char* given) : text(given) {}
+  Value(std::convertible_to<std::string_view> auto const& given) : text(given) {}
 
   std::string text{};
 };

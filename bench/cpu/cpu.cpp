@@ -9,17 +9,14 @@
 #include "bench/common/report.hpp"
 #include "bench/cpu/contestants.hpp"
 #include "bench/cpu/memory_bound.hpp"
-#include "bench/subcommands.hpp"
 
 namespace ec::bench {
 namespace {
 
 /// hot: one stripe over and over. warm: stripes in turn that no second-level cache holds. cold: stripes in
 /// turn that no cache holds.
-enum class Temperature { hot, warm, cold };
-const char* name(Temperature t) {
-  return t == Temperature::hot ? "hot" : t == Temperature::warm ? "warm" : "cold";
-}
+enum Temperature { hot, warm, cold };
+constexpr const char* temperature_names[] = {"hot", "warm", "cold"};
 
 /// Cases that answer one question.
 struct Section {
@@ -38,7 +35,6 @@ constexpr std::size_t kib = 1 << 10, mib = 1 << 20;
 /// A chunk of an object store: no multiple of 64.
 constexpr std::size_t odd = 104'858;
 
-using enum Temperature;
 const std::vector<Section> sections{
     {"cold", {"encode"}, all_shapes, {mib}, cold, {contiguous, scattered}},
     {"hot", {"encode"}, all_shapes, {4 * kib}, hot, {contiguous}},
@@ -96,7 +92,7 @@ void add_rows(const Case& c, Temperature temperature, const std::vector<Contesta
         {"m", c.m},
         {"chunk_bytes", c.chunk_bytes},
         {"layout", c.layout.name},
-        {"temperature", name(temperature)},
+        {"temperature", temperature_names[temperature]},
         {"call_us", 1e6 * figures.call_seconds(i)},
         {"source_gbps", figures.per_second(i, gb)},
         {"ratio_limit", figures.times(i, bound)},

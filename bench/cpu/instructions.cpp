@@ -21,7 +21,6 @@
 
 #include "bench/common/report.hpp"
 #include "bench/cpu/contestants.hpp"
-#include "bench/subcommands.hpp"
 
 // Where the code of this program begins and ends, by the linker.
 extern "C" const char __executable_start, etext;

@@ -17,7 +17,6 @@
 #include "bench/common/measure.hpp"
 #include "bench/common/random.hpp"
 #include "bench/common/report.hpp"
-#include "bench/subcommands.hpp"
 
 namespace ec::bench {
 namespace {

@@ -10,7 +10,6 @@
 #include "bench/common/report.hpp"
 #include "bench/common/stripes.hpp"
 #include "bench/gpu/gpu.hpp"
-#include "bench/subcommands.hpp"
 #include "kernels/cuda/kernels/launches.hpp"
 
 namespace ec::bench {
@@ -45,14 +44,14 @@ bool supports(KernelKind kind, const Device& device, const gf::Matrix& matrix, c
 struct KernelCase {
   Operation operation;
   Shape shape;
-  const char* lost = "";
+  const char* lost;
   std::size_t chunk_bytes = 0;
 
   std::size_t moved_chunks() const { return operation.reads.size() + operation.program->targets(); }
 };
 
 /// Of the chunks that are lost the last lost_coding ones are coding chunks. Moves `total` bytes.
-KernelCase make_case(const char* op, Shape shape, std::size_t total, const char* lost = "",
+KernelCase make_case(const std::string& op, Shape shape, std::size_t total, const char* lost,
                      unsigned lost_coding = 0) {
   const auto [k, m] = shape;
   KernelCase c{make_operation(op, technique_for(shape), k, m, lost_coding), shape, lost};
@@ -62,20 +61,18 @@ KernelCase make_case(const char* op, Shape shape, std::size_t total, const char*
 }
 
 std::vector<KernelCase> cases_of(const CommandLine& line, std::size_t total) {
-  const auto ops = line.list("ops", {"encode", "decode"});
-  const auto wanted = [&](const char* op) { return std::ranges::find(ops, op) != ops.end(); };
-  const auto chunks = line.numbers("chunks", granule, std::size_t{1} << 30, granule);
   std::vector<KernelCase> cases;
-  for (const Shape& shape : line.shapes("shapes")) {
-    if (wanted("encode")) {
-      const KernelCase encode = make_case("encode", shape, total);
-      cases.push_back(encode);
-      for (const std::size_t bytes : chunks) cases.emplace_back(encode).chunk_bytes = bytes;
-    }
-    if (!wanted("decode")) continue;
-    cases.push_back(make_case("decode", shape, total, "data"));
-    cases.push_back(make_case("decode", shape, total, "mixed", std::min(shape.first, shape.second) / 2));
-  }
+  for (const Shape& shape : line.shapes("shapes"))
+    for (const auto& op : line.list("ops", {"encode", "decode"}))
+      if (op == "encode") {
+        const KernelCase encode = make_case(op, shape, total, "");
+        cases.push_back(encode);
+        for (const std::size_t bytes : line.numbers("chunks", granule, std::size_t{1} << 30, granule))
+          cases.emplace_back(encode).chunk_bytes = bytes;
+      } else {
+        cases.push_back(make_case(op, shape, total, "data"));
+        cases.push_back(make_case(op, shape, total, "mixed", std::min(shape.first, shape.second) / 2));
+      }
   return cases;
 }
 

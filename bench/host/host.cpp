@@ -12,7 +12,6 @@
 #include "bench/host/link.hpp"
 #include "bench/host/processes.hpp"
 #include "bench/host/result.hpp"
-#include "bench/subcommands.hpp"
 #include "kernels/device_stats.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/settings/settings.hpp"
