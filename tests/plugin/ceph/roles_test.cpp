@@ -205,15 +205,6 @@ TEST(Identity, OfMappedChunksByBothDoors) {
   }
 }
 
-// What an operator must never do: Ceph takes such a change of a profile.
-TEST(Identity, OwnReedSolVanIsNotThatOfJerasure) {
-  Draw draw(base_seed());
-  const auto in = draw.bytes(40'000, 1);
-  const Chunks ours = families[0].pair(4, 2).ours.encode(in), theirs = families[6].pair(4, 2).ours.encode(in);
-  EXPECT_EQ(difference(ours, theirs, first_chunks(5)), "") << "data and the sum";
-  EXPECT_NE(difference(ours, theirs, {5}), "");
-}
-
 TEST(RoleIsa, NamesItsLimits) {
   const auto why = [](const std::string& technique, unsigned k, unsigned m) {
     return make("isa", profile_of(technique, k, m)).why;
