@@ -30,6 +30,21 @@ inline constexpr Walk walks[] = {{"stream 512 ahead", 512, 512, true},
                                  {"store 512 ahead", 512, 512, false},
                                  {"store 1024", 1024, 0, false}};
 
+/// Past the cache, where the compiler and any CPU of this kind can.
+template <class Vector>
+[[gnu::always_inline]] inline void stream(Vector* to, const Vector& bytes) {
+#if defined(__clang__)
+  __builtin_nontemporal_store(bytes, to);
+#elif defined(__x86_64__)
+  if constexpr (sizeof(Vector) == 16)
+    asm volatile("movntdq %1, %0" : "=m"(*to) : "x"(bytes));
+  else
+    asm volatile("vmovntdq %1, %0" : "=m"(*to) : "v"(bytes));
+#else
+  *to = bytes;
+#endif
+}
+
 /// Reads every source and writes every target once; the targets get bytes of the sum of what was read. bytes:
 /// of each chunk; in host memory, any alignment. Returns the XOR of all 64-bit words read, the last one of a
 /// chunk filled up with zeros.
@@ -54,15 +69,8 @@ template <class Vector>
     }
     for (const kernels::Target target : job.targets) {
       std::size_t at = tile;
-#ifdef __x86_64__
       if (walk.stream && reinterpret_cast<std::uintptr_t>(target.data) % 64 == 0)
-        for (; at < whole; at += width) {
-          if constexpr (width == 16)
-            asm volatile("movntdq %1, %0" : "=m"(*reinterpret_cast<Vector*>(target.data + at)) : "x"(sum));
-          else
-            asm volatile("vmovntdq %1, %0" : "=m"(*reinterpret_cast<Vector*>(target.data + at)) : "v"(sum));
-        }
-#endif
+        for (; at < whole; at += width) stream(reinterpret_cast<Vector*>(target.data + at), sum);
       for (; at < whole; at += width) std::memcpy(target.data + at, &sum, width);
       if (whole < end) std::memcpy(target.data + whole, &sum, end - whole);
     }
