@@ -1,6 +1,7 @@
 """Files that stay where they are, with coding shards alone (ec create --keep): what can be lost comes back, and nothing else is touched.
 
-kept_test.py EC [--all] [--kills N] [--seed S]. --all: every pair of files, and 5,000 files.
+kept_test.py EC [--all] [--kills N] [--size BYTES] [--seed S]. --all: every pair of files, and 5,000 files. --size: of each of
+20 files (3,000,000).
 """
 import argparse
 import base64
@@ -168,9 +169,9 @@ def check_parts(tree, times):
         tree.check_repair("blocks of each column are damaged")
 
 
-def check_losses(ec, is_all):
-    """20 files of 3 MB at 10 %: files, pairs, a long run, blocks at random."""
-    tree = Tree(ec, "files", {f"{i}": 3000000 for i in range(20)}, "--redundancy", "10%")
+def check_losses(ec, is_all, size):
+    """20 files at 10 %: files, pairs, a long run, blocks at random."""
+    tree = Tree(ec, "files", {f"{i}": size for i in range(20)}, "--redundancy", "10%")
     header, names = tree.kept.header, tree.files()
     pairs = list(itertools.combinations(names, 2))
     for lost in [(name,) for name in names] + (pairs if is_all else random.sample(pairs, 8)):
@@ -491,6 +492,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--size", type=int, default=3000000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 48))
     given = parser.parse_args()
     random.seed(given.seed)
@@ -498,7 +500,7 @@ def main():
     with in_folder(given.program) as ec:
         for each in (check_shapes, check_names, check_format_1, check_places, check_trees, check_moves, check_claims, check_host):
             each(ec)
-        check_losses(ec, given.all)
+        check_losses(ec, given.all, given.size)
         check_small_files(ec, given.all)
         check_kills(ec, given.kills)
 
