@@ -1,6 +1,7 @@
 # CUDA is found or left out. What is compiled by nvcc is one fat binary for all chips, embedded as data and
 # handed to the driver at run time; nothing links the CUDA runtime or the driver.
-set(EC_CUDA_ARCHS 75 80 90 100 120 CACHE STRING "Compute capabilities that get machine code; the last also gets PTX")
+set(EC_CUDA_ARCHS 75 80 90 100 120
+    CACHE STRING "Compute capabilities that get machine code; the last also gets PTX. Empty: for the emulated driver alone")
 
 set(EC_CUDA_FOUND OFF)
 if(NOT EC_WITH_CUDA STREQUAL "OFF")
@@ -22,8 +23,9 @@ else()
   message(STATUS "GPU back end: OFF")
 endif()
 
-# ec_embed(TARGET NAME FILE): links the bytes of FILE into TARGET, between NAME and NAME_end.
-function(ec_embed target name file)
+# ec_embed(TARGET NAME BYTES [FILE]): links what the directive BYTES of the assembler says into TARGET, between NAME and
+# NAME_end. FILE: the file that the directive reads.
+function(ec_embed target name bytes)
   set(assembly ${CMAKE_CURRENT_BINARY_DIR}/${name}.s)
   file(GENERATE OUTPUT ${assembly} CONTENT
 ".section .rodata
@@ -31,14 +33,14 @@ function(ec_embed target name file)
 .global ${name}
 .hidden ${name}
 ${name}:
-.incbin \"${file}\"
+${bytes}
 .global ${name}_end
 .hidden ${name}_end
 ${name}_end:
 .byte 0
 .section .note.GNU-stack,\"\",@progbits
 ")
-  set_source_files_properties(${assembly} PROPERTIES LANGUAGE ASM GENERATED ON OBJECT_DEPENDS ${file})
+  set_source_files_properties(${assembly} PROPERTIES LANGUAGE ASM GENERATED ON OBJECT_DEPENDS "${ARGN}")
   target_sources(${target} PRIVATE ${assembly})
 endfunction()
 
@@ -47,6 +49,11 @@ endfunction()
 function(ec_add_fatbin target source)
   cmake_parse_arguments(PARSE_ARGV 2 arg "NO_PTX" "" "OPTIONS")
   cmake_path(GET source STEM name)
+  if(NOT EC_CUDA_ARCHS)
+    # The number that a fat binary begins with. The emulated driver has the kernels itself.
+    ec_embed(${target} ec_fatbin_${name} ".long 0xba55ed50")
+    return()
+  endif()
   cmake_path(ABSOLUTE_PATH source)
   set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
   set(codes "")
@@ -65,5 +72,5 @@ function(ec_add_fatbin target source)
     DEPFILE ${fatbin}.d
     COMMENT "nvcc ${name}.cu"
     VERBATIM)
-  ec_embed(${target} ec_fatbin_${name} ${fatbin})
+  ec_embed(${target} ec_fatbin_${name} ".incbin \"${fatbin}\"" ${fatbin})
 endfunction()

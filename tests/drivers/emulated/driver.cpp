@@ -50,6 +50,7 @@ struct State {
   std::recursive_mutex mutex;
   Context contexts[most_devices];
   std::map<CUmodule, std::unique_ptr<Module>> modules;
+  std::map<CUstream, std::unique_ptr<int>> streams;  ///< ordinals of their devices
 };
 
 State& state() {
@@ -161,6 +162,7 @@ EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   if (--released.users == 0) {
     free_everything(device);
     std::erase_if(state().modules, [&](const auto& entry) { return entry.second->ordinal == device; });
+    std::erase_if(state().streams, [&](const auto& entry) { return *entry.second == device; });
   }
   return CUDA_SUCCESS;
 }
@@ -215,9 +217,15 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
   return CUDA_SUCCESS;
 }
 
-IN_CONTEXT(cuStreamCreate, (CUstream * stream, unsigned),
-           *stream = reinterpret_cast<CUstream>(new int(contexts_pushed.back())))
-IN_CONTEXT(cuStreamDestroy_v2, (CUstream stream), delete &ordinal_of(stream))
+EXPORTED CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  ENTER();
+  auto made = std::make_unique<int>(contexts_pushed.back());
+  *stream = reinterpret_cast<CUstream>(made.get());
+  state().streams[*stream] = std::move(made);
+  return CUDA_SUCCESS;
+}
+IN_CONTEXT(cuStreamDestroy_v2, (CUstream stream),
+           return failure_unless(state().streams.erase(stream) != 0, CUDA_ERROR_INVALID_HANDLE))
 IN_CONTEXT(cuStreamGetCtx, (CUstream stream, CUcontext* context),
            *context = reinterpret_cast<CUcontext>(&state().contexts[ordinal_of(stream)]))
 IN_CONTEXT(cuStreamQuery, (CUstream), )

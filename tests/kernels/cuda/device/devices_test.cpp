@@ -135,7 +135,7 @@ TEST_F(SeveralDevices, AChildOfForkWaitsForNothing) {
   std::atomic<bool> over{false};
   std::vector<std::thread> busy;
   for (int t = 0; t < 4; ++t)
-    busy.emplace_back([&] {
+    busy.emplace_back([&, t] {
       while (!over) {
         (void)devices_.acquire(1);
         (void)devices_.up();
