@@ -104,7 +104,8 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<Kern
   const std::size_t copies = (total + 2 * copied - 1) / (2 * copied);
   std::vector<Contestant> contestants;
   const auto add = [&](const std::string& name, std::size_t times,
-                       std::function<CUresult(std::size_t)> enqueue, std::function<bool(std::size_t)> right) {
+                       const std::function<CUresult(std::size_t)>& enqueue,
+                       std::function<bool(std::size_t)> right) {
     const auto run = [&, times, enqueue](std::size_t) {
       const Device::Scope scope(device);
       for (std::size_t i = 0; i < times; ++i) require(enqueue(i), "a launch");

@@ -106,6 +106,7 @@ void measure_case(const HostCase& c, const std::vector<std::string>& backends, L
                         order.stripes());
   std::deque<Coder> coders;
   std::vector<Contestant> contestants;
+  contestants.reserve(backends.size());
   for (const std::string& backend : backends)
     contestants.push_back(stripe_contestant(
         backend, c.threads, stripes,
