@@ -142,10 +142,10 @@ int ErasureCode::encode_chunks(DataChunks& data, Places& coding) const {
 int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
   if (!is_one_job(deltas, coding)) return -EINVAL;
   if (deltas.count == 0 || coding.count == 0 || coding.bytes == 0) return 0;
-  const auto sources = side_by_side(deltas, 0, k());
   const auto targets = side_by_side(coding, k(), n());
-  if (sources.size() == 1 && targets.size() == m())
-    return to_errno(codec_->update(*deltas.there.begin(), sources[0], targets, coding.bytes));
+  if (const unsigned c = *deltas.there.begin(); deltas.count == 1 && targets.size() == m())
+    return to_errno(codec_->update(c, deltas[c], targets, coding.bytes));
+  const auto sources = side_by_side(deltas, 0, k());
   const auto part = codec_->part({deltas.there, coding.there});
   if (!part) return -ENOMEM;
   return to_errno(codec_->router().accumulate({&part->program, sources, targets, coding.bytes}));
