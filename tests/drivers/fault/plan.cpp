@@ -44,11 +44,13 @@ std::string site_named(const std::string& name) {
   return {};
 }
 
+/// Made before there are threads: all regular expressions fill one cache of the C++ library.
+const std::regex form(
+    "(\\w+):(?:nth=([1-9]\\d{0,8})|every=([1-9]\\d{0,8})|p=(0?\\.\\d*[1-9]\\d*|1))"
+    ":(?:(hang|wrong)|(lost|hang|slow)=([1-9]\\d{0,8})(us|ms|s)|([1-9]\\d{0,8})|(CUDA_ERROR_\\w+))");
+
 /// Whether the text is a rule.
 bool read_rule(const std::string& text, Rule& rule) {
-  static const std::regex form(
-      "(\\w+):(?:nth=([1-9]\\d{0,8})|every=([1-9]\\d{0,8})|p=(0?\\.\\d*[1-9]\\d*|1))"
-      ":(?:(hang|wrong)|(lost|hang|slow)=([1-9]\\d{0,8})(us|ms|s)|([1-9]\\d{0,8})|(CUDA_ERROR_\\w+))");
   std::smatch part;
   if (!std::regex_match(text, part, form)) return false;
   const auto number = [&](int group) { return part[group].matched ? std::stoull(part[group]) : 0; };
