@@ -41,16 +41,26 @@ CallTimes::Choice CallTimes::choose(std::uint64_t bytes, unsigned jobs, bool by_
     of.by_device.store(alone, relaxed);
     of.gap.store(first_gap, relaxed);
     of.calls.store(0, relaxed);
+    of.probes_left.store(0, relaxed);
   }
   Choice call{.bytes = bytes, .jobs = jobs, .device = jobs == 0 ? alone : with(jobs)};
   // If the reason is the device's calls in flight, both sides are learned from anyway.
   const unsigned number = of.calls.fetch_add(1, relaxed) + 1;
-  if (number >= of.gap.load(relaxed) && call.device == alone) {
+  bool is_cold = false;
+  if (call.device == alone) {
     const double lost = known ? (alone ? cpu - device : device - cpu) : 0;
-    call.probe = claim_probe(of, lost * static_cast<double>(bytes));
-    call.device = call.device != call.probe;
+    if (number >= of.gap.load(relaxed) && claim_probe(of, lost * static_cast<double>(bytes)))
+      of.probes_left.store(probe_calls + 1, relaxed);
+    unsigned left = of.probes_left.load(relaxed);
+    if (left != 0 && of.probes_left.compare_exchange_strong(left, left - 1, relaxed)) {
+      is_cold = left == 1;
+      if (!is_cold) {
+        call.probe = left == 2 ? Probe::last : Probe::first;
+        call.device = !call.device;
+      }
+    }
   }
-  call.timed = call.device || call.probe || number % cpu_sample == 0;
+  call.timed = !is_cold && (call.device || call.probe != Probe::none || number % cpu_sample == 0);
   return call;
 }
 
@@ -73,13 +83,17 @@ void CallTimes::took(const Choice& call, Clock::time_point begun) noexcept {
   const double before = average.load(relaxed);
   const double other = (call.device ? of.cpu : of.device).load(relaxed);
   // A probe that was clearly better is believed at once.
-  const bool is_back = call.probe && other > 0 &&
+  const bool is_back = call.probe == Probe::first && other > 0 &&
                        prefers_device(call.device ? seen : other, call.device ? other : seen) == call.device;
+  if (call.probe == Probe::first && !is_back) return;
   const double news = std::clamp(seen, before / most_news, before * most_news);
-  const double after = before == 0 || is_back ? seen : before + (news - before) / parts;
+  const double after = before == 0 || is_back
+                           ? seen
+                           : before + (news - before) / (call.probe == Probe::last ? probe_parts : parts);
   // Threads share the line, so an average that hardly changes is not written.
   if (std::abs(after - before) > before / 64) average.store(after, relaxed);
-  if (call.probe && other > 0) of.next_probe_ns.store(ns(end) + quiet_ns((took - other) * bytes), relaxed);
+  if (call.probe == Probe::last && other > 0)
+    of.next_probe_ns.store(ns(end) + quiet_ns(probe_calls * (took - other) * bytes), relaxed);
 }
 
 CallTimes& call_times() noexcept { return times_of_process; }

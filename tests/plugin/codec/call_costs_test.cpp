@@ -88,7 +88,7 @@ TEST(CallCosts, OfAComparisonAreNone) {
   codec::CallTimes times;
   // The CPU is the better one: what a device costs is not asked.
   for (const bool device : {true, false})
-    times.took({.bytes = std::uint64_t{11} << 20, .device = device, .probe = true},
+    times.took({.bytes = std::uint64_t{11} << 20, .device = device, .probe = codec::CallTimes::Probe::last},
                times.now() - std::chrono::seconds(device ? 100 : 1));
   const codec::Router router(BackendChoice::automatic, std::nullopt, kernels::backends(), codec::stats(),
                              codec::no_validation(), times);

@@ -47,12 +47,15 @@ struct Machine : testing::Test {
     for (unsigned i = 0; i < count; ++i) {
       const auto call = times.choose(bytes, jobs, by_size);
       const auto begun = now_ns.load();
-      const double us = (call.device ? device_us * (1 + jobs) : cpu_us) * static_cast<double>(bytes) / mib;
+      const double cold = call.device && !on_device ? cold_us : 0;
+      on_device = call.device;
+      const double us =
+          cold + (call.device ? device_us * (1 + jobs) : cpu_us) * static_cast<double>(bytes) / mib;
       const Clock::time_point from{std::chrono::nanoseconds(begun)};
       pass_us(us);
       if (call.timed) times.took(call, from);
       gone.device += call.device;
-      gone.probes += call.probe;
+      gone.probes += call.probe != CallTimes::Probe::none;
       gone.us += us;
     }
     return gone;
@@ -60,6 +63,8 @@ struct Machine : testing::Test {
 
   CallTimes times{fake_now};
   double device_us = 0, cpu_us = 0;
+  double cold_us = 0;  ///< that the device takes more after a call of the CPU
+  bool on_device = false;
 };
 using CallTimesTest = Machine;
 
@@ -75,7 +80,7 @@ TEST_F(CallTimesTest, TheBetterOneGetsAllButRareProbesWhateverTheSizeSaid) {
       const unsigned wrong = device_is_better ? many - gone.device : gone.device;
       EXPECT_EQ(wrong, gone.probes);
       EXPECT_GE(gone.probes, 10u);
-      EXPECT_LE(gone.probes, many / CallTimes::longest_gap);
+      EXPECT_LE(gone.probes, CallTimes::probe_calls * (many / CallTimes::longest_gap + 1));
     }
 }
 
@@ -89,6 +94,15 @@ TEST_F(CallTimesTest, TheDeviceMustBeClearlyFaster) {
   new (&times) CallTimes(fake_now);
   calls(100);
   EXPECT_EQ(calls(400).device, 400u);
+}
+
+TEST_F(CallTimesTest, ADeviceThatOnlyIsColdIsFound) {
+  device_us = 24;
+  cpu_us = 30;
+  cold_us = 20;
+  calls(100, 0, mib, false);
+  calls(20 * CallTimes::longest_gap);
+  EXPECT_GE(calls(400).device, 399u);
 }
 
 TEST_F(CallTimesTest, CallsInHandSendTheNextOneToTheCpu) {
@@ -134,14 +148,15 @@ TEST_F(CallTimesTest, ADeviceThatOthersTookIsLeftInAFewCallsProbedForNothingMuch
     constexpr unsigned many = 500'000;
     const Gone gone = calls(many);
     EXPECT_GT(gone.device, 1u);
-    EXPECT_LT(gone.device, many / 256);
+    EXPECT_LE(gone.device, CallTimes::probe_calls * (many / CallTimes::longest_gap + 1));
     EXPECT_LT(gone.device * (device_us - cpu_us), 0.01 * gone.us);
 
     const double last_loss_us = device_us - cpu_us;
     device_us = row.device_us;
     double until_us = 0;
     for (unsigned i = 0; i < many && calls(1).device == 0; ++i) until_us += cpu_us;
-    EXPECT_LE(until_us, CallTimes::quiet * last_loss_us + 3 * CallTimes::longest_gap * row.cpu_us);
+    EXPECT_LE(until_us, CallTimes::quiet * CallTimes::probe_calls * last_loss_us +
+                            3 * CallTimes::longest_gap * row.cpu_us);
     EXPECT_GE(calls(2000).device, 1990u);
   }
 }
@@ -168,10 +183,11 @@ TEST_F(CallTimesTest, OfManyThreadsOneHasTheProbe) {
     std::vector<std::jthread> all;
     for (unsigned t = 0; t < threads; ++t)
       all.emplace_back([&] {
-        for (unsigned i = 0; i < each; ++i) probes += times.choose(mib, 0, true).probe;
+        for (unsigned i = 0; i < each; ++i)
+          probes += times.choose(mib, 0, true).probe != CallTimes::Probe::none;
       });
   }
-  EXPECT_EQ(probes, 1u) << "until it has told, it is expected to lose time";
+  EXPECT_EQ(probes, CallTimes::probe_calls) << "until it has told, it is expected to lose time";
   // Threads that come to the end of a gap at once all look.
   EXPECT_LE(looks, threads * threads * (20 + 3)) << "the others did not look at the clock";
 }
