@@ -264,12 +264,14 @@ class Coder {
   explicit Coder(const ProductCall& call) : call_(call), groups_(group_count(call.target_count)) {}
 
   void run() const {
-    if (call_.walk.tile_bytes == 0 && call_.walk.ahead_bytes == 0 && !call_.walk.stream)
-      call_.accumulate&& call_.source_count == 1
-          ? add_source()
-          : each_group([&](unsigned g) { all_sources(g, nullptr, 0, call_.bytes, false); });
-    else
+    if (call_.walk.tile_bytes == 0 && call_.walk.ahead_bytes == 0 && !call_.walk.stream) {
+      if (call_.accumulate && call_.source_count == 1)
+        add_source();
+      else
+        each_group([&](unsigned g) { all_sources(g, nullptr, 0, call_.bytes, false); });
+    } else {
       run_large();
+    }
   }
 
  private:

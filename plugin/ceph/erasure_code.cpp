@@ -11,7 +11,6 @@
 #include <new>
 #include <ostream>
 
-#include "kernels/residence.hpp"
 #include "plugin/ceph/host.hpp"
 #include "plugin/codec/settings/setup_error.hpp"
 
@@ -19,7 +18,6 @@ namespace ec::ceph {
 namespace {
 
 using gf::ChunkSet;
-using kernels::Residence;
 using kernels::Source;
 using kernels::Status;
 using kernels::Target;

@@ -46,21 +46,19 @@ CallTimes::Choice CallTimes::choose(std::uint64_t bytes, unsigned jobs, bool by_
   Choice call{.bytes = bytes, .jobs = jobs, .device = jobs == 0 ? alone : with(jobs)};
   // If the reason is the device's calls in flight, both sides are learned from anyway.
   const unsigned number = of.calls.fetch_add(1, relaxed) + 1;
-  bool is_cold = false;
   if (call.device == alone) {
-    const double lost = known ? (alone ? cpu - device : device - cpu) : 0;
-    if (number >= of.gap.load(relaxed) && claim_probe(of, lost * static_cast<double>(bytes)))
-      of.probes_left.store(probe_calls + 1, relaxed);
+    if (number >= of.gap.load(relaxed)) {
+      const double lost = known ? (alone ? cpu - device : device - cpu) : 0;
+      if (claim_probe(of, lost * static_cast<double>(bytes))) of.probes_left.store(probe_calls + 1, relaxed);
+    }
     unsigned left = of.probes_left.load(relaxed);
     if (left != 0 && of.probes_left.compare_exchange_strong(left, left - 1, relaxed)) {
-      is_cold = left == 1;
-      if (!is_cold) {
-        call.probe = left == 2 ? Probe::last : Probe::first;
-        call.device = !call.device;
-      }
+      if (left == 1) return call;  // cold, back from the probe: not timed
+      call.probe = left == 2 ? Probe::last : Probe::first;
+      call.device = !call.device;
     }
   }
-  call.timed = !is_cold && (call.device || call.probe != Probe::none || number % cpu_sample == 0);
+  call.timed = call.device || call.probe != Probe::none || number % cpu_sample == 0;
   return call;
 }
 

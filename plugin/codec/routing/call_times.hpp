@@ -38,8 +38,8 @@ class CallTimes {
   static constexpr unsigned first_gap = 7, longest_gap = 511;
   /// Calls of a probe. The first one finds cold caches where its side has had no calls, and counts only if it
   /// is clearly better all the same; the last one moves the average one part in probe_parts. The call after
-  /// them, back on the better side, is cold too and does not count. By single calls
-  /// an H100 that takes 24 us was left to a core that takes 30, and 24 to 33: 0.79 and 0.75 of its speed.
+  /// them, back on the better side, is cold too and does not count. By single calls an H100 that takes 24 us
+  /// was left to a core that takes 30, and 24 to 33: 0.79 and 0.75 of its speed.
   static constexpr unsigned probe_calls = 2;
   /// After a probe that took t longer than the other side would have, the next waits so many times t.
   static constexpr int quiet = 128;
