@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <sstream>
@@ -29,6 +29,12 @@ using support::Descriptor;
 constexpr std::size_t longest_name = 64;
 
 std::string shown(const std::string& name) { return printable(name.substr(0, longest_name)); }
+
+template <class Number>
+bool parse(std::string_view text, Number* number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return error == std::errc() && end == text.data() + text.size();
+}
 
 /// Names in a directory, until visit() says false. 0 or -errno.
 int each_entry(int directory, const char* path, const std::function<bool(const char* name)>& visit) {
@@ -138,8 +144,8 @@ std::vector<pid_t> Process::all(Users::Whom whom) {
   const Users asked(whom), believed(Users::Whom::believed);
   std::array<std::vector<pid_t>, 4> turns;
   each_entry(AT_FDCWD, "/proc", [&](const char* name) {
-    const pid_t pid = std::atoi(name);  // 0: the name is no number
-    if (pid == 0) return true;
+    pid_t pid = 0;
+    if (!parse(std::string_view(name), &pid)) return true;
     if (const auto process = find(pid); process && process->is_of(asked))
       turns[2 * !process->is_of(believed) + !process->is_ceph()].push_back(pid);
     return true;
