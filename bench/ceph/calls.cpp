@@ -76,9 +76,7 @@ struct Known {
       for (unsigned i = 0; i < c.k; ++i) reads[i] = &before[i];
       makes = coding(before);
     } else {
-      const bool gets_all = c.op == "read" || c.op.ends_with("spare");
-      for (unsigned i = c.lost(); reads.size() < (gets_all ? c.k + c.m - c.lost() : c.k); ++i)
-        reads[i] = &before[i];
+      for (unsigned i = c.lost(); reads.size() < c.k; ++i) reads[i] = &before[i];
       for (unsigned i = 0; i < c.lost(); ++i) makes[i] = &before[i];
     }
   }
@@ -116,7 +114,6 @@ struct ListStripes {
     for (const auto& [place, bytes] : known.makes) wanted.insert(static_cast<int>(place));
     right = known.makes;
     if (c.op.starts_with("encode")) right.insert(known.reads.begin(), known.reads.end());
-    if (c.op.ends_with("read")) right = {{0, &known.data}};
     for (Chunks& chunks : given) {
       if (c.op == "encode")
         chunks[0] = list_of(known.data, c.object_bytes);
@@ -132,7 +129,7 @@ struct ListStripes {
   Known known;
   std::set<int> all, wanted;
   std::vector<Chunks> given;
-  Known::Places right;  ///< of a read: the data as one
+  Known::Places right;
 };
 
 template <class Interface>
@@ -140,8 +137,9 @@ Contestant list_contestant(const std::string& name, const std::shared_ptr<Interf
                            const std::shared_ptr<ListStripes>& on) {
   const CephCase& c = on->known.what;
   const bool in_place = c.op == "encode-chunks";
-  std::function<int(std::size_t, Chunks*)> function = [code, on](std::size_t s, Chunks* out) {
-    return code->decode_concat(on->given[s], &(*out)[0]);
+  std::function<int(std::size_t, Chunks*)> function = [code, on, bytes = static_cast<int>(c.chunk_bytes)](
+                                                          std::size_t s, Chunks* out) {
+    return code->decode(on->wanted, on->given[s], out, bytes);
   };
   if (c.op == "encode")
     function = [code, on](std::size_t s, Chunks* out) {
@@ -149,10 +147,6 @@ Contestant list_contestant(const std::string& name, const std::shared_ptr<Interf
     };
   if (in_place)
     function = [code, on](std::size_t s, Chunks*) { return code->encode_chunks(on->all, &on->given[s]); };
-  if (c.op.starts_with("decode"))
-    function = [code, on, bytes = static_cast<int>(c.chunk_bytes)](std::size_t s, Chunks* out) {
-      return code->decode(on->wanted, on->given[s], out, bytes);
-    };
   const auto call = [function, on](std::size_t s) {
     Chunks out;
     require_ok(function(s, &out), on->known.what.op);
@@ -258,10 +252,10 @@ bool is_on_lists(const std::string& op, bool tentacle) {
 }  // namespace
 
 std::vector<std::string> ops_of(bool tentacle) {
-  std::vector<std::string> ops{"encode", "encode-chunks", "decode", "decode-one", "read", "degraded-read"};
+  std::vector<std::string> ops{"encode", "encode-chunks", "decode", "decode-one"};
   if (tentacle)
-    ops.insert(ops.end(), {"encode-chunks-one", "encode-delta", "apply-delta", "decode-chunks",
-                           "decode-chunks-one", "decode-chunks-spare"});
+    ops.insert(ops.end(),
+               {"encode-chunks-one", "encode-delta", "apply-delta", "decode-chunks", "decode-chunks-one"});
   return ops;
 }
 

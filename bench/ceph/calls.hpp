@@ -14,11 +14,10 @@
 namespace ec::bench {
 
 /// Operations are named for the function that is called. Of the functions on an object or on lists of
-/// buffers, which every release has: encode; encode-chunks; decode (m data chunks are lost) and decode-one;
-/// read and degraded-read (decode_concat of data, and with m data chunks lost). Of the functions on single
-/// buffers, which optimised pools of Ceph 20 call: encode-chunks; encode-chunks-one (all data but one chunk
-/// is zero and not there); encode-delta; apply-delta; decode-chunks (m lost), decode-chunks-one, and
-/// decode-chunks-spare, which is given all chunks that are left, where the others get k.
+/// buffers, which every release has: encode; encode-chunks; decode (m data chunks are lost) and decode-one.
+/// Of the functions on single buffers, which optimised pools of Ceph 20 call: encode-chunks;
+/// encode-chunks-one (all data but one chunk is zero and not there); encode-delta; apply-delta; decode-chunks
+/// (m lost) and decode-chunks-one.
 std::vector<std::string> ops_of(bool tentacle);
 
 struct CephCase {
@@ -32,9 +31,8 @@ struct CephCase {
 
   /// Data chunks, from the first on, that are lost.
   unsigned lost() const {
-    return op.ends_with("one") || op.ends_with("spare")        ? op.starts_with("decode")
-           : op.starts_with("decode") || op == "degraded-read" ? m
-                                                               : 0;
+    if (!op.starts_with("decode")) return 0;
+    return op.ends_with("one") ? 1 : m;
   }
 };
 

@@ -89,7 +89,7 @@ def refuse(**options):
 
 def test_ceph():
     isal = MORE[0]
-    ops = ["encode", "encode-chunks", "decode", "decode-one", "read", "degraded-read"]
+    ops = ["encode", "encode-chunks", "decode", "decode-one"]
     _, rows = measure("--ops", *ops, "--rounds", "3", "--sample-ms", "0", "--shapes", "2+1,4+2,32+8", "--sizes", "100,1000,4K",
                       "--threads", "1,2", "--isal", isal, keys=CEPH_ROW)
     check(len(rows) == len(ops) * 3 * 3 * 2 * 3, f"{len(rows)} rows")

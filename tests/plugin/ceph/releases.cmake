@@ -48,8 +48,8 @@ endif()
 
 # What is measured there: that it runs, and that the bytes are right.
 if(TARGET ec_bench_ceph)
-  add_test(NAME ceph20.bench COMMAND ${inside} $<TARGET_FILE:ec_bench_ceph> --ops encode decode decode-one read degraded-read
-    encode-chunks encode-chunks-one encode-delta apply-delta decode-chunks decode-chunks-one decode-chunks-spare
+  add_test(NAME ceph20.bench COMMAND ${inside} $<TARGET_FILE:ec_bench_ceph> --ops encode decode decode-one
+    encode-chunks encode-chunks-one encode-delta apply-delta decode-chunks decode-chunks-one
     --sizes 16K,256K --rounds 1 --sample-ms 0)
   set_tests_properties(ceph20.bench PROPERTIES LABELS ceph20 TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()
