@@ -107,7 +107,7 @@ const char* const doctor_help = R"(
 doctor says of each ceph-osd and ceph-mon of this host, in containers too, what codes its pools, and what is
 wrong and in no log; as root it sees all of them. It takes at most 10 seconds. Exit status: 0 nothing to do,
 3 a warning, 4 an error (wrong bytes, a plugin that may code other bytes, a daemon that will not start).
---json is what `ec_adopt --check` goes by:
+--json is what `ec_adopt` goes by:
   severity    the worst of all: ok, note, warning, error
   directory   of ec_adopt: path, stands_in_for (isa, jerasure), findings
   daemons     pid, uid, program, name (osd.3), container ("" for none), release ("" if its admin socket does not
