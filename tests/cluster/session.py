@@ -1,7 +1,6 @@
 """A cluster for the time of one program, in a scratch directory: it is ended in order, whatever ends the program."""
 
 import contextlib
-import os
 import pathlib
 import shutil
 import signal
@@ -32,15 +31,6 @@ def interrupt(number, _frame):
     raise Failure("over its time" if number == signal.SIGALRM else f"ended by signal {number}")
 
 
-def reader_left(_number, _frame):
-    """Of SIGPIPE. What is still said goes nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    if os.path.sameopenfile(1, 2):
-        os.dup2(nowhere, 2)
-    os.dup2(nowhere, 1)
-    raise Failure("nobody reads what it says")
-
-
 def on_signals(handler):
     for number in ENDING:
         signal.signal(number, handler)
@@ -52,7 +42,6 @@ def scratch_cluster(prefix, deadline_s=0, parent=None, keep=False):
     and the directory removed, unless it is to be kept."""
     cluster = Cluster(pathlib.Path(tempfile.mkdtemp(prefix=prefix, dir=parent)) / "cluster")
     on_signals(interrupt)
-    signal.signal(signal.SIGPIPE, reader_left)
     signal.alarm(deadline_s)
     try:
         yield cluster
@@ -66,7 +55,6 @@ def scratch_cluster(prefix, deadline_s=0, parent=None, keep=False):
         if not keep:
             shutil.rmtree(cluster.dir.parent)
         on_signals(signal.SIG_DFL)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def carry_out(prefix, programs, body, deadline_s=0):

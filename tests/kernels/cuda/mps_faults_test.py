@@ -1,7 +1,8 @@
 """Processes code on one GPU through NVIDIA's Multi-Process Service (MPS) while clients, the server and its directory go.
 
-Each host call must be right and end in time, whatever happens; what becomes of the device in each process is printed. On a
-machine without a GPU, with --emulated, no service runs and only processes are killed: that tests this program.
+Each host call must be right and end in time, whatever happens; what becomes of the device in each process is printed, and a
+process that starts under a new service must have the GPU. On a machine without a GPU, with --emulated, no service runs and only
+processes are killed: that tests this program.
 
 mps_faults_test.py MPS_CHILD [--preload FILE] [--emulated DIRECTORY]
 Exit status: 0 all calls right; 1 not; 77 skipped: no GPU, or no nvidia-cuda-mps-control.
@@ -10,18 +11,19 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-
-from cluster import mps as multi_process  # noqa: E402
-
 KiB = 1 << 10
 DEADLINE_S, RETRY_S = 1, 1
 LONGEST_MS = 1000 * DEADLINE_S + 1500  # what the CPU takes then, and a busy machine
+CONTROL = "nvidia-cuda-mps-control"
+PROGRAMS = "nvidia-cuda-mps-"  # and its servers
+ANSWER_S = 3  # for a command; one waits for clients that do not end
 STATES = ("none", "coming up", "up", "latched")
 
 
@@ -33,6 +35,62 @@ def check(condition, what):
     if not condition:
         failures.append(what)
         print(f"FAILED: {what}")
+
+
+def missing():
+    """Why there can be no service here; empty if there can."""
+    if shutil.which(CONTROL) is None:
+        return f"no {CONTROL}"
+    return "" if pathlib.Path("/dev/nvidiactl").exists() else "no GPU"
+
+
+class Mps:
+    """One service at a time. Its clients are the processes with `environment`; they must run as this program's user."""
+
+    def __init__(self, folder):
+        self.pipes, self.log = pathlib.Path(folder) / "pipes", pathlib.Path(folder) / "log"
+        self.environment = {"CUDA_MPS_PIPE_DIRECTORY": str(self.pipes), "CUDA_MPS_LOG_DIRECTORY": str(self.log)}
+        self._env = {**os.environ, **self.environment}
+
+    def start(self):
+        for directory in (self.pipes, self.log):
+            directory.mkdir(parents=True, exist_ok=True)
+        subprocess.run([CONTROL, "-d"], env=self._env, check=True, stdout=subprocess.DEVNULL)
+
+    def ask(self, command):
+        """What the control daemon answers; nothing if it does not in time."""
+        try:
+            return subprocess.run([CONTROL], input=command + "\n", text=True, env=self._env, check=False,
+                                  timeout=ANSWER_S, stdout=subprocess.PIPE).stdout
+        except subprocess.TimeoutExpired:
+            return ""
+
+    def kill_server(self):
+        for pid in self.ask("get_server_list").split():
+            os.kill(int(pid), signal.SIGKILL)
+
+    def kill_control(self):
+        self._kill(CONTROL)
+
+    def _kill(self, program):
+        """The processes of this service whose name begins so."""
+        named = os.fsencode(self.pipes)
+        for cmdline in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                name = os.path.basename(cmdline.read_bytes().partition(b"\0")[0])
+                if name.startswith(program.encode()) and named in cmdline.with_name("environ").read_bytes():
+                    os.kill(int(cmdline.parent.name), signal.SIGKILL)
+            except OSError:
+                continue  # it ended
+
+    def drop_pipes(self):
+        shutil.rmtree(self.pipes)
+
+    def stop(self):
+        """Whatever is left of it, with clients or without."""
+        if self.pipes.exists():
+            self.ask("quit")
+        self._kill(PROGRAMS)
 
 
 class Child:
@@ -53,7 +111,7 @@ class Child:
 
 class Run:
     def __init__(self, options, folder):
-        self.options, self.children, self.mps = options, [], multi_process.Mps(folder)
+        self.options, self.children, self.mps = options, [], Mps(folder)
         self.environment = {**os.environ, **self.mps.environment, "EC_CUDA_DEADLINE_MS": str(1000 * DEADLINE_S),
                             "EC_CUDA_RETRY_S": str(RETRY_S), "EC_CUDA_PINNED_BYTES": "256M",
                             "EC_CUDA_VALIDATE": "off"}
@@ -109,6 +167,14 @@ def fire(options, what):
             for child in run.living()[:-1]:
                 child.kill()
             run.look("the others have ended", 2)
+            if not options.emulated:
+                run.living()[0].kill()
+                run.mps.stop()
+                run.mps.start()
+                run.start(1)
+                last, = run.look("a new service, and one that started under it", 2)
+                said = last.tell("say")
+                check(said["state"] == STATES.index("up") and said["mps"], f"{what}: no GPU under a new service: {said}")
         finally:
             for child in run.living():
                 child.kill()
@@ -122,7 +188,7 @@ def main():
     parser.add_argument("--preload")
     parser.add_argument("--emulated")
     options = parser.parse_args()
-    if not options.emulated and (why := multi_process.missing()):
+    if not options.emulated and (why := missing()):
         print(f"skipped: {why}")
         return 77
     for what in list(EVENTS)[:1] if options.emulated else EVENTS:
