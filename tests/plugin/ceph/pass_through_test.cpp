@@ -1,5 +1,6 @@
-// Our plugin in hosts of releases that it does not know: Ceph's own plugins serve there, under our name and
-// under theirs. A plugin stays loaded, so each host is a process of its own.
+// Ceph's own plugins beside ours: which serve in hosts of releases that ours does not know, under our name
+// and under theirs; where the one for jerasure is looked for, and what is said where it is not. A plugin
+// stays loaded, so each host is a process of its own.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <tuple>
 
 #include "plugin/ceph/classic.hpp"
 #include "plugin/ceph/daemon_log.hpp"
@@ -239,6 +241,33 @@ TEST(PassThrough, IsStoppedByNoSetting) {
   setenv("EC_CUDA_DEADLINE_MS", "soon", 1);
   expect_said({"21.1.0"}, Directories(), portable[0], 0, "settings are not read: EC_CUDA_DEADLINE_MS=soon");
   unsetenv("EC_CUDA_DEADLINE_MS");
+}
+
+TEST(KnownRelease, LooksForJerasureWherePackagesPutItOrTheSettingSays) {
+  const Directories bare(false);
+  const Folder other, empty, ours, no_library;
+  const std::string file = "libec_jerasure.so";
+  fs::copy_file(EC_STOCK_PLUGIN_DIR "/" + file, other / file);
+  fs::copy_file(bare.ours + "/libec_cuda.so", ours / file);
+  std::ofstream(no_library / file) << "no library";
+  const std::string missing =
+      "plugin jerasure: Ceph's own libec_jerasure.so, which codes what this plugin does not, is not in ";
+  for (const auto& [setting, error, sentence] :
+       {std::tuple(std::string("none"), 0, std::string("w=8 are coded by ec_cuda, all others by /usr/lib")),
+        {other.path(), 0, other.path()},
+        {empty.path(), -ENOENT, missing + empty.path()},
+        {bare.host, -ENOENT, missing + bare.host},  // the link that the host has loaded us by
+        {ours.path(), -ENOENT, missing + ours.path()},
+        {no_library.path(), -EIO, "file too short"}}) {
+    setenv("EC_CUDA_STOCK_DIRECTORY", setting.c_str(), 1);
+    in_host({"16.2.15"}, bare, [&, error = error, sentence = sentence](auto) {
+      EXPECT_EQ(make("jerasure", profile_of("cauchy_good", 4, 2), bare.host).error, error);
+      const std::string said = testing::internal::GetCapturedStderr();
+      EXPECT_NE(said.find(sentence), said.npos) << said;
+      testing::internal::CaptureStderr();
+    });
+  }
+  unsetenv("EC_CUDA_STOCK_DIRECTORY");
 }
 
 TEST(KnownRelease, OfAnOsdServesPoolsThatAMonitorWouldRefuse) {
