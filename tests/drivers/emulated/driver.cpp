@@ -6,7 +6,6 @@
 #include <cuda.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <list>
@@ -107,10 +106,6 @@ namespace {
 std::uint8_t* address(CUdeviceptr pointer) { return reinterpret_cast<std::uint8_t*>(pointer); }
 
 CUresult failure_unless(bool done, CUresult failure) { return done ? CUDA_SUCCESS : failure; }
-
-// Work is done when it is launched, so an event is the time at which it was recorded.
-using Event = std::chrono::steady_clock::time_point;
-Event& event_of(CUevent event) { return *reinterpret_cast<Event*>(event); }
 
 int& ordinal_of(CUstream stream) { return *reinterpret_cast<int*>(stream); }
 
@@ -232,14 +227,6 @@ IN_CONTEXT(cuStreamQuery, (CUstream), )
 IN_CONTEXT(cuStreamSynchronize, (CUstream), )
 IN_CONTEXT(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus* status),
            *status = CU_STREAM_CAPTURE_STATUS_NONE)
-
-IN_CONTEXT(cuEventCreate, (CUevent * event, unsigned), *event = reinterpret_cast<CUevent>(new Event))
-IN_CONTEXT(cuEventDestroy_v2, (CUevent event), delete &event_of(event))
-IN_CONTEXT(cuEventRecord, (CUevent event, CUstream), event_of(event) = Event::clock::now())
-IN_CONTEXT(cuEventSynchronize, (CUevent), )
-#undef cuEventElapsedTime  // the header renames it to its second version, which old drivers have not
-IN_CONTEXT(cuEventElapsedTime, (float* milliseconds, CUevent from, CUevent to),
-           *milliseconds = std::chrono::duration<float, std::milli>(event_of(to) - event_of(from)).count())
 
 EXPORTED CUresult cuMemAlloc_v2(CUdeviceptr* pointer, std::size_t bytes) {
   ENTER();

@@ -1,6 +1,8 @@
 // How a test steers the fault driver, found with dlsym in the library that the device room has opened.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <cstddef>
 
 namespace ec::test::faults {
@@ -27,5 +29,12 @@ struct Control {
   /// Told from now on when a thread enters a function of the driver, and when it leaves. Null: nobody.
   void (*watch)(void (*watcher)(bool enters));
 };
+
+/// Of the driver of that name, which stays open; null if it is another driver, or none.
+inline const Control* control_of(const char* library = "libcuda.so.1") {
+  void* driver = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  void* find = driver == nullptr ? nullptr : dlsym(driver, "fault_driver_control");
+  return find == nullptr ? nullptr : reinterpret_cast<const Control* (*)()>(find)();
+}
 
 }  // namespace ec::test::faults

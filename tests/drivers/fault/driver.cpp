@@ -363,16 +363,7 @@ extern "C" EXPORTED const ec::test::faults::Control* fault_driver_control() {
             ec::test::faults::call<ec::test::faults::site::name>(&ec::kernels::cuda::Driver::name, a...))
 EC_FAULT_DRIVER_SITES(EC_EXPORT_SITE)
 
-#undef cuEventElapsedTime  // the header renames it to its second version, which old drivers have not
-
-// What programs beside the product call, ec_bench for one, is passed on and never goes wrong.
-#define EC_PASSED_ON(X)                               \
-  X(cuEventCreate, PFN_cuEventCreate_v2000)           \
-  X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000)      \
-  X(cuEventRecord, PFN_cuEventRecord_v2000)           \
-  X(cuEventSynchronize, PFN_cuEventSynchronize_v2000) \
-  X(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000) \
-  X(cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)
-#define EC_PASS_ON(symbol, type) \
-  EC_EXPORT(symbol, type, reinterpret_cast<type>(dlsym(ec::test::faults::state().library, #symbol))(a...))
-EC_PASSED_ON(EC_PASS_ON)
+// What ec_bench calls beside the product is passed on and never goes wrong.
+EC_EXPORT(cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020,
+          reinterpret_cast<PFN_cuMemcpyDtoDAsync_v3020>(dlsym(ec::test::faults::state().library,
+                                                              "cuMemcpyDtoDAsync_v2"))(a...))

@@ -3,7 +3,6 @@
 // a GPU.
 #pragma once
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,12 +18,8 @@ class EmulatedDevice : public testing::Test {
  protected:
   void SetUp() override {
     setenv("EC_FAULTS_NEXT_DRIVER", EC_EMULATED_DRIVER, 0);
-    // The driver is never closed by the device room; here it stays open for the whole run.
-    void* handle = dlopen(EC_FAULT_DRIVER, RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(handle, nullptr) << dlerror();
-    const auto find = reinterpret_cast<const faults::Control* (*)()>(dlsym(handle, "fault_driver_control"));
-    ASSERT_NE(find, nullptr);
-    driver_ = find();
+    driver_ = faults::control_of(EC_FAULT_DRIVER);
+    ASSERT_NE(driver_, nullptr) << dlerror();
     driver_->reset();
     log_.clear();
     use(options());

@@ -1,6 +1,5 @@
 // What the C++ door says when the device fails under chunks in device memory, and that ordinary memory is
 // coded all the same. Only with the fault driver in front (the test `library.emulated_faults`).
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,17 +14,10 @@
 namespace ec::test {
 namespace {
 
-/// Null if the driver is another.
-const faults::Control* control() {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-  void* find = driver == nullptr ? nullptr : dlsym(driver, "fault_driver_control");
-  return find == nullptr ? nullptr : reinterpret_cast<const faults::Control* (*)()>(find)();
-}
-
 class EmulatedFaultDeathTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (control() == nullptr) GTEST_SKIP() << "not the fault driver";
+    if (faults::control_of() == nullptr) GTEST_SKIP() << "not the fault driver";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 };
@@ -69,7 +61,7 @@ struct OnDevice {
 TEST_F(EmulatedFaultDeathTest, FaultIsSaidWithTheDriversReason) {
   const auto fail = [] {
     const OnDevice device;
-    control()->plan("launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY");
+    faults::control_of()->plan("launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY");
     leave(device.use("failing") == Errc::device_fault && device.use("after it") == Errc::no_device &&
           device.use_host() == Errc{});
   };
@@ -86,7 +78,7 @@ TEST_F(EmulatedFaultDeathTest, AChunkThatFailedEndsItsAccumulator) {
     const auto sums = device.codec.begin(std::vector{0u, 1u}, std::vector{2u}, device.coding).value();
     const std::vector<Source> first{device.data[0]}, second{device.data[1]};
     const bool began = device.say("first", sums.add(0, first)) == Errc{};
-    control()->plan("launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY");
+    faults::control_of()->plan("launch:nth=1:CUDA_ERROR_OUT_OF_MEMORY");
     leave(began && device.say("failing", sums.add(1, second)) == Errc::device_fault &&
           device.say("after it", sums.add(1, second)) == Errc::invalid_argument &&
           device.say("end", sums.end()) == Errc::invalid_argument);
@@ -101,7 +93,7 @@ TEST_F(EmulatedFaultDeathTest, AChunkThatFailedEndsItsAccumulator) {
 TEST_F(EmulatedFaultDeathTest, HungIsSaidWithAWarning) {
   const auto hang = [] {
     const OnDevice device;
-    control()->plan("launch:every=1:hang");
+    faults::control_of()->plan("launch:every=1:hang");
     leave(device.use("hanging") == Errc::device_hung && device.use_host() == Errc{});
   };
   EXPECT_EXIT(hang(), testing::ExitedWithCode(0),
@@ -113,7 +105,7 @@ TEST_F(EmulatedFaultDeathTest, BusyIsSaidWithTheLimit) {
   const auto crowd = [] {
     const OnDevice device;
     // Each call keeps its lane so long.
-    if (control()->plan("cuStreamQuery:every=1:slow=30ms") != nullptr) leave(false);
+    if (faults::control_of()->plan("cuStreamQuery:every=1:slow=30ms") != nullptr) leave(false);
     constexpr int calls = 64;  // four for each lane
     std::atomic<int> busy{0}, coded{0};
     std::vector<std::thread> threads;

@@ -157,12 +157,6 @@ constexpr Fault device_faults[] = {
     {"launch:every=1:wrong", true},
 };
 
-const faults::Control* control() {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-  void* find = driver == nullptr ? nullptr : dlsym(driver, "fault_driver_control");
-  return find == nullptr ? nullptr : reinterpret_cast<const faults::Control* (*)()>(find)();
-}
-
 /// Waits for the default stream, on which the asynchronous calls are. A real device is at work meanwhile.
 bool await_default_stream() {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -192,7 +186,7 @@ int complain(const Call& call, const Fault& fault, unsigned nth, bool all, const
 /// nth: 0 for enough memory; then of_answer plus the errno is the end.
 int try_one(const Call& call, const Fault& fault, unsigned nth, bool all) {
   setenv("EC_CUDA_VALIDATE", fault.validated ? "always" : "off", 1);
-  const faults::Control* const driver = control();
+  const faults::Control* const driver = faults::control_of();
   Arena* const arena = arena_of(call.residence);
   if (driver == nullptr || arena == nullptr) return cannot_run;
   StripeSet stripes("cauchy", k, m, call.stripes, call.bytes, 7);

@@ -3,7 +3,6 @@
 // no call.
 //
 // The environment is that of a daemon: see CMakeLists.txt for the settings.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,11 +52,8 @@ class CephWithPreload : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_NE(preload_start(), nullptr) << "this program is run under LD_PRELOAD";
-    void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(handle, nullptr) << dlerror();
-    auto* find = reinterpret_cast<const faults::Control* (*)()>(dlsym(handle, "fault_driver_control"));
-    ASSERT_NE(find, nullptr) << "not the fault driver";
-    driver_ = find();
+    driver_ = faults::control_of();
+    ASSERT_NE(driver_, nullptr) << "not the fault driver";
     driver_->reset();
     ceph::ErasureCodeProfile profile{{"plugin", "cuda"}, {"k", std::to_string(k)}, {"m", std::to_string(m)}};
     std::ostringstream why;
