@@ -7,7 +7,6 @@ import random
 import threading
 import weakref
 
-import numpy
 import pytest
 import reference
 
