@@ -11,7 +11,6 @@
 #include "bench/common/stripes.hpp"
 #include "bench/host/link.hpp"
 #include "bench/host/processes.hpp"
-#include "bench/host/result.hpp"
 #include "kernels/device_stats.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/settings/settings.hpp"
@@ -187,7 +186,7 @@ int measure_host(const CommandLine& line) {
   Pace pace{.rounds = line.number("rounds", 1, most_rounds),
             .warm_seconds = line.seconds("warm-ms"),
             .each_call = true};
-  const Processes<HostResult> processes(counts, backends.size());
+  const Processes processes(counts, backends.size());
   std::vector<std::shared_ptr<Device>> devices;
   std::unique_ptr<Links> links;
   for (std::size_t time = 0; time < counts.size(); ++time) {

@@ -1,4 +1,4 @@
-// Processes that measure the same at the same time.
+// Processes that measure the same at the same time, what each says of a coder, and their sum.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,23 +9,53 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <functional>
+#include <numeric>
 #include <span>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
+#include "bench/common/measure.hpp"
+#include "kernels/backends.hpp"
+
 namespace ec::bench {
+
+/// Plain memory, which all processes see.
+struct HostResult {
+  Result measured{};
+  std::array<std::uint64_t, 16> ran{};  ///< calls that each back end finished, in the order of the list
+  double ceiling_gbps = 0;              ///< source GB/s that the process measured, if it did
+
+  /// Adds what another process did at the same time; the ceiling stays.
+  void add(const HostResult& other) {
+    measured.add(other.measured);
+    std::ranges::transform(ran, other.ran, ran.begin(), std::plus<>{});
+  }
+  /// "cuda", "cuda+x86": those with the most calls first.
+  std::string chosen() const {
+    std::vector<std::size_t> order(kernels::backends().size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return ran[i]; });
+    std::string names;
+    for (const std::size_t i : order)
+      if (ran[i] > 0) names += (names.empty() ? "" : "+") + std::string(kernels::backends()[i]->name());
+    return names;
+  }
+};
 
 /// This process and its children, all of which go on from here. Each has a number, this one 0, and results in
 /// memory that all of them see. Made while the process has one thread and has not used a GPU. If a child
 /// fails, all end: the others would wait for it.
-template <class T>
 class Processes {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<HostResult>);
 
  public:
   /// counts: how many measure together, for each time that they do. results: of each process. Throws
@@ -34,7 +64,7 @@ class Processes {
     std::size_t all = 1;
     for (const std::size_t count : counts) all = std::max(all, count);
     barriers_ = shared<pthread_barrier_t>(counts.size());
-    values_ = shared<T>(all * results);
+    values_ = shared<HostResult>(all * results);
     pthread_barrierattr_t attributes;
     pthread_barrierattr_init(&attributes);
     pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -61,7 +91,9 @@ class Processes {
   }
 
   std::size_t number() const { return number_; }
-  std::span<T> results_of(std::size_t process) const { return {values_ + process * results_, results_}; }
+  std::span<HostResult> results_of(std::size_t process) const {
+    return {values_ + process * results_, results_};
+  }
   /// Waits for all that measure together this time.
   void wait(std::size_t time) const { pthread_barrier_wait(&barriers_[time]); }
 
@@ -76,7 +108,7 @@ class Processes {
 
   std::size_t number_ = 0, results_;
   pthread_barrier_t* barriers_;
-  T* values_;
+  HostResult* values_;
 };
 
 }  // namespace ec::bench

@@ -14,7 +14,7 @@
 #include "bench/common/stats.hpp"
 #include "bench/common/stripes.hpp"
 #include "bench/common/workers.hpp"
-#include "bench/host/result.hpp"
+#include "bench/host/processes.hpp"
 #include "kernels/backends.hpp"
 
 namespace ec::bench {

@@ -10,7 +10,6 @@
 
 #include "gf/generator.hpp"
 #include "tests/common/conformance.hpp"
-#include "tests/common/shapes.hpp"
 
 namespace ec::test {
 namespace {

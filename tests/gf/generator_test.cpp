@@ -10,7 +10,6 @@
 
 #include "tests/common/conformance.hpp"
 #include "tests/common/oracle.hpp"
-#include "tests/common/shapes.hpp"
 
 namespace ec::test {
 namespace {

@@ -13,7 +13,6 @@
 #include "gf/decode_plan.hpp"
 #include "gf/generator.hpp"
 #include "tests/common/random_bytes.hpp"
-#include "tests/common/shapes.hpp"
 #include "tests/kernels/backend_suite.hpp"
 
 namespace ec::test {

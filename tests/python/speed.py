@@ -5,11 +5,10 @@ The C call is ec_encode or ec_decode with arguments that were made beforehand (c
 work on the same memory and take turns, first one and then the other going first; the figure is the median of their ratios. In
 host memory what counts is the calling thread's CPU time, which is where the CPU codes: others may be at work on the machine.
 
-usage: speed.py [--shape K+M] [--mib N[,N..]] [--rounds N] [--host] [--json FILE]
+usage: speed.py [--shape K+M] [--mib N[,N..]] [--rounds N] [--host]
 Exit status: 0, whatever was measured.
 """
 import argparse
-import json
 import statistics
 import time
 
@@ -88,15 +87,14 @@ def pairs_of(codec, place, length):
         yield "encode, new arrays", 1, lambda: codec.encode(one), lambda: _interface.encode(*encode)
 
 
-def rows_of(place, shape, sizes, rounds):
+def compare(place, shape, sizes, rounds):
     codec = eccoder.Codec(*map(int, shape.split("+")), "cauchy")
     for mib in sizes:
         length = int(mib * 2**20)
         for name, repeats, python, c in pairs_of(codec, place, length):
             ours, theirs, ratio = measured(place, rounds, repeats, (python, c))
-            yield {"memory": place.name, "shape": shape, "chunk_bytes": length, "what": name, "us": round(ours * 1e6, 1),
-                   "c_us": round(theirs * 1e6, 1), "ratio": round(ratio, 4),
-                   "object_gb_s": round(codec.k * length / ours / 1e9, 2)}
+            print(f"{place.name}  {shape}  {length:>11} bytes  {name:<28} {ours * 1e6:>11.1f} us in C {theirs * 1e6:>11.1f} us  "
+                  f"ratio {ratio:.3f}  {codec.k * length / ours / 1e9:.1f} GB/s", flush=True)
 
 
 def place_of(host):
@@ -112,16 +110,8 @@ def main():
     parser.add_argument("--mib", default="64", help="of a chunk")
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--host", action="store_true")
-    parser.add_argument("--json")
     options = parser.parse_args()
-    rows = []
-    for row in rows_of(place_of(options.host), options.shape, map(float, options.mib.split(",")), options.rounds):
-        rows.append(row)
-        print(f"{row['memory']}  {row['shape']}  {row['chunk_bytes']:>11} bytes  {row['what']:<28} {row['us']:>11.1f} us "
-              f"in C {row['c_us']:>11.1f} us  ratio {row['ratio']:.3f}  {row['object_gb_s']:.1f} GB/s", flush=True)
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(rows, file, indent=1)
+    compare(place_of(options.host), options.shape, map(float, options.mib.split(",")), options.rounds)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,6 @@
 #include "tests/drivers/fault/control.hpp"
 #include "tests/drivers/fault/injector.hpp"
 #include "tests/drivers/fault/launches.hpp"
-#include "tests/drivers/fault/sites.hpp"
 
 namespace ec::test::faults {
 namespace {

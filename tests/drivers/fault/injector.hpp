@@ -20,7 +20,6 @@
 
 #include "kernels/cuda/device/driver.hpp"
 #include "tests/drivers/fault/plan.hpp"
-#include "tests/drivers/fault/sites.hpp"
 
 namespace ec::test::faults {
 

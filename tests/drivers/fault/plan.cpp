@@ -8,8 +8,6 @@
 #include <regex>
 #include <sstream>
 
-#include "tests/drivers/fault/sites.hpp"
-
 namespace ec::test::faults {
 namespace {
 

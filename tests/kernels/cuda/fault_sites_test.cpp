@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/drivers/fault/sites.hpp"
+#include "tests/drivers/fault/plan.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/kernels/cuda/workload.hpp"
 #include "tests/plugin/codec/routing/round.hpp"

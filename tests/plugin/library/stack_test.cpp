@@ -9,7 +9,6 @@
 
 #include "ec/ec.h"
 #include "tests/common/fiber.hpp"
-#include "tests/common/shapes.hpp"
 #include "tests/common/stripes.hpp"
 
 namespace ec::test {

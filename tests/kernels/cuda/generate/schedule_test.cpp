@@ -1,4 +1,6 @@
-// Every schedule is run by the interpreter on random bytes and compared with the oracle.
+// Every schedule is run by the interpreter on random bytes and compared with the oracle; and the text of
+// generated kernels. That a kernel does what its schedule says is proven on a GPU (generated_test): inline
+// PTX runs nowhere else.
 #include "kernels/cuda/generate/schedule.hpp"
 
 #include <gtest/gtest.h>
@@ -9,6 +11,7 @@
 
 #include "gf/decode_plan.hpp"
 #include "gf/generator.hpp"
+#include "kernels/cuda/generate/emit.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/generate/interpreter.hpp"
@@ -104,6 +107,19 @@ TEST(Schedule, CostStaysWithinTheChipsArithmetic) {
   }
   EXPECT_LT((xors + 48.0 * 14) / (32 * 10), 3.5);
   EXPECT_LE(8 * 4 + widest + 8, 96u) << "accumulators, the widest step and one source that is loaded early";
+}
+
+std::string text(unsigned k, unsigned m) {
+  return emit("code", gf::coding_matrix(gf::Technique::cauchy, k, m));
+}
+
+TEST(Emit, IsTheTextThatWasMeasured) {
+  // FNV-1a: another text is another kernel, to be measured anew.
+  std::uint64_t all = 0xcbf29ce484222325;
+  for (const auto& [k, m] : {std::pair{1u, 1u}, {4u, 2u}, {8u, 3u}, {10u, 4u}, {20u, 4u}, {32u, 8u}})
+    for (const char c : text(k, m)) all = (all ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  EXPECT_EQ(all, 3011058015426290443u);
+  EXPECT_NE(text(10, 4), text(10, 3));
 }
 
 }  // namespace
