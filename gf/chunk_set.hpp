@@ -1,6 +1,7 @@
 // Sets of chunk indices as bit sets, and the erasure signature made of two of them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -21,7 +22,11 @@ class ChunkSet {
   /// {0, 1, .., count - 1}
   static constexpr ChunkSet first(unsigned count) {
     ChunkSet s;
-    for (unsigned c = 0; c < count; ++c) s.insert(c);
+    for (auto& word : s.words_) {
+      const unsigned bits = std::min(count, 64u);
+      word = bits == 0 ? 0 : ~std::uint64_t{0} >> (64 - bits);
+      count -= bits;
+    }
     return s;
   }
 
@@ -59,10 +64,11 @@ class ChunkSet {
     using value_type = unsigned;
     using difference_type = std::ptrdiff_t;
     constexpr Iterator() = default;
-    constexpr Iterator(const ChunkSet& set, unsigned from) : set_(&set), at_(set.next(from)) {}
-    constexpr unsigned operator*() const { return at_; }
+    constexpr explicit Iterator(const ChunkSet& set) : set_(&set), at_(0), rest_(set.words_[0]) { skip(); }
+    constexpr unsigned operator*() const { return 64 * at_ + static_cast<unsigned>(std::countr_zero(rest_)); }
     constexpr Iterator& operator++() {
-      at_ = set_->next(at_ + 1);
+      rest_ &= rest_ - 1;
+      skip();
       return *this;
     }
     constexpr Iterator operator++(int) {
@@ -70,14 +76,22 @@ class ChunkSet {
       ++*this;
       return before;
     }
-    friend constexpr bool operator==(const Iterator& a, const Iterator& b) { return a.at_ == b.at_; }
+    friend constexpr bool operator==(const Iterator& a, const Iterator& b) {
+      return a.at_ == b.at_ && a.rest_ == b.rest_;
+    }
 
    private:
+    /// To a word with members, or to the end.
+    constexpr void skip() {
+      while (rest_ == 0 && ++at_ < set_->words_.size()) rest_ = set_->words_[at_];
+    }
+
     const ChunkSet* set_ = nullptr;
-    unsigned at_ = capacity;
+    unsigned at_ = capacity / 64;
+    std::uint64_t rest_ = 0;  ///< the members in this word that are still to come
   };
-  constexpr Iterator begin() const { return {*this, 0}; }
-  constexpr Iterator end() const { return {*this, capacity}; }
+  constexpr Iterator begin() const { return Iterator(*this); }
+  constexpr Iterator end() const { return {}; }
 
   constexpr std::size_t hash() const {
     std::uint64_t h = 0x9e3779b97f4a7c15;
@@ -86,15 +100,6 @@ class ChunkSet {
   }
 
  private:
-  /// The smallest member >= from, or capacity.
-  constexpr unsigned next(unsigned from) const {
-    for (unsigned i = from / 64; i < words_.size(); ++i) {
-      const std::uint64_t w = i == from / 64 ? words_[i] >> (from % 64) << (from % 64) : words_[i];
-      if (w != 0) return i * 64 + static_cast<unsigned>(std::countr_zero(w));
-    }
-    return capacity;
-  }
-
   std::array<std::uint64_t, capacity / 64> words_{};
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -10,172 +11,154 @@
 namespace ec::gf {
 namespace {
 
-using ChunkArray = std::array<std::uint8_t, ChunkSet::capacity>;
+using Cells = std::array<std::uint8_t, ChunkSet::capacity>;
 
-/// The survivors a plan reads: all surviving data, then coding chunks, lowest first, one for each lost data
-/// chunk.
-struct Selection {
-  ChunkArray sources;
-  ChunkArray lost_data;
-  unsigned surviving = 0;  ///< data chunks among the sources
-  unsigned lost = 0;
-
-  std::span<const std::uint8_t> surviving_data() const { return {sources.data(), surviving}; }
-  std::span<const std::uint8_t> coding_used() const { return {sources.data() + surviving, lost}; }
-  std::span<const std::uint8_t> lost_chunks() const { return {lost_data.data(), lost}; }
+/// A chunk that is read. `cell`: the same number for a data chunk; for a coding chunk the data chunk that it
+/// gives.
+struct Read {
+  std::uint8_t cell, chunk;
 };
 
-/// False if fewer than k are available.
-bool select_sources(unsigned k, unsigned m, const ChunkSet& available, Selection& s) {
-  for (unsigned c = 0; c < k; ++c)
-    if (available.contains(c))
-      s.sources[s.surviving++] = static_cast<std::uint8_t>(c);
-    else
-      s.lost_data[s.lost++] = static_cast<std::uint8_t>(c);
-  unsigned count = s.surviving;
-  for (unsigned c = k; c < k + m && count < k; ++c)
-    if (available.contains(c)) s.sources[count++] = static_cast<std::uint8_t>(c);
-  return count == k;
-}
-
-/// Every lost data chunk over the sources (e x k).
-///   c_P = C[P,S] d_S + C[P,L] d_L   =>   d_L = C[P,L]^-1 (C[P,S] d_S + c_P)
-std::optional<Matrix> solve_lost_data(const Matrix& coding, const Selection& s) {
-  const unsigned k = coding.cols();
-  Matrix solved(s.lost, k);
-  for (unsigned i = 0; i < s.lost; ++i) {
-    const auto from = coding.row(s.coding_used()[i] - k);
-    std::uint8_t* to = solved.row(i).data();
-    for (auto c : s.surviving_data()) *to++ = from[c];
-    for (auto c : s.lost_chunks()) *to++ = from[c];
-  }
-  if (!solve_last_columns(solved)) return std::nullopt;
-  return solved;
-}
-
-/// Chunks as rows over the data, brought to echelon form one by one. Behind each row stand the added chunks
-/// whose sum the row is.
-class Echelon {
+/// The missing data chunks of a code as sums of its available chunks, as far as these give them. Each coding
+/// chunk in turn, less the chunks known so far, gives one more missing chunk.
+///
+/// Chunks are rows of k cells. The cell of an available data chunk is its factor. The cell of a solved chunk
+/// is the factor of the coding chunk that gives it: a solved chunk needs no cell of its own. The cells of
+/// unsolved chunks are zero where the available chunks give the row's chunk.
+class Solver {
  public:
-  explicit Echelon(const Matrix& coding) : coding_(coding), k_(coding.cols()) {}
-
-  /// The chunk over the data, reduced by the chunks added. Behind the row stand the chunks whose sum the row
-  /// is, this chunk among them.
-  std::vector<std::uint8_t> reduced(unsigned chunk) const {
-    std::vector<std::uint8_t> row(k_ + ChunkSet::capacity);
-    if (chunk < k_)
-      row[chunk] = 1;
-    else
-      std::ranges::copy(coding_.row(chunk - k_), row.begin());
-    row[k_ + chunk] = 1;
-    for (const auto& [pivot, there] : rows_)
-      if (const std::uint8_t factor = row[pivot]; factor != 0) add_scaled(row, there, factor);
-    return row;
+  Solver(const Matrix& coding, const ChunkSet& available)
+      : coding_(coding), rows_(std::min(coding.rows(), coding.cols()), coding.cols()) {
+    const unsigned k = coding.cols();
+    for (unsigned c = 0; c < k; ++c)
+      if (const auto chunk = static_cast<std::uint8_t>(c); available.contains(c))
+        reads_[known_++] = {chunk, chunk};
+      else
+        unsolved_[unsolved_count_++] = chunk;
+    for (unsigned c = k; c < k + coding.rows() && unsolved_count_ != 0; ++c)
+      if (available.contains(c)) add(c);
   }
-  bool is_zero(const std::vector<std::uint8_t>& row) const { return pivot_of(row) == k_; }
-  /// False, and nothing is added, where the chunk is a sum of the chunks added before.
-  bool add(unsigned chunk) {
-    auto row = reduced(chunk);
-    const unsigned pivot = pivot_of(row);
-    if (pivot == k_) return false;
-    const std::uint8_t scale = inv(row[pivot]);
-    for (std::uint8_t& cell : row) cell = mul(cell, scale);
-    rows_.emplace_back(pivot, std::move(row));
-    return true;
+
+  /// The chunks that are no sum of lower-numbered ones, data chunks first.
+  std::span<const Read> reads() const { return {reads_.data(), known_ + solved_}; }
+
+  /// The row of a chunk that is not available, maybe in `room`; empty if the available chunks do not give it.
+  std::span<const std::uint8_t> row_of(unsigned chunk, Cells& room) const {
+    const auto sum = std::span(room).first(coding_.cols());
+    std::span<const std::uint8_t> row = sum;
+    if (chunk >= coding_.cols()) {
+      substitute(chunk, sum);
+    } else {
+      unsigned i = 0;
+      while (i < solved_ && reads_[known_ + i].cell != chunk) ++i;
+      if (i == solved_) return {};
+      row = rows_.row(i);
+    }
+    return pivot_of(row) == unsolved_count_ ? row : std::span<const std::uint8_t>();
   }
 
  private:
-  unsigned pivot_of(const std::vector<std::uint8_t>& row) const {
-    unsigned at = 0;
-    while (at < k_ && row[at] == 0) ++at;
-    return at;
+  void substitute(unsigned chunk, std::span<std::uint8_t> row) const {
+    const auto from = coding_.row(chunk - coding_.cols());
+    const auto solved = reads().subspan(known_);
+    std::ranges::copy(from, row.begin());
+    for (const Read& read : solved) row[read.cell] = 0;
+    for (unsigned i = 0; i < solved.size(); ++i) add_scaled(row, rows_.row(i), from[solved[i].cell]);
+  }
+  void add(unsigned chunk) {
+    const auto row = rows_.row(solved_);
+    substitute(chunk, row);
+    const unsigned pivot = pivot_of(row);
+    if (pivot == unsolved_count_) return;
+    const std::uint8_t cell = std::exchange(unsolved_[pivot], unsolved_[unsolved_count_ - 1]);
+    --unsolved_count_;
+    const std::uint8_t scale = inv(std::exchange(row[cell], std::uint8_t{1}));
+    for (std::uint8_t& factor : row) factor = mul(factor, scale);
+    for (unsigned i = 0; i < solved_; ++i)
+      if (const std::uint8_t factor = std::exchange(rows_(i, cell), std::uint8_t{0}); factor != 0)
+        add_scaled(rows_.row(i), row, factor);
+    reads_[known_ + solved_++] = {cell, static_cast<std::uint8_t>(chunk)};
+  }
+  /// The first of the unsolved chunks that is in the row; their number if none is.
+  unsigned pivot_of(std::span<const std::uint8_t> row) const {
+    unsigned i = 0;
+    while (i < unsolved_count_ && row[unsolved_[i]] == 0) ++i;
+    return i;
   }
 
   const Matrix& coding_;
-  unsigned k_;
-  std::vector<std::pair<unsigned, std::vector<std::uint8_t>>> rows_;
+  Matrix rows_;  ///< of the solved chunks
+  unsigned known_ = 0, solved_ = 0, unsolved_count_ = 0;
+  Cells unsolved_;
+  std::array<Read, ChunkSet::capacity> reads_;  ///< known data chunks, then coding chunks
 };
+
+/// Sources of which no target takes anything, less the last of all sources.
+void leave_out_unread(DecodePlan& plan) {
+  Matrix& all = plan.matrix;
+  unsigned read = 0;
+  for (unsigned s = 0; s < all.cols(); ++s) {
+    unsigned t = 0;
+    while (t < all.rows() && all(t, s) == 0) ++t;
+    if (t == all.rows() && (read != 0 || s + 1 != all.cols())) continue;
+    plan.sources[read] = plan.sources[s];
+    for (t = 0; read != s && t < all.rows(); ++t) all(t, read) = all(t, s);
+    ++read;
+  }
+  if (read == all.cols()) return;
+  plan.sources.resize(read);
+  Matrix narrow(all.rows(), read);
+  for (unsigned t = 0; t < narrow.rows(); ++t)
+    std::ranges::copy(all.row(t).first(read), narrow.row(t).begin());
+  all = std::move(narrow);
+}
 
 }  // namespace
 
-std::optional<DecodePlan> plan_by_any(const Matrix& coding, const ErasureSignature& signature) {
+std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSignature& signature) {
   const unsigned k = coding.cols();
-  const ChunkSet all = ChunkSet::first(k + coding.rows());
-  const ChunkSet available = signature.available & all;
-  Echelon echelon(coding);
-  for (const unsigned c : available) echelon.add(c);
+  const ChunkSet& available = signature.available;
   DecodePlan plan;
-  std::vector<std::vector<std::uint8_t>> sums;
-  ChunkSet read;
-  for (const unsigned target : (signature.wanted & all) - available) {
-    plan.targets.push_back(static_cast<std::uint8_t>(target));
-    const auto& sum = sums.emplace_back(echelon.reduced(target));
-    if (!echelon.is_zero(sum)) return std::nullopt;
-    for (const unsigned c : available)
-      if (sum[k + c] != 0) read.insert(c);
-  }
+  plan.targets.reserve(coding.rows());
+  for (const unsigned target : signature.wanted - available)
+    if (target < k + coding.rows()) plan.targets.push_back(static_cast<std::uint8_t>(target));
+  if (plan.targets.empty()) return plan;
+  const Solver solver(coding, available);
+  const auto reads = solver.reads();
+  plan.sources.reserve(k);
+  for (const Read& read : reads) plan.sources.push_back(read.chunk);
   // A chunk may be zero whatever the data are: something has to be read all the same.
-  if (read.empty() && !plan.targets.empty() && !available.empty()) read.insert(*available.begin());
-  for (const unsigned c : read) plan.sources.push_back(static_cast<std::uint8_t>(c));
-  plan.matrix = Matrix(static_cast<unsigned>(plan.targets.size()), read.count());
-  for (unsigned t = 0; t < plan.targets.size(); ++t)
-    for (unsigned s = 0; s < plan.sources.size(); ++s) plan.matrix(t, s) = sums[t][k + plan.sources[s]];
+  if (reads.empty() && !available.empty())
+    plan.sources.push_back(static_cast<std::uint8_t>(*available.begin()));
+  plan.matrix =
+      Matrix(static_cast<unsigned>(plan.targets.size()), static_cast<unsigned>(plan.sources.size()));
+  for (unsigned t = 0; t < plan.matrix.rows(); ++t) {
+    Cells room;
+    const auto row = solver.row_of(plan.targets[t], room);
+    if (row.empty()) return std::nullopt;
+    std::ranges::transform(reads, plan.matrix.row(t).begin(),
+                           [row](const Read& read) { return row[read.cell]; });
+  }
+  // No factor in an MDS code is zero.
+  const auto factors = plan.matrix.cells();
+  if (std::memchr(factors.data(), 0, factors.size()) != nullptr) leave_out_unread(plan);
   return plan;
 }
 
 ChunkSet independent_chunks(const Matrix& coding, const ChunkSet& from) {
-  Echelon echelon(coding);
+  const Solver solver(coding, from);
   ChunkSet independent;
-  for (const unsigned c : from)
-    if (echelon.add(c)) independent.insert(c);
+  for (const Read& read : solver.reads()) independent.insert(read.chunk);
   return independent;
 }
 
 ChunkSet solvable_chunks(const Matrix& coding, const ErasureSignature& signature) {
-  Echelon echelon(coding);
-  for (const unsigned c : signature.available) echelon.add(c);
-  ChunkSet solvable;
-  for (const unsigned c : signature.wanted)
-    if (echelon.is_zero(echelon.reduced(c))) solvable.insert(c);
+  const Solver solver(coding, signature.available);
+  ChunkSet solvable = signature.wanted & signature.available;
+  Cells room;
+  for (const unsigned c : signature.wanted - signature.available)
+    if (!solver.row_of(c, room).empty()) solvable.insert(c);
   return solvable;
-}
-
-std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSignature& signature) {
-  const unsigned k = coding.cols();
-  const unsigned m = coding.rows();
-  DecodePlan plan;
-  const ChunkSet targets = signature.wanted - signature.available;
-  plan.targets.reserve(targets.count());
-  for (unsigned c : targets)
-    if (c < k + m) plan.targets.push_back(static_cast<std::uint8_t>(c));
-  if (plan.targets.empty()) return plan;
-
-  Selection selection;
-  if (!select_sources(k, m, signature.available, selection)) return std::nullopt;
-  auto lost_data = solve_lost_data(coding, selection);
-  if (!lost_data) return std::nullopt;
-  plan.sources.assign(selection.sources.begin(), selection.sources.begin() + k);
-  const auto lost = selection.lost_chunks();
-  if (std::ranges::equal(plan.targets, lost)) {
-    plan.matrix = std::move(*lost_data);
-    return plan;
-  }
-
-  plan.matrix = Matrix(static_cast<unsigned>(plan.targets.size()), k);
-  for (unsigned t = 0; t < plan.targets.size(); ++t) {
-    const unsigned target = plan.targets[t];
-    const auto row = plan.matrix.row(t);
-    if (target < k) {
-      const auto at = std::ranges::lower_bound(lost, target);
-      std::ranges::copy(lost_data->row(static_cast<unsigned>(at - lost.begin())), row.begin());
-      continue;
-    }
-    // A lost coding chunk: its row over the data, with the solved rows in place of the lost data.
-    const auto coding_row = coding.row(target - k);
-    std::ranges::transform(selection.surviving_data(), row.begin(), [&](auto c) { return coding_row[c]; });
-    for (unsigned i = 0; i < selection.lost; ++i) add_scaled(row, lost_data->row(i), coding_row[lost[i]]);
-  }
-  return plan;
 }
 
 }  // namespace ec::gf

@@ -33,8 +33,4 @@ class Matrix {
   std::vector<std::uint8_t> cells_;
 };
 
-/// [B | A] becomes [A^-1 . B | A^-1] by Gauss-Jordan elimination in place, where A is the square block of the
-/// last columns. False, with the matrix spoilt, if A is singular. There must be no more rows than columns.
-[[nodiscard]] bool solve_last_columns(Matrix& b_and_a);
-
 }  // namespace ec::gf

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "gf/gf256.hpp"
@@ -57,6 +58,19 @@ std::uint64_t choices(unsigned n, unsigned chosen, std::uint64_t most) {
   return std::min(count, most + 1);
 }
 
+bool is_singular(Matrix a) {
+  for (unsigned i = 0; i < a.rows(); ++i) {
+    unsigned pivot = i;
+    while (pivot < a.rows() && a(pivot, i) == 0) ++pivot;
+    if (pivot == a.rows()) return true;
+    if (pivot != i) std::ranges::swap_ranges(a.row(i), a.row(pivot));
+    const std::uint8_t scale = inv(a(i, i));
+    for (unsigned r = i + 1; r < a.rows(); ++r)
+      add_scaled(a.row(r).subspan(i), a.row(i).subspan(i), mul(a(r, i), scale));
+  }
+  return false;
+}
+
 /// Whether the data cannot be made without the chunks `lost`, m of them, ascending.
 bool cannot_lose(const Matrix& coding, const std::vector<unsigned>& lost) {
   const unsigned k = coding.cols();
@@ -68,7 +82,7 @@ bool cannot_lose(const Matrix& coding, const std::vector<unsigned>& lost) {
     for (unsigned i = 0; i < data; ++i) minor(row, i) = coding(r, lost[i]);
     ++row;
   }
-  return !solve_last_columns(minor);
+  return is_singular(std::move(minor));
 }
 
 ChunkSet set_of(const std::vector<unsigned>& chunks) {

@@ -67,7 +67,6 @@ std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) no
     return found;
   }
   auto solved = gf::make_decode_plan(encode_.matrix(), signature);
-  if (!solved) solved = gf::plan_by_any(encode_.matrix(), signature);
   if (!solved) return nullptr;
   stats().happened(Event::plan_solved);
   return plans_.insert(signature, std::make_shared<const Plan>(std::move(*solved)));
@@ -97,14 +96,8 @@ std::shared_ptr<const Plan> Code::checks(const gf::ChunkSet& of) noexcept try {
   // Never the key of a plan, which wants existing chunks.
   const gf::ErasureSignature key{of, {gf::max_chunks}};
   if (auto found = plans_.find(key)) return found;
-  gf::ChunkSet determining;
-  for (const unsigned c : of)
-    if (determining.count() < k_) determining.insert(c);
+  const gf::ChunkSet determining = gf::independent_chunks(encode_.matrix(), of);
   auto solved = gf::make_decode_plan(encode_.matrix(), {determining, of - determining});
-  if (!solved || of.count() <= k_) {
-    determining = gf::independent_chunks(encode_.matrix(), of);
-    solved = gf::plan_by_any(encode_.matrix(), {determining, of - determining});
-  }
   if (!solved) return nullptr;
   return plans_.insert(key, std::make_shared<const Plan>(std::move(*solved)));
 } catch (const std::bad_alloc&) {

@@ -85,7 +85,7 @@ TEST(Mds, OfVandermondeMatricesIsAsIsaLSays) {
 }
 
 /// Every wish from any chunks: a plan where the rank does not grow by the wish, and then the right one.
-TEST(PlanByAny, SolvesWhatCanBeSolved) {
+TEST(PlanByAnyMatrix, SolvesWhatCanBeSolved) {
   Random random(3);
   unsigned solved = 0, unsolved = 0;
   for (unsigned round = 0; round < 3000; ++round) {
@@ -102,7 +102,7 @@ TEST(PlanByAny, SolvesWhatCanBeSolved) {
     for (const unsigned c : wanted)
       if (rank(available | ChunkSet{c}) == rank(available)) reachable.insert(c);
     ASSERT_EQ(gf::solvable_chunks(coding, {available, wanted}), reachable);
-    const auto plan = gf::plan_by_any(coding, {available, wanted});
+    const auto plan = gf::make_decode_plan(coding, {available, wanted});
     ASSERT_EQ(plan.has_value(), reachable == wanted) << "round " << round;
     (plan ? solved : unsolved) += !wanted.empty();
     if (!plan) continue;
