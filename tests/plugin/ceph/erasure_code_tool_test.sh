@@ -1,6 +1,7 @@
 #!/bin/sh
 # Ceph's own ceph-erasure-code-tool, with two plugins of which each must write the same chunk files as the other and
-# decode them with m chunks lost: plugin=cuda beside isa, and ours under Ceph's names beside Ceph's own.
+# decode them with m chunks lost: plugin=cuda beside isa, and ours under Ceph's names beside Ceph's own. One of each kind:
+# all shapes, functions and keys are in roles_test, which loads plugins by itself.
 # Arguments: the directory of libec_cuda.so, the directory of Debian's plugins. Exits 77 where the tool is missing.
 set -eu
 ours=$1
@@ -62,8 +63,6 @@ check() {
 }
 check reed_sol_van 4 2 4096 5000000 1 4
 check cauchy 8 3 65536 5000001 0 7 8
-check reed_sol_van 2 1 4096 1 0
-check cauchy 10 4 131072 3333333 2 3 9 13
 
 # adopt PROFILE CHUNKS STRIPE_UNIT BYTES LOST...: Ceph's own against ours under its name.
 adopt() {
@@ -71,18 +70,13 @@ adopt() {
   shift
   compare stock "$profile" adopted "$profile" "$@"
 }
-adopt plugin=isa,technique=reed_sol_van,k=4,m=2,w=8 6 4096 1000000 0 1
 adopt plugin=isa,technique=cauchy,k=8,m=3 11 4096 1000001 2 3 9
-adopt plugin=jerasure,technique=reed_sol_van,k=4,m=2 6 4096 1000000 0 1
 adopt plugin=jerasure,technique=reed_sol_van,k=8,m=3,jerasure-per-chunk-alignment=true 11 65536 3000001 1 2 8
-adopt plugin=jerasure,technique=reed_sol_van,k=5,m=4,w=8 9 4096 77777 0 2 4 6
 adopt plugin=jerasure,technique=reed_sol_r6_op,k=6,m=2 8 16384 1000003 0 7
 # By Ceph's own file, beside ours.
 adopt plugin=jerasure,technique=cauchy_good,k=4,m=2,packetsize=64 6 4096 100000 0 1
-adopt plugin=jerasure,technique=reed_sol_van,k=4,m=2,w=16 6 4096 100000 0 1
 # Over jerasure, which lrc asks for by itself.
 adopt plugin=lrc,k=4,m=2,l=3 8 4096 1000000 0
-adopt plugin=lrc,k=8,m=4,l=3 16 4096 1000000 0 5
 # Clay codes pairs of chunks by others, and hands them keys of its own.
 adopt plugin=clay,k=4,m=2,scalar_mds=isa,technique=reed_sol_van 6 16384 1000000 0 4
 adopt plugin=clay,k=4,m=2,scalar_mds=jerasure,technique=reed_sol_van 6 16384 1000000 1 2
