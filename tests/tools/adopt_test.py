@@ -129,20 +129,17 @@ class AdoptTest(PluginsTest):
         with self.osd(903, self.stock, release="19.2.3"):
             self.adopt("isa", "--apply")
 
-    def test_says_of_each_osd_what_it_uses_and_what_is_missing(self):
-        with self.osd(901, self.stock, self.isa, self.jerasure):
-            self.adopt("isa", "jerasure", "--apply")
-            with self.osd(902, self.directory, self.ours, self.jerasure), self.osd(913, self.stock, self.isa, self.jerasure):
-                text = self.adopt("--check", status=1, says=[f"{self.directory} stands in for {name}\n" for name in ("isa", "jerasure")])
-                parts = {words.split(",")[0]: words for words in text.split("\nosd.")[1:]}
-                for late in ("901", "913"):
-                    self.assertIn(f"isa: by Ceph ({self.isa})", parts[late])
-                    self.assertIn(f"isa: set erasure_code_dir to {self.directory} and restart it", parts[late])
-                self.assertIn(f"isa: all techniques by ec_cuda ({self.ours})", parts["902"])
-                self.assertIsNone(TO_DO.search(parts["902"]))
-                self.adopt("--remove", "--apply", status=1, says=["osd.902 would not start again"])
-                self.replace_ours()
-                self.adopt("--check", status=1, says=[f"restart it, {self.ours} was replaced on disk"])
+    def test_checks_the_osds_and_removes_nothing_that_one_uses(self):
+        self.adopt("isa", "--apply")
+        with self.osd(901, self.stock, self.isa):
+            self.adopt("--check", status=1, says=[f"{self.directory} stands in for isa\n",
+                                                  f"isa: set erasure_code_dir to {self.directory} and restart it"])
+        with self.osd(902, self.directory, self.ours):
+            self.adopt("--check", says=["osd.902"])
+            self.adopt("--remove", "--apply", status=1, says=["osd.902 would not start again"])
+        self.adopt("--undo", "--apply")
+        with self.osd(903, self.directory, self.isa):
+            self.assertNotIn("stands in for", self.adopt("--check", says=["isa: by Ceph"]))
 
     def test_knows_processes_that_end_while_it_looks(self):
         osd = self.root / "ceph-osd"
@@ -165,14 +162,6 @@ class AdoptTest(PluginsTest):
         self.adopt("isa", "--apply")
         self.adopt("--remove", "--apply", status=1, before=before, says=["osd.907 does not run and may be set to use"])
         self.assertEqual(self.links()["libec_isa.so"], self.ours)
-
-    def test_finds_nothing_to_do_where_all_use_it(self):
-        self.adopt("isa", "--apply")
-        with self.osd(0, self.directory, self.ours):
-            self.adopt("--check", says=["osd.0"])
-        self.adopt("--undo", "--apply")
-        with self.osd(0, self.directory, self.isa):
-            self.assertNotIn("stands in for", self.adopt("--check", says=["isa: by Ceph"]))
 
 
 if __name__ == "__main__":
