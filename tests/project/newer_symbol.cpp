@@ -1,4 +1,4 @@
-// Needs GLIBCXX_3.4.30, for symbols_test to find.
+// Needs GLIBCXX_3.4.30, for binaries_test to find.
 #include <condition_variable>
 
 __attribute__((visibility("default"))) void wait(std::condition_variable& condition,
