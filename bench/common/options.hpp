@@ -43,6 +43,8 @@ Subcommand cpu(), gpu(), host(), instructions(), files();
 /// --help; 2 with its text on stderr if there is a UsageError, 1 if there is another exception.
 int run(const Subcommand& subcommand, const std::vector<std::string>& arguments);
 
+inline constexpr std::size_t kib = 1 << 10, mib = 1 << 20, gib = 1 << 30;
+
 /// Values throw UsageError where they are not what is asked for. Numbers take the suffixes K, M and G for
 /// powers of 1024. The parts of a list stand between commas or spaces.
 class CommandLine {

@@ -31,7 +31,6 @@ struct Section {
 const std::vector<Shape> all_shapes{{4, 2}, {8, 3}, {8, 4}, {10, 4}, {16, 4}, {20, 4}, {32, 8}, {64, 16}};
 const std::vector<Shape> narrow{{4, 2}, {6, 3}, {8, 3}, {8, 4}, {10, 4}, {16, 4}, {20, 4}};
 
-constexpr std::size_t kib = 1 << 10, mib = 1 << 20;
 /// A chunk of an object store: no multiple of 64.
 constexpr std::size_t odd = 104'858;
 

@@ -18,7 +18,7 @@ namespace {
 using namespace kernels::cuda;
 
 /// More than twice the largest cache of a device.
-constexpr std::size_t cold_bytes = std::size_t{256} << 20;
+constexpr std::size_t cold_source_bytes = std::size_t{256} << 20;
 /// Every kernel codes chunks of a multiple of it in one go.
 constexpr std::size_t granule = 1024;
 
@@ -81,7 +81,7 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<Kern
                   const Stream& stream, const Pace& pace, Report& report) {
   const Device& device = *stream.device;
   const std::size_t moved = c.moved_chunks() * c.chunk_bytes;
-  const std::size_t count = (std::min(total, cold_bytes) + moved - 1) / moved;
+  const std::size_t count = (std::min(total, cold_source_bytes) + moved - 1) / moved;
   const std::size_t launches = std::max(count, total / moved);
   const auto memory =
       allocate(kernels::Residence::device, Stripes::bytes_needed(c.operation, c.chunk_bytes, count));

@@ -20,7 +20,6 @@ namespace {
 
 using kernels::Residence;
 
-constexpr std::size_t mib = std::size_t{1} << 20, gib = std::size_t{1} << 30;
 /// Of the stripes that a thread takes turns on.
 constexpr std::size_t most_bytes_a_thread = 512 * mib;
 /// Stripes of its own that a thread codes one after the other, at most.

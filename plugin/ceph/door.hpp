@@ -111,7 +111,8 @@ class Door : public HostsInterface {
       if (!wanted || !chunks_of(available) || !is_usable(minimum, code_.n())) return -EINVAL;
       PerChunk<Offer> offers;
       each_shard(available, [&](int shard, auto... cost) {
-        offers.push_back({code_.chunk_of(shard), code_.reads_lowest() ? 0 : (cost + ... + 0)});
+        const int price = (cost + ... + 0);
+        offers.push_back({code_.chunk_of(shard), code_.reads_lowest() ? 0 : price});
       });
       const auto read = choose_read(code_.k(), *wanted, {offers.data(), offers.size()}, code_.reads_lowest());
       if (!read) return -EIO;

@@ -121,13 +121,13 @@ Stock load_stock(std::string_view name, const std::string& directory) {
 void start_stock(std::string_view name, const std::string& directory, const std::string& as) {
   File file = find_stock(name, directory);
   start(file, as);
-  file.library.release();  // the registry closes ours in its place
+  (void)file.library.release();  // the registry closes ours in its place
 }
 
 const char* version_of_stock(std::string_view name, const std::string& directory) {
   File file = find_stock(name, directory);
   const char* version = version_of(file);
-  file.library.release();
+  (void)file.library.release();
   return version;
 }
 

@@ -34,7 +34,7 @@ class Chunks {
       : count_(count), many_(count > few ? std::make_unique_for_overwrite<Chunk[]>(count) : nullptr) {}
   Chunks(const Chunks&) = delete;
   Chunks& operator=(const Chunks&) = delete;
-  ~Chunks() {}
+  ~Chunks() = default;
 
   Chunk* data() { return many_ ? many_.get() : few_; }
   std::span<const Chunk> view() const { return {many_ ? many_.get() : few_, count_}; }

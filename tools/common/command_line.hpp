@@ -52,10 +52,10 @@ const Command<Function>* parse(int argc, char** argv, options::options_descripti
   const auto& name = given["command"].as<std::string>();
   const auto* const command = std::ranges::find(commands, name, &Command<Function>::name);
   if (command == std::end(commands)) throw UsageError("unknown command " + name + ": " + names);
-  for (const auto& [option, value] : given)
-    if (!value.defaulted() && !command->lists(option) &&
-        std::ranges::any_of(commands, [&](const auto& other) { return other.lists(option); }))
-      throw UsageError(name + " takes no --" + option);
+  for (const auto& option : given)
+    if (!option.second.defaulted() && !command->lists(option.first) &&
+        std::ranges::any_of(commands, [&](const auto& other) { return other.lists(option.first); }))
+      throw UsageError(name + " takes no --" + option.first);
   options::notify(given);
   return command;
 }

@@ -4,7 +4,6 @@
 #include <boost/uuid/random_generator.hpp>
 #include <cmath>
 #include <filesystem>
-#include <ranges>
 
 #include "tools/ec/columns.hpp"
 #include "tools/ec/commands.hpp"
@@ -218,7 +217,8 @@ class KeptFiles {
       if (is_directory) list_tree(base_, name, true, &names, &left_out);
     }
     std::string some;
-    for (const auto& path : left_out | std::views::take(4)) some += " " + printable(path);
+    for (std::size_t i = 0; i < std::min<std::size_t>(left_out.size(), 4); ++i)
+      some += " " + printable(left_out[i]);
     if (!left_out.empty())
       outcome->notes.push_back(
           fmt::format("left out, as it is a link, no file, or of a set:{}{}", some,

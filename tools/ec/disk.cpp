@@ -13,7 +13,6 @@
 #include <list>
 #include <mutex>
 #include <random>
-#include <ranges>
 
 #include "tools/ec/failure.hpp"
 
@@ -525,7 +524,7 @@ void end_if_interrupted() {
   if (interrupt == 0) return;
   const int signal = interrupt;
   const std::lock_guard lock(Temporary::mutex);
-  for (const auto* temporary : Temporary::all | std::views::reverse) temporary->remove();
+  for (auto each = Temporary::all.rbegin(); each != Temporary::all.rend(); ++each) (*each)->remove();
   std::signal(signal, SIG_DFL);
   raise(signal);
 }

@@ -141,7 +141,7 @@ std::string why_not_slices(const SetHeader& set) {
     if (file.nanoseconds >= 1000000000 || file.mode > 07777 ||
         (file.is_directory && (file.bytes > 0 || file.digest != Checksum{})))
       return "an entry that cannot be";
-  if (const std::string why = why_not_paths(set); !why.empty()) return why;
+  if (std::string why = why_not_paths(set); !why.empty()) return why;
   if (set.columns != columns_of(Layout(set.files, block), set.k)) return "not as many columns as it needs";
   return {};
 }

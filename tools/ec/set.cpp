@@ -159,7 +159,7 @@ void find_kept(const GivenPaths& found, const Claims& claims, ShardSet* set, std
     kept.name = entry.name;
     kept.fault = "missing";
     // What was named comes first.
-    std::ranges::stable_partition(places, [&](const Place& place) {
+    std::stable_partition(places.begin(), places.end(), [&](const Place& place) {
       return found.named.contains({place, entry.name});
     });
     const auto place = std::ranges::find_if(places, [&](const Place& p) { return find_in(p, entry, &kept); });

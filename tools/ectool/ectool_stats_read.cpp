@@ -29,7 +29,7 @@ constexpr std::size_t most_descriptors = 1024;
 constexpr off_t longest_page = 4 << 20;
 /// Of all together, as JSON: hundreds of daemons.
 constexpr std::size_t most_bytes = std::size_t{4} << 20;
-constexpr auto time_for_one = 2s;
+constexpr auto time_for_a_look = 2s;
 constexpr const char* unknown_form = "its stats are not in a form that this ectool knows";
 
 /// Whether it can be the page of a process: a file without a name that one of the process's users made, or
@@ -116,7 +116,7 @@ Json look(const Process& process, const std::vector<std::string>& descriptors) {
 std::size_t add(StatsOfHost& host, const Process& process, const std::vector<std::string>& descriptors,
                 const Deadline& deadline) {
   const auto answer =
-      in_child(deadline.within(time_for_one), [&] { return look(process, descriptors).dump(); });
+      in_child(deadline.within(time_for_a_look), [&] { return look(process, descriptors).dump(); });
   if (!answer) {
     host.left_out.push_back(process.text() + " did not answer in time");
     return 0;

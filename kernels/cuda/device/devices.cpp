@@ -231,7 +231,7 @@ std::shared_ptr<Device> Devices::holder_of(std::span<const Transfer> pieces, Rea
 std::shared_ptr<Device> Devices::owner_of(CUstream stream) {
   for (std::size_t i = 0; i < slots().size(); ++i) {
     std::unique_lock lock(mutex_);
-    const auto device = slots_[i].device;
+    auto device = slots_[i].device;
     lock.unlock();
     if (device && device->owns(stream)) return device;
   }

@@ -91,7 +91,7 @@ class Batch {
 
 /// Batches by one launch on a stream of the caller. False if that is not possible, and nothing was enqueued.
 bool enqueue_at_once(Device& device, const Batch& batch, CUstream stream, Outcome* outcome) {
-  const CUfunction function = batch.generated();
+  const auto function = batch.generated();
   if (function == nullptr) return false;
   const Driver& driver = device.driver();
   const std::size_t bytes = batch.table_bytes(batch.count());
@@ -121,7 +121,7 @@ Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jo
   const Batch batch(device, jobs, kind);
   Runner runner(*device);
   if (!runner.ok()) return runner.outcome();
-  const CUfunction function = batch.generated();
+  const auto function = batch.generated();
   if (function == nullptr) {
     runner.run(batch.submission(batch.count()),
                [&](CUstream stream) { return batch.launch_each(Verb::transform, stream); });

@@ -135,7 +135,7 @@ bool PageMapping::map(void* place, int file) noexcept {
 std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
   constexpr std::uint64_t least = Durations::bound(0);
   const std::uint64_t times = (nanoseconds + least - 1) / least;
-  const int bucket = times <= 1 ? 0 : std::bit_width(times - 1);
+  const auto bucket = times <= 1 ? 0 : std::bit_width(times - 1);
   return std::min<std::size_t>(static_cast<std::size_t>(bucket), Durations::buckets - 1);
 }
 
@@ -215,14 +215,14 @@ void Stats::happened(Event event, std::uint64_t times) noexcept {
 }
 
 namespace {
-constinit NeverDestroyed<Stats> of_process(nullptr);
-constinit PageMapping mapping;  ///< the page of of_process
+constinit NeverDestroyed<Stats> stats_of_process(nullptr);
+constinit PageMapping mapping;  ///< the page of stats_of_process
 }  // namespace
 
 void Stats::become_child() noexcept {
   if (mapping.page() == nullptr) return;
   mapping.make_anew();
-  of_process.value.on_device_ = 0;
+  stats_of_process.value.on_device_ = 0;
 }
 
 void Stats::publish() noexcept {
@@ -237,7 +237,7 @@ void Stats::publish() noexcept {
 }
 
 Stats& stats() noexcept {
-  Stats& counts = of_process.value;
+  Stats& counts = stats_of_process.value;
   if (counts.page_.load(std::memory_order_acquire) == nullptr) [[unlikely]]
     counts.publish();
   return counts;
