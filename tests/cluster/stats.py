@@ -1,11 +1,12 @@
-"""What the plugin counted in the OSDs of a cluster, by `ectool stats`. A process takes its stats with it when it ends, so
-they are read before an OSD is killed, too."""
+"""What `ectool` says of the daemons of a cluster."""
 
 import collections
 import json
 import os
 import shutil
 import subprocess
+
+from cluster.daemons import Failure, wait_until
 
 
 def ectool(plugin_dir):
@@ -14,7 +15,27 @@ def ectool(plugin_dir):
     return shutil.which("ectool", path=":".join([*built, os.environ.get("PATH", os.defpath)]))
 
 
+def doctor(cluster, plugin_dir, *arguments):
+    """What `ectool doctor` says of each daemon, by its name."""
+    program, daemons = ectool(plugin_dir), {}
+    if not program:
+        raise Failure("no ectool: neither beside the plugin nor installed")
+
+    def left_out():
+        said = json.loads(subprocess.run([program, "doctor", "--json", *arguments], stdout=subprocess.PIPE, text=True).stdout)
+        by_pid = {daemon["pid"]: daemon for daemon in said["daemons"]}
+        daemons.update({name: by_pid.get(cluster.pid(name)) for name in cluster.daemons()})
+        return [name for name, daemon in daemons.items() if not daemon]
+
+    # It takes 10 s at most, and a busy host's daemons may not all have answered by then.
+    wait_until("ectool doctor", left_out, 120)
+    return daemons
+
+
 class Stats:
+    """What the plugin counted in the OSDs. A process takes its stats with it when it ends, so they are read before an OSD is
+    killed, too."""
+
     def __init__(self, cluster, plugin_dir):
         self.cluster, self.ectool = cluster, ectool(plugin_dir)
         self.seen = {}  # pid -> what it last counted
