@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
 #include <vector>
 
 #include "tests/common/random_bytes.hpp"
+#include "tests/common/threads.hpp"
 
 namespace ec::test {
 namespace {
@@ -84,20 +84,17 @@ TEST(SignatureCache, GivesASecondChanceInTheOrderOfArrival) {
 TEST(SignatureCache, EightThreadsSeeOnlyWholeRightValues) {
   Cache cache(64);
   std::atomic<unsigned> wrong{0}, hits{0};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 8; ++t)
-    threads.emplace_back([&, t] {
-      Random random(t);
-      for (unsigned i = 0; i < 20000; ++i) {
-        const unsigned number = random.below(i % 2 == 0 ? 20 : 300);
-        auto found = cache.find(key(number));
-        if (found) ++hits;
-        if (!found) found = cache.insert(key(number), value(number));
-        if (!found || *found != number) ++wrong;
-        if (i % 1000 == 0 && cache.size() > cache.capacity()) ++wrong;
-      }
-    });
-  for (auto& thread : threads) thread.join();
+  in_threads(8, [&](unsigned t) {
+    Random random(t);
+    for (unsigned i = 0; i < 20000; ++i) {
+      const unsigned number = random.below(i % 2 == 0 ? 20 : 300);
+      auto found = cache.find(key(number));
+      if (found) ++hits;
+      if (!found) found = cache.insert(key(number), value(number));
+      if (!found || *found != number) ++wrong;
+      if (i % 1000 == 0 && cache.size() > cache.capacity()) ++wrong;
+    }
+  });
   EXPECT_EQ(wrong, 0u);
   EXPECT_GT(hits, 0u);
 }

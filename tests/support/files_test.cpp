@@ -13,6 +13,7 @@
 
 #include "tests/common/child.hpp"
 #include "tests/common/folder.hpp"
+#include "tests/common/threads.hpp"
 
 namespace ec::test {
 namespace {
@@ -160,17 +161,13 @@ TEST(ReplaceFile, IsWholeReadableOrLeavesNothingBeside) {
 TEST(ReplaceFile, ReadersAndWritersMayRace) {
   const Folder folder;
   std::atomic<unsigned> wrong{0};
-  {
-    std::vector<std::jthread> threads;
-    for (char t = 'a'; t < 'e'; ++t)
-      threads.emplace_back([&, t] {
-        for (int i = 0; i < 100; ++i) {
-          wrong += support::replace_file(AT_FDCWD, folder / "a", std::string(20'000, t), 0600) != 0;
-          const std::string text = content_of(folder / "a");
-          wrong += text.size() != 20'000 || text != std::string(20'000, text[0]);
-        }
-      });
-  }
+  in_threads(4, [&](unsigned t) {
+    for (int i = 0; i < 100; ++i) {
+      wrong += support::replace_file(AT_FDCWD, folder / "a", std::string(20'000, "abcd"[t]), 0600) != 0;
+      const std::string text = content_of(folder / "a");
+      wrong += text.size() != 20'000 || text != std::string(20'000, text[0]);
+    }
+  });
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(folder.names(), std::set<std::string>{"a"});
 }

@@ -6,26 +6,23 @@
 #include <latch>
 #include <set>
 #include <stdexcept>
-#include <thread>
 #include <vector>
+
+#include "tests/common/threads.hpp"
 
 namespace ec::test {
 namespace {
 
 TEST(MadeOnce, CallersThatComeAtOnceGetTheSameObject) {
-  constexpr std::size_t callers = 8;
+  constexpr unsigned callers = 8;
   for (int round = 0; round < 50; ++round) {
     MadeOnce<int> once;
     std::latch come(callers);
     std::vector<int*> got(callers);
-    {
-      std::vector<std::jthread> threads;
-      for (std::size_t i = 0; i < callers; ++i)
-        threads.emplace_back([&, i] {
-          come.arrive_and_wait();
-          got[i] = &once.get([&] { return std::make_unique<int>(static_cast<int>(i)); });
-        });
-    }
+    in_threads(callers, [&](unsigned i) {
+      come.arrive_and_wait();
+      got[i] = &once.get([&] { return std::make_unique<int>(static_cast<int>(i)); });
+    });
     EXPECT_EQ(std::set(got.begin(), got.end()).size(), 1u);
     const std::unique_ptr<int> kept(got[0]);
   }

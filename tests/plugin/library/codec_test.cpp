@@ -8,8 +8,8 @@
 #include <atomic>
 #include <set>
 #include <string>
-#include <thread>
 
+#include "tests/common/threads.hpp"
 #include "tests/plugin/library/placed.hpp"
 
 namespace ec::test {
@@ -94,26 +94,24 @@ TEST_P(EveryShape, UpdatesAsIfCodedAnew) {
 /// More of them than a codec keeps, each met twice, by threads that meet the same ones.
 TEST(Decode, TellsApartAllListsThatOneCodecMeets) {
   const auto codec = made(3, 3, Technique::cauchy);
-  std::vector<std::jthread> threads;
-  for (unsigned t = 0; t < 3; ++t)
-    threads.emplace_back([&codec, t] {
-      StripeSet stripes("cauchy", 3, 3, 1, 40, t);
-      for (unsigned turn = 0; turn < 2; ++turn) {
-        auto order = numbers(0, 6);
-        do {
-          // 3 to 5 of them are available, and the rest wanted.
-          for (unsigned count = 3; count < 6; ++count) {
-            const std::vector available(order.begin(), order.begin() + count),
-                lost(order.begin() + count, order.end());
-            stripes.scramble(lost);
-            const auto error =
-                codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
-            ASSERT_FALSE(error) << error.text();
-            ASSERT_EQ(stripes.chunks, stripes.intact) << "turn " << turn;
-          }
-        } while (std::ranges::next_permutation(order).found);
-      }
-    });
+  in_threads(3, [&](unsigned t) {
+    StripeSet stripes("cauchy", 3, 3, 1, 40, t);
+    for (unsigned turn = 0; turn < 2; ++turn) {
+      auto order = numbers(0, 6);
+      do {
+        // 3 to 5 of them are available, and the rest wanted.
+        for (unsigned count = 3; count < 6; ++count) {
+          const std::vector available(order.begin(), order.begin() + count),
+              lost(order.begin() + count, order.end());
+          stripes.scramble(lost);
+          const auto error =
+              codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+          ASSERT_FALSE(error) << error.text();
+          ASSERT_EQ(stripes.chunks, stripes.intact) << "turn " << turn;
+        }
+      } while (std::ranges::next_permutation(order).found);
+    }
+  });
 }
 
 TEST(Decode, MakesOnlyWhatIsWanted) {
@@ -216,29 +214,26 @@ TEST(Threads, ShareCodecs) {
   for (const Shape& shape : shapes)
     if (shape.k <= 10) shared.push_back(made(shape.k, shape.m, shape.technique));
   std::atomic<unsigned> wrong{0};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 8; ++t)
-    threads.emplace_back([&, t] {
-      Random random(t);
-      for (unsigned round = 0; round < 200; ++round) {
-        const Codec& one = shared[random.below(static_cast<unsigned>(shared.size()))];
-        const unsigned k = one.k(), m = one.m();
-        // Copies come and go while others work.
-        const Codec codec = random.below(2) == 0 ? one : made(k, m, one.technique());
-        const auto lost = random_loss(k + m, 1 + random.below(m), random);
-        const auto available = without(numbers(0, k + m), lost);
-        StripeSet stripes(technique_name(one.technique()), k, m, 1 + random.below(3), 1 + random.below(600),
-                          random.next());
-        stripes.scramble(stripes.coding_numbers());
-        const bool encoded = !codec.encode(stripes.views<Source>(stripes.data_numbers()),
-                                           stripes.views<Target>(stripes.coding_numbers()));
-        stripes.scramble(lost);
-        const bool decoded =
-            !one.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
-        wrong += !encoded || !decoded || stripes.chunks != stripes.intact;
-      }
-    });
-  for (auto& thread : threads) thread.join();
+  in_threads(8, [&](unsigned t) {
+    Random random(t);
+    for (unsigned round = 0; round < 200; ++round) {
+      const Codec& one = shared[random.below(static_cast<unsigned>(shared.size()))];
+      const unsigned k = one.k(), m = one.m();
+      // Copies come and go while others work.
+      const Codec codec = random.below(2) == 0 ? one : made(k, m, one.technique());
+      const auto lost = random_loss(k + m, 1 + random.below(m), random);
+      const auto available = without(numbers(0, k + m), lost);
+      StripeSet stripes(technique_name(one.technique()), k, m, 1 + random.below(3), 1 + random.below(600),
+                        random.next());
+      stripes.scramble(stripes.coding_numbers());
+      const bool encoded = !codec.encode(stripes.views<Source>(stripes.data_numbers()),
+                                         stripes.views<Target>(stripes.coding_numbers()));
+      stripes.scramble(lost);
+      const bool decoded =
+          !one.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+      wrong += !encoded || !decoded || stripes.chunks != stripes.intact;
+    }
+  });
   EXPECT_EQ(wrong, 0u);
 }
 

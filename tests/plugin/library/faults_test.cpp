@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
 
 #include "tests/common/arena.hpp"
+#include "tests/common/threads.hpp"
 #include "tests/drivers/fault/control.hpp"
 #include "tests/plugin/library/placed.hpp"
 
@@ -108,16 +108,13 @@ TEST_F(EmulatedFaultDeathTest, BusyIsSaidWithTheLimit) {
     if (faults::control_of()->plan("cuStreamQuery:every=1:slow=30ms") != nullptr) leave(false);
     constexpr int calls = 64;  // four for each lane
     std::atomic<int> busy{0}, coded{0};
-    std::vector<std::thread> threads;
-    for (int i = 0; i < calls; ++i)
-      threads.emplace_back([&] {
-        std::vector<std::uint8_t> sum(4096);
-        const std::vector<Target> coding{sum};
-        const Errc answer = OnDevice::say("crowded", device.codec.encode(device.data, coding));
-        busy += answer == Errc::busy;
-        coded += answer == Errc{};
-      });
-    for (auto& thread : threads) thread.join();
+    in_threads(calls, [&](unsigned) {
+      std::vector<std::uint8_t> sum(4096);
+      const std::vector<Target> coding{sum};
+      const Errc answer = OnDevice::say("crowded", device.codec.encode(device.data, coding));
+      busy += answer == Errc::busy;
+      coded += answer == Errc{};
+    });
     leave(busy > 0 && coded > 0 && busy + coded == calls);
   };
   EXPECT_EXIT(crowd(), testing::ExitedWithCode(0),

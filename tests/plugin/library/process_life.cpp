@@ -16,12 +16,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <thread>
 #include <vector>
 
 #include "ec/ec.h"
 #include "tests/common/allocator.hpp"
 #include "tests/common/child.hpp"
+#include "tests/common/threads.hpp"
 
 namespace {
 
@@ -57,12 +57,10 @@ void try_forks() {
   // The first calls of the library are under way in threads while their process forks.
   for (int i = 0; i < 100; ++i) {
     const int status = ec::test::in_child([] {
-      std::vector<std::jthread> threads;
       std::atomic<bool> stop{false};
-      for (unsigned t = 0; t < 3; ++t)
-        threads.emplace_back([&stop, t] {
-          for (unsigned k = 2 + t; !stop; k = k % 100 + 2) create_and_encode(k);
-        });
+      const auto threads = ec::test::threads_of(3, [&stop](unsigned t) {
+        for (unsigned k = 2 + t; !stop; k = k % 100 + 2) create_and_encode(k);
+      });
       int failed = 0;
       for (int n = 0; n < 8 && failed == 0; ++n)
         failed = ec::test::in_child([] {

@@ -13,6 +13,7 @@
 #include "tests/common/child.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
+#include "tests/common/threads.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/plugin/pinned/preload.hpp"
 
@@ -229,20 +230,18 @@ TEST_F(PinnedFromBirth, ADeviceThatIsGivenUpLeavesTheArenaToTheOther) {
 
 TEST_F(PinnedFromBirth, ThreadsCodeWhileTheDeviceComesAndFails) {
   std::atomic<bool> right{true};
-  std::vector<std::thread> threads;
   const auto before = on_device();
-  for (std::uint64_t t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] {
-      // Not all before the device is up for the first time.
-      for (std::uint64_t i = 0; i < 40 || (on_device() == before && i < 20'000); ++i)
-        if (!encode(1000 * t + i)) right = false;
-    });
+  auto threads = threads_of(4, [&](std::uint64_t t) {
+    // Not all before the device is up for the first time.
+    for (std::uint64_t i = 0; i < 40 || (on_device() == before && i < 20'000); ++i)
+      if (!encode(1000 * t + i)) right = false;
+  });
   for (int i = 0; i < 10; ++i) {
     bring_up();
     plan("launch:nth=3:CUDA_ERROR_LAUNCH_FAILED");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  for (auto& t : threads) t.join();
+  threads.clear();
   EXPECT_TRUE(right);
   EXPECT_GT(on_device(), before);
   EXPECT_EQ(preload_statistics().used_bytes, 0u);

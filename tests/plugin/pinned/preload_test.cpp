@@ -18,6 +18,7 @@
 
 #include "tests/common/child.hpp"
 #include "tests/common/random_bytes.hpp"
+#include "tests/common/threads.hpp"
 #include "tests/plugin/pinned/preload.hpp"
 
 namespace ec::test {
@@ -269,13 +270,11 @@ bool torture(Shared& shared, std::uint64_t seed) {
 TEST_F(Preload, TortureByManyThreads) {
   Shared shared;
   std::atomic<bool> right{true};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 8; ++t)
-    threads.emplace_back([&, t] {
-      if (!torture(shared, 100 + t)) right = false;
-    });
+  auto threads = threads_of(8, [&](unsigned t) {
+    if (!torture(shared, 100 + t)) right = false;
+  });
   start(8 * MiB);  // while they are at it; smaller than what they hold, so that it is full now and then
-  for (auto& t : threads) t.join();
+  threads.clear();
   for (const Marked& block : shared.all()) {
     EXPECT_TRUE(block.intact(block.bytes));
     free(block.data);
@@ -327,12 +326,10 @@ TEST_F(Preload, ForkFindsTheBooksWhole) {
   for (int i = 0; i < 32; ++i)
     parents.push_back(aligned(4096, 32 * KiB + static_cast<std::size_t>(i % 5) * 4 * KiB));
   std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 3; ++t)  // the books are at work nearly all the time
-    threads.emplace_back([&, t] {
-      Random random(t);
-      while (!stop) free(aligned(4096, (32 + random.below(64)) * KiB));
-    });
+  const auto threads = threads_of(3, [&](unsigned t) {  // the books are at work nearly all the time
+    Random random(t);
+    while (!stop) free(aligned(4096, (32 + random.below(64)) * KiB));
+  });
   for (int i = 0; i < 1500 && !HasFailure(); ++i) {
     EXPECT_EQ(in_child([&] {
                 for (void* p : parents) {
@@ -345,7 +342,6 @@ TEST_F(Preload, ForkFindsTheBooksWhole) {
         << i;
   }
   stop = true;
-  for (auto& t : threads) t.join();
 }
 
 TEST_F(Preload, ExecBeginsAnew) {

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/stats.hpp"
+#include "tests/common/threads.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/kernels/cuda/placed_stripes.hpp"
 #include "tests/plugin/codec/routing/round.hpp"
@@ -89,26 +89,23 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   use(noisy());
   const auto before = codec::stats().read(0);
   std::atomic<unsigned> wrong{0}, running{threads};
-  std::vector<std::thread> working;
-  for (unsigned t = 0; t < threads; ++t)
-    working.emplace_back([&, t] {
-      Random random(t);
-      for (unsigned round = 0; round < rounds; ++round) {
-        const auto choice =
-            random.below(4) == 0 ? codec::BackendChoice::automatic : codec::BackendChoice::gpu;
-        const Shape& shape = shapes[random.below(std::size(shapes))];
-        const codec::Router router(choice, 0);
-        const Codec codec(shape.technique, shape.k, shape.m, router);
-        wrong += !round_is_right(codec, router, gf::name(shape.technique), random);
-      }
-      --running;
-    });
+  auto working = threads_of(threads, [&](unsigned t) {
+    Random random(t);
+    for (unsigned round = 0; round < rounds; ++round) {
+      const auto choice = random.below(4) == 0 ? codec::BackendChoice::automatic : codec::BackendChoice::gpu;
+      const Shape& shape = shapes[random.below(std::size(shapes))];
+      const codec::Router router(choice, 0);
+      const Codec codec(shape.technique, shape.k, shape.m, router);
+      wrong += !round_is_right(codec, router, gf::name(shape.technique), random);
+    }
+    --running;
+  });
   unsigned injected = 0;
   for (unsigned i = 0; running != 0; ++i) {
     plan(plans[i % std::size(plans)]);
     std::this_thread::sleep_for(std::chrono::milliseconds(15));
   }
-  for (auto& thread : working) thread.join();
+  working.clear();
   injected = driver_->injected();
   plan("");
   EXPECT_EQ(wrong, 0u);

@@ -9,6 +9,7 @@
 
 #include "kernels/device_stats.hpp"
 #include "tests/common/random_bytes.hpp"
+#include "tests/common/threads.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
 #include "tests/kernels/cuda/placed_stripes.hpp"
 
@@ -84,17 +85,15 @@ TEST_F(MemoryBounds, HoldWhateverManyThreadsAskFor) {
   // Work that takes its time on the device, so that all lanes are asked for at once.
   plan("launch:every=2:slow=1ms");
   std::atomic<unsigned> running{threads}, more{0};
-  std::vector<std::thread> working;
-  for (unsigned t = 0; t < threads; ++t)
-    working.emplace_back([&, t] {
-      Random random(t);
-      for (unsigned round = 0; round < rounds; ++round)
-        code(*stripes[t][random.below(stripes[t].size())],
-             random.below(2) == 0 ? KernelKind::automatic : KernelKind::generated);
-      --running;
-    });
+  auto working = threads_of(threads, [&](unsigned t) {
+    Random random(t);
+    for (unsigned round = 0; round < rounds; ++round)
+      code(*stripes[t][random.below(stripes[t].size())],
+           random.below(2) == 0 ? KernelKind::automatic : KernelKind::generated);
+    --running;
+  });
   for (; running != 0; std::this_thread::sleep_for(std::chrono::microseconds(200))) more += now() != idle;
-  for (auto& thread : working) thread.join();
+  working.clear();
   std::printf("%u jobs done, %u busy\n", done_.load(), busy_.load());
   EXPECT_EQ(wrong_, 0u);
   EXPECT_EQ(more, 0u) << "jobs have allocated";

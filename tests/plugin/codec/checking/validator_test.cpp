@@ -20,6 +20,7 @@
 #include "tests/common/folder.hpp"
 #include "tests/common/lying_backend.hpp"
 #include "tests/common/random_bytes.hpp"
+#include "tests/common/threads.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
 
 namespace ec::test {
@@ -364,19 +365,16 @@ TEST(Validate, OffWatchesNobodyAndNobodyWatchesTheJudges) {
 TEST(ThreadsValidate, EveryCallIsRightWhileALiarIsFoundOut) {
   Build build(always, at(0, 9));
   std::atomic<unsigned> wrong{0};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 8; ++t)
-    threads.emplace_back([&, t] {
-      Stripes stripes(3, 2, 500, 1, t);
-      for (unsigned call = 0; call < 50; ++call) {
-        stripes.reset();
-        const bool accumulate = call % 2 != 0;
-        if (code(build, stripes, accumulate) != Status::ok ||
-            stripes.out != (accumulate ? stripes.sums : stripes.expected))
-          ++wrong;
-      }
-    });
-  for (auto& thread : threads) thread.join();
+  in_threads(8, [&](unsigned t) {
+    Stripes stripes(3, 2, 500, 1, t);
+    for (unsigned call = 0; call < 50; ++call) {
+      stripes.reset();
+      const bool accumulate = call % 2 != 0;
+      if (code(build, stripes, accumulate) != Status::ok ||
+          stripes.out != (accumulate ? stripes.sums : stripes.expected))
+        ++wrong;
+    }
+  });
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(logged.size(), 1u);
   EXPECT_GE(build.validator.read(0).mismatches, 1u);

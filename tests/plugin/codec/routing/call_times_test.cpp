@@ -6,10 +6,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <thread>
 #include <vector>
 
 #include "plugin/codec/routing/router.hpp"
+#include "tests/common/threads.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
 
 namespace ec::test {
@@ -179,14 +179,9 @@ TEST_F(CallTimesTest, OfManyThreadsOneHasTheProbe) {
   looks = 0;
   constexpr unsigned threads = 8, each = 20 * CallTimes::longest_gap;
   std::atomic<unsigned> probes{0};
-  {
-    std::vector<std::jthread> all;
-    for (unsigned t = 0; t < threads; ++t)
-      all.emplace_back([&] {
-        for (unsigned i = 0; i < each; ++i)
-          probes += times.choose(mib, 0, true).probe != CallTimes::Probe::none;
-      });
-  }
+  in_threads(threads, [&](unsigned) {
+    for (unsigned i = 0; i < each; ++i) probes += times.choose(mib, 0, true).probe != CallTimes::Probe::none;
+  });
   EXPECT_EQ(probes, CallTimes::probe_calls) << "until it has told, it is expected to lose time";
   // Threads that come to the end of a gap at once all look.
   EXPECT_LE(looks, threads * threads * (20 + 3)) << "the others did not look at the clock";

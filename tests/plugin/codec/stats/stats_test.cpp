@@ -13,13 +13,13 @@
 #include <latch>
 #include <numeric>
 #include <thread>
-#include <vector>
 
 #include "plugin/codec/codec.hpp"
 #include "support/files.hpp"
 #include "tests/common/child.hpp"
 #include "tests/common/folder.hpp"
 #include "tests/common/stripes.hpp"
+#include "tests/common/threads.hpp"
 #include "tests/plugin/codec/routing/fake_backend.hpp"
 
 namespace ec::test {
@@ -47,19 +47,15 @@ void finish(Stats& counts, std::uint64_t bytes, unsigned times = 1) {
 TEST(Stats, AddUpWhatManyThreadsCount) {
   Stats counts;
   constexpr unsigned all = codec::own_shards + 2 * codec::shared_shards + 5, jobs = 100'000;
-  {
-    // More than there are shards, and all live at once.
-    std::latch come(all);
-    std::vector<std::jthread> threads;
-    for (unsigned t = 0; t < all; ++t)
-      threads.emplace_back([&] {
-        counts.happened(Event::plan_found, 3);
-        come.arrive_and_wait();
-        for (unsigned i = 0; i < jobs; ++i)
-          Stats::JobRecord(counts, codec::this_thread(), Operation::decode, 10).finished(2);
-        Stats::JobRecord(counts, codec::this_thread(), Operation::decode, 10).fell_back(1, Status::busy);
-      });
-  }
+  // More than there are shards, and all live at once.
+  std::latch come(all);
+  in_threads(all, [&](unsigned) {
+    counts.happened(Event::plan_found, 3);
+    come.arrive_and_wait();
+    for (unsigned i = 0; i < jobs; ++i)
+      Stats::JobRecord(counts, codec::this_thread(), Operation::decode, 10).finished(2);
+    Stats::JobRecord(counts, codec::this_thread(), Operation::decode, 10).fell_back(1, Status::busy);
+  });
   EXPECT_EQ(counts.read(2).calls, std::uint64_t{jobs} * all);
   EXPECT_EQ(counts.read(2).source_bytes, std::uint64_t{10} * jobs * all);
   EXPECT_EQ(counts.read(2).fallbacks, 0u);
@@ -225,11 +221,9 @@ TEST(StatsPage, AChildCountsWhateverItsParentDidToDescriptors) {
 TEST(StatsPage, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
   finish(codec::stats(), 100, 100);  // what is set up once: a child could inherit it half done
   std::atomic<bool> done{false};
-  std::vector<std::jthread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&] {
-      while (!done) finish(codec::stats(), 100);
-    });
+  const auto threads = threads_of(4, [&](unsigned) {
+    while (!done) finish(codec::stats(), 100);
+  });
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(right_in_child([] {
       // Without an allocation: AddressSanitizer's allocator may be locked by a thread that the child has not.
