@@ -61,19 +61,22 @@ class Door : public HostsInterface {
   /// -EINVAL if the chunks are not k+m of equal length. The coding chunks are overwritten in place.
   int encode_chunks(const std::set<int>&, std::map<int, bufferlist>* encoded) override {
     return at_the_door([&] {
-      DataChunks data(code_.n());
-      Places coding(code_.n());
+      const unsigned k = code_.k();
       if (encoded == nullptr || encoded->size() != code_.n()) return -EINVAL;
+      PerChunk<kernels::Source> data(k, boost::container::default_init);
+      PerChunk<kernels::Target> coding(code_.m(), boost::container::default_init);
+      const unsigned bytes = encoded->begin()->second.length();
+      int next = 0;
       for (auto& [shard, list] : *encoded) {
-        if (!code_.is_shard(shard)) return -EINVAL;
-        const unsigned c = code_.chunk_of(shard);
-        std::uint8_t* bytes = writable_bytes(list);
-        if (c < code_.k())
-          data.add(c, source_at(bytes, list.length()), list.length());
+        if (shard != next || list.length() != bytes) return -EINVAL;
+        std::uint8_t* const at = writable_bytes(list);
+        const unsigned c = code_.chunk_of(next++);
+        if (c < k)
+          data[c] = source_at(at, bytes);
         else
-          coding.add(c, {bytes}, list.length());
+          coding[c - k] = {at};
       }
-      return code_.encode_chunks(data, coding);
+      return code_.encode_chunks({data.data(), k}, {coding.data(), coding.size()}, bytes);
     });
   }
   int decode(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,

@@ -129,12 +129,16 @@ int ErasureCode::encode_chunks(DataChunks& data, Places& coding) const {
     return 0;
   }
   const auto sources = side_by_side(data, 0, k());
-  if (sources.size() == k() && targets.size() == m())
-    return to_errno(codec_->encode(sources, targets, coding.bytes));
+  if (sources.size() == k() && targets.size() == m()) return encode_chunks(sources, targets, coding.bytes);
   const auto part = codec_->part({data.there, coding.there});
   if (!part) return -ENOMEM;
   return to_errno(
       codec_->router().transform({&part->program, sources, targets, coding.bytes}, codec::Operation::encode));
+}
+
+int ErasureCode::encode_chunks(std::span<const Source> data, std::span<const Target> coding,
+                               unsigned bytes) const {
+  return bytes == 0 ? 0 : to_errno(codec_->encode(data, coding, bytes));
 }
 
 int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {

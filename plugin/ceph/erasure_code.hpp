@@ -107,6 +107,10 @@ class ErasureCode {
   /// These coding chunks from these data chunks; absent data chunks count as zeros and cost nothing. -EINVAL
   /// if the chunks are not sound, or of two lengths. Chunks by pointer may change places, here and below.
   int encode_chunks(DataChunks& data, Places& coding) const;
+  /// All coding chunks from all data chunks, of `bytes` each. Such a call is short, and needs no set of
+  /// chunks.
+  int encode_chunks(std::span<const kernels::Source> data, std::span<const kernels::Target> coding,
+                    unsigned bytes) const;
   /// coding ^= the product of these changes of data chunks. -EINVAL as above.
   int apply_delta(DataChunks& deltas, Places& coding) const;
   /// Makes the wanted chunks, which are not in `in`. 0, also where no chunk is wanted; -EIO if `in` does not
