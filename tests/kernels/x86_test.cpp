@@ -118,10 +118,11 @@ TEST(X86Walk, GoesByTheCore) {
   EXPECT_TRUE(cached_walk(10, 4, 4096, few_ways).short_blocks);
   EXPECT_FALSE(cached_walk(10, 4, 16384, few_ways).short_blocks);
   EXPECT_TRUE(cached_walk(10, 4, 4096, intel).short_blocks);
-  EXPECT_EQ(cached_walk(10, 4, 16384, intel).ahead_bytes, 512u);
-  EXPECT_EQ(cached_walk(10, 4, 16384, Core{8, true}).ahead_bytes, 512u) << "of any Intel";
-  EXPECT_EQ(cached_walk(10, 4, 16384, few_ways).ahead_bytes, 0u);
-  EXPECT_EQ(cached_walk(4, 2, 16384, intel).ahead_bytes, 0u);
+  EXPECT_FALSE(cached_walk(10, 4, 16384, intel).short_blocks);
+  EXPECT_TRUE(cached_walk(4, 2, 65536, intel).short_blocks);
+  EXPECT_FALSE(cached_walk(4, 1, 65536, intel).short_blocks);
+  for (const Core& core : {few_ways, many_ways, intel})
+    EXPECT_EQ(cached_walk(10, 4, 16384, core).ahead_bytes, 0u) << "the second level holds the job";
   for (const Core& core : {few_ways, many_ways, intel}) {
     EXPECT_EQ(large_walk(20, 4, false, core).tile_bytes, 0u);
     EXPECT_EQ(large_walk(25, 4, false, core).tile_bytes != 0, core.intel || core.has_few_ways());
