@@ -227,7 +227,7 @@ void add_one_source(const GroupPass& pass, size_t end) {
     targets[r] = pass.out[r];
     factors[r] = T::factor(pass.coefficients + r * T::coefficient_bytes);
   }
-  constexpr unsigned vectors = 2;
+  constexpr unsigned vectors = T::vectors(rows);
   const Whole<T> io;
   size_t at = 0;
   for (; at + vectors * T::width <= end; at += vectors * T::width)
