@@ -125,17 +125,8 @@ Isa call_transform(TransformCall call) noexcept {
 }
 
 Isa call_kernel(Isa isa, const ProductCall& call) noexcept {
-  switch (isa) {
-    case Isa::gfni512:
-      return run_gfni512(call);
-    case Isa::gfni256:
-      return run_gfni256(call);
-    case Isa::avx512:
-      return run_avx512(call);
-    case Isa::avx2:
-      break;
-  }
-  return run_avx2(call);
+  static constexpr decltype(&run_avx2) kernels[] = {run_gfni512, run_gfni256, run_avx512, run_avx2};
+  return kernels[static_cast<unsigned>(isa)](call);
 }
 
 X86& backend() noexcept {

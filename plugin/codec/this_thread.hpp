@@ -12,6 +12,14 @@ struct ThisThread {
   bool alone = false;        ///< in its shard
   Pace pace{};
 
+  /// Takes the thread's next small job if nobody times or compares that job. whose: of Pace; 0: nobody
+  /// compares.
+  bool passes(std::uint32_t whose) noexcept {
+    if (until_timed <= 1 || (whose != 0 && !pace.passes(whose))) return false;
+    --until_timed;
+    return true;
+  }
+
   // Out of line: of an inlined look-up compilers make two.
   static ThisThread& look_up() noexcept;
   void choose_shard() noexcept;

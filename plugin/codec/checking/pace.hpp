@@ -22,6 +22,13 @@ struct Pace {
     return start_gap(whose, every);
   }
 
+  /// Takes the next call if that call is not to be compared.
+  bool passes(std::uint32_t whose) noexcept {
+    if (of != whose || left <= 1) return false;
+    --left;
+    return true;
+  }
+
   /// From 0 to below - 1.
   std::uint64_t draw(std::uint64_t below) noexcept {
     // splitmix64 (Steele, Lea and Flood, 2014): nobody has to be kept from guessing.

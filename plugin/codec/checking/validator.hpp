@@ -49,6 +49,9 @@ class Validator {
   /// Whether this call of a back end that is watched is to go through run(). pace: this thread's.
   bool is_due(Pace& pace) const noexcept { return pace.is_due(id_, how_.every); }
 
+  /// This validator in Pace; 0: watches nothing.
+  std::uint32_t id() const noexcept { return id_; }
+
   /// Back ends that were found wrong: bit i stands for backends[i].
   unsigned off() const noexcept { return off_.load(std::memory_order_relaxed); }
   /// Whether the device of kernels::backends() was found wrong.

@@ -60,8 +60,7 @@ Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
       pageable_stays_(!can_be_pinned_ && choice != BackendChoice::gpu) {
   for (std::size_t i = 0; i < backends.size(); ++i) {
     const BackendKind kind = backends[i]->kind();
-    admitted_ |= unsigned{admits(kind)} << i;
-    device_ |= unsigned{kind == BackendKind::device} << i;
+    (kind == BackendKind::device ? device_ : cpu_) |= unsigned{admits(kind)} << i;
     watched_ |= unsigned{validator.watches(kind)} << i;
   }
 }
@@ -110,13 +109,27 @@ Validator::Answer Router::ask(std::size_t i, const BackendCall& call, bool check
   return given;
 }
 
+bool Router::code_plainly(const Job& job, Operation operation) const noexcept {
+  const unsigned able = cpu_ & ~validator_->off();
+  const std::uint64_t bytes = std::uint64_t{job.bytes} * job.sources.size();
+  if (able == 0 || bytes >= timed_from_bytes) return false;
+  const auto i = static_cast<std::size_t>(std::countr_zero(able));
+  ThisThread& thread = this_thread();
+  if (!thread.passes((watched_ >> i & 1u) != 0 ? validator_->id() : 0)) return false;
+  Backend& backend = *backends_[i];
+  if ((operation == Operation::update ? backend.accumulate(job) : backend.transform(job)) != Status::ok)
+    return false;
+  Stats::JobRecord(*counts_, thread, operation, bytes, Stats::Timed::never).finished(i);
+  return true;
+}
+
 Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable) const noexcept {
   const BackendCall call{operation == Operation::update ? Verb::accumulate : Verb::transform, jobs};
   const std::uint64_t bytes = source_bytes(jobs);
   ThisThread& thread = this_thread();
   Stats::JobRecord count(*counts_, thread, operation, bytes);
   Status last = Status::unsupported;
-  unsigned left = admitted_ & ~validator_->off();
+  unsigned left = (cpu_ | device_) & ~validator_->off();
   std::optional<CallTimes::Choice> compared;
   if ((left & device_) != 0) {
     if ((pageable_stays_ && (pageable || all_pageable(jobs.front()))) ||
@@ -130,10 +143,7 @@ Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable
     left &= left - 1;
     count.begins();
     const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due(thread.pace);
-    // Most calls want the bytes and nothing else, and a small call notices work done for others.
-    const bool plain = !checked && !compared && (device_ >> i & 1u) == 0;
-    const auto [status, doubted] =
-        plain ? Validator::Answer{perform(*backends_[i], call)} : ask(i, call, checked, compared);
+    const auto [status, doubted] = ask(i, call, checked, compared);
     if (status == Status::ok) {
       count.finished(i);
       return status;
@@ -148,10 +158,12 @@ Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable
 }
 
 Status Router::transform(const Job& job, Operation operation, bool pageable) const noexcept {
+  if (pageable_stays_ && (pageable || all_pageable(job)) && code_plainly(job, operation)) [[likely]]
+    return Status::ok;
   return run({&job, 1}, operation, pageable);
 }
 
-Status Router::accumulate(const Job& job) const noexcept { return run({&job, 1}, Operation::update); }
+Status Router::accumulate(const Job& job) const noexcept { return transform(job, Operation::update); }
 
 Status Router::transform_all(std::span<const Job> jobs, Operation operation) const noexcept {
   return jobs.empty() ? Status::ok : run(jobs, operation);
@@ -183,7 +195,7 @@ Status Router::compare(std::span<const Job> jobs, unsigned long long* difference
 }
 
 Backend& Router::cpu_backend(const Job& job) const noexcept {
-  unsigned left = admitted_ & ~device_ & ~validator_->off();
+  unsigned left = cpu_ & ~validator_->off();
   for (; left != 0; left &= left - 1) {
     Backend& backend = *backends_[static_cast<std::size_t>(std::countr_zero(left))];
     if (backend.supports(job)) return backend;

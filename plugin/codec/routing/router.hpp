@@ -74,12 +74,15 @@ class Router {
                         const std::optional<CallTimes::Choice>& compared) const noexcept;
   kernels::Status run(std::span<const kernels::Job> jobs, Operation operation,
                       bool pageable = false) const noexcept;
+  /// Does a pageable job that the device never gets and nobody times or checks: most jobs, and small ones
+  /// notice every instruction. false: run() does the job, also where a back end could not.
+  bool code_plainly(const kernels::Job& job, Operation operation) const noexcept;
 
   BackendChoice choice_;
   std::optional<std::size_t> threshold_bytes_;
   std::span<kernels::Backend* const> backends_;
   // Bit i is for backends_[i].
-  unsigned admitted_ = 0;
+  unsigned cpu_ = 0;      ///< admitted by the choice
   unsigned device_ = 0;   ///< gets every job offered to it
   unsigned watched_ = 0;  ///< by the validator
   Stats* counts_;
