@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "kernels/program.hpp"
-#include "kernels/region.hpp"
+#include "kernels/residence.hpp"
 
 namespace ec::kernels {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "ec/codec.hpp"
-#include "kernels/region.hpp"
+#include "kernels/residence.hpp"
 
 namespace ec::library {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/region.hpp"
+#include "kernels/residence.hpp"
 
 namespace ec::test {
 

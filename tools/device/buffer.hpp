@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/region.hpp"
+#include "kernels/residence.hpp"
 
 namespace ec::kernels::cuda {
 class Device;
