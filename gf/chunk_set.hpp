@@ -19,6 +19,11 @@ class ChunkSet {
   constexpr ChunkSet(std::initializer_list<unsigned> chunks) {
     for (unsigned c : chunks) insert(c);
   }
+  static constexpr ChunkSet of(const auto& chunks) {
+    ChunkSet s;
+    for (const unsigned c : chunks) s.insert(c);
+    return s;
+  }
   /// {0, 1, .., count - 1}
   static constexpr ChunkSet first(unsigned count) {
     ChunkSet s;

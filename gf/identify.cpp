@@ -104,12 +104,6 @@ std::optional<Matrix> coding_of(Checks checks, unsigned k) {
   return coding;
 }
 
-double choices(unsigned n, unsigned chosen) {
-  double count = 1;
-  for (unsigned i = 1; i <= chosen; ++i) count = count * (n - chosen + i) / i;
-  return count;
-}
-
 using Order = std::vector<unsigned>;
 
 /// Which chunks of one dialect, k + m, the shards are: the first k, and the ones that `coding` makes of them.

@@ -12,7 +12,7 @@
 namespace ec::gf {
 namespace {
 
-constexpr std::uint64_t most_tried = 100'000;
+constexpr double most_tried = 100'000;
 constexpr unsigned sampled = 20'000;
 
 /// Whether no cell is zero, and the matrix of the inverses has rank 2 and no singular 2 x 2 minor.
@@ -50,14 +50,6 @@ bool is_generalized_cauchy(const Matrix& coding) {
   return true;
 }
 
-/// How many ways there are to choose; no more than `most` + 1.
-std::uint64_t choices(unsigned n, unsigned chosen, std::uint64_t most) {
-  std::uint64_t count = 1;
-  for (unsigned i = 1; i <= std::min(chosen, n - chosen) && count <= most; ++i)
-    count = count * (n - i + 1) / i;
-  return std::min(count, most + 1);
-}
-
 bool is_singular(Matrix a) {
   for (unsigned i = 0; i < a.rows(); ++i) {
     unsigned pivot = i;
@@ -85,13 +77,13 @@ bool cannot_lose(const Matrix& coding, const std::vector<unsigned>& lost) {
   return is_singular(std::move(minor));
 }
 
-ChunkSet set_of(const std::vector<unsigned>& chunks) {
-  ChunkSet set;
-  for (const unsigned c : chunks) set.insert(c);
-  return set;
-}
-
 }  // namespace
+
+double choices(unsigned n, unsigned chosen) {
+  double count = 1;
+  for (unsigned i = 1; i <= chosen; ++i) count = count * (n - chosen + i) / i;
+  return count;
+}
 
 bool next_choice(std::vector<unsigned>& chosen, unsigned n) {
   for (std::size_t i = chosen.size(); i-- > 0;)
@@ -106,10 +98,10 @@ Mds check_mds(const Matrix& coding) {
   if (is_generalized_cauchy(coding)) return {std::nullopt, true};
   const unsigned k = coding.cols(), m = coding.rows(), n = k + m;
   std::vector<unsigned> lost(m);
-  if (choices(n, m, most_tried) <= most_tried) {
+  if (choices(n, m) <= most_tried) {
     std::iota(lost.begin(), lost.end(), 0u);
     do {
-      if (cannot_lose(coding, lost)) return {set_of(lost), true};
+      if (cannot_lose(coding, lost)) return {ChunkSet::of(lost), true};
     } while (next_choice(lost, n));
     return {std::nullopt, true};
   }
@@ -124,7 +116,7 @@ Mds check_mds(const Matrix& coding) {
     std::copy_n(all.begin(), data, lost.begin());
     std::copy_n(all.begin() + k, m - data, lost.begin() + data);
     std::ranges::sort(lost);
-    if (cannot_lose(coding, lost)) return {set_of(lost), true};
+    if (cannot_lose(coding, lost)) return {ChunkSet::of(lost), true};
   }
   return {};
 }

@@ -23,6 +23,8 @@ struct Mds {
 /// most 100,000 losses, else a sample, the same in every call. Takes at most some tenths of a second.
 Mds check_mds(const Matrix& coding);
 
+/// How many ways there are to choose so many of n.
+double choices(unsigned n, unsigned chosen);
 /// Steps to the next ascending choice of numbers below n; false after the last.
 bool next_choice(std::vector<unsigned>& chosen, unsigned n);
 

@@ -1,7 +1,6 @@
 // Bytes of the host are copied here, bytes of a device by the back end that has devices.
 #include "kernels/transfer.hpp"
 
-#include <algorithm>
 #include <cstring>
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/submit/device_job.hpp"
@@ -10,27 +9,23 @@
 namespace ec::kernels {
 namespace {
 
-Status copy(std::span<const Transfer> pieces, Direction direction) noexcept {
-  const auto on_device = [](const Transfer& piece) { return piece.residence == Residence::device; };
-  if (std::ranges::any_of(pieces, on_device)) {
+Status copy(const Transfer& piece, Direction direction) noexcept {
+  if (piece.bytes == 0) return Status::ok;
+  if (piece.residence == Residence::device) {
 #ifdef EC_WITH_CUDA
-    if (const Status status = cuda::transfer_on_device(pieces, direction); status != Status::ok)
-      return status;
+    return cuda::transfer_on_device(piece, direction);
 #else
     return Status::fault;
 #endif
   }
-  for (const Transfer& piece : pieces) {
-    if (on_device(piece) || piece.bytes == 0) continue;
-    const bool fetches = direction == Direction::fetch;
-    std::memcpy(fetches ? piece.here : piece.there, fetches ? piece.there : piece.here, piece.bytes);
-  }
+  const bool fetches = direction == Direction::fetch;
+  std::memcpy(fetches ? piece.here : piece.there, fetches ? piece.there : piece.here, piece.bytes);
   return Status::ok;
 }
 
 }  // namespace
 
-Status fetch(std::span<const Transfer> pieces) noexcept { return copy(pieces, Direction::fetch); }
-Status store(std::span<const Transfer> pieces) noexcept { return copy(pieces, Direction::store); }
+Status fetch(const Transfer& piece) noexcept { return copy(piece, Direction::fetch); }
+Status store(const Transfer& piece) noexcept { return copy(piece, Direction::store); }
 
 }  // namespace ec::kernels

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "kernels/backend.hpp"
 
@@ -19,11 +18,11 @@ struct Transfer {
   std::size_t bytes = 0;
 };
 
-/// Copies every `there` to its `here`, or back; done when it returns, within the device's deadline. Thread
-/// safe. ok: done; always so where nothing lies on the device. busy: the device has no room now; nothing was
-/// written. fault: there is no device, or it failed and is latched off: the memory to be written holds
-/// anything. hung: like fault, but a write to device memory may still come.
-Status fetch(std::span<const Transfer> pieces) noexcept;
-Status store(std::span<const Transfer> pieces) noexcept;
+/// Copies `there` to `here`, or back; done when it returns, within the device's deadline. Thread safe. ok:
+/// done; always so for host memory. busy: the device has no room now; nothing was written. fault: there is no
+/// device, or it failed and is latched off: the memory to be written holds anything. hung: like fault, but a
+/// write to device memory may still come.
+Status fetch(const Transfer& piece) noexcept;
+Status store(const Transfer& piece) noexcept;
 
 }  // namespace ec::kernels

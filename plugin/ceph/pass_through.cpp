@@ -127,11 +127,4 @@ int pass_through(const std::string& name, const std::string& directory) {
       name, new PassThrough(std::move(isa), std::move(jerasure)));
 }
 
-const char* stock_version(const std::string& directory) noexcept try {
-  return version_of_stock("isa", directory);
-} catch (const std::exception& e) {
-  tell(fmt::format("ec_cuda: this host exports no version, and {}", e.what()));
-  return nullptr;
-}
-
 }  // namespace ec::ceph

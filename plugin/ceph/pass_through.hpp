@@ -9,10 +9,6 @@
 
 namespace ec::ceph {
 
-/// The answer of __erasure_code_version to a host that exports no version: the version of Ceph's own plugins,
-/// or null if there are none; then a line says so. directory: EC_CUDA_STOCK_DIRECTORY, or empty.
-const char* stock_version(const std::string& directory) noexcept;
-
 /// Has Ceph's own plugin register as `name`: for isa and jerasure the plugin of that name. Under every other
 /// name a plugin of ours registers, which serves portable profiles (portable.hpp) by Ceph's isa and jerasure,
 /// and refuses all others: Ceph's own plugins take some of these, and code other bytes. Only from

@@ -113,9 +113,9 @@ extern "C" const char* __erasure_code_version() {
     std::string why;
     host_dialect(&why);
     tell_that_we_pass_through(why);
-    if (host == nullptr) host = stock_version(stock_directory());
+    if (host == nullptr) host = version_of_stock("isa", stock_directory());
   } catch (const std::exception& e) {
-    tell(fmt::format("ec_cuda: {}", e.what()));
+    tell(fmt::format("ec_cuda: this host exports no version, and {}", e.what()));
   }
   return host != nullptr ? host : "libec_cuda.so for Ceph 16 to 20";
 }

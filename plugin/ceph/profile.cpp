@@ -10,8 +10,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "plugin/ceph/profile_values.hpp"
-
 namespace ec::ceph {
 namespace {
 

@@ -1,14 +1,18 @@
 // The profile of a pool: parsed, checked, and completed with its defaults.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ceph/classic.h"
 #include "gf/generator.hpp"
 #include "plugin/codec/settings/settings.hpp"
+#include "plugin/codec/settings/setup_error.hpp"
 
 namespace ec::ceph {
 
@@ -43,5 +47,19 @@ std::span<const std::string_view> known_profile_keys() noexcept;
 /// mapping that does not fit, or a stripe_unit whose stripe does not fit 32 bits; ENOENT for an unknown
 /// technique or back end. The text names key, value and the allowed ones.
 PoolProfile parse_profile(::ceph::ErasureCodeProfile& profile, bool of_a_pool = false);
+
+/// Throws codec::SetupError(code) with the sentence.
+template <class... Values>
+[[noreturn]] void refuse(int code, fmt::format_string<Values...> sentence, Values&&... values) {
+  throw codec::SetupError(code, fmt::format(sentence, std::forward<Values>(values)...));
+}
+
+/// The value of `key`; an absent or empty one becomes the default, as in Ceph's own plugins.
+inline const std::string& value_of(::ceph::ErasureCodeProfile& profile, const char* key,
+                                   const char* fallback) {
+  std::string& value = profile[key];
+  if (value.empty()) value = fallback;
+  return value;
+}
 
 }  // namespace ec::ceph

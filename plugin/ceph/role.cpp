@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "plugin/ceph/portable.hpp"
-#include "plugin/ceph/profile_values.hpp"
 
 namespace ec::ceph {
 namespace {

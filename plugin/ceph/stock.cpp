@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "plugin/ceph/host.hpp"
-#include "plugin/ceph/profile_values.hpp"
 
 namespace ec::ceph {
 namespace {

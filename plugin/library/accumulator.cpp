@@ -12,10 +12,10 @@ Accumulator::Accumulator(std::shared_ptr<const Engine> engine, std::span<const u
     : engine_(std::move(engine)),
       decoding_(engine_->decoding(available, wanted, made_)),
       form_(into.form),
-      targets_(into.targets.begin(), into.targets.end()) {
-  for (const unsigned chunk : available) available_.insert(chunk);
-  for (const unsigned chunk : decoding_.plan()->sources) read_.insert(chunk);
-  awaited_ = available_;
+      targets_(into.targets.begin(), into.targets.end()),
+      available_(gf::ChunkSet::of(available)),
+      awaited_(available_),
+      read_(gf::ChunkSet::of(decoding_.plan()->sources)) {
   form_.sources = 1;
 }
 

@@ -124,16 +124,17 @@ Status find_on_device(const codec::Router& router, const Checks& checks, const S
   const std::size_t stripe = first + at / stripes.form.bytes, byte = at % stripes.form.bytes;
   // The bytes at the difference: the sources', then the followers'.
   std::vector<std::uint8_t> column(checks.sources.size()), sums(checks.followers.size());
-  std::vector<kernels::Transfer> pieces;
+  Status fetched = Status::ok;
   const auto fetch = [&](std::span<const std::uint8_t> places, std::uint8_t* to) {
     for (const std::uint8_t place : places) {
       const auto& chunk = stripes.sources[stripe * stripes.form.sources + place];
-      pieces.push_back({const_cast<std::uint8_t*>(chunk.data) + byte, chunk.residence, to++, 1});
+      if (fetched == Status::ok)
+        fetched = kernels::fetch({const_cast<std::uint8_t*>(chunk.data) + byte, chunk.residence, to++, 1});
     }
   };
   fetch(checks.sources, column.data());
   fetch(checks.followers, sums.data());
-  if (const Status fetched = kernels::fetch(pieces); fetched != Status::ok) return fetched;
+  if (fetched != Status::ok) return fetched;
   for (unsigned r = 0; r < sums.size(); ++r)
     for (unsigned c = 0; c < column.size(); ++c) sums[r] ^= gf::mul(checks.matrix()(r, c), column[c]);
   // Or the device is wrong.
@@ -168,12 +169,6 @@ Checks checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks, std::spa
   return checks;
 }
 
-gf::ChunkSet set_of(std::span<const unsigned> chunks) {
-  gf::ChunkSet set;
-  for (const unsigned chunk : chunks) set.insert(chunk);
-  return set;
-}
-
 [[noreturn]] void refuse_nothing_to_compare(std::size_t available) {
   refuse(Errc::too_few_chunks,
          "available has {} chunks, and none follows from the others: there is nothing to compare", available);
@@ -202,7 +197,7 @@ std::optional<unsigned> suspect(const Checks& checks, const std::vector<std::uin
 Status Engine::compare(std::span<const unsigned> available, const Stripes& stripes, Verdict& verdict,
                        bool refuse_nothing) const {
   verdict = {};
-  const gf::ChunkSet all = set_of(available);
+  const gf::ChunkSet all = gf::ChunkSet::of(available);
   const Checks checks = checks_of(codec_, all, available);
   if (checks.plan->targets.empty() && refuse_nothing) refuse_nothing_to_compare(available.size());
   if (checks.plan->targets.empty()) return Status::ok;
@@ -224,7 +219,7 @@ Status Engine::verify_on(std::span<const unsigned> available, const Stripes& str
   if (difference == nullptr) refuse("{} is null", "difference");
   if (reinterpret_cast<std::uintptr_t>(difference) % sizeof *difference != 0)
     refuse("difference={} must be aligned to {} bytes", fmt::ptr(difference), sizeof *difference);
-  const Checks checks = checks_of(codec_, set_of(available), available);
+  const Checks checks = checks_of(codec_, gf::ChunkSet::of(available), available);
   if (checks.plan->targets.empty()) refuse_nothing_to_compare(available.size());
   if (stripes.form.bytes == 0 || stripes.form.stripes == 0) refuse("{}", "there is no byte to compare");
   need_device(stripes, stream);

@@ -16,9 +16,9 @@ namespace ec::test {
 inline void flip(const kernels::Job& job, std::size_t target, std::size_t at, std::uint8_t bits = 1) {
   std::uint8_t byte = 0;
   const kernels::Transfer transfer{job.targets[target].data + at, job.targets[target].residence, &byte, 1};
-  if (kernels::fetch({&transfer, 1}) != kernels::Status::ok) return;
+  if (kernels::fetch(transfer) != kernels::Status::ok) return;
   byte ^= bits;
-  static_cast<void>(kernels::store({&transfer, 1}));
+  static_cast<void>(kernels::store(transfer));
 }
 
 /// Has `honest` do a call, under a name of its own, and spoils the result of those that went well.

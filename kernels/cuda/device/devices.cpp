@@ -28,19 +28,6 @@ constexpr std::chrono::seconds without_a_thread{1};
 /// has no devices.
 std::atomic<bool> forked{false};
 
-void visit_device_chunks(std::span<const Job> jobs, auto&& visit) {
-  for (const Job& job : jobs) {
-    for (const Source& s : job.sources)
-      if (s.residence == Residence::device) visit(s.data);
-    for (const Target& t : job.targets)
-      if (t.residence == Residence::device) visit(t.data);
-  }
-}
-void visit_device_chunks(std::span<const Transfer> pieces, auto&& visit) {
-  for (const Transfer& piece : pieces)
-    if (piece.residence == Residence::device) visit(piece.there);
-}
-
 /// Processes that use a GPU, this one among them, by the sockets that the driver makes for each
 /// ("@cuda-uvmfd-NAMESPACE-PID@", seen with 580); 0 where it makes none.
 std::size_t processes_on_gpus() {
@@ -94,8 +81,6 @@ void Devices::stop() {
 std::span<Devices::Slot> Devices::slots() {
   return std::span(slots_).first(forked ? 0 : std::min(device_count(), most));
 }
-
-bool Devices::in_forked_child() noexcept { return forked; }
 
 void Devices::start_if_due_locked(Slot& slot) {
   if (slot.state == DeviceState::up || slot.state == DeviceState::coming_up || stopped_ ||
@@ -198,16 +183,20 @@ std::shared_ptr<Device> Devices::acquire_waiting(std::size_t index, Reason* why)
   return nullptr;
 }
 
-std::shared_ptr<Device> Devices::holder_of_chunks(auto chunks, Reason* why) {
+std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, Reason* why) {
   auto device = acquire_waiting(why);
   if (!device || device->info().gpus_of_machine == 1) return device;
   int ordinal = -1;
   bool many = false;
-  visit_device_chunks(chunks, [&](const void* address) {
-    const int where = device->holder_of(address);
+  const auto look_at = [&](const auto& chunk) {
+    const int where = chunk.residence == Residence::device ? device->holder_of(chunk.data) : -1;
     many = many || (ordinal >= 0 && where >= 0 && where != ordinal);
     if (where >= 0) ordinal = where;
-  });
+  };
+  for (const Job& job : jobs) {
+    std::ranges::for_each(job.sources, look_at);
+    std::ranges::for_each(job.targets, look_at);
+  }
   if (many) {
     *why = "the chunks lie in the memory of several GPUs";
     return nullptr;
@@ -219,13 +208,6 @@ std::shared_ptr<Device> Devices::holder_of_chunks(auto chunks, Reason* why) {
   if (at != devices.end()) return acquire_waiting(static_cast<std::size_t>(at - devices.begin()), why);
   *why = {"the chunks lie in the memory of GPU {}, which is not among the devices in use", ordinal};
   return nullptr;
-}
-
-std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, Reason* why) {
-  return holder_of_chunks(jobs, why);
-}
-std::shared_ptr<Device> Devices::holder_of(std::span<const Transfer> pieces, Reason* why) {
-  return holder_of_chunks(pieces, why);
 }
 
 std::shared_ptr<Device> Devices::owner_of(CUstream stream) {

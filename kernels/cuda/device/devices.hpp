@@ -16,7 +16,6 @@
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
 #include "kernels/device_stats.hpp"
-#include "kernels/transfer.hpp"
 #include "support/background_thread.hpp"
 #include "support/process_life.hpp"
 
@@ -55,9 +54,6 @@ class Devices {
 
   static Devices& instance();
 
-  /// Whether this is a child of fork() whose parent had devices, or tried to: then the child has none.
-  static bool in_forked_child() noexcept;
-
   /// A device for work on so many bytes in host memory: of the devices that are up, the first with the fewest
   /// bytes under way; null at once if none is up. Starts to bring up the devices that are not up.
   Claim acquire(std::size_t bytes);
@@ -68,10 +64,9 @@ class Devices {
   /// The device at `index` of Options::devices, waited for; null if there is none, or with *why.
   std::shared_ptr<Device> acquire_waiting(std::size_t index, Reason* why);
 
-  /// The device that holds the device memory of these jobs or pieces, waited for. Null, with *why, if the
-  /// device is not up, is not among Options::devices, or if the chunks lie on several devices.
+  /// The device that holds the device memory of these jobs, waited for. Null, with *why, if the device is not
+  /// up, is not among Options::devices, or if the chunks lie on several devices.
   std::shared_ptr<Device> holder_of(std::span<const Job> jobs, Reason* why);
-  std::shared_ptr<Device> holder_of(std::span<const Transfer> pieces, Reason* why);
 
   /// The device whose context `stream` belongs to; null if no device that is up has this context.
   std::shared_ptr<Device> owner_of(CUstream stream);
@@ -108,7 +103,6 @@ class Devices {
   std::shared_ptr<Device> try_to_bring_up(const Slot& slot, const Options& options, Reason* why);
   void become_locked(Slot& slot, DeviceState state, std::shared_ptr<Device> device,
                      const Reason& reason) noexcept;
-  std::shared_ptr<Device> holder_of_chunks(auto chunks, Reason* why);
   std::shared_ptr<Device> wait_for(Slot& slot, Reason* why);
   void stop();
 

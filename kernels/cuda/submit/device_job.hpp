@@ -111,9 +111,9 @@ Outcome enqueue_compare(const std::shared_ptr<Device>& device, std::span<const J
 /// The status of work submitted to a device; after a fault or a hang the device is latched off.
 Status settle(const std::shared_ptr<Device>& device, const Outcome& outcome) noexcept;
 
-/// Like kernels::fetch or kernels::store, for the pieces that lie on the device; other pieces are left alone.
-/// Through the slab of a lane. A device that is coming up is not waited for: fault.
-Status transfer_on_device(std::span<const Transfer> pieces, Direction direction) noexcept;
+/// Like kernels::fetch or kernels::store, for a piece in device memory. Through the slab of a lane. A device
+/// that is coming up is not waited for: fault.
+Status transfer_on_device(const Transfer& piece, Direction direction) noexcept;
 
 /// A small job with a known answer. Throws std::runtime_error if the device gives another answer.
 void self_test(const std::shared_ptr<Device>& device);

@@ -9,36 +9,37 @@ namespace ec::kernels::cuda {
 namespace {
 
 /// Copies a slab at a time.
-Outcome transfer(Device& device, std::span<const Transfer> pieces, Direction direction) noexcept {
+Outcome transfer(Device& device, const Transfer& piece, Direction direction) noexcept {
   Runner runner(device);
   const Driver& driver = device.driver();
   const bool fetches = direction == Direction::fetch;
-  for (const Transfer& piece : pieces)
-    for (std::size_t done = 0; piece.residence == Residence::device && done < piece.bytes && runner.ok();) {
-      const std::span<std::uint8_t> slab = runner.lane().slab;
-      const std::size_t bytes = std::min(piece.bytes - done, slab.size());
-      const auto there = reinterpret_cast<CUdeviceptr>(piece.there) + done;
-      const auto enqueue = [&](CUstream stream) {
-        return fetches ? outcome_of("cuMemcpyDtoHAsync",
-                                    driver.memcpy_dtoh_async(slab.data(), there, bytes, stream))
-                       : outcome_of("cuMemcpyHtoDAsync",
-                                    driver.memcpy_htod_async(there, slab.data(), bytes, stream));
-      };
-      if (!fetches) std::memcpy(slab.data(), piece.here + done, bytes);
-      if (runner.run({bytes, bytes, !fetches}, enqueue) && fetches)
-        std::memcpy(piece.here + done, slab.data(), bytes);
-      done += bytes;
-    }
+  for (std::size_t done = 0; done < piece.bytes && runner.ok();) {
+    const std::span<std::uint8_t> slab = runner.lane().slab;
+    const std::size_t bytes = std::min(piece.bytes - done, slab.size());
+    const auto there = reinterpret_cast<CUdeviceptr>(piece.there) + done;
+    const auto enqueue = [&](CUstream stream) {
+      return fetches ? outcome_of("cuMemcpyDtoHAsync",
+                                  driver.memcpy_dtoh_async(slab.data(), there, bytes, stream))
+                     : outcome_of("cuMemcpyHtoDAsync",
+                                  driver.memcpy_htod_async(there, slab.data(), bytes, stream));
+    };
+    if (!fetches) std::memcpy(slab.data(), piece.here + done, bytes);
+    if (runner.run({bytes, bytes, !fetches}, enqueue) && fetches)
+      std::memcpy(piece.here + done, slab.data(), bytes);
+    done += bytes;
+  }
   return runner.outcome();
 }
 
 }  // namespace
 
-Status transfer_on_device(std::span<const Transfer> pieces, Direction direction) noexcept {
+Status transfer_on_device(const Transfer& piece, Direction direction) noexcept {
   if (!Devices::instance().current()) return Status::fault;
+  const Source chunk{piece.there, Residence::device};
+  const Job job{nullptr, {&chunk, 1}, {}, piece.bytes};
   Reason why;
-  const auto device = Devices::instance().holder_of(pieces, &why);
-  return device ? settle(device, transfer(*device, pieces, direction)) : Status::fault;
+  const auto device = Devices::instance().holder_of({&job, 1}, &why);
+  return device ? settle(device, transfer(*device, piece, direction)) : Status::fault;
 }
 
 }  // namespace ec::kernels::cuda

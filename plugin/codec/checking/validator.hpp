@@ -10,7 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "plugin/codec/checking/block_check.hpp"
+#include "gf/generator.hpp"
+#include "kernels/backend.hpp"
 #include "plugin/codec/checking/pace.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/codec/stats/stats.hpp"
@@ -23,6 +24,17 @@ struct BackendCall {
   kernels::Verb verb = kernels::Verb::transform;
   std::span<const kernels::Job> jobs;
 };
+
+/// Bytes of a block's targets all together, at most.
+inline constexpr std::size_t block_target_bytes = std::size_t{32} << 10;
+
+/// The longest block of so many targets, a multiple of 64: 4 KiB for up to 8 targets. Such a block is a whole
+/// chunk of a pool with Ceph's stripe_unit of 4 KiB, several steps of every kernel with their ends, and so
+/// little that ISA-L makes it again in a microsecond or a few.
+constexpr std::size_t longest_block(std::size_t targets) {
+  constexpr std::size_t longest = 4096;
+  return targets * longest <= block_target_bytes ? longest : block_target_bytes / targets / 64 * 64;
+}
 
 /// Thread safe. One in a process watches its back ends; tests have their own.
 ///
@@ -76,13 +88,19 @@ class Validator {
 
  private:
   enum class Finding : unsigned char { right, wrong, unknown, device_failed };
-  /// One comparison. before: the targets before an accumulate; else null. memory: for the block's copies.
+  /// The bytes [offset, offset + bytes) of every chunk.
+  struct Block {
+    std::size_t offset, bytes;
+  };
+  class BlockViews;
+  /// One comparison. before: all bytes of the targets before an accumulate, one target after the other; else
+  /// null. memory: for the block's copies.
   struct Comparison {
     std::span<kernels::Backend* const> backends;
     std::size_t coder;
     std::size_t stripes;
     const kernels::Job& job;
-    const SavedTargets* before;
+    const std::uint8_t* before;
     std::uint8_t* memory;
   };
 

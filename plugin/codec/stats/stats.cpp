@@ -37,17 +37,16 @@ void introduce(StatsPage& page) noexcept {
   page.magic = stats_magic;
 }
 
-/// The page of the process. Not thread safe. System calls only, but for the first make().
+/// The page of the process. Not thread safe. Takes no lock, and allocates nothing.
 class PageMapping {
  public:
   /// Null before make(), never after it.
   StatsPage* page() const noexcept { return page_; }
 
   /// A page of zeros with all fields but the counts filled in. Its file may be read by the user alone. Where
-  /// the process can have no file, the page is memory that no other process reads.
+  /// the process can have no file, the page is memory that no other process reads. In a child of fork() the
+  /// new page is at the address of the parent's page, and apart from it.
   void make() noexcept;
-  /// In a child of fork(): the same, at the same address, and apart from the parent's page.
-  void make_anew() noexcept;
   /// Gives back the page and its file.
   void discard() noexcept;
 
@@ -65,29 +64,21 @@ class PageMapping {
 };
 
 void PageMapping::make() noexcept {
-  if (!open_file() || !map(nullptr, file_)) {
+  StatsPage* const parents = page_;
+  const auto interface = parents != nullptr ? parents->interface : decltype(parents->interface) {};
+  close_file();
+  if ((parents != nullptr && !mapped_) || !open_file() || !map(parents, file_)) {
     close_file();
-    page_ = &unshared;
+    if (parents == nullptr)
+      page_ = &unshared;
+    else if (!mapped_)
+      std::memset(static_cast<void*>(parents), 0, sizeof *parents);
+    else if (!map(parents, -1))
+      return;
   }
   set_text(page_->version, EC_VERSION);
   const auto list = kernels::backends();
   for (std::size_t i = 0; i < list.size(); ++i) set_text(page_->backends[i], list[i]->name());
-  introduce(*page_);
-}
-
-void PageMapping::make_anew() noexcept {
-  const auto version = page_->version;
-  const auto backends = page_->backends;
-  const auto interface = page_->interface;
-  close_file();
-  if (!mapped_) {
-    std::memset(static_cast<void*>(page_), 0, sizeof *page_);
-  } else if (!open_file() || !map(page_, file_)) {
-    close_file();
-    if (!map(page_, -1)) return;
-  }
-  page_->version = version;
-  page_->backends = backends;
   page_->interface = interface;
   introduce(*page_);
 }
@@ -221,7 +212,7 @@ constinit PageMapping mapping;  ///< the page of stats_of_process
 
 void Stats::become_child() noexcept {
   if (mapping.page() == nullptr) return;
-  mapping.make_anew();
+  mapping.make();
   stats_of_process.value.on_device_ = 0;
 }
 

@@ -33,19 +33,20 @@ class Transfers : public OnDevice {
       content_.push_back(Random(i).bytes(lengths[i]));
       here_.push_back(oracle::Bytes(lengths[i], 0xee));
       there_.push_back(std::make_unique<PlacedMemory>(static_cast<Residence>(i % 3), lengths[i] + 1));
-      pieces_.push_back({there_.back()->data(), static_cast<Residence>(i % 3), nullptr, lengths[i]});
     }
   }
-  Status store() { return kernels::store(to(content_)); }
-  Status fetch() { return kernels::fetch(to(here_)); }
-  std::span<const Transfer> to(std::vector<oracle::Bytes>& chunks) {
-    for (std::size_t i = 0; i < chunks.size(); ++i) pieces_[i].here = chunks[i].data();
-    return pieces_;
+  Status store() { return move(kernels::store, content_); }
+  Status fetch() { return move(kernels::fetch, here_); }
+  /// The first status that is not ok; no piece is moved after it.
+  Status move(Status (*by)(const Transfer&) noexcept, std::vector<oracle::Bytes>& chunks) {
+    Status status = Status::ok;
+    for (std::size_t i = 0; i < chunks.size() && status == Status::ok; ++i)
+      status = by({there_[i]->data(), static_cast<Residence>(i % 3), chunks[i].data(), chunks[i].size()});
+    return status;
   }
 
   std::vector<oracle::Bytes> content_, here_;
   std::vector<std::unique_ptr<PlacedMemory>> there_;
-  std::vector<Transfer> pieces_;
 };
 
 // A slab is 64 KiB here, so some pieces need several rounds and some share one.

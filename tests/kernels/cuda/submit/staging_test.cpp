@@ -136,8 +136,7 @@ TEST_F(Staging, LanesHaveSlabsOfTheirOwn) {
   EXPECT_EQ(run(staged(1000, Verb::transform)), Status::busy) << "all lanes are in use";
   std::vector<std::uint8_t> host(1);
   const auto buffer = Buffer::allocate(1, Residence::device);
-  const kernels::Transfer piece{buffer.data(), Residence::device, host.data(), 1};
-  EXPECT_EQ(kernels::fetch({&piece, 1}), Status::busy);
+  EXPECT_EQ(kernels::fetch({buffer.data(), Residence::device, host.data(), 1}), Status::busy);
 }
 
 /// Kernels that run late find what was copied in for them, and not the slice after it.
