@@ -11,7 +11,7 @@
 namespace ec::gf {
 namespace {
 
-using Cells = std::array<std::uint8_t, ChunkSet::capacity>;
+using RowRoom = std::array<std::uint8_t, ChunkSet::capacity>;
 
 /// A chunk that is read. `cell`: the same number for a data chunk; for a coding chunk the data chunk that it
 /// gives.
@@ -43,7 +43,7 @@ class Solver {
   std::span<const Read> reads() const { return {reads_.data(), known_ + solved_}; }
 
   /// The row of a chunk that is not available, maybe in `room`; empty if the available chunks do not give it.
-  std::span<const std::uint8_t> row_of(unsigned chunk, Cells& room) const {
+  std::span<const std::uint8_t> row_of(unsigned chunk, RowRoom& room) const {
     const auto sum = std::span(room).first(coding_.cols());
     std::span<const std::uint8_t> row = sum;
     if (chunk >= coding_.cols()) {
@@ -89,7 +89,7 @@ class Solver {
   const Matrix& coding_;
   Matrix rows_;  ///< of the solved chunks
   unsigned known_ = 0, solved_ = 0, unsolved_count_ = 0;
-  Cells unsolved_;
+  RowRoom unsolved_;
   std::array<Read, ChunkSet::capacity> reads_;  ///< known data chunks, then coding chunks
 };
 
@@ -133,7 +133,7 @@ std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSi
   plan.matrix =
       Matrix(static_cast<unsigned>(plan.targets.size()), static_cast<unsigned>(plan.sources.size()));
   for (unsigned t = 0; t < plan.matrix.rows(); ++t) {
-    Cells room;
+    RowRoom room;
     const auto row = solver.row_of(plan.targets[t], room);
     if (row.empty()) return std::nullopt;
     std::ranges::transform(reads, plan.matrix.row(t).begin(),
@@ -155,7 +155,7 @@ ChunkSet independent_chunks(const Matrix& coding, const ChunkSet& from) {
 ChunkSet solvable_chunks(const Matrix& coding, const ErasureSignature& signature) {
   const Solver solver(coding, signature.available);
   ChunkSet solvable = signature.wanted & signature.available;
-  Cells room;
+  RowRoom room;
   for (const unsigned c : signature.wanted - signature.available)
     if (!solver.row_of(c, room).empty()) solvable.insert(c);
   return solvable;
