@@ -19,7 +19,7 @@ constexpr unsigned one_group = max_group_rows;
 struct WalkRule {
   Cores cores;
   JobSize job = any;
-  unsigned most_sources = ~0u, least_targets = 0, most_targets = ~0u;
+  unsigned most_sources = ~0u, most_targets = ~0u;
   Walk walk = {};  ///< stream: see walk_on; tiles are no longer than max_tile_bytes() and groups no larger
   unsigned least_groups = 1;
 };
@@ -35,16 +35,8 @@ constexpr WalkRule rules[] = {
     // where no cache holds the chunks, 0.97 to 1.12 in the third level, 0.86 to 1.02 hot, and 4+2 hot 0.7
     // to 0.9.
     {.cores = intel_of_many_ways, .job = two_first, .walk = {.short_blocks = true}},
-    // 4+2 alone, chunks of 16 to 64 KiB on the same Xeon: 0.97 to 1.18 hot, 1.0 to 1.1 in the third level,
-    // 1.06 to 1.11 where no cache holds them. 6+3 to 16+4: 0.9 to 1.0 hot, 1.0 to 1.05 cold.
-    {.cores = intel_of_many_ways,
-     .job = second_level,
-     .most_sources = 5,
-     .least_targets = 2,
-     .walk = {.short_blocks = true}},
-    // No fetching ahead: 512 bytes ahead, 6+3 to 20+4 on the same Xeon would be 0.8 to 0.95 hot, 0.9 to 1.0
-    // in
-    // the third level, and where no cache holds the chunks 0.92 to 1.1.
+    // No fetching ahead: on the same Xeon, 6+3 to 20+4 would be 0.8 to 0.95 hot, 0.9 to 1.0 in the third
+    // level, and 0.92 to 1.1 where no cache holds the chunks. No short blocks: decodes of 4+2 would be 0.7.
     {.cores = all, .job = second_level},
 
     // Each of up to 16 sources has load instructions of its own, which the prefetchers of a Zen 5 follow:
@@ -78,7 +70,7 @@ bool fits(const WalkRule& rule, const Core& core, unsigned sources, unsigned tar
   const std::size_t first = core.first_level_bytes;
   const std::size_t jobs[] = {2 * first, 4 * first, core.stream_above, ~std::size_t{0}};
   return cores[static_cast<unsigned>(rule.cores)] && job <= jobs[static_cast<unsigned>(rule.job)] &&
-         sources <= rule.most_sources && rule.least_targets <= targets && targets <= rule.most_targets;
+         sources <= rule.most_sources && targets <= rule.most_targets;
 }
 
 }  // namespace

@@ -119,8 +119,6 @@ TEST(X86Walk, GoesByTheCore) {
   EXPECT_FALSE(cached_walk(10, 4, 16384, few_ways).short_blocks);
   EXPECT_TRUE(cached_walk(10, 4, 4096, intel).short_blocks);
   EXPECT_FALSE(cached_walk(10, 4, 16384, intel).short_blocks);
-  EXPECT_TRUE(cached_walk(4, 2, 65536, intel).short_blocks);
-  EXPECT_FALSE(cached_walk(4, 1, 65536, intel).short_blocks);
   for (const Core& core : {few_ways, many_ways, intel})
     EXPECT_EQ(cached_walk(10, 4, 16384, core).ahead_bytes, 0u) << "the second level holds the job";
   for (const Core& core : {few_ways, many_ways, intel}) {
