@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <span>
 #include <utility>
 
@@ -141,7 +140,7 @@ std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSi
   }
   // No factor in an MDS code is zero.
   const auto factors = plan.matrix.cells();
-  if (std::memchr(factors.data(), 0, factors.size()) != nullptr) leave_out_unread(plan);
+  if (std::ranges::find(factors, 0) != factors.end()) leave_out_unread(plan);
   return plan;
 }
 

@@ -1,4 +1,4 @@
-// From an erasure signature to the one matrix that makes every wanted chunk out of k survivors.
+// From an erasure signature to the one matrix that makes every wanted chunk out of available chunks.
 #pragma once
 
 #include <cstdint>
