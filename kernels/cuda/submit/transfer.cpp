@@ -1,12 +1,17 @@
 // Device memory to the host and back.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
+
+/// Between two looks for a free lane. A check of several pieces is nothing without each of them.
+constexpr std::chrono::microseconds between_lanes{50};
 
 /// Copies a slab at a time.
 Outcome transfer(Device& device, const Transfer& piece, Direction direction) noexcept {
@@ -34,12 +39,18 @@ Outcome transfer(Device& device, const Transfer& piece, Direction direction) noe
 }  // namespace
 
 Status transfer_on_device(const Transfer& piece, Direction direction) noexcept {
-  if (!Devices::instance().current()) return Status::fault;
   const Source chunk{piece.there, Residence::device};
   const Job job{nullptr, {&chunk, 1}, {}, piece.bytes};
-  Reason why;
-  const auto device = Devices::instance().holder_of({&job, 1}, &why);
-  return device ? settle(device, transfer(*device, piece, direction)) : Status::fault;
+  const auto begun = std::chrono::steady_clock::now();
+  for (;; std::this_thread::sleep_for(between_lanes)) {
+    if (!Devices::instance().current()) return Status::fault;
+    Reason why;
+    const auto device = Devices::instance().holder_of({&job, 1}, &why);
+    if (!device) return Status::fault;
+    const Status status = settle(device, transfer(*device, piece, direction));
+    if (status != Status::busy || std::chrono::steady_clock::now() - begun > device->options().deadline)
+      return status;
+  }
 }
 
 }  // namespace ec::kernels::cuda

@@ -92,9 +92,7 @@ class Validator::BlockViews {
     return status;
   }
 
-  const Job& job() const { return job_; }
   Block block() const { return block_; }
-  const std::uint8_t* target(std::size_t i) const { return targets_[i]; }
 
   /// Has `judge` make the targets of the block: one after the other, block().bytes each. before: of an
   /// accumulate, see Comparison. unsupported: `judge` does not take the job. Not inlined: its 4 KiB of
