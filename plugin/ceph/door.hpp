@@ -62,7 +62,7 @@ class Door : public HostsInterface {
   int encode_chunks(const std::set<int>&, std::map<int, bufferlist>* encoded) override {
     return at_the_door([&] {
       const unsigned k = code_.k();
-      if (encoded == nullptr || encoded->size() != code_.n()) return -EINVAL;
+      if (encoded == nullptr || encoded->empty() || encoded->size() != code_.n()) return -EINVAL;
       PerChunk<kernels::Source> data(k, boost::container::default_init);
       PerChunk<kernels::Target> coding(code_.m(), boost::container::default_init);
       const unsigned bytes = encoded->begin()->second.length();

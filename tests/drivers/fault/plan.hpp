@@ -24,7 +24,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <iterator>
 #include <random>
 #include <string>
 #include <string_view>
