@@ -226,4 +226,11 @@ class Door : public HostsInterface {
   ErasureCode code_;
 };
 
+/// The door for Ceph 16 to 19.
+class Classic final : public Door<::ceph::ErasureCodeInterface> {
+ public:
+  using Door::Door;
+  const std::vector<int>& get_chunk_mapping() const override { return code_.mapping(); }
+};
+
 }  // namespace ec::ceph

@@ -12,7 +12,7 @@
 #include <ostream>
 
 #include "plugin/ceph/host.hpp"
-#include "plugin/codec/settings/setup_error.hpp"
+#include "plugin/codec/settings/settings.hpp"
 
 namespace ec::ceph {
 namespace {

@@ -19,7 +19,7 @@
 #include "plugin/ceph/portable.hpp"
 #include "plugin/ceph/role.hpp"
 #include "plugin/ceph/stock.hpp"
-#include "plugin/codec/settings/setup_error.hpp"
+#include "plugin/codec/settings/settings.hpp"
 
 namespace ec::ceph {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "kernels/backends.hpp"
-#include "plugin/ceph/classic.hpp"
 #include "plugin/ceph/daemon_log.hpp"
+#include "plugin/ceph/door.hpp"
 #include "plugin/ceph/host.hpp"
 #include "plugin/ceph/pass_through.hpp"
 #include "plugin/ceph/portable.hpp"
@@ -17,7 +17,6 @@
 #include "plugin/ceph/stock.hpp"
 #include "plugin/ceph/tentacle.hpp"
 #include "plugin/codec/settings/settings.hpp"
-#include "plugin/codec/settings/setup_error.hpp"
 
 namespace ec::ceph {
 namespace {

@@ -12,7 +12,6 @@
 #include "ceph/classic.h"
 #include "gf/generator.hpp"
 #include "plugin/codec/settings/settings.hpp"
-#include "plugin/codec/settings/setup_error.hpp"
 
 namespace ec::ceph {
 

@@ -10,7 +10,7 @@
 #include <new>
 #include <tuple>
 
-#include "plugin/codec/settings/setup_error.hpp"
+#include "plugin/codec/settings/settings.hpp"
 
 namespace ec::codec {
 namespace {

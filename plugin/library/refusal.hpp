@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ec/error.hpp"
-#include "plugin/codec/settings/setup_error.hpp"
+#include "plugin/codec/settings/settings.hpp"
 #include "support/text.hpp"
 
 namespace ec::library {

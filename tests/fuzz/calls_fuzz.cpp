@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/ceph/classic.hpp"
+#include "plugin/ceph/door.hpp"
 #include "tests/fuzz/codes.hpp"
 #include "tests/fuzz/pieces.hpp"
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <string>
 
-#include "plugin/codec/settings/setup_error.hpp"
+#include "plugin/codec/settings/settings.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace ec::fuzz {

@@ -22,7 +22,6 @@
 
 #include "plugin/ceph/profile.hpp"
 #include "plugin/codec/settings/settings.hpp"
-#include "plugin/codec/settings/setup_error.hpp"
 #include "tests/common/folder.hpp"
 #include "tests/host/plugin_host.hpp"
 

@@ -8,7 +8,6 @@
 #include <stdexcept>
 
 #include "plugin/codec/settings/settings.hpp"
-#include "plugin/codec/settings/setup_error.hpp"
 #include "support/files.hpp"
 #include "tools/common/command_line.hpp"
 #include "tools/ectool/ectool_doctor.hpp"

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "plugin/ceph/portable.hpp"
-#include "plugin/codec/settings/setup_error.hpp"
+#include "plugin/codec/settings/settings.hpp"
 #include "tools/common/printable.hpp"
 
 namespace ec::tools {

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <memory>
 
-#include "plugin/codec/settings/setup_error.hpp"
 #include "support/process_life.hpp"
 
 namespace ec::codec {

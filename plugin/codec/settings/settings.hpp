@@ -6,12 +6,24 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "kernels/cuda/options.hpp"
 
 namespace ec::codec {
+
+/// The exception of set-up code: an errno and a sentence for the operator. Never crosses a host's door.
+class SetupError : public std::runtime_error {
+ public:
+  /// code: a positive errno value. text names the parameter, its value and the allowed ones.
+  SetupError(int code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  int code() const noexcept { return code_; }
+
+ private:
+  int code_;
+};
 
 /// automatic: the router decides. cpu: the best CPU back end. gpu: the device wherever it supports the job.
 /// x86, isal, reference: the back end of that name. A missing or faulty device is replaced by the CPU

@@ -14,8 +14,8 @@
 #include <sstream>
 #include <tuple>
 
-#include "plugin/ceph/classic.hpp"
 #include "plugin/ceph/daemon_log.hpp"
+#include "plugin/ceph/door.hpp"
 #include "tests/common/child.hpp"
 #include "tests/common/folder.hpp"
 #include "tests/plugin/ceph/roles.hpp"

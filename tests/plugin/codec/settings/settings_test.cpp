@@ -13,8 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/codec/settings/setup_error.hpp"
-
 namespace ec::test {
 namespace {
 
