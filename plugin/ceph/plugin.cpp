@@ -114,7 +114,8 @@ extern "C" const char* __erasure_code_version() {
     tell_that_we_pass_through(why);
     if (host == nullptr) host = version_of_stock("isa", stock_directory());
   } catch (const std::exception& e) {
-    tell(fmt::format("ec_cuda: {}: {}", host != nullptr ? host : "this host exports no version", e.what()));
+    tell(fmt::format("ec_cuda: this host exports {}, and {}", host != nullptr ? host : "no version",
+                     e.what()));
   }
   return host != nullptr ? host : "libec_cuda.so for Ceph 16 to 20";
 }
