@@ -19,10 +19,9 @@ struct Transfer {
 };
 
 /// Copies `there` to `here`, or back; done when it returns, within the device's deadline. Thread safe. ok:
-/// done; always so for host memory. busy: the device had no room
-/// within its deadline; nothing was written. fault: there is no
-/// device, or it failed and is latched off: the memory to be written holds anything. hung: like fault, but a
-/// write to device memory may still come.
+/// done; always so for host memory. busy: the device had no room within its deadline; nothing was written.
+/// fault: there is no device, or it failed and is latched off: the memory to be written holds anything. hung:
+/// like fault, but a write to device memory may still come.
 Status fetch(const Transfer& piece) noexcept;
 Status store(const Transfer& piece) noexcept;
 

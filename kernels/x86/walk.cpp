@@ -35,8 +35,9 @@ constexpr WalkRule rules[] = {
     // where no cache holds the chunks, 0.97 to 1.12 in the third level, 0.86 to 1.02 hot, and 4+2 hot 0.7
     // to 0.9.
     {.cores = intel_of_many_ways, .job = two_first, .walk = {.short_blocks = true}},
-    // No fetching ahead: on the same Xeon, 6+3 to 20+4 would be 0.8 to 0.95 hot, 0.9 to 1.0 in the third
-    // level, and 0.92 to 1.1 where no cache holds the chunks. No short blocks: decodes of 4+2 would be 0.7.
+    // No fetching ahead: on the same Xeon, 6+3 to 16+4 would be 0.7 to 1.1 hot, mostly 0.8 to 0.95, 0.84 to
+    // 1.05 in the third level, and 0.9 to 1.12 where no cache holds the chunks. No short blocks: decodes of
+    // 4+2 would be 0.63 to 0.88.
     {.cores = all, .job = second_level},
 
     // Each of up to 16 sources has load instructions of its own, which the prefetchers of a Zen 5 follow:

@@ -17,9 +17,7 @@ struct Pace {
   /// Whether this call of `whose` (not 0) is to be compared. Gaps between such calls are drawn from 1 to
   /// 2 x every - 1 (every: at least 1), so that no rhythm of the caller's calls evades them.
   bool is_due(std::uint32_t whose, unsigned every) noexcept {
-    if (of == whose && --left != 0) [[likely]]
-      return false;
-    return start_gap(whose, every);
+    return !passes(whose) && start_gap(whose, every);
   }
 
   /// Takes the next call if that call is not to be compared.
