@@ -11,7 +11,6 @@
 
 #include "plugin/ceph/door.hpp"
 #include "tests/fuzz/codes.hpp"
-#include "tests/fuzz/pieces.hpp"
 
 namespace ec::fuzz {
 namespace {
@@ -188,7 +187,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Input input(data, size);
   const Code& code = draw_code<ec::ceph::Classic>(input);
   const auto verb = input.ConsumeIntegralInRange<std::size_t>(0, 5);
-  const auto bytes = input.ConsumeIntegralInRange<std::size_t>(0, input.ConsumeBool() ? 300 : 2000);
+  // Chunks of the longest objects are walked piece by piece, of the others as one copy.
+  const int kind = input.ConsumeIntegralInRange(0, 7);
+  const auto bytes =
+      input.ConsumeIntegralInRange<std::size_t>(0, kind == 0 ? 40'000 : kind < 4 ? 2000 : 300);
   Case c{code, content(bytes, input.ConsumeIntegral<std::uint8_t>()), {}};
   if (verb != 0) c.right = stripe(code, c.object);
   constexpr std::array checks{check_minimum,       check_encode, check_decode,

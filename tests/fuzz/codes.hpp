@@ -1,6 +1,7 @@
-// Codes behind a door of Ceph's, and their stripes as they must be.
+// Codes behind a door of Ceph's, their stripes as they must be, and bufferlists in any pieces.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "ceph/classic.h"
+#include "rados/buffer.h"
 #include "tests/common/oracle.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -74,6 +76,35 @@ std::map<int, std::string> stripe(const CodeBehind<Door>& code, const std::strin
     all[code.shards[c]] = std::string(chunk.begin(), chunk.end());
   }
   return all;
+}
+
+/// `bytes` of content that differs by `seed`.
+inline std::string content(std::size_t bytes, std::uint8_t seed) {
+  std::string text(bytes, '\0');
+  for (std::size_t i = 0; i < bytes; ++i)
+    text[i] = static_cast<char>(seed += static_cast<std::uint8_t>(i * 37 + 11));
+  return text;
+}
+
+/// `text` in up to nine pieces, empty ones among them; each is a part of a larger buffer.
+inline ::ceph::bufferlist in_pieces(Input& input, std::string_view text) {
+  ::ceph::bufferlist list;
+  for (unsigned cuts = input.ConsumeIntegralInRange(0u, 8u);; --cuts) {
+    const auto size = static_cast<unsigned>(
+        cuts == 0 ? text.size() : input.ConsumeIntegralInRange<std::size_t>(0, text.size()));
+    const unsigned before = input.ConsumeIntegralInRange(0u, 20u);
+    ::ceph::bufferptr buffer(::ceph::buffer::create(before + size + 3));
+    std::copy_n(text.data(), size, buffer.c_str() + before);
+    list.push_back(::ceph::bufferptr(buffer, before, size));
+    text.remove_prefix(size);
+    if (cuts == 0) return list;
+  }
+}
+
+inline std::string flat(const ::ceph::bufferlist& list) {
+  std::string text;
+  for (const auto& piece : list.buffers()) text.append(piece.c_str(), piece.length());
+  return text;
 }
 
 }  // namespace ec::fuzz

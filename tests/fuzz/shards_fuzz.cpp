@@ -9,7 +9,6 @@
 
 #include "plugin/ceph/tentacle.hpp"
 #include "tests/fuzz/codes.hpp"
-#include "tests/fuzz/pieces.hpp"
 #include "tests/plugin/ceph/shards.hpp"
 
 namespace ec::fuzz {
