@@ -192,21 +192,5 @@ TEST(Settings, UnknownVariablesOfOursAreNamed) {
   EXPECT_EQ(codec::unknown_settings(nullptr), "");
 }
 
-TEST(SettingsDeathTest, AnUnknownVariableIsRefusedAtEveryCall) {
-  // In a process of its own: the settings are read once.
-  const auto run = [] {
-    setenv("EC_CUDA_DEVICE", "0", 1);
-    for (int i = 0; i < 2; ++i) try {
-        codec::node_settings();
-      } catch (const codec::SetupError& error) {
-        fmt::print(stderr, "{}\n", error.what());
-      }
-    std::exit(7);
-  };
-  const auto line = fmt::format("unknown variable EC_CUDA_DEVICE; known are {}\n",
-                                fmt::join(codec::known_settings(), ", "));
-  EXPECT_EXIT(run(), testing::ExitedWithCode(7), line + line);
-}
-
 }  // namespace
 }  // namespace ec::test
