@@ -189,8 +189,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto verb = input.ConsumeIntegralInRange<std::size_t>(0, 5);
   // Chunks of the longest objects are walked piece by piece, of the others as one copy.
   const int kind = input.ConsumeIntegralInRange(0, 7);
-  const auto bytes =
-      input.ConsumeIntegralInRange<std::size_t>(0, kind == 0 ? 40'000 : kind < 4 ? 2000 : 300);
+  const auto bytes = input.ConsumeIntegralInRange<std::size_t>(0, kind == 0 ? 40'000 : kind < 4 ? 2000 : 300);
   Case c{code, content(bytes, input.ConsumeIntegral<std::uint8_t>()), {}};
   if (verb != 0) c.right = stripe(code, c.object);
   constexpr std::array checks{check_minimum,       check_encode, check_decode,

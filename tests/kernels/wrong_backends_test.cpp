@@ -8,7 +8,7 @@
 
 #include "kernels/reference/reference.hpp"
 #include "tests/common/conformance.hpp"
-#include "tests/common/lying_backend.hpp"
+#include "tests/common/fake_backend.hpp"
 
 namespace ec::test {
 namespace {
@@ -32,8 +32,8 @@ TEST(WrongBackend, IsSeenAndWhereItIsWrong) {
   const auto arena = pageable_arena();
   for (const auto verb : {Verb::transform, Verb::accumulate})
     for (const auto& [where, spoil] : wrongs) {
-      LyingBackend backend("spoiled", kernels::BackendKind::coder, kernels::reference_backend(),
-                           [&spoil = spoil](auto jobs) { spoil(jobs[0]); });
+      FakeBackend backend("spoiled", kernels::BackendKind::coder, kernels::reference_backend(),
+                          [&spoil = spoil](auto jobs) { spoil(jobs[0]); });
       const auto outcome = run_case(backend, {random_matrix(3, 5, 1), 500, verb, {}, {}, 1}, *arena);
       EXPECT_EQ(outcome.verdict, where.empty() ? Verdict::passed : Verdict::failed) << where;
       EXPECT_NE(outcome.reason.find(where), std::string::npos) << outcome.reason;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/backends.hpp"
-#include "tests/common/lying_backend.hpp"
+#include "tests/common/fake_backend.hpp"
 
 namespace ec::kernels {
 
@@ -40,7 +40,7 @@ std::vector<Backend*> with_mutant() {
     std::abort();
   }
   static const auto mutant =
-      std::make_unique<test::LyingBackend>((*found)->name(), (*found)->kind(), **found, flip_somewhere);
+      std::make_unique<test::FakeBackend>((*found)->name(), (*found)->kind(), **found, flip_somewhere);
   *found = mutant.get();
   return list;
 }

@@ -8,18 +8,16 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "kernels/cuda/backend.hpp"
-#include "kernels/residence.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/stats.hpp"
+#include "tests/common/placed_stripes.hpp"
 
 namespace {
 
@@ -31,49 +29,7 @@ using kernels::Status;
 constexpr unsigned k = 8, m = 3;
 constexpr unsigned calls_a_buffer = 64;
 
-struct Free {
-  void operator()(void* p) const { std::free(p); }
-};
-
 std::atomic<std::uint64_t> calls{0}, wrong{0}, spoilt{0}, hung{0}, longest_us{0};
-
-/// One stripe in memory of its own: data, then coding chunks.
-class Stripe {
- public:
-  explicit Stripe(std::size_t bytes) : bytes_(bytes) {
-    void* p = nullptr;
-    if (posix_memalign(&p, 4096, (k + m) * bytes) != 0) throw std::bad_alloc();
-    memory_.reset(static_cast<std::uint8_t*>(p));
-    for (unsigned c = 0; c < k + m; ++c) {
-      std::uint8_t* chunk = memory_.get() + c * bytes;
-      for (std::size_t i = 0; i < bytes; ++i) chunk[i] = static_cast<std::uint8_t>((i + 1) * (c + 3) >> 3);
-      const Residence where = kernels::residence_of(chunk, bytes);
-      if (c < k)
-        sources_.push_back({chunk, where});
-      else
-        targets_.push_back({chunk, where});
-    }
-  }
-  /// Nobody writes there any more, or may.
-  void give_up() { static_cast<void>(memory_.release()); }
-  Status encode(const codec::Codec& codec) {
-    for (const auto& target : targets_) std::memset(target.data, 0xee, 64);
-    return codec.encode(sources_, targets_, bytes_);
-  }
-  /// Whether nobody has written where chunks are only read.
-  bool has_sources_of(const Stripe& other) const {
-    return std::memcmp(memory_.get(), other.memory_.get(), k * bytes_) == 0;
-  }
-  bool is_like(const Stripe& other) const {
-    return std::memcmp(memory_.get() + k * bytes_, other.memory_.get() + k * bytes_, m * bytes_) == 0;
-  }
-
- private:
-  std::size_t bytes_;
-  std::unique_ptr<std::uint8_t, Free> memory_;
-  std::vector<kernels::Source> sources_;
-  std::vector<kernels::Target> targets_;
-};
 
 codec::Codec codec_with(BackendChoice choice) {
   return {gf::Technique::reed_sol_van, k, m, codec::Router(choice, std::nullopt)};
@@ -81,13 +37,13 @@ codec::Codec codec_with(BackendChoice choice) {
 
 void code_for_ever(std::size_t bytes) {
   const codec::Codec codec = codec_with(BackendChoice::gpu);
-  Stripe right(bytes);
-  if (right.encode(codec_with(BackendChoice::reference)) != Status::ok) std::abort();
-  for (;;) {
-    Stripe stripe(bytes);
+  for (std::uint64_t seed = 0;; ++seed) {
+    test::PlacedStripes stripe({.bytes = bytes, .generated = true, .k = k, .m = m, .as_found = true}, seed);
+    const kernels::Job& job = stripe.jobs()[0];
     for (unsigned call = 0; call < calls_a_buffer; ++call) {
+      stripe.fill_targets(0xee);
       const auto begun = std::chrono::steady_clock::now();
-      const Status status = stripe.encode(codec);
+      const Status status = codec.encode(job.sources, job.targets, bytes);
       const auto us =
           std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begun);
       ++calls;
@@ -97,11 +53,11 @@ void code_for_ever(std::size_t bytes) {
       }
       if (status == Status::hung) {
         ++hung;
-        stripe.give_up();
+        stripe.abandon();
         break;
       }
-      if (status != Status::ok || !stripe.is_like(right)) ++wrong;
-      if (!stripe.has_sources_of(right)) ++spoilt;
+      if (status != Status::ok || stripe.right() != true) ++wrong;
+      if (!stripe.has_sources()) ++spoilt;
     }
   }
 }

@@ -6,9 +6,10 @@
 #include "kernels/transfer.hpp"
 #include "plugin/codec/checking/validator.hpp"
 #include "plugin/codec/routing/router.hpp"
+#include "tests/common/fake_backend.hpp"
+#include "tests/common/placed_stripes.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
-#include "tests/kernels/cuda/placed_stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -115,29 +116,14 @@ TEST_F(LyingDevice, ThatFailsWhileItIsCheckedIsAFault) {
   EXPECT_EQ(validator_.read(0).mismatches, 0u);
 }
 
-/// The device, of which others have all lanes until the job itself begins.
-class BusyUntilTheJob final : public kernels::Backend {
- public:
-  BusyUntilTheJob() {
-    const auto device = kernels::cuda::Devices::instance().current();
-    while (auto lane = device->borrow_lane()) lanes_.push_back(std::move(lane));
-  }
-  std::string_view name() const noexcept override { return "cuda"; }
-  kernels::BackendKind kind() const noexcept override { return kernels::BackendKind::device; }
-  bool supports(const kernels::Job&) const noexcept override { return true; }
-  Status transform(const kernels::Job&) noexcept override { return Status::unsupported; }
-  Status accumulate(const kernels::Job& job) noexcept override {
-    lanes_.clear();
-    return kernels::cuda::backend().accumulate(job);
-  }
-
- private:
-  std::vector<kernels::cuda::Device::BorrowedLane> lanes_;
-};
-
 TEST_F(LyingDevice, WithoutALaneForACopyIsNotChecked) {
   const PlacedStripes stripe(all_in(Residence::device, 300'000, Verb::accumulate), 1);
-  BusyUntilTheJob busy;
+  // Others have all lanes until the job itself begins.
+  std::vector<kernels::cuda::Device::BorrowedLane> lanes;
+  const auto device = kernels::cuda::Devices::instance().current();
+  while (auto lane = device->borrow_lane()) lanes.push_back(std::move(lane));
+  FakeBackend busy("cuda", kernels::BackendKind::device, kernels::cuda::backend(), nullptr);
+  busy.meanwhile = [&] { lanes.clear(); };
   kernels::Backend* const list[] = {&busy, kernels::backends().back()};
   const codec::Router router(codec::BackendChoice::gpu, 0, list, counts_, validator_);
   EXPECT_EQ(router.accumulate(stripe.jobs()[0]), Status::ok);

@@ -17,7 +17,7 @@
 #include "plugin/codec/checking/validator.hpp"
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/stats.hpp"
-#include "tests/kernels/cuda/placed_stripes.hpp"
+#include "tests/common/placed_stripes.hpp"
 
 namespace ec::test {
 

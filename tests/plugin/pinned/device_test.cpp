@@ -11,10 +11,10 @@
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/stats.hpp"
 #include "tests/common/child.hpp"
-#include "tests/common/oracle.hpp"
-#include "tests/common/random_bytes.hpp"
+#include "tests/common/placed_stripes.hpp"
 #include "tests/common/threads.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
+#include "tests/plugin/codec/routing/round.hpp"
 #include "tests/plugin/pinned/preload.hpp"
 
 namespace ec::test {
@@ -22,12 +22,9 @@ namespace {
 
 using kernels::Residence;
 using kernels::residence_of;
-using kernels::Source;
 using kernels::Status;
-using kernels::Target;
 
-constexpr unsigned k = 4;
-constexpr unsigned m = 2;
+constexpr unsigned k = PlacedStripes::Shape{}.k, m = PlacedStripes::Shape{}.m;
 constexpr std::size_t chunk = 64 * KiB;
 
 struct Free {
@@ -39,23 +36,6 @@ Block block(std::size_t bytes = chunk) {
   void* p = nullptr;
   return Block(posix_memalign(&p, 4096, bytes) == 0 ? static_cast<std::uint8_t*>(p) : nullptr);
 }
-
-/// A stripe of new blocks, with residences as they are found.
-struct Stripe {
-  Stripe() {
-    for (unsigned c = 0; c < k + m; ++c) {
-      blocks.push_back(block());
-      auto* p = blocks.back().get();
-      if (c < k)
-        sources.push_back({p, residence_of(p, chunk)});
-      else
-        targets.push_back({p, residence_of(p, chunk)});
-    }
-  }
-  std::vector<Block> blocks;
-  std::vector<Source> sources;
-  std::vector<Target> targets;
-};
 
 class PinnedFromBirth : public EmulatedDevice {
  protected:
@@ -73,15 +53,11 @@ class PinnedFromBirth : public EmulatedDevice {
   /// Encodes a stripe by `auto`; whether the bytes are right.
   bool encode(std::uint64_t seed) const { return encode(seed, codec_); }
   static bool encode(std::uint64_t seed, const codec::Codec& codec) {
-    const auto data = Random(seed).chunks(k, chunk);
-    const Stripe stripe;
-    for (unsigned c = 0; c < k; ++c) std::memcpy(stripe.blocks[c].get(), data[c].data(), chunk);
-    if (codec.encode(stripe.sources, stripe.targets, chunk) != Status::ok) return false;
-    const auto right = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), data);
-    for (unsigned r = 0; r < m; ++r)
-      if (std::memcmp(stripe.targets[r].data, right[r].data(), chunk) != 0) return false;
-    return true;
+    const PlacedStripes stripe(found, seed);
+    const kernels::Job& job = stripe.jobs()[0];
+    return codec.encode(job.sources, job.targets, chunk) == Status::ok && stripe.right() == true;
   }
+  static constexpr PlacedStripes::Shape found{.bytes = chunk, .generated = true, .as_found = true};
   static std::uint64_t on_device() { return codec::stats().read(0).calls; }
 
   codec::Codec codec_{gf::Technique::reed_sol_van, k, m,
@@ -123,14 +99,9 @@ TEST_F(PinnedFromBirth, TheStatsShowTheArena) {
   for (int i = 0; i < 3 && seen.used_bytes != 3 * chunk; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));
     std::thread([] {
-      std::vector<std::uint8_t> memory((k + m) * chunk);
-      const std::vector<Source> sources(k, Source{memory.data(), Residence::pageable});
-      std::vector<Target> targets;
-      for (unsigned r = 0; r < m; ++r)
-        targets.push_back({memory.data() + (k + r) * chunk, Residence::pageable});
-      EXPECT_EQ(codec::Codec(gf::Technique::cauchy, k, m, codec::Router(codec::BackendChoice::cpu, 0))
-                    .encode(sources, targets, chunk),
-                Status::ok);
+      StripeSet stripes("cauchy", k, m, 1, chunk, 1);
+      const codec::Codec codec(gf::Technique::cauchy, k, m, codec::Router(codec::BackendChoice::cpu, 0));
+      EXPECT_TRUE(encode_is_right(codec, stripes));
     }).join();
   }
   EXPECT_EQ(seen.arena_bytes, 8 * MiB);
@@ -139,13 +110,12 @@ TEST_F(PinnedFromBirth, TheStatsShowTheArena) {
 }
 
 TEST_F(PinnedFromBirth, SmallJobsAndOtherChoicesWakeNobody) {
-  const Stripe stripe;
-  EXPECT_EQ(codec_.encode(stripe.sources, stripe.targets, chunk / k - 1), Status::ok)
-      << "below the threshold";
+  const PlacedStripes stripe(found, 1);
+  const kernels::Job& job = stripe.jobs()[0];
+  EXPECT_EQ(codec_.encode(job.sources, job.targets, chunk / k - 1), Status::ok) << "below the threshold";
   using enum codec::BackendChoice;
   for (const auto choice : {cpu, x86, isal, reference}) {
-    const codec::Codec codec(gf::Technique::reed_sol_van, k, m, codec::Router(choice, 0));
-    EXPECT_EQ(codec.encode(stripe.sources, stripe.targets, chunk), Status::ok);
+    EXPECT_TRUE(encode(2, codec::Codec(gf::Technique::reed_sol_van, k, m, codec::Router(choice, 0))));
   }
   const Block b = block();
   EXPECT_EQ(residence_of(b.get(), chunk), Residence::pageable);
@@ -187,11 +157,11 @@ TEST_F(PinnedFromBirth, RefusedLockingIsSaidAndLeavesOrdinaryMemory) {
 
 TEST_F(PinnedFromBirth, HungDeviceKeepsTheArenaLockedForTheNext) {
   ASSERT_TRUE(bring_up());
-  Stripe stripe;
+  PlacedStripes stripe(found, 1);
   const auto locked = driver_->calls("cuMemHostRegister_v2");
   plan("launch:every=1:hang");
-  EXPECT_EQ(codec_.encode(stripe.sources, stripe.targets, chunk), Status::hung);
-  for (Block& b : stripe.blocks) (void)b.release();  // a late write may still come
+  EXPECT_EQ(codec_.encode(stripe.jobs()[0].sources, stripe.jobs()[0].targets, chunk), Status::hung);
+  stripe.abandon();  // a late write may still come
   driver_->finish_hung();
   ASSERT_TRUE(bring_up()) << log_;
   EXPECT_EQ(driver_->calls("cuMemHostRegister_v2"), locked);

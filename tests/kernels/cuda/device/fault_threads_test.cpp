@@ -7,9 +7,9 @@
 
 #include "plugin/codec/codec.hpp"
 #include "plugin/codec/stats/stats.hpp"
+#include "tests/common/placed_stripes.hpp"
 #include "tests/common/threads.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
-#include "tests/kernels/cuda/placed_stripes.hpp"
 #include "tests/plugin/codec/routing/round.hpp"
 
 namespace ec::test {

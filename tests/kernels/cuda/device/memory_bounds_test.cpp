@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "kernels/device_stats.hpp"
+#include "tests/common/placed_stripes.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/common/threads.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
-#include "tests/kernels/cuda/placed_stripes.hpp"
 
 namespace ec::test {
 namespace {

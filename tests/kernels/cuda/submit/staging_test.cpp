@@ -8,8 +8,8 @@
 #include "kernels/device_stats.hpp"
 #include "kernels/transfer.hpp"
 #include "tests/common/conformance.hpp"
+#include "tests/common/placed_stripes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"
-#include "tests/kernels/cuda/placed_stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -21,7 +21,7 @@ using tools::Buffer;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kib = 1024;
-constexpr unsigned m = PlacedStripes::m;
+constexpr unsigned m = PlacedStripes::Shape{}.m;
 /// Of the options of the fixture: a lane has this much.
 constexpr std::size_t slab_bytes = 64 * kib;
 /// Of 4+2 in five slices: half a slab holds six chunks of a page.

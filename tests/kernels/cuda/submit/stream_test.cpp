@@ -7,8 +7,8 @@
 
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/device/devices.hpp"
+#include "tests/common/placed_stripes.hpp"
 #include "tests/common/random_bytes.hpp"
-#include "tests/kernels/cuda/placed_stripes.hpp"
 
 namespace ec::test {
 namespace {

