@@ -196,53 +196,61 @@ def check_faults(ec, faults_of, count):
         print(f"faults: {len(faults)} of repair, {form}, exits {dict(seen)}", flush=True)
 
 
-def claiming(shard, size):
-    """The shard with another length of the object, and of its one file, in its headers."""
+def claiming(shard, size, name=b"abcdef"):
+    """The shard with another length of the object, and of its one file, in its headers, and with another name as long."""
     length = size.to_bytes(8, "little")
-    return shard_reader.resealed(shard, {48: length, 64 + 16 * shard_reader.headers_of(shard)[0].n: length})
+    at = 64 + 16 * shard_reader.headers_of(shard)[0].n
+    return shard_reader.resealed(shard, {48: length, at: length, at + 10: name})
 
 
 def check_claims(ec):
-    """What headers claim is no work, and takes no room; and two sets of one UUID are told apart."""
-    ec.fresh("set", "out")
-    ec.write("empty", b"")
-    ec.right("create", "empty", "-k", "2", "-m", "1", "-o", "set")
-    for name in ec.files("set"):
-        ec.write(f"set/{name}", claiming(ec.read(f"set/{name}"), 1 << 60))
-    for arguments in (["verify", "set"], ["repair", "set"], ["extract", "set", "-o", "out"], ["extract", "set", "-o", "-"]):
-        ec.ends(LOST, *arguments, says="beyond repair", timeout=120)
-        check(not ec.files("out"), f"{arguments}: nothing is extracted")
+    """What headers claim is no work, takes no room, leads nowhere, and does nothing to a terminal; two sets of one UUID are told apart."""
+    ec.write("abcdef", b"content")
+    for size, name, right, says in ((1 << 60, b"abcdef", LOST, "beyond repair"), (7, b"../def", FAILURE, ""), (7, b"a/cdef", FAILURE, ""),
+                                    (7, b"ab\0def", FAILURE, ""), (7, b"\x1b[31ma", OK, "")):
+        ec.fresh("set", "out")
+        ec.right("create", "abcdef", "-k", "2", "-m", "1", "-o", "set")
+        for shard in ec.files("set"):
+            ec.write(f"set/{shard}", claiming(ec.read(f"set/{shard}"), size, name))
+        for arguments in (["verify", "set"], ["repair", "set"], ["extract", "set", "-o", "-"], ["extract", "set", "-o", "out"]):
+            said = ec.ends(right, *arguments, says=says, what=name, timeout=120)
+            check("\x1b" not in said, "no escape sequence is printed")
+        check(ec.files("out") == ({name.decode()} if right == OK else set()), f"{name} of {size} bytes: {ec.files('out')}")
     ec.fresh("set", "twins")
-    ec.write("object", b"content")
-    ec.right("create", "object", "-k", "2", "-m", "1", "-o", "set")
+    ec.right("create", "abcdef", "-k", "2", "-m", "1", "-o", "set")
     for name in ec.files("set"):
         ec.write(f"twins/{name}", claiming(ec.read(f"set/{name}"), 6))
-    ids = re.findall(r"^  (\S+): object", ec.ends(USAGE, "verify", "set", "twins"), re.MULTILINE)
+    ids = re.findall(r"^  (\S+): abcdef", ec.ends(USAGE, "verify", "set", "twins"), re.MULTILINE)
     check(len(set(ids)) == 2 and ids[0][:36] == ids[1][:36], ids)
     check(all(ec("verify", "set", "twins", "--set", name)[0] == OK for name in ids), "each is chosen by its name")
     for i in (1, 2):
         for place in ("set", "twins"):
-            ec.remove(f"{place}/object.00{i}.ec")
+            ec.remove(f"{place}/abcdef.00{i}.ec")
     ec.ends(LOST, "extract", "set", "twins", "-o", "out", says="beyond repair")
 
 
 def check_errors(ec):
     """Faults of the host are errors that name file and cause."""
     limit = limited(resource.RLIMIT_NOFILE, 32)
-    ec.fresh("set", "out", "many")
-    names = [f"many/{i}" for i in range(300)]
-    for name in names:
-        ec.write(name, random.randbytes(random.randrange(3000)))
+    ec.fresh("many")
+    # Of as many bytes as a block and a stripe of 20 have, and others.
+    for i, size in enumerate([0, 1, 65519, 65520, 65521, 0, 1310399, 1310400, 1310401, *(random.randrange(3000) for _ in range(400))]):
+        os.makedirs(ec.path(f"many/{i}/deep"))
+        ec.write(f"many/{i}/deep/{i}", random.randbytes(size))
     before = ec.contents("many")
-    for keep in ([], ["--keep"]):
+    flat = {os.path.basename(name): content for name, content in before.items()}
+    for keep, names, right in (([], [f"many/{name}" for name in before], flat), (["--keep", "-r"], ["many"], before)):
         ec.fresh("set", "out")
-        for arguments, places in ((["create", *keep, "-k", "40", "-m", "20", "-o", "set", *names], []), (["verify"], ["set", "many"]),
+        for arguments, places in ((["create", *keep, "-k", "20", "-m", "40", "-o", "set", *names], []), (["verify"], ["set", "many"]),
                                   (["extract", "-o", "out"], ["set", "many"])):
             ec.ends(OK, *arguments, *places[:1 + len(keep)], what="with 32 descriptors", preexec_fn=limit)
-        check(ec.contents("out") == before, "300 files by 32 descriptors")
-        ec.remove("set/0.050.ec", *(["many/7"] if keep else []))
+        check(ec.contents("out") == right, "400 files, 800 directories by 32 descriptors")
+        ec.remove(f"set/{min(ec.files('set'))}", *(["many/7/deep/7"] if keep else []))
         ec.ends(OK, "repair", "many", "set", preexec_fn=limit)
         check(before.items() <= ec.contents("many").items(), "repair with 32 descriptors")
+    ec.fresh("many")
+    ec.ends(OK, "repair", "many", "set", preexec_fn=limit)
+    check(ec.contents("many") == before, "800 directories made anew with 32 descriptors")
 
     ec.fresh("set", "out")
     ec.right("create", "/proc/cpuinfo", "/sys/kernel/mm/transparent_hugepage/enabled", "-k", "2", "-m", "1", "-o", "set")

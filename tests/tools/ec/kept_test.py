@@ -1,38 +1,26 @@
 """Files that stay where they are, with coding shards alone (ec create --keep): what can be lost comes back, and nothing else is touched.
 
-kept_test.py EC [--all] [--kills N] [--size BYTES] [--seed S]. --all: every pair of files, and 5,000 files. --size: of each of
+kept_test.py EC [--all] [--size BYTES] [--seed S]. --all: every pair of files, and 5,000 files. --size: of each of
 20 files (3,000,000).
 """
 import argparse
-import base64
 import collections
 import fcntl
-import io
 import itertools
 import os
+import pathlib
 import random
 import resource
 import shutil
-import signal
 import subprocess
 import tarfile
-import zlib
 
 import shard_reader
 import shard_writer
-from ec_test import interrupted
 from program import DAMAGED, FAILURE, LOST, OK, USAGE, Ec, check, in_folder, limited, state_of
 
-# Two files and two coding shards that ec 0.2.0 has kept them by, as a compressed tar archive.
-FORMAT_1 = ("eNrt3W1IE3EcwPFbYS+E4gpzWQgXVwQ11tbOLc2SopcVPYFvLLzm2dRtxm5BEr3oTY8EJlpqlkHPb4Ik0vJYBYkhBGqLahmVFSUXRW96I0F3UVS+6IFqlX0/"
-            "e7Hdf/tuY7AXux9/pgq/n8fiV5T315YR115F+bT2Yd3v9QQEyZOG9yZs1uNqzHpJ4f+0OCppaixcocWkmBbWVF2TQqouVWmb4lI8pFmHG2rimu6S1GiZvVAj"
-            "RaxPTApWR6x71GAVPT09PT09PT09PT09PT09PT09PT09PT3939YL/znV7fHMc2vBPzf/832+9nH+F/Az/0uL3VpQH585NdNhH4iCsKQzwxc9uXTvntv6ET0R"
-            "2z5GsC8Oh33fGOshGTlf9lULh050H8/dNtiwdcvsCwua8l7HdVfkcJ0adrYpR+7NbVlX0Zx/ZtnsolVVjqPTLi0vmpjc8SykCjf0N12dK8INwofncwhqhvDx"
-            "5gYBAAAAAAD8hNPX516Zc7X0bc6x9bk7T10w41nD1ZWP74daBwv7a5+2ltUXdz2vq+9ZW/zC7O6bUl1fOvyo8mFtSSAvmnW36+Xk6L6raw4Gs5TG5gPFiyY1"
-            "t1TT09PT09PT04/2vtQXbDxXIF6+2GGI3sTlzrMB0Ujk+y8Z+WK+4TcS7YaoJNrFTmN+gVigGNaht63AaM8WE4F59kKb2HG+nZ6enp6e/hf3PzqPZ/4PAAAA"
-            "AMDon//b+z98f+H+j4CH/R/p8D3nf8Zy/gcAAAAAgH+Kc3nJduc475JAc3lh1oQnFbsiw87KJqWlNbtvUY7YGiz3pdSX5SXXfNq0u4VDzvL9w5HQoZyelavD"
-            "ke5UXbgxNnClrGzy/UNNQ77+isHDYXp6enp6enr60d5vLH4++MBlTp/ZK5u3ktP7i/pMOemeMUt2m255hpxMyebNZMrsl++5TNdN2Tq8NeCSU6/MZN9te2HA"
-            "7L2Toqenp6en/8X9t+bxI+fvzP8BAAAAABj98/90/NT++v4PW97I/R9ej8L+j3Sw/ygnk68FAAAAAAAAAAAAAPzz3gHJyoaP")
+# Two files and two coding shards that ec 0.2.0 has kept them by.
+FORMAT_1 = pathlib.Path(__file__).parents[2] / "vectors" / "kept-0.2.0.tar.gz"
 
 
 class Tree:
@@ -67,7 +55,7 @@ class Tree:
 
     def note_state(self):
         self.whole = self.state()
-        self.kept = shard_reader.Kept([self.ec.path(place) for place in self.places])
+        self.kept = shard_reader.Set([self.ec.path(place) for place in self.places])
         # Each data block that has bytes of a file: the file, where in the file, how many.
         self.blocks = {number: (entry.path, i * size, min(size, entry.size - i * size)) for size in [self.kept.header.block]
                        for entry in self.kept.header.entries for i, (number, _, _) in enumerate(entry.places)}
@@ -205,13 +193,6 @@ def check_small_files(ec, is_all):
     for _ in range(20 if is_all else 4):
         check_without(tree, random.sample(tree.files(), 2))
     check_parts(tree, 5 if is_all else 1)
-    for i in range(5 if is_all else 1):
-        renamed, moved, longer = random.sample(tree.files(), 3)
-        os.rename(tree.path(renamed), tree.path(renamed + b".old"))
-        os.rename(tree.path(moved), tree.path(b"0", b"moved"))
-        tree.change(longer, lambda content: b"x" + content)
-        tree.check_repair(f"{renamed} is renamed, {moved} moved, {longer} longer", [renamed + b".old", b"0/moved"], ["-r", tree.name])
-        tree.note_state()
 
 
 def check_moves(ec):
@@ -296,7 +277,7 @@ def check_trees(ec):
     os.mkfifo(ec.path("tree/pipe"))
     said = ec.ends(OK, "create", "--keep", "-r", "tree")
     check("link" in said and "pipe" in said, f"links are left out, and that is said: {said}")
-    kept = shard_reader.Kept([ec.path("tree")])
+    kept = shard_reader.Set([ec.path("tree")])
     check([entry.path for entry in kept.header.entries] == [b"a"], "links and pipes are not kept")
 
 
@@ -309,7 +290,7 @@ def check_names(ec):
             ec.write(f"names/{name}", random.randbytes(1000))
         inside = Ec(ec.program, ec.path("names"))
         inside.right("create", "--keep", *given)
-        kept = shard_reader.Kept([inside.path(place)])
+        kept = shard_reader.Set([inside.path(place)])
         found = [entry.path for entry in kept.header.entries]
         check(found == names or not names and {b"x/a", b"x/b", b"y/a"} <= set(found), f"{given}: {found}")
         check(any(name.endswith(".ec") for name in inside.files(place)), f"{given}: the shards are in {place}")
@@ -317,23 +298,18 @@ def check_names(ec):
 
 
 def check_shapes(ec):
-    """What --redundancy means; and the bytes are those of the format, whatever the lengths."""
+    """What --redundancy means."""
     ec.fresh("set")
     ec.write("set/a", random.randbytes(300000))
     for given, shape in ((["--redundancy", "10%"], (200, 20)), (["--redundancy", "100%"], (127, 127)), ([], (200, 20)), (["-k", "20", "-m", "2"], (20, 2)),
                          (["--redundancy", "1%"], (200, 2)), (["-k", "10", "--redundancy", "25%"], (10, 3))):
         ec.right("create", "--keep", "set/a", *given)
-        header = shard_reader.Kept([ec.path("set")]).header
+        header = shard_reader.Set([ec.path("set")]).header
         check((header.k, header.m) == shape, f"{given}: {header.k}+{header.m}")
         ec.remove(*(f"set/{name}" for name in ec.files("set") - {"a"}))
     for given in (["--redundancy", "10%", "-m", "2"], ["--redundancy", "0%"], ["--redundancy", "x"], ["--redundancy", "10%", "-k", "250"]):
         ec.ends(USAGE, "create", "--keep", "set/a", *given)
     ec.ends(USAGE, "create", "set/a", "--redundancy", "10%", "-m", "2", "-o", "set")
-    for _ in range(6):
-        sizes = {f"{i % 3}/{i}": random.choice([0, 1, 511, 512, 513, random.randrange(3000), random.randrange(60000)]) for i in range(random.randrange(1, 20))}
-        tree = Tree(ec, "shapes", sizes, *random.choice([[], ["-k", "7", "-m", "3"], ["--redundancy", "30%"]]))
-        check(tree.kept.has_right_coding(), f"{sizes}: the bytes are those of the format")
-        check(tree.kept.restored() == {p: s[0] for p, s in tree.whole.items() if not p.endswith(b".ec") and s[0] is not None}, f"{sizes}: read back")
 
 
 def check_places(ec):
@@ -360,7 +336,7 @@ def check_places(ec):
 
 def check_format_1(ec):
     """Sets that earlier releases made."""
-    with tarfile.open(fileobj=io.BytesIO(zlib.decompress(base64.b64decode(FORMAT_1)))) as archive:
+    with tarfile.open(FORMAT_1) as archive:
         stored = {member.name: archive.extractfile(member).read() for member in archive.getmembers()}
     for lost in ((), ("a",), ("a.002.ec",), ("b", "a.003.ec")):
         ec.fresh("old", "out")
@@ -410,17 +386,9 @@ def check_claims(ec):
 
 
 def check_host(ec):
-    """Few descriptors, no permission, two at once: no damage, and nothing is touched."""
-    few = limited(resource.RLIMIT_NOFILE, 32)
+    """No permission, two at once: no damage, and nothing is touched."""
     sizes = {f"{i % 20}/{i}": random.randrange(20000) for i in range(500)}
     tree = Tree(ec, "many", sizes, "--redundancy", "20%")
-
-    dirs = Tree(ec, "dirs", {f"{i}/a/{i}": random.randrange(2000) for i in range(400)}, "--redundancy", "100%", shards="shards")
-    ec.fresh("dirs", "out")
-    ec.ends(OK, "extract", *dirs.places, "-o", "out", preexec_fn=few)
-    check(len(ec.state_of("out")) == len(dirs.whole), "800 directories by 32 descriptors")
-    ec.ends(OK, "repair", *dirs.places, preexec_fn=few)
-    dirs.check_repair("800 directories made anew")
 
     tree.remove(b"1/1", b"2/2")
     held = os.open(tree.path(), os.O_RDONLY)
@@ -458,40 +426,10 @@ def check_host(ec):
         others.ends(OK, "verify", "many", preexec_fn=nobody)
 
 
-def check_kills(ec, kills):
-    """Killed while it repairs several files: each has its old content or the right one, and a second run ends it."""
-    tree = Tree(ec, "killed", {f"{i % 3}/{i}": 400000 for i in range(9)}, "-k", "20", "-m", "10")
-    usual, ends = 0.1, collections.Counter()
-    for i in range(kills):
-        tree.remove(*random.sample(tree.files(), 2))
-        damaged = random.choice([name for name in tree.files() if os.path.exists(tree.path(name))])
-        tree.damage(damaged, random.randrange(300000), 1000)
-        before = tree.state()
-        how = random.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGINT])
-        status, usual = interrupted(ec, ["repair", "killed"], how, usual)
-        ends[status] += 1
-        what = f"kill {i}, {how.name}, exit {status}"
-        check(status in (OK, -how), what)
-        after = tree.state()
-        left = {path for path in after if path.endswith(b".tmp")}
-        check(how == signal.SIGKILL or not left, f"{what} leaves {left}")
-        for path, (content, *_) in tree.whole.items():
-            old = before.get(path, [None])[0]
-            check(after.get(path, [None])[0] in (content, old), f"{what}: {path} is neither the old one nor the new one")
-            check(old != content or content is None or after[path] == before[path], f"{what}: {path} was whole and is touched")
-        check(before[damaged][0] in [state[0] for state in after.values()], f"{what}: the damaged file has some name")
-        ec.ends(OK, "repair", "killed", what=f"{what}: a second run")
-        tree.remove(*(path for path in tree.state() if path.endswith(b".tmp") or b".damaged" in path))
-        tree.check_repair(what)
-        tree.note_state()
-    print(f"kills: {kills}, exits {dict(ends)}")
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--size", type=int, default=3000000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 48))
     given = parser.parse_args()
@@ -502,7 +440,6 @@ def main():
             each(ec)
         check_losses(ec, given.all, given.size)
         check_small_files(ec, given.all)
-        check_kills(ec, given.kills)
 
 
 if __name__ == "__main__":

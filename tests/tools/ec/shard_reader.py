@@ -3,6 +3,8 @@ second opinion in tests/python. The hash functions are those of libxxhash.
 """
 import ctypes
 import ctypes.util
+import io
+import itertools
 import os
 import pathlib
 import struct
@@ -80,7 +82,9 @@ class Header(AnyHeader):
         self.sums = 16 * self.k if self.keeps_files else 0
         self.block = self.record - self.sums - 16
         self.stripes = -(-self.object_bytes // (self.k * self.block))
-        self.file_bytes = 2 * self.bytes + self.stripes * self.record
+
+    def paths(self):
+        return [name for name, _ in self.files]
 
 
 class Entry:
@@ -128,7 +132,9 @@ class KeptHeader(AnyHeader):
         self.lay_out()
         self.sums = 20 * self.k
         self.record = self.block + self.sums + 16
-        self.file_bytes = 2 * self.bytes + self.stripes * self.record
+
+    def paths(self):
+        return [entry.path for entry in self.entries if entry.is_file()]
 
     def lay_out(self):
         """Where files lie, and `used`: so many bytes of each block. Block b is block b % stripes of slice b // stripes."""
@@ -201,118 +207,78 @@ def records(header, data):
             yield stripe, record[:header.block], record[header.block:-16]
 
 
-def rows_of(header):
-    return generator(("reed_sol_van", "cauchy")[header.technique], header.k, header.m)
+class Set:
+    """What there is of a set in its shard files, and in its files beneath the directories.
 
-
-class Shards:
-    """All that the files of a directory hold of one set of format 1: `blocks[stripe][shard]`, sound ones alone. Where the set keeps its
-    files and a stripe has no sums, what is in the files passes for sound; is_recoverable asks the digests.
-    """
-
-    def __init__(self, directory, uuid):
-        self.header = None
-        self.claims = {}  # uuid: numbers of shards that say they are there
-        self.shapes = {}
-        there, shards = contents(os.fsencode(directory)), []
-        for _, data in sorted(there.items()):
-            for header in headers_of(data):
-                self.claims.setdefault(header.uuid, set()).add(header.shard)
-                self.shapes[header.uuid] = 1 if header.keeps_files else header.k
-                if header.uuid == uuid and header.version == 1:
-                    self.header = header
-                    shards.append((header, data))
-        self.is_proven = True
-        sums = {}
-        self.blocks = [{} for _ in range(self.header.stripes)] if self.header else []
-        self.rows = rows_of(self.header) if self.header else []
-        for header, data in shards:
-            for stripe, block, sums_of_data in records(header, data):
-                self.blocks[stripe][header.shard] = block
-                sums[stripe] = sums_of_data
-        if self.header and self.header.keeps_files:
-            self.read_kept(there, uuid, sums, {data for _, data in shards})
-
-    def read_kept(self, there, uuid, sums, shard_files):
-        header, parts, are_there = self.header, [], []
-        for name, size in header.files:
-            data = there.get(name, b"")
-            data = b"" if data in shard_files else data[:size]
-            parts.append(data.ljust(size, b"\0"))
-            are_there += [bytes([1]) * len(data) + bytes(size - len(data))]
-        whole = header.stripes * header.k * header.block
-        content, is_there = b"".join(parts).ljust(whole, b"\0"), b"".join(are_there).ljust(whole, b"\1")
-        digests = [0] * header.k
-        for stripe, found in enumerate(self.blocks):
-            for i in range(header.k):
-                at = (stripe * header.k + i) * header.block
-                block = content[at:at + header.block]
-                right = block_checksum(block, uuid, i, stripe)
-                known = sums[stripe][16 * i:16 * i + 16] if stripe in sums else right
-                digests[i] ^= int.from_bytes(known, "big")
-                if 0 not in is_there[at:at + header.block] and right == known:
-                    found[i] = block
-        if len(sums) < header.stripes:
-            self.is_proven = [d.to_bytes(16, "big") for d in digests] == header.digests[:header.k]
-
-    def is_recoverable(self):
-        return self.header is not None and self.is_proven and all(len(found) >= self.header.k for found in self.blocks)
-
-    def object(self):
-        header, parts = self.header, []
-        for found in self.blocks:
-            rows = sorted(found)[:header.k]
-            back = inverted([self.rows[row] for row in rows])
-            sources = [found[row] for row in rows]
-            parts += [found[i] if i in found else combined(back[i], sources) for i in range(header.k)]
-        return b"".join(parts)[:header.object_bytes]
-
-    def has_right_coding(self):
-        """With all blocks there: coding blocks and digests are what the format says."""
-        header = self.header
-        digests = [0] * header.n
-        for stripe, found in enumerate(self.blocks):
-            data = [found[i] for i in range(header.k)]
-            sums = b"".join(block_checksum(block, header.uuid, i, stripe) for i, block in enumerate(data))[:header.sums]
-            for i in range(header.n):
-                if combined(self.rows[i], data) != found[i]:
-                    return False
-                covered = found[i] + (sums if i >= header.k else b"")
-                digests[i] ^= int.from_bytes(block_checksum(covered, header.uuid, i, stripe), "big")
-        return [d.to_bytes(16, "big") for d in digests] == header.digests
-
-
-class Kept:
-    """What there is of a set of format 2 in its shard files, and in its files beneath the directories.
-
-    `content[block]` is a sound data block, `coding[column]` are the sound coding blocks of a column by shard, and `sums[column]` the
-    sums of its data where a record is sound. `files[path]` is what has that path, or nothing.
+    `blocks[column][row]` is a sound block, with zeros to its full length; a column of format 1 is a stripe. `sums[column]` are the
+    sums of its data where the record of a coding shard is sound. Where a stripe of format 1 has no sums, what is in its files passes
+    for sound; is_recoverable asks the digests. `files[path]` is what has that path, or nothing.
     """
 
     def __init__(self, directories, uuid=None):
         directories = [os.fsencode(directory) for directory in directories]
         found = {os.path.join(directory, name): data for directory in directories for name, data in contents(directory).items()}
         # Shards are looked for in the directories themselves.
-        shards = [(header, data) for path, data in found.items() if os.path.dirname(path) in directories for header in headers_of(data)
-                  if header.version == 2 and uuid in (header.uuid, None)]
-        self.uuids = {header.uuid for header, _ in shards}
-        if len(self.uuids) != 1:
+        shards = [(header, data) for path, data in sorted(found.items()) if os.path.dirname(path) in directories for header in headers_of(data)]
+        self.claims = {}  # uuid: numbers of shards that say they are there
+        self.needed = {}  # so many of them
+        for header, _ in shards:
+            self.claims.setdefault(header.uuid, set()).add(header.shard)
+            self.needed[header.uuid] = 1 if header.keeps_files else header.k
+        self.header = next((header for header, _ in shards if uuid in (header.uuid, None)), None)
+        if not self.header:
             return
-        self.header = header = shards[0][0]
-        self.rows = rows_of(header)
-        self.coding = [{} for _ in range(header.stripes)]
+        header = self.header
+        self.rows = generator(("reed_sol_van", "cauchy")[header.technique], header.k, header.m)
+        self.blocks = [{} for _ in range(header.stripes)]
         self.sums = {}
+        shards = [(of_file, data) for of_file, data in shards if of_file.uuid == header.uuid]
         for of_file, data in shards:
             for column, block, sums in records(of_file, data):
-                self.coding[column][of_file.shard], self.sums[column] = block, sums
-        self.files = {}
-        for entry in header.entries:
-            for directory in directories:
-                if entry.is_file() and (data := found.get(os.path.join(directory, entry.path))) is not None and not headers_of(data):
-                    self.files.setdefault(entry.path, data)
+                self.blocks[column][of_file.shard], self.sums[column] = block, sums
+        self.is_proven = True
         self.found = found
-        self.content = {}
-        self.take(self.blocks_of(self.files))
+        self.files = {}
+        if header.keeps_files:
+            for path, directory in itertools.product(header.paths(), directories):
+                if (data := found.get(os.path.join(directory, path))) is not None and not headers_of(data):
+                    self.files.setdefault(path, data)
+            self.read_files()
+
+    def read_files(self):
+        header = self.header
+        if header.version == 2:
+            for block in self.unused():
+                self.blocks[block % header.stripes][block // header.stripes] = bytes(header.block)
+            self.take(self.blocks_of(self.files))
+            return
+        parts, are_there = [], []
+        for name, size in header.files:
+            data = self.files.get(name, b"")[:size]
+            parts.append(data.ljust(size, b"\0"))
+            are_there.append(bytes([1]) * len(data) + bytes(size - len(data)))
+        whole = header.stripes * header.k * header.block
+        content, is_there = b"".join(parts).ljust(whole, b"\0"), b"".join(are_there).ljust(whole, b"\1")
+        digests = [0] * header.k
+        for (stripe, found), i in itertools.product(enumerate(self.blocks), range(header.k)):
+            at = (stripe * header.k + i) * header.block
+            block = content[at:at + header.block]
+            right = block_checksum(block, header.uuid, i, stripe)
+            known = self.sums[stripe][16 * i:16 * i + 16] if stripe in self.sums else right
+            digests[i] ^= int.from_bytes(known, "big")
+            if 0 not in is_there[at:at + header.block] and right == known:
+                found[i] = block
+        if len(self.sums) < header.stripes:
+            self.is_proven = [d.to_bytes(16, "big") for d in digests] == header.digests[:header.k]
+
+    # --- Of format 2 alone: numbers of data blocks.
+
+    def unused(self):
+        return [b for b, used in enumerate(self.header.used) if not used]
+
+    def lost_blocks(self):
+        stripes = self.header.stripes
+        return [b for b in range(len(self.header.used)) if b // stripes not in self.blocks[b % stripes]]
 
     def sum_of(self, block):
         """What the checksum of a data block must be, or none if that is not known."""
@@ -336,14 +302,10 @@ class Kept:
     def take(self, blocks):
         """Notes those that are right: by their sums, or without any by the digests of their files."""
         for block, data in blocks.items():
-            if self.sum_of(block) == checksum(data):
-                self.content[block] = data
-        for block in self.blocks_without_sums() & set(blocks):
-            if all(self.digest_of(entry, blocks) == entry.digest for entry in self.header.entries if any(p[0] == block for p in entry.places)):
-                self.content[block] = blocks[block]
-
-    def blocks_without_sums(self):
-        return {b for b, used in enumerate(self.header.used) if used and b % self.header.stripes not in self.sums}
+            right = self.sum_of(block)
+            if right == checksum(data) if right else all(self.digest_of(entry, blocks) == entry.digest for entry in self.header.entries
+                                                         if any(place[0] == block for place in entry.places)):
+                self.blocks[block % self.header.stripes][block // self.header.stripes] = data.ljust(self.header.block, b"\0")
 
     def digest_of(self, entry, blocks):
         """What it is if unknown blocks are these."""
@@ -358,10 +320,10 @@ class Kept:
 
     def search(self):
         """Takes blocks wherever files have them: moved, renamed, in another place of a file."""
-        wanted = {}
-        for block, used in enumerate(self.header.used):
-            if used and block not in self.content and (right := self.sum_of(block)):
-                wanted.setdefault(used, {}).setdefault(right, []).append(block)
+        wanted, taken = {}, {}
+        for block in self.lost_blocks():
+            if right := self.sum_of(block):
+                wanted.setdefault(self.header.used[block], {}).setdefault(right, []).append(block)
         for data in self.found.values():
             view = ctypes.create_string_buffer(data, len(data))
             begin = ctypes.addressof(view)
@@ -369,7 +331,8 @@ class Kept:
                 for at in range(len(data) - used + 1):
                     value = xxhash.XXH3_128bits_withSeed(begin + at, used, 0)
                     for block in sums.get(struct.pack(">QQ", value.high, value.low), []):
-                        self.content[block] = data[at:at + used]
+                        taken[block] = data[at:at + used]
+        self.take(taken)
         # Whole files under other names: no record need be there for them, and some share a block.
         files = dict(self.files)
         for entry in self.header.entries:
@@ -377,59 +340,55 @@ class Kept:
                          if 0 < entry.size == len(data) and self.digest_of_data(data) == entry.digest)
         self.take(self.blocks_of(files))
 
-    def lost_blocks(self):
-        return [b for b, used in enumerate(self.header.used) if used and b not in self.content]
+    # --- Of both.
 
     def is_recoverable(self):
         """No column has lost more than it has coding blocks."""
-        lost = [0] * self.header.stripes
-        for block in self.lost_blocks():
-            lost[block % self.header.stripes] += 1
-        return all(count <= len(self.coding[column]) for column, count in enumerate(lost))
+        return self.header is not None and self.is_proven and all(len(found) >= self.header.k for found in self.blocks)
 
     def data_of(self, column):
         """All k blocks of a column, lost ones decoded."""
-        header = self.header
-        places = [i * header.stripes + column for i in range(header.k)]
-        there = {i: self.content.get(b, b"").ljust(header.block, b"\0") for i, b in enumerate(places) if b in self.content or not header.used[b]}
-        lost = [i for i in range(header.k) if i not in there]
-        rows = sorted(self.coding[column])[:len(lost)]
+        found, k = self.blocks[column], self.header.k
+        there = {i: found[i] for i in range(k) if i in found}
+        lost = [i for i in range(k) if i not in found]
+        rows = sorted(row for row in found if row >= k)[:len(lost)]
         # What is known is taken out of the coding blocks; what is left is a small system.
-        left = [combined([1] + [self.rows[row][i] for i in there], [self.coding[column][row], *there.values()]) for row in rows]
+        left = [combined([1] + [self.rows[row][i] for i in there], [found[row], *there.values()]) for row in rows]
         back = inverted([[self.rows[row][i] for i in lost] for row in rows])
         there.update((i, combined(back[j], left)) for j, i in enumerate(lost))
-        return [there[i] for i in range(header.k)]
+        return [there[i] for i in range(k)]
 
     def restored(self):
         """All files of the set, by path."""
-        header, blocks = self.header, {}
-        for column in range(header.stripes):
-            for i, data in enumerate(self.data_of(column)):
-                blocks[i * header.stripes + column] = data
-        files = {}
+        header = self.header
+        columns = [self.data_of(column) for column in range(header.stripes)]
+        if header.version == 1:
+            content = io.BytesIO(b"".join(block for blocks in columns for block in blocks))
+            return {name: content.read(size) for name, size in header.files}
+        blocks = {b: columns[b % header.stripes][b // header.stripes][:used] for b, used in enumerate(header.used)}
         for entry in header.entries:
-            if entry.is_file():
-                assert self.digest_of(entry, {b: data[:header.used[b]] for b, data in blocks.items()}) == entry.digest, entry.path
-                files[entry.path] = b"".join(blocks[block][offset:offset + size] for block, offset, size in entry.places)
-        return files
+            assert not entry.is_file() or self.digest_of(entry, blocks) == entry.digest, entry.path
+        return {entry.path: b"".join(blocks[block][offset:offset + size] for block, offset, size in entry.places)
+                for entry in header.entries if entry.is_file()}
 
     def has_right_coding(self):
         """With everything there: all bytes of the shard files are what the format says."""
-        header = self.header
-        digests, blocks = [0] * header.m, {}
-        for column, coding in enumerate(self.coding):
-            data = self.data_of(column)
-            blocks.update((i * header.stripes + column, block) for i, block in enumerate(data))
-            used = [block[:header.used[i * header.stripes + column]] for i, block in enumerate(data)]
-            sums = b"".join(checksum(block) + crc32c(block).to_bytes(4, "little") for block in used)
-            if sums != self.sums[column]:
+        header, digests = self.header, [0] * self.header.n
+        for column, found in enumerate(self.blocks):
+            data = [found[i] for i in range(header.k)]
+            if header.version == 2:
+                used = [block[:header.used[i * header.stripes + column]] for i, block in enumerate(data)]
+                sums = b"".join(checksum(block) + crc32c(block).to_bytes(4, "little") for block in used)
+            else:
+                sums = b"".join(block_checksum(block, header.uuid, i, column) for i, block in enumerate(data))[:header.sums]
+            if header.keeps_files and sums != self.sums[column]:
                 return False
-            for i in range(header.m):
-                if coding[header.k + i] != combined(self.rows[header.k + i], data):
+            for i in range(header.n):
+                if combined(self.rows[i], data) != found[i]:
                     return False
-                digests[i] ^= int.from_bytes(block_checksum(coding[header.k + i] + sums, header.uuid, header.k + i, column), "big")
-        return [d.to_bytes(16, "big") for d in digests] == header.digests and all(
-            not entry.is_file() or entry.digest == self.digest_of(entry, blocks) for entry in header.entries)
+                covered = found[i] + (sums if i >= header.k else b"")
+                digests[i] ^= int.from_bytes(block_checksum(covered, header.uuid, i, column), "big")
+        return [d.to_bytes(16, "big") for d in digests][-len(header.digests):] == header.digests
 
 
 def crc_row(value):
