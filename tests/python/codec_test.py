@@ -1,10 +1,10 @@
 """The bytes that eccoder makes, beside the slow reference; threads."""
+import concurrent.futures
 import ctypes
 import errno
 import itertools
 import pickle
 import random
-import threading
 import weakref
 
 import pytest
@@ -58,30 +58,19 @@ def test_the_codec_says_what_it_is():
 
 
 def test_threads_share_a_codec():
+    """And each has its own errors."""
     codec = eccoder.Codec(6, 3, "cauchy")
-    wrong = []
 
     def work(seed):
-        data = random_chunks(6, 4096 + seed, seed)
-        chunks = reference.encoded("cauchy", data, 3)
+        chunks = reference.encoded("cauchy", random_chunks(6, 4096 + seed, seed), 3)
         for lost in itertools.combinations(range(9), 3):
-            coding = codec.encode(data)
-            made = codec.decode({c: chunks[c] for c in range(9) if c not in lost}, lost)
-            try:
-                codec.decode({c: chunks[c] for c in range(9) if c not in lost}, [seed + 100])
-                wrong.append("no error")
-            except eccoder.InvalidArgument as error:
-                if str(error) != f"wanted[0]={seed + 100}; chunks are numbered 0 to 8":
-                    wrong.append(str(error))
-            if coding != chunks[6:] or made != [chunks[c] for c in lost]:
-                wrong.append((seed, lost))
+            available = {c: chunks[c] for c in range(9) if c not in lost}
+            assert codec.encode(chunks[:6]) == chunks[6:] and codec.decode(available, lost) == [chunks[c] for c in lost]
+            with pytest.raises(eccoder.InvalidArgument, match=rf"^wanted\[0\]={seed + 100}; chunks are numbered 0 to 8$"):
+                codec.decode(available, [seed + 100])
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
 
 
 def test_a_call_releases_the_gil():

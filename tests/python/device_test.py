@@ -99,14 +99,6 @@ class Versioned(Legacy):
         return self.capsule(ctypes.addressof(self.exported), b"dltensor_versioned")
 
 
-class ReadOnly(Versioned):
-    read_only = True
-
-
-class OnGpu1(Versioned):
-    device = 1
-
-
 class NotSuch(Versioned):
     """As PyTorch's tensors that require a gradient."""
 
@@ -123,18 +115,21 @@ class Interface(Memory):
                 "stream": self.stream, "strides": None}
 
 
-class InterfaceReadOnly(Interface):
-    read_only = True
-
-
+ReadOnly = type("ReadOnly", (Versioned,), {"read_only": True})
+InterfaceReadOnly = type("InterfaceReadOnly", (Interface,), {"read_only": True})
+OnGpu1 = type("OnGpu1", (Versioned,), {"device": 1})
 KINDS = [Legacy, Versioned, Interface, lambda content: Legacy(content, pinned=True), bytearray]
 # By PyTorch's name, by CuPy's, by that of the protocol, and by number.
-STREAMS = [lambda handle: type("", (), {"cuda_stream": handle})(), lambda handle: type("", (), {"ptr": handle})(),
-           lambda handle: type("", (), {"__cuda_stream__": lambda self: (0, handle)})(), int]
+STREAMS = [lambda handle: types.SimpleNamespace(cuda_stream=handle), lambda handle: types.SimpleNamespace(ptr=handle),
+           lambda handle: types.SimpleNamespace(__cuda_stream__=lambda: (0, handle)), int]
+
+
+def content(chunk):
+    return chunk.content() if isinstance(chunk, Memory) else bytes(chunk)
 
 
 def contents(chunks):
-    return [chunk.content() if isinstance(chunk, Memory) else bytes(chunk) for chunk in chunks]
+    return [content(chunk) for chunk in chunks]
 
 
 @pytest.mark.parametrize("of_targets", KINDS)
@@ -219,20 +214,11 @@ class PlainTensor(Versioned):
     is_cuda, layout, requires_grad, current = True, "strided", False, 0
     shape = (LENGTH // 4, 2)
 
-    def is_conj(self):
-        return False
-
-    def is_neg(self):
-        return False
+    is_conj = is_neg = staticmethod(lambda: False)
+    element_size, stride = staticmethod(lambda: 2), staticmethod(lambda: (2, 1))
 
     def data_ptr(self):
         return self.address
-
-    def element_size(self):
-        return 2
-
-    def stride(self):
-        return (2, 1)
 
     def get_device(self):
         return self.device
