@@ -40,6 +40,8 @@ def real_metrics(source, ectool, library):
         check(coding.stdout.readline() == "ready\n", "the process that codes")
         text = subprocess.run([ectool, "stats", "--prometheus"], text=True, capture_output=True, check=True).stdout
         coding.stdin.close()
+    said = promtool("check", "metrics", input=text)  # node_exporter takes them by the same parser
+    check(said.returncode == 0, said.stdout + said.stderr)
     metrics = {}
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
         for suffix in ("_bucket", "_sum", "_count") if kind == "histogram" else ("",):
@@ -84,8 +86,8 @@ def check_names(expressions, metrics):
             check(wrong_names(broken, metrics), f"{place}: an unknown metric is not seen")
 
 
-def promtool(*arguments):
-    return subprocess.run(["promtool", *map(str, arguments)], text=True, capture_output=True, check=False)
+def promtool(*arguments, **options):
+    return subprocess.run(["promtool", *map(str, arguments)], text=True, capture_output=True, check=False, **options)
 
 
 def check_syntax(expressions, folder):
