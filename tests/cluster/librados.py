@@ -13,41 +13,21 @@ import os
 
 _size_t, _u64, _void_p, _char_p = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p
 ORDER_READS_WRITES = 4  # LIBRADOS_OPERATION_ORDER_READS_WRITES
-ARGUMENTS = {
-    "rados_shutdown": [_void_p],
-    "rados_buffer_free": [_void_p],
-    "rados_ioctx_create": [_void_p, _char_p, _void_p],
-    "rados_ioctx_destroy": [_void_p],
-    "rados_write": [_void_p, _char_p, _char_p, _size_t, _u64],
-    "rados_write_full": [_void_p, _char_p, _char_p, _size_t],
-    "rados_append": [_void_p, _char_p, _char_p, _size_t],
-    "rados_trunc": [_void_p, _char_p, _u64],
-    "rados_remove": [_void_p, _char_p],
-    "rados_create_read_op": [],
-    "rados_release_read_op": [_void_p],
-    "rados_read_op_read": [_void_p, _u64, _size_t, _void_p, _void_p, _void_p],
-    "rados_read_op_operate": [_void_p, _void_p, _char_p, ctypes.c_int],
-    "rados_create_write_op": [],
-    "rados_release_write_op": [_void_p],
-    "rados_write_op_zero": [_void_p, _u64, _u64],
-    "rados_write_op_operate": [_void_p, _void_p, _char_p, _void_p, ctypes.c_int],
-    "rados_nobjects_list_open": [_void_p, _void_p],
-    "rados_nobjects_list_next": [_void_p] * 4,
-    "rados_nobjects_list_close": [_void_p],
-}
 
 
-@functools.lru_cache
-def library():
-    """librados, loaded on first use. Raises OSError where it is not installed."""
-    rados = ctypes.CDLL("librados.so.2")
-    for name, types in ARGUMENTS.items():
-        getattr(rados, name).argtypes = types
-    for name in ("rados_nobjects_list_close", "rados_ioctx_destroy", "rados_shutdown", "rados_buffer_free",
-                 "rados_release_read_op", "rados_release_write_op", "rados_read_op_read", "rados_write_op_zero"):
-        getattr(rados, name).restype = None
-    rados.rados_create_read_op.restype = rados.rados_create_write_op.restype = _void_p
-    return rados
+class Library:
+    """librados' functions. An integer is passed as 64 bits, which is right for each of their arguments, handles among them."""
+
+    def __init__(self):
+        self._library = ctypes.CDLL("librados.so.2")
+        self._library.rados_create_read_op.restype = self._library.rados_create_write_op.restype = _u64
+
+    def __getattr__(self, name):
+        function = getattr(self._library, name)
+        return lambda *arguments: function(*(_u64(each) if isinstance(each, int) else each for each in arguments))
+
+
+library = functools.lru_cache(Library)  # loaded on first use; raises OSError where it is not installed
 
 
 def checked(answer, what, reason=""):
@@ -63,8 +43,7 @@ class Rados:
     def __init__(self, conf, **options):
         self._rados = library()
         self._handle = _void_p()
-        checked(self._rados.rados_create2(ctypes.byref(self._handle), b"ceph", b"client.admin",
-                                          _u64(0)), "rados_create2")
+        checked(self._rados.rados_create2(ctypes.byref(self._handle), b"ceph", b"client.admin", 0), "rados_create2")
         checked(self._rados.rados_conf_read_file(self._handle, os.fsencode(conf)), f"{conf}")
         defaults = {"client_mount_timeout": 20, "rados_mon_op_timeout": 30, "rados_osd_op_timeout": 30}
         for name, value in {**defaults, **options}.items():
@@ -84,7 +63,7 @@ class Rados:
         text = json.dumps({"prefix": prefix, **arguments})
         words = (_char_p * 1)(text.encode())
         out, out_size, status, status_size = _void_p(), _size_t(), _void_p(), _size_t()
-        answer = function(self._handle, *target, words, _size_t(1), None, _size_t(0), ctypes.byref(out),
+        answer = function(self._handle, *target, words, 1, None, 0, ctypes.byref(out),
                           ctypes.byref(out_size), ctypes.byref(status), ctypes.byref(status_size))
         reply = ctypes.string_at(out, out_size.value).decode(errors="replace") if out else ""
         reason = ctypes.string_at(status, status_size.value).decode(errors="replace") if status else ""

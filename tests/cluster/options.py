@@ -3,6 +3,8 @@
 import argparse
 import os
 import pathlib
+import shutil
+import subprocess
 
 
 def number(parse, low, high):
@@ -57,5 +59,14 @@ def parser(description, **more):
     return made
 
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
 def version():
-    return (pathlib.Path(__file__).resolve().parents[2] / "VERSION").read_text().strip()
+    return (ROOT / "VERSION").read_text().strip()
+
+
+def commit():
+    done = subprocess.run(["git", "-C", ROOT, "-c", f"safe.directory={ROOT}", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+                          text=True, capture_output=True) if shutil.which("git") else None
+    return done.stdout.strip() if done and done.returncode == 0 else "unknown"
