@@ -109,7 +109,7 @@ void require_ok(int answer, const std::string& op) {
 
 /// What the functions on lists are given, and what they must answer, data chunks included.
 struct ListStripes {
-  explicit ListStripes(const CephCase& c) : known(c), given(c.threads * c.turns) {
+  explicit ListStripes(const CephCase& c) : known(c), given(c.turns) {
     for (int i = 0; i < static_cast<int>(c.k + c.m); ++i) all.insert(i);
     for (const auto& [place, bytes] : known.makes) wanted.insert(static_cast<int>(place));
     right = known.makes;
@@ -164,7 +164,7 @@ Contestant list_contestant(const std::string& name, const std::shared_ptr<Interf
              found->second.contents_equal(chunk.second->data(), chunk.second->size());
     });
   };
-  return {.name = name, .threads = c.threads, .run = [call](std::size_t s) { call(s); }, .right = right};
+  return {.name = name, .run = [call](std::size_t s) { call(s); }, .right = right};
 }
 
 /// What a call of the functions on single buffers gets and what it leaves: buffers at the start of a page, as
@@ -219,8 +219,7 @@ class ShardStripe {
 
 struct ShardStripes {
   explicit ShardStripes(const CephCase& c) : known(c) {
-    for (std::size_t i = 0; i < c.threads * c.turns; ++i)
-      list.push_back(std::make_unique<ShardStripe>(known));
+    for (std::size_t i = 0; i < c.turns; ++i) list.push_back(std::make_unique<ShardStripe>(known));
   }
 
   Known known;
@@ -241,7 +240,7 @@ Contestant shard_contestant(const std::string& name, const std::shared_ptr<Tenta
     run(s);
     return on->list[s]->right();
   };
-  return {.name = name, .threads = on->known.what.threads, .run = run, .right = right};
+  return {.name = name, .run = run, .right = right};
 }
 
 bool is_on_lists(const std::string& op, bool tentacle) {

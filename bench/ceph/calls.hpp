@@ -26,8 +26,7 @@ struct CephCase {
   unsigned k, m;
   std::size_t object_bytes;  ///< of a stripe, before padding
   std::size_t chunk_bytes = 0;
-  unsigned threads = 1;
-  std::size_t turns = 1;  ///< stripes of each thread
+  std::size_t turns = 1;  ///< stripes
 
   /// Data chunks, from the first on, that are lost.
   unsigned lost() const {

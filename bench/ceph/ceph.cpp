@@ -147,10 +147,10 @@ void measure_case(CephCase c, std::size_t memory, const Plugins& plugins, bool t
                                            c.chunk_bytes, coders.front().first));
     c.chunk_bytes = bytes;
   }
-  c.turns = std::max<std::size_t>(memory / (c.chunk_bytes * (c.k + c.m) * c.threads), 1);
+  c.turns = std::max<std::size_t>(memory / (c.chunk_bytes * (c.k + c.m)), 1);
   const auto contestants = ceph_contestants(c, coders, tentacle);
-  Workers workers(c.threads);
-  const auto results = measure(workers, contestants, {c.threads, c.turns, 2}, pace);
+  Workers workers(1);
+  const auto results = measure(workers, contestants, {.turns = c.turns, .checked_turns = 2}, pace);
   const Figures figures(contestants, results);
   const auto stock = figures.find("isa") ? figures.find("isa") : figures.find("jerasure");
   const double gb = 1e-9 * static_cast<double>(c.chunk_bytes);
@@ -161,8 +161,7 @@ void measure_case(CephCase c, std::size_t memory, const Plugins& plugins, bool t
                   {"m", c.m},
                   {"object_bytes", c.object_bytes},
                   {"chunk_bytes", c.chunk_bytes},
-                  {"threads", c.threads},
-                  {"stripes", c.threads * c.turns},
+                  {"stripes", c.turns},
                   {"coder", coders[i].first},
                   {"call_us", 1e6 * figures.call_seconds(i)},
                   {"object_gbps", figures.per_second(i, gb * c.k)},
@@ -180,13 +179,7 @@ int measure_ceph(const CommandLine& line) {
   for (const auto& op : line.list("ops", ops_of(tentacle)))
     for (const Shape& shape : line.shapes("shapes"))
       for (const std::size_t size : line.numbers("sizes", 1, std::size_t{1} << 31))
-        for (const std::size_t threads : line.numbers("threads", 1, 1024))
-          cases.push_back({.op = op,
-                           .technique = technique_for(shape),
-                           .k = shape.first,
-                           .m = shape.second,
-                           .object_bytes = size,
-                           .threads = static_cast<unsigned>(threads)});
+        cases.push_back({op, technique_for(shape), shape.first, shape.second, size});
   const std::size_t memory = line.number("memory", 0, std::size_t{1} << 34);
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds),
                   .sample_seconds = line.seconds("sample-ms")};
@@ -202,21 +195,19 @@ int measure_ceph(const CommandLine& line) {
 
 int main(int argc, char** argv) {
   using namespace ec::bench;
-  return run(
-      {"ceph",
-       {{"plugin", "cuda,isa",
-         "plugins, NAME or NAME=DIRECTORY of libec_NAME.so; cuda,jerasure: jerasure's reed_sol_van"},
-        {"isal", "", "a libisal.so by which the plugin isa is to code too, beside isa with its own"},
-        {"ops", "encode",
-         fmt::format("functions: {}; under Ceph 16 to 19: {}", fmt::join(ops_of(true), ", "),
-                     fmt::join(ops_of(false), ", "))},
-        {"shapes", "4+2,8+3,10+4", "data+coding chunks"},
-        {"sizes", "16K,256K,4M,64M",
-         "object bytes of one call (k x chunk, before padding), suffixes K, M, G"},
-        {"threads", "1", "threads, each coding stripes of its own"},
-        {"memory", "0", "bytes of stripes that calls go round; 0: a stripe for each thread, over and over"},
-        {"rounds", "15", "samples of each plugin, taken in turn"},
-        {"sample-ms", "10", "shortest time of a sample"}},
-       measure_ceph},
-      {argv + 1, argv + argc});
+  return run({"ceph",
+              {{"plugin", "cuda,isa",
+                "plugins, NAME or NAME=DIRECTORY of libec_NAME.so; cuda,jerasure: jerasure's reed_sol_van"},
+               {"isal", "", "a libisal.so by which the plugin isa is to code too, beside isa with its own"},
+               {"ops", "encode",
+                fmt::format("functions: {}; under Ceph 16 to 19: {}", fmt::join(ops_of(true), ", "),
+                            fmt::join(ops_of(false), ", "))},
+               {"shapes", "4+2,8+3,10+4", "data+coding chunks"},
+               {"sizes", "16K,256K,4M,64M",
+                "object bytes of one call (k x chunk, before padding), suffixes K, M, G"},
+               {"memory", "0", "bytes of stripes that calls go round; 0: one stripe, over and over"},
+               {"rounds", "15", "samples of each plugin, taken in turn"},
+               {"sample-ms", "10", "shortest time of a sample"}},
+              measure_ceph},
+             {argv + 1, argv + argc});
 }

@@ -24,30 +24,16 @@ using kernels::Status;
 /// Signatures after which a code has to forget one for each new one.
 constexpr unsigned more_than_cached = 1 << 13;
 
-/// Plans of one operation, for signatures that the code never saw: chunks that it does not have are available
-/// too. They are always of the same matrix.
-class UnseenPlans {
- public:
-  explicit UnseenPlans(const Operation& operation) : operation_(operation) {
-    for (unsigned i = 0; i < more_than_cached; ++i) next();
-  }
-
-  std::shared_ptr<const codec::Plan> next() {
-    gf::ErasureSignature unseen = operation_.signature;
-    std::uint64_t number = ++signatures_;
-    for (unsigned chunk = gf::ChunkSet::capacity; number != 0; number >>= 1) {
-      --chunk;
-      if (number & 1) unseen.available.insert(chunk);
-    }
-    auto plan = operation_.code->plan(unseen);
-    if (!plan) throw std::runtime_error("no memory for a plan");
-    return plan;
-  }
-
- private:
-  Operation operation_;
-  std::atomic<std::uint64_t> signatures_{0};
-};
+/// A plan for the signature of that number, which the code never saw: chunks that it does not have are
+/// available too. It is always of the same matrix.
+std::shared_ptr<const codec::Plan> unseen_plan(const Operation& operation, unsigned number) {
+  gf::ErasureSignature unseen = operation.signature;
+  for (unsigned chunk = gf::ChunkSet::capacity - 1; number != 0; number >>= 1, --chunk)
+    if (number & 1) unseen.available.insert(chunk);
+  auto plan = operation.code->plan(unseen);
+  if (!plan) throw std::runtime_error("no memory for a plan");
+  return plan;
+}
 
 /// Whether the back end is one of a CPU, and of this one.
 bool runs_here(kernels::Backend& backend) {
@@ -60,16 +46,18 @@ bool runs_here(kernels::Backend& backend) {
   return backend.supports({&program, {&source, 1}, {&target, 1}, 1});
 }
 
-/// unseen: where the plans come from, each for one call; null: the plan is known.
+/// unseen: each call has a plan of its own; else the plan is known.
 Contestant backend_contestant(kernels::Backend& backend, const std::shared_ptr<const Stripes>& stripes,
-                              const std::shared_ptr<UnseenPlans>& unseen) {
-  return stripe_contestant(std::string(backend.name()), 1, *stripes,
-                           [&backend, stripes, unseen](std::size_t s) {
-                             kernels::Job job = stripes->job(s);
-                             const auto plan = unseen ? unseen->next() : nullptr;
-                             if (plan) job.program = &plan->program;
-                             return backend.transform(job);
-                           });
+                              bool unseen) {
+  const auto number = std::make_shared<std::atomic<unsigned>>(0);
+  while (unseen && *number < more_than_cached) unseen_plan(stripes->operation(), ++*number);
+  return stripe_contestant(
+      std::string(backend.name()), 1, *stripes, [&backend, stripes, unseen, number](std::size_t s) {
+        kernels::Job job = stripes->job(s);
+        const auto plan = unseen ? unseen_plan(stripes->operation(), ++*number) : nullptr;
+        if (plan) job.program = &plan->program;
+        return backend.transform(job);
+      });
 }
 
 Contestant loaded_contestant(const LoadedIsal& isal, const std::shared_ptr<const Stripes>& stripes) {
@@ -156,11 +144,10 @@ std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripe_cou
   const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, stripe_count, c.layout.gap);
   const auto stripes = std::make_shared<const Stripes>(
       operation, c.chunk_bytes, allocate(kernels::Residence::pageable, bytes), stripe_count, c.layout.gap);
-  const auto unseen = c.op == "decode-miss" ? std::make_shared<UnseenPlans>(operation) : nullptr;
   std::vector<Contestant> list = bound_contestants(stripes);
   for (const std::string& coder : coders)
     if (coder != "eccoder")
-      list.push_back(backend_contestant(*kernels::find_backend(coder), stripes, unseen));
+      list.push_back(backend_contestant(*kernels::find_backend(coder), stripes, c.op == "decode-miss"));
     else
       list.push_back(library_contestant(stripes));
   for (const LoadedIsal& isal : loaded) list.push_back(loaded_contestant(isal, stripes));

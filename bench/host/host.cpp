@@ -2,7 +2,6 @@
 // beside the ceiling of the link.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -168,20 +167,13 @@ void add_rows(const HostCase& c, const std::vector<std::string>& backends,
   }
 }
 
-/// A fifth of the machine's memory.
-std::size_t default_largest_bytes() {
-  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) /
-         5;
-}
-
 int measure_host(const CommandLine& line) {
   Report report(line);
   const auto cases = cases_of(line);
   const auto backends = line.list("backends", every_backend);
   const auto counts = line.numbers("processes", 1, 256);
   const std::size_t link_bytes = line.number("link-bytes", mib, 8 * gib);
-  const std::size_t largest_bytes =
-      line.given("largest-bytes") ? line.number("largest-bytes", 1, 16384 * gib) : default_largest_bytes();
+  const std::size_t largest_bytes = line.number("largest-bytes", 1, 16384 * gib);
   Pace pace{.rounds = line.number("rounds", 1, most_rounds),
             .warm_seconds = line.seconds("warm-ms"),
             .each_call = true};
@@ -237,10 +229,8 @@ Subcommand host() {
            {"sample-ms", "", "time of a sample; default 4, of several processes 100"},
            {"warm-ms", "100", "that each coder codes a case before it is timed"},
            {"link-bytes", "512M", "of a transfer that measures the link"},
-           {"largest-bytes", "",
-            "of the stripes of a case, of which each thread has one at least and 16 at most; default a fifth "
-            "of the "
-            "memory"}},
+           {"largest-bytes", "8G",
+            "of the stripes of a case, of which each thread has one at least and 16 at most"}},
           measure_host};
 }
 
