@@ -76,7 +76,7 @@ TEST(BadProfile, IsRefusedByKeyAndValue) {
       const auto made =
           host::PluginHost::instance().make("cuda", EC_PLUGIN_DIR, profile, has_stream ? &why : nullptr);
       EXPECT_EQ(made.error, -number_of(row["error"])) << row;
-      if (has_stream) EXPECT_EQ(why.str(), row["text"]);
+      EXPECT_EQ(why.str(), has_stream ? row["text"] : "");
     }
 }
 
