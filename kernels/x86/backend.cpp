@@ -125,7 +125,8 @@ Isa call_transform(TransformCall call) noexcept {
 }
 
 Isa call_kernel(Isa isa, const ProductCall& call) noexcept {
-  static constexpr decltype(&run_avx2) kernels[] = {run_gfni512, run_gfni256, run_avx512, run_avx2};
+  static constexpr decltype(&run<Isa::avx2>) kernels[] = {run<Isa::gfni512>, run<Isa::gfni256>,
+                                                          run<Isa::avx512>, run<Isa::avx2>};
   return kernels[static_cast<unsigned>(isa)](call);
 }
 

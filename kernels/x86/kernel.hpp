@@ -125,10 +125,8 @@ struct TransformCall {
 /// long with them. Returns the instruction set its translation unit was built for.
 Isa transform_gfni512(const TransformCall& call) noexcept;
 
-/// Each returns the instruction set its own translation unit was built for.
-Isa run_gfni512(const ProductCall& call) noexcept;
-Isa run_gfni256(const ProductCall& call) noexcept;
-Isa run_avx512(const ProductCall& call) noexcept;
-Isa run_avx2(const ProductCall& call) noexcept;
+/// Each returns the instruction set its own translation unit was built for, and this unit alone defines it.
+template <Isa isa>
+Isa run(const ProductCall& call) noexcept;
 
 }  // namespace ec::kernels::x86

@@ -1,6 +1,6 @@
 // Shared by both 256-bit instruction sets. Included inside an unnamed namespace.
 
-struct Vector256 {
+struct Vectors {
   using Vector = __m256i;
   static constexpr size_t width = 32;
 
@@ -11,14 +11,24 @@ struct Vector256 {
   static Vector add(Vector a, Vector b) { return _mm256_xor_si256(a, b); }
   static Vector add(Vector a, Vector b, Vector c) { return add(a, add(b, c)); }
 
+  static Vector everywhere(long long x) { return _mm256_set1_epi64x(x); }
+  static Vector shifted_right_by_4(Vector v) { return _mm256_srli_epi64(v, 4); }
+  static Vector table(const uint8_t* at) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+  }
+  static Vector look_up(Vector table, Vector at) { return _mm256_shuffle_epi8(table, at); }
+#ifdef __GFNI__
+  static Vector affine(Vector v, Vector matrix) { return _mm256_gf2p8affine_epi64_epi8(v, matrix, 0); }
+#endif
+
   /// A vector whose first lanes are coded already. Where it is added to the targets, sources are zeros in
   /// these lanes; elsewhere the same bytes are written again.
   struct Overlap {
     static constexpr bool may_stream = false;
     Vector lanes;
-    Vector load(const uint8_t* at) const { return _mm256_and_si256(lanes, Vector256::load(at)); }
-    static Vector sum(const uint8_t* at) { return Vector256::load(at); }
-    static void store(uint8_t* at, Vector v) { Vector256::store(at, v); }
+    Vector load(const uint8_t* at) const { return _mm256_and_si256(lanes, Vectors::load(at)); }
+    static Vector sum(const uint8_t* at) { return Vectors::load(at); }
+    static void store(uint8_t* at, Vector v) { Vectors::store(at, v); }
   };
   /// Chunks of less than a vector, by way of memory of our own.
   struct Short {
@@ -27,12 +37,12 @@ struct Vector256 {
     Vector load(const uint8_t* at) const {
       alignas(32) uint8_t whole[width] = {};
       __builtin_memcpy(whole, at, bytes);
-      return Vector256::load(whole);
+      return Vectors::load(whole);
     }
     Vector sum(const uint8_t* at) const { return load(at); }
     void store(uint8_t* at, Vector v) const {
       alignas(32) uint8_t whole[width];
-      Vector256::store(whole, v);
+      Vectors::store(whole, v);
       __builtin_memcpy(at, whole, bytes);
     }
   };
