@@ -34,11 +34,12 @@ std::string name_of(KernelKind kind) {
 /// Whether the kernel codes these chunks in one go. What is not supported gets no row.
 bool supports(KernelKind kind, const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks) {
   if (kind == KernelKind::table) return table_kernel_reach(chunks, {}) == chunks.bytes;
-  if (kind == KernelKind::bits) return bit_kernel_reach(device, chunks) == chunks.bytes;
   if (kind == KernelKind::generated)
     return device.generated_kernel(matrix) != nullptr && generated_kernel_reach(chunks) == chunks.bytes;
-  const auto* shape = paired_shape_for(device, matrix, bit_kernel_steps(matrix));
-  return shape != nullptr && paired_kernel_reach(*shape, chunks) == chunks.bytes;
+  const bool bits = kind == KernelKind::bits;
+  const auto* kernel = bit_kernel_for(device, matrix, 0, bits ? 0 : 3);
+  return kernel != nullptr && (bits || kernel->pairs != 0) &&
+         bit_kernel_reach(*kernel, chunks) == chunks.bytes;
 }
 
 struct KernelCase {
@@ -127,7 +128,7 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<Kern
       add(
           name_of(kind), launches,
           [&, kind](std::size_t i) {
-            return launch_stripe(device, matrix, views[i % count], {}, kind, stream.get());
+            return launch_stripe({device, matrix, views[i % count], {}, stream.get()}, kind);
           },
           [&](std::size_t) { return stripes.right(0) && stripes.right(count - 1); });
   Workers workers(1);

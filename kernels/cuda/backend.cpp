@@ -28,18 +28,15 @@ class Cuda final : public Backend {
   Status transform_all(std::span<const Job> jobs) noexcept override {
     if (!are_batch(jobs) || !worth_a_launch(jobs.front())) return Backend::transform_all(jobs);
     if (!supports(jobs.front())) return Status::unsupported;
-    return run([&] { return device_for(jobs); }, jobs.front(),
-               [&](const auto& device) { return run_batch(device, jobs, kind_); });
+    return run(device_for(jobs), jobs.front(),
+               [&](Device& device) { return run_batch(device, jobs, Verb::transform, kind_); });
   }
 
   Status enqueue(std::span<const Job> jobs, Verb verb, void* stream) noexcept override {
     if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job) && in_place(job); }))
       return Status::unsupported;
     if (jobs.empty()) return Status::ok;
-    const auto of = static_cast<CUstream>(stream);
-    const Status status =
-        run([&] { return device_with(of, jobs); }, jobs.front(),
-            [&](const auto& device) { return cuda::enqueue(device, jobs, verb, kind_, of); });
+    const Status status = run_on(stream, jobs, verb, nullptr);
     // No other back end can do this job, so an absent device is a fault.
     return status == Status::busy ? Status::fault : status;
   }
@@ -47,29 +44,26 @@ class Cuda final : public Backend {
   Status compare(std::span<const Job> jobs, unsigned long long* difference,
                  const std::optional<void*>& stream) noexcept override {
     if (!supports(jobs.front())) return Status::unsupported;
-    if (!stream)
-      return run([&] { return device_for(jobs); }, jobs.front(),
-                 [&](const auto& device) { return run_compare(device, jobs, kind_, difference); });
-    const auto of = static_cast<CUstream>(*stream);
-    return run([&] { return device_with(of, jobs); }, jobs.front(),
-               [&](const auto& device) { return enqueue_compare(device, jobs, kind_, difference, of); });
+    if (stream) return run_on(*stream, jobs, Verb::compare, difference);
+    return run(device_for(jobs), jobs.front(),
+               [&](Device& device) { return run_compare(device, jobs, kind_, difference); });
   }
 
  private:
-  /// The device of `stream`. Every device has a default stream, so there the chunks decide.
-  static Claim device_with(CUstream stream, std::span<const Job> jobs) {
-    if (stream == nullptr || device_count() == 1) return device_for(jobs);
-    return Claim(Devices::instance().owner_of(stream));
-  }
-
   static bool worth_a_launch(const Job& job) { return job.bytes != 0 && !job.targets.empty(); }
 
   Status run(const Job& job, Verb verb) noexcept {
     if (!supports(job)) return Status::unsupported;
     if (!worth_a_launch(job)) return Status::ok;
-    const std::span<const Job> one(&job, 1);
-    return run([&] { return device_for(one); }, job,
-               [&](const auto& device) { return run_job(device, job, verb, kind_); });
+    return run(device_for({&job, 1}), job, [&](Device& device) { return run_job(device, job, verb, kind_); });
+  }
+
+  /// Every device has a default stream, so there the chunks decide; else the device of `stream`.
+  Status run_on(void* stream, std::span<const Job> jobs, Verb verb, unsigned long long* difference) noexcept {
+    const auto of = static_cast<CUstream>(stream);
+    const bool by_chunks = of == nullptr || device_count() == 1;
+    return run(by_chunks ? device_for(jobs) : Claim(Devices::instance().owner_of(of)), jobs.front(),
+               [&](Device& device) { return cuda::enqueue(device, jobs, verb, kind_, of, difference); });
   }
 
   /// A job that needs a device waits until the device is up.
@@ -80,12 +74,11 @@ class Cuda final : public Backend {
     return Claim(Devices::instance().holder_of(jobs, &why));
   }
 
-  /// `submit` on the device that `choose` finds for `job`. Neither function allocates.
-  static Status run(auto&& choose, const Job& job, auto&& submit) noexcept {
-    const Claim claim = choose();
-    const std::shared_ptr<Device>& device = claim.device();
-    if (!device) return host_addressable(job) ? Status::busy : Status::fault;
-    return settle(device, submit(device));
+  /// `submit` on the device of the claim, for `job`. It allocates nothing.
+  static Status run(const Claim& claim, const Job& job, auto&& submit) noexcept {
+    Device* const device = claim.device().get();
+    if (device == nullptr) return host_addressable(job) ? Status::busy : Status::fault;
+    return settle(*device, submit(*device));
   }
 
   const KernelKind kind_;

@@ -100,12 +100,10 @@ void Device::load_kernels() {
   for (unsigned i = 0; i < tile_words.size(); ++i)
     tile_kernels_[i] = find(tiles, fmt::format("ec_tile_w{}", 8 * tile_words[i]));
   for (unsigned i = 0; i < bit_kernels_.size(); ++i) {
-    const auto name = fmt::format("ec_bits_q{}", bit_shapes[i].quads);
-    bit_kernels_[i] = {find(bits, name + "_any"), find(bits, name + "_half")};
+    const BitKernel& kernel = bit_kernels[i];
+    bit_kernels_[i] = find(kernel.pairs == 0 ? bits : paired,
+                           fmt::format("ec_bits_p{}_q{}_h{:d}", kernel.pairs, kernel.quads, kernel.half));
   }
-  for (unsigned i = 0; i < paired_kernels_.size(); ++i)
-    paired_kernels_[i] =
-        find(paired, fmt::format("ec_paired_p{}_q{}", paired_shapes[i].pairs, paired_shapes[i].quads));
   for (unsigned i = 0; i < table_kernels_.size(); ++i)
     table_kernels_[i] =
         find(tables, fmt::format("ec_table_r{}_{}", table_kernels[i].rows, table_kernels[i].ones));

@@ -88,15 +88,15 @@ class Device {
   /// The number in sm_<chip>.
   unsigned chip() const { return static_cast<unsigned>(10 * info_.compute_major + info_.compute_minor); }
   CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
-  /// The kernel of bit_shapes[i].
-  CUfunction bit_kernel(unsigned i, bool half) const { return bit_kernels_[i][half ? 1 : 0]; }
-  /// The kernel of paired_shapes[i].
-  CUfunction paired_kernel(unsigned i) const { return paired_kernels_[i]; }
+  /// kernel: one of bit_kernels.
+  CUfunction bit_kernel(const BitKernel& kernel) const { return bit_kernels_[&kernel - bit_kernels]; }
   /// The kernel of table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   /// Null if the matrix has no generated kernel, or the kernel has no code for this chip.
   const GeneratedKernel* generated_kernel(const gf::Matrix& matrix) const noexcept;
   LinkClock& link_clock() { return link_clock_; }
+  /// Bytes of the jobs that chose this device among several (Claim).
+  std::atomic<std::size_t>& under_way() { return under_way_; }
 
   /// Page-locks the arena of libec_cuda_pinned.so, if this process runs with it, and has it opened. Returns
   /// one line about the result; empty where there is no such arena. Called once.
@@ -128,12 +128,12 @@ class Device {
   CUdevice ordinal_ = 0;
   CUcontext context_ = nullptr;
   std::array<CUfunction, tile_words.size()> tile_kernels_{};
-  std::array<std::array<CUfunction, 2>, std::size(bit_shapes)> bit_kernels_{};
-  std::array<CUfunction, std::size(paired_shapes)> paired_kernels_{};
+  std::array<CUfunction, std::size(bit_kernels)> bit_kernels_{};
   std::array<CUfunction, std::size(table_kernels)> table_kernels_{};
   std::vector<GeneratedKernel> generated_kernels_;  // for generated_codes(), in their order; or none
   std::vector<CUmodule> modules_;
   LinkClock link_clock_;
+  std::atomic<std::size_t> under_way_{0};
   std::unique_ptr<LockedArena> arena_;
   std::span<std::uint8_t> staging_;  // pinned, of all lanes
   CUdeviceptr tables_ = 0;           // of all lanes

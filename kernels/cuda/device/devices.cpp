@@ -98,7 +98,7 @@ void Devices::start_if_due_locked(Slot& slot) {
 std::shared_ptr<Device> Devices::try_to_bring_up(const Slot& slot, const Options& options, Reason* why) try {
   auto device =
       Device::bring_up(options, options.devices.at(static_cast<std::size_t>(&slot - slots_.data())));
-  self_test(device);
+  self_test(*device);
   // Logged before other threads know the device, so that a thread that waited finds the line in the log.
   const DeviceInfo& info = device->info();
   log(options, "device {} is up: {}, compute capability {}.{}{}", info.ordinal, info.name, info.compute_major,
@@ -153,9 +153,10 @@ Claim Devices::acquire(std::size_t bytes) {
   Slot* best = nullptr;
   for (Slot& slot : in_use) {
     start_if_due_locked(slot);
-    if (slot.device && (best == nullptr || slot.under_way < best->under_way)) best = &slot;
+    if (slot.device && (best == nullptr || slot.device->under_way() < best->device->under_way()))
+      best = &slot;
   }
-  return best == nullptr ? Claim() : Claim(best->device, &best->under_way, bytes);
+  return best == nullptr ? Claim() : Claim(best->device, bytes);
 }
 
 std::shared_ptr<Device> Devices::wait_for(Slot& slot, Reason* why) {
@@ -236,17 +237,17 @@ std::size_t Devices::up() {
       std::ranges::count_if(in_use, [](const Slot& slot) { return slot.device != nullptr; }));
 }
 
-void Devices::latch(const std::shared_ptr<Device>& device, const Reason& reason) noexcept {
-  const Options& options = device->options();
+void Devices::latch(const Device& device, const Reason& reason) noexcept {
+  const Options& options = device.options();
   {
     std::lock_guard lock(mutex_);
-    const auto slot = std::ranges::find(slots_, device, &Slot::device);
+    const auto slot = std::ranges::find(slots_, &device, [](const Slot& s) { return s.device.get(); });
     if (slot == slots_.end()) return;
     slot->retry_at = Clock::now() + options.retry_after;
     add(device_stats().latches, 1);
     become_locked(*slot, DeviceState::latched, nullptr, reason);
   }
-  log(options, "device {} is latched off for {} s, the CPU codes: {}", device->info().ordinal,
+  log(options, "device {} is latched off for {} s, the CPU codes: {}", device.info().ordinal,
       options.retry_after.count(), reason.view());
 }
 

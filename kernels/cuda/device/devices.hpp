@@ -21,28 +21,23 @@
 
 namespace ec::kernels::cuda {
 
-/// A device for one job, which counts as under way there while the claim lives. Converts to the device, or
-/// null.
+/// A device for one job, or null; `bytes` count as under way there while the claim lives.
 class Claim {
  public:
-  Claim() = default;
-  /// Counts `bytes` in *under_way; under_way may be null.
-  explicit Claim(std::shared_ptr<Device> device, std::atomic<std::size_t>* under_way = nullptr,
-                 std::size_t bytes = 0)
-      : device_(std::move(device)), under_way_(under_way), bytes_(bytes) {
-    if (under_way_ != nullptr) under_way_->fetch_add(bytes_, std::memory_order_relaxed);
+  explicit Claim(std::shared_ptr<Device> device = nullptr, std::size_t bytes = 0)
+      : device_(std::move(device)), bytes_(bytes) {
+    if (device_) device_->under_way().fetch_add(bytes_, std::memory_order_relaxed);
   }
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
   ~Claim() {
-    if (under_way_ != nullptr) under_way_->fetch_sub(bytes_, std::memory_order_relaxed);
+    if (device_) device_->under_way().fetch_sub(bytes_, std::memory_order_relaxed);
   }
   const std::shared_ptr<Device>& device() const { return device_; }
 
  private:
-  std::shared_ptr<Device> device_;
-  std::atomic<std::size_t>* under_way_ = nullptr;
-  std::size_t bytes_ = 0;
+  const std::shared_ptr<Device> device_;
+  const std::size_t bytes_;
 };
 
 /// One slot for each of Options::devices. A device is absent at first and after a failed start, then coming
@@ -79,7 +74,7 @@ class Devices {
 
   /// Takes `device` out of service after a fault, until retry_after has passed. Does nothing if `device` is
   /// not up.
-  void latch(const std::shared_ptr<Device>& device, const Reason& reason) noexcept;
+  void latch(const Device& device, const Reason& reason) noexcept;
 
   /// Forgets the devices and all latches, so that the next acquire() brings devices up anew; for tests and
   /// for use after configure(). The caller makes sure that no job is in flight.
@@ -92,7 +87,6 @@ class Devices {
     std::shared_ptr<Device> device;  // while the device is up
     Reason reason;                   // the last failure
     std::chrono::steady_clock::time_point retry_at{};
-    std::atomic<std::size_t> under_way{0};  // bytes
     support::BackgroundThread thread;
   };
 

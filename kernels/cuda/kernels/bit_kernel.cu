@@ -23,11 +23,11 @@ __device__ void run(const KernelArgs& args) {
 #endif
 #define EC_BIT_KERNELS(quads, words, half_blocks, half_waves, any_blocks, any_waves) \
   extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(half_blocks))  \
-      ec_bits_q##quads##_half(const __grid_constant__ KernelArgs args) {             \
+      ec_bits_p0_q##quads##_h1(const __grid_constant__ KernelArgs args) {            \
     run<quads, words, true>(args);                                                   \
   }                                                                                  \
   extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(any_blocks))   \
-      ec_bits_q##quads##_any(const __grid_constant__ KernelArgs args) {              \
+      ec_bits_p0_q##quads##_h0(const __grid_constant__ KernelArgs args) {            \
     run<quads, words, false>(args);                                                  \
   }
 EC_BIT_SHAPES(EC_BIT_KERNELS)

@@ -1,26 +1,61 @@
-// How the tensor-core kernels are launched.
+// How the tensor-core kernels are launched, and which of them.
 #include "kernels/cuda/kernels/launches.hpp"
 
 #include <algorithm>
-#include <iterator>
-
-#include "kernels/cuda/kernels/bit_args.hpp"
+#include <cstring>
 
 namespace ec::kernels::cuda {
 namespace {
 
-/// Index of the smallest shape that holds `sources`, or the number of shapes if none does.
-unsigned shape_for(std::size_t sources) {
-  unsigned i = 0;
-  while (i < std::size(bit_shapes) && 4 * bit_shapes[i].quads < sources) ++i;
-  return i;
+/// Exchanges eight bytes in pairs: the numbers of a pair differ by h, which is 1, 2 or 4.
+std::uint64_t exchanged(std::uint64_t bytes, unsigned h) {
+  constexpr std::uint64_t first_of_two[] = {0x00ff00ff00ff00ff, 0x0000ffff0000ffff, 0x00000000ffffffff};
+  const std::uint64_t mask = first_of_two[h / 2];
+  return (bytes & mask) << 8 * h | (bytes >> 8 * h & mask);
 }
 
-unsigned targets_per_launch(std::size_t sources, std::size_t targets, unsigned groups) {
-  const auto fits = [&](std::size_t t) {
-    return KernelArgs::fit(sources, t) &&
-           bit_shared_bytes(groups, static_cast<unsigned>(t)) <= most_shared_bytes;
-  };
+/// The next eight cells; fewer at the end.
+std::uint64_t cells_at(std::span<const std::uint8_t> row, std::size_t column) {
+  std::uint64_t cells = 0;
+  const auto rest = row.subspan(column);
+  if (rest.size() >= sizeof cells)
+    std::memcpy(&cells, rest.data(), sizeof cells);
+  else
+    std::ranges::copy(rest, reinterpret_cast<std::uint8_t*>(&cells));
+  return cells;
+}
+
+/// Whether M(r ^ h, c ^ h) = M(r, c); the counts of rows and columns are multiples of 2 h. Every launch asks.
+bool is_paired(const gf::Matrix& matrix, unsigned h) {
+  for (unsigned r = 0; r < matrix.rows(); ++r) {
+    if ((r & h) != 0) continue;
+    const auto row = matrix.row(r), twin = matrix.row(r | h);
+    for (std::size_t c = 0; c < row.size(); c += 8)
+      if (cells_at(row, c) != exchanged(cells_at(twin, c), h)) return false;
+  }
+  return true;
+}
+
+/// Instructions of the tensor cores, in halves, for one position of each lane.
+unsigned steps_of(const BitKernel& kernel, unsigned targets) {
+  constexpr unsigned products[] = {1, 3, 9, 27};
+  return kernel.row_blocks(targets) * kernel.groups() * products[kernel.pairs];
+}
+
+/// Whether one launch takes so many chunks.
+bool fit_a_launch(const BitKernel& kernel, std::size_t sources, std::size_t targets) {
+  return KernelArgs::fit(sources, targets, targets / kernel.classes()) &&
+         kernel.shared_bytes(static_cast<unsigned>(targets)) <= most_shared_bytes;
+}
+
+bool holds(const BitKernel& kernel, unsigned sources, unsigned targets) {
+  const unsigned classes = kernel.classes();
+  return sources <= kernel.most_sources() && targets <= kernel.most_targets() && sources % classes == 0 &&
+         targets % classes == 0 && (kernel.pairs == 0 || fit_a_launch(kernel, sources, targets));
+}
+
+unsigned targets_per_launch(const BitKernel& kernel, std::size_t sources, std::size_t targets) {
+  const auto fits = [&](std::size_t t) { return fit_a_launch(kernel, sources, t); };
   if (fits(targets)) return static_cast<unsigned>(targets);
   // Whole groups of targets, so that no launch but the last does half-empty work.
   std::size_t t = targets / targets_per_group * targets_per_group;
@@ -31,39 +66,39 @@ unsigned targets_per_launch(std::size_t sources, std::size_t targets, unsigned g
 
 }  // namespace
 
-unsigned bit_kernel_steps(const gf::Matrix& matrix) {
-  const unsigned shape = shape_for(matrix.cols());
-  return shape == std::size(bit_shapes) ? ~0u : row_blocks_of(matrix.rows()) * bit_shapes[shape].groups();
+const BitKernel* bit_kernel_for(const Device& device, const gf::Matrix& matrix, unsigned least,
+                                unsigned most) {
+  const BitKernel* best = nullptr;
+  if (device.info().compute_major < oldest_bit_compute_major) return best;
+  unsigned pairs = 0;  // pairs found in the matrix
+  for (const BitKernel& kernel : bit_kernels) {
+    if (kernel.pairs < least || kernel.pairs > most || !holds(kernel, matrix.cols(), matrix.rows()) ||
+        (best != nullptr && steps_of(kernel, matrix.rows()) >= steps_of(*best, matrix.rows())))
+      continue;
+    while (pairs < kernel.pairs && is_paired(matrix, 1u << pairs)) ++pairs;
+    if (pairs >= kernel.pairs) best = &kernel;
+  }
+  return best;
 }
 
-std::size_t bit_kernel_reach(const Device& device, const ChunkViews& chunks) {
-  const unsigned shape = shape_for(chunks.sources.size());
-  if (shape == std::size(bit_shapes) || device.info().compute_major < oldest_bit_compute_major ||
-      chunks.alignment() < load_alignment)
-    return 0;
-  const std::size_t tile = bit_shapes[shape].tile_bytes();
-  return chunks.bytes / tile * tile;
+std::size_t bit_kernel_reach(const BitKernel& kernel, const ChunkViews& chunks) {
+  return chunks.alignment() < load_alignment ? 0 : chunks.bytes / kernel.tile_bytes() * kernel.tile_bytes();
 }
 
-CUresult launch_bits(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
-                     CUstream stream) {
-  const unsigned index = shape_for(chunks.sources.size());
-  const BitShape& shape = bit_shapes[index];
-  const auto rows = static_cast<unsigned>(chunks.targets.size());
-  const unsigned most = targets_per_launch(chunks.sources.size(), rows, shape.groups());
-  const std::size_t tiles = chunks.bytes / shape.tile_bytes();
-  constexpr unsigned warps = bit_kernel_threads / 32;
-  for (unsigned first = 0; first < rows; first += most) {
-    KernelArgs args = args_for(chunks.with_targets(first, std::min(most, rows - first)), matrix, first, verb);
-    args.bytes = tiles;
-    const bool half = args.targets <= most_half_targets;
-    const unsigned resident =
-        half ? shape.half_blocks * shape.half_waves : shape.any_blocks * shape.any_waves;
-    const std::uint64_t wanted = std::min<std::uint64_t>(
-        (tiles + warps - 1) / warps, resident * static_cast<unsigned>(device.info().multiprocessors));
-    const unsigned blocks = blocks_for(chunks, wanted, bit_kernel_threads, shape.tile_bytes());
-    const auto r = launch_blocks(device, device.bit_kernel(index, half), blocks, bit_kernel_threads,
-                                 bit_shared_bytes(shape.groups(), args.targets), stream, &args);
+CUresult launch_bits(const Work& work, const BitKernel& kernel) {
+  const auto sources = static_cast<unsigned>(work.chunks.sources.size());
+  const auto targets = static_cast<unsigned>(work.chunks.targets.size());
+  const unsigned most = targets_per_launch(kernel, sources, targets);
+  for (unsigned first = 0, count = 0; first < targets; first += count) {
+    count = std::min(most, targets - first);
+    // Several launches are for any matrix, and the last one may have few targets.
+    const auto takes = [&](const BitKernel& k) { return holds(k, sources, count); };
+    const BitKernel& part = count == targets ? kernel : *std::ranges::find_if(bit_kernels, takes);
+    KernelArgs args = args_for(work, first, count, kernel.classes());
+    args.bytes = work.chunks.bytes / kernel.tile_bytes();
+    const Grid grid{bit_kernel_threads, part.tile_bytes(), std::size_t{part.blocks} * part.waves,
+                    part.shared_bytes(count)};
+    const auto r = launch_warps(work, work.device.bit_kernel(part), grid, &args);
     if (r != CUDA_SUCCESS) return r;
   }
   return CUDA_SUCCESS;

@@ -15,48 +15,42 @@ namespace {
 /// best kernel is short and asks for few bytes at a time (H200, one call, us, generated kernels against the
 /// tensor cores: 8+3, 4 KiB 17.1 to 14.5, 1 MiB 194 to 192; 32+8, 4 KiB 31.6 to 20.3, 256 KiB 223 to 196).
 /// Long jobs in company are better off generated: eight threads, 8+3, 1 MiB, 49 GB/s against 47.
-bool tensor_cores_win_over_link(const Device& device, const ChunkViews& chunks) {
+bool tensor_cores_win_over_link(const Work& work) {
   constexpr std::size_t long_bytes = std::size_t{4} << 20;
-  const bool alone = chunks.link_jobs == 1;
-  return chunks.link_jobs != 0 && (alone || chunks.bytes * chunks.sources.size() < long_bytes) &&
-         bit_kernel_reach(device, chunks) == chunks.bytes;
+  const ChunkViews& chunks = work.chunks;
+  if (chunks.link_jobs == 0 || (chunks.link_jobs > 1 && chunks.bytes * chunks.sources.size() >= long_bytes))
+    return false;
+  const BitKernel* const kernel = bit_kernel_for(work.device, work.matrix, 0, 0);
+  return kernel != nullptr && bit_kernel_reach(*kernel, chunks) == chunks.bytes;
 }
 
 /// Launches the fastest kernel that takes at least the start of these chunks. *done becomes the bytes that
 /// the kernel codes.
-CUresult launch_best(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
-                     KernelKind kind, CUstream stream, std::size_t* done) {
+CUresult launch_best(const Work& work, KernelKind kind, std::size_t* done) {
   const bool automatic = kind == KernelKind::automatic;
-  const auto first = [&](std::size_t bytes) {
-    ChunkViews views = chunks;
-    views.bytes = bytes;
-    return views;
+  Work start = work;
+  /// Whether the kernel codes anything; `start` is its part.
+  const auto reaches = [&](std::size_t bytes) {
+    *done = start.chunks.bytes = bytes;
+    return bytes != 0;
   };
-  const bool tensor_cores = automatic && tensor_cores_win_over_link(device, chunks);
-  *done = 0;
-  if (verb == Verb::compare) {
-    if (kind != KernelKind::tile) *done = table_kernel_reach(chunks, verb);
-    return *done == 0 ? CUDA_SUCCESS : launch_tables(device, matrix, first(*done), verb, stream);
+  const auto table_reaches = [&] { return reaches(table_kernel_reach(work.chunks, work.verb)); };
+  if (work.verb == Verb::compare)
+    return kind != KernelKind::tile && table_reaches() ? launch_tables(start) : CUDA_SUCCESS;
+  const bool transforms = work.verb == Verb::transform;
+  const bool others = automatic && !tensor_cores_win_over_link(work);
+  if (transforms && (kind == KernelKind::generated || others)) {
+    const GeneratedKernel* generated = work.device.generated_kernel(work.matrix);
+    if (generated != nullptr && reaches(generated_kernel_reach(work.chunks)))
+      return launch_generated(start, generated->one);
   }
-  if (verb == Verb::transform && (kind == KernelKind::generated || (automatic && !tensor_cores))) {
-    const GeneratedKernel* generated = device.generated_kernel(matrix);
-    if (generated != nullptr) *done = generated_kernel_reach(chunks);
-    if (*done != 0) return launch_generated(device, generated->one, first(*done), stream);
-  }
-  if (kind == KernelKind::table || (automatic && !tensor_cores && table_kernel_pays(matrix))) {
-    *done = table_kernel_reach(chunks, verb);
-    if (*done != 0) return launch_tables(device, matrix, first(*done), verb, stream);
-  }
-  if (verb == Verb::transform && (kind == KernelKind::paired || automatic)) {
-    const unsigned below = automatic ? bit_kernel_steps(matrix) : ~0u;
-    if (const PairedShape* shape = paired_shape_for(device, matrix, below)) {
-      *done = paired_kernel_reach(*shape, chunks);
-      if (*done != 0) return launch_paired(device, *shape, matrix, first(*done), stream);
-    }
-  }
-  if (kind == KernelKind::bits || automatic) {
-    *done = bit_kernel_reach(device, chunks);
-    if (*done != 0) return launch_bits(device, matrix, first(*done), verb, stream);
+  if ((kind == KernelKind::table || (others && table_kernel_pays(work.matrix))) && table_reaches())
+    return launch_tables(start);
+  if (kind == KernelKind::bits || kind == KernelKind::paired || automatic) {
+    const unsigned most_pairs = kind == KernelKind::bits || !transforms ? 0 : 3;
+    const auto* kernel = bit_kernel_for(work.device, work.matrix, kind == KernelKind::paired, most_pairs);
+    if (kernel != nullptr && reaches(bit_kernel_reach(*kernel, work.chunks)))
+      return launch_bits(start, *kernel);
   }
   return CUDA_SUCCESS;
 }
@@ -65,31 +59,41 @@ CUresult launch_best(const Device& device, const gf::Matrix& matrix, const Chunk
 using ProgramParameter = std::array<std::uint64_t, 2 * gf::max_chunks + 2 + generated_unused_bytes / 8>;
 
 /// `end`: the end of the filled part of `parameter`.
-CUresult launch_program(const Device& device, CUfunction function, ProgramParameter& parameter,
-                        std::uint64_t* end, const ChunkViews& each, std::size_t stripes, CUstream stream) {
-  *end++ = each.bytes;
+CUresult launch_program(const Work& each, CUfunction function, ProgramParameter& parameter,
+                        std::uint64_t* end, std::size_t stripes) {
+  *end++ = each.chunks.bytes;
   *end++ = stripes;
   std::fill_n(end, generated_unused_bytes / 8, 0);
   // A warp a tile: measured ahead of a grid that stays and loops.
-  constexpr std::size_t warps = generated_threads / 32;
-  const std::size_t tiles = (each.bytes + generated_tile - 1) / generated_tile * stripes;
-  const unsigned blocks = blocks_for(each, (tiles + warps - 1) / warps, generated_threads, generated_tile);
-  return launch_blocks(device, function, blocks, generated_threads, 0, stream, parameter.data());
+  constexpr std::size_t any = std::size_t{1} << 30;
+  return launch_warps(each, function, {generated_threads, generated_tile, any, 0, stripes}, parameter.data());
 }
 
 }  // namespace
 
-unsigned blocks_for(const ChunkViews& chunks, std::size_t blocks, unsigned threads, std::size_t tile_bytes) {
+/// Fewer blocks over the link: just enough warps to keep it busy, so that the first warps write while others
+/// read, and all jobs on the link have their share. (H200, 8+3, chunks of 1 MiB: 46 GB/s with 64 to 256
+/// warps, 38 with a warp for each tile, where all read before any writes. Eight threads, chunks of 64 KiB: 44
+/// GB/s with an eighth of the warps each, 38 with all warps.)
+CUresult launch_warps(const Work& work, CUfunction function, const Grid& grid, void* args) {
   /// Bytes read ahead of the writes; a few times the need of 50 GB/s and 2 us.
   constexpr std::size_t in_flight_bytes = 768 * 1024;
   constexpr std::size_t least_in_flight_bytes = 128 * 1024;
   constexpr std::size_t most_blocks = std::size_t{1} << 30;
+  const ChunkViews& chunks = work.chunks;
+  const std::size_t warps = grid.threads / 32;
+  const std::size_t tiles = (chunks.bytes + grid.tile_bytes - 1) / grid.tile_bytes * grid.stripes;
+  std::size_t blocks =
+      std::min({(tiles + warps - 1) / warps, most_blocks,
+                grid.most_blocks * static_cast<unsigned>(work.device.info().multiprocessors)});
   if (chunks.link_jobs != 0) {
     const std::size_t share = std::max(in_flight_bytes / chunks.link_jobs, least_in_flight_bytes);
-    const std::size_t warps = share / (tile_bytes * std::max<std::size_t>(chunks.sources.size(), 1));
-    blocks = std::min(blocks, std::max<std::size_t>(warps / (threads / 32), 4));
+    const std::size_t most = share / (grid.tile_bytes * std::max<std::size_t>(chunks.sources.size(), 1));
+    blocks = std::min(blocks, std::max<std::size_t>(most / warps, 4));
   }
-  return static_cast<unsigned>(std::min(blocks, most_blocks));
+  return work.device.driver().launch_kernel(function, static_cast<unsigned>(blocks), 1, 1, grid.threads, 1, 1,
+                                            static_cast<unsigned>(grid.shared_bytes), work.stream, &args,
+                                            nullptr);
 }
 
 std::size_t ChunkViews::alignment() const {
@@ -118,11 +122,13 @@ std::uint8_t* begin_args(KernelArgs& args, const ChunkViews& chunks, Verb verb) 
   return blob;
 }
 
-KernelArgs args_for(const ChunkViews& chunks, const gf::Matrix& matrix, unsigned first_row, Verb verb) {
+KernelArgs args_for(const Work& work, unsigned first, unsigned count, unsigned step) {
+  ChunkViews chunks = work.chunks;
+  chunks.targets = chunks.targets.subspan(first, count);
   KernelArgs args;
-  std::uint8_t* coefficients = begin_args(args, chunks, verb);
-  for (unsigned r = 0; r < chunks.targets.size(); ++r)
-    coefficients = std::ranges::copy(matrix.row(first_row + r), coefficients).out;
+  std::uint8_t* coefficients = begin_args(args, chunks, work.verb);
+  for (unsigned r = 0; r < count; r += step)
+    coefficients = std::ranges::copy(work.matrix.row(first + r), coefficients).out;
   return args;
 }
 
@@ -131,31 +137,28 @@ std::size_t generated_kernel_reach(const ChunkViews& chunks) {
   return chunks.bytes / load_alignment * load_alignment;
 }
 
-CUresult launch_generated(const Device& device, CUfunction function, const ChunkViews& chunks,
-                          CUstream stream) {
+CUresult launch_generated(const Work& work, CUfunction function) {
   ProgramParameter parameter;
   std::uint64_t* end = parameter.data();
-  for (const auto* p : chunks.sources) *end++ = reinterpret_cast<std::uint64_t>(p);
-  for (const auto* p : chunks.targets) *end++ = reinterpret_cast<std::uint64_t>(p);
-  return launch_program(device, function, parameter, end, chunks, 1, stream);
+  for (const auto* p : work.chunks.sources) *end++ = reinterpret_cast<std::uint64_t>(p);
+  for (const auto* p : work.chunks.targets) *end++ = reinterpret_cast<std::uint64_t>(p);
+  return launch_program(work, function, parameter, end, 1);
 }
 
-CUresult launch_generated_batch(const Device& device, CUfunction function, CUdeviceptr table,
-                                const ChunkViews& each, std::size_t stripes, CUstream stream) {
+CUresult launch_generated_batch(const Work& each, CUfunction function, CUdeviceptr table,
+                                std::size_t stripes) {
   ProgramParameter parameter{table};
-  return launch_program(device, function, parameter, parameter.data() + 1, each, stripes, stream);
+  return launch_program(each, function, parameter, parameter.data() + 1, stripes);
 }
 
-CUresult launch_stripe(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
-                       KernelKind kind, CUstream stream) noexcept {
+CUresult launch_stripe(const Work& work, KernelKind kind) noexcept {
   std::size_t done = 0;
-  if (const auto r = launch_best(device, matrix, chunks, verb, kind, stream, &done); r != CUDA_SUCCESS)
-    return r;
-  if (done == chunks.bytes) return CUDA_SUCCESS;
-  ChunkViews rest = chunks;
-  rest.first += done;
-  rest.bytes -= done;
-  return launch_tiles(device, matrix, rest, verb, stream);
+  if (const auto r = launch_best(work, kind, &done); r != CUDA_SUCCESS) return r;
+  if (done == work.chunks.bytes) return CUDA_SUCCESS;
+  Work rest = work;
+  rest.chunks.first += done;
+  rest.chunks.bytes -= done;
+  return launch_tiles(rest);
 }
 
 }  // namespace ec::kernels::cuda

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <numeric>
 
 #include "gf/generator.hpp"
 #include "kernels/cuda/kernels/table_args.hpp"
@@ -23,50 +24,22 @@ unsigned row_of_ones(const gf::Matrix& matrix) {
   return r;
 }
 
-/// The rows of a matrix in the order in which they are launched: a row of ones first, if there is one.
-struct RowOrder {
-  unsigned ones;  ///< `rows` if there is none
-  unsigned rows;
-  unsigned row(std::size_t i) const {
-    const auto at = static_cast<unsigned>(i);
-    return at > ones || ones == rows ? at : at == 0 ? ones : at - 1;
-  }
-};
-
-/// Rows of one launch: so many from `first` on, by table; if `ones`, the first of them is a row of ones
-/// without a table.
-struct LaunchRows {
-  RowOrder order;
-  std::size_t first, count;
-  bool ones;
-};
-
-unsigned kernel_for(const LaunchRows& rows) {
-  const unsigned by_table = static_cast<unsigned>(rows.count) - rows.ones;
-  unsigned i = 0;
-  while (table_kernels[i].rows != by_table || table_kernels[i].ones != unsigned{rows.ones}) ++i;
-  return i;
-}
-
-CUresult launch_rows(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks,
-                     const LaunchRows& rows, Verb verb, CUstream stream) {
+/// `rows` by table; if `ones`, the first of them is a row of ones without a table.
+CUresult launch_rows(const Work& work, std::span<const std::uint8_t> rows, bool ones) {
   std::array<std::uint8_t*, most_table_rows> targets;
-  for (std::size_t i = 0; i < rows.count; ++i) targets[i] = chunks.targets[rows.order.row(rows.first + i)];
-  ChunkViews views = chunks;
-  views.targets = std::span(targets).first(rows.count);
+  std::ranges::transform(rows, targets.begin(), [&](auto row) { return work.chunks.targets[row]; });
+  ChunkViews views = work.chunks;
+  views.targets = std::span(targets).first(rows.size());
   KernelArgs args;
-  std::uint8_t* coefficients = begin_args(args, views, verb);
-  for (std::size_t i = rows.ones; i < rows.count; ++i)
-    coefficients = std::ranges::copy(matrix.row(rows.order.row(rows.first + i)), coefficients).out;
-
-  const unsigned kernel = kernel_for(rows);
-  constexpr std::size_t block_bytes = std::size_t{table_tile} * (table_threads / 32);
-  const std::size_t wanted = std::min<std::size_t>((chunks.bytes + block_bytes - 1) / block_bytes,
-                                                   std::size_t{waves} * table_kernels[kernel].blocks *
-                                                       static_cast<unsigned>(device.info().multiprocessors));
-  const unsigned blocks = blocks_for(chunks, wanted, table_threads, table_tile);
-  const std::size_t shared = table_coefficient_bytes * chunks.sources.size() * table_kernels[kernel].rows;
-  return launch_blocks(device, device.table_kernel(kernel), blocks, table_threads, shared, stream, &args);
+  std::uint8_t* coefficients = begin_args(args, views, work.verb);
+  for (const std::uint8_t row : rows.subspan(ones))
+    coefficients = std::ranges::copy(work.matrix.row(row), coefficients).out;
+  unsigned i = 0;
+  while (table_kernels[i].rows + ones != rows.size() || table_kernels[i].ones != unsigned{ones}) ++i;
+  const TableKernel& kernel = table_kernels[i];
+  const Grid grid{table_threads, table_tile, std::size_t{waves} * kernel.blocks,
+                  table_coefficient_bytes * views.sources.size() * kernel.rows};
+  return launch_warps(work, work.device.table_kernel(i), grid, &args);
 }
 
 }  // namespace
@@ -93,16 +66,18 @@ std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb) {
   return chunks.bytes / unit * unit;
 }
 
-CUresult launch_tables(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
-                       CUstream stream) {
-  const std::size_t sources = chunks.sources.size();
-  const RowOrder order{row_of_ones(matrix), matrix.rows()};
-  bool with_ones = order.ones < order.rows;
-  for (std::size_t first = 0, count = 0; first < order.rows; first += count, with_ones = false) {
-    count = std::min<std::size_t>(order.rows - first, most_table_rows);
-    while (!KernelArgs::fit(sources, count, count - with_ones)) --count;
-    const auto r = launch_rows(device, matrix, chunks, {order, first, count, with_ones}, verb, stream);
-    if (r != CUDA_SUCCESS) return r;
+CUresult launch_tables(const Work& work) {
+  // A row of ones is launched first.
+  std::array<std::uint8_t, gf::max_chunks> order;
+  const std::span rows(order.data(), work.matrix.rows());
+  std::iota(rows.begin(), rows.end(), std::uint8_t{0});
+  const unsigned row = row_of_ones(work.matrix);
+  bool ones = row < rows.size();
+  if (ones) std::rotate(rows.begin(), rows.begin() + row, rows.begin() + row + 1);
+  for (std::size_t first = 0, count = 0; first < rows.size(); first += count, ones = false) {
+    count = std::min<std::size_t>(rows.size() - first, most_table_rows);
+    while (!KernelArgs::fit(work.chunks.sources.size(), count, count - ones)) --count;
+    if (const auto r = launch_rows(work, rows.subspan(first, count), ones); r != CUDA_SUCCESS) return r;
   }
   return CUDA_SUCCESS;
 }

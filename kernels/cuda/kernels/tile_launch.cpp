@@ -15,46 +15,37 @@ constexpr unsigned blocks_per_multiprocessor = 8;
 
 unsigned ceil_div(std::size_t a, std::size_t b) { return static_cast<unsigned>((a + b - 1) / b); }
 
-CUresult launch_rows(const Device& device, const gf::Matrix& matrix, unsigned first_row,
-                     const ChunkViews& chunks, Verb verb, CUstream stream) {
-  KernelArgs args = args_for(chunks, matrix, first_row, verb);
-  const TileShape s = choose_tile(chunks.bytes, args.sources, args.targets, chunks.alignment(),
-                                  device.info().multiprocessors);
-  args.tile_depth = s.depth;
+/// See tile_kernel.cu: tileWidthCol = columns, tileWidthRow = rows_per_thread * row_groups, tileDepth =
+/// args.tile_depth.
+CUresult launch_rows(const Work& work, unsigned first, unsigned count) {
+  KernelArgs args = args_for(work, first, count);
+  const std::size_t bytes = work.chunks.bytes;
+  const auto multiprocessors = static_cast<unsigned>(work.device.info().multiprocessors);
+  auto word_bytes = static_cast<unsigned>(std::min<std::size_t>(work.chunks.alignment(), tile_words.back()));
+  // Small chunks: narrower words before idle multiprocessors.
+  const std::size_t threads_to_fill = std::size_t{columns} * multiprocessors;
+  while (word_bytes > 4 && bytes / word_bytes < threads_to_fill) word_bytes /= 2;
+  const unsigned row_groups = std::min(ceil_div(count, rows_per_thread), most_row_groups);
+  args.tile_depth = std::min(args.sources, most_depth);
+  const unsigned grid_x = std::min(ceil_div(bytes, std::size_t{word_bytes} * columns),
+                                   blocks_per_multiprocessor * multiprocessors);
+  const unsigned grid_y = ceil_div(count, std::size_t{rows_per_thread} * row_groups);
+  // Words of less than four bytes are held in four (see Pack in pack.cuh).
+  const unsigned shared_bytes = args.tile_depth * columns * std::max(word_bytes, 4u);
   void* parameters[] = {&args};
-  return device.driver().launch_kernel(
-      device.tile_kernel(static_cast<unsigned>(std::countr_zero(s.word_bytes))), s.grid_x, s.grid_y, 1,
-      s.columns, s.row_groups, 1, static_cast<unsigned>(s.shared_bytes()), stream, parameters, nullptr);
+  return work.device.driver().launch_kernel(
+      work.device.tile_kernel(static_cast<unsigned>(std::countr_zero(word_bytes))), grid_x, grid_y, 1,
+      columns, row_groups, 1, shared_bytes, work.stream, parameters, nullptr);
 }
 
 }  // namespace
 
-TileShape choose_tile(std::size_t bytes, unsigned sources, unsigned targets, std::size_t alignment,
-                      int multiprocessors) {
-  TileShape s;
-  s.word_bytes = static_cast<unsigned>(std::min<std::size_t>(alignment, 16));
-  // Small chunks: narrower words before idle multiprocessors.
-  const std::size_t threads_to_fill = std::size_t{columns} * static_cast<unsigned>(multiprocessors);
-  while (s.word_bytes > 4 && bytes / s.word_bytes < threads_to_fill) s.word_bytes /= 2;
-  s.columns = columns;
-  s.row_groups = std::min(ceil_div(targets, rows_per_thread), most_row_groups);
-  s.depth = std::min(sources, most_depth);
-  s.grid_x = std::min(ceil_div(bytes, std::size_t{s.word_bytes} * s.columns),
-                      blocks_per_multiprocessor * static_cast<unsigned>(multiprocessors));
-  s.grid_y = ceil_div(targets, std::size_t{rows_per_thread} * s.row_groups);
-  return s;
-}
-
-CUresult launch_tiles(const Device& device, const gf::Matrix& matrix, const ChunkViews& chunks, Verb verb,
-                      CUstream stream) {
-  const auto rows = static_cast<unsigned>(chunks.targets.size());
+CUresult launch_tiles(const Work& work) {
+  const auto rows = static_cast<unsigned>(work.chunks.targets.size());
   unsigned most = rows;
-  while (!KernelArgs::fit(chunks.sources.size(), most)) --most;
-  for (unsigned first = 0; first < rows; first += most) {
-    const unsigned count = std::min(most, rows - first);
-    const auto r = launch_rows(device, matrix, first, chunks.with_targets(first, count), verb, stream);
-    if (r != CUDA_SUCCESS) return r;
-  }
+  while (!KernelArgs::fit(work.chunks.sources.size(), most)) --most;
+  for (unsigned first = 0; first < rows; first += most)
+    if (const auto r = launch_rows(work, first, std::min(most, rows - first)); r != CUDA_SUCCESS) return r;
   return CUDA_SUCCESS;
 }
 

@@ -11,7 +11,7 @@ namespace {
 /// A view of jobs for which are_batch() holds. Launches need the device's context current.
 class Batch {
  public:
-  Batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind)
+  Batch(Device& device, std::span<const Job> jobs, KernelKind kind)
       : device_(device), jobs_(jobs), kind_(kind), over_link_(!std::ranges::all_of(jobs, on_device)) {}
 
   std::size_t count() const { return jobs_.size(); }
@@ -24,16 +24,11 @@ class Batch {
       at = std::ranges::transform(job.targets, at, &Target::data).out;
     }
   }
-  Submission submission(std::size_t n) const {
+  Submission submission(std::size_t n, Verb verb) const {
     const std::size_t bytes = n * jobs_.front().bytes;
     return {.link_bytes = bytes * link_chunks(jobs_.front()),
             .moved_bytes = bytes * width(),
-            .writes_in_place = true};
-  }
-  Submission comparison() const {
-    Submission all = submission(count());
-    all.writes_in_place = false;
-    return all;
+            .writes_in_place = verb != Verb::compare};
   }
 
   /// The kernel generated for many stripes of this code, if there is one and it takes the jobs; else null.
@@ -46,22 +41,26 @@ class Batch {
     if (bytes < generated_tile || bytes % load_alignment != 0 ||
         !std::ranges::all_of(jobs_, [&](const Job& job) { return all_chunks(job, aligned); }))
       return nullptr;
-    const GeneratedKernel* kernel = device_->generated_kernel(jobs_.front().program->matrix());
+    const GeneratedKernel* kernel = device_.generated_kernel(jobs_.front().program->matrix());
     return kernel == nullptr ? nullptr : kernel->many;
   }
 
   /// n stripes in one launch: `table` in device memory gets their addresses from `from`.
   Outcome launch_generated(CUfunction function, CUdeviceptr table, const void* from, std::size_t n,
                            CUstream stream) const {
-    const auto copied = device_->driver().memcpy_htod_async(table, from, table_bytes(n), stream);
+    const auto copied = device_.driver().memcpy_htod_async(table, from, table_bytes(n), stream);
     if (copied != CUDA_SUCCESS) return outcome_of("cuMemcpyHtoDAsync", copied);
-    const ChunkViews each{{}, {}, jobs_.front().bytes, link_jobs()};
-    return outcome_of("cuLaunchKernel", launch_generated_batch(*device_, function, table, each, n, stream));
+    const Work each{device_,
+                    jobs_.front().program->matrix(),
+                    {{}, {}, jobs_.front().bytes, link_jobs()},
+                    Verb::transform,
+                    stream};
+    return outcome_of("cuLaunchKernel", launch_generated_batch(each, function, table, n));
   }
 
   /// A launch for each stripe. The jobs may have different programs and lengths. difference: for
   /// Verb::compare.
-  Outcome launch_each(Verb verb, CUstream stream, unsigned long long* difference = nullptr) const {
+  Outcome launch_each(Verb verb, CUstream stream, unsigned long long* difference) const {
     std::uint64_t first_byte = 0;
     for (const Job& job : jobs_) {
       if (job.bytes == 0 || job.targets.empty()) continue;
@@ -69,7 +68,7 @@ class Batch {
       const ChunkViews views{chunks.sources(), chunks.targets(), job.bytes, link_jobs(), 0,
                              difference,       first_byte};
       first_byte += job.bytes;
-      const auto r = launch_stripe(*device_, job.program->matrix(), views, verb, kind_, stream);
+      const auto r = launch_stripe({device_, job.program->matrix(), views, verb, stream}, kind_);
       if (r != CUDA_SUCCESS) return outcome_of("cuLaunchKernel", r);
     }
     return {};
@@ -80,10 +79,10 @@ class Batch {
   std::size_t width() const { return jobs_.front().sources.size() + jobs_.front().targets.size(); }
   /// Work on a stream of the caller does not count as work in flight.
   std::size_t link_jobs() const {
-    return over_link_ ? std::max<std::size_t>(device_->link_clock().jobs(), 1) : 0;
+    return over_link_ ? std::max<std::size_t>(device_.link_clock().jobs(), 1) : 0;
   }
 
-  const std::shared_ptr<Device>& device_;
+  Device& device_;
   const std::span<const Job> jobs_;
   const KernelKind kind_;
   const bool over_link_;
@@ -116,22 +115,27 @@ bool are_batch(std::span<const Job> jobs) {
          });
 }
 
-Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs,
-                  KernelKind kind) noexcept {
+Outcome run_batch(Device& device, std::span<const Job> jobs, Verb verb, KernelKind kind,
+                  unsigned long long* difference) noexcept {
   const Batch batch(device, jobs, kind);
-  Runner runner(*device);
+  Runner runner(device);
   if (!runner.ok()) return runner.outcome();
-  const auto function = batch.generated();
+  const Device::Lane& lane = runner.lane();
+  const auto function = verb == Verb::transform ? batch.generated() : nullptr;
   if (function == nullptr) {
-    runner.run(batch.submission(batch.count()),
-               [&](CUstream stream) { return batch.launch_each(Verb::transform, stream); });
+    const auto launch = [&](CUstream stream) {
+      return noting_difference(device, lane, verb, [&](unsigned long long* word) {
+        return batch.launch_each(verb, stream, word);
+      });
+    };
+    if (runner.run(batch.submission(batch.count(), verb), launch) && verb == Verb::compare)
+      *difference = difference_on(lane);
     return runner.outcome();
   }
-  const Device::Lane& lane = runner.lane();
   const std::size_t most = std::min(Device::Lane::table_bytes, lane.slab.size()) / batch.table_bytes(1);
   for (std::size_t first = 0; first < batch.count() && runner.ok(); first += most) {
     const std::size_t n = std::min(most, batch.count() - first);
-    runner.run(batch.submission(n), [&](CUstream stream) {
+    runner.run(batch.submission(n, verb), [&](CUstream stream) {
       batch.write_table(first, n, lane.slab.data());
       return batch.launch_generated(function, lane.table, lane.slab.data(), n, stream);
     });
@@ -139,52 +143,37 @@ Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jo
   return runner.outcome();
 }
 
-Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, Verb verb, KernelKind kind,
-                CUstream stream) noexcept {
-  const Device::Scope scope(*device);
+Outcome enqueue(Device& device, std::span<const Job> jobs, Verb verb, KernelKind kind, CUstream stream,
+                unsigned long long* difference) noexcept {
+  const Device::Scope scope(device);
   if (scope.result() != CUDA_SUCCESS) return outcome_of("cuCtxPushCurrent", scope.result());
-  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (const auto r = device->driver().stream_is_capturing(stream, &capture); r != CUDA_SUCCESS)
-    return outcome_of("cuStreamIsCapturing", r);
-  const bool captured = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+  const Driver& driver = device.driver();
   const Batch batch(device, jobs, kind);
-  Outcome outcome;
-  if (!captured && verb == Verb::transform && are_batch(jobs) &&
-      enqueue_at_once(*device, batch, stream, &outcome))
-    return outcome;
-  return batch.launch_each(verb, stream);
+  if (verb == Verb::compare) {
+    const auto word = reinterpret_cast<CUdeviceptr>(difference);
+    if (const auto r = driver.memset_d8_async(word, 0xff, sizeof *difference, stream); r != CUDA_SUCCESS)
+      return outcome_of("cuMemsetD8Async", r);
+  }
+  if (verb == Verb::transform && are_batch(jobs)) {
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (const auto r = driver.stream_is_capturing(stream, &capture); r != CUDA_SUCCESS)
+      return outcome_of("cuStreamIsCapturing", r);
+    Outcome outcome;
+    if (capture == CU_STREAM_CAPTURE_STATUS_NONE && enqueue_at_once(device, batch, stream, &outcome))
+      return outcome;
+  }
+  return batch.launch_each(verb, stream, difference);
 }
 
-Outcome run_compare(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
+Outcome run_compare(Device& device, std::span<const Job> jobs, KernelKind kind,
                     unsigned long long* difference) noexcept {
   *difference = no_difference;
-  if (std::ranges::all_of(jobs, in_place)) {
-    const Batch batch(device, jobs, kind);
-    Runner runner(*device);
-    const auto launch = [&](CUstream stream) {
-      return compare_on(*device, runner.lane(), [&](unsigned long long* word) {
-        return batch.launch_each(Verb::compare, stream, word);
-      });
-    };
-    if (runner.ok() && runner.run(batch.comparison(), launch)) *difference = difference_on(runner.lane());
-    return runner.outcome();
-  }
+  if (std::ranges::all_of(jobs, in_place)) return run_batch(device, jobs, Verb::compare, kind, difference);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const auto outcome = run_job(device, jobs[i], Verb::compare, kind, difference, i * jobs[i].bytes);
     if (outcome.status != Status::ok || *difference != no_difference) return outcome;
   }
   return {};
-}
-
-Outcome enqueue_compare(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
-                        unsigned long long* difference, CUstream stream) noexcept {
-  const Device::Scope scope(*device);
-  if (scope.result() != CUDA_SUCCESS) return outcome_of("cuCtxPushCurrent", scope.result());
-  const auto word = reinterpret_cast<CUdeviceptr>(difference);
-  if (const auto r = device->driver().memset_d8_async(word, 0xff, sizeof *difference, stream);
-      r != CUDA_SUCCESS)
-    return outcome_of("cuMemsetD8Async", r);
-  return Batch(device, jobs, kind).launch_each(Verb::compare, stream, difference);
 }
 
 }  // namespace ec::kernels::cuda

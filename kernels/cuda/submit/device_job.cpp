@@ -119,9 +119,9 @@ class StagedChunks {
 
 }  // namespace
 
-Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
-                unsigned long long* difference, std::uint64_t first_byte) noexcept {
-  Runner runner(*device);
+Outcome run_job(Device& device, const Job& job, Verb verb, KernelKind kind, unsigned long long* difference,
+                std::uint64_t first_byte) noexcept {
+  Runner runner(device);
   if (!runner.ok()) return runner.outcome();
   const bool compares = verb == Verb::compare;
   const auto slab = runner.lane().slab;
@@ -136,17 +136,15 @@ Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb
   };
   const auto enqueue = [&](const Slice& slice) {
     return [&, slice](CUstream stream) {
-      const std::size_t link_jobs = on_device(job) ? 0 : device->link_clock().jobs();
-      ChunkViews views{chunks.sources(), chunks.targets(), slice.bytes, link_jobs};
-      const auto launch = [&] {
-        return outcome_of("cuLaunchKernel",
-                          launch_stripe(*device, job.program->matrix(), views, verb, kind, stream));
-      };
-      if (!compares) return launch();
-      views.first_byte = first_byte + slice.offset;
-      return compare_on(*device, runner.lane(), [&](unsigned long long* word) {
-        views.difference = word;
-        return launch();
+      return noting_difference(device, runner.lane(), verb, [&](unsigned long long* word) {
+        const ChunkViews views{.sources = chunks.sources(),
+                               .targets = chunks.targets(),
+                               .bytes = slice.bytes,
+                               .link_jobs = on_device(job) ? 0 : device.link_clock().jobs(),
+                               .difference = word,
+                               .first_byte = first_byte + slice.offset};
+        const Work work{device, job.program->matrix(), views, verb, stream};
+        return outcome_of("cuLaunchKernel", launch_stripe(work, kind));
       });
     };
   };
@@ -178,13 +176,13 @@ Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb
   return runner.outcome();
 }
 
-Status settle(const std::shared_ptr<Device>& device, const Outcome& outcome) noexcept {
+Status settle(Device& device, const Outcome& outcome) noexcept {
   if (outcome.status == Status::fault || outcome.status == Status::hung)
-    Devices::instance().latch(device, outcome.reason(device->driver()));
+    Devices::instance().latch(device, outcome.reason(device.driver()));
   return outcome.status;
 }
 
-void self_test(const std::shared_ptr<Device>& device) {
+void self_test(Device& device) {
   constexpr std::uint8_t coefficient = 0xa7;
   gf::Matrix matrix(1, 1);
   matrix(0, 0) = coefficient;
@@ -200,7 +198,7 @@ void self_test(const std::shared_ptr<Device>& device) {
     throw std::runtime_error(
         fmt::format("self-test: {}", outcome.call == nullptr && outcome.waited.count() == 0
                                          ? name(outcome.status)
-                                         : outcome.reason(device->driver()).view()));
+                                         : outcome.reason(device.driver()).view()));
   for (unsigned i = 0; i < in.size(); ++i)
     if (out[i] != gf::mul(coefficient, in[i]))
       throw std::runtime_error(fmt::format("self-test: {} times {} gave {}", coefficient, i, out[i]));

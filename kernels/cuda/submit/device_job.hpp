@@ -64,12 +64,14 @@ class Addresses {
 /// too, are copied to the slab and back at the end, so that a fault leaves them unchanged. busy if the
 /// targets do not fit, or if no lane is free. compare: *difference, which is ordinary memory, becomes no more
 /// than first_byte plus the first byte that differs.
-Outcome run_job(const std::shared_ptr<Device>& device, const Job& job, Verb verb, KernelKind kind,
+Outcome run_job(Device& device, const Job& job, Verb verb, KernelKind kind,
                 unsigned long long* difference = nullptr, std::uint64_t first_byte = 0) noexcept;
 
-/// A comparison on a lane. launch(word) launches kernels, which note a difference in a word of device memory.
-/// The word is cleared before and then copied to the end of the slab, where difference_on() reads it.
-Outcome compare_on(const Device& device, const Device::Lane& lane, auto&& launch) noexcept {
+/// A launch on a lane. launch(word) launches kernels, which note a difference in `word`: null, or, for
+/// Verb::compare, a word of device memory. This word is cleared before and then copied to the end of the
+/// slab, where difference_on() reads it.
+Outcome noting_difference(const Device& device, const Device::Lane& lane, Verb verb, auto&& launch) noexcept {
+  if (verb != Verb::compare) return launch(nullptr);
   const Driver& driver = device.driver();
   if (const auto r = driver.memset_d8_async(lane.table, 0xff, sizeof no_difference, lane.stream);
       r != CUDA_SUCCESS)
@@ -90,32 +92,32 @@ inline unsigned long long difference_on(const Device::Lane& lane) noexcept {
 /// pageable chunk.
 bool are_batch(std::span<const Job> jobs);
 
-/// transform of each job, where are_batch() holds: as one launch if the kernel generated for many stripes is
-/// there and takes the jobs, else as a launch for each; one wait in either case. busy if no lane is free. On
-/// a fault any of the targets hold anything.
-Outcome run_batch(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind) noexcept;
+/// The verb, transform or compare, for each job, where are_batch() holds, or there is one: a transform as one
+/// launch if the kernel generated for many stripes is there and takes the jobs, else as a launch for each;
+/// one wait in either case. busy if no lane is free. On a fault any of the targets hold anything. difference:
+/// as for Backend::compare.
+Outcome run_batch(Device& device, std::span<const Job> jobs, Verb verb, KernelKind kind,
+                  unsigned long long* difference = nullptr) noexcept;
 
 /// Enqueues the verb for each job on `stream` and does not wait; no chunk is pageable. Transforms of one
 /// program and one length go as one launch where run_batch() would use one, through a table that is allocated
 /// and freed in the order of the stream; while the stream is captured, and on drivers that cannot, as a
-/// launch for each. On a fault some of the work may be enqueued.
-Outcome enqueue(const std::shared_ptr<Device>& device, std::span<const Job> jobs, Verb verb, KernelKind kind,
-                CUstream stream) noexcept;
+/// launch for each. On a fault some of the work may be enqueued. difference: as for Backend::compare.
+Outcome enqueue(Device& device, std::span<const Job> jobs, Verb verb, KernelKind kind, CUstream stream,
+                unsigned long long* difference) noexcept;
 
 /// See Backend::compare: one wait for all jobs where none has a pageable chunk.
-Outcome run_compare(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
+Outcome run_compare(Device& device, std::span<const Job> jobs, KernelKind kind,
                     unsigned long long* difference) noexcept;
-Outcome enqueue_compare(const std::shared_ptr<Device>& device, std::span<const Job> jobs, KernelKind kind,
-                        unsigned long long* difference, CUstream stream) noexcept;
 
 /// The status of work submitted to a device; after a fault or a hang the device is latched off.
-Status settle(const std::shared_ptr<Device>& device, const Outcome& outcome) noexcept;
+Status settle(Device& device, const Outcome& outcome) noexcept;
 
 /// Like kernels::fetch or kernels::store, for a piece in device memory. Through the slab of a lane. A device
 /// that is coming up is not waited for: fault.
 Status transfer_on_device(const Transfer& piece, Direction direction) noexcept;
 
 /// A small job with a known answer. Throws std::runtime_error if the device gives another answer.
-void self_test(const std::shared_ptr<Device>& device);
+void self_test(Device& device);
 
 }  // namespace ec::kernels::cuda

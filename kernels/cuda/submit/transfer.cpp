@@ -47,7 +47,7 @@ Status transfer_on_device(const Transfer& piece, Direction direction) noexcept {
     Reason why;
     const auto device = Devices::instance().holder_of({&job, 1}, &why);
     if (!device) return Status::fault;
-    const Status status = settle(device, transfer(*device, piece, direction));
+    const Status status = settle(*device, transfer(*device, piece, direction));
     if (status != Status::busy || std::chrono::steady_clock::now() - begun > device->options().deadline)
       return status;
   }

@@ -19,9 +19,8 @@
 namespace ec::test::emulated {
 namespace {
 
-using kernels::cuda::BitShape;
+using kernels::cuda::BitKernel;
 using kernels::cuda::KernelArgs;
-using kernels::cuda::PairedShape;
 using kernels::cuda::TableKernel;
 
 constexpr unsigned most_shared_bytes = 48 * 1024;  // without asking for more
@@ -32,13 +31,11 @@ std::map<std::string, Kernel> make_kernels() {
   std::map<std::string, Kernel> known;
   for (const unsigned bytes : {1, 2, 4, 8, 16})
     known["ec_tile_w" + std::to_string(8 * bytes)] = {Kernel::Kind::tile, bytes};
-  for (unsigned i = 0; i < std::size(kernels::cuda::bit_shapes); ++i)
-    for (const bool half : {false, true})
-      known["ec_bits_q" + std::to_string(kernels::cuda::bit_shapes[i].quads) + (half ? "_half" : "_any")] = {
-          Kernel::Kind::bits, i, half};
-  for (unsigned i = 0; i < std::size(kernels::cuda::paired_shapes); ++i)
-    known["ec_paired_p" + std::to_string(kernels::cuda::paired_shapes[i].pairs) + "_q" +
-          std::to_string(kernels::cuda::paired_shapes[i].quads)] = {Kernel::Kind::paired, i};
+  for (unsigned i = 0; i < std::size(kernels::cuda::bit_kernels); ++i) {
+    const BitKernel& kernel = kernels::cuda::bit_kernels[i];
+    known["ec_bits_p" + std::to_string(kernel.pairs) + "_q" + std::to_string(kernel.quads) +
+          (kernel.half ? "_h1" : "_h0")] = {Kernel::Kind::bits, i};
+  }
   for (unsigned i = 0; i < std::size(kernels::cuda::table_kernels); ++i)
     known["ec_table_r" + std::to_string(kernels::cuda::table_kernels[i].rows) + "_" +
           std::to_string(kernels::cuda::table_kernels[i].ones)] = {Kernel::Kind::table, i};
@@ -114,8 +111,7 @@ struct Work {
   }
 };
 
-const BitShape& bit_shape(const Launch& l) { return kernels::cuda::bit_shapes[l.kernel->size]; }
-const PairedShape& paired_shape(const Launch& l) { return kernels::cuda::paired_shapes[l.kernel->size]; }
+const BitKernel& bit_kernel(const Launch& l) { return kernels::cuda::bit_kernels[l.kernel->size]; }
 const TableKernel& table_kernel(const Launch& l) { return kernels::cuda::table_kernels[l.kernel->size]; }
 
 Work work_of(const Launch& l) {
@@ -133,20 +129,17 @@ Work work_of(const Launch& l) {
             p.batch ? word_at(first, words + 1) : 1};
   }
   const KernelArgs& a = args_of(l);
-  const bool tables = l.kernel->kind == Kernel::Kind::table, paired = l.kernel->kind == Kernel::Kind::paired;
-  const bool bits = l.kernel->kind == Kernel::Kind::bits;
+  const bool tables = l.kernel->kind == Kernel::Kind::table, bits = l.kernel->kind == Kernel::Kind::bits;
   return {a.sources,
           a.targets,
-          a.bytes * (bits     ? bit_shape(l).tile_bytes()
-                     : paired ? paired_shape(l).tile_bytes()
-                              : 1),
+          a.bytes * (bits ? bit_kernel(l).tile_bytes() : 1),
           a.accumulate != 0,
           a.blob + 8 * (a.sources + a.targets),
           tables ? table_kernel(l).ones : 0,
           a.blob,
           1,
-          paired ? paired_shape(l).classes() : 1,
-          tables || l.kernel->kind == Kernel::Kind::tile ? a.difference : nullptr,
+          bits ? bit_kernel(l).classes() : 1,
+          bits ? nullptr : a.difference,
           a.first_byte};
 }
 
@@ -161,21 +154,15 @@ CUresult check_kernel(const Launch& l) {
   }
   const KernelArgs& a = args_of(l);
   if (l.kernel->kind == Kernel::Kind::bits) {
-    const BitShape& shape = bit_shape(l);
+    const BitKernel& kernel = bit_kernel(l);
     if (l.block_x != kernels::cuda::bit_kernel_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
-    // The kernel takes the sources of full quads for granted.
-    const bool fits = a.sources <= 4 * shape.quads &&
-                      a.sources >= 4 * kernels::cuda::full_quads(shape.quads) &&
-                      (!l.kernel->half || a.targets <= kernels::cuda::most_half_targets) &&
-                      l.shared_bytes >= kernels::cuda::bit_shared_bytes(shape.groups(), a.targets);
-    return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
-  }
-  if (l.kernel->kind == Kernel::Kind::paired) {
-    const PairedShape& shape = paired_shape(l);
-    if (l.block_x != kernels::cuda::bit_kernel_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
-    const bool whole = a.sources % shape.classes() == 0 && a.targets % shape.classes() == 0;
-    const bool fits = whole && a.accumulate == 0 && a.sources <= 4 * shape.quads * shape.classes() &&
-                      a.targets <= shape.most_targets() && l.shared_bytes >= shape.shared_bytes(a.targets);
+    const bool paired = kernel.pairs != 0;
+    const bool whole = a.sources % kernel.classes() == 0 && a.targets % kernel.classes() == 0;
+    // A kernel for any matrix takes the sources of full quads for granted.
+    const bool fits =
+        whole && a.sources <= kernel.most_sources() && a.targets <= kernel.most_targets() &&
+        (paired ? a.accumulate == 0 : a.sources >= 4 * kernels::cuda::full_quads(kernel.quads)) &&
+        l.shared_bytes >= kernel.shared_bytes(a.targets);
     return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   if (l.kernel->kind == Kernel::Kind::table) {
@@ -193,10 +180,8 @@ CUresult check_kernel(const Launch& l) {
 /// Bytes that the kernel loads at once, which every address is a multiple of.
 std::size_t alignment_of(const Launch& l) {
   if (l.kernel->kind == Kernel::Kind::tile) return l.kernel->size;
-  // A paired kernel loads 4 x words and stores twice that.
-  if (l.kernel->kind == Kernel::Kind::paired) return 8 * paired_shape(l).words;
-  // So does one of these where that is 16 or less.
-  if (l.kernel->kind == Kernel::Kind::bits) return std::min(8 * bit_shape(l).words, 16u);
+  // A bit kernel loads 4 x words and stores twice that, 16 at the most.
+  if (l.kernel->kind == Kernel::Kind::bits) return std::min(8 * bit_kernel(l).words, 16u);
   return 16;
 }
 

@@ -13,12 +13,11 @@
 namespace ec::test::emulated {
 
 /// A kernel as cuModuleGetFunction finds it: tile kernels by the bytes of their word, table kernels by their
-/// index in table_kernels, bit kernels by that in bit_shapes, paired ones in paired_shapes, generated ones by
-/// their matrix. Those of programs beside the product are not known.
+/// index in table_kernels, bit kernels by that in bit_kernels, generated ones by their matrix. Those of
+/// programs beside the product are not known.
 struct Kernel {
-  enum class Kind { tile, table, bits, paired, generated } kind = Kind::tile;
+  enum class Kind { tile, table, bits, generated } kind = Kind::tile;
   unsigned size = 16;
-  bool half = false;                  ///< bits: the kernel for few targets
   unsigned sources = 0, targets = 0;  ///< generated
   std::vector<std::uint8_t> coefficients{};
   bool batch = false;  ///< generated: for many stripes

@@ -184,7 +184,7 @@ TEST_F(PinnedFromBirth, ADeviceThatIsGivenUpLeavesTheArenaToTheOther) {
     log_.clear();
     kernels::cuda::Reason why;
     for (const std::size_t i : {0u, 1u}) ASSERT_TRUE(devices.acquire_waiting(i, &why)) << why.c_str();
-    devices.latch(devices.acquire_waiting(victim, &why), "a test");
+    devices.latch(*devices.acquire_waiting(victim, &why), "a test");
     ASSERT_EQ(devices.up(), 1u);
     const auto before = on_device();
     for (std::uint64_t seed = 0; seed < 3; ++seed) EXPECT_TRUE(encode(seed));

@@ -97,7 +97,7 @@ TEST_F(SeveralDevices, WorkGoesToTheOneWithTheLeastUnderWay) {
 }
 
 TEST_F(SeveralDevices, OneThatFailsLeavesTheWorkToTheOther) {
-  devices_.latch(device(0), "a test");
+  devices_.latch(*device(0), "a test");
   EXPECT_NE(log_.find("device 2 is latched off for 3600 s"), std::string::npos) << log_;
   EXPECT_EQ(devices_.up(), 1u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(next(), 0);

@@ -52,7 +52,7 @@ class Staging : public EmulatedDevice {
   }
 
   static kernels::cuda::Outcome run(const PlacedStripes& stripe) {
-    return kernels::cuda::run_job(device(), stripe.jobs()[0], stripe.shape().verb,
+    return kernels::cuda::run_job(*device(), stripe.jobs()[0], stripe.shape().verb,
                                   kernels::cuda::KernelKind::automatic);
   }
   static Status run(const PlacedStripes::Shape& shape) { return run(PlacedStripes(shape, 5)).status; }
