@@ -19,10 +19,6 @@ class Conformance : public BackendTest {
 };
 INSTANTIATE_TEST_SUITE_P(Backends, Conformance, every_backend_and_memory(), param_name);
 
-TEST_P(Conformance, EachOfThe256Coefficients) {
-  for (unsigned value = 0; value < 256; ++value) check_both({{static_cast<std::uint8_t>(value)}}, 600);
-}
-
 TEST_P(Conformance, ProductOfEveryPairOfBytes) {
   Rows all(4, Bytes(64));
   for (unsigned value = 0; value < 256; ++value)
@@ -37,6 +33,13 @@ TEST_P(Conformance, ZerosAndOnes) {
         Rows(1, Bytes(32, 1)), Rows(3, Bytes(6, 1)), Rows{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
         Rows{{0, 0, 0}, {3, 0, 7}, {1, 0, 255}}, Rows{{0, 0, 0, 9}, {0, 0, 0, 0}}})
     check_both(matrix, 1111);
+  // A row of ones among others: of one source, and in more rows than one pass of a kernel takes.
+  for (const auto& [rows, cols] : {std::pair{3u, 1u}, {7u, 1u}, {13u, 1u}, {32u, 7u}, {33u, 7u}, {65u, 7u}})
+    for (const unsigned ones : {0u, rows - 1}) {
+      Rows matrix = random_matrix(rows, cols, rows);
+      matrix[ones].assign(cols, 1);
+      for (const std::size_t bytes : {31u, 128u, 1111u}) check_both(matrix, bytes);
+    }
 }
 
 /// M(r ^ h, c ^ h) = M(r, c) for h < classes, which a back end may code by fewer products; and the same but
@@ -124,7 +127,13 @@ TEST_P(Lengths, EveryLengthToThreeHundred) {
 TEST_P(Lengths, ChunksThatEndAtAForbiddenPage) {
   if (arena().residence() != kernels::Residence::pageable) GTEST_SKIP() << "host pages only";
   const auto edge = page_edge_arena();
-  for (const Shape& shape : {Shape{1, 1, 4097}, {4, 2, 4097}, {8, 3, 4097}, {10, 4, 4097}, {6, 7, 4097}})
+  for (const Shape& shape : {Shape{1, 1, 4097},
+                             {1, 4, 4097},
+                             {1, 13, 4097},
+                             {4, 2, 4097},
+                             {8, 3, 4097},
+                             {10, 4, 4097},
+                             {6, 7, 4097}})
     check_shape(shape, *edge);
 }
 
@@ -136,6 +145,7 @@ TEST_P(Conformance, EveryAddress) {
         check({random_matrix(1, 3, offset), bytes, verb, {offset}, {offset}, offset});
       }
       check({random_matrix(3, 8, offset), 777, verb, {}, {offset}, offset});
+      check({random_matrix(6, 1, offset), 777, verb, {}, {offset}, offset});
     }
 }
 

@@ -17,6 +17,7 @@
 #include "tests/common/fiber.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
+#include "tests/common/stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -39,33 +40,8 @@ void fold_rows(oracle::Rows& rows, unsigned summed) {
   }
 }
 
-/// What is left of a fiber's stack to the callers of a back end, and to those of a kernel.
-constexpr std::size_t kept_for_callers = 4096, kept_for_back_end = 8192;
-
-/// A back end that runs on a fiber's stack.
-class OnFiber final : public kernels::Backend {
- public:
-  explicit OnFiber(kernels::Backend& real) : real_(real) {}
-  std::string_view name() const noexcept override { return real_.name(); }
-  kernels::BackendKind kind() const noexcept override { return real_.kind(); }
-  bool supports(const Job& job) const noexcept override { return real_.supports(job); }
-  Status transform(const Job& job) noexcept override {
-    return on_fiber([&] { return real_.transform(job); });
-  }
-  Status accumulate(const Job& job) noexcept override {
-    return on_fiber([&] { return real_.accumulate(job); });
-  }
-
- private:
-  template <class Run>
-  static Status on_fiber(Run&& run) noexcept {
-    Status status{};
-    EXPECT_LE(stack_used([&] { status = run(); }), promised_stack - kept_for_callers);
-    return status;
-  }
-
-  kernels::Backend& real_;
-};
+/// What is left of a fiber's stack to the callers of a kernel; of whole calls: stack_test.cpp.
+constexpr std::size_t kept_for_back_end = 8192;
 
 class Variant : public testing::TestWithParam<const char*> {
  protected:
@@ -78,8 +54,7 @@ class Variant : public testing::TestWithParam<const char*> {
 
   void check(const JobCase& c) {
     const auto arena = pageable_arena();
-    OnFiber variant(*variant_);
-    const Outcome outcome = run_case(variant, c, *arena);
+    const Outcome outcome = run_case(*variant_, c, *arena);
     EXPECT_EQ(outcome.verdict, Verdict::passed) << outcome.reason;
   }
 
@@ -87,22 +62,18 @@ class Variant : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(Variant, IsTheOneThatRuns) {
-  for (const auto& matrix :
-       {to_matrix(random_matrix(2, 3, 1)), gf::coding_matrix(gf::Technique::cauchy, 32, 8)}) {
-    const Program program(matrix);
-    std::vector<std::uint8_t> bytes((matrix.cols() + matrix.rows()) * 128);
-    std::vector<Source> sources;
-    std::vector<Target> targets;
-    for (unsigned c = 0; c < matrix.cols(); ++c) sources.push_back({bytes.data() + c * 128});
-    for (unsigned r = 0; r < matrix.rows(); ++r)
-      targets.push_back({bytes.data() + (matrix.cols() + r) * 128});
-    for (const std::size_t length : {100, 128})
+  for (const auto& [k, m] : {std::pair{3u, 2u}, {32u, 8u}})
+    for (const std::size_t length : {100, 128}) {
+      const Program program(gf::coding_matrix(gf::Technique::cauchy, k, m));
+      StripeSet stripes("cauchy", k, m, 1, length, 1);
+      const auto sources = stripes.views<Source>(stripes.data_numbers());
+      const auto targets = stripes.views<Target>(stripes.coding_numbers());
       for (const bool accumulate : {false, true}) {
         const auto run = variant_->run({&program, sources, targets, length}, accumulate);
         EXPECT_EQ(run.status, Status::ok);
         EXPECT_EQ(run.isa, variant_->isa());
       }
-  }
+    }
 }
 
 /// Of a job that no cache holds.
@@ -212,29 +183,6 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
                 << " by " << walk.group_sources << ", folded " << fold;
         }
       }
-    }
-}
-
-TEST_P(Variant, AddsOneSource) {
-  const auto edge = page_edge_arena();
-  for (const unsigned rows : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 13u})
-    for (const bool ones : {false, true})
-      for (const std::size_t bytes : {1, 31, 32, 33, 64, 65, 127, 128, 129, 300, 4096, 4171}) {
-        auto matrix = random_matrix(rows, 1, rows + bytes);
-        if (ones) matrix[0].assign(1, 1);
-        check({matrix, bytes, Verb::accumulate, {3}, {5, 0}, bytes});
-        const Outcome at_edge = run_case(*variant_, {matrix, bytes, Verb::accumulate, {}, {}, bytes}, *edge);
-        EXPECT_EQ(at_edge.verdict, Verdict::passed) << at_edge.reason;
-      }
-}
-
-TEST_P(Variant, MoreRowsThanOnePass) {
-  for (const unsigned rows : {32u, 33u, 65u})
-    for (const auto verb : {Verb::transform, Verb::accumulate}) {
-      auto matrix = random_matrix(rows, 7, rows);
-      check({matrix, 1111, verb, {}, {}, rows});
-      matrix[rows - 1].assign(7, 1);
-      check({matrix, 1111, verb, {}, {}, rows});
     }
 }
 
@@ -393,18 +341,6 @@ TEST(X86Backend, IsTheVariantThatTheEnvironmentNames) {
   ASSERT_NE(variant, nullptr) << expected;
   EXPECT_TRUE(best.runs_here());
   EXPECT_EQ(best.isa(), variant->isa());
-}
-
-TEST(X86Coefficients, PutARowOfOnesFirst) {
-  gf::Matrix matrix(3, 2);
-  for (unsigned r = 0; r < 3; ++r)
-    for (unsigned c = 0; c < 2; ++c) matrix(r, c) = r == 2 ? 1 : static_cast<std::uint8_t>(2 + r);
-  const kernels::x86::Coefficients ones(Program(matrix), kernels::x86::CoefficientForm::affine);
-  EXPECT_TRUE(ones.first_is_xor);
-  EXPECT_EQ(ones.first, 2u);
-  matrix(2, 1) = 0;
-  EXPECT_FALSE(
-      kernels::x86::Coefficients(Program(matrix), kernels::x86::CoefficientForm::affine).first_is_xor);
 }
 
 TEST(X86Coefficients, FoldWhereAllLostChunksAreDataAndOneSourceIsTheirSum) {

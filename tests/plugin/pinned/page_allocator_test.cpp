@@ -55,17 +55,6 @@ TEST(PageAllocator, TakesTheShortestExtentThatFits) {
   EXPECT_EQ(r.allocator.allocate(8, page), r.at(0));
 }
 
-TEST(PageAllocator, KnowsWhatIsNoBlock) {
-  Range r(8);
-  ASSERT_EQ(r.allocator.allocate(8, 2 * page), r.at(0));
-  EXPECT_EQ(r.allocator.release(r.at(1)), 0u) << "inside";
-  EXPECT_EQ(r.allocator.release(r.at(2)), 0u) << "free";
-  EXPECT_EQ(r.allocator.release(r.at(8)), 0u) << "behind the range";
-  EXPECT_EQ(r.allocator.release(static_cast<char*>(r.start()) - page), 0u) << "before the range";
-  EXPECT_EQ(r.allocator.release(r.at(0)), 2 * page);
-  EXPECT_EQ(r.allocator.release(r.at(0)), 0u) << "twice";
-}
-
 TEST(PageAllocator, RandomBlocksNeverOverlapAndAllComeBack) {
   constexpr unsigned pages = 1000;
   Range r(pages);

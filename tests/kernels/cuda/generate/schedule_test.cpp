@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "gf/decode_plan.hpp"
@@ -23,7 +22,8 @@ using test::Random;
 using test::oracle::Bytes;
 
 /// Whether interpreter and oracle agree on random sources, for transform and accumulate.
-bool right(const gf::Matrix& matrix, const Schedule& schedule, Random& random, std::size_t bytes) {
+bool right(const gf::Matrix& matrix, Random& random, std::size_t bytes) {
+  const Schedule schedule = make_schedule(matrix);
   const auto sources = random.chunks(matrix.cols(), bytes);
   const auto products = test::oracle::apply(test::to_rows(matrix), sources);
   auto targets = random.chunks(matrix.rows(), bytes);
@@ -38,10 +38,6 @@ bool right(const gf::Matrix& matrix, const Schedule& schedule, Random& random, s
   const bool added = targets == wanted;
   interpret(schedule, from, to, bytes, false);
   return added && targets == products;
-}
-
-bool right(const gf::Matrix& matrix, Random& random, std::size_t bytes) {
-  return right(matrix, make_schedule(matrix), random, bytes);
 }
 
 TEST(Schedule, IsRightForEveryCoefficientAndRandomMatrices) {
@@ -78,21 +74,6 @@ TEST(Schedule, IsRightForEncodeAndDecodeMatrices) {
         const auto plan = gf::make_decode_plan(coding, signature);
         ASSERT_TRUE(plan);
         ASSERT_TRUE(right(plan->matrix, random, 96)) << k << "+" << m << " " << lost;
-      }
-    }
-}
-
-TEST(Schedule, WithAnyOneXorLeftOutIsFoundOut) {
-  Random random(5);
-  const gf::Matrix matrix = gf::coding_matrix(gf::Technique::cauchy, 4, 3);
-  const Schedule good = make_schedule(matrix);
-  for (std::size_t s = 0; s < good.steps.size(); ++s)
-    for (std::size_t i = 0; i < good.steps[s].xors.size(); ++i) {
-      Schedule bad = good;
-      bad.steps[s].xors.erase(bad.steps[s].xors.begin() + static_cast<std::ptrdiff_t>(i));
-      try {
-        EXPECT_FALSE(right(matrix, bad, random, 64)) << "step " << s << ", XOR " << i;
-      } catch (const std::logic_error&) {  // a register is read that nothing writes now
       }
     }
 }

@@ -53,36 +53,22 @@ class Streams : public testing::Test {
   bool emulated_ = false;
 };
 
+/// A chunk of 48 bytes is none for the generated kernel, and empty ones may come first. That pageable chunks
+/// are refused: tests/plugin/library/device_test.cpp.
 TEST_F(Streams, OneStripeAndMany) {
-  for (const std::size_t count : {1u, 7u})
-    for (const std::size_t bytes : {48u, 4096u, 5008u}) {
+  using kernels::cuda::KernelKind;
+  for (const auto& [kind, count, bytes] : {std::tuple{KernelKind::automatic, 1u, 48u},
+                                           {KernelKind::automatic, 1u, 4096u},
+                                           {KernelKind::automatic, 7u, 48u},
+                                           {KernelKind::automatic, 7u, 5008u},
+                                           {KernelKind::generated, 300u, 4096u}})
+    for (const bool empty_first : {false, true}) {
       const PlacedStripes stripes(on_device(count, bytes), bytes);
-      ASSERT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), kernels::Verb::transform, stream_),
-                Status::ok);
+      std::vector<kernels::Job> jobs(stripes.jobs().begin(), stripes.jobs().end());
+      if (empty_first) jobs.insert(jobs.begin(), {&stripes.program(), jobs[0].sources, jobs[0].targets, 0});
+      ASSERT_EQ(kernels::cuda::backend(kind).enqueue(jobs, kernels::Verb::transform, stream_), Status::ok);
       expect_coded(stripes);
     }
-}
-
-TEST_F(Streams, ManyByTheGeneratedKernel) {
-  const PlacedStripes stripes(on_device(300, 4096), 1);
-  ASSERT_EQ(kernels::cuda::backend(kernels::cuda::KernelKind::generated)
-                .enqueue(stripes.jobs(), kernels::Verb::transform, stream_),
-            Status::ok);
-  expect_coded(stripes);
-}
-
-TEST_F(Streams, PageableChunksAreRefused) {
-  const PlacedStripes stripes({4096, Residence::pageable, Residence::device}, 1);
-  EXPECT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), kernels::Verb::transform, stream_),
-            Status::unsupported);
-}
-
-TEST_F(Streams, EmptyChunksFirst) {
-  const PlacedStripes stripes(on_device(2, 4096), 1);
-  std::vector<kernels::Job> jobs(stripes.jobs().begin(), stripes.jobs().end());
-  jobs.insert(jobs.begin(), {&stripes.program(), jobs[0].sources, jobs[0].targets, 0});
-  ASSERT_EQ(kernels::cuda::backend().enqueue(jobs, kernels::Verb::transform, stream_), Status::ok);
-  expect_coded(stripes);
 }
 
 TEST_F(Streams, AGraphReplaysWhatWasCaptured) {
