@@ -1,6 +1,7 @@
 // Stripes coded by the oracle, and views of their chunks as any interface takes them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,16 @@ inline std::vector<unsigned> numbers(unsigned from, unsigned to) {
   std::vector<unsigned> all;
   for (unsigned c = from; c < to; ++c) all.push_back(c);
   return all;
+}
+
+inline std::vector<unsigned> without(std::vector<unsigned> all, const std::vector<unsigned>& lost) {
+  std::erase_if(all, [&](unsigned c) { return std::ranges::find(lost, c) != lost.end(); });
+  return all;
+}
+
+inline void shuffle(std::vector<unsigned>& all, Random& random) {
+  for (auto left = static_cast<unsigned>(all.size()); left > 1; --left)
+    std::swap(all[left - 1], all[random.below(left)]);
 }
 
 /// Adds the listed chunks of one stripe. View: a range of bytes, or an address, of pageable memory.

@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <shared_mutex>
 #include <thread>
 #include <vector>
 
 #include "plugin/codec/codec.hpp"
+#include "tests/common/stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -59,15 +59,9 @@ TEST_P(CostsOf, ACallAreNone) {
     // The reference back end takes seconds for megabytes, and is the same code for any length.
     if (GetParam() == BackendChoice::reference && call.bytes > 65536) continue;
     const Codec codec(gf::Technique::cauchy, call.k, call.m, codec::Router(GetParam(), 0));
-    std::vector<std::uint8_t> memory(call.bytes * (call.k + call.m), 0x5a);
-    std::vector<kernels::Source> chunks;
-    std::vector<kernels::Target> out;
-    for (unsigned c = 0; c < call.k + call.m; ++c) {
-      chunks.push_back({memory.data() + c * call.bytes});
-      out.push_back({memory.data() + c * call.bytes});
-    }
-    const std::span data = std::span<const kernels::Source>(chunks).first(call.k);
-    const std::span coding = std::span<const kernels::Target>(out).last(call.m);
+    StripeSet stripes("cauchy", call.k, call.m, 1, call.bytes, 1);
+    const auto data = stripes.views<kernels::Source>(stripes.data_numbers());
+    const auto coding = stripes.views<kernels::Target>(stripes.coding_numbers());
     expect_none(call, "encode", [&] { return codec.encode(data, coding, call.bytes); });
     expect_none(call, "update", [&] { return codec.update(1, data[0], coding, call.bytes); });
 
@@ -75,8 +69,8 @@ TEST_P(CostsOf, ACallAreNone) {
                                          gf::ChunkSet{0}};
     const auto plan = codec.plan(signature);
     ASSERT_TRUE(plan);
-    const std::span read = std::span<const kernels::Source>(chunks).subspan(1, call.k);
-    const std::span made = std::span<const kernels::Target>(out).first(1);
+    const auto read = stripes.views<kernels::Source>(numbers(1, call.k + 1));
+    const auto made = stripes.views<kernels::Target>(numbers(0, 1));
     expect_none(call, "decode", [&] { return codec.decode(*plan, read, made, call.bytes); });
     // Looking a known plan up takes the shared lock of one shard of the cache.
     EXPECT_EQ(costs_of([&] { static_cast<void>(codec.plan(signature)); }), (CallCosts{0, 1}));
@@ -94,11 +88,11 @@ TEST(CallCosts, OfAComparisonAreNone) {
                              codec::no_validation(), times);
   const Codec codec(gf::Technique::cauchy, 8, 3, router);
   constexpr std::size_t bytes = std::size_t{1} << 20;
-  std::vector<std::uint8_t> memory(bytes * 11, 0x5a);
-  std::vector<kernels::Source> data;
-  std::vector<kernels::Target> coding;
-  for (unsigned c = 0; c < 8; ++c) data.push_back({memory.data() + c * bytes, kernels::Residence::pinned});
-  for (unsigned c = 8; c < 11; ++c) coding.push_back({memory.data() + c * bytes, kernels::Residence::pinned});
+  StripeSet stripes("cauchy", 8, 3, 1, bytes, 1);
+  auto data = stripes.views<kernels::Source>(stripes.data_numbers());
+  auto coding = stripes.views<kernels::Target>(stripes.coding_numbers());
+  for (auto& chunk : data) chunk.residence = kernels::Residence::pinned;
+  for (auto& chunk : coding) chunk.residence = kernels::Residence::pinned;
   const auto encode = [&] { static_cast<void>(codec.encode(data, coding, bytes)); };
   encode();
   // Before the first probe, and with one that is timed.
@@ -113,9 +107,9 @@ TEST(CallCosts, OfAComparisonAreNone) {
 TEST(CallCosts, OfTheFirstCallInASecondAreNone) {
   const Codec codec(gf::Technique::cauchy, 2, 1, codec::Router(BackendChoice::cpu, 0));
   const std::size_t bytes = std::size_t{1} << 18;
-  std::vector<std::uint8_t> memory(3 * bytes);
-  const std::array<kernels::Source, 2> data{{{memory.data()}, {memory.data() + bytes}}};
-  const std::array<kernels::Target, 1> coding{{{memory.data() + 2 * bytes}}};
+  StripeSet stripes("cauchy", 2, 1, 1, bytes, 1);
+  const auto data = stripes.views<kernels::Source>(stripes.data_numbers());
+  const auto coding = stripes.views<kernels::Target>(stripes.coding_numbers());
   const auto encode = [&] { static_cast<void>(codec.encode(data, coding, bytes)); };
   encode();
   for (int i = 0; i < 3; ++i) {

@@ -8,11 +8,6 @@
 namespace ec::test {
 namespace {
 
-void shuffle(std::vector<unsigned>& numbers, Random& random) {
-  for (unsigned left = static_cast<unsigned>(numbers.size()); left > 1; --left)
-    std::swap(numbers[left - 1], numbers[random.below(left)]);
-}
-
 /// Of a code: encode, or a loss with or without chunks left over, whose chunks come in any order.
 void check_one(std::uint64_t seed) {
   Random random(seed);

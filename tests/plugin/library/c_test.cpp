@@ -167,7 +167,5 @@ TEST(CErrorText, BelongsToTheThread) {
   EXPECT_STREQ(ec_error_text(), "k=1 must be at least 2");
 }
 
-TEST(CVersion, IsThatOfTheProject) { EXPECT_STREQ(ec_version(), ECCODER_VERSION); }
-
 }  // namespace
 }  // namespace ec::test

@@ -19,19 +19,15 @@ struct Shape {
   Technique technique;
   unsigned k, m;
 };
+// One coding chunk is the XOR with either, as Ceph's isa plugin has it, and unlike ISA-L's Cauchy matrix.
 constexpr Shape shapes[] = {{Technique::reed_sol_van, 2, 1}, {Technique::reed_sol_van, 8, 3},
-                            {Technique::cauchy, 4, 2},       {Technique::cauchy, 10, 4},
+                            {Technique::cauchy, 3, 1},       {Technique::cauchy, 10, 4},
                             {Technique::cauchy, 6, 6},       {Technique::cauchy, 200, 55}};
 constexpr std::size_t lengths[] = {1, 63, 1000, 4096};
 
-std::vector<unsigned> without(std::vector<unsigned> all, const std::vector<unsigned>& lost) {
-  std::erase_if(all, [&](unsigned c) { return std::ranges::find(lost, c) != lost.end(); });
-  return all;
-}
-
 std::vector<unsigned> random_loss(unsigned chunks, unsigned count, Random& random) {
   auto all = numbers(0, chunks);
-  for (unsigned i = 0; i < count; ++i) std::swap(all[i], all[i + random.below(chunks - i)]);
+  shuffle(all, random);
   all.resize(count);
   return all;
 }
@@ -46,13 +42,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, EveryShape, testing::ValuesIn(shapes), [](const
          std::to_string(test.param.m);
 });
 
-TEST_P(EveryShape, SaysWhatItIs) {
-  EXPECT_EQ(codec.k(), shape.k);
-  EXPECT_EQ(codec.m(), shape.m);
-  EXPECT_EQ(codec.technique(), shape.technique);
-}
-
 TEST_P(EveryShape, EncodesAsTheOracle) {
+  EXPECT_TRUE(codec.k() == shape.k && codec.m() == shape.m && codec.technique() == shape.technique);
   for (const std::size_t bytes : lengths)
     for (const std::size_t count : {std::size_t{1}, std::size_t{3}}) {
       StripeSet stripes(technique_name(shape.technique), shape.k, shape.m, count, bytes, bytes + count);
@@ -114,18 +105,6 @@ TEST(Decode, TellsApartAllListsThatOneCodecMeets) {
   });
 }
 
-TEST(Decode, MakesOnlyWhatIsWanted) {
-  StripeSet stripes("cauchy", 4, 3, 1, 100, 3);
-  const std::vector<unsigned> lost{1, 5, 6}, wanted{5}, available{0, 2, 3, 4};
-  stripes.scramble(lost);
-  auto expected = stripes.chunks;
-  expected[0][5] = stripes.intact[0][5];
-  ASSERT_FALSE(
-      made(4, 3, Technique::cauchy)
-          .decode(available, stripes.views<Source>(available), wanted, stripes.views<Target>(wanted)));
-  EXPECT_EQ(stripes.chunks, expected);
-}
-
 TEST(Sources, MayBeTheSameMemory) {
   const std::vector<std::uint8_t> zeros(64, 0), ones(64, 1);
   std::vector<std::uint8_t> parity(64, 9);
@@ -133,17 +112,6 @@ TEST(Sources, MayBeTheSameMemory) {
   const std::vector<Target> coding{parity};
   ASSERT_FALSE(made(4, 1).encode(data, coding));
   EXPECT_EQ(parity, ones);
-}
-
-/// As Ceph's isa plugin has it, and unlike the last row of ISA-L's Cauchy matrix.
-TEST(OneCodingChunk, IsTheXorWithEitherTechnique) {
-  const std::vector<std::uint8_t> data[] = {{1, 2, 4}, {16, 32, 64}, {255, 0, 7}};
-  for (const auto technique : {Technique::reed_sol_van, Technique::cauchy}) {
-    std::vector<std::uint8_t> parity(3);
-    ASSERT_FALSE(
-        made(3, 1, technique).encode(std::vector<Source>(data, data + 3), std::vector<Target>{parity}));
-    EXPECT_EQ(parity, (std::vector<std::uint8_t>{238, 34, 67}));
-  }
 }
 
 TEST(Nothing, ToDoIsNoError) {
@@ -205,7 +173,10 @@ TEST(Errors, EachHasATextOfItsOwn) {
   EXPECT_FALSE(texts.contains(error_category().message(-1)));
 }
 
-TEST(Version, IsThatOfTheProject) { EXPECT_STREQ(version(), ECCODER_VERSION); }
+TEST(Version, IsThatOfTheProject) {
+  EXPECT_STREQ(version(), ECCODER_VERSION);
+  EXPECT_STREQ(ec_version(), ECCODER_VERSION);
+}
 
 /// Mixed shapes and losses, every result checked. Half of the codecs are made anew, so that set-up races with
 /// use, as in a daemon that opens placement groups under load.

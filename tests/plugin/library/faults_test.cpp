@@ -39,17 +39,11 @@ struct OnDevice {
     std::fprintf(stderr, "%s: %s\n", what, error ? error.text().c_str() : "coded");
     return static_cast<Errc>(error.code().value());
   }
-  Target chunk(std::size_t i) const { return {chunks[i].data(), 4096, Residence::device}; }
 
   const Codec codec = made(2, 1);
-  const std::vector<GuardedChunk> chunks = [] {
-    std::vector<GuardedChunk> all;
-    for (int i = 0; i < 3; ++i)
-      all.emplace_back(*arena_of(kernels::Residence::device), oracle::Bytes(4096), 0u);
-    return all;
-  }();
-  const std::vector<Source> data{chunk(0), chunk(1)};
-  const std::vector<Target> coding{chunk(2)};
+  const Placed chunks{StripeSet("reed_sol_van", 2, 1, 1, 4096, 1), *arena_of(kernels::Residence::device)};
+  const std::vector<Source> data = chunks.sources({0, 1});
+  const std::vector<Target> coding = chunks.targets({2});
 };
 
 /// 0 if all of them are as expected. Skips what a device that is given up would wait for.

@@ -75,9 +75,7 @@ class Stack : public testing::TestWithParam<ec_technique> {
     Numbers spread;
     for (unsigned i = 0; i < m; ++i) spread.push_back(i * (k + m) / m);
     for (const Numbers& lost : {numbers(0, std::min(k, m)), spread, Numbers{k / 2}}) {
-      Numbers available;
-      for (unsigned c = 0; c < k + m; ++c)
-        if (std::ranges::find(lost, c) == lost.end()) available.push_back(c);
+      const Numbers available = without(numbers(0, k + m), lost);
       for (const unsigned c : lost) chunks[c].assign(bytes, 0x5a);
       const auto from = views_of<ec_source>(chunks, available);
       const auto to = views_of<ec_target>(chunks, lost);

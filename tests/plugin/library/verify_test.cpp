@@ -67,7 +67,7 @@ void check_one(std::uint64_t seed, const std::vector<Arena*>& arenas) {
 
   // So many of them, in any order; so many of these wrong, each in some bytes.
   auto chosen = numbers(0, k + m);
-  for (unsigned i = 0; i < k + m; ++i) std::swap(chosen[i], chosen[i + random.below(k + m - i)]);
+  shuffle(chosen, random);
   chosen.resize(k + 1 + random.below(m));
   const auto left = static_cast<unsigned>(chosen.size()) - k;
   std::set<std::size_t> changed;
@@ -210,12 +210,8 @@ TEST(Verify, ByAMatrixThatIsNotMdsNamesWhatItCan) {
   const auto codec = Codec::create(4, 3, local, MatrixKind::any).value();
   Random random(1);
   auto chunks = random.chunks(7, 100);
-  const auto views = [&](const std::vector<unsigned>& which) {
-    std::vector<Source> all;
-    for (const unsigned c : which) all.emplace_back(chunks[c]);
-    return all;
-  };
-  const std::vector<Target> coding{chunks[4], chunks[5], chunks[6]};
+  const auto views = [&](const std::vector<unsigned>& which) { return views_of<Source>(chunks, which); };
+  const auto coding = views_of<Target>(chunks, numbers(4, 7));
   ASSERT_FALSE(codec.encode(views({0, 1, 2, 3}), coding));
   EXPECT_TRUE(codec.verify(std::vector{0u, 1u, 4u}, views({0, 1, 4})).value().agree);
   EXPECT_EQ(codec.verify(std::vector{0u, 1u, 2u}, views({0, 1, 2})).error().code(), Errc::too_few_chunks);
