@@ -157,6 +157,18 @@ class ClusterTest:
         self.cluster.kill_osd(osd)
         self.wait_without(lost)
 
+    def without(self, osds, changes=6):
+        """One after the other dies, and all come back."""
+        lost = set()
+        for osd in osds:
+            lost.add(osd)
+            with stage(f"without OSDs {sorted(lost)}"):
+                self.kill(osd, lost)
+                self.change(changes, lost)
+        with stage("all back"):
+            self.start(lost)
+            self.verify()
+
     def start(self, osds):
         self.cluster.start_osds(set(osds))
         self.pools.wait_clean()
@@ -215,18 +227,6 @@ class TwinTest(ClusterTest):
         for form, wanted in operations.items():
             self.sent[form.spec.name] += wanted
         super().send(operations)
-
-    def without(self, osds):
-        """One after the other dies, and all come back."""
-        lost = set()
-        for osd in osds:
-            lost.add(osd)
-            with stage(f"without OSDs {sorted(lost)}"):
-                self.kill(osd, lost)
-                self.change(6, lost)
-        with stage("all back"):
-            self.start(lost)
-            self.verify()
 
     def compare_with_twins(self):
         """Every shard on the disks. Ends the OSDs. Returns how many were equal."""
