@@ -1,6 +1,6 @@
-// Ceph's own plugins beside ours: which serve in hosts of releases that ours does not know, under our name
-// and under theirs; where the one for jerasure is looked for, and what is said where it is not. A plugin
-// stays loaded, so each host is a process of its own.
+// What libec_cuda.so answers to hosts of different releases. Ceph's own plugins beside ours: which serve in
+// hosts of releases that ours does not know, under our name and under theirs; where the one for jerasure is
+// looked for, and what is said where it is not. A plugin stays loaded, so each host is a process of its own.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@
 
 #include "plugin/ceph/daemon_log.hpp"
 #include "plugin/ceph/door.hpp"
+#include "plugin/ceph/host.hpp"
 #include "tests/common/child.hpp"
 #include "tests/common/folder.hpp"
 #include "tests/plugin/ceph/roles.hpp"
@@ -45,6 +46,16 @@ __attribute__((visibility("default"), noinline)) const char* ceph_version_to_str
   if (std::string_view(release) != ec::test::none) return release;
   return ec::test::is_in_ours(__builtin_return_address(0)) ? nullptr : "23.4.5";
 }
+
+// What a daemon of Ceph 20 exports names its types. Here those of a release that never was.
+#ifdef EC_OTHER_TYPES
+extern "C" __attribute__((visibility("default"))) void with_our_types() asm(
+    "_Z1fR10bitset_setILm256E10shard_id_tE");
+#else
+extern "C" __attribute__((visibility("default"))) void with_our_types() asm(
+    "_Z1fR10bitset_setILm128E10shard_id_tE");
+#endif
+void with_our_types() {}
 
 namespace ec::test {
 namespace {
@@ -148,7 +159,7 @@ void codes_as_ours(Interface& theirs, ceph::Classic& ours) {
   }
 }
 
-void serves_as_ours(const Host& host, const Made& made, Profile profile) {
+[[maybe_unused]] void serves_as_ours(const Host& host, const Made& made, Profile profile) {
   ASSERT_TRUE(made.code) << made.error << made.why;
   EXPECT_FALSE(is_in_ours(*reinterpret_cast<void**>(made.code.get()))) << "its table is ours";
   ceph::Classic ours;
@@ -157,6 +168,83 @@ void serves_as_ours(const Host& host, const Made& made, Profile profile) {
     codes_as_ours(*reinterpret_cast<Shifted*>(made.code.get()), ours);
   else
     codes_as_ours(*made.code, ours);
+}
+
+/// On stderr alone; what a host of a known release says is not of its log.
+void expect_captured(const std::string& sentence) {
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(sentence), said.npos) << said;
+  testing::internal::CaptureStderr();
+}
+
+/// What a host says of that profile.
+void expect_said(const Host& host, const Directories& directories, const Profile& profile, int error,
+                 const std::string& sentence) {
+  in_host(host, directories, [&](auto log) {
+    const Made made = make("cuda", profile, directories.host);
+    EXPECT_EQ(made.error, error) << made.why;
+    const std::string said = log();
+    EXPECT_NE(said.find(sentence), said.npos) << said;
+    if (error == -ENOTSUP) {
+      EXPECT_EQ(lines_of_ours(said + made.why), 2) << "that it hands over, and why not";
+    }
+  });
+}
+
+TEST(Dialect, GoByTheRelease) {
+  for (const char* version : {"16.2.15", "17.2.9", "18.2.7", "19.2.3-1"})
+    EXPECT_EQ(ceph::dialect_of(version), ceph::Dialect::classic) << version;
+  for (const char* version : {"20.2.4", "20.1.0-rc"})
+    EXPECT_EQ(ceph::dialect_of(version), ceph::Dialect::tentacle) << version;
+  for (const char* version : {"15.2.17", "21.1.0", "22.2.0", "20", "", "tentacle", "main-123", "-16.2",
+                              "200.1.1", "2.0", "20.3.0-1234-gabc", "19.0.0-7-gabc", "20.21.0"})
+    EXPECT_EQ(ceph::dialect_of(version), ceph::Dialect::none) << version;
+  EXPECT_EQ(ceph::dialect_of(nullptr), ceph::Dialect::none);
+}
+
+TEST(Dialect, GoByTheNamesOfTypes) {
+  for (const char* ours : {"", "main", "_Z1fRK10bitset_setILm128E10shard_id_tE",
+                           "_Z1f13mini_flat_mapI10shard_id_tN4ceph6buffer7v15_2_04listEaE",
+                           "_Z1f13mini_flat_mapI10shard_id_tN4ceph6buffer7v15_2_03ptrEaERS6_",
+                           // In ceph-osd; a name that came before is written as a number.
+                           "_Z1fR13mini_flat_mapI10shard_id_tiaERK10bitset_setILm128ES1_E",
+                           "_Z1f10bitset_setILm256E9another_tE", "_Z1f10bitset_setILm"})
+    EXPECT_TRUE(ceph::names_our_types(ours)) << ours;
+  for (const char* other : {"_Z1fRK10bitset_setILm64E10shard_id_tE",
+                            "_Z1f10bitset_setILm128E10shard_id_tE10bitset_setILm256E10shard_id_tE",
+                            "_Z1f13mini_flat_mapI10shard_id_tN4ceph6buffer7v15_2_03ptrEiE"})
+    EXPECT_FALSE(ceph::names_our_types(other)) << other;
+}
+
+#ifdef EC_OTHER_TYPES
+TEST(OtherTypes, AreNotSpoken) {
+  // Debian's plugins are of another release.
+  expect_said({"20.2.9"}, Directories(false), portable[0], -ENOENT,
+              "sets and maps of shards of this Ceph 20.2.9 are not those of 20.2: it hands over");
+  const Directories directories;
+  in_host({"18.2.7"}, directories, [&](auto) {
+    EXPECT_TRUE(make("cuda", portable[0], directories.host).code)
+        << "the classic interface has no such types";
+    expect_captured("for Ceph 18.2.7, classic interface");
+  });
+}
+#else
+TEST(Dialect, IsThatOfTheHost) {
+  const Directories directories;
+  const Profile mapped{{"k", "4"}, {"m", "2"}, {"mapping", "_DDDD_"}};
+  for (const auto& [release, said_of_it] : {std::pair{"20.2.4", "for Ceph 20.2.4, tentacle interface"},
+                                            {"19.2.1", "for Ceph 19.2.1, classic interface"}})
+    in_host({release}, directories, [&](auto) {
+      const Made made = make("cuda", mapped, directories.host);
+      ASSERT_TRUE(made.code) << made.why;
+      expect_captured(said_of_it);
+      using Tentacle = ::ceph::tentacle::ErasureCodeInterface;
+      if (release[0] == '2') {
+        EXPECT_EQ(std::reinterpret_pointer_cast<Tentacle>(made.code)->get_supported_optimizations(), 0x57u);
+      } else {
+        EXPECT_EQ(made.code->get_chunk_mapping(), (std::vector<int>{1, 2, 3, 4, 0, 5}));
+      }
+    });
 }
 
 const Host hosts[] = {{"21.1.0"}, {"22.0.0", "shifted"}, {"main-123"},
@@ -185,20 +273,6 @@ TEST(PassThrough, IsCephsOwnPluginInItsRole) {
                      profile_of("jerasure_reed_sol_van", 5, 3));
       EXPECT_EQ(lines_of_ours(log()), 1);
     });
-}
-
-/// What a host says of that profile.
-void expect_said(const Host& host, const Directories& directories, const Profile& profile, int error,
-                 const std::string& sentence) {
-  in_host(host, directories, [&](auto log) {
-    const Made made = make("cuda", profile, directories.host);
-    EXPECT_EQ(made.error, error) << made.why;
-    const std::string said = log();
-    EXPECT_NE(said.find(sentence), said.npos) << said;
-    if (error == -ENOTSUP) {
-      EXPECT_EQ(lines_of_ours(said + made.why), 2) << "that it hands over, and why not";
-    }
-  });
 }
 
 TEST(PassThrough, RefusesWhatCephsOwnWouldCodeOtherwise) {
@@ -262,9 +336,7 @@ TEST(KnownRelease, LooksForJerasureWherePackagesPutItOrTheSettingSays) {
     setenv("EC_CUDA_STOCK_DIRECTORY", setting.c_str(), 1);
     in_host({"16.2.15"}, bare, [&, error = error, sentence = sentence](auto) {
       EXPECT_EQ(make("jerasure", profile_of("cauchy_good", 4, 2), bare.host).error, error);
-      const std::string said = testing::internal::GetCapturedStderr();
-      EXPECT_NE(said.find(sentence), said.npos) << said;
-      testing::internal::CaptureStderr();
+      expect_captured(sentence);
     });
   }
   unsetenv("EC_CUDA_STOCK_DIRECTORY");
@@ -290,6 +362,7 @@ TEST(DaemonLog, IsKnownByItsName) {
         "/var/lib/ceph/osd.3/x", "socket:[123]", "/osd.3/000012.log", ".log"})
     EXPECT_FALSE(ceph::is_daemon_log(path)) << path;
 }
+#endif
 
 }  // namespace
 }  // namespace ec::test
