@@ -12,20 +12,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <map>
-#include <set>
-#include <sstream>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "ceph/classic.h"
 #include "tests/common/allocator.hpp"
 #include "tests/common/child.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/drivers/fault/control.hpp"
-#include "tests/host/plugin_host.hpp"
+#include "tests/plugin/ceph/roles.hpp"
 #include "tests/plugin/pinned/preload.hpp"
 
 namespace ec::test {
@@ -33,20 +27,11 @@ namespace {
 
 using ceph::bufferlist;
 using ceph::bufferptr;
-using Chunks = std::map<int, bufferlist>;
 
-constexpr unsigned k = 4;
-constexpr unsigned m = 2;
+constexpr unsigned k = 4, m = 2;
 constexpr unsigned chunk = 64 * KiB;
 
-const std::set<int> every_shard{0, 1, 2, 3, 4, 5};
-
-oracle::Bytes flat(const bufferlist& list) {
-  oracle::Bytes out;
-  for (const auto& piece : list.buffers())
-    out.insert(out.end(), piece.c_str(), piece.c_str() + piece.length());
-  return out;
-}
+const std::set<int> every_shard = first_chunks(k + m);
 
 class CephWithPreload : public testing::Test {
  protected:
@@ -55,27 +40,25 @@ class CephWithPreload : public testing::Test {
     driver_ = faults::control_of();
     ASSERT_NE(driver_, nullptr) << "not the fault driver";
     driver_->reset();
-    ceph::ErasureCodeProfile profile{{"plugin", "cuda"}, {"k", std::to_string(k)}, {"m", std::to_string(m)}};
-    std::ostringstream why;
-    const auto made = host::PluginHost::instance().make("cuda", EC_PLUGIN_DIR, profile, &why);
-    ASSERT_TRUE(made) << why.str();
+    Made made = make("cuda", profile_of("reed_sol_van", k, m), EC_PLUGIN_DIR);
+    ASSERT_TRUE(made.code) << made.why;
     code_ = made.code;
     EXPECT_EQ(driver_->all_calls(), 0u) << "loading touches no device";
   }
 
-  /// A stripe as a messenger receives it: one page-aligned buffer.
-  static bufferlist stripe(const std::vector<oracle::Bytes>& data) {
+  /// A stripe as a messenger receives it: one page-aligned buffer. The last bytes of the object are zeros.
+  void make_data(std::uint64_t seed, unsigned zeros = 0) {
+    auto data = Random(seed).chunks(k, chunk);
+    std::fill(data.back().end() - zeros, data.back().end(), 0);
+    const auto coding = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), data);
     bufferptr buffer(ceph::buffer::create_page_aligned(k * chunk));
-    for (unsigned c = 0; c < k; ++c) std::memcpy(buffer.c_str() + c * chunk, data[c].data(), chunk);
-    bufferlist list;
-    list.push_back(std::move(buffer));
-    return list;
-  }
-  void make_data(std::uint64_t seed) {
-    all_ = Random(seed).chunks(k, chunk);
-    const auto coding = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m), all_);
-    in_ = stripe(all_);
-    all_.insert(all_.end(), coding.begin(), coding.end());
+    for (unsigned c = 0; c < k + m; ++c) {
+      const oracle::Bytes& bytes = c < k ? data[c] : coding[c - k];
+      right_[static_cast<int>(c)] = {bytes.begin(), bytes.end()};
+      if (c < k) std::memcpy(buffer.c_str() + c * chunk, bytes.data(), chunk);
+    }
+    in_.clear();
+    in_.push_back(std::move(buffer));
   }
   Chunks encode() {
     Chunks out;
@@ -85,7 +68,7 @@ class CephWithPreload : public testing::Test {
   void expect_right(const Chunks& chunks, const std::set<int>& shards) {
     for (const int shard : shards) {
       ASSERT_TRUE(chunks.contains(shard)) << shard;
-      EXPECT_TRUE(flat(chunks.at(shard)) == all_[static_cast<unsigned>(shard)]) << "shard " << shard;
+      EXPECT_TRUE(flat(chunks.at(shard)) == right_.at(shard)) << "shard " << shard;
     }
   }
   /// The first jobs are the CPU's; waits until the arena is open.
@@ -110,15 +93,9 @@ class CephWithPreload : public testing::Test {
     work();
     return driver_->calls("cuLaunchKernel") - before;
   }
-  static Chunks without(const Chunks& chunks, const std::set<int>& lost) {
-    Chunks rest = chunks;
-    for (const int shard : lost) rest.erase(shard);
-    return rest;
-  }
-
   const faults::Control* driver_ = nullptr;
   ceph::ErasureCodeInterfaceRef code_;
-  std::vector<oracle::Bytes> all_;
+  std::map<int, std::string> right_;
   bufferlist in_;
 };
 
@@ -170,12 +147,9 @@ TEST_F(CephWithPreload, WhatIsNotAllPinnedIsTheCpus) {
   EXPECT_EQ(launched([&] { EXPECT_EQ(code_->encode(every_shard, heap, &out), 0); }), 0u);
   expect_right(out, every_shard);
   // A short last chunk is gathered and padded in a buffer made for it, which is pinned again.
+  make_data(31, 100);
   bufferlist shorter;
   shorter.substr_of(in_, 0, k * chunk - 100);
-  std::fill(all_[3].end() - 100, all_[3].end(), 0);
-  const auto coding = oracle::apply(oracle::coding_matrix("reed_sol_van", k, m),
-                                    std::vector<oracle::Bytes>(all_.begin(), all_.begin() + k));
-  std::copy(coding.begin(), coding.end(), all_.begin() + k);
   Chunks padded;
   EXPECT_GE(launched([&] { EXPECT_EQ(code_->encode(every_shard, shorter, &padded), 0); }), 1u);
   expect_right(padded, every_shard);
@@ -209,7 +183,7 @@ TEST_F(CephWithPreload, DeviceThatHangsFailsNothing) {
   for (auto& [shard, list] : chunks)
     if (shard >= static_cast<int>(k)) std::memset(list.c_str(), 0x55, chunk);
   driver_->finish_hung();  // its writes land now
-  for (const int shard : {4, 5}) EXPECT_TRUE(flat(chunks[shard]) == oracle::Bytes(chunk, 0x55));
+  for (const int shard : {4, 5}) EXPECT_EQ(flat(chunks[shard]), std::string(chunk, 0x55));
   chunks.clear();
   EXPECT_EQ(preload_statistics().used_bytes, used + m * chunk)
       << "what it may have written is never used again";
@@ -223,7 +197,7 @@ TEST_F(CephWithPreload, DeviceThatHangsFailsNothing) {
   expect_right(decoded, lost);
   for (const int shard : lost) std::memset(decoded[shard].c_str(), 0x55, chunk);
   driver_->finish_hung();
-  for (const int shard : lost) EXPECT_TRUE(flat(decoded[shard]) == oracle::Bytes(chunk, 0x55));
+  for (const int shard : lost) EXPECT_EQ(flat(decoded[shard]), std::string(chunk, 0x55));
   bring_up();
 }
 
@@ -267,8 +241,7 @@ class Shortage : public CephWithPreload {
     }
     driver_->finish_hung();
     if (answer == 0) expect_right(out, makes);
-    for (const auto& [shard, list] : in)
-      EXPECT_TRUE(flat(list) == all_[static_cast<unsigned>(shard)]) << shard;
+    for (const auto& [shard, list] : in) EXPECT_TRUE(flat(list) == right_.at(shard)) << shard;
     for (const bufferptr& other : others)
       EXPECT_EQ(std::count(other.c_str(), other.c_str() + chunk, 0x55), chunk)
           << "memory of others was written";
