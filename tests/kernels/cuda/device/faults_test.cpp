@@ -108,27 +108,6 @@ TEST_F(Faults, TenInManyCallsAreALineForEachChange) {
   EXPECT_EQ(stats().failed_starts, before_.failed_starts);
 }
 
-/// Calls meanwhile are counted and not said.
-TEST_F(Faults, ALatchedDeviceTakesWorkAgainAfterTheRetryTimeAndNotBefore) {
-  auto o = options();
-  o.retry_after = std::chrono::seconds(1);
-  use(o);
-  ASSERT_TRUE(bring_up()) << log_;
-  fail_next_launch();
-  const auto failed_at = Clock::now();
-  ASSERT_TRUE(codes_right(false));
-  const auto before = on_device();
-  const auto is_due = [&] { return Clock::now() >= failed_at + std::chrono::seconds(1); };
-  while (Clock::now() < failed_at + std::chrono::milliseconds(700)) ASSERT_TRUE(codes_right());
-  EXPECT_TRUE((on_device() == before && state() == DeviceState::latched && lines() == 2) || is_due()) << log_;
-  EXPECT_EQ(fell_back(Status::fault), 1u);
-  EXPECT_GT(fell_back(Status::busy), 0u);
-  while (on_device() == before && Clock::now() < failed_at + std::chrono::seconds(10))
-    ASSERT_TRUE(codes_right());
-  EXPECT_TRUE(is_due());
-  EXPECT_EQ(state(), DeviceState::up);
-}
-
 TEST_F(Faults, ADeviceThatDoesNotComeUpIsSaidOnceInARow) {
   auto no_driver = options(), no_such_device = options();
   no_driver.driver_library = "libno-such-driver.so.1";
@@ -197,22 +176,30 @@ TEST_F(Faults, OnlyWhoIsAloneInTheProcessTakesTheStacksOfAContextAway) {
   }
 }
 
-/// What a GPU answers while it is absent or another has it, at the start of a daemon.
-class LateDevice : public Faults, public testing::WithParamInterface<std::pair<const char*, const char*>> {};
+/// What a GPU answers while it is absent or another has it, at the start of a daemon; or a launch that fails.
+struct Absence {
+  const char *function, *error;
+  bool was_up = false;
+};
+class AbsentDevice : public Faults, public testing::WithParamInterface<Absence> {};
 
-INSTANTIATE_TEST_SUITE_P(
-    Faults, LateDevice,
-    testing::Values(std::pair{"cuInit", "CUDA_ERROR_NO_DEVICE"},
-                    std::pair{"cuDevicePrimaryCtxRetain", "CUDA_ERROR_OUT_OF_MEMORY"},
-                    std::pair{"cuDevicePrimaryCtxRetain", "CUDA_ERROR_DEVICE_UNAVAILABLE"}),
-    [](const auto& info) { return std::string(info.param.first) + "_" + info.param.second; });
+INSTANTIATE_TEST_SUITE_P(Faults, AbsentDevice,
+                         testing::Values(Absence{"cuInit", "CUDA_ERROR_NO_DEVICE"},
+                                         Absence{"cuDevicePrimaryCtxRetain", "CUDA_ERROR_OUT_OF_MEMORY"},
+                                         Absence{"cuDevicePrimaryCtxRetain", "CUDA_ERROR_DEVICE_UNAVAILABLE"},
+                                         Absence{"cuLaunchKernel", "CUDA_ERROR_LAUNCH_FAILED", true}),
+                         [](const auto& info) {
+                           return std::string(info.param.function) + "_" + info.param.error;
+                         });
 
-TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
-  const auto [function, error] = GetParam();
+/// Calls meanwhile are counted and not said.
+TEST_P(AbsentDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
+  const auto [function, error, was_up] = GetParam();
   auto o = options();
   o.retry_after = std::chrono::seconds(1);
   use(o);
-  plan(std::string(function) + ":every=1:" + error);
+  ASSERT_TRUE(!was_up || bring_up()) << log_;
+  plan(std::string(function) + (was_up ? ":nth=1:" : ":every=1:") + error);
   const auto before = on_device();
   const auto began = Clock::now();  // no second try for a second from here
   const auto is_due = [&] { return Clock::now() >= began + std::chrono::seconds(1); };
@@ -220,23 +207,24 @@ TEST_P(LateDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
   // As a daemon does: it codes, and waits for nothing.
   ASSERT_TRUE(codes_right());
   const auto enough = [&] { return Clock::now() > began + std::chrono::seconds(10); };
-  while (stats().failed_starts == before_.failed_starts && !enough()) ASSERT_TRUE(codes_right());
+  const auto failed_starts = [&] { return stats().failed_starts - before_.failed_starts; };
+  while (!was_up && failed_starts() == 0 && !enough()) ASSERT_TRUE(codes_right());
   while (Clock::now() < began + std::chrono::milliseconds(700)) ASSERT_TRUE(codes_right());
-  const auto tries = stats().failed_starts - before_.failed_starts;
-  EXPECT_TRUE(tries == 1 || is_due()) << tries;
-  EXPECT_EQ(lines_with("ec_cuda: no device, the CPU codes: " + std::string(function) + ": "), 1u) << log_;
-  EXPECT_EQ(lines(), 1) << log_;
-  EXPECT_EQ(on_device(), before);
+  EXPECT_TRUE(failed_starts() == (was_up ? 0 : 1) || is_due()) << failed_starts();
+  const std::string no_device = "ec_cuda: no device, the CPU codes: " + std::string(function) + ": ";
+  EXPECT_EQ(lines_with(was_up ? "device 0 is latched off for 1 s" : no_device), 1u) << log_;
+  EXPECT_TRUE((lines() == (was_up ? 2 : 1) && on_device() == before) || is_due()) << log_;
   EXPECT_GT(fell_back(Status::busy), 0u);
-  EXPECT_TRUE(state() == DeviceState::none || is_due());
+  EXPECT_EQ(fell_back(Status::fault), was_up ? 1u : 0u);
+  EXPECT_TRUE(state() == (was_up ? DeviceState::latched : DeviceState::none) || is_due());
 
-  plan("");
+  driver_->reset();
   while (on_device() == before && !enough()) ASSERT_TRUE(codes_right());
   EXPECT_TRUE(is_due());
   EXPECT_EQ(state(), DeviceState::up);
-  EXPECT_EQ(lines_with(up), 1u) << log_;
-  EXPECT_EQ(lines(), 2) << log_;
-  EXPECT_EQ(stats().starts, before_.starts + 1);
+  EXPECT_EQ(lines_with(up), was_up ? 2u : 1u) << log_;
+  EXPECT_EQ(lines(), was_up ? 3 : 2) << log_;
+  EXPECT_EQ(stats().starts - before_.starts, was_up ? 2u : 1u);
   const auto then = on_device();
   ASSERT_TRUE(codes_right());
   EXPECT_EQ(on_device(), then + 2) << "work stays with it";

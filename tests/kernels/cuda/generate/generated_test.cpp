@@ -8,9 +8,7 @@
 
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/device/devices.hpp"
-#include "tests/common/conformance.hpp"
-#include "tests/common/random_bytes.hpp"
-#include "tools/device/buffer.hpp"
+#include "tests/common/placed_stripes.hpp"
 
 namespace ec::test {
 namespace {
@@ -82,33 +80,20 @@ TEST_F(Generated, ManyStripes) {
         }
 }
 
-/// More addresses than a lane's table holds, so that the call is several launches; the stripes share chunks.
+/// More addresses than a lane's table holds, so that the call is several launches.
 TEST_F(Generated, MoreStripesThanATableHolds) {
-  constexpr std::size_t stripes = 35'000, bytes = 1024;
-  const GeneratedCode& code = kernels::cuda::generated_codes().front();
-  ASSERT_EQ(code.k + code.m, 4u);
-  ASSERT_GT(stripes * (code.k + code.m) * sizeof(void*), kernels::cuda::Device::Lane::table_bytes);
-  const kernels::Program program(to_matrix(rows_of(code)));
-  const std::size_t chunks = code.k + stripes * code.m;
-  const auto buffer = tools::Buffer::allocate(chunks * bytes, Residence::device);
-  ASSERT_TRUE(buffer);
-  const auto at = [&](std::size_t i) { return buffer.data() + i * bytes; };
-  const auto data = Random(1).chunks(code.k, bytes);
-  for (std::size_t i = 0; i < data.size(); ++i)
-    ASSERT_TRUE(buffer.upload(buffer.data() + i * bytes, data[i].data(), bytes));
-  const kernels::Source sources[] = {{at(0), Residence::device}, {at(1), Residence::device}};
-  std::vector<kernels::Target> targets;
-  for (std::size_t i = code.k; i < chunks; ++i) targets.push_back({at(i), Residence::device});
-  std::vector<kernels::Job> jobs;
-  for (std::size_t i = 0; i < stripes; ++i) jobs.push_back({&program, sources, {&targets[2 * i], 2}, bytes});
-  ASSERT_EQ(kernels::cuda::backend(KernelKind::generated).transform_all(jobs), kernels::Status::ok);
-  const auto expected = oracle::apply(rows_of(code), data);
-  std::vector<std::uint8_t> all(2 * stripes * bytes);
-  ASSERT_TRUE(buffer.download(all.data(), buffer.data() + code.k * bytes, all.size()));
-  for (std::size_t i = 0; i < 2 * stripes; ++i)
-    ASSERT_TRUE(std::equal(expected[i % 2].begin(), expected[i % 2].end(),
-                           all.begin() + static_cast<std::ptrdiff_t>(i * bytes)))
-        << "stripe " << i / 2;
+  const PlacedStripes stripes({.bytes = 1024,
+                               .sources = Residence::device,
+                               .targets = Residence::device,
+                               .count = 35'000,
+                               .generated = true,
+                               .k = 2,
+                               .m = 2},
+                              1);
+  ASSERT_TRUE(stripes);
+  ASSERT_GT(stripes.shape().count * 4 * sizeof(void*), kernels::cuda::Device::Lane::table_bytes);
+  ASSERT_EQ(kernels::cuda::backend(KernelKind::generated).transform_all(stripes.jobs()), kernels::Status::ok);
+  EXPECT_EQ(stripes.right(), true);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Staging: what is copied through the slab of a lane, in slices where it must; what becomes of memory and
 // targets when a slice goes wrong; and that jobs allocate nothing in the driver.
 #include <chrono>
-#include <set>
 #include <vector>
 
 #include "kernels/cuda/submit/device_job.hpp"
@@ -17,7 +16,6 @@ namespace {
 using kernels::Residence;
 using kernels::Status;
 using kernels::cuda::Device;
-using tools::Buffer;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kib = 1024;
@@ -118,25 +116,6 @@ TEST_F(Staging, SumsMustFitTheSlabAndAreLeftAloneOtherwise) {
   const PlacedStripes on_device(staged(5 * slab_bytes, Verb::accumulate, Residence::device), 3);
   EXPECT_EQ(run(on_device).status, Status::ok);
   EXPECT_EQ(on_device.right(), true);
-}
-
-TEST_F(Staging, LanesHaveSlabsOfTheirOwn) {
-  const auto lanes = all_lanes();
-  ASSERT_EQ(lanes.size(), Device::lane_count);
-  std::set<const std::uint8_t*> starts;
-  for (const auto& lane : lanes) {
-    EXPECT_EQ(lane->slab.size(), slab_bytes);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lane->slab.data()) % page, 0u);
-    starts.insert(lane->slab.data());
-  }
-  EXPECT_EQ(starts.size(), lanes.size());
-  for (const std::uint8_t* start : starts)
-    EXPECT_TRUE(starts.upper_bound(start) == starts.end() ||
-                *starts.upper_bound(start) - start >= static_cast<std::ptrdiff_t>(slab_bytes));
-  EXPECT_EQ(run(staged(1000, Verb::transform)), Status::busy) << "all lanes are in use";
-  std::vector<std::uint8_t> host(1);
-  const auto buffer = Buffer::allocate(1, Residence::device);
-  EXPECT_EQ(kernels::fetch({buffer.data(), Residence::device, host.data(), 1}), Status::busy);
 }
 
 /// Kernels that run late find what was copied in for them, and not the slice after it.

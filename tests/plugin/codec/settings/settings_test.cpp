@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -41,7 +42,7 @@ std::string refusal(const std::string& variable, const std::string& value) {
 struct Row {
   std::string variable;
   /// Values, and what each changes in the defaults.
-  std::vector<std::pair<std::string, void (*)(NodeSettings&)>> right;
+  std::vector<std::pair<std::string, std::function<void(NodeSettings&)>>> right;
   std::vector<std::string> wrong;
   std::string allowed;
 };
@@ -52,6 +53,10 @@ const std::vector<std::string> never{"",   " ",   "-1", "+1",   "x",
                                      "1x", "1 ",  " 1", "0x10", "1.5",
                                      "1k", "1KB", "K",  "1T",   "99999999999999999999"};
 const std::vector<std::string> no_paths{"", "x.json", "./x", "None", " /x"};
+
+auto validates(unsigned every, bool whole) {
+  return [=](NodeSettings& s) { s.validation = codec::Validation{every, whole}; };
+}
 
 const std::vector<Row> rows{
     {"EC_CUDA_BACKEND",
@@ -68,7 +73,7 @@ const std::vector<Row> rows{
       {"63", [](auto& s) { s.device.devices = {63}; }},
       {"2,0,1",
        [](auto& s) {
-         s.device.devices = {2, 0, 1};
+         s.device.devices = std::vector{2, 0, 1};
        }}},
      {"", "64", "1K", "-1", "+1", "0,", ",1", "0,,1", "0, 1", "all", "1,1", "0,1,0", "99999999999999999999",
       "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"},
@@ -99,22 +104,10 @@ const std::vector<Row> rows{
      {"0", "1048575", "1023K", "1025G", "1m"},
      "a whole number from 1048576" + sizes},
     {"EC_CUDA_VALIDATE",
-     {{"off",
-       [](auto& s) {
-         s.validation = {0, false};
-       }},
-      {"always",
-       [](auto& s) {
-         s.validation = {1, true};
-       }},
-      {"sample:1",
-       [](auto& s) {
-         s.validation = {1, false};
-       }},
-      {"sample:1000000000",
-       [](auto& s) {
-         s.validation = {1'000'000'000, false};
-       }}},
+     {{"off", validates(0, false)},
+      {"always", validates(1, true)},
+      {"sample:1", validates(1, false)},
+      {"sample:1000000000", validates(1'000'000'000, false)}},
      {"", "on", "Off", "always ", "sample", "sample:", "sample:0", "sample:-1", "sample:1k", "sample: 1",
       "sample:1000000001", "sample:99999999999999999999", "1000", "none"},
      "off, always, or sample:N with N from 1 to 1000000000, for one call in N"},
