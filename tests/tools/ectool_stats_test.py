@@ -2,7 +2,6 @@
 
 ectool_stats_test.py ECTOOL STATS_CHILD
 """
-import argparse
 import ctypes
 import fcntl
 import json
@@ -11,6 +10,7 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 
 from stand_in import Child, check
@@ -209,19 +209,15 @@ def check_nothing_is_opened(ectool):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("ectool")
-    parser.add_argument("child")
-    options = parser.parse_args()
-    ectool = Ectool(options.ectool)
-    with Child(options.child) as child:
+    ectool, program = Ectool(sys.argv[1]), sys.argv[2]
+    with Child(program) as child:
         check_known_work(ectool, child)
         check_list(ectool, child)
         check_prometheus(ectool, child)
         check_refusals(ectool, child)
     check(ectool.wrong(child.pid) == (1, f"ectool: there is no process {child.pid}\n"), "nothing is left of it")
-    check_names(options.child, ectool)
-    check_other_regions(ectool, options.child)
+    check_names(program, ectool)
+    check_other_regions(ectool, program)
     check_nothing_is_opened(ectool)
 
 

@@ -3,13 +3,12 @@ more than m blocks. What can be healed is said by shard_reader.py.
 
 damage_test.py EC [--count N] [--seed S]: N cases; a failure names its seed, which repeats it with --count 1.
 """
-import argparse
 import os
 import random
 
 import shard_reader
 import shard_writer
-from program import DAMAGED, FAILURE, LOST, OK, USAGE, check, in_folder
+from program import DAMAGED, FAILURE, LOST, OK, USAGE, check, given_options, in_folder
 
 SHAPES = [(2, 1, "cauchy"), (2, 2, "reed_sol_van"), (3, 2, "cauchy"), (4, 2, "cauchy"), (5, 1, "cauchy"), (6, 3, "reed_sol_van"),
           (10, 4, "cauchy"), (4, 8, "cauchy"), (20, 6, "cauchy"), (40, 10, "cauchy")]
@@ -234,11 +233,7 @@ def str_of(uuid):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 48))
-    given = parser.parse_args()
+    given = given_options(count=300, seed=random.SystemRandom().randrange(1 << 48))
     for seed in (*FIRST_SEEDS, *range(given.seed, given.seed + given.count)):
         with in_folder(given.program) as ec:
             (KeptCase if seed % 3 == 0 else Case)(ec, seed).run()

@@ -2,7 +2,6 @@
 
 ec_test.py EC DOCS/ec.md [--kills N]
 """
-import argparse
 import json
 import os
 import pty
@@ -14,7 +13,7 @@ import stat
 import subprocess
 import time
 
-from program import DAMAGED, FAILURE, LOST, OK, USAGE, check, in_folder, limited
+from program import DAMAGED, FAILURE, LOST, OK, USAGE, check, given_options, in_folder, limited
 
 
 def check_examples(ec, document):
@@ -272,11 +271,7 @@ def check_changing(ec):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("document")
-    parser.add_argument("--kills", type=int, default=60)
-    given = parser.parse_args()
+    given = given_options("document", kills=60)
     with in_folder(given.program) as ec:
         check_examples(ec, given.document)
         for each in (check_words, check_identify, check_shapes, check_limits, check_sparse, check_terminal, check_changing,

@@ -5,8 +5,8 @@ links to elsewhere, where nothing may change; N system calls of repair that fail
 ALLOCATOR), each in a run of its own. --untraced: without faults, for a sanitizer's build, whose runtime has an allocator and system
 calls of its own and does not run under a tracer.
 """
-import argparse
 import collections
+import contextlib
 import functools
 import multiprocessing
 import os
@@ -20,7 +20,7 @@ import typing
 
 import shard_reader
 import shard_writer
-from program import FAILURE, LOST, OK, USAGE, check, in_folder, limited
+from program import FAILURE, LOST, OK, USAGE, check, given_options, in_folder, limited
 
 ERRORS = ["EIO", "ENOMEM", "EMFILE", "EACCES", "EINTR", "ENOSPC"]
 UNSUPPORTED = {"renameat2": "EINVAL", "linkat": "EPERM", "fallocate": "EOPNOTSUPP", "flock": "ENOLCK", "fchown": "EPERM"}
@@ -54,34 +54,18 @@ def make_set(ec, form, size):
 
 def swap(folder, stop):
     """Puts links in the place of the directories and of their files, and takes them away again, until it is to stop."""
-    def inside(*names):
-        return os.path.join(folder, *names)
-
-    def replace(path, target):
-        away = inside("away", path.replace("/", "+"))
-        try:
-            os.rename(inside(path), away)
-        except OSError:
-            return
-        os.symlink(inside(target), inside(path))
-        yield
-        os.unlink(inside(path))
-        os.rename(away, inside(path))
-
     rnd = random.Random()
     while not stop.is_set():
         place = rnd.choice(["set", "out"])
-        path = place
-        if rnd.random() < 0.5:
-            names = [n for n in os.listdir(inside(place)) if not os.path.islink(inside(place, n))]
-            if not names:
-                continue
-            path = os.path.join(place, rnd.choice(names))
-        try:
-            for _ in replace(path, path.replace(place, f"outside {place}", 1)):
-                stop.wait(rnd.uniform(0, 0.004))
-        except OSError:
-            pass  # ec has put something there
+        names = [] if rnd.random() < 0.5 else os.listdir(os.path.join(folder, place))
+        path = os.path.join(place, *rnd.sample(names, min(1, len(names))))
+        full, away = os.path.join(folder, path), os.path.join(folder, "away", path.replace("/", "+"))
+        with contextlib.suppress(OSError):  # ec has put something there, or taken it
+            os.rename(full, away)
+            os.symlink(os.path.join(folder, f"outside {path}"), full)
+            stop.wait(rnd.uniform(0, 0.004))
+            os.unlink(full)
+            os.rename(away, full)
         stop.wait(rnd.uniform(0, 0.002))
 
 
@@ -306,13 +290,7 @@ def check_bad_sectors(ec):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("allocator")
-    parser.add_argument("--swaps", type=int, default=30)
-    parser.add_argument("--faults", type=int, default=60, help="0: all")
-    parser.add_argument("--untraced", action="store_true")
-    given = parser.parse_args()
+    given = given_options("allocator", swaps=30, faults=60, untraced=False)  # faults=0: all
     with in_folder(given.program) as ec:
         check_claims(ec)
         check_errors(ec)

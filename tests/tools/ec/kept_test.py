@@ -3,7 +3,6 @@
 kept_test.py EC [--all] [--size BYTES] [--seed S]. --all: every pair of files, and 5,000 files. --size: of each of
 20 files (3,000,000).
 """
-import argparse
 import collections
 import fcntl
 import itertools
@@ -17,7 +16,7 @@ import tarfile
 
 import shard_reader
 import shard_writer
-from program import DAMAGED, FAILURE, LOST, OK, USAGE, Ec, check, in_folder, limited, state_of
+from program import DAMAGED, FAILURE, LOST, OK, USAGE, Ec, check, given_options, in_folder, limited, state_of
 
 # Two files and two coding shards that ec 0.2.0 has kept them by.
 FORMAT_1 = pathlib.Path(__file__).parents[2] / "vectors" / "kept-0.2.0.tar.gz"
@@ -427,12 +426,7 @@ def check_host(ec):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("--size", type=int, default=3000000)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 48))
-    given = parser.parse_args()
+    given = given_options(all=False, size=3000000, seed=random.SystemRandom().randrange(1 << 48))
     random.seed(given.seed)
     print(f"--seed {given.seed}", flush=True)
     with in_folder(given.program) as ec:

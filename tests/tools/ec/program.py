@@ -1,4 +1,5 @@
 """ec as the tests run it, in a folder of its own."""
+import argparse
 import contextlib
 import os
 import resource
@@ -14,6 +15,17 @@ OK, FAILURE, USAGE, DAMAGED, LOST = range(5)
 def check(condition, what):
     if not condition:
         sys.exit(f"FAILED: {what}")
+
+
+def given_options(*names, **options):
+    """Of a test's command line: the program, the names, and options with these defaults, which are numbers or False."""
+    parser = argparse.ArgumentParser()
+    for name in ("program", *names):
+        parser.add_argument(name)
+    for name, default in options.items():
+        kind = {"action": "store_true"} if default is False else {"type": int, "default": default}
+        parser.add_argument(f"--{name}", **kind)
+    return parser.parse_args()
 
 
 def contents(directory):

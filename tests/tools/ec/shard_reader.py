@@ -241,7 +241,9 @@ class Set:
         self.files = {}
         if header.keeps_files:
             for path, directory in itertools.product(header.paths(), directories):
-                if (data := found.get(os.path.join(directory, path))) is not None and not headers_of(data):
+                data = found.get(os.path.join(directory, path))
+                # In format 1 a shard of another set is a damaged file.
+                if data is not None and not (headers_of(data) if header.version == 2 else data in [of_set for _, of_set in shards]):
                     self.files.setdefault(path, data)
             self.read_files()
 
