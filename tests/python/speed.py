@@ -1,44 +1,40 @@
 #!/usr/bin/env python3
-"""How much slower a call by eccoder is than the same call of the C interface, in GPU memory where PyTorch has a GPU.
+"""How much slower a call by eccoder is than the same call of the C interface, 8+2, in GPU memory where PyTorch has a GPU.
 
 The C call is ec_encode or ec_decode with arguments that were made beforehand (ctypes itself adds less than 2 us to it). Both
 work on the same memory and take turns, first one and then the other going first; the figure is the median of their ratios. In
 host memory what counts is the calling thread's CPU time, which is where the CPU codes: others may be at work on the machine.
 
-usage: speed.py [--shape K+M] [--mib N[,N..]] [--rounds N] [--host]
+usage: speed.py [--mib N[,N..]] [--rounds N] [--host]
 Exit status: 0, whatever was measured.
 """
 import argparse
 import statistics
 import time
+import types
 
 import eccoder
 from eccoder import _arrays, _interface
 
-
-class Host:
-    name = "NumPy, host memory"
-
-    def __init__(self):
-        import numpy
-
-        self.ones = lambda *shape: numpy.ones(shape, numpy.uint8)
-        self.finish = lambda: None
-        self.clock = time.thread_time
+CODEC = eccoder.Codec(8, 2, "cauchy")
 
 
-class Gpu:
-    name = "PyTorch, GPU memory"
+def host():
+    import numpy
 
-    def __init__(self):
+    return types.SimpleNamespace(name="NumPy, host memory", ones=lambda *shape: numpy.ones(shape, numpy.uint8), finish=lambda: None,
+                                 clock=time.thread_time, stream=None)
+
+
+def gpu():
+    """Nothing where there is none."""
+    try:
         import torch
-
-        if not torch.cuda.is_available():
-            raise ImportError("no GPU")
-        self.ones = lambda *shape: torch.randint(0, 256, shape, dtype=torch.uint8, device="cuda")
-        self.finish = torch.cuda.synchronize
-        self.clock = time.perf_counter
-        self.stream = torch.cuda.Stream()
+    except ImportError:
+        return None
+    return torch.cuda.is_available() and types.SimpleNamespace(
+        name="PyTorch, GPU memory", ones=lambda *shape: torch.randint(0, 256, shape, dtype=torch.uint8, device="cuda"),
+        finish=torch.cuda.synchronize, clock=time.perf_counter, stream=torch.cuda.Stream())
 
 
 def measured(place, rounds, repeats, calls):
@@ -74,7 +70,7 @@ def pairs_of(codec, place, length):
     yield "encode, one array", 1, lambda: codec.encode(one, one_coding), lambda: _interface.encode(*encode)
     yield "encode, a list", 1, lambda: codec.encode(many, coding), lambda: _interface.encode(*encode)
     yield "decode one, a list", 1, lambda: codec.decode(shards, [1], [many[1]]), lambda: _interface.decode(*decode)
-    if isinstance(place, Gpu):
+    if place.stream:
         stream, handle = place.stream, place.stream.cuda_stream
         place.finish()
         yield ("encode_async x 20, one array", 20, lambda: codec.encode_async(one, one_coding, stream),
@@ -83,35 +79,23 @@ def pairs_of(codec, place, length):
                lambda: _interface.encode_async(*encode, handle))
         yield ("decode_async x 20, a list", 20, lambda: codec.decode_async(shards, [1], [many[1]], stream),
                lambda: _interface.decode_async(*decode, handle))
-    if isinstance(place, Host):
+    else:
         yield "encode, new arrays", 1, lambda: codec.encode(one), lambda: _interface.encode(*encode)
-
-
-def compare(place, shape, sizes, rounds):
-    codec = eccoder.Codec(*map(int, shape.split("+")), "cauchy")
-    for mib in sizes:
-        length = int(mib * 2**20)
-        for name, repeats, python, c in pairs_of(codec, place, length):
-            ours, theirs, ratio = measured(place, rounds, repeats, (python, c))
-            print(f"{place.name}  {shape}  {length:>11} bytes  {name:<28} {ours * 1e6:>11.1f} us in C {theirs * 1e6:>11.1f} us  "
-                  f"ratio {ratio:.3f}  {codec.k * length / ours / 1e9:.1f} GB/s", flush=True)
-
-
-def place_of(host):
-    try:
-        return Host() if host else Gpu()
-    except ImportError:
-        return Host()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--shape", default="8+2")
     parser.add_argument("--mib", default="64", help="of a chunk")
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--host", action="store_true")
     options = parser.parse_args()
-    compare(place_of(options.host), options.shape, map(float, options.mib.split(",")), options.rounds)
+    place = not options.host and gpu() or host()
+    for mib in options.mib.split(","):
+        length = int(float(mib) * 2**20)
+        for name, repeats, python, c in pairs_of(CODEC, place, length):
+            ours, theirs, ratio = measured(place, options.rounds, repeats, (python, c))
+            print(f"{place.name}  8+2  {length:>11} bytes  {name:<28} {ours * 1e6:>11.1f} us in C {theirs * 1e6:>11.1f} us  "
+                  f"ratio {ratio:.3f}  {CODEC.k * length / ours / 1e9:.1f} GB/s", flush=True)
 
 
 if __name__ == "__main__":
