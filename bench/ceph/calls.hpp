@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bench/common/measure.hpp"
+#include "bench/common/options.hpp"
 #include "ceph/classic.h"
-#include "gf/generator.hpp"
 
 namespace ec::bench {
 
@@ -20,13 +20,9 @@ namespace ec::bench {
 /// (m lost) and decode-chunks-one.
 std::vector<std::string> ops_of(bool tentacle);
 
-struct CephCase {
-  std::string op;
-  gf::Technique technique;
-  unsigned k, m;
-  std::size_t object_bytes;  ///< of a stripe, before padding
-  std::size_t chunk_bytes = 0;
-  std::size_t turns = 1;  ///< stripes
+struct CephCase : Case {
+  std::size_t object_bytes = 0;  ///< of a stripe, before padding
+  std::size_t turns = 1;         ///< stripes
 
   /// Data chunks, from the first on, that are lost.
   unsigned lost() const {

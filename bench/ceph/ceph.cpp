@@ -153,22 +153,16 @@ void measure_case(CephCase c, std::size_t memory, const Plugins& plugins, bool t
   const auto results = measure(workers, contestants, {.turns = c.turns, .checked_turns = 2}, pace);
   const Figures figures(contestants, results);
   const auto stock = figures.find("isa") ? figures.find("isa") : figures.find("jerasure");
-  const double gb = 1e-9 * static_cast<double>(c.chunk_bytes);
   for (std::size_t i = 0; i < coders.size(); ++i) {
-    const Row row{{"op", c.op},
-                  {"technique", gf::name(c.technique)},
-                  {"k", c.k},
-                  {"m", c.m},
-                  {"object_bytes", c.object_bytes},
-                  {"chunk_bytes", c.chunk_bytes},
+    const Row row{{"object_bytes", c.object_bytes},
                   {"stripes", c.turns},
                   {"coder", coders[i].first},
                   {"call_us", 1e6 * figures.call_seconds(i)},
-                  {"object_gbps", figures.per_second(i, gb * c.k)},
+                  {"object_gbps", figures.per_second(i, c.gb())},
                   {"ratio", figures.times(i, stock)},
                   {"ratio_peer", figures.times(i, figures.fastest("isa:"))},
                   {"noise", figures.noise_percent(i)}};
-    report.add(row, figures.verified(i));
+    report.add(row_of(c, row), figures.verified(i));
   }
 }
 
@@ -179,7 +173,7 @@ int measure_ceph(const CommandLine& line) {
   for (const auto& op : line.list("ops", ops_of(tentacle)))
     for (const Shape& shape : line.shapes("shapes"))
       for (const std::size_t size : line.numbers("sizes", 1, std::size_t{1} << 31))
-        cases.push_back({op, technique_for(shape), shape.first, shape.second, size});
+        cases.push_back({{op, technique_for(shape), shape.first, shape.second}, size});
   const std::size_t memory = line.number("memory", 0, std::size_t{1} << 34);
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds),
                   .sample_seconds = line.seconds("sample-ms")};

@@ -21,6 +21,18 @@ class UsageError : public std::runtime_error {
 /// k data and m coding chunks.
 using Shape = std::pair<unsigned, unsigned>;
 
+/// One line-up: every contestant does exactly this.
+struct Case {
+  std::string op;
+  gf::Technique technique = gf::Technique::reed_sol_van;
+  unsigned k = 0;
+  unsigned m = 0;
+  std::size_t chunk_bytes = 0;
+
+  /// Of the data chunks of a call.
+  double gb() const { return 1e-9 * static_cast<double>(k * chunk_bytes); }
+};
+
 class CommandLine;
 
 struct Option {

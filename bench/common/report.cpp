@@ -55,6 +55,16 @@ Value::Value(double figure)
            : figure < 1000    ? fmt::format("{:.4g}", figure)
                               : fmt::format("{:.0f}", figure)) {}
 
+Row row_of(const Case& c, const Row& more) {
+  Row row{{"op", c.op},
+          {"technique", gf::name(c.technique)},
+          {"k", c.k},
+          {"m", c.m},
+          {"chunk_bytes", c.chunk_bytes}};
+  row.insert(row.end(), more.begin(), more.end());
+  return row;
+}
+
 Report::Report(const CommandLine& line) : line_(line) {
   if (!line.given("csv")) return;
   file_.open(line.text("csv"));

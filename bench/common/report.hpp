@@ -31,6 +31,8 @@ struct Value {
 
 /// Fields in the order of the report.
 using Row = std::vector<std::pair<const char*, Value>>;
+/// What was done, and more.
+Row row_of(const Case& c, const Row& more);
 
 class Report {
  public:

@@ -64,10 +64,10 @@ std::vector<std::uint8_t> make_known_stripe(codec::Code& code, std::size_t chunk
 
 }  // namespace
 
-Operation make_operation(const std::string& op, gf::Technique technique, unsigned k, unsigned m,
-                         unsigned lost_coding) {
-  Operation o{.technique = technique, .code = codec::Code::get(technique, k, m)};
-  if (op == "encode") {
+Operation make_operation(const Case& c, unsigned lost_coding) {
+  const auto [k, m] = Shape(c.k, c.m);
+  Operation o{.technique = c.technique, .code = codec::Code::get(c.technique, k, m)};
+  if (c.op == "encode") {
     o.program = &o.code->encode_program();
     o.reads.resize(k);
     std::iota(o.reads.begin(), o.reads.end(), std::uint8_t{0});
@@ -76,7 +76,7 @@ Operation make_operation(const std::string& op, gf::Technique technique, unsigne
     for (unsigned i = 0; i < lost_coding; ++i) o.signature.wanted.insert(k + i);
     o.signature.available = o.signature.available - o.signature.wanted;
     o.plan = o.code->plan(o.signature);
-    if (!o.plan) throw std::runtime_error(fmt::format("{}+{}: no decode plan for {}", k, m, op));
+    if (!o.plan) throw std::runtime_error(fmt::format("{}+{}: no decode plan for {}", k, m, c.op));
     o.program = &o.plan->program;
     o.reads = o.plan->sources;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/common/measure.hpp"
+#include "bench/common/options.hpp"
 #include "plugin/codec/codec.hpp"
 #include "tools/device/buffer.hpp"
 
@@ -32,10 +33,9 @@ struct Operation {
   bool decodes() const { return plan != nullptr; }
 };
 
-/// op: encode, or another one, which decodes: as many chunks as can are lost, lost_coding of them coding
+/// c.op: encode, or another one, which decodes: as many chunks as can are lost, lost_coding of them coding
 /// chunks. Throws std::runtime_error if there is no plan.
-Operation make_operation(const std::string& op, gf::Technique technique, unsigned k, unsigned m,
-                         unsigned lost_coding = 0);
+Operation make_operation(const Case& c, unsigned lost_coding = 0);
 
 /// Stripes in a piece of memory, for one operation. No two are alike: stripe s is a known one with every
 /// chunk turned by s times some bytes. What is true of each column of bytes stays true, so the right result

@@ -137,10 +137,10 @@ std::vector<std::string> all_coders() {
   return names;
 }
 
-std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripe_count,
+std::vector<Contestant> coding_contestants(const CpuCase& c, std::size_t stripe_count,
                                            const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded) {
-  const auto operation = make_operation(c.op, c.technique, c.k, c.m);
+  const auto operation = make_operation(c);
   const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, stripe_count, c.layout.gap);
   const auto stripes = std::make_shared<const Stripes>(
       operation, c.chunk_bytes, allocate(kernels::Residence::pageable, bytes), stripe_count, c.layout.gap);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/common/measure.hpp"
-#include "gf/generator.hpp"
+#include "bench/common/options.hpp"
 
 namespace ec::bench {
 
@@ -19,13 +19,7 @@ inline constexpr Layout contiguous{"contiguous", 0};
 inline constexpr Layout scattered{"scattered", 17 * 64};
 inline constexpr Layout unaligned{"unaligned", 17 * 64 + 17};
 
-/// One line-up: every contestant does exactly this.
-struct Case {
-  std::string op;
-  gf::Technique technique = gf::Technique::reed_sol_van;
-  unsigned k = 0;
-  unsigned m = 0;
-  std::size_t chunk_bytes = 0;
+struct CpuCase : Case {
   Layout layout = contiguous;
 };
 
@@ -47,7 +41,7 @@ std::vector<std::string> all_coders();
 /// plan is known). Of back ends of this build only: decode-miss (each call asks the code for the plan of a
 /// signature that it never saw, and that takes the place of another, for the cache is full). stripes: how
 /// many.
-std::vector<Contestant> coding_contestants(const Case& c, std::size_t stripes,
+std::vector<Contestant> coding_contestants(const CpuCase& c, std::size_t stripes,
                                            const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded);
 

@@ -68,37 +68,31 @@ std::size_t warm_bytes() {
   return std::max<std::size_t>(4 * mib, second_level > 0 ? 4 * static_cast<std::size_t>(second_level) : 0);
 }
 
-std::size_t turns_of(Temperature temperature, const Case& c) {
+std::size_t turns_of(Temperature temperature, const CpuCase& c) {
   if (temperature == hot) return 1;
   const std::size_t pool = temperature == warm ? warm_bytes() : cold_bytes();
   return std::max<std::size_t>(pool / (c.k * c.chunk_bytes), 2);
 }
 
 /// Each coder beside the fastest bound, the linked ISA-L and a loaded one.
-void add_rows(const Case& c, Temperature temperature, const std::vector<Contestant>& contestants,
+void add_rows(const CpuCase& c, Temperature temperature, const std::vector<Contestant>& contestants,
               const Figures& figures, Report& report) {
   const auto bound = figures.fastest(bound_prefix);
-  const double gb = 1e-9 * static_cast<double>(c.k * c.chunk_bytes);
   for (std::size_t i = 0; i < contestants.size(); ++i) {
     const std::string& coder = contestants[i].name;
     // A bound that did not move what it should is as wrong as a coder.
     if (figures.verified(i) && coder.starts_with(bound_prefix)) continue;
     const Row row{
         {"coder", coder},
-        {"op", c.op},
-        {"technique", gf::name(c.technique)},
-        {"k", c.k},
-        {"m", c.m},
-        {"chunk_bytes", c.chunk_bytes},
         {"layout", c.layout.name},
         {"temperature", temperature_names[temperature]},
         {"call_us", 1e6 * figures.call_seconds(i)},
-        {"source_gbps", figures.per_second(i, gb)},
+        {"source_gbps", figures.per_second(i, c.gb())},
         {"ratio_limit", figures.times(i, bound)},
         {"ratio_isal", figures.times(i, figures.find("isal"))},
         {"ratio_peer", coder.starts_with("isal") ? Value() : figures.times(i, figures.fastest("isal:"))},
         {"noise", figures.noise_percent(i)}};
-    report.add(row, figures.verified(i));
+    report.add(row_of(c, row), figures.verified(i));
   }
 }
 
@@ -132,7 +126,7 @@ int measure_cpu(const CommandLine& line) {
                 {"warm pool", fmt::format("{} MiB of sources", warm_bytes() >> 20)},
                 {"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}});
   Workers workers(1);
-  const auto measure_case = [&](const Case& c, Temperature temperature) {
+  const auto measure_case = [&](const CpuCase& c, Temperature temperature) {
     const StripeOrder order{.turns = turns_of(temperature, c), .checked_turns = 8};
     auto contestants = coding_contestants(c, order.turns, coders, loaded);
     // What another one wrote past the caches is in them again.
@@ -153,7 +147,8 @@ int measure_cpu(const CommandLine& line) {
         for (const std::size_t length : section.lengths)
           for (const Layout& layout : section.layouts)
             for (const auto& op : section.ops)
-              measure_case({op, *gf::parse_technique(technique), k, m, length, layout}, section.temperature);
+              measure_case({{op, *gf::parse_technique(technique), k, m, length}, layout},
+                           section.temperature);
     }
   return report.finish();
 }

@@ -79,7 +79,7 @@ std::optional<Counts> counts_of(const Call& call) {
 }
 
 /// Of one call; nothing where this CPU cannot make it or the system allows no stepping.
-std::optional<Counts> counts_of(const std::string& coder, const Case& c) {
+std::optional<Counts> counts_of(const std::string& coder, const CpuCase& c) {
   const auto here = all_coders();
   if (std::ranges::find(here, coder) == here.end()) return std::nullopt;
   const Contestant contestant = coding_contestants(c, 1, {coder}, {}).back();
@@ -93,7 +93,7 @@ std::optional<Counts> counts_of(const std::string& coder, const Case& c) {
 
 struct Counted {
   std::string coder;
-  Case what;
+  CpuCase what;
 };
 
 /// All so short that every core walks them alike. decode-miss needs all m coding chunks, and a plan that is
@@ -103,10 +103,10 @@ std::vector<Counted> all_counted() {
   std::vector<Counted> all;
   for (const auto& [k, m] : {Shape{4, 2}, {8, 3}, {10, 4}, {16, 4}}) {
     for (const char* coder : {"x86-avx2", "x86-avx512", "x86-gfni256", "x86-gfni512"})
-      all.push_back({coder, {"encode", technique, k, m, 1024, scattered}});
-    all.push_back({"x86-avx2", {"decode-miss", technique, k, m, 64, scattered}});
+      all.push_back({coder, {{"encode", technique, k, m, 1024}, scattered}});
+    all.push_back({"x86-avx2", {{"decode-miss", technique, k, m, 64}, scattered}});
     for (const char* op : {"encode", "decode"})
-      all.push_back({"eccoder", {op, technique, k, m, 64, scattered}});
+      all.push_back({"eccoder", {{op, technique, k, m, 64}, scattered}});
   }
   return all;
 }
@@ -123,13 +123,8 @@ int count(const CommandLine& line) {
     const auto counts = counts_of(coder, c);
     counted = counted || counts;
     if (counts)
-      report.add({{"coder", as},
-                  {"op", c.op},
-                  {"k", c.k},
-                  {"m", c.m},
-                  {"chunk_bytes", c.chunk_bytes},
-                  {"instructions", counts->own},
-                  {"library_calls", counts->library_calls}});
+      report.add(row_of(
+          c, {{"coder", as}, {"instructions", counts->own}, {"library_calls", counts->library_calls}}));
     else
       report.note("cannot be counted here", fmt::format("{} {} {}+{}", as, c.op, c.k, c.m));
   }

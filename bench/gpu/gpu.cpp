@@ -42,11 +42,9 @@ bool supports(KernelKind kind, const Device& device, const gf::Matrix& matrix, c
          bit_kernel_reach(*kernel, chunks) == chunks.bytes;
 }
 
-struct KernelCase {
+struct KernelCase : Case {
   Operation operation;
-  Shape shape;
   const char* lost;
-  std::size_t chunk_bytes = 0;
 
   std::size_t moved_chunks() const { return operation.reads.size() + operation.program->targets(); }
 };
@@ -54,8 +52,8 @@ struct KernelCase {
 /// Of the chunks that are lost the last lost_coding ones are coding chunks. Moves `total` bytes.
 KernelCase make_case(const std::string& op, Shape shape, std::size_t total, const char* lost,
                      unsigned lost_coding = 0) {
-  const auto [k, m] = shape;
-  KernelCase c{make_operation(op, technique_for(shape), k, m, lost_coding), shape, lost};
+  const Case what{op, technique_for(shape), shape.first, shape.second};
+  KernelCase c{what, make_operation(what, lost_coding), lost};
   constexpr std::size_t round = std::size_t{64} << 10;
   c.chunk_bytes = std::max<std::size_t>(total / c.moved_chunks() / round * round, granule);
   return c;
@@ -133,24 +131,18 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<Kern
           [&](std::size_t) { return stripes.right(0) && stripes.right(count - 1); });
   Workers workers(1);
   const Figures figures(contestants, measure(workers, contestants, {}, pace));
-  const auto [k, m] = c.shape;
   const double gb = 1e-9 * static_cast<double>(c.chunk_bytes * launches);
   const double moved_gb = gb * static_cast<double>(c.moved_chunks());
   const double copied_gb = 2e-9 * static_cast<double>(copied * copies);
   for (std::size_t i = 1; i < contestants.size(); ++i) {
     const Row row{{"coder", contestants[i].name},
-                  {"op", c.operation.decodes() ? "decode" : "encode"},
-                  {"technique", gf::name(c.operation.technique)},
-                  {"k", k},
-                  {"m", m},
                   {"erasures", c.operation.decodes() ? c.operation.program->targets() : 0},
                   {"lost", c.lost},
-                  {"chunk_bytes", c.chunk_bytes},
-                  {"source_gbps", figures.per_second(i, gb * k)},
+                  {"source_gbps", figures.per_second(i, gb * c.k)},
                   {"moved_gbps", figures.per_second(i, moved_gb)},
                   {"ratio_copy", figures.times(i, 0).value_or(0) * moved_gb / copied_gb},
                   {"noise", figures.noise_percent(i)}};
-    report.add(row, figures.verified(i));
+    report.add(row_of(c, row), figures.verified(i));
   }
 }
 

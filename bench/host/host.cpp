@@ -31,12 +31,8 @@ const std::vector<std::string> every_op{"encode", "decode"};
 const std::vector<std::string> every_backend{"cuda", "x86", "isal", "auto"};
 const std::vector<std::string> every_residence{"pageable", "pinned"};
 
-/// One line-up: every coder makes the same calls on stripes of the same memory.
-struct HostCase {
-  std::string op;
-  unsigned k = 0;
-  unsigned m = 0;
-  std::size_t chunk_bytes = 0;
+/// On stripes of the same memory.
+struct HostCase : Case {
   Residence residence = Residence::pinned;
   unsigned threads = 1;
 };
@@ -49,8 +45,7 @@ std::vector<HostCase> cases_of(const CommandLine& line) {
       for (const auto& residence : line.list("residences", every_residence))
         for (const auto& op : line.list("ops", every_op))
           for (const std::size_t threads : line.numbers("threads", 1, 1024)) {
-            technique_for(shape);
-            cases.push_back({op, shape.first, shape.second, chunk,
+            cases.push_back({{op, technique_for(shape), shape.first, shape.second, chunk},
                              residence == "pinned" ? Residence::pinned : Residence::pageable,
                              static_cast<unsigned>(threads)});
           }
@@ -60,8 +55,7 @@ std::vector<HostCase> cases_of(const CommandLine& line) {
 /// The codec with a back end forced or left to the router, by the settings of this node, as in a daemon.
 class Coder {
  public:
-  Coder(const HostCase& c, const std::string& backend)
-      : codec_(technique_for({c.k, c.m}), c.k, c.m, router_for(backend)) {}
+  Coder(const HostCase& c, const std::string& backend) : codec_(c.technique, c.k, c.m, router_for(backend)) {}
 
   /// One synchronous call. Thread safe.
   kernels::Status run(const Stripes& stripes, std::size_t stripe) const {
@@ -94,7 +88,7 @@ class Coder {
 void measure_case(const HostCase& c, const std::vector<std::string>& backends, Links* links,
                   std::size_t largest_bytes, Pace pace, std::span<HostResult> results) {
   const std::uint64_t latches = kernels::read(kernels::device_stats().latches);
-  const Operation operation = make_operation(c.op, technique_for({c.k, c.m}), c.k, c.m);
+  const Operation operation = make_operation(c);
   const std::size_t stripe_bytes = Stripes::bytes_needed(operation, c.chunk_bytes, 1);
   const std::size_t bytes_a_thread = std::min(most_bytes_a_thread, largest_bytes / c.threads);
   const StripeOrder order{c.threads, std::clamp<std::size_t>(bytes_a_thread / stripe_bytes, 1, most_turns),
@@ -142,14 +136,9 @@ void add_rows(const HostCase& c, const std::vector<std::string>& backends,
   }
   const Figures figures(coders, measured), cpu(coders, measured, true);
   const auto best = figures.fastest([](const Contestant& coder) { return coder.name != "auto"; });
-  const double gb = 1e-9 * static_cast<double>(c.k * c.chunk_bytes);
   for (std::size_t i = 0; i < coders.size(); ++i) {
-    const double gbps = figures.per_second(i, gb);
-    const Row row{{"op", c.op},
-                  {"k", c.k},
-                  {"m", c.m},
-                  {"chunk_bytes", c.chunk_bytes},
-                  {"residence", kernels::name(c.residence)},
+    const double gbps = figures.per_second(i, c.gb());
+    const Row row{{"residence", kernels::name(c.residence)},
                   {"processes", processes},
                   {"threads", c.threads},
                   {"gpus", gpus},
@@ -160,10 +149,10 @@ void add_rows(const HostCase& c, const std::vector<std::string>& backends,
                   {"ratio_ceiling", gbps / results[i].ceiling_gbps},
                   {"call_us", 1e6 * figures.call_seconds(i)},
                   {"p99_us", results[i].measured.calls.quantile_us(0.99)},
-                  {"cpu_s_per_gb", cpu.call_seconds(i) / gb},
+                  {"cpu_s_per_gb", cpu.call_seconds(i) / c.gb()},
                   {"ratio_best", figures.times(i, best)},
                   {"noise", figures.noise_percent(i)}};
-    report.add(row, figures.verified(i));
+    report.add(row_of(c, row), figures.verified(i));
   }
 }
 

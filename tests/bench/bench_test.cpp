@@ -87,7 +87,7 @@ Stripes make_stripes(const Operation& operation, std::size_t chunk_bytes, std::s
 class BenchStripes : public testing::TestWithParam<const char*> {};
 
 TEST_P(BenchStripes, EveryWrongByteIsSeen) {
-  const Operation operation = make_operation(GetParam(), gf::Technique::reed_sol_van, 4, 2);
+  const Operation operation = make_operation({GetParam(), gf::Technique::reed_sol_van, 4, 2});
   for (const auto& [chunk_bytes, gap] : {std::pair{192, 0}, {160, 0}, {192, 1088}}) {
     const Stripes stripes = make_stripes(operation, static_cast<std::size_t>(chunk_bytes), gap);
     for (std::size_t s = 0; s < 3; ++s) {
