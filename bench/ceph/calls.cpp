@@ -136,20 +136,13 @@ template <class Interface>
 Contestant list_contestant(const std::string& name, const std::shared_ptr<Interface>& code,
                            const std::shared_ptr<ListStripes>& on) {
   const CephCase& c = on->known.what;
-  const bool in_place = c.op == "encode-chunks";
-  std::function<int(std::size_t, Chunks*)> function = [code, on, bytes = static_cast<int>(c.chunk_bytes)](
-                                                          std::size_t s, Chunks* out) {
-    return code->decode(on->wanted, on->given[s], out, bytes);
-  };
-  if (c.op == "encode")
-    function = [code, on](std::size_t s, Chunks* out) {
-      return code->encode(on->all, on->given[s].at(0), out);
-    };
-  if (in_place)
-    function = [code, on](std::size_t s, Chunks*) { return code->encode_chunks(on->all, &on->given[s]); };
-  const auto call = [function, on](std::size_t s) {
+  const bool encodes = c.op == "encode", in_place = c.op == "encode-chunks";
+  const auto call = [=, bytes = static_cast<int>(c.chunk_bytes)](std::size_t s) {
     Chunks out;
-    require_ok(function(s, &out), on->known.what.op);
+    require_ok(encodes    ? code->encode(on->all, on->given[s].at(0), &out)
+               : in_place ? code->encode_chunks(on->all, &on->given[s])
+                          : code->decode(on->wanted, on->given[s], &out, bytes),
+               on->known.what.op);
     return out;
   };
   const auto right = [call, on, in_place](std::size_t s) {

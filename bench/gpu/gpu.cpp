@@ -76,7 +76,7 @@ std::vector<KernelCase> cases_of(const CommandLine& line, std::size_t total) {
 }
 
 /// A row for each kernel that supports the case. total: bytes that a run moves.
-void measure_case(const KernelCase& c, std::size_t total, const std::vector<KernelKind>& wanted,
+void measure_case(const KernelCase& c, std::size_t total, const std::vector<std::string>& wanted,
                   const Stream& stream, const Pace& pace, Report& report) {
   const Device& device = *stream.device;
   const std::size_t moved = c.moved_chunks() * c.chunk_bytes;
@@ -121,8 +121,8 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<Kern
         return copy(gpu_address(other.data()), gpu_address(memory.data()), copied, stream.get());
       },
       [](std::size_t) { return true; });
-  for (const KernelKind kind : wanted)
-    if (supports(kind, device, matrix, views.front()))
+  for (const KernelKind kind : kinds)
+    if (std::ranges::count(wanted, name_of(kind)) > 0 && supports(kind, device, matrix, views.front()))
       add(
           name_of(kind), launches,
           [&, kind](std::size_t i) {
@@ -152,11 +152,7 @@ int measure_gpu(const CommandLine& line) {
   const auto cases = cases_of(line, total);
   std::vector<std::string> names;
   std::ranges::transform(kinds, std::back_inserter(names), name_of);
-  const auto chosen = line.list("kernels", names);
-  std::vector<KernelKind> wanted;
-  std::ranges::copy_if(kinds, std::back_inserter(wanted), [&](KernelKind kind) {
-    return std::ranges::find(chosen, name_of(kind)) != chosen.end();
-  });
+  const auto wanted = line.list("kernels", names);
   Report report(line);
   const Stream stream(bring_up_devices("gpu").front());
   report.begin({gpu_line(*stream.device), {"timing", fmt::format("a run moves {} MiB", total >> 20)}});
