@@ -325,8 +325,7 @@ class Cluster:
     def make_osd(self, osd):
         identity = str(uuid.uuid4())
         self.mon("osd new", uuid=identity, id=osd)
-        (self.dir / f"osd.{osd}").mkdir()
-        self.mkfs(f"osd.{osd}", "--osd-uuid", identity)
+        self.wipe_osd(osd, identity)
 
     def start_osds(self, osds, env=None):
         """Start the OSDs and wait until a map newer than this call has them up."""
@@ -368,13 +367,12 @@ class Cluster:
         self.mon("osd down", ids=[str(osd)])
         # What `osd purge` comes down to when the manager, which may not run here, has been asked whether it is safe.
         self.mon("osd purge-actual", id=osd, yes_i_really_mean_it=True)
-        shutil.rmtree(self.dir / f"osd.{osd}", ignore_errors=True)
         self.make_osd(osd)
         self.start_osd(osd, env)
 
-    def wipe_osd(self, osd):
+    def wipe_osd(self, osd, identity=None):
         """Give an OSD that does not run an empty store, as a new disk has it; the cluster is not told."""
-        identity = next(o["uuid"] for o in self.mon_json("osd dump")["osds"] if o["osd"] == osd)
-        shutil.rmtree(self.dir / f"osd.{osd}")
+        identity = identity or next(o["uuid"] for o in self.mon_json("osd dump")["osds"] if o["osd"] == osd)
+        shutil.rmtree(self.dir / f"osd.{osd}", ignore_errors=True)
         (self.dir / f"osd.{osd}").mkdir()
         self.mkfs(f"osd.{osd}", "--osd-uuid", identity)

@@ -22,10 +22,11 @@ from program import DAMAGED, FAILURE, LOST, OK, USAGE, Ec, check, given_options,
 FORMAT_1 = pathlib.Path(__file__).parents[2] / "vectors" / "kept-0.2.0.tar.gz"
 
 
-class Tree:
+class Tree(Ec):
     """A folder of files as they were when their set was made."""
 
     def __init__(self, ec, name, sizes, *arguments, shards=None):
+        super().__init__(ec.program, ec.path(name))
         self.ec, self.name = ec, name
         self.places = [name] + [shards] * (shards is not None)
         ec.fresh(*self.places)
@@ -41,13 +42,6 @@ class Tree:
             os.utime(full, ns=(0, random.randrange(10**18, 17 * 10**17)))
         ec.right("create", "--keep", "-r", name, *arguments, *(["-o", shards] if shards else []))
         self.note_state()
-
-    def path(self, *names):
-        return self.ec.path(self.name, *(os.fsdecode(name) for name in names))
-
-    def remove(self, *names):
-        for name in names:
-            os.remove(self.path(name))
 
     def state(self):
         return state_of(os.fsencode(self.path()))

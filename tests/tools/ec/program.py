@@ -76,7 +76,7 @@ class Ec:
         return out + err
 
     def path(self, *names):
-        return os.path.join(self.folder, *names)
+        return os.path.join(self.folder, *map(os.fsdecode, names))
 
     def write(self, name, content):
         with open(self.path(name), "wb") as file:
