@@ -193,22 +193,19 @@ def check_moves(ec):
     sizes = {"a": 300000, "b": 300000, "c": 5000, "sub/d": 400000, "e": 100}
     tree = Tree(ec, "moved", sizes, "-k", "20", "-m", "1")
 
-    def swap():
-        os.rename(tree.path("a"), tree.path("x"))
-        os.rename(tree.path("b"), tree.path("a"))
-        os.rename(tree.path("x"), tree.path("b"))
-
-    def rename_all():
-        os.mkdir(tree.path("new"))
-        for i, name in enumerate(tree.files()):
-            os.rename(tree.path(name), tree.path(f"new/{i}"))
+    def move(names):
+        for old in names:
+            os.rename(tree.path(old), tree.path(old + ".moving"))
+        for old, new in names.items():
+            os.makedirs(os.path.dirname(tree.path(new)), exist_ok=True)
+            os.rename(tree.path(old + ".moving"), tree.path(new))
 
     for what, act in (
-            ("renamed", lambda: os.rename(tree.path("a"), tree.path("z"))),
-            ("moved to a folder", lambda: os.rename(tree.path("b"), tree.path("sub/b"))),
-            ("moved out of its folder", lambda: os.rename(tree.path("sub/d"), tree.path("d"))),
-            ("all are moved", rename_all),
-            ("two have changed names", swap),
+            ("renamed", lambda: move({"a": "z"})),
+            ("moved to a folder", lambda: move({"b": "sub/b"})),
+            ("moved out of its folder", lambda: move({"sub/d": "d"})),
+            ("all are moved", lambda: move({name: f"new/{i}" for i, name in enumerate(sizes)})),
+            ("two have changed names", lambda: move({"a": "b", "b": "a"})),
             ("one byte in front", lambda: tree.change("a", lambda c: b"x" + c)),
             ("bytes in front of two", lambda: [tree.change(n, lambda c: b"some more" + c) for n in ("a", "sub/d")]),
             ("bytes put in", lambda: tree.change("b", lambda c: c[:100000] + b"more" + c[100000:])),
