@@ -154,6 +154,11 @@ GuardedChunk::~GuardedChunk() {
   if (block_ != nullptr) arena_->release(block_);
 }
 
+void GuardedChunk::scramble() {
+  const std::vector<std::uint8_t> image(guard_bytes + bytes_ + rear_guard_bytes_, guard_value);
+  arena_->upload(block_, image.data(), image.size());
+}
+
 GuardedChunk::State GuardedChunk::inspect() const {
   std::vector<std::uint8_t> image(guard_bytes + bytes_ + rear_guard_bytes_);
   arena_->download(image.data(), block_, image.size());

@@ -64,6 +64,13 @@ class GuardedChunk {
     bool guards_intact = false;  ///< Every byte around the chunk is as it was laid.
   };
   State inspect() const;
+  /// Whether it holds that, between intact guards.
+  bool holds(const std::vector<std::uint8_t>& content) const {
+    const State state = inspect();
+    return state.guards_intact && state.content == content;
+  }
+  /// Every byte of it becomes a guard's.
+  void scramble();
 
  private:
   static constexpr std::size_t guard_bytes = 64;

@@ -8,11 +8,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <cstring>
 
 #include "gf/decode_plan.hpp"
 #include "gf/generator.hpp"
-#include "tests/common/random_bytes.hpp"
+#include "tests/common/stripes.hpp"
 #include "tests/kernels/backend_suite.hpp"
 
 namespace ec::test {
@@ -30,62 +29,16 @@ bool exhaustive(const kernels::Backend& backend) {
   return !sanitized && !is_device(backend);
 }
 
-/// Chunks side by side in one block of an arena, each with bytes behind it that nobody may write.
-class Row {
- public:
-  static constexpr std::size_t chunk_bytes = 67, stride = 128;
+constexpr std::size_t chunk_bytes = 67;
 
-  Row(Arena& arena, unsigned count)
-      : arena_(arena), image_(count * stride, guard), block_(arena.allocate(image_.size(), 0)) {
-    if (block_ == nullptr) throw std::bad_alloc();
-  }
-  Row(const Row&) = delete;
-  Row& operator=(const Row&) = delete;
-  ~Row() { arena_.release(block_); }
-
-  std::uint8_t* chunk(unsigned i) const { return block_ + i * stride; }
-  void put(const std::vector<oracle::Bytes>& chunks) {
-    for (std::size_t i = 0; i < chunks.size(); ++i) std::ranges::copy(chunks[i], image_.begin() + i * stride);
-    upload();
-  }
-  /// Everything as a guard byte.
-  void scramble() {
-    std::ranges::fill(image_, guard);
-    upload();
-  }
-  /// Whether the first chunks are these, and all bytes between and behind are guards.
-  bool holds(const std::vector<const oracle::Bytes*>& chunks) {
-    arena_.download(image_.data(), block_, image_.size());
-    for (std::size_t i = 0; i < image_.size() / stride; ++i) {
-      const auto* at = image_.data() + i * stride;
-      const std::size_t written = i < chunks.size() ? chunk_bytes : 0;
-      if (written != 0 && std::memcmp(at, chunks[i]->data(), written) != 0) return false;
-      if (!std::all_of(at + written, at + stride, [](auto byte) { return byte == guard; })) return false;
-    }
-    return true;
-  }
-
- private:
-  static constexpr std::uint8_t guard = 0xa7;
-  void upload() { arena_.upload(block_, image_.data(), image_.size()); }
-
-  Arena& arena_;
-  std::vector<std::uint8_t> image_;
-  std::uint8_t* block_;
-};
-
-/// One stripe of one code, in the memory of the test.
+/// One stripe of one code, in the memory of the test, and room for m chunks.
 class Stripe {
  public:
   Stripe(Arena& arena, gf::Technique technique, unsigned k, unsigned m, std::uint64_t seed)
       : coding_(gf::coding_matrix(technique, k, m)),
-        residence_(arena.residence()),
-        expected_(Random(seed).chunks(k, Row::chunk_bytes)),
-        chunks_(arena, k + m),
-        made_(arena, m) {
-    for (auto& chunk : oracle::apply(oracle::coding_matrix(gf::name(technique), k, m), expected_))
-      expected_.push_back(std::move(chunk));
-    chunks_.put(expected_);
+        expected_(std::move(StripeSet(gf::name(technique), k, m, 1, chunk_bytes, seed).intact[0])) {
+    for (const auto& chunk : expected_) chunks_.emplace_back(arena, chunk, 0u);
+    for (unsigned i = 0; i < m; ++i) made_.emplace_back(arena, expected_[k], 0u);
   }
 
   /// Makes the wanted chunks; false if the back end gives others.
@@ -94,29 +47,26 @@ class Stripe {
     if (!plan) return false;
     std::vector<kernels::Source> sources;
     std::vector<kernels::Target> targets;
-    std::vector<const oracle::Bytes*> wanted;
-    for (const auto c : plan->sources) sources.push_back({chunks_.chunk(c), residence_});
-    for (const auto c : plan->targets) {
-      targets.push_back({made_.chunk(static_cast<unsigned>(wanted.size())), residence_});
-      wanted.push_back(&expected_[c]);
+    for (const auto c : plan->sources) sources.push_back(chunks_[c].source());
+    for (std::size_t i = 0; i < plan->targets.size(); ++i) {
+      made_[i].scramble();
+      targets.push_back(made_[i].target());
     }
     const kernels::Program program(plan->matrix, {plan->sources, plan->targets});
-    made_.scramble();
-    *status = backend.transform({&program, sources, targets, Row::chunk_bytes});
-    return *status != kernels::Status::ok || made_.holds(wanted);
+    *status = backend.transform({&program, sources, targets, chunk_bytes});
+    for (std::size_t i = 0; i < targets.size() && *status == kernels::Status::ok; ++i)
+      if (!made_[i].holds(expected_[plan->targets[i]])) return false;
+    return true;
   }
 
-  bool intact() {
-    std::vector<const oracle::Bytes*> all;
-    for (const auto& chunk : expected_) all.push_back(&chunk);
-    return chunks_.holds(all);
+  bool intact() const {
+    return std::ranges::equal(chunks_, expected_, [](const auto& c, const auto& e) { return c.holds(e); });
   }
 
  private:
   gf::Matrix coding_;
-  kernels::Residence residence_;
   std::vector<oracle::Bytes> expected_;
-  Row chunks_, made_;
+  std::vector<GuardedChunk> chunks_, made_;
 };
 
 class Patterns : public BackendTest {
