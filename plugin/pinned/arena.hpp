@@ -14,15 +14,56 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <new>
 
 #include "ec_cuda_pinned.h"
 #include "plugin/pinned/page_allocator.hpp"
 
 namespace ec::pinned {
+
+inline constexpr std::size_t huge_page = std::size_t{2} << 20;
+inline constexpr std::size_t largest_arena = std::size_t{1} << 40;
+
+struct Mutex {
+  void lock() { pthread_mutex_lock(&mutex); }
+  void unlock() { pthread_mutex_unlock(&mutex); }
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+};
+
+/// Adds n; returns the sum. Only one thread at a time writes, so this need not be one operation.
+inline std::uint64_t add(std::atomic<std::uint64_t>& count, std::uint64_t n) {
+  const std::uint64_t sum = count.load(std::memory_order_relaxed) + n;
+  count.store(sum, std::memory_order_relaxed);
+  return sum;
+}
+
+inline std::uint8_t* map(std::size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(p);
+}
+
+/// `bytes` aligned to a huge page, of huge pages where the system has them, absent in children; null on
+/// failure.
+inline std::uint8_t* map_arena(std::size_t bytes) {
+  std::uint8_t* wide = map(bytes + huge_page);
+  if (wide == nullptr) return nullptr;
+  const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(wide) % huge_page) % huge_page;
+  std::uint8_t* start = wide + before;
+  if (before != 0) munmap(wide, before);
+  if (before != huge_page) munmap(start + bytes, huge_page - before);
+  madvise(start, bytes, MADV_HUGEPAGE);
+  if (madvise(start, bytes, MADV_DONTFORK) == 0) return start;
+  munmap(start, bytes);
+  return nullptr;
+}
 
 /// The whole arena is usable before any constructor has run. Thread safe.
 class Arena {
@@ -32,11 +73,26 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   /// Must have been called before start(), and early: handlers of fork() that were registered before ours run
-  /// while our lock is held.
-  void watch_forks();
+  /// while our lock is held. The books must be whole in the child, so no other thread may work on them when
+  /// the child begins.
+  void watch_forks() {
+    forking = this;
+    pthread_atfork([] { forking->mutex_.lock(); }, [] { forking->mutex_.unlock(); },
+                   [] { forking->become_child(); });
+  }
 
   /// As ec_cuda_pinned_start().
-  int start(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* lock, void* context);
+  int start(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* lock, void* context) {
+    if (bytes == 0 || bytes > largest_arena || threshold == 0 || lock == nullptr) return -EINVAL;
+    if (is_inherited()) return -ENOTSUP;
+    const std::lock_guard locked(start_mutex_);
+    if (const std::size_t length = length_.load(std::memory_order_acquire))
+      return lock(reinterpret_cast<void*>(start_.load(std::memory_order_relaxed)), length, context);
+    starting_ = true;
+    const int error = open((bytes + huge_page - 1) / huge_page * huge_page, threshold, lock, context);
+    starting_ = false;
+    return error;
+  }
 
   /// Whether p lies in the arena, in the parent of this process included.
   bool owns(const void* p) const {
@@ -52,28 +108,82 @@ class Arena {
     return bytes < threshold_.load(std::memory_order_relaxed) ? nullptr : allocate_large(alignment, bytes);
   }
   /// Bytes of the block at p, which owns(); 0 if no block starts there.
-  std::size_t size_of(const void* p);
+  std::size_t size_of(const void* p) {
+    const std::lock_guard locked(mutex_);
+    return allocator_->size_of(p);
+  }
   /// Frees the block at p, which owns(); false if no block starts there.
-  bool release(void* p);
+  bool release(void* p) {
+    const std::lock_guard locked(mutex_);
+    const std::size_t bytes = allocator_->release(p);
+    if (bytes == 0) return false;
+    add(released_, 1);
+    add(used_, -std::uint64_t{bytes});
+    return true;
+  }
 
   /// Takes no lock.
-  ec_cuda_pinned_stats statistics() const;
+  ec_cuda_pinned_stats statistics() const {
+    constexpr auto relaxed = std::memory_order_relaxed;
+    return {length_.load(relaxed),    used_.load(relaxed),     peak_.load(relaxed),
+            allocated_.load(relaxed), released_.load(relaxed), refused_.load(relaxed)};
+  }
 
  private:
   static constexpr std::size_t never = SIZE_MAX;
 
-  void* allocate_large(std::size_t alignment, std::size_t bytes);
-  int open(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* lock, void* context);
-  void become_child();
-  static Arena* forking;
+  void* allocate_large(std::size_t alignment, std::size_t bytes) {
+    const std::lock_guard locked(mutex_);
+    if (allocator_ == nullptr || is_inherited()) return nullptr;
+    void* p = allocator_->allocate(alignment, bytes);
+    if (p == nullptr) {
+      add(refused_, 1);
+      return nullptr;
+    }
+    add(allocated_, 1);
+    const std::uint64_t used = add(used_, allocator_->size_of(p));
+    if (used > peak_.load(std::memory_order_relaxed)) peak_.store(used, std::memory_order_relaxed);
+    return p;
+  }
+
+  int open(std::size_t bytes, std::size_t threshold, ec_cuda_pinned_lock* lock, void* context) {
+    const std::size_t book_bytes = sizeof(PageAllocator) + PageAllocator::book_bytes(bytes);
+    std::uint8_t* start = map_arena(bytes);
+    std::uint8_t* books = map(book_bytes);
+    if (const int error = start == nullptr || books == nullptr ? -ENOMEM : lock(start, bytes, context)) {
+      if (start != nullptr) munmap(start, bytes);
+      if (books != nullptr) munmap(books, book_bytes);
+      return error;
+    }
+    const std::lock_guard locked(mutex_);
+    allocator_ = new (books) PageAllocator(start, bytes, books + sizeof(PageAllocator));
+    start_.store(reinterpret_cast<std::uintptr_t>(start), std::memory_order_relaxed);
+    length_.store(bytes, std::memory_order_release);
+    threshold_.store(std::min(threshold, never - 1), std::memory_order_release);
+    return 0;
+  }
+
+  void become_child() {
+    const std::size_t length = length_.load(std::memory_order_relaxed);
+    // A child that forked while another thread was in start() has that thread's lock and not that thread.
+    if (length != 0 || starting_) inherited_.store(true, std::memory_order_relaxed);
+    threshold_.store(never, std::memory_order_relaxed);
+    // Never replaces an existing mapping; if it fails, the best course is to go on.
+    if (length != 0)
+      (void)mmap(reinterpret_cast<void*>(start_.load(std::memory_order_relaxed)), length, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    mutex_.unlock();
+  }
+
+  static inline Arena* forking = nullptr;
 
   std::atomic<std::uintptr_t> start_{0};
   std::atomic<std::size_t> length_{0};
   std::atomic<std::size_t> threshold_{never};
   std::atomic<bool> starting_{false};
   std::atomic<bool> inherited_{false};
-  pthread_mutex_t start_mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // for the members below
+  Mutex start_mutex_;
+  Mutex mutex_;  // for the members below
   PageAllocator* allocator_ = nullptr;
   std::atomic<std::uint64_t> used_{0}, peak_{0}, allocated_{0}, released_{0}, refused_{0};
 };
