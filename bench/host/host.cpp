@@ -68,7 +68,8 @@ class Coder {
   /// The calls that each back end has finished.
   std::vector<std::uint64_t> ran() const {
     std::vector<std::uint64_t> counts;
-    for (std::size_t i = 0; i < kernels::backends().size(); ++i) counts.push_back(stats_.read(i).calls);
+    for (std::size_t i = 0; i < kernels::backends().size(); ++i)
+      counts.push_back(codec::sum(stats_.page()).all(i).calls);
     return counts;
   }
 

@@ -264,12 +264,9 @@ class Codec {
   std::shared_ptr<const library::Engine> engine_;
 };
 
-/// The coding matrix by which another system makes its parity, as create() takes it: m x k cells. dialect:
-/// "isal_reed_sol_van", "isal_cauchy" (ISA-L's gf_gen_rs_matrix and gf_gen_cauchy1_matrix; the latter is also
-/// the matrix of HDFS, Ozone and DAOS), "jerasure_reed_sol_van", "jerasure_reed_sol_r6_op" (m = 2), "zfec"
-/// (Tahoe-LAFS), "klauspost" (Backblaze, klauspost/reedsolomon), "klauspost_cauchy" (its WithCauchyMatrix).
-/// k, m >= 1, k + m <= 255. Whether the matrix is MDS is for create() to say: isal_reed_sol_van is not in
-/// every shape. Any thread may call this at any time. Errors: invalid_argument, out_of_memory.
+/// The coding matrix by which another system makes its parity, as create() takes it: m x k cells. dialect: a
+/// name that ec_coding_matrix (ec/ec.h) lists. k, m >= 1, k + m <= 255. Whether the matrix is MDS is for
+/// create() to say. Any thread may call this at any time. Errors: invalid_argument, out_of_memory.
 ECCODER_EXPORT Result<std::vector<std::uint8_t>> coding_matrix(std::string_view dialect, unsigned k,
                                                                unsigned m) noexcept;
 

@@ -130,7 +130,7 @@ int ErasureCode::encode_chunks(DataChunks& data, Places& coding) const {
   }
   const auto sources = side_by_side(data, 0, k());
   if (sources.size() == k() && targets.size() == m()) return encode_chunks(sources, targets, coding.bytes);
-  const auto part = codec_->part({data.there, coding.there});
+  const auto part = codec_->code().part({data.there, coding.there});
   if (!part) return -ENOMEM;
   return to_errno(
       codec_->router().transform({&part->program, sources, targets, coding.bytes}, codec::Operation::encode));
@@ -148,7 +148,7 @@ int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
   if (const unsigned c = *deltas.there.begin(); deltas.count == 1 && targets.size() == m())
     return to_errno(codec_->update(c, deltas[c], targets, coding.bytes));
   const auto sources = side_by_side(deltas, 0, k());
-  const auto part = codec_->part({deltas.there, coding.there});
+  const auto part = codec_->code().part({deltas.there, coding.there});
   if (!part) return -ENOMEM;
   return to_errno(codec_->router().accumulate({&part->program, sources, targets, coding.bytes}));
 }
@@ -156,7 +156,7 @@ int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
 int ErasureCode::find_plan(const ChunkSet& wanted, const Sources& in, PlanPointer& plan) const {
   if (!in.sound) return -EINVAL;
   if (in.count == 0) return -EIO;
-  plan = codec_->plan({in.there, wanted});
+  plan = codec_->code().plan({in.there, wanted});
   if (!plan) return in.count < k() ? -EIO : -ENOMEM;
   return 0;
 }

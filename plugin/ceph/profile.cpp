@@ -120,7 +120,8 @@ PoolProfile parse_profile(ErasureCodeProfile& profile, bool of_a_pool) {
 
   const std::string& backend = value_of(profile, "backend", "auto");
   const auto known_backend = codec::parse_backend_choice(backend);
-  if (!known_backend) refuse(ENOENT, "backend={} must be one of {}", backend, codec::backend_choice_names);
+  if (!known_backend)
+    refuse(ENOENT, "backend={} must be one of {}", backend, fmt::join(codec::backend_choices, ", "));
   parsed.backend = *known_backend;
 
   parsed.mapping = parse_mapping(profile, parsed.k, parsed.m);

@@ -1,4 +1,4 @@
-// The codes of the process, and the calls of one code.
+// The codes of the process, and the plans of one code.
 #include "plugin/codec/codec.hpp"
 
 #include <pthread.h>
@@ -14,10 +14,6 @@
 
 namespace ec::codec {
 namespace {
-
-using kernels::Source;
-using kernels::Status;
-using kernels::Target;
 
 /// As many signatures as Ceph's isa plugin keeps for one matrix type.
 constexpr std::size_t cached_plans = 2516;
@@ -46,11 +42,9 @@ std::shared_ptr<Code> Code::get(gf::Technique technique, unsigned k, unsigned m)
   if (codes.known == nullptr) codes.known = new KnownCodes;
   std::weak_ptr<Code>& place = (*codes.known)[{technique, k, m}];
   auto code = place.lock();
-  if (!code) place = code = std::make_shared<Code>(technique, k, m);
+  if (!code) place = code = std::make_shared<Code>(gf::coding_matrix(technique, k, m));
   return code;
 }
-
-Code::Code(gf::Technique technique, unsigned k, unsigned m) : Code(gf::coding_matrix(technique, k, m)) {}
 
 Code::Code(gf::Matrix coding)
     : k_(coding.cols()), m_(coding.rows()), encode_(std::move(coding)), plans_(cached_plans) {
@@ -102,22 +96,6 @@ std::shared_ptr<const Plan> Code::checks(const gf::ChunkSet& of) noexcept try {
   return plans_.insert(key, std::make_shared<const Plan>(std::move(*solved)));
 } catch (const std::bad_alloc&) {
   return nullptr;
-}
-
-Codec::Codec(gf::Technique technique, unsigned k, unsigned m, Router router)
-    : code_(Code::get(technique, k, m)), router_(router) {}
-
-Codec::Codec(gf::Matrix coding, Router router)
-    : code_(std::make_shared<Code>(std::move(coding))), router_(router) {}
-
-Status Codec::encode(std::span<const Source> data, std::span<const Target> coding,
-                     std::size_t bytes) const noexcept {
-  return router_.transform({&code_->encode_program(), data, coding, bytes}, Operation::encode);
-}
-
-Status Codec::update(unsigned chunk, Source delta, std::span<const Target> coding,
-                     std::size_t bytes) const noexcept {
-  return router_.accumulate({&code_->update_program(chunk), {&delta, 1}, coding, bytes});
 }
 
 }  // namespace ec::codec

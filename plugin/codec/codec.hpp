@@ -32,12 +32,12 @@ class Code {
   /// with its parent.
   static std::shared_ptr<Code> get(gf::Technique technique, unsigned k, unsigned m);
 
-  Code(gf::Technique technique, unsigned k, unsigned m);
   /// A code by any coding matrix (m x k, k and m at least 1, k + m at most gf::max_chunks), MDS or not.
   explicit Code(gf::Matrix coding);
 
   unsigned k() const { return k_; }
   unsigned m() const { return m_; }
+  /// Makes the coding chunks of the data chunks.
   const kernels::Program& encode_program() const { return encode_; }
   /// Column `chunk` of the coding matrix (m x 1): the effect of a change of this data chunk on coding chunks.
   const kernels::Program& update_program(unsigned chunk) const { return *columns_[chunk]; }
@@ -65,30 +65,23 @@ class Code {
 class Codec {
  public:
   /// Throws SetupError(EINVAL) for a shape that gf::shape_error refuses.
-  Codec(gf::Technique technique, unsigned k, unsigned m, Router router);
+  Codec(gf::Technique technique, unsigned k, unsigned m, const Router& router)
+      : code_(Code::get(technique, k, m)), router_(router) {}
   /// A code by any matrix, see Code; no other codec shares its plans.
-  Codec(gf::Matrix coding, Router router);
+  Codec(gf::Matrix coding, const Router& router)
+      : code_(std::make_shared<Code>(std::move(coding))), router_(router) {}
 
   unsigned k() const { return code_->k(); }
   unsigned m() const { return code_->m(); }
   const Router& router() const { return router_; }
-  /// Makes the coding chunks of the data chunks; lives as long as the codec. For jobs of one's own making.
-  const kernels::Program& encode_program() const { return code_->encode_program(); }
+  /// Lives as long as the codec. Its programs and plans are for jobs of one's own making, too.
+  Code& code() const { return *code_; }
 
   /// data: k chunks; coding: m chunks, overwritten.
   kernels::Status encode(std::span<const kernels::Source> data, std::span<const kernels::Target> coding,
-                         std::size_t bytes) const noexcept;
-
-  /// The chunks that decode() with this signature reads and writes; null if fewer than k are available.
-  std::shared_ptr<const Plan> plan(const gf::ErasureSignature& signature) const noexcept {
-    return code_->plan(signature);
+                         std::size_t bytes) const noexcept {
+    return router_.transform({&code_->encode_program(), data, coding, bytes}, Operation::encode);
   }
-  /// See Code::part. For jobs of one's own making.
-  std::shared_ptr<const Plan> part(const gf::ErasureSignature& signature) const noexcept {
-    return code_->part(signature);
-  }
-  /// See Code::checks. For jobs of one's own making.
-  std::shared_ptr<const Plan> checks(const gf::ChunkSet& of) const noexcept { return code_->checks(of); }
 
   /// Applies a plan: sources and targets are in the order of plan.sources and plan.targets. A plan that makes
   /// nothing is done without a back end.
@@ -100,7 +93,9 @@ class Codec {
 
   /// coding ^= column(chunk) . delta, where delta = old ^ new of data chunk `chunk` (< k); coding: m chunks.
   kernels::Status update(unsigned chunk, kernels::Source delta, std::span<const kernels::Target> coding,
-                         std::size_t bytes) const noexcept;
+                         std::size_t bytes) const noexcept {
+    return router_.accumulate({&code_->update_program(chunk), {&delta, 1}, coding, bytes});
+  }
 
  private:
   std::shared_ptr<Code> code_;

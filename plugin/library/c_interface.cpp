@@ -19,17 +19,10 @@ struct ec_accumulator {
   ec::library::Accumulator state;
 };
 
+namespace ec::library {
 namespace {
 
-using ec::codec::Operation;
-using ec::library::Engine;
-using ec::library::Failure;
-using ec::library::guarded;
-using ec::library::Names;
-using ec::library::refuse;
-using ec::library::Stream;
-using ec::library::Stripes;
-using ec::library::StripeShape;
+using codec::Operation;
 
 /// Of fixed length, so that a report of an error needs no memory.
 constinit thread_local decltype(Failure::text) last_error{};
@@ -47,8 +40,8 @@ struct Answer {
 template <class Work>
 [[gnu::always_inline]] inline int answer(Work&& work) noexcept {
   return guarded([&]() -> Answer {
-           const ec::kernels::Status status = work();
-           return status == ec::kernels::Status::ok ? Answer() : Answer(ec::library::failure_of(status));
+           const kernels::Status status = work();
+           return status == kernels::Status::ok ? Answer() : Answer(failure_of(status));
          })
       .code;
 }
@@ -65,17 +58,16 @@ const Engine& engine_of(const ec_codec* codec) {
 /// The chunks as the rooms below have them, which are laid out alike.
 template <class From>
 auto chunks_of(const From* chunks) {
-  using To = std::conditional_t<std::is_same_v<From, ec_source>, ec::kernels::Source, ec::kernels::Target>;
+  using To = std::conditional_t<std::is_same_v<From, ec_source>, kernels::Source, kernels::Target>;
   static_assert(sizeof(From) == sizeof(To) && offsetof(From, residence) == offsetof(To, residence) &&
-                std::is_same_v<ec_residence, std::underlying_type_t<ec::kernels::Residence>>);
+                std::is_same_v<ec_residence, std::underlying_type_t<kernels::Residence>>);
   return reinterpret_cast<const To*>(chunks);
 }
 
 Stripes stripes_of(const Names& names, const StripeShape& form, const ec_source* from, const ec_target* to,
                    Stream stream) {
   // The number of stripes times their chunks must not wrap around.
-  constexpr std::size_t most =
-      std::numeric_limits<std::size_t>::max() / sizeof(ec_source) / ec::gf::max_chunks;
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / sizeof(ec_source) / gf::max_chunks;
   if (form.stripes != 0) {
     if (form.sources != 0) need(from, names.from);
     if (form.targets != 0) need(to, names.to);
@@ -84,8 +76,9 @@ Stripes stripes_of(const Names& names, const StripeShape& form, const ec_source*
   return {names, form, chunks_of(from), chunks_of(to), stream.has_value()};
 }
 
-std::span<const unsigned> numbers(std::string_view name, const unsigned* chunks, std::size_t count,
-                                  std::size_t most) {
+std::span<const unsigned> numbers(const Engine& engine, std::string_view name, const unsigned* chunks,
+                                  std::size_t count) {
+  const unsigned most = engine.k() + engine.m();
   if (count > most) refuse("{}_count={}; there are {} chunks", name, count, most);
   if (count != 0) need(chunks, name);
   return {chunks, count};
@@ -101,8 +94,7 @@ int encode(const ec_codec* codec, std::size_t stripes, const ec_source* data, co
               Operation::encode,
               {&engine.encode_program(), {chunks_of(data), k}, {chunks_of(coding), m}, bytes}))
         return *status;
-    return engine.encode(stripes_of(ec::library::encode_names, {stripes, bytes, k, m}, data, coding, stream),
-                         stream);
+    return engine.encode(stripes_of(encode_names, {stripes, bytes, k, m}, data, coding, stream), stream);
   });
 }
 
@@ -111,11 +103,10 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
            const ec_target* targets, std::size_t bytes, Stream stream, bool checked = false) {
   return answer([&] {
     const Engine& engine = engine_of(codec);
-    const unsigned chunks = engine.k() + engine.m();
     // The lists first: a wrong count must not decide how many chunks are read below.
-    std::unique_ptr<const ec::library::Decoding> made;
-    const auto& decoding = engine.decoding(numbers("available", available, available_count, chunks),
-                                           numbers("wanted", wanted, wanted_count, chunks), made);
+    std::unique_ptr<const Decoding> made;
+    const auto& decoding = engine.decoding(numbers(engine, "available", available, available_count),
+                                           numbers(engine, "wanted", wanted, wanted_count), made);
     if (stripes == 1 && !stream && !checked && decoding.as_given())
       if (const auto status = engine.code_at_once(Operation::decode, {&decoding.plan()->program,
                                                                       {chunks_of(sources), available_count},
@@ -123,7 +114,7 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
                                                                       bytes}))
         return *status;
     const StripeShape form{stripes, bytes, available_count, wanted_count};
-    const auto given = stripes_of(ec::library::decode_names, form, sources, targets, stream);
+    const auto given = stripes_of(decode_names, form, sources, targets, stream);
     if (checked) return engine.checked_decode(decoding, {available, available_count}, given);
     return engine.decode(decoding, given, stream);
   });
@@ -148,7 +139,7 @@ std::string identify(std::span<const ec_source> shards, std::size_t bytes) {
     if (shard.data == nullptr && bytes != 0) refuse("shards[{}] is null", places.size());
     places.push_back(static_cast<const std::uint8_t*>(shard.data));
   }
-  const ec::gf::Identity found = ec::gf::identify(places, bytes);
+  const gf::Identity found = gf::identify(places, bytes);
   std::vector<std::string> fits, checks;
   for (const auto& fit : found.fits)
     fits.push_back(fmt::format(R"({{"dialect": "{}", "m": {}, "order": [{}], "sole": {}}})", fit.dialect,
@@ -166,6 +157,9 @@ std::string identify(std::span<const ec_source> shards, std::size_t bytes) {
 }
 
 }  // namespace
+}  // namespace ec::library
+
+using namespace ec::library;  // NOLINT: the rest of this file is the C functions below
 
 extern "C" {
 
@@ -173,7 +167,7 @@ int ec_codec_create(unsigned k, unsigned m, ec_technique technique, ec_codec** c
   return answer([&] {
     need(codec, "codec");
     *codec = nullptr;
-    ec::library::check_technique(technique);
+    check_technique(technique);
     *codec = new ec_codec{{static_cast<ec::Technique>(technique), k, m}};
     return ec::kernels::Status::ok;
   });
@@ -194,7 +188,7 @@ int ec_codec_create_matrix(unsigned k, unsigned m, const unsigned char* coding, 
 int ec_coding_matrix(const char* dialect, unsigned k, unsigned m, unsigned char* coding) {
   return answer([&] {
     need(dialect, "dialect");
-    const auto made = ec::library::dialect_matrix(dialect, k, m);
+    const auto made = dialect_matrix(dialect, k, m);
     need(coding, "coding");
     std::ranges::copy(made.cells(), coding);
     return ec::kernels::Status::ok;
@@ -245,12 +239,11 @@ int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available, 
   return answer([&] {
     const Engine& engine = engine_of(codec);
     need(verdict, "verdict");
-    const auto list = numbers("available", available, available_count, engine.k() + engine.m());
+    const auto list = numbers(engine, "available", available, available_count);
     engine.check_available(list);
     const StripeShape form{stripes, chunk_bytes, available_count, 0};
     ec::Verdict found;
-    const auto status =
-        engine.verify(list, stripes_of(ec::library::verify_names, form, sources, nullptr, {}), found);
+    const auto status = engine.verify(list, stripes_of(verify_names, form, sources, nullptr, {}), found);
     *verdict = {found.agree, found.chunk ? static_cast<int>(*found.chunk) : -1, found.stripe, found.byte};
     return status;
   });
@@ -260,12 +253,11 @@ int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* avail
                     const ec_source* sources, size_t chunk_bytes, uint64_t* difference, CUstream_st* stream) {
   return answer([&] {
     const Engine& engine = engine_of(codec);
-    const auto list = numbers("available", available, available_count, engine.k() + engine.m());
+    const auto list = numbers(engine, "available", available, available_count);
     engine.check_available(list);
     const StripeShape form{stripes, chunk_bytes, available_count, 0};
     const Stream on(stream);
-    return engine.verify_on(list, stripes_of(ec::library::verify_names, form, sources, nullptr, on),
-                            difference, on);
+    return engine.verify_on(list, stripes_of(verify_names, form, sources, nullptr, on), difference, on);
   });
 }
 
@@ -275,7 +267,7 @@ int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_so
     const Engine& engine = engine_of(codec);
     engine.check_data_chunk(chunk);
     const StripeShape form{stripes, chunk_bytes, 1, engine.m()};
-    return engine.update(chunk, stripes_of(ec::library::update_names, form, delta, coding, {}));
+    return engine.update(chunk, stripes_of(update_names, form, delta, coding, {}));
   });
 }
 
@@ -286,11 +278,10 @@ int ec_begin(const ec_codec* codec, size_t stripes, const unsigned* available, s
     need(accumulator, "accumulator");
     *accumulator = nullptr;
     const Engine& engine = engine_of(codec);
-    const unsigned chunks = engine.k() + engine.m();
-    const auto have = numbers("available", available, available_count, chunks);
-    const auto want = numbers("wanted", wanted, wanted_count, chunks);
+    const auto have = numbers(engine, "available", available, available_count);
+    const auto want = numbers(engine, "wanted", wanted, wanted_count);
     const StripeShape form{stripes, chunk_bytes, 0, wanted_count};
-    const auto into = stripes_of(ec::library::add_names, form, nullptr, targets, {});
+    const auto into = stripes_of(add_names, form, nullptr, targets, {});
     // The caller keeps the codec.
     *accumulator = new ec_accumulator{{{std::shared_ptr<void>(), &engine}, have, want, into}};
     return ec::kernels::Status::ok;

@@ -1,4 +1,4 @@
-// Hands the stripes of a call to the router, and makes sentences of its answers.
+// Hands the stripes of a call to the router, and makes sentences of its answers; adds chunks as they come.
 #include "plugin/library/engine.hpp"
 
 #include <algorithm>
@@ -94,7 +94,35 @@ gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells) {
          fmt::join(lost, ", "));
 }
 
+using Places = std::array<std::uint8_t, gf::max_chunks>;
+
+/// The numbers of a list as a set; places: where each stands.
+gf::ChunkSet set_of(std::string_view name, std::span<const unsigned> from, unsigned chunk_count,
+                    Places& places) {
+  gf::ChunkSet set;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const unsigned chunk = from[i];
+    if (chunk >= chunk_count)
+      refuse("{}[{}]={}; chunks are numbered 0 to {}", name, i, chunk, chunk_count - 1);
+    if (set.contains(chunk)) refuse("{}[{}]={} repeats {}[{}]", name, i, chunk, name, places[chunk]);
+    set.insert(chunk);
+    places[chunk] = static_cast<std::uint8_t>(i);
+  }
+  return set;
+}
+
 }  // namespace
+
+std::vector<kernels::Job> jobs_of(const kernels::Program& program, std::span<const kernels::Source> sources,
+                                  std::span<const kernels::Target> targets, std::size_t count,
+                                  std::size_t bytes) {
+  std::vector<kernels::Job> jobs;
+  jobs.reserve(count);
+  for (std::size_t stripe = 0; stripe < count; ++stripe)
+    jobs.push_back({&program, sources.subspan(stripe * program.sources(), program.sources()),
+                    targets.subspan(stripe * program.targets(), program.targets()), bytes});
+  return jobs;
+}
 
 void need_device(const Stripes& stripes, Stream stream) {
   if (stream || stripes.on_device) wait_for_device(stream);
@@ -114,47 +142,32 @@ Failure failure_of(Status status) noexcept {
   return {Errc::device_fault, {"the device failed{}{}", why.empty() ? "" : ": ", why.view()}};
 }
 
-bool Decoding::Numbers::equal(std::span<const unsigned> others) const {
+/// Most lists are equal, so each number is looked at.
+bool Decoding::equal(const std::vector<unsigned>& list, std::span<const unsigned> other) {
   unsigned difference = 0;
-  if (others.size() != count) return false;
-  for (std::size_t i = 0; i < count; ++i) difference |= others[i] ^ all[i];
+  if (list.size() != other.size()) return false;
+  for (std::size_t i = 0; i < list.size(); ++i) difference |= list[i] ^ other[i];
   return difference == 0;
 }
 
-/// The numbers of a list as a set; places: where each stands.
-gf::ChunkSet Decoding::take(std::string_view name, std::span<const unsigned> from, unsigned chunk_count,
-                            Numbers& to, Places& places) {
-  gf::ChunkSet set;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const unsigned chunk = from[i];
-    if (chunk >= chunk_count)
-      refuse("{}[{}]={}; chunks are numbered 0 to {}", name, i, chunk, chunk_count - 1);
-    if (set.contains(chunk)) refuse("{}[{}]={} repeats {}[{}]", name, i, chunk, name, places[chunk]);
-    set.insert(chunk);
-    places[chunk] = static_cast<std::uint8_t>(i);
-    to.all[i] = static_cast<std::uint8_t>(chunk);
-  }
-  to.count = from.size();
-  return set;
-}
-
 Decoding::Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsigned> available,
-                   std::span<const unsigned> wanted) {
+                   std::span<const unsigned> wanted)
+    : available_(available.begin(), available.end()), wanted_(wanted.begin(), wanted.end()) {
   const unsigned k = codec.k(), chunk_count = k + codec.m();
   Places place_of_source, place_of_target;
   gf::ErasureSignature signature;
-  signature.available = take("available", available, chunk_count, available_, place_of_source);
-  signature.wanted = take("wanted", wanted, chunk_count, wanted_, place_of_target);
+  signature.available = set_of("available", available, chunk_count, place_of_source);
+  signature.wanted = set_of("wanted", wanted, chunk_count, place_of_target);
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (signature.available.contains(wanted[i]))
       refuse("wanted[{}]={} is available[{}]; only chunks that are not can be wanted", i, wanted[i],
              place_of_source[wanted[i]]);
   if (available.size() < (is_mds ? k : 1))
     refuse(Errc::too_few_chunks, "available has {} chunks; k={} are needed", available.size(), k);
-  plan_ = codec.plan(signature);
-  if (!plan_) refuse_unsolvable(codec.encode_program().matrix(), signature);
-  for (const auto chunk : plan_->sources) source_places_.all[source_places_.count++] = place_of_source[chunk];
-  for (const auto chunk : plan_->targets) target_places_.all[target_places_.count++] = place_of_target[chunk];
+  plan_ = codec.code().plan(signature);
+  if (!plan_) refuse_unsolvable(codec.code().encode_program().matrix(), signature);
+  for (const auto chunk : plan_->sources) source_places_.push_back(place_of_source[chunk]);
+  for (const auto chunk : plan_->targets) target_places_.push_back(place_of_target[chunk]);
   as_given_ = std::ranges::equal(plan_->sources, available) && std::ranges::equal(plan_->targets, wanted);
 }
 
@@ -214,17 +227,18 @@ Status Engine::code(codec::Operation operation, const kernels::Program& program,
   if (bytes == 0 || targets.empty()) return Status::ok;
   const codec::Router& router = codec_.router();
   if (!stream && count == 1) return router.transform({&program, sources, targets, bytes}, operation);
-  std::vector<kernels::Job> jobs;
-  jobs.reserve(count);
-  for (std::size_t stripe = 0; stripe < count; ++stripe)
-    jobs.push_back({&program, sources.subspan(stripe * program.sources(), program.sources()),
-                    targets.subspan(stripe * program.targets(), program.targets()), bytes});
-  return stream ? router.enqueue(jobs, *stream, operation) : router.transform_all(jobs, operation);
+  const auto jobs = jobs_of(program, sources, targets, count, bytes);
+  if (stream) return router.enqueue(jobs, *stream, operation);
+  if (operation != codec::Operation::update) return router.transform_all(jobs, operation);
+  Status status = Status::ok;
+  for (auto job = jobs.begin(); job != jobs.end() && status == Status::ok; ++job)
+    status = router.accumulate(*job);
+  return status;
 }
 
 Status Engine::encode(const Stripes& stripes, Stream stream) const {
-  return code(codec::Operation::encode, codec_.encode_program(), stripes.sources, stripes.targets, stripes,
-              stream);
+  return code(codec::Operation::encode, codec_.code().encode_program(), stripes.sources, stripes.targets,
+              stripes, stream);
 }
 
 Status Engine::decode(const Decoding& decoding, const Stripes& stripes, Stream stream) const {
@@ -248,13 +262,8 @@ void Engine::check_data_chunk(unsigned chunk) const {
 }
 
 Status Engine::update(unsigned chunk, const Stripes& stripes) const {
-  need_device(stripes, {});
-  const auto& [count, bytes, sources, targets] = stripes.form;
-  Status status = Status::ok;
-  for (std::size_t stripe = 0; bytes != 0 && stripe < count && status == Status::ok; ++stripe)
-    status = codec_.update(chunk, stripes.sources[stripe], stripes.targets.subspan(stripe * targets, targets),
-                           bytes);
-  return status;
+  return code(codec::Operation::update, codec_.code().update_program(chunk), stripes.sources, stripes.targets,
+              stripes, {});
 }
 
 Status Engine::add(const Decoding& decoding, unsigned column, bool first, const Stripes& stripes,
@@ -264,17 +273,46 @@ Status Engine::add(const Decoding& decoding, unsigned column, bool first, const 
   for (unsigned r = 0; r < matrix.rows(); ++r) cells(decoding.target_places()[r], 0) = matrix(r, column);
   // Work that is enqueued needs nothing of its program afterwards.
   const kernels::Program program(std::move(cells));
-  const auto sources = stripes.sources;
-  const auto targets = stripes.targets;
-  if (first) return code(codec::Operation::decode, program, sources, targets, stripes, stream);
-  if (stream) return code(codec::Operation::update, program, sources, targets, stripes, stream);
-  need_device(stripes, stream);
-  const auto& [count, bytes, one, each] = stripes.form;
-  Status status = Status::ok;
-  for (std::size_t s = 0; bytes != 0 && s < count && status == Status::ok; ++s)
-    status =
-        codec_.router().accumulate({&program, sources.subspan(s, 1), targets.subspan(s * each, each), bytes});
-  return status;
+  return code(first ? codec::Operation::decode : codec::Operation::update, program, stripes.sources,
+              stripes.targets, stripes, stream);
+}
+
+Accumulator::Accumulator(std::shared_ptr<const Engine> engine, std::span<const unsigned> available,
+                         std::span<const unsigned> wanted, const Stripes& into)
+    : engine_(std::move(engine)),
+      decoding_(engine_->decoding(available, wanted, made_)),
+      form_(into.form),
+      targets_(into.targets.begin(), into.targets.end()),
+      available_(gf::ChunkSet::of(available)),
+      awaited_(available_),
+      read_(gf::ChunkSet::of(decoding_.plan()->sources)) {
+  form_.sources = 1;
+}
+
+Status Accumulator::add(unsigned chunk, const kernels::Source* chunks, Stream stream) {
+  if (failed_) refuse("chunk {} failed when it was added; begin anew", *failed_);
+  if (chunk >= gf::max_chunks || !available_.contains(chunk))
+    refuse("chunk={} is not one of available", chunk);
+  if (!awaited_.contains(chunk)) refuse("chunk={} was added before", chunk);
+  const Stripes stripes(add_names, form_, chunks, targets_.data(), stream.has_value());
+  if (read_.contains(chunk) && form_.stripes != 0) {
+    const auto& order = decoding_.plan()->sources;
+    const auto column = static_cast<unsigned>(std::ranges::find(order, chunk) - order.begin());
+    const bool is_first = (read_ & awaited_) == read_;
+    const Status status = engine_->add(decoding_, column, is_first, stripes, stream);
+    if (status != Status::ok) {
+      failed_ = chunk;
+      return status;
+    }
+  }
+  awaited_ = awaited_ - gf::ChunkSet{chunk};
+  return Status::ok;
+}
+
+void Accumulator::end() const {
+  if (failed_) refuse("chunk {} failed when it was added; begin anew", *failed_);
+  if (const auto lacking = read_ & awaited_; !lacking.empty())
+    refuse(Errc::too_few_chunks, "chunks {} were not added", fmt::join(lacking, ", "));
 }
 
 }  // namespace ec::library

@@ -30,29 +30,20 @@ class Decoding {
            std::span<const unsigned> wanted);
 
   bool is_of(std::span<const unsigned> available, std::span<const unsigned> wanted) const {
-    return available_.equal(available) && wanted_.equal(wanted);
+    return equal(available_, available) && equal(wanted_, wanted);
   }
   const std::shared_ptr<const codec::Plan>& plan() const { return plan_; }
   /// The place in its list of each chunk that the plan reads or makes, in the plan's order.
-  std::span<const std::uint8_t> source_places() const { return source_places_.view(); }
-  std::span<const std::uint8_t> target_places() const { return target_places_.view(); }
+  std::span<const std::uint8_t> source_places() const { return source_places_; }
+  std::span<const std::uint8_t> target_places() const { return target_places_; }
   /// Whether the plan uses all chunks of the lists, in their order.
   bool as_given() const { return as_given_; }
 
  private:
-  /// The first `count` numbers have values.
-  struct Numbers {
-    std::span<const std::uint8_t> view() const { return {all.data(), count}; }
-    bool equal(std::span<const unsigned> others) const;
-    std::size_t count = 0;
-    std::array<std::uint8_t, gf::max_chunks> all;
-  };
-  using Places = std::array<std::uint8_t, gf::max_chunks>;
+  static bool equal(const std::vector<unsigned>& list, std::span<const unsigned> other);
 
-  static gf::ChunkSet take(std::string_view name, std::span<const unsigned> from, unsigned chunk_count,
-                           Numbers& to, Places& places);
-
-  Numbers available_, wanted_, source_places_, target_places_;
+  std::vector<unsigned> available_, wanted_;
+  std::vector<std::uint8_t> source_places_, target_places_;
   bool as_given_;
   std::shared_ptr<const codec::Plan> plan_;
 };
@@ -62,6 +53,11 @@ class Decoding {
 
 /// The matrix of a dialect. Throws Refusal for an unknown name or an impossible shape; std::bad_alloc.
 gf::Matrix dialect_matrix(std::string_view dialect, unsigned k, unsigned m);
+
+/// A job for each of `count` stripes, whose chunks come stripe after stripe; the views must outlive it.
+std::vector<kernels::Job> jobs_of(const kernels::Program& program, std::span<const kernels::Source> sources,
+                                  std::span<const kernels::Target> targets, std::size_t count,
+                                  std::size_t bytes);
 
 /// Waits for the device where a chunk lies on it or the work is for a stream; throws Refusal where there is
 /// none.
@@ -100,7 +96,7 @@ class Engine {
       return std::nullopt;
     return codec_.router().transform(job, operation, seen.residences == 0);
   }
-  const kernels::Program& encode_program() const { return codec_.encode_program(); }
+  const kernels::Program& encode_program() const { return codec_.code().encode_program(); }
   /// Throws as Decoding does. The answer is the engine's own, or `made`.
   const Decoding& decoding(std::span<const unsigned> available, std::span<const unsigned> wanted,
                            std::unique_ptr<const Decoding>& made) const;
@@ -112,11 +108,9 @@ class Engine {
   /// stripes: the chunks of both lists, in their order.
   kernels::Status decode(const Decoding& decoding, const Stripes& stripes, Stream stream) const;
   /// Whether the chunks agree, of which `available`, a list that decoding() was given, has the numbers.
-  /// Throws Refusal where none follows from the others.
-  kernels::Status verify(std::span<const unsigned> available, const Stripes& stripes,
-                         Verdict& verdict) const {
-    return compare(available, stripes, verdict, true);
-  }
+  /// refuse_nothing: throws Refusal where none follows from the others.
+  kernels::Status verify(std::span<const unsigned> available, const Stripes& stripes, Verdict& verdict,
+                         bool refuse_nothing = true) const;
   /// verify() on a stream: *difference, a word of device memory, becomes no_difference, or the least stripe *
   /// bytes + byte at which the chunks disagree. Throws Refusal also where chunks have no byte.
   kernels::Status verify_on(std::span<const unsigned> available, const Stripes& stripes,
@@ -139,8 +133,6 @@ class Engine {
   kernels::Status code(codec::Operation operation, const kernels::Program& program,
                        std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
                        const Stripes& stripes, Stream stream) const;
-  kernels::Status compare(std::span<const unsigned> available, const Stripes& stripes, Verdict& verdict,
-                          bool refuse_nothing) const;
 
   Engine(const gf::Matrix& coding, MatrixKind kind);
 

@@ -38,88 +38,72 @@ struct Difference {
   std::vector<std::uint8_t> sums;  ///< there, each follower XOR its right byte
 };
 
-/// Checks chunks in host memory.
-class HostComparison {
- public:
-  /// May throw std::bad_alloc.
-  HostComparison(const codec::Router& router, const Checks& checks)
-      : router_(router), checks_(checks), sources_(checks.sources.size()), made_(checks.followers.size()) {
-    for (std::size_t i = 0; i < made_.size(); ++i)
-      made_[i] = {lines_[i * host_block / line].bytes, kernels::Residence::pageable};
-  }
-
-  /// Compares from byte `at` on. May throw std::bad_alloc.
-  void find(std::span<const kernels::Source> stripe, std::size_t at, std::size_t bytes,
-            std::optional<Difference>& found) {
-    for (; at < bytes && !found; at += host_block) {
-      const std::size_t length = std::min(host_block, bytes - at);
-      for (std::size_t i = 0; i < sources_.size(); ++i)
-        sources_[i] = {stripe[checks_.sources[i]].data + at, kernels::Residence::pageable};
-      const kernels::Job job{&checks_.plan->program, sources_, made_, length};
-      // The sources are read as a whole, and the CPU prefetches them by itself.
-      for (const auto place : checks_.followers)
-        for (std::size_t next = 0; next < length; next += line)
-          __builtin_prefetch(stripe[place].data + at + next);
-      if (backend_ == nullptr) backend_ = &router_.cpu_backend(job);
-      // A CPU fails only without memory for the tables of the matrix.
-      if (backend_->transform(job) != Status::ok) throw std::bad_alloc();
-      std::size_t first = length;
-      for (std::size_t i = 0; i < made_.size(); ++i) {
-        const std::uint8_t* const is = stripe[checks_.followers[i]].data + at;
-        if (std::memcmp(made_[i].data, is, first) != 0)
-          first = static_cast<std::size_t>(std::mismatch(is, is + first, made_[i].data).first - is);
-      }
-      if (first == length) continue;
-      auto& sums = found.emplace(Difference{0, at + first, {}}).sums;
-      for (std::size_t i = 0; i < made_.size(); ++i)
-        sums.push_back(made_[i].data[first] ^ stripe[checks_.followers[i]].data[at + first]);
-    }
-  }
-
- private:
+/// Compares chunks in host memory, of `count` stripes from stripe `first` on, from byte `at` of each on. May
+/// throw std::bad_alloc.
+void find_on_host(const codec::Router& router, const Checks& checks, const Stripes& stripes,
+                  std::size_t first, std::size_t count, std::size_t at, std::optional<Difference>& found) {
   struct alignas(line) Line {
     std::uint8_t bytes[line];
   };
-
-  const codec::Router& router_;
-  const Checks& checks_;
-  std::vector<kernels::Source> sources_;
-  std::vector<kernels::Target> made_;  ///< a block of each follower, in lines_
-  std::vector<Line> lines_{made_.size() * host_block / line};
-  kernels::Backend* backend_ = nullptr;
-};
+  const std::size_t bytes = stripes.form.bytes, width = stripes.form.sources;
+  std::vector<kernels::Source> sources(checks.sources.size());
+  std::vector<kernels::Target> made(checks.followers.size());
+  std::vector<Line> lines(made.size() * host_block / line);
+  for (std::size_t i = 0; i < made.size(); ++i)
+    made[i] = {lines[i * host_block / line].bytes, kernels::Residence::pageable};
+  kernels::Backend* backend = nullptr;
+  for (std::size_t s = first; s < first + count; ++s) {
+    const kernels::Source* const stripe = stripes.sources.data() + s * width;
+    for (std::size_t from = at; from < bytes; from += host_block) {
+      const std::size_t length = std::min(host_block, bytes - from);
+      for (std::size_t i = 0; i < sources.size(); ++i)
+        sources[i] = {stripe[checks.sources[i]].data + from, kernels::Residence::pageable};
+      const kernels::Job job{&checks.plan->program, sources, made, length};
+      // The sources are read as a whole, and the CPU prefetches them by itself.
+      for (const auto place : checks.followers)
+        for (std::size_t next = 0; next < length; next += line)
+          __builtin_prefetch(stripe[place].data + from + next);
+      if (backend == nullptr) backend = &router.cpu_backend(job);
+      // A CPU fails only without memory for the tables of the matrix.
+      if (backend->transform(job) != Status::ok) throw std::bad_alloc();
+      std::size_t same = length;
+      for (std::size_t i = 0; i < made.size(); ++i) {
+        const std::uint8_t* const is = stripe[checks.followers[i]].data + from;
+        if (std::memcmp(made[i].data, is, same) != 0)
+          same = static_cast<std::size_t>(std::mismatch(is, is + same, made[i].data).first - is);
+      }
+      if (same == length) continue;
+      auto& sums = found.emplace(Difference{s, from + same, {}}).sums;
+      for (std::size_t i = 0; i < made.size(); ++i)
+        sums.push_back(made[i].data[same] ^ stripe[checks.followers[i]].data[from + same]);
+      return;
+    }
+  }
+}
 
 /// The checks as jobs to compare: the followers are targets, which no kernel writes.
-class DeviceComparison {
- public:
+struct DeviceComparison {
   /// May throw std::bad_alloc.
   DeviceComparison(const Checks& checks, const Stripes& stripes, std::size_t first, std::size_t count) {
-    const std::size_t width = stripes.form.sources, from = checks.sources.size(),
-                      to = checks.followers.size();
     for (std::size_t s = first; s < first + count; ++s) {
-      const kernels::Source* const stripe = stripes.sources.data() + s * width;
-      for (const auto place : checks.sources) sources_.push_back(stripe[place]);
+      const kernels::Source* const stripe = stripes.sources.data() + s * stripes.form.sources;
+      for (const auto place : checks.sources) sources.push_back(stripe[place]);
       for (const auto place : checks.followers)
-        targets_.push_back({const_cast<std::uint8_t*>(stripe[place].data), stripe[place].residence});
+        targets.push_back({const_cast<std::uint8_t*>(stripe[place].data), stripe[place].residence});
     }
-    for (std::size_t s = 0; s < count; ++s)
-      jobs_.push_back({&checks.plan->program, std::span(sources_).subspan(s * from, from),
-                       std::span(targets_).subspan(s * to, to), stripes.form.bytes});
+    jobs = jobs_of(checks.plan->program, sources, targets, count, stripes.form.bytes);
   }
 
-  std::span<const kernels::Job> jobs() const { return jobs_; }
-
- private:
-  std::vector<kernels::Source> sources_;
-  std::vector<kernels::Target> targets_;
-  std::vector<kernels::Job> jobs_;
+  std::vector<kernels::Source> sources;
+  std::vector<kernels::Target> targets;
+  std::vector<kernels::Job> jobs;
 };
 
 Status find_on_device(const codec::Router& router, const Checks& checks, const Stripes& stripes,
                       std::size_t first, std::size_t count, std::optional<Difference>& found) {
   const DeviceComparison comparison(checks, stripes, first, count);
   unsigned long long at = kernels::no_difference;
-  const Status status = router.compare(comparison.jobs(), &at, {});
+  const Status status = router.compare(comparison.jobs, &at, {});
   if (status != Status::ok || at == kernels::no_difference) return status;
   const std::size_t stripe = first + at / stripes.form.bytes, byte = at % stripes.form.bytes;
   // The bytes at the difference: the sources', then the followers'.
@@ -148,18 +132,13 @@ Status find(const codec::Router& router, const Checks& checks, const Stripes& st
             std::size_t count, std::size_t at, std::optional<Difference>& found) {
   if (stripes.form.bytes == 0 || count == 0 || checks.plan->targets.empty()) return Status::ok;
   if (stripes.on_device) return find_on_device(router, checks, stripes, first, count, found);
-  HostComparison comparison(router, checks);
-  const std::size_t width = stripes.form.sources;
-  for (std::size_t s = first; s < first + count && !found; ++s) {
-    comparison.find(stripes.sources.subspan(s * width, width), at, stripes.form.bytes, found);
-    if (found) found->stripe = s;
-  }
+  find_on_host(router, checks, stripes, first, count, at, found);
   return Status::ok;
 }
 
 /// The checks of these chunks. Throws std::bad_alloc.
 Checks checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks, std::span<const unsigned> available) {
-  Checks checks{codec.checks(chunks), {}, {}};
+  Checks checks{codec.code().checks(chunks), {}, {}};
   if (!checks.plan) throw std::bad_alloc();
   std::array<std::uint8_t, gf::max_chunks> place_of;
   for (std::size_t i = 0; i < available.size(); ++i) place_of[available[i]] = static_cast<std::uint8_t>(i);
@@ -194,8 +173,8 @@ std::optional<unsigned> suspect(const Checks& checks, const std::vector<std::uin
 
 }  // namespace
 
-Status Engine::compare(std::span<const unsigned> available, const Stripes& stripes, Verdict& verdict,
-                       bool refuse_nothing) const {
+Status Engine::verify(std::span<const unsigned> available, const Stripes& stripes, Verdict& verdict,
+                      bool refuse_nothing) const {
   verdict = {};
   const gf::ChunkSet all = gf::ChunkSet::of(available);
   const Checks checks = checks_of(codec_, all, available);
@@ -226,14 +205,13 @@ Status Engine::verify_on(std::span<const unsigned> available, const Stripes& str
   const DeviceComparison comparison(checks, stripes, 0, stripes.form.stripes);
   static_assert(no_difference == kernels::no_difference &&
                 sizeof *difference == sizeof kernels::no_difference);
-  return codec_.router().compare(comparison.jobs(), reinterpret_cast<unsigned long long*>(difference),
-                                 *stream);
+  return codec_.router().compare(comparison.jobs, reinterpret_cast<unsigned long long*>(difference), *stream);
 }
 
 Status Engine::checked_decode(const Decoding& decoding, std::span<const unsigned> available,
                               const Stripes& stripes) const {
   Verdict verdict;
-  if (const Status status = compare(available, stripes, verdict, false); status != Status::ok) return status;
+  if (const Status status = verify(available, stripes, verdict, false); status != Status::ok) return status;
   if (!verdict.agree)
     refuse(Errc::chunks_disagree, "sources disagree, first in stripe {} at byte {}; {}", verdict.stripe,
            verdict.byte,

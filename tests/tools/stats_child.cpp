@@ -35,7 +35,8 @@ bool code(const ec::codec::Codec& codec, const std::string& operation, ec::test:
   const auto coding = stripes.views<Target>(stripes.coding_numbers());
   if (operation == "encode") return codec.encode(data, coding, stripes.bytes) == Status::ok;
   if (operation == "update") return codec.update(0, data[0], coding, stripes.bytes) == Status::ok;
-  const auto plan = codec.plan({ec::gf::ChunkSet::first(6) - ec::gf::ChunkSet{1}, ec::gf::ChunkSet{1}});
+  const auto plan =
+      codec.code().plan({ec::gf::ChunkSet::first(6) - ec::gf::ChunkSet{1}, ec::gf::ChunkSet{1}});
   return plan && codec.decode(*plan, stripes.views<Source>(plan->sources),
                               stripes.views<Target>(plan->targets), stripes.bytes) == Status::ok;
 }

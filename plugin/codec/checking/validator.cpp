@@ -33,7 +33,6 @@ using kernels::Verb;
 /// The most coefficients in a log line.
 constexpr std::size_t most_coefficients = 64;
 
-std::atomic<std::uint32_t> validators{0};
 constinit MadeOnce<Validator> of_process;
 
 std::string matrix_text(const gf::Matrix& matrix) {
@@ -162,15 +161,13 @@ class Validator::BlockViews {
 
 Validator::Validator(const Validation& how, Log log, std::string directory,
                      std::array<Checks, max_backends>* counts)
-    : how_(how),
-      log_(log),
-      directory_(std::move(directory)),
-      id_(1 + validators.fetch_add(1)),
-      counts_(counts == nullptr ? own_ : *counts) {}
+    : how_(how), log_(log), directory_(std::move(directory)), counts_(counts == nullptr ? own_ : *counts) {
+  this_thread().until_compared = 0;  // tests have several, one after the other
+}
 
 Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t coder,
                                  const BackendCall& call) noexcept {
-  const Job& job = call.jobs[call.jobs.size() == 1 ? 0 : this_thread().pace.draw(call.jobs.size())];
+  const Job& job = call.jobs[call.jobs.size() == 1 ? 0 : this_thread().draw(call.jobs.size())];
   const bool comparable = job.bytes != 0 && !job.targets.empty() && job.targets.size() <= gf::max_chunks &&
                           job.sources.size() <= gf::max_chunks;
   const bool adds = call.verb == Verb::accumulate;
@@ -214,9 +211,9 @@ Validator::Finding Validator::check(const Comparison& of) noexcept {
   // Heads and tails have code of their own in every kernel, so each gets a quarter of the draws; between them
   // a block begins anywhere, so that it contains the seams of other blocks.
   const std::size_t last = bytes - longest;
-  Pace& pace = this_thread().pace;
-  const std::uint64_t place = last == 0 ? 0 : pace.draw(4);
-  return check_block(of, {place == 0 ? 0 : place == 1 ? last : pace.draw(last + 1), longest});
+  ThisThread& thread = this_thread();
+  const std::uint64_t place = last == 0 ? 0 : thread.draw(4);
+  return check_block(of, {place == 0 ? 0 : place == 1 ? last : thread.draw(last + 1), longest});
 }
 
 Validator::Finding Validator::check_block(const Comparison& of, Block block) noexcept {
@@ -282,11 +279,6 @@ bool Validator::is_device_off() const noexcept {
   for (std::size_t i = 0; i < list.size(); ++i)
     if (list[i]->kind() == kernels::BackendKind::device && (off() >> i & 1u) != 0) return true;
   return false;
-}
-
-Checks Validator::read(std::size_t backend) const noexcept {
-  const Checks& checks = counts_[backend];
-  return {kernels::read(checks.checked), kernels::read(checks.mismatches), kernels::read(checks.unchecked)};
 }
 
 Validator& no_validation() noexcept {

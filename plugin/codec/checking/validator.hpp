@@ -12,10 +12,8 @@
 
 #include "gf/generator.hpp"
 #include "kernels/backend.hpp"
-#include "plugin/codec/checking/pace.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/codec/stats/stats.hpp"
-#include "plugin/codec/stats/stats_page.hpp"
 
 namespace ec::codec {
 
@@ -58,11 +56,8 @@ class Validator {
   /// Whether calls of such a back end are compared.
   bool watches(kernels::BackendKind kind) const noexcept { return how_.every != 0 && !is_judge(kind); }
 
-  /// Whether this call of a back end that is watched is to go through run(). pace: this thread's.
-  bool is_due(Pace& pace) const noexcept { return pace.is_due(id_, how_.every); }
-
-  /// This validator in Pace; 0: watches nothing.
-  std::uint32_t id() const noexcept { return id_; }
+  /// Whether this call of a back end that is watched is to go through run().
+  bool is_due(ThisThread& thread) const noexcept { return thread.is_due(how_.every); }
 
   /// Back ends that were found wrong: bit i stands for backends[i].
   unsigned off() const noexcept { return off_.load(std::memory_order_relaxed); }
@@ -83,8 +78,8 @@ class Validator {
   Answer run(std::span<kernels::Backend* const> backends, std::size_t coder,
              const BackendCall& call) noexcept;
 
-  /// backend: its index in the list given to run().
-  Checks read(std::size_t backend) const noexcept;
+  /// By index in the list given to run().
+  const std::array<Checks, max_backends>& counts() const noexcept { return counts_; }
 
  private:
   enum class Finding : unsigned char { right, wrong, unknown, device_failed };
@@ -109,15 +104,12 @@ class Validator {
   void found_wrong(const Comparison& of, std::size_t backend, std::size_t judge, const BlockViews& views,
                    const std::uint8_t* got, const std::uint8_t* expected) noexcept;
 
-  using Rows = std::array<Checks, max_backends>;
-
   const Validation how_{.every = 0, .whole = false};
   const Log log_ = nullptr;
   const std::string directory_;
-  const std::uint32_t id_ = 0;
   alignas(64) std::atomic<unsigned> off_{0};  // read by every call; written when something is wrong
-  alignas(64) Rows own_{};
-  Rows& counts_ = own_;
+  alignas(64) std::array<Checks, max_backends> own_{};
+  std::array<Checks, max_backends>& counts_ = own_;
 };
 
 /// Has the back end do the call.

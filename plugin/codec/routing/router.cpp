@@ -115,7 +115,7 @@ bool Router::code_plainly(const Job& job, Operation operation) const noexcept {
   if (able == 0 || bytes >= timed_from_bytes) return false;
   const auto i = static_cast<std::size_t>(std::countr_zero(able));
   ThisThread& thread = this_thread();
-  if (!thread.passes((watched_ >> i & 1u) != 0 ? validator_->id() : 0)) return false;
+  if (!thread.passes((watched_ >> i & 1u) != 0)) return false;
   Backend& backend = *backends_[i];
   if ((operation == Operation::update ? backend.accumulate(job) : backend.transform(job)) != Status::ok)
     return false;
@@ -142,7 +142,7 @@ Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable
     const auto i = static_cast<std::size_t>(std::countr_zero(left));
     left &= left - 1;
     count.begins();
-    const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due(thread.pace);
+    const bool checked = (watched_ >> i & 1u) != 0 && validator_->is_due(thread);
     const auto [status, doubted] = ask(i, call, checked, compared);
     if (status == Status::ok) {
       count.finished(i);

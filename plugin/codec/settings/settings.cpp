@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -17,9 +16,6 @@
 
 namespace ec::codec {
 namespace {
-
-/// In the order of BackendChoice.
-constexpr std::array<std::string_view, 6> choice_names{"auto", "cpu", "gpu", "x86", "isal", "reference"};
 
 /// A variable of the environment.
 struct Variable {
@@ -81,7 +77,7 @@ std::string directory_or_none(Variable v) {
 
 BackendChoice choice(Variable v) {
   const auto choice = parse_backend_choice(v.text);
-  if (!choice) throw must_be(v, "one of {}", backend_choice_names);
+  if (!choice) throw must_be(v, "one of {}", fmt::join(backend_choices, ", "));
   return *choice;
 }
 
@@ -114,15 +110,13 @@ constexpr auto known_names = [] {
   return names;
 }();
 
-/// Reads no variable where the process runs with more rights than its starter.
-const char* environment(const char* variable) { return ::secure_getenv(variable); }
-
 NodeSettings read_node_settings() {
   const bool is_setuid = getauxval(AT_SECURE) != 0;
   if (const auto unknown = unknown_settings(is_setuid ? nullptr : environ); !unknown.empty())
     throw SetupError(EINVAL,
                      fmt::format("unknown variable {}; known are {}", unknown, fmt::join(known_names, ", ")));
-  return parse_node_settings(environment);
+  // Reads no variable where the process runs with more rights than its starter.
+  return parse_node_settings(::secure_getenv);
 }
 
 }  // namespace
@@ -148,11 +142,9 @@ std::uint64_t parse_number(std::string_view name, std::string_view text, std::ui
 }
 
 std::optional<BackendChoice> parse_backend_choice(std::string_view text) {
-  const auto at = std::ranges::find(choice_names, text) - choice_names.begin();
-  return at == std::ssize(choice_names) ? std::nullopt : std::optional(static_cast<BackendChoice>(at));
+  const auto at = std::ranges::find(backend_choices, text) - backend_choices.begin();
+  return at == std::ssize(backend_choices) ? std::nullopt : std::optional(static_cast<BackendChoice>(at));
 }
-
-std::string_view name(BackendChoice choice) { return choice_names[static_cast<std::size_t>(choice)]; }
 
 NodeSettings parse_node_settings(const Environment& environment) {
   NodeSettings s;

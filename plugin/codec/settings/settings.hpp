@@ -1,6 +1,7 @@
 // Node-local settings: all settings that change who computes and never the bytes written.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,9 +31,12 @@ class SetupError : public std::runtime_error {
 /// whatever the choice.
 enum class BackendChoice { automatic, cpu, gpu, x86, isal, reference };
 
-inline constexpr std::string_view backend_choice_names = "auto, cpu, gpu, x86, isal, reference";
+inline constexpr std::array<std::string_view, 6> backend_choices{"auto", "cpu",  "gpu",
+                                                                 "x86",  "isal", "reference"};
+constexpr std::string_view name(BackendChoice choice) {
+  return backend_choices[static_cast<std::size_t>(choice)];
+}
 std::optional<BackendChoice> parse_backend_choice(std::string_view text);
-std::string_view name(BackendChoice choice);
 
 /// A whole number in its range. Throws SetupError(EINVAL) that names `name`, the text and the range.
 /// takes_suffix: K, M and G multiply by powers of 1024.

@@ -27,16 +27,6 @@ void set_text(std::array<char, n>& to, std::string_view from) noexcept {
   std::copy_n(from.begin(), std::min(from.size(), n - 1), to.begin());
 }
 
-void introduce(StatsPage& page) noexcept {
-  page.layout = stats_layout;
-  page.bytes = sizeof(StatsPage);
-  page.pid = getpid();
-  page.since = static_cast<std::uint64_t>(std::time(nullptr));
-  // Last, so that a reader of the version sees the rest; a reader in another process asks for no more.
-  std::atomic_thread_fence(std::memory_order_release);
-  page.magic = stats_magic;
-}
-
 /// The page of the process. Not thread safe. Takes no lock, and allocates nothing.
 class PageMapping {
  public:
@@ -46,14 +36,70 @@ class PageMapping {
   /// A page of zeros with all fields but the counts filled in. Its file may be read by the user alone. Where
   /// the process can have no file, the page is memory that no other process reads. In a child of fork() the
   /// new page is at the address of the parent's page, and apart from it.
-  void make() noexcept;
+  void make() noexcept {
+    StatsPage* const parents = page_;
+    const auto interface = parents != nullptr ? parents->interface : decltype(parents->interface) {};
+    close_file();
+    if ((parents != nullptr && !mapped_) || !open_file() || !map(parents, file_)) {
+      close_file();
+      if (parents == nullptr)
+        page_ = &unshared;
+      else if (!mapped_)
+        std::memset(static_cast<void*>(parents), 0, sizeof *parents);
+      else if (!map(parents, -1))
+        return;
+    }
+    set_text(page_->version, EC_VERSION);
+    const auto list = kernels::backends();
+    for (std::size_t i = 0; i < list.size(); ++i) set_text(page_->backends[i], list[i]->name());
+    page_->interface = interface;
+    page_->layout = stats_layout;
+    page_->bytes = sizeof(StatsPage);
+    page_->pid = getpid();
+    page_->since = static_cast<std::uint64_t>(std::time(nullptr));
+    // Last, so that a reader of the version sees the rest; a reader in another process asks for no more.
+    std::atomic_thread_fence(std::memory_order_release);
+    page_->magic = stats_magic;
+  }
   /// Gives back the page and its file.
-  void discard() noexcept;
+  void discard() noexcept {
+    close_file();
+    if (mapped_) munmap(page_, sizeof *page_);
+  }
 
  private:
-  bool open_file() noexcept;
-  void close_file() noexcept;
-  bool map(void* place, int file) noexcept;
+  bool open_file() noexcept {
+    if (!support::may_be_so_long(sizeof(StatsPage))) return false;
+    const support::Descriptor made(memfd_create(stats_file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    // Where a program has closed a standard stream, its next file is meant to take that number, not ours.
+    file_ = fcntl(made.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    struct stat st {};
+    if (file_ < 0 || fstat(file_, &st) != 0) return false;
+    device_ = st.st_dev;
+    inode_ = st.st_ino;
+    return fchmod(file_, S_IRUSR | S_IWUSR) == 0 && ftruncate(file_, sizeof(StatsPage)) == 0;
+  }
+  void close_file() noexcept {
+    struct stat st {};
+    if (file_ >= 0 && fstat(file_, &st) == 0 && st.st_dev == device_ && st.st_ino == inode_) close(file_);
+    file_ = -1;
+  }
+  /// Maps `file` at `place` (null: anywhere), or memory of this process if it is negative.
+  bool map(void* place, int file) noexcept {
+    const int where = place == nullptr ? 0 : MAP_FIXED;
+    const int whose = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void* mapped = mmap(place, sizeof(StatsPage), PROT_READ | PROT_WRITE, where | whose, file, 0);
+    if (mapped == MAP_FAILED) return false;
+    // The existing mapping stays writable.
+    if (file >= 0 && fcntl(file, F_ADD_SEALS, stats_seals | F_SEAL_FUTURE_WRITE) != 0 &&
+        fcntl(file, F_ADD_SEALS, stats_seals) != 0) {
+      if (place == nullptr) munmap(mapped, sizeof(StatsPage));
+      return false;
+    }
+    page_ = static_cast<StatsPage*>(mapped);
+    mapped_ = true;
+    return true;
+  }
 
   StatsPage* page_ = nullptr;
   bool mapped_ = false;
@@ -62,66 +108,6 @@ class PageMapping {
   dev_t device_ = 0;
   ino_t inode_ = 0;
 };
-
-void PageMapping::make() noexcept {
-  StatsPage* const parents = page_;
-  const auto interface = parents != nullptr ? parents->interface : decltype(parents->interface) {};
-  close_file();
-  if ((parents != nullptr && !mapped_) || !open_file() || !map(parents, file_)) {
-    close_file();
-    if (parents == nullptr)
-      page_ = &unshared;
-    else if (!mapped_)
-      std::memset(static_cast<void*>(parents), 0, sizeof *parents);
-    else if (!map(parents, -1))
-      return;
-  }
-  set_text(page_->version, EC_VERSION);
-  const auto list = kernels::backends();
-  for (std::size_t i = 0; i < list.size(); ++i) set_text(page_->backends[i], list[i]->name());
-  page_->interface = interface;
-  introduce(*page_);
-}
-
-void PageMapping::discard() noexcept {
-  close_file();
-  if (mapped_) munmap(page_, sizeof *page_);
-}
-
-bool PageMapping::open_file() noexcept {
-  if (!support::may_be_so_long(sizeof(StatsPage))) return false;
-  const support::Descriptor made(memfd_create(stats_file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // Where a program has closed a standard stream, its next file is meant to take that number, not ours.
-  file_ = fcntl(made.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  struct stat st {};
-  if (file_ < 0 || fstat(file_, &st) != 0) return false;
-  device_ = st.st_dev;
-  inode_ = st.st_ino;
-  return fchmod(file_, S_IRUSR | S_IWUSR) == 0 && ftruncate(file_, sizeof(StatsPage)) == 0;
-}
-
-void PageMapping::close_file() noexcept {
-  struct stat st {};
-  if (file_ >= 0 && fstat(file_, &st) == 0 && st.st_dev == device_ && st.st_ino == inode_) close(file_);
-  file_ = -1;
-}
-
-/// Maps `file` at `place` (null: anywhere), or memory of this process if it is negative.
-bool PageMapping::map(void* place, int file) noexcept {
-  const int where = place == nullptr ? 0 : MAP_FIXED;
-  const int whose = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-  void* mapped = mmap(place, sizeof(StatsPage), PROT_READ | PROT_WRITE, where | whose, file, 0);
-  if (mapped == MAP_FAILED) return false;
-  // The existing mapping stays writable.
-  if (file >= 0 && fcntl(file, F_ADD_SEALS, stats_seals | F_SEAL_FUTURE_WRITE) != 0 &&
-      fcntl(file, F_ADD_SEALS, stats_seals) != 0) {
-    if (place == nullptr) munmap(mapped, sizeof(StatsPage));
-    return false;
-  }
-  page_ = static_cast<StatsPage*>(mapped);
-  mapped_ = true;
-  return true;
-}
 
 std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
   constexpr std::uint64_t least = Durations::bound(0);
@@ -173,19 +159,6 @@ void Stats::JobRecord::took_time(Row& row, std::uint64_t source_bytes, Clock::ti
   kernels::add(durations.nanoseconds, ns);
   kernels::add(durations.jobs[bucket_of(ns)], 1);
   look_at_arena(stats().page(), now);
-}
-
-BackendStats Stats::read(std::size_t backend) const noexcept {
-  using enum kernels::Status;
-  BackendStats all;
-  for (const Shard& shard : page().shards)
-    for (const Row& row : shard.rows[backend]) {
-      all.calls += kernels::read(row.calls);
-      all.source_bytes += kernels::read(row.source_bytes);
-      for (const auto cause : {busy, fault, hung})
-        all.fallbacks += kernels::read(row.fallbacks[cause_of(cause)]);
-    }
-  return all;
 }
 
 ThisThread& ThisThread::look_up() noexcept {

@@ -14,12 +14,6 @@
 
 namespace ec::codec {
 
-struct BackendStats {
-  std::uint64_t calls = 0;         ///< jobs finished by this back end
-  std::uint64_t source_bytes = 0;  ///< sources x chunk bytes of these jobs
-  std::uint64_t fallbacks = 0;     ///< jobs taken (busy, fault, hung) and not finished
-};
-
 /// Monotonic counts by back end and operation, and the device's jobs in flight; relaxed atomics, so a reader
 /// may see a job in one field and not yet in another. Thread safe.
 class Stats {
@@ -98,9 +92,6 @@ class Stats {
     }
     Stats& counts_;
   };
-
-  /// All operations of one back end together.
-  BackendStats read(std::size_t backend) const noexcept;
 
   StatsPage& page() noexcept { return *page_.load(std::memory_order_relaxed); }
   const StatsPage& page() const noexcept { return *page_.load(std::memory_order_relaxed); }

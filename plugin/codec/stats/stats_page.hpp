@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
 
 #include "ec_cuda_pinned.h"
@@ -67,6 +68,12 @@ struct alignas(64) Row {
   std::array<std::uint64_t, causes> fallbacks{};  ///< jobs given to this back end and not finished, by cause
   alignas(64) Durations small;                    ///< of finished jobs below timed_from_bytes
   Durations large;
+
+  /// Jobs that this back end took and did not finish.
+  std::uint64_t fell_back() const {
+    return std::accumulate(fallbacks.begin() + cause_of(kernels::Status::busy), fallbacks.end(),
+                           std::uint64_t{0});
+  }
 };
 
 /// Threads count in different shards, or the cache lines of these counts would travel between cores at every
@@ -77,6 +84,16 @@ struct Shard {
 
   const Row& row(std::size_t backend, Operation o) const {
     return rows[backend][static_cast<std::size_t>(o)];
+  }
+  /// All operations of a back end together, without their times.
+  Row all(std::size_t backend) const {
+    Row sum;
+    for (const Row& row : rows[backend]) {
+      sum.calls += row.calls;
+      sum.source_bytes += row.source_bytes;
+      for (std::size_t cause = 0; cause < causes; ++cause) sum.fallbacks[cause] += row.fallbacks[cause];
+    }
+    return sum;
   }
   std::uint64_t times(Event e) const { return events[static_cast<std::size_t>(e)]; }
 };
@@ -113,10 +130,6 @@ struct StatsPage {
 
 /// All shards together.
 Shard sum(const StatsPage& page) noexcept;
-inline Row sum(const StatsPage& page, std::size_t backend, Operation operation) noexcept {
-  return sum(page).row(backend, operation);
-}
-inline std::uint64_t sum(const StatsPage& page, Event event) noexcept { return sum(page).times(event); }
 
 inline constexpr const char* stats_file_name = "ec_cuda_stats";
 /// The least seals of the page's file. Where the kernel can (Linux 5.1), it is also sealed against writing by

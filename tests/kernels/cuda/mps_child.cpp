@@ -76,7 +76,7 @@ void fault() {
 void say() {
   static std::uint64_t on_gpu = 0;
   const kernels::DeviceStats device = kernels::device_stats();
-  const std::uint64_t now_on_gpu = codec::stats().read(0).calls;
+  const std::uint64_t now_on_gpu = codec::sum(codec::stats().page()).all(0).calls;
   fmt::print(
       R"({{"calls": {}, "on_gpu": {}, "wrong": {}, "spoilt": {}, "hung": {}, "longest_ms": {}, "state": {}, "starts": {}, "latches": {}, "failed_starts": {}, "mps": {}}})"
       "\n",

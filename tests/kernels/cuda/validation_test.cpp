@@ -60,7 +60,7 @@ TEST_F(LyingDevice, InItsOwnMemoryIsAFaultOfTheCall) {
   const PlacedStripes stripe(all_in(Residence::device, 10'000), 1);
   const auto jobs = stripe.jobs();
   EXPECT_EQ(router().transform(jobs[0]), Status::ok);
-  EXPECT_EQ(validator_.read(0).checked, 1u);
+  EXPECT_EQ(validator_.counts()[0].checked, 1u);
   plan("launch:every=1:wrong");
   EXPECT_EQ(router().transform(jobs[0]), Status::fault);
   EXPECT_EQ(validator_.off(), 1u);
@@ -75,7 +75,7 @@ TEST_F(LyingDevice, LeavesTheTargetsOfAnUpdateAsTheyWere) {
   plan("launch:every=1:wrong");
   EXPECT_EQ(router().accumulate(stripe.jobs()[0]), Status::fault);
   EXPECT_EQ(stripe.as_before(), true);
-  EXPECT_EQ(validator_.read(0).mismatches, 1u);
+  EXPECT_EQ(validator_.counts()[0].mismatches, 1u);
 }
 
 TEST_F(LyingDevice, ThatFailsWhileItIsCheckedIsAFault) {
@@ -83,7 +83,7 @@ TEST_F(LyingDevice, ThatFailsWhileItIsCheckedIsAFault) {
   plan("cuMemcpyDtoHAsync:nth=1:CUDA_ERROR_LAUNCH_FAILED");
   EXPECT_EQ(router().transform(stripe.jobs()[0]), Status::fault);
   EXPECT_EQ(validator_.off(), 0u) << "it said so itself";
-  EXPECT_EQ(validator_.read(0).mismatches, 0u);
+  EXPECT_EQ(validator_.counts()[0].mismatches, 0u);
 }
 
 TEST_F(LyingDevice, WithoutALaneForACopyIsNotChecked) {
@@ -97,7 +97,7 @@ TEST_F(LyingDevice, WithoutALaneForACopyIsNotChecked) {
   kernels::Backend* const list[] = {&busy, kernels::backends().back()};
   const codec::Router router(codec::BackendChoice::gpu, 0, list, counts_, validator_);
   EXPECT_EQ(router.accumulate(stripe.jobs()[0]), Status::ok);
-  EXPECT_EQ(validator_.read(0).unchecked, 1u);
+  EXPECT_EQ(validator_.counts()[0].unchecked, 1u);
   EXPECT_EQ(stripe.right(), true);
 }
 

@@ -209,10 +209,10 @@ class Workload {
     const Status status = start(job, backends.router, stripes.jobs());
     seen_.longest = std::max(seen_.longest, std::chrono::duration_cast<std::chrono::milliseconds>(
                                                 std::chrono::steady_clock::now() - begin));
-    seen_.on_device += backends.counts.read(0).calls;
-    seen_.fell_back += backends.counts.read(0).fallbacks;
-    seen_.found_wrong += static_cast<unsigned>(backends.validator.read(0).mismatches);
-    seen_.unchecked += static_cast<unsigned>(backends.validator.read(0).unchecked);
+    seen_.on_device += codec::sum(backends.counts.page()).all(0).calls;
+    seen_.fell_back += codec::sum(backends.counts.page()).all(0).fell_back();
+    seen_.found_wrong += static_cast<unsigned>(backends.validator.counts()[0].mismatches);
+    seen_.unchecked += static_cast<unsigned>(backends.validator.counts()[0].unchecked);
     if (status == Status::hung && job.residence != Residence::pageable) {
       ++seen_.hung;
       stripes.abandon();

@@ -67,13 +67,13 @@ TEST_P(CostsOf, ACallAreNone) {
 
     const gf::ErasureSignature signature{gf::ChunkSet::first(call.k + call.m) - gf::ChunkSet{0},
                                          gf::ChunkSet{0}};
-    const auto plan = codec.plan(signature);
+    const auto plan = codec.code().plan(signature);
     ASSERT_TRUE(plan);
     const auto read = stripes.views<kernels::Source>(numbers(1, call.k + 1));
     const auto made = stripes.views<kernels::Target>(numbers(0, 1));
     expect_none(call, "decode", [&] { return codec.decode(*plan, read, made, call.bytes); });
     // Looking a known plan up takes the shared lock of one shard of the cache.
-    EXPECT_EQ(costs_of([&] { static_cast<void>(codec.plan(signature)); }), (CallCosts{0, 1}));
+    EXPECT_EQ(costs_of([&] { static_cast<void>(codec.code().plan(signature)); }), (CallCosts{0, 1}));
   }
 }
 

@@ -87,7 +87,7 @@ class FaultThreads : public EmulatedDevice {
 
 TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   use(noisy());
-  const auto before = codec::stats().read(0);
+  const auto before = codec::sum(codec::stats().page()).all(0);
   std::atomic<unsigned> wrong{0}, running{threads};
   auto working = threads_of(threads, [&](unsigned t) {
     Random random(t);
@@ -110,14 +110,14 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   plan("");
   EXPECT_EQ(wrong, 0u);
 
-  const auto after = codec::stats().read(0);
+  const auto after = codec::sum(codec::stats().page()).all(0);
   std::printf(
       "%u threads, %u rounds each: %llu calls done by the device, %llu fallen back, %u faults, the device up "
       "%u times, latched off %u times\n",
       threads, rounds, static_cast<unsigned long long>(after.calls - before.calls),
-      static_cast<unsigned long long>(after.fallbacks - before.fallbacks), injected, ups_, latches_);
+      static_cast<unsigned long long>(after.fell_back() - before.fell_back()), injected, ups_, latches_);
   EXPECT_GT(after.calls, before.calls);
-  EXPECT_GT(after.fallbacks, before.fallbacks);
+  EXPECT_GT(after.fell_back(), before.fell_back());
   EXPECT_GT(ups_, 1u);
   EXPECT_GT(latches_, 1u);
   std::this_thread::sleep_for(std::chrono::milliseconds(4));  // a "lost=3ms" may still hold
@@ -126,7 +126,7 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   const codec::Router router(codec::BackendChoice::gpu, 0);
   const Codec codec(gf::Technique::cauchy, 4, 2, router);
   EXPECT_TRUE(round_is_right(codec, router, "cauchy", random));
-  EXPECT_GT(codec::stats().read(0).calls, after.calls) << "the device is not back";
+  EXPECT_GT(codec::sum(codec::stats().page()).all(0).calls, after.calls) << "the device is not back";
 }
 
 }  // namespace

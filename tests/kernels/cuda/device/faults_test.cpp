@@ -48,11 +48,11 @@ class Faults : public EmulatedDevice {
   }
   void fail_next_launch() { plan("launch:nth=1:CUDA_ERROR_LAUNCH_FAILED"); }
 
-  static std::uint64_t on_device() { return codec::stats().read(0).calls; }
+  static std::uint64_t on_device() { return codec::sum(codec::stats().page()).all(0).calls; }
   static DeviceStats stats() { return kernels::device_stats(); }
   static DeviceState state() { return static_cast<DeviceState>(stats().state); }
   static std::array<std::uint64_t, codec::causes> fallbacks() {
-    return sum(codec::stats().page(), 0, Operation::encode).fallbacks;
+    return sum(codec::stats().page()).row(0, Operation::encode).fallbacks;
   }
   /// Encode calls since the start of the test.
   std::uint64_t fell_back(Status cause) const {

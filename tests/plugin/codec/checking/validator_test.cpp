@@ -86,7 +86,7 @@ void expect_put_right(const PlacedStripes& stripes, std::size_t target, std::siz
   stripes.restore_targets();
   ASSERT_EQ(code(build.router(), stripes), Status::ok);
   ASSERT_EQ(stripes.right(), true) << "byte " << byte << " of target " << target;
-  ASSERT_EQ(build.validator.read(0).mismatches, 1u);
+  ASSERT_EQ(build.validator.counts()[0].mismatches, 1u);
 }
 
 TEST(ValidateAlways, OneWrongByteAnywhereIsPutRight) {
@@ -117,7 +117,7 @@ TEST(ValidateAlways, EveryStripeOfManyIsSeen) {
     Build build(always, at(1, 4500, stripe));
     ASSERT_EQ(build.router().transform_all(stripes.jobs()), Status::ok);
     ASSERT_EQ(stripes.right(), true) << stripe;
-    EXPECT_EQ(build.validator.read(0).mismatches, 1u);
+    EXPECT_EQ(build.validator.counts()[0].mismatches, 1u);
   }
 }
 
@@ -145,13 +145,13 @@ TEST(Validate, LiarsAreNotAskedAgainAndEveryCallStands) {
       }
       EXPECT_EQ(build.validator.off(), row.off);
       EXPECT_EQ(build.first.calls(), row.asked);
-      EXPECT_EQ(build.counts.read(0).calls, row.asked - row.mismatches);
-      EXPECT_EQ(build.counts.read(0).fallbacks, row.mismatches);
-      EXPECT_EQ(build.validator.read(0).checked, row.checked);
-      EXPECT_EQ(build.validator.read(0).unchecked, 0u);
-      EXPECT_EQ(build.validator.read(0).mismatches, row.mismatches);
-      EXPECT_EQ(build.validator.read(1).checked, 0u) << "a judge is not watched";
-      EXPECT_EQ(build.validator.read(1).mismatches, row.lies_of_isal);
+      EXPECT_EQ(codec::sum(build.counts.page()).all(0).calls, row.asked - row.mismatches);
+      EXPECT_EQ(codec::sum(build.counts.page()).all(0).fell_back(), row.mismatches);
+      EXPECT_EQ(build.validator.counts()[0].checked, row.checked);
+      EXPECT_EQ(build.validator.counts()[0].unchecked, 0u);
+      EXPECT_EQ(build.validator.counts()[0].mismatches, row.mismatches);
+      EXPECT_EQ(build.validator.counts()[1].checked, 0u) << "a judge is not watched";
+      EXPECT_EQ(build.validator.counts()[1].mismatches, row.lies_of_isal);
       EXPECT_EQ(logged.size(), row.mismatches + row.lies_of_isal);
       for (const char* liar : {"x86", "isal"})
         EXPECT_EQ(std::ranges::count_if(logged,
@@ -190,7 +190,7 @@ TEST(Validate, AfterALieOnlyAJudgeCodes) {
   ASSERT_EQ(code(router, stripes), Status::ok);
   EXPECT_EQ(stripes.right(), true);
   EXPECT_EQ(x86.calls(), 0u);
-  EXPECT_EQ(counts.read(2).calls, 1u);
+  EXPECT_EQ(codec::sum(counts.page()).all(2).calls, 1u);
   ASSERT_EQ(code(router, stripes), Status::ok);
   EXPECT_EQ(x86.calls(), 1u) << "the next call is its own again";
 }
@@ -252,7 +252,7 @@ TEST(Validate, OtherAnswersPassThrough) {
     const auto got = validator.run(list, 0, {kernels::Verb::transform, stripes.jobs()});
     EXPECT_EQ(got.status, answer);
     EXPECT_FALSE(got.doubted);
-    EXPECT_EQ(validator.read(0).checked, 0u);
+    EXPECT_EQ(validator.counts()[0].checked, 0u);
   }
 }
 
@@ -300,7 +300,7 @@ TEST(ValidateSample, TakesOneCallInSoManyAtNoFixedDistance) {
   Validator validator(sample(every));
   unsigned due = 0, shortest = calls, longest = 0;
   for (unsigned call = 0, last = 0; call < calls; ++call) {
-    if (!validator.is_due(codec::this_thread().pace)) continue;
+    if (!validator.is_due(codec::this_thread())) continue;
     if (++due > 1) {
       shortest = std::min(shortest, call - last);
       longest = std::max(longest, call - last);
@@ -318,7 +318,7 @@ TEST(ValidateSample, ThreadsDoNotAllTakeTheSameCall) {
   std::vector<unsigned> first(32);
   for (auto& call : first)
     std::thread([&] {
-      while (!validator.is_due(codec::this_thread().pace)) ++call;
+      while (!validator.is_due(codec::this_thread())) ++call;
     }).join();
   EXPECT_NE(std::ranges::min(first), std::ranges::max(first));
 }
@@ -329,7 +329,7 @@ TEST(Validate, OffWatchesNobodyAndNobodyWatchesTheJudges) {
   EXPECT_FALSE(build.validator.watches(BackendKind::device));
   EXPECT_EQ(code(build.router(), stripes), Status::ok);
   EXPECT_EQ(stripes.right(), false);
-  EXPECT_EQ(build.validator.read(0).checked, 0u);
+  EXPECT_EQ(build.validator.counts()[0].checked, 0u);
   EXPECT_FALSE(codec::no_validation().watches(BackendKind::coder));
   const Validator validator(always);
   for (const auto kind : {BackendKind::device, BackendKind::coder}) EXPECT_TRUE(validator.watches(kind));
@@ -347,7 +347,7 @@ TEST(ThreadsValidate, EveryCallIsRightWhileALiarIsFoundOut) {
   });
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(logged.size(), 1u);
-  EXPECT_GE(build.validator.read(0).mismatches, 1u);
+  EXPECT_GE(build.validator.counts()[0].mismatches, 1u);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ inline bool encode_is_right(const codec::Codec& codec, StripeSet& stripes) {
 
 inline bool decode_is_right(const codec::Codec& codec, StripeSet& stripes, const gf::ChunkSet& lost) {
   stripes.scramble(lost);
-  const auto plan = codec.plan({gf::ChunkSet::first(codec.k() + codec.m()) - lost, lost});
+  const auto plan = codec.code().plan({gf::ChunkSet::first(codec.k() + codec.m()) - lost, lost});
   return plan &&
          is_right(stripes, codec.decode(*plan, stripes.views<kernels::Source>(plan->sources),
                                         stripes.views<kernels::Target>(plan->targets), stripes.bytes));

@@ -56,13 +56,13 @@ TEST(Stats, AddUpWhatManyThreadsCount) {
       Stats::JobRecord(counts, codec::this_thread(), Operation::decode, 10).finished(2);
     Stats::JobRecord(counts, codec::this_thread(), Operation::decode, 10).fell_back(1, Status::busy);
   });
-  EXPECT_EQ(counts.read(2).calls, std::uint64_t{jobs} * all);
-  EXPECT_EQ(counts.read(2).source_bytes, std::uint64_t{10} * jobs * all);
-  EXPECT_EQ(counts.read(2).fallbacks, 0u);
-  EXPECT_EQ(counts.read(1).calls, 0u);
-  EXPECT_EQ(counts.read(1).fallbacks, all);
-  EXPECT_EQ(sum(counts.page(), Event::plan_found), 3 * all);
-  EXPECT_EQ(sum(counts.page(), Event::plan_solved), 0u);
+  EXPECT_EQ(sum(counts.page()).all(2).calls, std::uint64_t{jobs} * all);
+  EXPECT_EQ(sum(counts.page()).all(2).source_bytes, std::uint64_t{10} * jobs * all);
+  EXPECT_EQ(sum(counts.page()).all(2).fell_back(), 0u);
+  EXPECT_EQ(sum(counts.page()).all(1).calls, 0u);
+  EXPECT_EQ(sum(counts.page()).all(1).fell_back(), all);
+  EXPECT_EQ(sum(counts.page()).times(Event::plan_found), 3 * all);
+  EXPECT_EQ(sum(counts.page()).times(Event::plan_solved), 0u);
 }
 
 TEST(Stats, KeepOperationsAndCausesApart) {
@@ -77,7 +77,7 @@ TEST(Stats, KeepOperationsAndCausesApart) {
     const auto coding = stripes.views<kernels::Target>(stripes.coding_numbers());
     const bool hangs = cause == Status::hung;
     EXPECT_EQ(codec.encode(data, coding, 100), hangs ? Status::hung : Status::ok);
-    const auto plan = codec.plan({gf::ChunkSet{0, 1, 3}, gf::ChunkSet{2}});
+    const auto plan = codec.code().plan({gf::ChunkSet{0, 1, 3}, gf::ChunkSet{2}});
     ASSERT_TRUE(plan);
     EXPECT_EQ(codec.decode(*plan, stripes.views<kernels::Source>(plan->sources),
                            stripes.views<kernels::Target>(plan->targets), 100),
@@ -85,15 +85,15 @@ TEST(Stats, KeepOperationsAndCausesApart) {
     EXPECT_EQ(codec.update(0, data[1], coding, 100), hangs ? Status::hung : Status::ok);
   }
   for (const auto operation : {Operation::encode, Operation::decode, Operation::update}) {
-    const Row cuda = sum(counts.page(), 0, operation);
+    const Row cuda = sum(counts.page()).row(0, operation);
     EXPECT_EQ(cuda.calls, 0u);
     EXPECT_EQ(cuda.fallbacks, (std::array<std::uint64_t, 4>{1, 1, 1, 1})) << name(operation);
-    const Row reference = sum(counts.page(), 1, operation);
+    const Row reference = sum(counts.page()).row(1, operation);
     EXPECT_EQ(reference.calls, 3u) << name(operation);
     EXPECT_EQ(reference.source_bytes, operation == Operation::update ? 300u : 900u) << name(operation);
     EXPECT_EQ(reference.fallbacks, (std::array<std::uint64_t, 4>{})) << name(operation);
   }
-  EXPECT_EQ(counts.read(0).fallbacks, 9u) << "what it did not take is no fall-back here";
+  EXPECT_EQ(sum(counts.page()).all(0).fell_back(), 9u) << "what it did not take is no fall-back here";
 }
 
 TEST(Stats, LargeJobsAreTimedAllSmallOnesOneInAFewAndEnqueuedOnesNever) {
@@ -110,14 +110,14 @@ TEST(Stats, LargeJobsAreTimedAllSmallOnesOneInAFewAndEnqueuedOnesNever) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     job.finished(4);
   }).join();
-  const Row row = sum(counts.page(), 0, Operation::encode);
+  const Row row = sum(counts.page()).row(0, Operation::encode);
   EXPECT_EQ(row.calls, 1010u);
   EXPECT_EQ(jobs_of(row.large), 10u);
   EXPECT_EQ(jobs_of(row.small), 1 + 999 / codec::small_jobs_a_timed_one);
-  EXPECT_EQ(sum(counts.page(), 0, Operation::decode).calls, 1u);
-  EXPECT_EQ(jobs_of(sum(counts.page(), 0, Operation::decode).large), 0u);
+  EXPECT_EQ(sum(counts.page()).row(0, Operation::decode).calls, 1u);
+  EXPECT_EQ(jobs_of(sum(counts.page()).row(0, Operation::decode).large), 0u);
 
-  const Durations took = sum(counts.page(), 4, Operation::update).large;
+  const Durations took = sum(counts.page()).row(4, Operation::update).large;
   EXPECT_EQ(jobs_of(took), 1u);
   EXPECT_GE(took.nanoseconds, 3'000'000u);
   for (std::size_t i = 0; i < Durations::buckets; ++i)
@@ -129,13 +129,13 @@ TEST(Stats, LargeJobsAreTimedAllSmallOnesOneInAFewAndEnqueuedOnesNever) {
 
 TEST(Stats, PlansAreFoundOrSolved) {
   const auto& page = codec::stats().page();
-  const auto found = sum(page, Event::plan_found), solved = sum(page, Event::plan_solved);
+  const auto found = sum(page).times(Event::plan_found), solved = sum(page).times(Event::plan_solved);
   const codec::Codec codec(gf::Technique::cauchy, 9, 4, codec::Router(codec::BackendChoice::cpu, 0));
   const gf::ErasureSignature signature{gf::ChunkSet::first(13) - gf::ChunkSet{2}, gf::ChunkSet{2}};
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(codec.plan(signature));
-  EXPECT_EQ(codec.plan({gf::ChunkSet{0}, gf::ChunkSet{1}}), nullptr) << "neither";
-  EXPECT_EQ(sum(page, Event::plan_solved), solved + 1);
-  EXPECT_EQ(sum(page, Event::plan_found), found + 4);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(codec.code().plan(signature));
+  EXPECT_EQ(codec.code().plan({gf::ChunkSet{0}, gf::ChunkSet{1}}), nullptr) << "neither";
+  EXPECT_EQ(sum(page).times(Event::plan_solved), solved + 1);
+  EXPECT_EQ(sum(page).times(Event::plan_found), found + 4);
 }
 
 TEST(Stats, WhatTheRouterAsksIsNotReadFromThePage) {
@@ -170,7 +170,7 @@ bool right_in_child(Body&& body) {
 }
 
 bool counts_anew() {
-  const auto calls = [] { return codec::stats().read(kernels::backends().size() - 1).calls; };
+  const auto calls = [] { return sum(codec::stats().page()).all(kernels::backends().size() - 1).calls; };
   return calls() == 0 && codec::stats().on_device() == 0 && codec::stats().page().pid == getpid() &&
          encode() && calls() == 1;
 }
@@ -186,10 +186,10 @@ TEST(StatsPage, NobodyElseCanWriteIt) {
 
 TEST(StatsPage, AChildOfForkCountsForItself) {
   ASSERT_TRUE(encode());
-  const auto before = codec::stats().read(kernels::backends().size() - 1);
+  const auto before = sum(codec::stats().page()).all(kernels::backends().size() - 1);
   const Stats::OnDevice mark(codec::stats());
   EXPECT_TRUE(right_in_child([] { return counts_anew() && page_file() > 2; }));
-  EXPECT_EQ(codec::stats().read(kernels::backends().size() - 1).calls, before.calls);
+  EXPECT_EQ(sum(codec::stats().page()).all(kernels::backends().size() - 1).calls, before.calls);
 }
 
 /// Where a program has taken what the stats need, a child counts all the same and touches nothing of it.
@@ -228,9 +228,9 @@ TEST(StatsPage, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
     EXPECT_TRUE(right_in_child([] {
       // Without an allocation: AddressSanitizer's allocator may be locked by a thread that the child has not.
       const auto& page = codec::stats().page();
-      const bool fresh = sum(page, 0, Operation::encode).calls == 0 && page.pid == getpid();
+      const bool fresh = sum(page).row(0, Operation::encode).calls == 0 && page.pid == getpid();
       finish(codec::stats(), 100, 3);
-      return fresh && sum(page, 0, Operation::encode).calls == 3;
+      return fresh && sum(page).row(0, Operation::encode).calls == 3;
     }));
   }
   done = true;
