@@ -82,8 +82,8 @@ class ErasureCodePlugin {
 class __attribute__((visibility("default"))) ErasureCodePluginRegistry {
  public:
   int add(const std::string& name, ErasureCodePlugin* plugin);
-  /// Null if no plugin of this name has registered.
-  ErasureCodePlugin* get(const std::string& name);
+  /// Null if no plugin of this name has registered. Not every host exports it.
+  [[gnu::weak]] ErasureCodePlugin* get(const std::string& name);
   /// Loads the plugin unless it is loaded, and has it make an object.
   int factory(const std::string& name, const std::string& directory, ErasureCodeProfile& profile,
               ErasureCodeInterfaceRef* erasure_code, std::ostream* ss);

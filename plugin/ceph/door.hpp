@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "plugin/ceph/erasure_code.hpp"
-#include "plugin/ceph/read_set.hpp"
 #include "plugin/ceph/shards.hpp"
 
 namespace ec::ceph {
@@ -114,10 +113,9 @@ class Door : public HostsInterface {
       if (!wanted || !chunks_of(available) || !is_usable(minimum, code_.n())) return -EINVAL;
       PerChunk<Offer> offers;
       each_shard(available, [&](int shard, auto... cost) {
-        const int price = (cost + ... + 0);
-        offers.push_back({code_.chunk_of(shard), code_.reads_lowest() ? 0 : price});
+        offers.push_back({code_.chunk_of(shard), (cost + ... + 0)});
       });
-      const auto read = choose_read(code_.k(), *wanted, {offers.data(), offers.size()}, code_.reads_lowest());
+      const auto read = code_.choose_reads(*wanted, {offers.data(), offers.size()});
       if (!read) return -EIO;
       for (unsigned c : *read) put(*minimum, code_.shard_of(c));
       return 0;
@@ -198,18 +196,24 @@ class Door : public HostsInterface {
     });
     return chunks;
   }
-  /// The chunks in a map of buffers or of lists, to be read.
+  /// Adds the wanted chunks of a map of buffers or of lists.
+  template <class Map, class Chunk, class Make, class Want>
+  void take(Map& map, Chunks<Chunk>& to, Make make, Want want) const {
+    each_shard(map, [&](int shard, auto& chunk) {
+      if (!code_.is_shard(shard))
+        to.sound = false;
+      else if (const unsigned c = code_.chunk_of(shard); want(c))
+        to.add(c, make(chunk), chunk.length());
+    });
+  }
+  static constexpr auto all_chunks = [](unsigned) { return true; };
   template <class Map>
   Sources sources_of(const Map& map) const {
     Sources in(code_.n());
     in.sound = is_usable(&map, 0);
-    if (!in.sound) return in;
-    each_shard(map, [&](int shard, const auto& chunk) {
-      if (code_.is_shard(shard))
-        in.add(code_.chunk_of(shard), readable(chunk), chunk.length());
-      else
-        in.sound = false;
-    });
+    if (in.sound)
+      take(
+          map, in, [](const auto& chunk) { return readable(chunk); }, all_chunks);
     return in;
   }
   static Readable readable(const bufferptr& buffer) {

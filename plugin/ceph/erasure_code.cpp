@@ -10,6 +10,7 @@
 #include <limits>
 #include <new>
 #include <ostream>
+#include <tuple>
 
 #include "plugin/ceph/host.hpp"
 #include "plugin/codec/settings/settings.hpp"
@@ -88,6 +89,30 @@ unsigned ErasureCode::get_chunk_size(unsigned stripe_width) const {
   const std::uint64_t chunk = (std::uint64_t{stripe_width} + profile_.k - 1) / profile_.k;
   const std::uint64_t rest = profile_.chunk_granularity - 1;
   return static_cast<unsigned>((chunk + rest) & ~rest);
+}
+
+std::optional<ChunkSet> ErasureCode::choose_reads(const ChunkSet& wanted, std::span<Offer> there) const {
+  const bool lowest = profile_.reads_lowest;
+  if (lowest)
+    for (Offer& o : there) o.cost = 0;
+  const auto rank = [&](const Offer& o) {
+    return std::tuple(o.cost, !lowest && !wanted.contains(o.chunk), o.chunk);
+  };
+  std::ranges::sort(there, {}, rank);
+  ChunkSet available, cheapest;
+  std::int64_t wanted_cost = 0, cheapest_cost = 0;
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    const auto& [chunk, cost] = there[i];
+    available.insert(chunk);
+    if (wanted.contains(chunk)) wanted_cost += cost;
+    if (i >= k()) continue;
+    cheapest.insert(chunk);
+    cheapest_cost += cost;
+  }
+  const bool enough = there.size() >= k();
+  if (available.includes(wanted) && (!enough || wanted_cost <= cheapest_cost)) return wanted;
+  if (!enough) return std::nullopt;
+  return cheapest;
 }
 
 int ErasureCode::encode(const bufferlist& in, std::span<bufferlist* const> lists) const {

@@ -8,13 +8,11 @@
 
 #include "ceph/classic.h"
 #include "plugin/ceph/chunk_buffers.hpp"
-#include "plugin/ceph/role.hpp"
+#include "plugin/ceph/profile.hpp"
 #include "plugin/codec/codec.hpp"
 
 namespace ec::ceph {
 
-using ::ceph::bufferlist;
-using ::ceph::bufferptr;
 using ::ceph::ErasureCodeProfile;
 
 /// Values by chunk: for common codes on the stack, which may be a fiber's; for wide codes elsewhere.
@@ -64,6 +62,12 @@ using Sources = Chunks<Readable>;
 /// count as pageable.
 using Places = Chunks<kernels::Target>;
 
+/// A chunk that can be read, and its cost.
+struct Offer {
+  unsigned chunk;
+  int cost;
+};
+
 /// A chunk that was made.
 struct MadeChunk {
   unsigned chunk;
@@ -94,12 +98,17 @@ class ErasureCode {
   unsigned chunk_of(int shard) const { return chunk_of_shard_[static_cast<std::size_t>(shard)]; }
   bool is_shard(int shard) const { return shard >= 0 && shard < static_cast<int>(n()); }
 
-  bool reads_lowest() const { return profile_.reads_lowest; }
   bool allows_optimized_pools() const { return profile_.allows_optimized_pools; }
 
   /// ceil(stripe_width / k) rounded up to the granularity of the profile: 32 bytes, as Ceph's isa and
   /// jerasure plugins, except with jerasure-per-chunk-alignment.
   unsigned get_chunk_size(unsigned stripe_width) const;
+
+  /// The chunks to read to have `wanted`: the wanted chunks if all are there and no k chunks cost less in
+  /// all, otherwise the k of least cost (the code is MDS); of equal ones the wanted chunks first, then by
+  /// index, data before coding. In the role of one of Ceph's own plugins by index alone, as these choose.
+  /// there: no chunk twice; changes. Nothing if fewer than k are there.
+  std::optional<gf::ChunkSet> choose_reads(const gf::ChunkSet& wanted, std::span<Offer> there) const;
 
   /// Fills lists, which are empty, with all k+m chunks of an object; an empty object leaves them empty.
   /// -EINVAL if k chunks of the object would not fit 32 bits.

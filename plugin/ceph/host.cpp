@@ -1,19 +1,53 @@
-// Symbols of Ceph's daemons, by their mangled names.
+// Symbols of Ceph's daemons: a weak one is null where the daemon that loaded us does not export it. Ceph's
+// own logging has another binary form in each release. A log file is known by its open descriptor: every
+// write appends, so a line of ours stands between two of the daemon's.
 #include "plugin/ceph/host.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <mutex>
 #include <new>
 #include <ostream>
+#include <set>
+#include <tuple>
 
-#include "plugin/ceph/role.hpp"
+[[gnu::weak, gnu::visibility("default")]] const char* ceph_version_to_str();
+
+class [[gnu::visibility("default")]] CrushWrapper {
+ public:
+  /// To Ceph 18.
+  [[gnu::weak]] int add_simple_rule(std::string name, std::string root, std::string failure_domain,
+                                    std::string device_class, std::string mode, int rule_type,
+                                    std::ostream* why);
+  /// From Ceph 19, with the number of failure domains.
+  [[gnu::weak]] int add_simple_rule(std::string name, std::string root, std::string failure_domain,
+                                    int failure_domains, std::string device_class, std::string mode,
+                                    int rule_type, std::ostream* why);
+  /// From Ceph 19.
+  [[gnu::weak]] int add_indep_multi_osd_per_failure_domain_rule(
+      std::string name, std::string root, std::string failure_domain, int failure_domains, int osds,
+      std::string device_class, std::ostream* why);
+};
 
 namespace ec::ceph {
 namespace {
+
+using Rule = int (CrushWrapper::*)(std::string, std::string, std::string, std::string, std::string, int,
+                                   std::ostream*);
+using RuleOfDomains = int (CrushWrapper::*)(std::string, std::string, std::string, int, std::string,
+                                            std::string, int, std::ostream*);
 
 constexpr int first_classic_release = 16;
 constexpr int last_classic_release = 19;
@@ -21,35 +55,6 @@ constexpr int tentacle_release = 20;
 
 /// pg_pool_t::TYPE_ERASURE
 constexpr int rule_type_erasure = 3;
-
-// CrushWrapper::add_simple_rule(name, root, failure domain, device class, mode, rule type, err), to Ceph 18.
-// Member functions are called here as functions whose first argument is the object, the way in which the
-// Itanium C++ ABI calls a non-virtual function.
-constexpr const char* add_simple_rule_18 =
-    "_ZN12CrushWrapper15add_simple_ruleENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEES5_S5_S5_S5_iPSo";
-using AddSimpleRule18 = int (*)(CrushWrapper*, std::string, std::string, std::string, std::string,
-                                std::string, int, std::ostream*);
-
-// The same with the number of failure domains after the failure domain, from Ceph 19.
-constexpr const char* add_simple_rule_19 =
-    "_ZN12CrushWrapper15add_simple_ruleENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEES5_S5_iS5_S5_"
-    "iPSo";
-using AddSimpleRule19 = int (*)(CrushWrapper*, std::string, std::string, std::string, int, std::string,
-                                std::string, int, std::ostream*);
-
-// CrushWrapper::add_indep_multi_osd_per_failure_domain_rule(name, root, failure domain, failure domains, OSDs
-// in each, device class, err), from Ceph 19.
-constexpr const char* add_rule_of_several_19 =
-    "_ZN12CrushWrapper43add_indep_multi_osd_per_failure_domain_ruleENSt7__cxx1112basic_stringIcSt11char_"
-    "traitsIcESaIcEEE"
-    "S5_S5_iiS5_PSo";
-using AddRuleOfSeveral19 = int (*)(CrushWrapper*, std::string, std::string, std::string, int, int,
-                                   std::string, std::ostream*);
-
-template <class Function>
-Function find(const char* symbol) noexcept {
-  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, symbol));
-}
 
 /// The names of all dynamic symbols of the program, one after the other.
 std::string_view names_in_host() noexcept {
@@ -65,12 +70,30 @@ std::string_view names_in_host() noexcept {
   return names == nullptr ? std::string_view{} : std::string_view{names, bytes};
 }
 
+namespace fs = std::filesystem;
+
+/// The descriptor of the daemon's log; -1 where there is none.
+int daemon_log() {
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const fs::path file = fs::read_symlink(entry.path(), gone);
+    const int descriptor = std::atoi(entry.path().filename().c_str());
+    if (is_daemon_log(file) && (fcntl(descriptor, F_GETFL) & O_APPEND) != 0) return descriptor;
+  }
+  return -1;
+}
+
+/// Whether the line has not been written before.
+bool is_news(const std::string& line) {
+  static std::mutex mutex;
+  static auto* told = new std::set<std::string>;  // lives as long as the process, whatever ends first
+  const std::lock_guard lock(mutex);
+  return told->insert(line).second;
+}
+
 }  // namespace
 
-const char* host_version() noexcept {
-  const auto version = find<const char* (*)()>("_Z19ceph_version_to_strv");
-  return version == nullptr ? nullptr : version();
-}
+const char* host_version() noexcept { return exists(&ceph_version_to_str) ? ceph_version_to_str() : nullptr; }
 
 int release_of(const char* version) noexcept {
   if (version == nullptr) return 0;
@@ -125,6 +148,27 @@ Dialect host_dialect(std::string* why) noexcept try {
   return Dialect::none;
 }
 
+bool is_daemon_log(const std::string& path) noexcept {
+  std::string_view name = path;
+  name.remove_prefix(name.rfind('/') + 1);
+  if (!name.ends_with(".log")) return false;
+  for (const std::string_view daemon : {"osd.", "mon."})
+    if (const auto at = name.rfind(daemon); at != name.npos && (at == 0 || name[at - 1] == '-')) return true;
+  return false;
+}
+
+void tell(const std::string& line) noexcept try {
+  if (!is_news(line)) return;
+  std::fprintf(stderr, "%s\n", line.c_str());
+  const int log = daemon_log();
+  if (log < 0) return;
+  const std::string entry =
+      fmt::format("{:%Y-%m-%dT%H:%M:%S%z} -1 {}\n", fmt::localtime(std::time(nullptr)), line);
+  [[maybe_unused]] const auto written = ::write(log, entry.data(), entry.size());
+} catch (const std::exception&) {
+  // Memory, or /proc.
+}
+
 int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfile& profile,
                    std::ostream* why) {
   std::ostream nowhere(nullptr);  // the host's functions write without looking
@@ -134,17 +178,17 @@ int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfi
     says << error;
     return -EINVAL;
   }
+  const auto& [root, domain, device_class] =
+      std::tie(profile.crush_root, profile.crush_failure_domain, profile.crush_device_class);
   if (osds > 1) {
-    if (const auto add = find<AddRuleOfSeveral19>(add_rule_of_several_19))
-      return add(&crush, name, profile.crush_root, profile.crush_failure_domain, domains, osds,
-                 profile.crush_device_class, &says);
-  } else if (const auto add = find<AddSimpleRule19>(add_simple_rule_19)) {
-    return add(&crush, name, profile.crush_root, profile.crush_failure_domain, domains,
-               profile.crush_device_class, "indep", rule_type_erasure, &says);
-  } else if (const auto add_18 = find<AddSimpleRule18>(add_simple_rule_18);
-             add_18 != nullptr && domains <= 0) {
-    return add_18(&crush, name, profile.crush_root, profile.crush_failure_domain, profile.crush_device_class,
-                  "indep", rule_type_erasure, &says);
+    if (exists(&CrushWrapper::add_indep_multi_osd_per_failure_domain_rule))
+      return crush.add_indep_multi_osd_per_failure_domain_rule(name, root, domain, domains, osds,
+                                                               device_class, &says);
+  } else if (exists<RuleOfDomains>(&CrushWrapper::add_simple_rule)) {
+    return crush.add_simple_rule(name, root, domain, domains, device_class, "indep", rule_type_erasure,
+                                 &says);
+  } else if (exists<Rule>(&CrushWrapper::add_simple_rule) && domains <= 0) {
+    return crush.add_simple_rule(name, root, domain, device_class, "indep", rule_type_erasure, &says);
   }
   says << "this host exports no function of CrushWrapper that makes a rule of crush-num-failure-domains="
        << domains << " and crush-osds-per-failure-domain=" << osds << " and that this plugin knows";

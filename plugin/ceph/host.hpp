@@ -1,4 +1,4 @@
-// The offer of the daemon that loaded us, looked up by name: its version, and its CRUSH rules.
+// The offer of the daemon that loaded us, looked up by name: its version, its CRUSH rules, and its log.
 #pragma once
 
 #include <iosfwd>
@@ -10,6 +10,9 @@
 class CrushWrapper;
 
 namespace ec::ceph {
+
+/// Whether a weak function is there.
+bool exists(auto function) noexcept { return function != nullptr; }
 
 /// The host's version string ("16.2.15"), or null if it exports none.
 const char* host_version() noexcept;
@@ -37,6 +40,16 @@ bool is_osd() noexcept;
 /// Whether no symbol of a program contradicts the types of tentacle.h. names: all its symbols, in the form of
 /// the dynamic linker.
 bool names_our_types(std::string_view names) noexcept;
+
+/// A sentence for the operator: most of Ceph's daemons drop the text that an entry point gives with its
+/// failure. Writes the line, without its end, to stderr, and to the host's log if the log is a file of a
+/// daemon of Ceph's. The same line is written once in the life of a process. Thread safe; does nothing where
+/// memory is short.
+void tell(const std::string& line) noexcept;
+
+/// Whether a log of Ceph's daemons has a name of this form: "ceph-osd.3.log", "mon.a.log". Files of a
+/// database have none.
+bool is_daemon_log(const std::string& path) noexcept;
 
 /// Adds the erasure rule `name` to `crush` for the root, failure domain, device class and counts of the
 /// profile, as Ceph's own plugins do. Returns its id or -errno, with the reason in *why (may be null);

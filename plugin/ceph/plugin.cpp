@@ -8,12 +8,9 @@
 #include <string>
 
 #include "kernels/backends.hpp"
-#include "plugin/ceph/daemon_log.hpp"
 #include "plugin/ceph/door.hpp"
 #include "plugin/ceph/host.hpp"
-#include "plugin/ceph/pass_through.hpp"
 #include "plugin/ceph/portable.hpp"
-#include "plugin/ceph/role.hpp"
 #include "plugin/ceph/stock.hpp"
 #include "plugin/ceph/tentacle.hpp"
 #include "plugin/codec/settings/settings.hpp"

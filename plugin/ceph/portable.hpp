@@ -23,7 +23,6 @@ struct Portability {
 /// profile: of plugin=cuda, with or without its defaults. Only technique, k, m and mapping count; all other
 /// keys change no byte.
 Portability portability(const std::map<std::string, std::string>& profile);
-inline bool is_portable(const std::map<std::string, std::string>& profile) { return !!portability(profile); }
 
 /// Empty if Ceph's isa codes this shape in every release, else the sentence that names the number that is out
 /// of range. technique: reed_sol_van or cauchy. Before Ceph 20 isa takes more coding chunks with cauchy.

@@ -33,15 +33,11 @@ void each_shard(const ShardIdSet& shards, Visit visit) {
     for (std::uint64_t word = shards.words[w]; word != 0; word &= word - 1)
       visit(static_cast<int>(64 * w) + std::countr_zero(word));
 }
-template <class T, class Visit>
-void each_shard(ShardIdMap<T>& shards, Visit visit) {
+template <class Map, class Visit>
+requires requires(Map& map) { map.slots; }
+void each_shard(Map& shards, Visit visit) {
   for (std::size_t s = 0; s < shards.slots.size(); ++s)
     if (shards.slots[s]) visit(static_cast<int>(s), *shards.slots[s]);
-}
-template <class T, class Visit>
-void each_shard(const ShardIdMap<T>& shards, Visit visit) {
-  each_shard(const_cast<ShardIdMap<T>&>(shards),
-             [&](int shard, T& value) { visit(shard, std::as_const(value)); });
 }
 
 /// Whether the host's container exists, has the layout that we know, and has room for the shards 0..n-1.

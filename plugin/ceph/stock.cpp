@@ -1,35 +1,41 @@
-// Finds and loads a plugin of Ceph's own as Ceph's loader would, under another name.
+// Finds and loads a plugin of Ceph's own as Ceph's loader would, under another name or in our place. See
+// docs/design/pass-through.md.
 #include "plugin/ceph/stock.hpp"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <new>
+#include <ostream>
+#include <sstream>
+#include <typeinfo>
 #include <vector>
 
 #include "plugin/ceph/host.hpp"
+#include "plugin/ceph/portable.hpp"
+#include "plugin/ceph/profile.hpp"
 
 namespace ec::ceph {
 namespace {
 
+using ::ceph::ErasureCodeInterfaceRef;
 using ::ceph::ErasureCodePlugin;
 using ::ceph::ErasureCodePluginRegistry;
+using ::ceph::ErasureCodeProfile;
 
 constexpr std::string_view suffix = " of Ceph's own";
 
 /// Where packages put Ceph's plugins: Debian's, RPM packages, and packages of Ceph's project.
 constexpr const char* packaged[] = {"/usr/lib/" EC_LIBRARY_ARCHITECTURE "/ceph/erasure-code",
                                     "/usr/lib64/ceph/erasure-code", "/usr/lib/ceph/erasure-code"};
-
-// ErasureCodePluginRegistry::get(name): a member function takes the object first.
-constexpr const char* get_symbol =
-    "_ZN4ceph25ErasureCodePluginRegistry3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
-using Get = ErasureCodePlugin* (*)(ErasureCodePluginRegistry*, const std::string&);
 
 using Library = std::unique_ptr<void, int (*)(void*)>;
 
@@ -101,16 +107,105 @@ void start(const File& file, std::string as) {
            std::strerror(error < 0 ? -error : error));
 }
 
+// --- In our place.
+
+/// The mangled name from the parameters on, in words.
+std::string parameters_of(const char* mangled) {
+  const std::unique_ptr<char, void (*)(void*)> words(abi::__cxa_demangle(mangled, nullptr, nullptr, nullptr),
+                                                     std::free);
+  const std::string_view text = words ? words.get() : "";
+  const auto at = text.find('(');
+  return at == text.npos ? "" : std::string(text.substr(at));
+}
+
+/// Whether a plugin has a function of the type of factory() in the place where classic.h has factory(). Its
+/// symbol tells, except the return type, which is in no symbol.
+bool has_known_factory(const ErasureCodePlugin& plugin) {
+  constexpr std::size_t slot = 2;
+  using Factory = int(const std::string&, ErasureCodeProfile&, ErasureCodeInterfaceRef*, std::ostream*);
+  void* const* table = *reinterpret_cast<void* const* const*>(&plugin);
+  Dl_info function{};
+  if (dladdr(table[slot], &function) == 0 || function.dli_sname == nullptr ||
+      function.dli_saddr != table[slot])
+    return false;
+  return std::string_view(function.dli_sname).find("7factoryE") != std::string_view::npos &&
+         parameters_of(function.dli_sname) == parameters_of(typeid(Factory).name());
+}
+
+/// One of Ceph's own plugins, or the reason why there is none.
+struct LoadedStock {
+  ErasureCodePlugin* plugin = nullptr;
+  std::string why_not;
+};
+
+LoadedStock load(std::string_view name, const std::string& directory) try {
+  const Stock stock = load_stock(name, directory);
+  if (!has_known_factory(*stock.plugin))
+    return {nullptr, stock.file + " has another factory than this plugin knows"};
+  return {stock.plugin, ""};
+} catch (const codec::SetupError& e) {
+  return {nullptr, e.what()};
+}
+
+/// The plugin in the role of cuda.
+class PassThrough final : public ErasureCodePlugin {
+ public:
+  PassThrough(LoadedStock isa, LoadedStock jerasure) : isa_(std::move(isa)), jerasure_(std::move(jerasure)) {}
+
+  int factory(const std::string& directory, ErasureCodeProfile& profile,
+              ErasureCodeInterfaceRef* erasure_code, std::ostream* ss) override try {
+    std::ostringstream said;
+    const int error = factory_of_theirs(directory, profile, erasure_code, said);
+    if (ss != nullptr) *ss << said.str();
+    if (error != 0)
+      tell(fmt::format("ec_cuda: a pool of k={} m={} technique={} is not served on this Ceph: {}",
+                       profile["k"], profile["m"], profile["technique"], said.str()));
+    return error;
+  } catch (const std::bad_alloc&) {
+    return -ENOMEM;
+  }
+
+ private:
+  int factory_of_theirs(const std::string& directory, ErasureCodeProfile& profile,
+                        ErasureCodeInterfaceRef* erasure_code, std::ostream& said) {
+    const Portability as = portability(profile);
+    if (!as) {
+      said << as.why_not
+           << " for Ceph's own plugins to code it; install an ec-cuda that knows this release of Ceph";
+      return -ENOTSUP;
+    }
+    const LoadedStock& theirs = as.plugin == "isa" ? isa_ : jerasure_;
+    if (theirs.plugin == nullptr) {
+      said << theirs.why_not;
+      return -ENOENT;
+    }
+    if (as.plugin == "jerasure") {
+      // Ceph's own plugin gives the technique another name, and the host compares. A monitor would store the
+      // other name, and plugin=cuda with that name is another code.
+      if (!is_osd()) {
+        said << "technique=" << profile["technique"] << " must be plugin=jerasure technique=" << as.technique
+             << " here: only OSDs of this release have pools of it as plugin=cuda";
+        return -ENOTSUP;
+      }
+      profile["technique"] = as.technique;
+    }
+    return theirs.plugin->factory(directory, profile, erasure_code, &said);
+  }
+
+  LoadedStock isa_, jerasure_;
+};
+
 }  // namespace
 
 Stock load_stock(std::string_view name, const std::string& directory) {
-  const auto get = reinterpret_cast<Get>(dlsym(RTLD_DEFAULT, get_symbol));
-  if (get == nullptr) refuse(ENOTSUP, "this host exports no ErasureCodePluginRegistry::get");
+  if (!exists(&ErasureCodePluginRegistry::get))
+    refuse(ENOTSUP, "this host exports no ErasureCodePluginRegistry::get");
   File file = find_stock(name, directory);
-  const std::string as = stock_name(name);
-  if (ErasureCodePlugin* there = get(&ErasureCodePluginRegistry::singleton, as)) return {there, file.path};
+  const std::string as = std::string(name).append(suffix);
+  auto& registry = ErasureCodePluginRegistry::singleton;
+  if (ErasureCodePlugin* there = registry.get(as)) return {there, file.path};
   start(file, as);
-  ErasureCodePlugin* plugin = get(&ErasureCodePluginRegistry::singleton, as);
+  ErasureCodePlugin* plugin = registry.get(as);
   if (plugin == nullptr) refuse(EBADF, "{} has registered nothing", file.path);
   // As the loader does: the registry closes the library at its end.
   plugin->library = file.library.release();
@@ -130,8 +225,16 @@ const char* version_of_stock(std::string_view name, const std::string& directory
   return version;
 }
 
-std::string stock_name(std::string_view name) { return std::string(name).append(suffix); }
-
 bool is_stock_name(std::string_view name) noexcept { return name.ends_with(suffix); }
+
+int pass_through(const std::string& name, const std::string& directory) {
+  if (role_of(name) != Role::own) {
+    start_stock(name, directory, name);
+    return 0;
+  }
+  LoadedStock isa = load("isa", directory), jerasure = load("jerasure", directory);
+  if (isa.plugin == nullptr && jerasure.plugin == nullptr) throw codec::SetupError(ENOENT, isa.why_not);
+  return ErasureCodePluginRegistry::singleton.add(name, new PassThrough(std::move(isa), std::move(jerasure)));
+}
 
 }  // namespace ec::ceph

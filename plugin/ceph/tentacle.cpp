@@ -81,18 +81,9 @@ int Tentacle::decode_concat(const std::set<int>& want_to_read, const std::map<in
 
 bool Tentacle::divide(const BufferMap& in, BufferMap& out, DataChunks& data, Places& coding) const {
   if (!is_usable(&in, 0) || !is_usable(&out, 0)) return false;
-  each_shard(in, [&](int shard, const bufferptr& buffer) {
-    if (!code_.is_shard(shard))
-      data.sound = false;
-    else if (const unsigned c = code_.chunk_of(shard); c < code_.k())
-      data.add(c, source_at(readable(buffer).bytes, buffer.length()), buffer.length());
-  });
-  each_shard(out, [&](int shard, bufferptr& buffer) {
-    if (!code_.is_shard(shard))
-      coding.sound = false;
-    else if (const unsigned c = code_.chunk_of(shard); c >= code_.k())
-      coding.add(c, {writable_bytes(buffer)}, buffer.length());
-  });
+  const auto read = [](const bufferptr& b) { return source_at(readable(b).bytes, b.length()); };
+  take(in, data, read, [&](unsigned c) { return c < code_.k(); });
+  take(out, coding, to_be_written, [&](unsigned c) { return c >= code_.k(); });
   return true;
 }
 
@@ -131,12 +122,7 @@ int Tentacle::decode_chunks(const ShardIdSet&, BufferMap& in, BufferMap& out) {
     const Sources from = sources_of(in);
     if (!is_usable(&out, 0) || !from.sound) return -EINVAL;
     Places to(code_.n());
-    each_shard(out, [&](int shard, bufferptr& buffer) {
-      if (code_.is_shard(shard))
-        to.add(code_.chunk_of(shard), {writable_bytes(buffer)}, buffer.length());
-      else
-        to.sound = false;
-    });
+    take(out, to, to_be_written, all_chunks);
     return code_.decode_chunks(from, to);
   });
 }

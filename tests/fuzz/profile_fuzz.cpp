@@ -51,7 +51,7 @@ void check_taken(const ceph::PoolProfile& p, const Profile& given, Profile& comp
     expect(text.empty() || completed.at(key) == text, "{}={} is kept", key, text);
   // The host compares the completed profile with the object's own.
   Profile again = completed;
-  const auto second = ceph::parse_profile(again);
+  const auto second = ceph::parse_profile(ceph::Role::own, again, 20);
   expect(again == completed, "a completed profile is complete");
   expect(second.k == p.k && second.m == p.m && second.mapping == p.mapping, "and means the same");
 }
@@ -81,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   Profile completed = given;
   try {
-    const auto parsed = ec::ceph::parse_profile(completed);
+    const auto parsed = ec::ceph::parse_profile(ec::ceph::Role::own, completed, 20);
     check_taken(parsed, given, completed);
   } catch (const ec::codec::SetupError& error) {
     check_refused(error, given);

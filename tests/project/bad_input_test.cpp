@@ -95,7 +95,7 @@ TEST(BadProfile, NoStripeUnitIsTakenThatCephReadsOtherwise) {
   const auto check = [&](const std::string& text) {
     Profile profile{{"k", "3"}, {"m", "2"}, {"stripe_unit", text}};
     try {
-      ceph::parse_profile(profile);
+      ceph::parse_profile(ceph::Role::own, profile, 20);
     } catch (const codec::SetupError&) {
       return;
     }
@@ -114,7 +114,7 @@ TEST(BadProfile, NoStripeUnitIsTakenThatCephReadsOtherwise) {
   EXPECT_GT(taken, 500u);
   for (const char* text : {"1", "08", "4096", "4096B", "4K", "4Ki", "1M", "1Gi", "1431655765"}) {
     Profile profile{{"k", "3"}, {"m", "2"}, {"stripe_unit", text}};
-    EXPECT_NO_THROW(ceph::parse_profile(profile)) << text;
+    EXPECT_NO_THROW(ceph::parse_profile(ceph::Role::own, profile, 20)) << text;
   }
 }
 

@@ -14,7 +14,6 @@
 #include <sstream>
 #include <tuple>
 
-#include "plugin/ceph/daemon_log.hpp"
 #include "plugin/ceph/door.hpp"
 #include "plugin/ceph/host.hpp"
 #include "tests/common/child.hpp"

@@ -58,7 +58,7 @@ class PinnedFromBirth : public EmulatedDevice {
     return codec.encode(job.sources, job.targets, chunk) == Status::ok && stripe.right() == true;
   }
   static constexpr PlacedStripes::Shape found{.bytes = chunk, .generated = true, .as_found = true};
-  static std::uint64_t on_device() { return codec::stats().read(0).calls; }
+  static std::uint64_t on_device() { return codec::sum(codec::stats().page()).all(0).calls; }
 
   codec::Codec codec_{gf::Technique::reed_sol_van, k, m,
                       codec::Router(codec::BackendChoice::automatic, chunk)};
