@@ -11,15 +11,11 @@ namespace {
 
 using Points = std::array<std::uint8_t, max_chunks>;
 
-Points powers_of_2() {
+/// All points in order, or 0, then the powers of 2.
+Points points_of(bool powers) {
   Points points{};
-  for (unsigned i = 1; i < max_chunks; ++i) points[i] = log_tables.exp[i - 1];
-  return points;
-}
-
-Points counted() {
-  Points points{};
-  for (unsigned i = 0; i < max_chunks; ++i) points[i] = static_cast<std::uint8_t>(i);
+  for (unsigned i = 1; i < max_chunks; ++i)
+    points[i] = powers ? log_tables.exp[i - 1] : static_cast<std::uint8_t>(i);
   return points;
 }
 
@@ -48,8 +44,8 @@ std::optional<Matrix> dialect_matrix(std::string_view dialect, unsigned k, unsig
   if (dialect == "jerasure_reed_sol_van") return coding_matrix(Technique::jerasure_reed_sol_van, k, m);
   if (dialect == "jerasure_reed_sol_r6_op" && m == 2)
     return coding_matrix(Technique::jerasure_reed_sol_r6_op, k, m);
-  if (dialect == "zfec") return interpolation(powers_of_2(), k, m);
-  if (dialect == "klauspost") return interpolation(counted(), k, m);
+  if (dialect == "zfec") return interpolation(points_of(true), k, m);
+  if (dialect == "klauspost") return interpolation(points_of(false), k, m);
   return std::nullopt;
 }
 

@@ -68,8 +68,7 @@ std::string shape_error(Technique technique, unsigned k, unsigned m) {
   if (technique == Technique::reed_sol_van && !vandermonde_is_safe(k, m))
     return fmt::format(
         "k={} and m={}: technique=reed_sol_van cannot recover every loss of m chunks in this shape; allowed "
-        "are "
-        "m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
+        "are m <= 3, or m = 4 with k <= 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5; "
         "technique=cauchy has no such limit",
         k, m);
   if (technique == Technique::jerasure_reed_sol_r6_op && m != 2)
@@ -80,16 +79,8 @@ std::string shape_error(Technique technique, unsigned k, unsigned m) {
 Matrix coding_matrix(Technique technique, unsigned k, unsigned m) {
   // The first Vandermonde row is all ones: every technique uses this row for a single coding chunk.
   if (m == 1) return vandermonde(k, m);
-  switch (technique) {
-    case Technique::cauchy:
-      return cauchy_matrix(k, m);
-    case Technique::jerasure_reed_sol_van:
-      return jerasure_vandermonde(k, m);
-    case Technique::reed_sol_van:
-    case Technique::jerasure_reed_sol_r6_op:
-      break;
-  }
-  return vandermonde(k, m);
+  if (technique == Technique::cauchy) return cauchy_matrix(k, m);
+  return technique == Technique::jerasure_reed_sol_van ? jerasure_vandermonde(k, m) : vandermonde(k, m);
 }
 
 Matrix cauchy_matrix(unsigned k, unsigned m) {

@@ -368,15 +368,13 @@ Identity identify(std::span<const std::uint8_t* const> shards, std::size_t bytes
   if (!found.outside.empty())
     found.untold.emplace_back(
         "whether the shards outside are of this stripe: nothing connects them with the others; damaged "
-        "everywhere, "
-        "foreign, or in no coding chunk given");
+        "everywhere, foreign, or in no coding chunk given");
   const auto coding = coding_of(of_shards(checks, in_checks), k);
   if (k < 2 || !coding)
     return cannot_tell(
         k < 2 ? "k: each shard is a multiple of one other: copies, or data that are zero elsewhere"
               : "k: some checks hold fewer than k + 1 shards: a locally repairable code, or data that are "
-                "zero or "
-                "repeat from shard to shard");
+                "zero or repeat from shard to shard");
   if (suspected && suspected->size() == 1) found.damaged.assign(1, *suspected->begin());
   if (suspected && found.damaged.empty())
     found.untold.emplace_back(

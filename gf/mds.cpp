@@ -1,6 +1,7 @@
 #include "gf/mds.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <numeric>
 #include <random>
@@ -26,17 +27,15 @@ bool is_generalized_cauchy(const Matrix& coding) {
     }
   if (m == 1 || k == 1) return true;
   // Rows, then columns: each has its own ratio of the first two cells, so no minor of rank 2 is singular.
-  std::vector<bool> seen_row(256), seen_column(256);
-  for (unsigned r = 0; r < m; ++r) {
-    auto seen = seen_row[mul(inverse(r, 0), inv(inverse(r, 1)))];
-    if (seen) return false;
-    seen = true;
-  }
-  for (unsigned c = 0; c < k; ++c) {
-    auto seen = seen_column[mul(inverse(0, c), inv(inverse(1, c)))];
-    if (seen) return false;
-    seen = true;
-  }
+  const auto differ = [](unsigned count, auto&& ratio) {
+    std::array<bool, 256> seen{};
+    for (unsigned i = 0; i < count; ++i)
+      if (std::exchange(seen[ratio(i)], true)) return false;
+    return true;
+  };
+  if (!differ(m, [&](unsigned r) { return mul(inverse(r, 0), inv(inverse(r, 1))); }) ||
+      !differ(k, [&](unsigned c) { return mul(inverse(0, c), inv(inverse(1, c))); }))
+    return false;
   // Rank 2: each row is a sum of the first two rows, and the first two columns give the two factors.
   const std::uint8_t scale = inv(mul(inverse(0, 0), inverse(1, 1)) ^ mul(inverse(0, 1), inverse(1, 0)));
   for (unsigned r = 2; r < m; ++r) {

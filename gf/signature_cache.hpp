@@ -48,18 +48,16 @@ class SignatureCache {
     Pointer evicted;  // declared before the lock, and so destroyed after the lock is given back
     std::unique_lock lock(shard.mutex);
     if (const Entry* there = shard.find(signature, tag_of(hash))) return there->value;
-    if (shard.entries.size() == shard_capacity_) {
-      const std::size_t place = shard.next_to_evict();
-      shard.tags[place] = tag_of(hash);
-      shard.entries[place].signature = signature;
-      evicted = std::exchange(shard.entries[place].value, value);
-    } else {
+    const bool full = shard.entries.size() == shard_capacity_;
+    if (!full) {
       shard.tags.reserve(shard_capacity_);
-      Entry& entry = shard.entries.emplace_back();
-      entry.signature = signature;
-      entry.value = value;
-      shard.tags.push_back(tag_of(hash));
+      shard.entries.emplace_back();
+      shard.tags.emplace_back();
     }
+    const std::size_t place = full ? shard.next_to_evict() : shard.tags.size() - 1;
+    shard.tags[place] = tag_of(hash);
+    shard.entries[place].signature = signature;
+    evicted = std::exchange(shard.entries[place].value, value);
     return value;
   }
 

@@ -6,6 +6,7 @@
 // CPUs compare by transform, into blocks that caches hold.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -96,13 +97,13 @@ class Backend {
   }
 };
 
+bool all_chunks(const Job& job, auto&& hold) {
+  return std::ranges::all_of(job.sources, hold) && std::ranges::all_of(job.targets, hold);
+}
+
 /// Whether every chunk of the job can be touched by the host.
 inline bool host_addressable(const Job& job) noexcept {
-  for (const Source& s : job.sources)
-    if (s.residence == Residence::device) return false;
-  for (const Target& t : job.targets)
-    if (t.residence == Residence::device) return false;
-  return true;
+  return all_chunks(job, [](const auto& chunk) { return chunk.residence != Residence::device; });
 }
 
 }  // namespace ec::kernels

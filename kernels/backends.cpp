@@ -2,11 +2,8 @@
 #include "kernels/backends.hpp"
 
 #include <array>
-#include <new>
 #include <vector>
 
-#include "kernels/isal/isal.hpp"
-#include "kernels/reference/reference.hpp"
 #include "support/process_life.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
@@ -33,8 +30,6 @@ std::span<Backend* const> backends() noexcept {
 namespace {
 const AtLoad at_load(backends);
 }  // namespace
-
-std::string_view missing_backend() noexcept { return why_no_isal(); }
 
 std::span<Backend* const> variants() noexcept {
   static const auto list = [] {
@@ -67,12 +62,10 @@ bool can_be_pinned() noexcept {
 #endif
 }
 
-void want_pinned() noexcept try {
+void want_pinned() noexcept {
 #ifdef EC_WITH_CUDA
   if (cuda::has_preload()) static_cast<void>(cuda::Devices::instance().acquire(0));
 #endif
-} catch (const std::bad_alloc&) {
-  // The next caller tries again.
 }
 
 unsigned device_count() noexcept {

@@ -12,6 +12,14 @@ namespace ec::kernels {
 /// Touches no device.
 std::span<Backend* const> backends() noexcept;
 
+/// ISA-L by its ec_encode_data, on host memory. Opens libisal.so.2 when we are loaded. Supports no job where
+/// the library is absent or codes a few bytes wrong then. Never returns anything but Status::ok for a job it
+/// supports, except Status::fault when memory for the expanded tables (32 bytes a coefficient) cannot be had.
+Backend& isal_backend() noexcept;
+/// Plain scalar code, the floor: takes every job in host memory. Never returns anything but Status::ok for a
+/// job it supports.
+Backend& reference_backend() noexcept;
+
 /// Why a back end of the list codes nothing in this process (ISA-L is not installed); empty where all may.
 std::string_view missing_backend() noexcept;
 

@@ -8,8 +8,6 @@
 
 namespace ec::kernels {
 
-enum class Direction : unsigned char { fetch, store };
-
 /// Two pieces of memory of equal length; owns neither. `here` is ordinary host memory.
 struct Transfer {
   std::uint8_t* there = nullptr;

@@ -11,8 +11,8 @@
 
 #include "bench/common/random.hpp"
 #include "ceph/tentacle.h"
+#include "kernels/backends.hpp"
 #include "kernels/program.hpp"
-#include "kernels/reference/reference.hpp"
 
 namespace ec::bench {
 namespace {

@@ -1,6 +1,4 @@
 // Jobs by the functions of ISA-L, which is opened when we are loaded.
-#include "kernels/isal/isal.hpp"
-
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 
 #include "gf/generator.hpp"
 #include "gf/gf256.hpp"
+#include "kernels/backends.hpp"
 #include "support/process_life.hpp"
 
 namespace ec::kernels {
@@ -146,7 +145,7 @@ class Isal final : public Backend {
 
 }  // namespace
 
-std::string_view why_no_isal() noexcept {
+std::string_view missing_backend() noexcept {
   if (usable) return {};
   return functions.encode == nullptr ? "libisal.so.2 is not found or lacks functions"
                                      : "libisal.so.2 codes wrong bytes";

@@ -1,9 +1,8 @@
 // Jobs byte by byte.
-#include "kernels/reference/reference.hpp"
-
 #include <cstring>
 
 #include "gf/gf256.hpp"
+#include "kernels/backends.hpp"
 #include "support/process_life.hpp"
 
 namespace ec::kernels {

@@ -14,17 +14,9 @@ namespace ec::kernels::x86 {
 namespace {
 
 bool cpu_has(Isa isa) {
-  switch (isa) {
-    case Isa::gfni512:
-      return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("gfni");
-    case Isa::gfni256:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("gfni");
-    case Isa::avx512:
-      return __builtin_cpu_supports("avx512bw");
-    case Isa::avx2:
-      return __builtin_cpu_supports("avx2");
-  }
-  return false;
+  const bool wide = isa == Isa::gfni512 || isa == Isa::avx512;
+  return (wide ? __builtin_cpu_supports("avx512bw") : __builtin_cpu_supports("avx2")) &&
+         (form_of(isa) == CoefficientForm::shuffle || __builtin_cpu_supports("gfni"));
 }
 
 Isa best_isa() {
@@ -136,11 +128,11 @@ X86& backend() noexcept {
 }
 
 std::span<Backend* const> variants() noexcept {
-  static X86 gfni512("x86-gfni512", Isa::gfni512);
-  static X86 gfni256("x86-gfni256", Isa::gfni256);
-  static X86 avx512("x86-avx512", Isa::avx512);
-  static X86 avx2("x86-avx2", Isa::avx2);
-  static const std::array<Backend*, 4> list{&gfni512, &gfni256, &avx512, &avx2};
+  static X86 all[] = {{"x86-gfni512", Isa::gfni512},
+                      {"x86-gfni256", Isa::gfni256},
+                      {"x86-avx512", Isa::avx512},
+                      {"x86-avx2", Isa::avx2}};
+  static const std::array<Backend*, 4> list{&all[0], &all[1], &all[2], &all[3]};
   return list;
 }
 

@@ -56,44 +56,33 @@ constexpr unsigned source_overhead_in_registers = 3;
 constexpr Expanded<affine_bytes> affine = make_affine();
 constexpr Expanded<shuffle_bytes> shuffle = make_shuffle();
 
-/// Row by row, without an owner.
-struct Cells {
-  std::span<const std::uint8_t> all;
-  unsigned rows;
-  unsigned columns;
-
-  std::span<const std::uint8_t> row(unsigned r) const {
-    return all.subspan(std::size_t{r} * columns, columns);
-  }
-};
-
 bool all_ones(std::span<const std::uint8_t> row) {
   return std::ranges::all_of(row, [](auto c) { return c == 1; });
 }
 
 /// See Coefficients::folded.
-unsigned folded_sources(const Cells& matrix) {
-  if (matrix.rows < 2 || matrix.rows > max_group_rows) return 0;
+unsigned folded_sources(const gf::Matrix& matrix) {
+  if (matrix.rows() < 2 || matrix.rows() > max_group_rows) return 0;
   const auto sum = [&](unsigned column) {
     unsigned all = 0;
-    for (unsigned r = 0; r < matrix.rows; ++r) all ^= matrix.row(r)[column];
+    for (unsigned r = 0; r < matrix.rows(); ++r) all ^= matrix(r, column);
     return all;
   };
   unsigned ones = 0;
-  while (ones < matrix.columns && sum(ones) == 1) ++ones;
+  while (ones < matrix.cols() && sum(ones) == 1) ++ones;
   if (ones == 0) return 0;
-  for (unsigned c = ones; c < matrix.columns; ++c)
+  for (unsigned c = ones; c < matrix.cols(); ++c)
     if (sum(c) != 0) return 0;
   return ones;
 }
 
 /// The table's entries for the matrix with rows 0 and `first` exchanged.
 template <std::size_t bytes>
-void lay_out(const Cells& matrix, unsigned first, const Expanded<bytes>& table, std::uint8_t* to) {
+void lay_out(const gf::Matrix& matrix, unsigned first, const Expanded<bytes>& table, std::uint8_t* to) {
   const auto row_of = [&](unsigned r) { return r == 0 ? first : r == first ? 0 : r; };
-  for (unsigned pass = 0; pass < pass_count(matrix.rows); ++pass) {
-    const unsigned begin = pass_begin(matrix.rows, pass);
-    const unsigned rows = pass_begin(matrix.rows, pass + 1) - begin;
+  for (unsigned pass = 0; pass < pass_count(matrix.rows()); ++pass) {
+    const unsigned begin = pass_begin(matrix.rows(), pass);
+    const unsigned rows = pass_begin(matrix.rows(), pass + 1) - begin;
     for (unsigned g = 0; g < group_count(rows); ++g) {
       const unsigned group = group_begin(rows, g);
       const unsigned group_rows = group_begin(rows, g + 1) - group;
@@ -104,7 +93,7 @@ void lay_out(const Cells& matrix, unsigned first, const Expanded<bytes>& table, 
           at += group_rows * bytes;
         }
       }
-      to += std::size_t{group_rows} * matrix.columns * bytes;
+      to += std::size_t{group_rows} * matrix.cols() * bytes;
     }
   }
 }
@@ -144,22 +133,6 @@ std::unique_ptr<const TransformTables> transform_of(const Program& program) {
 
 }  // namespace
 
-Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, CoefficientForm form,
-               std::uint8_t* to) noexcept {
-  if (rows == 0) return {};
-  const Cells matrix{cells, rows, static_cast<unsigned>(cells.size() / rows)};
-  Pattern found;
-  while (found.first < rows && !all_ones(matrix.row(found.first))) ++found.first;
-  found.first_is_xor = found.first < rows;
-  if (!found.first_is_xor) {
-    found.first = 0;
-    found.folded = folded_sources(matrix);
-  }
-  form == CoefficientForm::affine ? lay_out(matrix, found.first, affine, to)
-                                  : lay_out(matrix, found.first, shuffle, to);
-  return found;
-}
-
 TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(stages)) {
   if (stages_.solution.exists()) stages_.then = {};
   const gf::CauchyStages& s = stages_;
@@ -180,7 +153,7 @@ TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(st
   };
   const auto lay_out_dense = [&](const gf::Matrix& matrix) {
     const std::uint8_t* begin = to;
-    if (matrix.rows() != 0) lay_out({matrix.cells(), matrix.rows(), matrix.cols()}, 0, affine, to);
+    lay_out(matrix, 0, affine, to);
     to += matrix.cells().size() * affine_bytes;
     return begin;
   };
@@ -212,7 +185,14 @@ TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(st
 Coefficients::Coefficients(const Program& program, CoefficientForm form)
     : bytes(program.matrix().cells().size() * coefficient_bytes(form)) {
   const gf::Matrix& matrix = program.matrix();
-  static_cast<Pattern&>(*this) = expand(matrix.cells(), matrix.rows(), form, bytes.data());
+  while (first < matrix.rows() && !all_ones(matrix.row(first))) ++first;
+  first_is_xor = first < matrix.rows();
+  if (!first_is_xor) {
+    first = 0;
+    folded = folded_sources(matrix);
+  }
+  form == CoefficientForm::affine ? lay_out(matrix, first, affine, bytes.data())
+                                  : lay_out(matrix, first, shuffle, bytes.data());
   if (form == CoefficientForm::affine) transform = transform_of(program);
 }
 

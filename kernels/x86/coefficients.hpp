@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "gf/cauchy_stages.hpp"
@@ -36,8 +35,11 @@ class TransformTables {
   Transform transform_{};
 };
 
-/// Properties of a matrix that the kernels use beside its coefficients.
-struct Pattern {
+/// Immutable once made.
+struct Coefficients final : Expansion {
+  /// Throws std::bad_alloc.
+  Coefficients(const Program& program, CoefficientForm form);
+
   /// The kernels' first row makes target `first`, and their row `first` target 0; every other row makes the
   /// target of its own number.
   unsigned first = 0;
@@ -45,18 +47,6 @@ struct Pattern {
   /// All rows together are the sum of so many first sources, for example where all lost chunks are data and a
   /// source is the sum of the data: one row needs no products then. 0: not so, or of no use.
   unsigned folded = 0;
-};
-
-/// A matrix of so many rows and columns, row by row in `cells`, laid out for the kernels: writes
-/// cells.size() * coefficient_bytes(form) bytes.
-Pattern expand(std::span<const std::uint8_t> cells, unsigned rows, CoefficientForm form,
-               std::uint8_t* to) noexcept;
-
-/// Immutable once made.
-struct Coefficients final : Expansion, Pattern {
-  /// Throws std::bad_alloc.
-  Coefficients(const Program& program, CoefficientForm form);
-
   std::unique_ptr<const TransformTables> transform;  ///< null: products by the matrix are not more work
   std::vector<std::uint8_t> bytes;  ///< pass by pass, each laid out as ProductCall::coefficients asks
 };

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "kernels/backend.hpp"
-#include "kernels/reference/reference.hpp"
+#include "kernels/backends.hpp"
 #include "kernels/transfer.hpp"
 
 namespace ec::test {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/reference/reference.hpp"
+#include "kernels/backends.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/common/fake_backend.hpp"
 

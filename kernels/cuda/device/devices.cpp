@@ -94,31 +94,25 @@ void Devices::start_if_due_locked(Slot& slot) {
   }
 }
 
-/// Returns null, with *why, on failure. Throws std::bad_alloc.
-std::shared_ptr<Device> Devices::try_to_bring_up(const Slot& slot, const Options& options, Reason* why) try {
-  auto device =
-      Device::bring_up(options, options.devices.at(static_cast<std::size_t>(&slot - slots_.data())));
-  self_test(*device);
-  // Logged before other threads know the device, so that a thread that waited finds the line in the log.
-  const DeviceInfo& info = device->info();
-  log(options, "device {} is up: {}, compute capability {}.{}{}", info.ordinal, info.name, info.compute_major,
-      info.compute_minor, info.shared_by_mps != 0 ? ", shared by MPS" : "");
-  set(device_stats().shared_by_mps, static_cast<std::uint64_t>(info.shared_by_mps));
-  if (info.shared_by_mps == 0) say_once_who_else_uses_a_gpu(options);
-  if (const auto arena = device->lock_preload_arena(); !arena.empty()) log(options, "{}", arena);
-  return device;
-} catch (const std::runtime_error& error) {
-  *why = error.what();
-  return nullptr;
-}
-
 /// The body of the thread.
 void Devices::bring_up(Slot& slot) {
   const Options& options = current_options();
   std::shared_ptr<Device> device;
   Reason why;
   try {
-    device = try_to_bring_up(slot, options, &why);
+    auto tried =
+        Device::bring_up(options, options.devices.at(static_cast<std::size_t>(&slot - slots_.data())));
+    self_test(*tried);
+    // Logged before other threads know the device, so that a thread that waited finds the line in the log.
+    const DeviceInfo& info = tried->info();
+    log(options, "device {} is up: {}, compute capability {}.{}{}", info.ordinal, info.name,
+        info.compute_major, info.compute_minor, info.shared_by_mps != 0 ? ", shared by MPS" : "");
+    set(device_stats().shared_by_mps, static_cast<std::uint64_t>(info.shared_by_mps));
+    if (info.shared_by_mps == 0) say_once_who_else_uses_a_gpu(options);
+    if (const auto arena = tried->lock_preload_arena(); !arena.empty()) log(options, "{}", arena);
+    device = std::move(tried);
+  } catch (const std::runtime_error& error) {
+    why = error.what();
   } catch (const std::exception&) {
     why = "out of memory";
   }

@@ -94,7 +94,6 @@ class Devices {
   std::span<Slot> slots();
   void start_if_due_locked(Slot& slot);
   void bring_up(Slot& slot);
-  std::shared_ptr<Device> try_to_bring_up(const Slot& slot, const Options& options, Reason* why);
   void become_locked(Slot& slot, DeviceState state, std::shared_ptr<Device> device,
                      const Reason& reason) noexcept;
   std::shared_ptr<Device> wait_for(Slot& slot, Reason* why);

@@ -14,9 +14,9 @@
 namespace ec::kernels::cuda {
 namespace {
 
-auto* find_start() {
-  return reinterpret_cast<ec_cuda_pinned_start_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_start"));
-}
+/// Found at load, as AtLoad does; null without the preload.
+auto* const start_preload =
+    reinterpret_cast<ec_cuda_pinned_start_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_start"));
 
 /// A process has one arena. Devices that have it locked, abandoned devices included, and the context
 /// in which it is registered.
@@ -34,20 +34,13 @@ Holders& holders() {
 
 }  // namespace
 
-bool has_preload() noexcept {
-  static const bool found = find_start() != nullptr;
-  return found;
-}
-
-namespace {
-const AtLoad at_load(has_preload);
-}  // namespace
+bool has_preload() noexcept { return start_preload != nullptr; }
 
 std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdevice device,
                                                      const Options& options, std::string* outcome) {
   if (!has_preload()) return nullptr;
   std::unique_ptr<LockedArena> arena(new LockedArena(driver, device));
-  const int error = find_start()(
+  const int error = start_preload(
       options.pinned_bytes, options.pinned_threshold,
       [](void* start, std::size_t bytes, void* self) {
         return static_cast<LockedArena*>(self)->lock(start, bytes);

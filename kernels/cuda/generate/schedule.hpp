@@ -25,7 +25,6 @@ inline constexpr Register no_register = 0xffff;
 /// to = a ^ b ^ c, where b and c may be no_register (a move, a 2-input XOR).
 struct Xor {
   Register to, a, b, c;
-  friend bool operator==(const Xor&, const Xor&) = default;
 };
 
 /// The work on the planes of the sources first .. first + count - 1.
@@ -34,7 +33,6 @@ struct Step {
   unsigned count = 1;
   unsigned sums = 0;  ///< registers that hold sums, numbered from 8 * count
   std::vector<Xor> xors;
-  friend bool operator==(const Step&, const Step&) = default;
 };
 
 /// Straight-line program for one unit. Accumulators that no step writes are zero (a row of zeros).
@@ -42,8 +40,6 @@ struct Schedule {
   unsigned sources = 0;
   unsigned targets = 0;
   std::vector<Step> steps;
-
-  friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
 /// Deterministic: equal matrices give equal schedules.

@@ -42,7 +42,7 @@ CUresult launch_best(const Work& work, KernelKind kind, std::size_t* done) {
   if (transforms && (kind == KernelKind::generated || others)) {
     const GeneratedKernel* generated = work.device.generated_kernel(work.matrix);
     if (generated != nullptr && reaches(generated_kernel_reach(work.chunks)))
-      return launch_generated(start, generated->one);
+      return launch_generated(start, *generated);
   }
   if ((kind == KernelKind::table || (others && table_kernel_pays(work.matrix))) && table_reaches())
     return launch_tables(start);
@@ -53,20 +53,6 @@ CUresult launch_best(const Work& work, KernelKind kind, std::size_t* done) {
       return launch_bits(start, *kernel);
   }
   return CUDA_SUCCESS;
-}
-
-/// See generated_args.hpp: addresses, bytes, stripes, unused words.
-using ProgramParameter = std::array<std::uint64_t, 2 * gf::max_chunks + 2 + generated_unused_bytes / 8>;
-
-/// `end`: the end of the filled part of `parameter`.
-CUresult launch_program(const Work& each, CUfunction function, ProgramParameter& parameter,
-                        std::uint64_t* end, std::size_t stripes) {
-  *end++ = each.chunks.bytes;
-  *end++ = stripes;
-  std::fill_n(end, generated_unused_bytes / 8, 0);
-  // A warp a tile: measured ahead of a grid that stays and loops.
-  constexpr std::size_t any = std::size_t{1} << 30;
-  return launch_warps(each, function, {generated_threads, generated_tile, any, 0, stripes}, parameter.data());
 }
 
 }  // namespace
@@ -137,18 +123,21 @@ std::size_t generated_kernel_reach(const ChunkViews& chunks) {
   return chunks.bytes / load_alignment * load_alignment;
 }
 
-CUresult launch_generated(const Work& work, CUfunction function) {
-  ProgramParameter parameter;
+CUresult launch_generated(const Work& work, const GeneratedKernel& kernel, CUdeviceptr table,
+                          std::size_t stripes) {
+  // See generated_args.hpp: addresses, bytes, stripes, unused words.
+  std::array<std::uint64_t, 2 * gf::max_chunks + 2 + generated_unused_bytes / 8> parameter;
   std::uint64_t* end = parameter.data();
+  if (table != 0) *end++ = table;
   for (const auto* p : work.chunks.sources) *end++ = reinterpret_cast<std::uint64_t>(p);
   for (const auto* p : work.chunks.targets) *end++ = reinterpret_cast<std::uint64_t>(p);
-  return launch_program(work, function, parameter, end, 1);
-}
-
-CUresult launch_generated_batch(const Work& each, CUfunction function, CUdeviceptr table,
-                                std::size_t stripes) {
-  ProgramParameter parameter{table};
-  return launch_program(each, function, parameter, parameter.data() + 1, stripes);
+  *end++ = work.chunks.bytes;
+  *end++ = stripes;
+  std::fill_n(end, generated_unused_bytes / 8, 0);
+  // A warp a tile: measured ahead of a grid that stays and loops.
+  constexpr std::size_t any = std::size_t{1} << 30;
+  return launch_warps(work, table == 0 ? kernel.one : kernel.many,
+                      {generated_threads, generated_tile, any, 0, stripes}, parameter.data());
 }
 
 CUresult launch_stripe(const Work& work, KernelKind kind) noexcept {

@@ -86,13 +86,11 @@ CUresult launch_bits(const Work& work, const BitKernel& kernel);
 
 /// A multiple of 16 bytes, or 0 if the chunks are shorter than a tile or not aligned to 16 bytes.
 std::size_t generated_kernel_reach(const ChunkViews& chunks);
-/// function: GeneratedKernel::one.
-CUresult launch_generated(const Work& work, CUfunction function);
-/// function: GeneratedKernel::many. `table` is in device memory, stripe after stripe the addresses of its
-/// sources, then of its targets, aligned to 16 bytes. The work's chunks: bytes of every chunk, a multiple of
-/// 16 and at least generated_tile, and where they lie; no addresses.
-CUresult launch_generated_batch(const Work& each, CUfunction function, CUdeviceptr table,
-                                std::size_t stripes);
+/// One stripe; or so many, of which `table` in device memory has the addresses, stripe after stripe of its
+/// sources, then of its targets, aligned to 16 bytes. Then the work's chunks have no addresses, but bytes,
+/// within reach for every chunk, and where they lie.
+CUresult launch_generated(const Work& work, const GeneratedKernel& kernel, CUdeviceptr table = 0,
+                          std::size_t stripes = 1);
 
 // Shared by the launches.
 

@@ -31,8 +31,8 @@ class Batch {
             .writes_in_place = verb != Verb::compare};
   }
 
-  /// The kernel generated for many stripes of this code, if there is one and it takes the jobs; else null.
-  CUfunction generated() const {
+  /// The kernel generated for this code, if there is one and it takes many of the jobs at once; else null.
+  const GeneratedKernel* generated() const {
     if (kind_ != KernelKind::automatic && kind_ != KernelKind::generated) return nullptr;
     const auto aligned = [](const auto& chunk) {
       return reinterpret_cast<std::uintptr_t>(chunk.data) % load_alignment == 0;
@@ -41,12 +41,11 @@ class Batch {
     if (bytes < generated_tile || bytes % load_alignment != 0 ||
         !std::ranges::all_of(jobs_, [&](const Job& job) { return all_chunks(job, aligned); }))
       return nullptr;
-    const GeneratedKernel* kernel = device_.generated_kernel(jobs_.front().program->matrix());
-    return kernel == nullptr ? nullptr : kernel->many;
+    return device_.generated_kernel(jobs_.front().program->matrix());
   }
 
   /// n stripes in one launch: `table` in device memory gets their addresses from `from`.
-  Outcome launch_generated(CUfunction function, CUdeviceptr table, const void* from, std::size_t n,
+  Outcome launch_generated(const GeneratedKernel& kernel, CUdeviceptr table, const void* from, std::size_t n,
                            CUstream stream) const {
     const auto copied = device_.driver().memcpy_htod_async(table, from, table_bytes(n), stream);
     if (copied != CUDA_SUCCESS) return outcome_of("cuMemcpyHtoDAsync", copied);
@@ -55,7 +54,7 @@ class Batch {
                     {{}, {}, jobs_.front().bytes, link_jobs()},
                     Verb::transform,
                     stream};
-    return outcome_of("cuLaunchKernel", launch_generated_batch(each, function, table, n));
+    return outcome_of("cuLaunchKernel", cuda::launch_generated(each, kernel, table, n));
   }
 
   /// A launch for each stripe. The jobs may have different programs and lengths. difference: for
@@ -90,8 +89,8 @@ class Batch {
 
 /// Batches by one launch on a stream of the caller. False if that is not possible, and nothing was enqueued.
 bool enqueue_at_once(Device& device, const Batch& batch, CUstream stream, Outcome* outcome) {
-  const auto function = batch.generated();
-  if (function == nullptr) return false;
+  const GeneratedKernel* const kernel = batch.generated();
+  if (kernel == nullptr) return false;
   const Driver& driver = device.driver();
   const std::size_t bytes = batch.table_bytes(batch.count());
   const std::unique_ptr<const void*[]> addresses(new (std::nothrow) const void*[bytes / sizeof(void*)]);
@@ -101,7 +100,7 @@ bool enqueue_at_once(Device& device, const Batch& batch, CUstream stream, Outcom
   // In the order of the stream: this call waits for nothing.
   if (driver.mem_alloc_async(&table, bytes, stream) != CUDA_SUCCESS) return false;
   // The driver copies ordinary memory before it returns.
-  *outcome = batch.launch_generated(function, table, addresses.get(), batch.count(), stream);
+  *outcome = batch.launch_generated(*kernel, table, addresses.get(), batch.count(), stream);
   const auto freed = driver.mem_free_async(table, stream);
   if (outcome->status == Status::ok) *outcome = outcome_of("cuMemFreeAsync", freed);
   return true;
@@ -121,8 +120,8 @@ Outcome run_batch(Device& device, std::span<const Job> jobs, Verb verb, KernelKi
   Runner runner(device);
   if (!runner.ok()) return runner.outcome();
   const Device::Lane& lane = runner.lane();
-  const auto function = verb == Verb::transform ? batch.generated() : nullptr;
-  if (function == nullptr) {
+  const GeneratedKernel* const kernel = verb == Verb::transform ? batch.generated() : nullptr;
+  if (kernel == nullptr) {
     const auto launch = [&](CUstream stream) {
       return noting_difference(device, lane, verb, [&](unsigned long long* word) {
         return batch.launch_each(verb, stream, word);
@@ -137,7 +136,7 @@ Outcome run_batch(Device& device, std::span<const Job> jobs, Verb verb, KernelKi
     const std::size_t n = std::min(most, batch.count() - first);
     runner.run(batch.submission(n, verb), [&](CUstream stream) {
       batch.write_table(first, n, lane.slab.data());
-      return batch.launch_generated(function, lane.table, lane.slab.data(), n, stream);
+      return batch.launch_generated(*kernel, lane.table, lane.slab.data(), n, stream);
     });
   }
   return runner.outcome();

@@ -1,6 +1,6 @@
-// Jobs on one device: in place, through staging memory, many at once, and on a stream of the caller; and
-// copies to the host and back. Submitting allocates nothing and throws nothing: a status "busy, nothing was
-// touched" for want of memory would be a lie as soon as a kernel is under way.
+// Jobs on one device: in place, through staging memory, many at once, and on a stream of the caller.
+// Submitting allocates nothing and throws nothing: a status "busy, nothing was touched" for want of memory
+// would be a lie as soon as a kernel is under way.
 #pragma once
 
 #include <cuda.h>
@@ -16,13 +16,8 @@
 #include "kernels/cuda/device/device.hpp"
 #include "kernels/cuda/kernels/launches.hpp"
 #include "kernels/cuda/submit/runner.hpp"
-#include "kernels/transfer.hpp"
 
 namespace ec::kernels::cuda {
-
-bool all_chunks(const Job& job, auto&& hold) {
-  return std::ranges::all_of(job.sources, hold) && std::ranges::all_of(job.targets, hold);
-}
 
 /// Whether the device can address every chunk in place.
 inline bool in_place(const Job& job) {
@@ -112,10 +107,6 @@ Outcome run_compare(Device& device, std::span<const Job> jobs, KernelKind kind,
 
 /// The status of work submitted to a device; after a fault or a hang the device is latched off.
 Status settle(Device& device, const Outcome& outcome) noexcept;
-
-/// Like kernels::fetch or kernels::store, for a piece in device memory. Through the slab of a lane. A device
-/// that is coming up is not waited for: fault.
-Status transfer_on_device(const Transfer& piece, Direction direction) noexcept;
 
 /// A small job with a known answer. Throws std::runtime_error if the device gives another answer.
 void self_test(Device& device);

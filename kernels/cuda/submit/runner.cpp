@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 
 namespace ec::kernels::cuda {
@@ -31,28 +32,24 @@ constexpr std::size_t bytes_per_millisecond = 1'000'000;
 /// Whether the driver reports that the work itself is over. After any other error its end is open: a kernel
 /// may still run, and write.
 bool is_over(CUresult answer) {
-  switch (answer) {
-    case CUDA_SUCCESS:
-    case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_DEVICE_UNAVAILABLE:
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
-      return true;
-    default:
-      return false;
-  }
+  constexpr CUresult ends[] = {CUDA_SUCCESS,
+                               CUDA_ERROR_DEINITIALIZED,
+                               CUDA_ERROR_DEVICE_UNAVAILABLE,
+                               CUDA_ERROR_ECC_UNCORRECTABLE,
+                               CUDA_ERROR_NVLINK_UNCORRECTABLE,
+                               CUDA_ERROR_ILLEGAL_ADDRESS,
+                               CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+                               CUDA_ERROR_LAUNCH_TIMEOUT,
+                               CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                               CUDA_ERROR_ASSERT,
+                               CUDA_ERROR_HARDWARE_STACK_ERROR,
+                               CUDA_ERROR_ILLEGAL_INSTRUCTION,
+                               CUDA_ERROR_MISALIGNED_ADDRESS,
+                               CUDA_ERROR_INVALID_ADDRESS_SPACE,
+                               CUDA_ERROR_INVALID_PC,
+                               CUDA_ERROR_LAUNCH_FAILED,
+                               CUDA_ERROR_MPS_CLIENT_TERMINATED};
+  return std::ranges::find(ends, answer) != std::end(ends);
 }
 
 /// Leaves the core's other thread some room.
@@ -110,7 +107,8 @@ bool poll(Clock::time_point start, Clock::duration expected, Clock::duration pat
 }  // namespace
 
 Reason Outcome::reason(const Driver& driver) const noexcept {
-  if (waited.count() == 0) return {"{}: {}", call, driver.error_name(answer).view()};
+  if (call != nullptr) return {"{}: {}", call, driver.error_name(answer).view()};
+  if (waited.count() == 0) return name(status);
   if (answer == CUDA_ERROR_NOT_READY) return {"no answer within {} ms", waited.count()};
   return {"no answer within {} ms, only {}", waited.count(), driver.error_name(answer).view()};
 }

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "kernels/backends.hpp"
-#include "kernels/reference/reference.hpp"
 #include "plugin/codec/routing/router.hpp"
 #include "tests/common/fake_backend.hpp"
 #include "tests/common/folder.hpp"
