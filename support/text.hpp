@@ -9,6 +9,16 @@
 #include <string_view>
 #include <utility>
 
+#if FMT_VERSION < 110000
+FMT_BEGIN_NAMESPACE
+namespace detail {
+// In fmt.cpp; the headers of fmt leave this one to be compiled in every file that calls it.
+extern template void vformat_to<char>(buffer<char>&, basic_string_view<char>,
+                                      basic_format_args<format_context>, locale_ref);
+}  // namespace detail
+FMT_END_NAMESPACE
+#endif
+
 namespace ec::support {
 
 /// Up to `most` characters in place; a longer sentence is cut. Making, copying and reading a text allocates
