@@ -265,8 +265,9 @@ class Codec {
 };
 
 /// The coding matrix by which another system makes its parity, as create() takes it: m x k cells. dialect: a
-/// name that ec_coding_matrix (ec/ec.h) lists. k, m >= 1, k + m <= 255. Whether the matrix is MDS is for
-/// create() to say. Any thread may call this at any time. Errors: invalid_argument, out_of_memory.
+/// name that ec_coding_matrix (ec/ec.h) lists. k, m >= 1, k + m <= 255. The matrix of isal_reed_sol_van is
+/// not MDS in every shape; create() says so. Any thread may call this at any time. Errors: invalid_argument,
+/// out_of_memory.
 ECCODER_EXPORT Result<std::vector<std::uint8_t>> coding_matrix(std::string_view dialect, unsigned k,
                                                                unsigned m) noexcept;
 

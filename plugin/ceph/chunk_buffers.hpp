@@ -123,8 +123,9 @@ class ChunkCutter {
  public:
   explicit ChunkCutter(const bufferlist& list) : at_(list) {}
 
-  /// Adds the next `bytes` to `to`, an empty list, in one piece: shared with the list that is cut where they
-  /// lie in one, otherwise copied; past its end there are zeros. The source lives as long as the piece.
+  /// Adds the next `bytes` (1 or more) to `to`, an empty list, in one piece: shared with the list that is cut
+  /// where they lie in one, otherwise copied; past its end there are zeros. The source lives as long as the
+  /// piece.
   kernels::Source next(unsigned bytes, bufferlist& to) {
     if (at_.left() < bytes) {
       to.push_back(gather(bytes));
@@ -157,6 +158,7 @@ class SegmentWalker {
   /// The lists must outlive the walker unchanged. Lists in many small pieces are copied into one buffer
   /// first, because each segment costs a call.
   explicit SegmentWalker(std::span<const bufferlist* const> lists) : lists_(lists.size()) {
+    cursors_.reserve(lists.size());
     for (std::size_t i = 0; i < lists.size(); ++i) {
       lists_[i] = *lists[i];
       if (!worth_walking(lists_[i])) lists_[i].rebuild();

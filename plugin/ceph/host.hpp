@@ -1,4 +1,4 @@
-// The offer of the daemon that loaded us, looked up by name: its version, its CRUSH rules, and its log.
+// The offer of the daemon that loaded us, by weak references: its version, its CRUSH rules, and its log.
 #pragma once
 
 #include <iosfwd>

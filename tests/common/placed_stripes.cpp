@@ -1,6 +1,7 @@
 // Where stripes lie, and whether they are right.
 #include "tests/common/placed_stripes.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <list>
@@ -76,7 +77,7 @@ bool PlacedStripes::refill(std::uint64_t seed) {
   const auto chunks = Random(seed).chunks(shape_.count * k, shape_.bytes);
   source_bytes_.assign(shape_.count * k * stride(), 0);
   for (std::size_t i = 0; i < chunks.size(); ++i)
-    std::memcpy(source_bytes_.data() + i * stride(), chunks[i].data(), shape_.bytes);
+    std::copy_n(chunks[i].data(), shape_.bytes, source_bytes_.data() + i * stride());
   expected_ = before_;
   for (std::size_t s = 0; s < shape_.count; ++s) {
     const auto first = chunks.begin() + static_cast<std::ptrdiff_t>(s * k);

@@ -12,7 +12,7 @@
 
 namespace ec::kernels::cuda {
 
-/// Whether this process runs with libec_cuda_pinned.so. Looked up once; cheap.
+/// Whether this process runs with libec_cuda_pinned.so. Looked up at load; cheap.
 bool has_preload() noexcept;
 
 /// Belongs to one device, whose context is current when the object is made. Several devices may hold the

@@ -9,7 +9,7 @@ namespace ec::kernels::cuda {
 /// All data of a launch travels in its parameter (at most 4096 bytes on every chip), so that a job costs
 /// one launch and no copy.
 struct KernelArgs {
-  std::uint64_t bytes;  ///< bytes to code of every chunk; for the tensor-core kernels in tiles (BitShape)
+  std::uint64_t bytes;  ///< bytes to code of every chunk; for the tensor-core kernels in tiles (BitKernel)
   std::uint32_t sources;
   std::uint32_t targets;
   std::uint32_t accumulate;  ///< 0: targets are overwritten; 1: added to
