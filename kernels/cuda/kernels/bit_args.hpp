@@ -78,7 +78,7 @@ struct BitKernel {
 inline constexpr BitKernel bit_kernels[] = {
 #define EC_BIT_SHAPE(quads, words, half_blocks, half_waves, any_blocks, any_waves) \
   {0, quads, words, true, half_blocks, half_waves}, {0, quads, words, false, any_blocks, any_waves},
-#define EC_PAIRED_SHAPE(pairs, quads, words, half, blocks) {pairs, quads, words, half != 0, blocks, 1},
+#define EC_PAIRED_SHAPE(pairs, quads, words, half, blocks) {pairs, quads, words, (half) != 0, blocks, 1},
     EC_BIT_SHAPES(EC_BIT_SHAPE) EC_PAIRED_SHAPES(EC_PAIRED_SHAPE)
 #undef EC_PAIRED_SHAPE
 #undef EC_BIT_SHAPE
