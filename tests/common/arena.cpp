@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <new>
 #include <utility>
@@ -25,10 +24,10 @@ class HostArena : public Arena {
  public:
   kernels::Residence residence() const override { return kernels::Residence::pageable; }
   void upload(std::uint8_t* to, const std::uint8_t* host, std::size_t bytes) override {
-    std::memcpy(to, host, bytes);
+    std::copy_n(host, bytes, to);
   }
   void download(std::uint8_t* host, const std::uint8_t* from, std::size_t bytes) override {
-    std::memcpy(host, from, bytes);
+    std::copy_n(from, bytes, host);
   }
 };
 

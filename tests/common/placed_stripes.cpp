@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <list>
 #include <mutex>
 #include <utility>
@@ -39,14 +38,14 @@ PlacedMemory::~PlacedMemory() {
 
 bool PlacedMemory::put(const oracle::Bytes& content) const {
   if (block_ == nullptr) return buffer_.upload(data_, content.data(), bytes_);
-  std::memcpy(data_, content.data(), bytes_);
+  std::copy_n(content.data(), bytes_, data_);
   return true;
 }
 
 bool PlacedMemory::get(oracle::Bytes* content) const {
   content->resize(bytes_);
   if (block_ == nullptr) return buffer_.download(content->data(), data_, bytes_);
-  std::memcpy(content->data(), data_, bytes_);
+  std::copy_n(data_, bytes_, content->data());
   return true;
 }
 
@@ -96,7 +95,7 @@ std::optional<bool> PlacedStripes::hold(const oracle::Bytes& content, std::size_
   if (!target_memory_.get(&now)) return std::nullopt;
   bool same = true;
   for (std::size_t at = 0; at < now.size(); at += stride())
-    same = same && std::memcmp(now.data() + at, content.data() + at, bytes) == 0;
+    same = same && std::equal(now.data() + at, now.data() + at + bytes, content.data() + at);
   return same;
 }
 
