@@ -45,7 +45,8 @@ ${name}_end:
 endfunction()
 
 # ec_add_fatbin(TARGET SOURCE [NO_PTX] [OPTIONS ..]): compiles SOURCE (.cu) to a fat binary and links it into TARGET as the
-# bytes between ec_fatbin_<name> and ec_fatbin_<name>_end. NO_PTX: machine code alone, for no later chip.
+# bytes between ec_fatbin_<name> and ec_fatbin_<name>_end. NO_PTX: machine code alone, for no later chip. <name>.ptxas
+# beside the fat binary holds the compiler's report of registers and memory.
 function(ec_add_fatbin target source)
   cmake_parse_arguments(PARSE_ARGV 2 arg "NO_PTX" "" "OPTIONS")
   cmake_path(GET source STEM name)
@@ -66,7 +67,9 @@ function(ec_add_fatbin target source)
   endif()
   add_custom_command(
     OUTPUT ${fatbin}
-    COMMAND ${EC_NVCC} -fatbin -std=c++17 --expt-relaxed-constexpr -O3 -Xfatbin -compress-all ${arg_OPTIONS} --threads 0 ${codes} -I ${PROJECT_SOURCE_DIR}
+    COMMAND sh -c [["$@" 2>"$0" || { cat "$0" >&2; exit 1; }]] ${name}.ptxas
+            ${EC_NVCC} -fatbin -std=c++17 --expt-relaxed-constexpr -O3 -Xptxas -v -Xfatbin -compress-all ${arg_OPTIONS}
+            --threads 0 ${codes} -I ${PROJECT_SOURCE_DIR}
             -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
     DEPENDS ${source}
     DEPFILE ${fatbin}.d
