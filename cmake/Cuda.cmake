@@ -44,11 +44,11 @@ ${name}_end:
   target_sources(${target} PRIVATE ${assembly})
 endfunction()
 
-# ec_add_fatbin(TARGET SOURCE [NO_PTX] [OPTIONS ..]): compiles SOURCE (.cu) to a fat binary and links it into TARGET as the
+# ec_add_fatbin(TARGET SOURCE [NO_PTX]): compiles SOURCE (.cu) to a fat binary and links it into TARGET as the
 # bytes between ec_fatbin_<name> and ec_fatbin_<name>_end. NO_PTX: machine code alone, for no later chip. <name>.ptxas
 # beside the fat binary holds the compiler's report of registers and memory.
 function(ec_add_fatbin target source)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "NO_PTX" "" "OPTIONS")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "NO_PTX" "" "")
   cmake_path(GET source STEM name)
   if(NOT EC_CUDA_ARCHS)
     # The number that a fat binary begins with. The emulated driver has the kernels itself.
@@ -68,7 +68,7 @@ function(ec_add_fatbin target source)
   add_custom_command(
     OUTPUT ${fatbin}
     COMMAND sh -c [["$@" 2>"$0" || { cat "$0" >&2; exit 1; }]] ${name}.ptxas
-            ${EC_NVCC} -fatbin -std=c++17 --expt-relaxed-constexpr -O3 -Xptxas -v -Xfatbin -compress-all ${arg_OPTIONS}
+            ${EC_NVCC} -fatbin -std=c++17 --expt-relaxed-constexpr -O3 -Xptxas -v -Xfatbin -compress-all
             --threads 0 ${codes} -I ${PROJECT_SOURCE_DIR}
             -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
     DEPENDS ${source}

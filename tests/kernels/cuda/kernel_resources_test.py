@@ -1,4 +1,4 @@
-"""Fails on a kernel that spills registers or has a stack frame, by the reports that the build keeps of ptxas.
+"""Fails on a kernel that spills registers or has a stack frame, and on a warning, by the build's reports of ptxas.
 
 kernel_resources_test.py FOLDER-OF-REPORTS
 """
@@ -23,14 +23,14 @@ def main():
         text = report.read_text(encoding="utf-8")
         entries, uses = len(ENTRY.findall(text)), [max(map(int, use)) for use in USE.findall(text)]
         print(f"{report.stem}: {entries} kernels, {max(uses, default=0)} bytes of stack or spills at most")
+        bad += [f"{report}: {line}" for line in text.splitlines() if "warning" in line]
         # Device functions that are not inlined get a line of their own.
         if entries == 0 or len(uses) != entries:
             bad.append(f"{report}: {entries} kernels, {len(uses)} lines of memory: the report is not understood, "
                        "or functions are not inlined")
         elif max(uses) > ALLOWED_BYTES.get(report.stem, 0):
             bad.append(f"{report}: {max(uses)} bytes of stack or spills")
-    if bad:
-        sys.exit("\n".join(bad))
+    sys.exit("\n".join(bad) if bad else 0)
 
 
 if __name__ == "__main__":
