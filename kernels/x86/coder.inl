@@ -6,9 +6,9 @@
 // sets of the first-level cache: a few sources at a time fit, all at once do not. Partial sums wait in
 // `sums`.
 //
-// Where there are no tiles, each source has load instructions of its own: the first-level prefetchers of AMD
-// and Intel know a stream by the address of the instruction that reads it, and a loop over the sources looks
-// to them like one that jumps about. On a Zen 5, 6+3 from the second-level cache: 150 GB/s, 80 by a loop.
+// Each of up to 16 sources has load instructions of its own: the first-level prefetchers of AMD and Intel
+// know a stream by the address of the instruction that reads it, and a loop over the sources looks to them
+// like one that jumps about. On a Zen 5, 6+3 from the second-level cache: 150 GB/s, 80 by a loop.
 
 constexpr unsigned max_sources = 255;
 
@@ -45,62 +45,44 @@ struct Whole {
   static void store(uint8_t* at, typename T::Vector v) { T::store(at, v); }
 };
 
-/// Adds sources s and s + 1 of the pass to `sums`. apart: the first row has no coefficients in use; summed:
-/// the first row gets these sources unscaled.
-template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch, class Io>
-[[gnu::always_inline]] inline void add_two(const GroupPass& pass, size_t at, const Io& io, unsigned s,
-                                           const uint8_t*& coefficients,
-                                           typename T::Vector (&sums)[rows][vectors]) {
+/// Adds `count` sources of the pass, one or two, from s on to `sums`. apart: the first row has no
+/// coefficients in use; summed: the first row gets these sources unscaled.
+template <class T, unsigned count, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch,
+          class Io>
+[[gnu::always_inline]] inline void add_some(const GroupPass& pass, size_t at, const Io& io, unsigned s,
+                                            const uint8_t*& coefficients,
+                                            typename T::Vector (&sums)[rows][vectors]) {
   const uint8_t* first = pass.sources[s] + at;
-  const uint8_t* second = pass.sources[s + 1] + at;
+  const uint8_t* second = count == 2 ? pass.sources[s + 1] + at : first;
   if constexpr (fetch) {
 #pragma GCC unroll 8
     for (unsigned v = 0; v < vectors * T::width; v += 64) {
       _mm_prefetch(pass.ahead[s] + at + v, _MM_HINT_T0);
-      _mm_prefetch(pass.ahead[s + 1] + at + v, _MM_HINT_T0);
+      if constexpr (count == 2) _mm_prefetch(pass.ahead[s + 1] + at + v, _MM_HINT_T0);
     }
   }
   typename T::Prepared a[vectors], b[vectors];
 #pragma GCC unroll 8
   for (unsigned v = 0; v < vectors; ++v) {
     a[v] = T::prepare(io.load(first + v * T::width));
-    b[v] = T::prepare(io.load(second + v * T::width));
-    if constexpr (summed) sums[0][v] = T::add(sums[0][v], a[v].value, b[v].value);
+    if constexpr (count == 2) b[v] = T::prepare(io.load(second + v * T::width));
+    if constexpr (summed)
+      sums[0][v] = count == 2 ? T::add(sums[0][v], a[v].value, b[v].value) : T::add(sums[0][v], a[v].value);
   }
 #pragma GCC unroll 8
   for (unsigned r = apart; r < rows; ++r) {
     const auto fa = T::factor(coefficients + r * T::coefficient_bytes);
-    const auto fb = T::factor(coefficients + (rows + r) * T::coefficient_bytes);
+    if constexpr (count == 2) {
+      const auto fb = T::factor(coefficients + (rows + r) * T::coefficient_bytes);
 #pragma GCC unroll 8
-    for (unsigned v = 0; v < vectors; ++v)
-      sums[r][v] = T::add(sums[r][v], T::product(fa, a[v]), T::product(fb, b[v]));
+      for (unsigned v = 0; v < vectors; ++v)
+        sums[r][v] = T::add(sums[r][v], T::product(fa, a[v]), T::product(fb, b[v]));
+    } else {
+#pragma GCC unroll 8
+      for (unsigned v = 0; v < vectors; ++v) sums[r][v] = T::multiply_add(sums[r][v], fa, a[v]);
+    }
   }
-  coefficients += 2 * rows * T::coefficient_bytes;
-}
-
-/// The same for source s alone.
-template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch, class Io>
-[[gnu::always_inline]] inline void add_one(const GroupPass& pass, size_t at, const Io& io, unsigned s,
-                                           const uint8_t*& coefficients,
-                                           typename T::Vector (&sums)[rows][vectors]) {
-  const uint8_t* source = pass.sources[s] + at;
-  if constexpr (fetch) {
-#pragma GCC unroll 8
-    for (unsigned v = 0; v < vectors * T::width; v += 64) _mm_prefetch(pass.ahead[s] + at + v, _MM_HINT_T0);
-  }
-  typename T::Prepared a[vectors];
-#pragma GCC unroll 8
-  for (unsigned v = 0; v < vectors; ++v) {
-    a[v] = T::prepare(io.load(source + v * T::width));
-    if constexpr (summed) sums[0][v] = T::add(sums[0][v], a[v].value);
-  }
-#pragma GCC unroll 8
-  for (unsigned r = apart; r < rows; ++r) {
-    const auto factor = T::factor(coefficients + r * T::coefficient_bytes);
-#pragma GCC unroll 8
-    for (unsigned v = 0; v < vectors; ++v) sums[r][v] = T::multiply_add(sums[r][v], factor, a[v]);
-  }
-  coefficients += rows * T::coefficient_bytes;
+  coefficients += count * rows * T::coefficient_bytes;
 }
 
 /// Adds sources [s, end). loads: so many sources have load instructions of their own; 2 at least.
@@ -114,15 +96,12 @@ template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, boo
 #pragma GCC unroll 16
     for (unsigned turn = 0; turn < loads / step; ++turn) {
       if (s + step > end) break;
-      if constexpr (T::pairs)
-        add_two<T, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
-      else
-        add_one<T, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
+      add_some<T, step, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
       s += step;
     }
   }
   if (T::pairs && s < end)
-    add_one<T, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
+    add_some<T, 1, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
 }
 
 template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, unsigned loads, class Io>
@@ -136,10 +115,11 @@ template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, 
       sums[r][v] = pass.in == nullptr ? T::zero() : io.sum(pass.in[r] + (at - pass.in_origin) + v * T::width);
 
   const uint8_t* coefficients = pass.coefficients;
+  constexpr bool ones = first == FirstRow::ones;
   if constexpr (first == FirstRow::folded) {
     add_sources<T, rows, true, true, vectors, fetch, loads>(pass, at, io, 0, pass.summed, coefficients, sums);
-    add_sources<T, rows, true, false, vectors, fetch, loads>(pass, at, io, pass.summed, pass.source_count,
-                                                             coefficients, sums);
+    add_sources<T, rows, true, false, vectors, fetch, 2>(pass, at, io, pass.summed, pass.source_count,
+                                                         coefficients, sums);
     if (pass.fold) {
 #pragma GCC unroll 8
       for (unsigned r = 1; r < rows; ++r)
@@ -147,7 +127,6 @@ template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, 
         for (unsigned v = 0; v < vectors; ++v) sums[0][v] = T::add(sums[0][v], sums[r][v]);
     }
   } else {
-    constexpr bool ones = first == FirstRow::ones;
     add_sources<T, rows, ones, ones, vectors, fetch, loads>(pass, at, io, 0, pass.source_count, coefficients,
                                                             sums);
   }
@@ -166,26 +145,25 @@ template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, 
 }
 
 /// Bytes [begin, end) of a pass. A rest of less than a vector must be the end of the chunks.
-template <class T, unsigned rows, FirstRow first, bool tiled, bool short_blocks>
+template <class T, unsigned rows, FirstRow first, bool short_blocks>
 void code_range(const GroupPass& shared, size_t begin, size_t end) {
   const GroupPass pass = shared;  // a copy that no store to a target can change: its fields stay in registers
   constexpr unsigned vectors = short_blocks ? T::short_vectors : T::vectors(rows);
   constexpr size_t block = vectors * T::width;
-  constexpr unsigned loads = tiled ? 2 : 16;
   const Whole<T> io;
   size_t at = begin;
-  if (tiled || (!short_blocks && pass.ahead != nullptr)) {
+  if (!short_blocks && pass.ahead != nullptr) {
     for (unsigned turn = pass.share; at + block <= end; at += block) {
-      if (!tiled || turn == 0) {  // only tiles are shared
-        code_block<T, rows, first, vectors, true, loads>(pass, at, io);
+      if (turn == 0) {
+        code_block<T, rows, first, vectors, true, 16>(pass, at, io);
         turn = pass.shares;
       } else {
-        code_block<T, rows, first, vectors, false, loads>(pass, at, io);
+        code_block<T, rows, first, vectors, false, 2>(pass, at, io);
       }
       --turn;
     }
   } else {
-    for (; at + block <= end; at += block) code_block<T, rows, first, vectors, false, loads>(pass, at, io);
+    for (; at + block <= end; at += block) code_block<T, rows, first, vectors, false, 16>(pass, at, io);
   }
   for (; at + T::width <= end; at += T::width) code_block<T, rows, first, 1, false, 2>(pass, at, io);
   if (at != end)
@@ -242,15 +220,15 @@ void add_one_source(const GroupPass& pass, size_t end) {
 
 /// code_range by the number of rows less one, and all of these functions by the kind of the first row.
 using Range = void (*)(const GroupPass&, size_t, size_t);
-template <class T, FirstRow first, bool tiled, bool short_blocks>
+template <class T, FirstRow first, bool short_blocks>
 constexpr Range by_rows[max_group_rows] = {
-    code_range<T, 1, first, tiled, short_blocks>, code_range<T, 2, first, tiled, short_blocks>,
-    code_range<T, 3, first, tiled, short_blocks>, code_range<T, 4, first, tiled, short_blocks>,
-    code_range<T, 5, first, tiled, short_blocks>, code_range<T, 6, first, tiled, short_blocks>};
-template <class T, bool tiled, bool short_blocks>
-constexpr const Range* by_first[] = {by_rows<T, FirstRow::general, tiled, short_blocks>,
-                                     by_rows<T, FirstRow::ones, tiled, short_blocks>,
-                                     by_rows<T, FirstRow::folded, tiled, short_blocks>};
+    code_range<T, 1, first, short_blocks>, code_range<T, 2, first, short_blocks>,
+    code_range<T, 3, first, short_blocks>, code_range<T, 4, first, short_blocks>,
+    code_range<T, 5, first, short_blocks>, code_range<T, 6, first, short_blocks>};
+template <class T, bool short_blocks>
+constexpr const Range* by_first[] = {by_rows<T, FirstRow::general, short_blocks>,
+                                     by_rows<T, FirstRow::ones, short_blocks>,
+                                     by_rows<T, FirstRow::folded, short_blocks>};
 
 using OneSource = void (*)(const GroupPass&, size_t);
 template <class T, bool ones>
@@ -356,16 +334,15 @@ class Coder {
     GroupPass pass = pass_over_all(g);
     pass.ahead = ahead;
     pass.stream = stream;
-    code<false>(g, pass, begin, end);
+    code(g, pass, begin, end);
   }
 
-  template <bool tiled>
   void code(unsigned g, const GroupPass& pass, size_t begin, size_t end) const {
     const auto first = static_cast<unsigned>(first_row_is(g));
-    const unsigned row_count = rows(g);
-    if constexpr (!tiled && T::short_vectors != 0)
-      if (call_.walk.short_blocks) return by_first<T, tiled, true>[first][row_count - 1](pass, begin, end);
-    by_first<T, tiled, false>[first][row_count - 1](pass, begin, end);
+    const Range* by_rows = by_first<T, false>[first];
+    if constexpr (T::short_vectors != 0)
+      if (call_.walk.short_blocks) by_rows = by_first<T, true>[first];
+    by_rows[rows(g) - 1](pass, begin, end);
   }
 
   [[gnu::noinline]] void walk_tiles(const uint8_t* const* ahead, size_t begin, size_t end,
@@ -383,16 +360,15 @@ class Coder {
         const bool is_first = part == 0;
         const bool is_last = part + 1 == source_groups;
         for (unsigned g = 0; g < groups_; ++g) {
-          uint8_t* const* targets = call_.targets + first_row(g);
           uint8_t* const* kept = sum_rows + first_row(g);
-          GroupPass pass;
-          pass.sources = call_.sources + first;
+          GroupPass pass = pass_over_all(g);
+          pass.sources += first;
           pass.ahead = ahead + first;
           pass.source_count = count;
           pass.coefficients = coefficients(g, first);
-          pass.in = !is_first ? kept : call_.accumulate ? targets : nullptr;
+          if (!is_first) pass.in = kept;
           pass.in_origin = is_first ? 0 : tile;
-          pass.out = is_last ? targets : kept;
+          if (!is_last) pass.out = kept;
           pass.out_origin = is_last ? 0 : tile;
           pass.stream = is_last && stream;
           pass.summed = call_.folded <= first          ? 0
@@ -401,7 +377,7 @@ class Coder {
           pass.fold = is_last;
           pass.share = g;
           pass.shares = groups_;
-          code<true>(g, pass, tile, tile_end);
+          code(g, pass, tile, tile_end);
         }
       }
     }
