@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <functional>
 #include <future>
-#include <semaphore>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ec::bench {
@@ -20,50 +20,35 @@ inline unsigned all_cores() { return std::max(1u, std::thread::hardware_concurre
 /// not measured. Used by one thread.
 class Workers {
  public:
-  explicit Workers(unsigned most_threads) : workers_(most_threads) {
-    for (Worker& worker : workers_)
-      worker.thread = std::jthread([&worker] {
+  explicit Workers(unsigned most_threads) : gate_(static_cast<std::ptrdiff_t>(most_threads) + 1) {
+    for (unsigned t = 0; t < most_threads; ++t)
+      threads_.emplace_back([this, t] {
         for (;;) {
-          worker.go.acquire();
-          if (!worker.task.valid()) return;
-          worker.task();
+          gate_.arrive_and_wait();
+          if (tasks_.empty()) return;
+          if (t < tasks_.size()) tasks_[t]();
+          gate_.arrive_and_wait();
         }
       });
   }
-  ~Workers() {
-    for (Worker& worker : workers_) {
-      worker.task = {};
-      worker.go.release();
-    }
-  }
+  ~Workers() { gate_.arrive_and_wait(); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// Runs body(0) .. body(threads - 1), each in a thread of its own, begun together; most_threads at most.
+  /// Runs body(0) .. body(threads - 1), each in a thread of its own, begun together; 1 to most_threads.
   /// Throws what one of them threw.
   void run(unsigned threads, const std::function<void(unsigned)>& body) {
-    std::barrier gate(static_cast<std::ptrdiff_t>(threads));
-    std::vector<std::future<void>> done;
-    for (unsigned t = 0; t < threads; ++t) {
-      workers_[t].task = std::packaged_task<void()>([&gate, &body, t] {
-        gate.arrive_and_wait();
-        body(t);
-      });
-      done.push_back(workers_[t].task.get_future());
-      workers_[t].go.release();
-    }
-    for (auto& each : done) each.wait();
-    for (auto& each : done) each.get();
+    for (unsigned t = 0; t < threads; ++t) tasks_.emplace_back([&body, t] { body(t); });
+    gate_.arrive_and_wait();
+    gate_.arrive_and_wait();
+    auto done = std::exchange(tasks_, {});
+    for (auto& each : done) each.get_future().get();
   }
 
  private:
-  struct Worker {
-    std::packaged_task<void()> task;
-    std::binary_semaphore go{0};
-    std::jthread thread;
-  };
-
-  std::vector<Worker> workers_;
+  std::barrier<> gate_;  ///< of the workers and of who uses them: before a task, and behind it
+  std::vector<std::packaged_task<void()>> tasks_;
+  std::vector<std::jthread> threads_;
 };
 
 /// Calls body(0) .. body(count - 1) on all cores. Throws what one of them threw.
