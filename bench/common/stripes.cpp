@@ -24,11 +24,6 @@ constexpr std::size_t cache_line = 64;
 /// Of a chunk that one core codes at a time.
 constexpr std::size_t slice = std::size_t{256} << 10;
 
-/// Decode writes beside the stripe.
-unsigned places(const Operation& o) {
-  return o.code->k() + o.code->m() + (o.decodes() ? o.program->targets() : 0);
-}
-
 std::size_t stride(std::size_t chunk_bytes, std::size_t gap) {
   return (chunk_bytes + cache_line - 1) / cache_line * cache_line + gap;
 }
@@ -91,31 +86,30 @@ Buffer allocate(kernels::Residence residence, std::size_t bytes, std::size_t dev
   return memory;
 }
 
-std::size_t Stripes::bytes_needed(const Operation& operation, std::size_t chunk_bytes, std::size_t count,
-                                  std::size_t gap) {
-  return count * places(operation) * stride(chunk_bytes, gap);
+std::size_t Stripes::bytes_of_one(const Operation& o, std::size_t chunk_bytes, std::size_t gap) {
+  // Decode writes beside the stripe.
+  return (o.code->k() + o.code->m() + (o.decodes() ? o.program->targets() : 0)) * stride(chunk_bytes, gap);
 }
 
-Stripes::Stripes(const Operation& operation, std::size_t chunk_bytes, Buffer memory, std::size_t count,
-                 std::size_t gap)
+Stripes::Stripes(const Operation& operation, std::size_t chunk_bytes, kernels::Residence residence,
+                 std::size_t count, std::size_t gap)
     : operation_(operation),
       chunk_bytes_(chunk_bytes),
       known_(make_known_stripe(*operation.code, chunk_bytes)),
-      memory_(std::move(memory)),
+      memory_(allocate(residence, count * bytes_of_one(operation, chunk_bytes, gap))),
       sources_(count),
       targets_(count) {
-  if (bytes_needed(operation_, chunk_bytes, count, gap) > memory_.size())
-    throw std::logic_error("the memory is too small for the stripes");
   const unsigned k = operation_.code->k();
   const unsigned placed = k + operation_.code->m();
   const unsigned first_target = operation_.decodes() ? placed : k;
   const auto address = [&](std::size_t stripe, unsigned chunk) {
-    return memory_.data() + (stripe * places(operation_) + chunk) * stride(chunk_bytes, gap);
+    return memory_.data() + stripe * bytes_of_one(operation_, chunk_bytes, gap) +
+           chunk * stride(chunk_bytes, gap);
   };
   for (std::size_t s = 0; s < count; ++s) {
-    for (const unsigned chunk : operation_.reads) sources_[s].push_back({address(s, chunk), residence()});
+    for (const unsigned chunk : operation_.reads) sources_[s].push_back({address(s, chunk), residence});
     for (unsigned t = 0; t < operation_.program->targets(); ++t)
-      targets_[s].push_back({address(s, first_target + t), residence()});
+      targets_[s].push_back({address(s, first_target + t), residence});
   }
   in_parallel(count * placed, [&](std::size_t i) {
     const auto chunk = static_cast<unsigned>(i % placed);

@@ -43,17 +43,18 @@ Operation make_operation(const Case& c, unsigned lost_coding = 0);
 /// chunks. Chunks lie side by side, each on a cache line, with `gap` bytes between them.
 class Stripes {
  public:
-  /// Bytes of memory that so many stripes need.
-  static std::size_t bytes_needed(const Operation& operation, std::size_t chunk_bytes, std::size_t count,
-                                  std::size_t gap = 0);
+  /// Bytes of memory that a stripe takes.
+  static std::size_t bytes_of_one(const Operation& operation, std::size_t chunk_bytes, std::size_t gap = 0);
 
-  /// Throws std::runtime_error on a fault of the device, and if the back ends do not agree.
-  Stripes(const Operation& operation, std::size_t chunk_bytes, Buffer memory, std::size_t count,
-          std::size_t gap = 0);
+  /// Throws std::runtime_error if there is no such memory, on a fault of the device, and if the back ends do
+  /// not agree.
+  Stripes(const Operation& operation, std::size_t chunk_bytes, kernels::Residence residence,
+          std::size_t count, std::size_t gap = 0);
 
   const Operation& operation() const { return operation_; }
   std::size_t chunk_bytes() const { return chunk_bytes_; }
   std::size_t count() const { return sources_.size(); }
+  const Buffer& memory() const { return memory_; }
   kernels::Residence residence() const { return memory_.residence(); }
   std::span<const kernels::Source> sources(std::size_t stripe) const { return sources_[stripe]; }
   std::span<const kernels::Target> targets(std::size_t stripe) const { return targets_[stripe]; }

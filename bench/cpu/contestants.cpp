@@ -140,10 +140,8 @@ std::vector<std::string> all_coders() {
 std::vector<Contestant> coding_contestants(const CpuCase& c, std::size_t stripe_count,
                                            const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded) {
-  const auto operation = make_operation(c);
-  const std::size_t bytes = Stripes::bytes_needed(operation, c.chunk_bytes, stripe_count, c.layout.gap);
   const auto stripes = std::make_shared<const Stripes>(
-      operation, c.chunk_bytes, allocate(kernels::Residence::pageable, bytes), stripe_count, c.layout.gap);
+      make_operation(c), c.chunk_bytes, kernels::Residence::pageable, stripe_count, c.layout.gap);
   std::vector<Contestant> list = bound_contestants(stripes);
   for (const std::string& coder : coders)
     if (coder != "eccoder")

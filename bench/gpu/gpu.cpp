@@ -82,9 +82,7 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<std:
   const std::size_t moved = c.moved_chunks() * c.chunk_bytes;
   const std::size_t count = (std::min(total, cold_source_bytes) + moved - 1) / moved;
   const std::size_t launches = std::max(count, total / moved);
-  const auto memory =
-      allocate(kernels::Residence::device, Stripes::bytes_needed(c.operation, c.chunk_bytes, count));
-  const Stripes stripes(c.operation, c.chunk_bytes, memory, count);
+  const Stripes stripes(c.operation, c.chunk_bytes, kernels::Residence::device, count);
   std::vector<std::vector<const std::uint8_t*>> sources(count);
   std::vector<std::vector<std::uint8_t*>> targets(count);
   std::vector<ChunkViews> views;
@@ -98,7 +96,7 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<std:
   // By the driver, of half of that memory: not a function of the product's table.
   static const auto copy = reinterpret_cast<PFN_cuMemcpyDtoDAsync_v3020>(
       dlsym(dlopen(current_options().driver_library.c_str(), RTLD_NOW), "cuMemcpyDtoDAsync_v2"));
-  const std::size_t copied = memory.size() / 2048 * 1024;
+  const std::size_t copied = stripes.memory().size() / 2048 * 1024;
   const auto other = allocate(kernels::Residence::device, copied);
   const std::size_t copies = (total + 2 * copied - 1) / (2 * copied);
   std::vector<Contestant> contestants;
@@ -118,7 +116,7 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<std:
   add(
       "copy", copies,
       [&](std::size_t) {
-        return copy(gpu_address(other.data()), gpu_address(memory.data()), copied, stream.get());
+        return copy(gpu_address(other.data()), gpu_address(stripes.memory().data()), copied, stream.get());
       },
       [](std::size_t) { return true; });
   for (const KernelKind kind : kinds)

@@ -90,12 +90,11 @@ void measure_case(const HostCase& c, const std::vector<std::string>& backends, L
                   std::size_t largest_bytes, Pace pace, std::span<HostResult> results) {
   const std::uint64_t latches = kernels::read(kernels::device_stats().latches);
   const Operation operation = make_operation(c);
-  const std::size_t stripe_bytes = Stripes::bytes_needed(operation, c.chunk_bytes, 1);
+  const std::size_t stripe_bytes = Stripes::bytes_of_one(operation, c.chunk_bytes);
   const std::size_t bytes_a_thread = std::min(most_bytes_a_thread, largest_bytes / c.threads);
   const StripeOrder order{c.threads, std::clamp<std::size_t>(bytes_a_thread / stripe_bytes, 1, most_turns),
                           most_bytes_to_check / stripe_bytes};
-  const Stripes stripes(operation, c.chunk_bytes, allocate(c.residence, order.stripes() * stripe_bytes),
-                        order.stripes());
+  const Stripes stripes(operation, c.chunk_bytes, c.residence, order.stripes());
   std::deque<Coder> coders;
   std::vector<Contestant> contestants;
   contestants.reserve(backends.size());

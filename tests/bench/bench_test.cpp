@@ -78,18 +78,12 @@ TEST(BenchHost, ProcessesAreOneResult) {
   EXPECT_THROW(all.add(result({{1, 1}}, 1)), std::runtime_error);
 }
 
-/// Three stripes of 4+2 for that operation, in ordinary memory.
-Stripes make_stripes(const Operation& operation, std::size_t chunk_bytes, std::size_t gap = 0) {
-  const std::size_t bytes = Stripes::bytes_needed(operation, chunk_bytes, 3, gap);
-  return {operation, chunk_bytes, allocate(Residence::pageable, bytes), 3, gap};
-}
-
 class BenchStripes : public testing::TestWithParam<const char*> {};
 
 TEST_P(BenchStripes, EveryWrongByteIsSeen) {
   const Operation operation = make_operation({GetParam(), gf::Technique::reed_sol_van, 4, 2});
   for (const auto& [chunk_bytes, gap] : {std::pair{192, 0}, {160, 0}, {192, 1088}}) {
-    const Stripes stripes = make_stripes(operation, static_cast<std::size_t>(chunk_bytes), gap);
+    const Stripes stripes(operation, static_cast<std::size_t>(chunk_bytes), Residence::pageable, 3, gap);
     for (std::size_t s = 0; s < 3; ++s) {
       stripes.spoil(s);
       EXPECT_FALSE(stripes.right(s));
