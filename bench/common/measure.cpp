@@ -1,6 +1,8 @@
 // Checks, warms up, and takes samples in turn.
 #include "bench/common/measure.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -17,11 +19,14 @@ using Time = std::chrono::steady_clock;
 /// Calls between two looks at the clock take this part of a sample, where not each call is timed.
 constexpr double batch_part = 0.125;
 
-/// Of the whole process.
+/// Of the whole process, and of its children that have ended.
 double cpu_now() {
-  timespec t{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  timespec own{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
+  rusage children{};
+  getrusage(RUSAGE_CHILDREN, &children);
+  return double(own.tv_sec + children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
+         1e-6 * double(children.ru_utime.tv_usec + children.ru_stime.tv_usec) + 1e-9 * double(own.tv_nsec);
 }
 
 /// What a thread did in a sample.

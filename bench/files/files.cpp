@@ -1,12 +1,9 @@
 // `ec_bench files`: ec with 10 + 4, and with 10 % beside 20 files that it keeps, beside other commands that
 // make redundant files, in turn, on random bytes; memory is warm.
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -30,32 +27,13 @@ struct Command {
   std::string name;
   std::string before;  ///< another one, which is not timed
   std::string text;
-  std::vector<double> cpu_seconds{};
-
-  static rusage execute(const std::string& text) {
-    std::string shell = "sh", option = "-c", words = fmt::format("({}) >log 2>&1", text);
-    char* argv[] = {shell.data(), option.data(), words.data(), nullptr};
-    pid_t child = 0;
-    int status = posix_spawnp(&child, "sh", nullptr, nullptr, argv, environ);
-    rusage used{};
-    if (status == 0) wait4(child, &status, 0, &used);
-    std::ifstream log("log");
-    if (status != 0)
-      throw std::runtime_error(fmt::format("{}: {}", text, std::string(std::istreambuf_iterator(log), {})));
-    return used;
-  }
-
-  void prepare(std::size_t bytes) const {
-    // A virtual machine gives back what is free, and takes long to get it again: that is no command's time.
-    execute(fmt::format("head -c {} /dev/zero >warm && rm warm", 3 * bytes / 2));
-    execute(before);
-  }
-  void run() {
-    const rusage used = execute(text);
-    const auto in_seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
-    cpu_seconds.push_back(in_seconds(used.ru_utime) + in_seconds(used.ru_stime));
-  }
 };
+
+void execute(const std::string& text) {
+  if (std::system(fmt::format("({}) >log 2>&1", text).c_str()) == 0) return;
+  std::ifstream log("log");
+  throw std::runtime_error(fmt::format("{}: {}", text, std::string(std::istreambuf_iterator(log), {})));
+}
 
 std::vector<Command> commands_of(const std::vector<std::string>& others) {
   const std::string ec = fs::read_symlink("/proc/self/exe").parent_path() / "ec";
@@ -86,7 +64,7 @@ std::vector<Command> commands_of(const std::vector<std::string>& others) {
 int measure_files(const CommandLine& line) {
   const std::size_t bytes = line.number("size", piece, std::size_t{1} << 40);
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds)};
-  auto commands = commands_of(line.list("beside"));
+  const auto commands = commands_of(line.list("beside"));
   Report report(line);
   report.begin({});
   std::string folder = line.text("folder") + "/ec_bench_XXXXXX";
@@ -103,28 +81,32 @@ int measure_files(const CommandLine& line) {
   }
   object.close();
   std::vector<Contestant> contestants;
-  for (Command& command : commands)
+  for (const Command& command : commands) {
+    const auto prepare = [&, bytes] {
+      // A virtual machine gives back what is free, and takes long to get it again: that is no command's time.
+      execute(fmt::format("head -c {} /dev/zero >warm && rm warm", 3 * bytes / 2));
+      execute(command.before);
+    };
+    const auto right = [&](std::size_t) {
+      if (command.name.starts_with("ec-extract")) execute("cmp object out/object");
+      if (command.name.ends_with("-repair")) execute("cat kept/part?? | cmp object");
+      return true;
+    };
     contestants.push_back({.name = command.name,
-                           .prepare = [&, bytes] { command.prepare(bytes); },
-                           .run = [&](std::size_t) { command.run(); },
-                           .spoil = [&, bytes](std::size_t) { command.prepare(bytes); },
-                           .right =
-                               [&](std::size_t) {
-                                 if (command.name.starts_with("ec-extract"))
-                                   Command::execute("cmp object out/object");
-                                 if (command.name.ends_with("-repair"))
-                                   Command::execute("cat kept/part?? | cmp object");
-                                 return true;
-                               }});
+                           .prepare = prepare,
+                           .run = [&](std::size_t) { execute(command.text); },
+                           .spoil = [prepare](std::size_t) { prepare(); },
+                           .right = right});
+  }
   Workers workers(1);
   const auto results = measure(workers, contestants, {}, pace);
-  const Figures figures(contestants, results);
+  const Figures figures(contestants, results), cpu(contestants, results, true);
   for (std::size_t i = 0; i < results.size(); ++i)
     report.add({{"coder", commands[i].name},
                 {"bytes", bytes},
                 {"seconds", figures.call_seconds(i)},
                 {"gbps", figures.per_second(i, 1e-9 * static_cast<double>(bytes))},
-                {"cpu_seconds", median(commands[i].cpu_seconds)},
+                {"cpu_seconds", cpu.call_seconds(i)},
                 {"ratio", figures.times(i, 0)},
                 {"noise", figures.noise_percent(i)}});
   return report.finish();
