@@ -99,11 +99,15 @@ Rows coding_matrix(std::string_view technique, unsigned k, unsigned m) {
   return rows;
 }
 
-Rows generator(std::string_view technique, unsigned k, unsigned m) {
+Rows generator(const Rows& coding) {
+  const std::size_t k = coding.front().size();
   Rows rows(k, Bytes(k, 0));
-  for (unsigned i = 0; i < k; ++i) rows[i][i] = 1;
-  for (auto& row : coding_matrix(technique, k, m)) rows.push_back(std::move(row));
+  for (std::size_t i = 0; i < k; ++i) rows[i][i] = 1;
+  rows.insert(rows.end(), coding.begin(), coding.end());
   return rows;
+}
+Rows generator(std::string_view technique, unsigned k, unsigned m) {
+  return generator(coding_matrix(technique, k, m));
 }
 
 std::optional<Rows> invert(Rows a) {

@@ -28,7 +28,8 @@ std::uint8_t power(std::uint8_t a, unsigned n);
 /// last is .., 0, 1, made systematic by operations on its columns; then columns and rows scaled to begin
 /// with 1.
 Rows coding_matrix(std::string_view technique, unsigned k, unsigned m);
-/// The (k + m) x k generator: the identity above the coding matrix.
+/// The (k + m) x k generator: the identity above a coding matrix.
+Rows generator(const Rows& coding);
 Rows generator(std::string_view technique, unsigned k, unsigned m);
 
 /// Gauss-Jordan; nothing if singular.

@@ -29,17 +29,11 @@ struct Set {
 };
 
 Rows generator_of(const std::string& dialect, unsigned k, unsigned m, std::mt19937& random) {
-  Rows rows(k, Bytes(k));
-  for (unsigned i = 0; i < k; ++i) rows[i][i] = 1;
+  if (!dialect.empty()) return oracle::generator(to_rows(*gf::dialect_matrix(dialect, k, m)));
   Rows coding(m, Bytes(k));
-  if (dialect.empty()) {
-    for (auto& row : coding)
-      for (auto& cell : row) cell = static_cast<std::uint8_t>(random());
-  } else {
-    coding = to_rows(*gf::dialect_matrix(dialect, k, m));
-  }
-  rows.insert(rows.end(), coding.begin(), coding.end());
-  return rows;
+  for (auto& row : coding)
+    for (auto& cell : row) cell = static_cast<std::uint8_t>(random());
+  return oracle::generator(coding);
 }
 
 gf::Identity identified(const std::vector<Bytes>& shards) {

@@ -129,14 +129,15 @@ void in_host(const Host& host, const Directories& directories, Use use) {
 
 const Profile portable[] = {
     {{"k", "4"}, {"m", "2"}},
-    {{"k", "2"}, {"m", "1"}, {"backend", "gpu"}},
+    {},
+    {{"k", "2"}, {"m", "1"}, {"mapping", "DD_"}, {"backend", "gpu"}},
     {{"k", "21"}, {"m", "4"}, {"stripe_unit", "64K"}},
     {{"k", "32"}, {"m", "3"}},
     {{"k", "5"}, {"m", "3"}, {"technique", "cauchy"}, {"crush-failure-domain", "osd"}},
-    {{"k", "10"}, {"m", "32"}, {"technique", "cauchy"}},
+    {{"k", "223"}, {"m", "32"}, {"technique", "cauchy"}},
     {{"k", "4"}, {"m", "2"}, {"mapping", "DDDD__"}},
     {{"k", "4"}, {"m", "2"}, {"technique", "jerasure_reed_sol_van"}},
-    {{"k", "20"}, {"m", "7"}, {"technique", "jerasure_reed_sol_van"}},
+    {{"k", "40"}, {"m", "9"}, {"technique", "jerasure_reed_sol_van"}},
     {{"k", "6"}, {"m", "2"}, {"technique", "jerasure_reed_sol_r6_op"}},
 };
 

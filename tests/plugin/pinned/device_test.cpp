@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "kernels/residence.hpp"
@@ -68,11 +69,19 @@ TEST_F(PinnedFromBirth, DeviceOpensTheArenaAndItsBlocksArePinned) {
   const Block early = block();
   ASSERT_TRUE(bring_up()) << log_;
   EXPECT_NE(log_.find("ec_cuda: libec_cuda_pinned.so: 8 MiB are page-locked\n"), std::string::npos) << log_;
-  const Block b = block();
+  const Block all = block(8 * MiB);
+  const std::uint8_t *const start = all.get(), *const end = start + 8 * MiB;
+  using enum Residence;
+  for (const auto& [first, bytes, expected] : {std::tuple(start, 8 * MiB, pinned),
+                                               {end - 1, 1, pinned},
+                                               {start + 1000, 0, pinned},
+                                               {start - 1, 2, pageable},
+                                               {end, 1, pageable},
+                                               {end - 1, 2, pageable},
+                                               {start, 8 * MiB + 1, pageable},
+                                               {start + 1, SIZE_MAX, pageable}})
+    EXPECT_EQ(residence_of(first, bytes), expected) << first - start << ", " << bytes;
   const Block small(static_cast<std::uint8_t*>(std::malloc(100)));
-  EXPECT_EQ(residence_of(b.get(), chunk), Residence::pinned);
-  EXPECT_EQ(residence_of(b.get() + 1000, chunk - 1000), Residence::pinned);
-  EXPECT_EQ(residence_of(b.get(), 8 * MiB + 1), Residence::pageable) << "longer than the arena";
   EXPECT_EQ(residence_of(early.get(), chunk), Residence::pageable);
   EXPECT_EQ(residence_of(small.get(), 100), Residence::pageable);
 }
