@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <span>
 #include <stdexcept>
 
 #include "bench/common/random.hpp"
@@ -21,6 +22,7 @@ using ceph::bufferlist;
 using ceph::bufferptr;
 using ceph::tentacle::BufferMap;
 using Bytes = std::vector<std::uint8_t>;
+using Chunk = std::span<const std::uint8_t>;
 using Chunks = std::map<int, bufferlist>;
 using Tentacle = ceph::tentacle::ErasureCodeInterface;
 
@@ -28,64 +30,65 @@ constexpr std::size_t page = 4096;
 /// The data chunk that an overwrite changes: where no coefficient but that of the first coding chunk is one.
 constexpr unsigned changed = 1;
 
-/// All k + m chunks of a stripe, made by the reference back end. Padding is zero.
-std::vector<Bytes> stripe_of(const CephCase& c, std::uint64_t seed_of_changed) {
-  std::vector<Bytes> chunks(c.k + c.m, Bytes(c.chunk_bytes));
+/// All k + m chunks of a stripe, one behind the other, made by the reference back end. Padding is zero.
+Bytes stripe_of(const CephCase& c, std::uint64_t seed_of_changed) {
+  Bytes stripe((c.k + c.m) * c.chunk_bytes);
   std::vector<kernels::Source> sources;
   std::vector<kernels::Target> targets;
   for (unsigned i = 0; i < c.k; ++i) {
     const std::size_t begin = std::min(i * c.chunk_bytes, c.object_bytes);
-    fill_random(std::span(chunks[i]).first(std::min(c.object_bytes - begin, c.chunk_bytes)),
+    fill_random({&stripe[begin], std::min(c.object_bytes - begin, c.chunk_bytes)},
                 i == changed ? seed_of_changed : i);
-    sources.push_back({chunks[i].data()});
+    sources.push_back({&stripe[i * c.chunk_bytes]});
   }
-  for (unsigned i = c.k; i < c.k + c.m; ++i) targets.push_back({chunks[i].data()});
+  for (unsigned i = c.k; i < c.k + c.m; ++i) targets.push_back({&stripe[i * c.chunk_bytes]});
   const kernels::Program program(gf::coding_matrix(c.technique, c.k, c.m));
   if (kernels::reference_backend().transform({&program, sources, targets, c.chunk_bytes}) !=
       kernels::Status::ok)
     throw std::runtime_error("the reference does not code the stripe");
-  return chunks;
+  return stripe;
 }
 
 /// A stripe before and after an overwrite, what each chunk changes by, and what the calls of a case do with
 /// them.
 struct Known {
-  using Places = std::map<unsigned, const Bytes*>;
+  using Places = std::map<unsigned, Chunk>;
 
   explicit Known(const CephCase& c) : what(c), before(stripe_of(c, 1000)), after(before), delta(before) {
     if (c.op.ends_with("delta") || c.op == "encode-chunks-one") after = stripe_of(c, 2000);
-    for (std::size_t chunk = 0; chunk < delta.size(); ++chunk)
-      std::ranges::transform(delta[chunk], after[chunk], delta[chunk].begin(), std::bit_xor<>{});
-    for (unsigned i = 0; i < c.k; ++i) data.insert(data.end(), before[i].begin(), before[i].end());
-    const auto coding = [&](const std::vector<Bytes>& stripe) {
+    std::ranges::transform(delta, after, delta.begin(), std::bit_xor<>{});
+    const auto chunk = [&](const Bytes& stripe, unsigned i) {
+      return Chunk(stripe).subspan(i * c.chunk_bytes, c.chunk_bytes);
+    };
+    const auto chunks = [&](const Bytes& stripe, unsigned from, unsigned to) {
       Places places;
-      for (unsigned i = c.k; i < c.k + c.m; ++i) places[i] = &stripe[i];
+      for (unsigned i = from; i < to; ++i) places[i] = chunk(stripe, i);
       return places;
     };
+    const unsigned all = c.k + c.m;
     if (c.op == "encode-delta") {
-      reads = {{0, &before[changed]}, {1, &after[changed]}};
-      makes = {{0, &delta[changed]}};
+      reads = {{0, chunk(before, changed)}, {1, chunk(after, changed)}};
+      makes = {{0, chunk(delta, changed)}};
     } else if (c.op == "apply-delta") {
-      reads = {{changed, &delta[changed]}};
-      held = coding(before);
-      makes = coding(after);
+      reads = {{changed, chunk(delta, changed)}};
+      held = chunks(before, c.k, all);
+      makes = chunks(after, c.k, all);
     } else if (c.op == "encode-chunks-one") {
-      reads = {{changed, &delta[changed]}};
-      makes = coding(delta);
+      reads = {{changed, chunk(delta, changed)}};
+      makes = chunks(delta, c.k, all);
     } else if (c.op.starts_with("encode")) {
-      for (unsigned i = 0; i < c.k; ++i) reads[i] = &before[i];
-      makes = coding(before);
+      reads = chunks(before, 0, c.k);
+      makes = chunks(before, c.k, all);
     } else {
-      for (unsigned i = c.lost(); reads.size() < c.k; ++i) reads[i] = &before[i];
-      for (unsigned i = 0; i < c.lost(); ++i) makes[i] = &before[i];
+      reads = chunks(before, c.lost(), c.lost() + c.k);
+      makes = chunks(before, 0, c.lost());
     }
   }
   Known(const Known&) = delete;
   Known& operator=(const Known&) = delete;
 
   CephCase what;
-  std::vector<Bytes> before, after, delta;
-  Bytes data;  ///< before, padded
+  Bytes before, after, delta;
   Places reads, makes;
   Places held;  ///< by the chunks that are made, before; others may hold anything
 };
@@ -95,9 +98,9 @@ bufferptr make_buffer(std::size_t bytes) {
   return {ceph::buffer::create_aligned(static_cast<unsigned>(bytes), page)};
 }
 
-bufferlist list_of(const Bytes& bytes, std::size_t length) {
-  bufferptr buffer = make_buffer(length);
-  std::memcpy(buffer.c_str(), bytes.data(), length);
+bufferlist list_of(Chunk bytes) {
+  bufferptr buffer = make_buffer(bytes.size());
+  std::memcpy(buffer.c_str(), bytes.data(), bytes.size());
   bufferlist list;
   list.append(buffer);
   return list;
@@ -114,16 +117,11 @@ struct ListStripes {
     for (const auto& [place, bytes] : known.makes) wanted.insert(static_cast<int>(place));
     right = known.makes;
     if (c.op.starts_with("encode")) right.insert(known.reads.begin(), known.reads.end());
-    for (Chunks& chunks : given) {
-      if (c.op == "encode")
-        chunks[0] = list_of(known.data, c.object_bytes);
-      else
-        for (const auto& [place, bytes] : known.reads)
-          chunks[static_cast<int>(place)] = list_of(*bytes, c.chunk_bytes);
-      if (c.op != "encode-chunks") continue;
-      for (const auto& [place, bytes] : known.makes)
-        chunks[static_cast<int>(place)] = list_of(*bytes, c.chunk_bytes);
-    }
+    const auto in = c.op == "encode"          ? Known::Places{{0, Chunk(known.before).first(c.object_bytes)}}
+                    : c.op == "encode-chunks" ? right
+                                              : known.reads;
+    for (Chunks& chunks : given)
+      for (const auto& [place, bytes] : in) chunks[static_cast<int>(place)] = list_of(bytes);
   }
 
   Known known;
@@ -148,13 +146,13 @@ Contestant list_contestant(const std::string& name, const std::shared_ptr<Interf
   const auto right = [call, on, in_place](std::size_t s) {
     if (in_place)
       for (const auto& [place, bytes] : on->known.makes)
-        std::memset(on->given[s].at(static_cast<int>(place)).c_str(), '?', bytes->size());
+        std::memset(on->given[s].at(static_cast<int>(place)).c_str(), '?', bytes.size());
     const Chunks out = call(s);
     const Chunks& made = in_place ? on->given[s] : out;
     return std::ranges::all_of(on->right, [&](const auto& chunk) {
       const auto found = made.find(static_cast<int>(chunk.first));
-      return found != made.end() && found->second.length() == chunk.second->size() &&
-             found->second.contents_equal(chunk.second->data(), chunk.second->size());
+      return found != made.end() && found->second.length() == chunk.second.size() &&
+             found->second.contents_equal(chunk.second.data(), chunk.second.size());
     });
   };
   return {.name = name, .run = [call](std::size_t s) { call(s); }, .right = right};
@@ -168,10 +166,10 @@ class ShardStripe {
       : known_(known), in_(known.what.k + known.what.m), out_(known.what.k + known.what.m) {
     const auto chunk = static_cast<unsigned>(known.what.chunk_bytes);
     const bool as_one = known.what.op == "encode-chunks";
-    const bufferptr object = as_one ? make_buffer(known.data.size()) : bufferptr();
+    const bufferptr object = as_one ? make_buffer(known.what.k * known.what.chunk_bytes) : bufferptr();
     for (const auto& [place, bytes] : known.reads) {
       bufferptr buffer = as_one ? bufferptr(object, place * chunk, chunk) : make_buffer(chunk);
-      std::memcpy(buffer.c_str(), bytes->data(), chunk);
+      std::memcpy(buffer.c_str(), bytes.data(), chunk);
       insert(in_, place, buffer);
     }
     for (const auto& [place, bytes] : known.makes) {
@@ -188,14 +186,14 @@ class ShardStripe {
   /// As it was before the first call.
   void reset() {
     for (const auto& [place, bytes] : known_.makes) {
-      std::memset(out_.slots[place]->c_str(), '?', bytes->size());
+      std::memset(out_.slots[place]->c_str(), '?', bytes.size());
       if (const auto held = known_.held.find(place); held != known_.held.end())
-        std::memcpy(out_.slots[place]->c_str(), held->second->data(), bytes->size());
+        std::memcpy(out_.slots[place]->c_str(), held->second.data(), bytes.size());
     }
   }
   bool right() {
     return std::ranges::all_of(known_.makes, [&](const auto& made) {
-      return std::memcmp(out_.slots[made.first]->c_str(), made.second->data(), made.second->size()) == 0;
+      return std::memcmp(out_.slots[made.first]->c_str(), made.second.data(), made.second.size()) == 0;
     });
   }
 
