@@ -179,7 +179,7 @@ int measure_ceph(const CommandLine& line) {
                   .sample_seconds = line.seconds("sample-ms")};
   Report report(line);
   const Plugins plugins(line.list("plugin"), line.text("isal"));
-  report.begin({}, "Ceph " + host);
+  report.begin({{"host", "Ceph " + host}});
   for (const CephCase& c : cases) measure_case(c, memory, plugins, tentacle, pace, report);
   return report.finish();
 }

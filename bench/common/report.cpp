@@ -71,10 +71,9 @@ Report::Report(const CommandLine& line) : line_(line) {
   if (!file_) throw UsageError(fmt::format("--csv {}: must be a file that can be written", line.text("csv")));
 }
 
-void Report::begin(const Header& more, const std::string& host_version) {
+void Report::begin(const Header& more) {
   Header header{{"machine", machine()},
                 {"driver", line_of("/proc/driver/nvidia/version", "")},
-                {"host", host_version},
                 {"commit", commit},
                 {"command", line_.typed()},
                 {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};

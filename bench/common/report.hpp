@@ -39,8 +39,8 @@ class Report {
   /// Opens the file of --csv before anything is measured. Throws UsageError if it cannot be.
   explicit Report(const CommandLine& line);
 
-  /// Lines "# name: value": machine, driver, host, commit, command, date, and what `more` adds.
-  void begin(const Header& more, const std::string& host_version = "");
+  /// Lines "# name: value": machine, driver, commit, command, date, and what `more` adds.
+  void begin(const Header& more);
   /// What was measured of whom; before the first one the titles, which are the same of all rows of a report.
   /// If the bytes were not right, it is no row, but a note.
   void add(const Row& row, bool verified = true);

@@ -52,12 +52,7 @@ const std::vector<Section> sections{
     {"peer", {"encode", "decode"}, narrow, {mib}, cold, {contiguous}},
     {"peer", {"encode"}, {{4, 2}, {10, 4}}, {64 * mib}, cold, {contiguous}}};
 
-std::vector<std::string> section_names() {
-  std::vector<std::string> names;
-  for (const auto& s : sections)
-    if (std::ranges::find(names, s.name) == names.end()) names.push_back(s.name);
-  return names;
-}
+const std::vector<std::string> section_names{"cold", "hot", "decode", "peer"};
 
 /// More than the last-level cache holds.
 std::size_t cold_bytes() { return std::max(std::size_t{256} << 20, 3 * last_level_cache_bytes()); }
@@ -98,7 +93,7 @@ void add_rows(const CpuCase& c, Temperature temperature, const std::vector<Conte
 
 /// Those that are wanted, with the wanted shapes and lengths.
 std::vector<Section> sections_of(const CommandLine& line) {
-  const auto wanted = line.list("sections", section_names());
+  const auto wanted = line.list("sections", section_names);
   const auto lengths = line.numbers("chunks", 1, std::size_t{1} << 30);
   const auto shapes = line.shapes("shapes");
   std::vector<Section> all;
@@ -158,7 +153,7 @@ int measure_cpu(const CommandLine& line) {
 Subcommand cpu() {
   return {
       "cpu",
-      {{"sections", "", fmt::format("of {}; default all", fmt::join(section_names(), ", "))},
+      {{"sections", "", fmt::format("of {}; default all", fmt::join(section_names, ", "))},
        {"shapes", "", "data+coding chunks; default: those of the section"},
        {"techniques", "", "reed_sol_van, cauchy; default: cauchy where the other does not have the shape"},
        {"chunks", "", "bytes of a chunk; default: those of the section"},

@@ -153,7 +153,7 @@ int measure_gpu(const CommandLine& line) {
   const auto wanted = line.list("kernels", names);
   Report report(line);
   const Stream stream(bring_up_devices("gpu").front());
-  report.begin({gpu_line(*stream.device), {"timing", fmt::format("a run moves {} MiB", total >> 20)}});
+  report.begin({gpu_line(*stream.device)});
   for (const KernelCase& c : cases) measure_case(c, total, wanted, stream, pace, report);
   return report.finish();
 }
