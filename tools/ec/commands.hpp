@@ -53,6 +53,9 @@ Outcome identify(const Options& options);
 /// than m lost blocks.
 std::uint64_t count_damage(ShardSet& set, const Options& options);
 
+/// Begins the report and the text with what is known of the set.
+void describe(const ShardSet& set, const Options& options, Outcome* outcome);
+
 /// The sentence on a set of which so many stripes, or columns, are lost.
 std::string text_of_lost(const SetHeader& set, std::uint64_t stripes);
 

@@ -18,23 +18,23 @@ constexpr std::uint32_t usual_record_bytes = 65536;
 /// Files of /proc say that they have 0 bytes, files of /sys a page.
 constexpr std::uint64_t most_bytes_of_a_lie = 4096;
 
-bool has_other_length(const File& file) {
-  if (file.bytes() > most_bytes_of_a_lie) return false;
+void check_length(const File& file, const std::string& path) {
+  if (file.bytes() > most_bytes_of_a_lie) return;
   std::vector<std::byte> bytes(file.bytes() + 1);
-  return file.read_at(bytes, 0) != file.bytes();
+  if (file.read_at(bytes, 0) != file.bytes())
+    fail(Status::usage, "{} does not have the length that it says; a copy of it has", printable(path));
 }
 
 /// What is coded: files one after the other, or standard input.
 class Object {
  public:
-  /// Files that lie about their length, as files of /proc do, are copied to `place` first.
-  Object(const Options& options, const Place& place) {
+  explicit Object(const Options& options) {
     is_stream_ = options.paths == std::vector<std::string>{"-"};
     if (is_stream_) {
       entries_.emplace_back().name = options.name.empty() ? "stream" : options.name;
       return;
     }
-    for (const auto& path : options.paths) add(path, place);
+    for (const auto& path : options.paths) add(path);
   }
 
   bool is_stream() const { return is_stream_; }
@@ -61,29 +61,15 @@ class Object {
   }
 
  private:
-  void add(const std::string& path, const Place& place) {
+  void add(const std::string& path) {
     if (path == "-") fail(Status::usage, "- is the only thing to code, or none");
     File file(nullptr, path);
     mode_ &= file.opened().st_mode;
-    if (has_other_length(file)) {
-      copies_.emplace_back(place, 0600);
-      copy(file, &copies_.back());
-      file = copies_.back().opened();
-    }
+    check_length(file, path);
     paths_.push_back(path);
     entries_.emplace_back().name = fs::path(path).filename();
     entries_.back().bytes = file.bytes();
     files_.push_back(std::move(file));
-  }
-
-  static void copy(const File& from, NewFile* to) {
-    std::vector<std::byte> bytes(usual_record_bytes);
-    for (std::uint64_t offset = 0;;) {
-      const std::size_t got = from.read_at(bytes, offset);
-      to->write_at(std::span(bytes).first(got), offset);
-      offset += got;
-      if (got < bytes.size()) return;
-    }
   }
 
   std::size_t read_files(std::span<std::byte> block, std::uint64_t offset) const {
@@ -100,7 +86,6 @@ class Object {
   mode_t mode_ = 0666;
   std::vector<File> files_;
   std::vector<std::string> paths_;
-  std::vector<NewFile> copies_;
   std::vector<FileEntry> entries_;
 };
 
@@ -250,8 +235,7 @@ class KeptFiles {
     entry.is_directory = there && S_ISDIR(there->st_mode);
     if (!entry.is_directory) {
       const File& file = *files_.emplace_back(File(base_, name));
-      if (has_other_length(file))
-        fail(Status::usage, "--keep: {} has no length that could be kept", printable(base_->path_of(name)));
+      check_length(file, base_->path_of(name));
       entry.bytes = file.bytes();
       mode_ &= file.opened().st_mode;
     } else {
@@ -333,7 +317,7 @@ Outcome create(const Options& options) {
   if (options.keeps_files) return create_kept(options);
   const Codec codec = make_codec(options.k.value_or(10), options.m.value_or(4), options.technique);
   const Place place = Directory::open(options.output.empty() ? "." : options.output);
-  const Object object(options, place);
+  const Object object(options);
   SetHeader set = header_of(object, options);
   NewShards shards(place, set, object.mode(), !object.is_stream());
   Progress progress("create", set.object_bytes, !options.is_quiet);

@@ -364,8 +364,6 @@ NewFile::~NewFile() {
   if (place_) undo();
 }
 
-File NewFile::opened() const { return File(place_, temporary_->name); }
-
 std::string NewFile::path() const { return place_->path_of(temporary_->name); }
 
 void NewFile::reserve(std::uint64_t bytes) {
@@ -412,7 +410,7 @@ void NewFile::put(const std::string& name, const std::optional<struct stat>& old
   std::string own = name;  // After a rename nothing needs memory, so that it can be undone.
   aside_ = aside;
   if (!old) {
-    rename_to_free(*place_, temporary_->name, name);
+    rename_to_free(*place_, temporary_->name, *place_, name);
     Temporary::keep(&temporary_);
     name_ = std::move(own);
     return;
@@ -431,9 +429,9 @@ void NewFile::put_over(const struct stat& old) {
   if (renameat2(fd, exchanged.c_str(), fd, name_.c_str(), RENAME_EXCHANGE) == 0) {
     old_ = std::move(exchanged);
   } else if (is_unsupported()) {
-    rename_to_free(*place_, name_, beside);
+    rename_to_free(*place_, name_, *place_, beside);
     old_ = std::move(beside);
-    rename_to_free(*place_, exchanged, name_);
+    rename_to_free(*place_, exchanged, *place_, name_);
   } else {
     fail_errno("replaced", place_->path_of(name_));
   }
@@ -443,7 +441,7 @@ void NewFile::put_over(const struct stat& old) {
   if (!found || !is_same(*found, old))
     fail(Status::failure, "{} is another file than it was; it stays", printable(place_->path_of(name_)));
   if (aside_.empty() || has_link_) return;
-  rename_to_free(*place_, old_, aside_);
+  rename_to_free(*place_, old_, *place_, aside_);
   old_ = std::move(renamed);
 }
 
@@ -486,10 +484,6 @@ void make_as(const Directory& directory, const Attributes& attributes) {
 }
 
 bool is_temporary(const std::string& name) { return name.starts_with(prefix) && name.ends_with(suffix); }
-
-void rename_to_free(const Directory& place, const std::string& from, const std::string& to) {
-  rename_to_free(place, from, place, to);
-}
 
 void rename_to_free(const Directory& place, const std::string& from, const Directory& other,
                     const std::string& to) {

@@ -134,8 +134,6 @@ class NewFile {
   /// Takes the room for so many bytes now, where the file system can, so that a full disk is found early.
   void reserve(std::uint64_t bytes);
   void write_at(std::span<const std::byte> bytes, std::uint64_t offset);
-  /// To read what was written so far.
-  File opened() const;
   /// Then the file is on the disk, with so many bytes at least: the last ones may be a hole. Owner and
   /// permissions are taken from `like`, permissions and time rather from `attributes`, where these are given.
   /// The file gets no bit that lets it run as somebody else.
@@ -182,7 +180,6 @@ void make_as(const Directory& directory, const Attributes& attributes);
 /// Whether NewFile gives such names at first.
 bool is_temporary(const std::string& name);
 /// Renames unless something of that name is there. Throws Failure.
-void rename_to_free(const Directory& place, const std::string& from, const std::string& to);
 void rename_to_free(const Directory& place, const std::string& from, const Directory& other,
                     const std::string& to);
 

@@ -96,8 +96,7 @@ void extract_by_columns(ShardSet& set, const Options& options, Outcome* outcome)
     if (plan.files[i].is_wanted && columns.digest_of(plan, i) != header.files[i].digest)
       fail(Status::lost, "beyond repair: {} did not become what it was", printable(header.files[i].name));
   files->put_in_place(outcome);
-  if (options.is_json) outcome->report = describe(set);
-  outcome->text = text_of(set);
+  describe(set, options, outcome);
   if (!std::ranges::all_of(set.kept, &ShardFile::is_whole))
     outcome->notes.emplace_back("files of the set are damaged or missing; ec repair makes them anew");
   add_rate(whole_time, header.object_bytes, outcome);
@@ -142,11 +141,8 @@ Outcome extract(const Options& options) {
     if (!reader.is_as_coded(i)) fail(Status::lost, "data of shard {} did not become what it was", i);
   if (files) files->put_in_place(&outcome);
 
-  if (options.is_json) {
-    outcome.report = describe(set);
-    outcome.report["stripes_made_anew"] = made_anew.load();
-  }
-  outcome.text = text_of(set);
+  describe(set, options, &outcome);
+  if (options.is_json) outcome.report["stripes_made_anew"] = made_anew.load();
   if (made_anew > 0) {
     const auto note = fmt::format("{} of {} stripes had lost blocks, now made anew; ec repair mends the set",
                                   made_anew.load(), header.stripes());

@@ -100,7 +100,7 @@ void name_temporaries(const ShardSet& set, Outcome* outcome) {
     const auto whole = std::ranges::find_if(files, &ShardFile::is_whole);
     if (whole == files.end()) continue;
     const std::string name = free_name(set, *whole->place, i);
-    rename_to_free(*whole->place, whole->name, name);
+    rename_to_free(*whole->place, whole->name, *whole->place, name);
     whole->place->sync();
     outcome->text += fmt::format("shard {}: {} is now {}\n", i, printable(whole->path()), printable(name));
   }
@@ -281,12 +281,9 @@ Outcome repair(const Options& options) {
   const Progress whole_time("", 0, false);
   Replacements all;
   header.version == 1 ? make_by_stripes(set, options, &all) : make_by_columns(set, options, &all);
-  outcome.text = text_of(set);
+  describe(set, options, &outcome);
   nlohmann::json repaired;
-  if (options.is_json) {
-    outcome.report = describe(set);
-    repaired = nlohmann::json::array();
-  }
+  if (options.is_json) repaired = nlohmann::json::array();
   put(set, &all);
   bool is_damaged = false;
   const auto note = [&](const std::string& path, const Replacement* shard = nullptr) {

@@ -32,6 +32,11 @@ std::uint64_t count_damage_by_columns(ShardSet& set, const Options& options) {
 
 }  // namespace
 
+void describe(const ShardSet& set, const Options& options, Outcome* outcome) {
+  if (options.is_json) outcome->report = describe(set);
+  outcome->text = text_of(set);
+}
+
 void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome) {
   const double rate = static_cast<double>(bytes) / progress.seconds() / 1e9;
   if (!outcome->report.is_null()) {
@@ -75,11 +80,8 @@ Outcome verify(const Options& options) {
     if (!set.is_whole(i)) ++damaged;
   const auto* const what = set.header.keeps_files ? "files and shards" : "shards";
   outcome.status = lost_stripes > 0 ? Status::lost : damaged > 0 ? Status::damaged : Status::ok;
-  if (options.is_json) {
-    outcome.report = describe(set);
-    outcome.report["lost_stripes"] = lost_stripes;
-  }
-  outcome.text = text_of(set);
+  describe(set, options, &outcome);
+  if (options.is_json) outcome.report["lost_stripes"] = lost_stripes;
   if (lost_stripes > 0)
     outcome.text += text_of_lost(set.header, lost_stripes) + "\n";
   else if (damaged > 0)
@@ -94,8 +96,7 @@ Outcome verify(const Options& options) {
 Outcome info(const Options& options) {
   Outcome outcome;
   const ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
-  if (options.is_json) outcome.report = describe(set);
-  outcome.text = text_of(set);
+  describe(set, options, &outcome);
   for (const auto& file : set.header.files)
     outcome.text += fmt::format("{:>16} {}\n", file.bytes, printable(file.name));
   const auto there = std::ranges::count_if(set.shards, [](const auto& files) { return !files.empty(); });

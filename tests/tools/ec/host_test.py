@@ -237,10 +237,10 @@ def check_errors(ec):
     check(ec.contents("many") == before, "800 directories made anew with 32 descriptors")
 
     ec.fresh("set", "out")
-    ec.right("create", "/proc/cpuinfo", "/sys/kernel/mm/transparent_hugepage/enabled", "-k", "2", "-m", "1", "-o", "set")
-    ec.right("extract", "set", "-o", "out")
-    check(b"processor" in ec.read("out/cpuinfo") and 0 < len(ec.read("out/enabled")) < 100, "files that lie about their length")
-    ec.ends(USAGE, "create", "--keep", "/proc/cpuinfo", "-o", "set")
+    for liar in ("/proc/cpuinfo", "/sys/kernel/mm/transparent_hugepage/enabled"):
+        ec.ends(USAGE, "create", liar, "-o", "set")
+        ec.ends(USAGE, "create", "--keep", liar, "-o", "set")
+    check(not ec.files("set"), "shards of files that lie about their length")
 
     ec.fresh("set", "out")
     ec.write("object", b"content")
