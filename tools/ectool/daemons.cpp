@@ -280,91 +280,81 @@ bool is_ours(const Json& plugin) {
                                   : plugin["ours"].get<bool>();
 }
 
-class Judgement {
- public:
-  Judgement(Json& daemon, const Process& process, const PluginDirectory& used, const PluginDirectory& adopted,
-            const std::string& adopted_path)
-      : daemon_(daemon),
-        process_(process),
-        used_(used),
-        adopted_(adopted),
-        adopted_path_(adopted_path),
-        is_adopted_(daemon["adopted"]) {}
+struct Judgement {
+  Json& daemon;
+  const Process& process;
+  const PluginDirectory &used, &adopted;
+  const std::string& adopted_path;
 
   void say_all() {
     // What is wrong with the host's adopted directory is said once, and not for each daemon.
-    if (!is_adopted_)
-      for (const Json& each : used_.findings) daemon_["findings"].push_back(each);
-    if (used_.is_missing)
+    if (daemon["adopted"] == false)
+      for (const Json& each : used.findings) daemon["findings"].push_back(each);
+    if (used.is_missing)
       say("adoption", "error",
           fmt::format("its erasure_code_dir {} is not there: it does not start again",
-                      daemon_["erasure_code_dir"]));
-    if (daemon_["name"].get<std::string>().starts_with("osd."))
+                      daemon["erasure_code_dir"]));
+    if (daemon["name"].get<std::string>().starts_with("osd."))
       for (const Role& role : roles) say_of(role);
-    for (const Json& plugin : daemon_["plugins"])
+    for (const Json& plugin : daemon["plugins"])
       if (plugin["current"] == false)
         say("file", "warning", fmt::format("restart it, {} was replaced on disk", plugin["path"]));
-    if (daemon_["pass_through"] == true)
-      daemon_["findings"].push_back(
+    if (daemon["pass_through"] == true)
+      daemon["findings"].push_back(
           finding("release", "note",
                   fmt::format("Ceph's own plugin codes in the place of ec_cuda, which does not know Ceph {}",
-                              daemon_["release"] == "" ? "of this release" : daemon_["release"]),
+                              daemon["release"] == "" ? "of this release" : daemon["release"]),
                   "nothing for the data; for speed install an ec-cuda that knows this release"));
   }
 
- private:
   void say_of(const Role& role) {
     const Json *ours = nullptr, *own = nullptr;
-    for (const Json& plugin : daemon_["plugins"]) {
+    for (const Json& plugin : daemon["plugins"]) {
       if (is_ours(plugin))
         ours = &plugin;
       else if (base_name(plugin["path"]).starts_with(fmt::format("libec_{}.so", role.name)))
         own = &plugin;
     }
-    const bool stands_in = used_.stands_in_for.contains(role.name);
-    const auto changed = used_.changed.find(fmt::format("libec_{}.so", role.name));
-    const bool is_late = stands_in && changed->second > started(process_);
+    const bool stands_in = used.stands_in_for.contains(role.name);
+    const auto changed = used.changed.find(fmt::format("libec_{}.so", role.name));
+    const bool is_late = stands_in && changed->second > started(process);
     const bool by_own =
         own != nullptr && std::string_view(role.name) == "isa";  // ours loads Ceph's jerasure itself
     if (stands_in && ours != nullptr && !is_late && !by_own) {
-      daemon_["uses"].push_back(
+      daemon["uses"].push_back(
           fmt::format("{}: {} ({})", role.name,
-                      daemon_["pass_through"] == true ? "by Ceph's own file, through ec_cuda" : role.codes,
+                      daemon["pass_through"] == true ? "by Ceph's own file, through ec_cuda" : role.codes,
                       (*ours)["path"]));
       return;
     }
-    daemon_["uses"].push_back(own != nullptr ? fmt::format("{}: by Ceph ({})", role.name, (*own)["path"])
-                                             : fmt::format("{}: not loaded", role.name));
+    daemon["uses"].push_back(own != nullptr ? fmt::format("{}: by Ceph ({})", role.name, (*own)["path"])
+                                            : fmt::format("{}: not loaded", role.name));
     if (stands_in && (own != nullptr || is_late))
       say("adoption", "warning",
           fmt::format("{}: restart it, the directory changed after its start", role.name));
-    else if (adopted_.stands_in_for.contains(role.name) && !is_adopted_ && daemon_["container"] == "")
+    else if (!adopted.stands_in_for.contains(role.name) || daemon["adopted"] == true)
+      return;
+    else if (daemon["container"] == "")
       say("adoption", "warning",
-          fmt::format("{}: set erasure_code_dir to {} and restart it", role.name, adopted_path_));
-    else if (adopted_.stands_in_for.contains(role.name) && !is_adopted_)
-      daemon_["findings"].push_back(
+          fmt::format("{}: set erasure_code_dir to {} and restart it", role.name, adopted_path));
+    else
+      daemon["findings"].push_back(
           finding("adoption", "note",
-                  fmt::format("{}: in a container, which does not see {}", role.name, adopted_path_),
+                  fmt::format("{}: in a container, which does not see {}", role.name, adopted_path),
                   "adopt in its image: docs/containers.md"));
   }
   void say(const char* check, const char* severity, std::string text) {
-    const auto name = daemon_["name"].get<std::string>();
+    const auto name = daemon["name"].get<std::string>();
     const std::string number = name.substr(name.find('.') + 1);
-    daemon_["findings"].push_back(
+    daemon["findings"].push_back(
         finding(check, severity, std::move(text),
-                daemon_["container"] == ""
+                daemon["container"] == ""
                     ? fmt::format("`systemctl restart {}@{}`, when `ceph osd ok-to-stop` allows it",
-                                  process_.program(), number)
+                                  process.program(), number)
                     : fmt::format("`ceph orch daemon restart {}`, or its pod; an image keeps its "
                                   "files, so that another one may be needed",
                                   name)));
   }
-
-  Json& daemon_;
-  const Process& process_;
-  const PluginDirectory &used_, &adopted_;
-  const std::string& adopted_path_;
-  const bool is_adopted_;
 };
 
 Json look(const Process& process, const Users& users, const PluginDirectory& adopted,
@@ -410,7 +400,7 @@ Json look(const Process& process, const Users& users, const PluginDirectory& ado
   daemon["uses"].push_back("erasure_code_dir " + (directory.empty()
                                                       ? "unknown, its admin socket does not answer"
                                                       : printable(directory)));
-  Judgement(daemon, process, used, adopted, adopted_path).say_all();
+  Judgement{daemon, process, used, adopted, adopted_path}.say_all();
   return daemon;
 }
 
