@@ -39,49 +39,51 @@ struct Calls {
       times{};  ///< where each call is timed: their memory does not fit the first cache
 };
 
-class Measurement {
- public:
-  Measurement(Workers& workers, const std::vector<Contestant>& contestants, const StripeOrder& order,
-              const Pace& pace)
-      : workers_(workers), contestants_(contestants), order_(order), pace_(pace) {}
+struct Measurement {
+  Workers& workers;
+  const std::vector<Contestant>& contestants;
+  const StripeOrder& order;
+  const Pace& pace;
+  std::vector<Result> results{contestants.size()};
+  std::vector<std::size_t> batches = std::vector<std::size_t>(contestants.size(), 1);
+  std::size_t next = 0;  ///< turn at which the next sample begins
 
   std::vector<Result> run() {
     std::vector<std::size_t> sound;
-    for (std::size_t i = 0; i < contestants_.size(); ++i) {
-      results_[i].verified = check(contestants_[i], true);
-      if (!results_[i].verified) continue;
+    for (std::size_t i = 0; i < contestants.size(); ++i) {
+      results[i].verified = check(contestants[i], true);
+      if (!results[i].verified) continue;
       warm_up(i);
       // Calls one after the other must not have left something else.
-      results_[i].verified = check(contestants_[i], false);
-      if (results_[i].verified) sound.push_back(i);
+      results[i].verified = check(contestants[i], false);
+      if (results[i].verified) sound.push_back(i);
     }
-    for (std::size_t round = 0; round < pace_.rounds && !sound.empty(); ++round) {
+    for (std::size_t round = 0; round < pace.rounds && !sound.empty(); ++round) {
       // Each finds the caches as another one left them every time, ..
       std::shuffle(sound.begin(), sound.end(), std::mt19937(static_cast<unsigned>(round)));
-      if (pace_.before_round) {
-        pace_.before_round();
+      if (pace.before_round) {
+        pace.before_round();
         // .. the first one too, not as what else was measured left them.
         CallTimes ignored;
-        sample(sound.back(), pace_.sample_seconds, ignored);
+        sample(sound.back(), pace.sample_seconds, ignored);
       }
       for (const std::size_t i : sound) {
-        Result& result = results_[i];
-        result.samples[result.rounds++] = sample(i, pace_.sample_seconds, result.calls);
+        Result& result = results[i];
+        result.samples[result.rounds++] = sample(i, pace.sample_seconds, result.calls);
       }
     }
-    return std::move(results_);
+    return std::move(results);
   }
 
- private:
   /// Looks at what calls leave; at first at those that it makes itself.
   bool check(const Contestant& contestant, bool makes_calls) {
     std::atomic<bool> right{true};
-    const std::size_t checked = std::clamp<std::size_t>(order_.checked_turns, 1, order_.turns);
-    workers_.run(contestant.threads, [&](unsigned thread) {
+    const std::size_t checked = std::clamp<std::size_t>(order.checked_turns, 1, order.turns);
+    workers.run(contestant.threads, [&](unsigned thread) {
       for (std::size_t i = 0; i < checked; ++i) {
         // The first and the last turn among them.
         const std::size_t stripe =
-            order_.at(thread, i * (order_.turns - 1) / std::max<std::size_t>(checked - 1, 1));
+            order.at(thread, i * (order.turns - 1) / std::max<std::size_t>(checked - 1, 1));
         if (makes_calls && contestant.spoil) contestant.spoil(stripe);
         if (makes_calls) contestant.run(stripe);
         if (!contestant.right(stripe)) right = false;
@@ -92,23 +94,23 @@ class Measurement {
 
   void warm_up(std::size_t index) {
     CallTimes ignored;
-    const double seconds = std::max(pace_.warm_seconds, pace_.sample_seconds);
+    const double seconds = std::max(pace.warm_seconds, pace.sample_seconds);
     const Sample first = sample(index, seconds, ignored);
-    if (pace_.each_call || pace_.sample_seconds == 0) return;
-    const double of_thread = first.calls_per_second / contestants_[index].threads;
-    batches_[index] = static_cast<std::size_t>(of_thread * pace_.sample_seconds * batch_part) + 1;
+    if (pace.each_call || pace.sample_seconds == 0) return;
+    const double of_thread = first.calls_per_second / contestants[index].threads;
+    batches[index] = static_cast<std::size_t>(of_thread * pace.sample_seconds * batch_part) + 1;
   }
 
   /// The calls of one thread for that time.
   Calls make_calls(std::size_t index, unsigned thread, double seconds) const {
-    const auto& run = contestants_[index].run;
+    const auto& run = contestants[index].run;
     Calls calls;
-    if (pace_.each_call) calls.times = std::make_unique<CallTimes>();
+    if (pace.each_call) calls.times = std::make_unique<CallTimes>();
     const auto begun = Time::now();
     const auto end = begun + std::chrono::duration<double>(seconds);
     auto last = begun;
     do {
-      for (std::size_t i = 0; i < batches_[index]; ++i) run(order_.at(thread, next_ + calls.count++));
+      for (std::size_t i = 0; i < batches[index]; ++i) run(order.at(thread, next + calls.count++));
       // One reading of the clock: the end of one call is the beginning of the next.
       const auto now = Time::now();
       if (calls.times) calls.times->add(static_cast<std::uint64_t>((now - last).count()));
@@ -120,11 +122,11 @@ class Measurement {
   }
 
   Sample sample(std::size_t index, double seconds, CallTimes& times) {
-    std::vector<Calls> calls(contestants_[index].threads);
-    if (contestants_[index].prepare) contestants_[index].prepare();
-    pace_.before_sample();
-    workers_.run(contestants_[index].threads,
-                 [&](unsigned thread) { calls[thread] = make_calls(index, thread, seconds); });
+    std::vector<Calls> calls(contestants[index].threads);
+    if (contestants[index].prepare) contestants[index].prepare();
+    pace.before_sample();
+    workers.run(contestants[index].threads,
+                [&](unsigned thread) { calls[thread] = make_calls(index, thread, seconds); });
     Sample all;
     std::size_t count = 0;
     std::size_t most = 0;
@@ -134,27 +136,19 @@ class Measurement {
       count += each.count;
       most = std::max(most, each.count);
     }
-    next_ += most;
+    next += most;
     const double cpu = std::ranges::max_element(calls, {}, &Calls::cpu_ended)->cpu_ended -
                        std::ranges::min_element(calls, {}, &Calls::cpu_begun)->cpu_begun;
     all.cpu_seconds = cpu / static_cast<double>(count);
     return all;
   }
-
-  Workers& workers_;
-  const std::vector<Contestant>& contestants_;
-  const StripeOrder& order_;
-  const Pace& pace_;
-  std::vector<Result> results_{contestants_.size()};
-  std::vector<std::size_t> batches_ = std::vector<std::size_t>(contestants_.size(), 1);
-  std::size_t next_ = 0;  ///< turn at which the next sample begins
 };
 
 }  // namespace
 
 std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& contestants,
                             const StripeOrder& order, const Pace& pace) {
-  return Measurement(workers, contestants, order, pace).run();
+  return Measurement{workers, contestants, order, pace}.run();
 }
 
 void Result::add(const Result& other) {

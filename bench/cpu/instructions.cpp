@@ -91,33 +91,16 @@ std::optional<Counts> counts_of(const std::string& coder, const CpuCase& c) {
   return Counts{all->own - nothing->own, all->library_calls - nothing->library_calls};
 }
 
-struct Counted {
-  std::string coder;
-  CpuCase what;
-};
-
 /// All so short that every core walks them alike. decode-miss needs all m coding chunks, and a plan that is
 /// solved, kept and expanded in the call.
-std::vector<Counted> all_counted() {
-  constexpr auto technique = gf::Technique::reed_sol_van;
-  std::vector<Counted> all;
-  for (const auto& [k, m] : {Shape{4, 2}, {8, 3}, {10, 4}, {16, 4}}) {
-    for (const char* coder : {"x86-avx2", "x86-avx512", "x86-gfni256", "x86-gfni512"})
-      all.push_back({coder, {{"encode", technique, k, m, 1024}, scattered}});
-    all.push_back({"x86-avx2", {{"decode-miss", technique, k, m, 64}, scattered}});
-    for (const char* op : {"encode", "decode"})
-      all.push_back({"eccoder", {{op, technique, k, m, 64}, scattered}});
-  }
-  return all;
-}
-
 int count(const CommandLine& line) {
   // For libeccoder: validation is on and not due, and no file says that a GPU is better.
   setenv("EC_CUDA_VALIDATE", "sample:1000000000", 1);
   Report report(line);
   report.begin({{"compiler", __VERSION__}});
   bool counted = false;
-  for (const auto& [coder, c] : all_counted()) {
+  const auto add = [&](const std::string& coder, const char* op, Shape shape, std::size_t chunk_bytes) {
+    const CpuCase c{{op, gf::Technique::reed_sol_van, shape.first, shape.second, chunk_bytes}, scattered};
     // A call of the library is as long as the kernel is that it takes here.
     const std::string as = coder == "eccoder" ? coder + " by " + all_coders().front() : coder;
     const auto counts = counts_of(coder, c);
@@ -127,6 +110,12 @@ int count(const CommandLine& line) {
           c, {{"coder", as}, {"instructions", counts->own}, {"library_calls", counts->library_calls}}));
     else
       report.note("cannot be counted here", fmt::format("{} {} {}+{}", as, c.op, c.k, c.m));
+  };
+  for (const Shape& shape : {Shape{4, 2}, {8, 3}, {10, 4}, {16, 4}}) {
+    for (const char* coder : {"x86-avx2", "x86-avx512", "x86-gfni256", "x86-gfni512"})
+      add(coder, "encode", shape, 1024);
+    add("x86-avx2", "decode-miss", shape, 64);
+    for (const char* op : {"encode", "decode"}) add("eccoder", op, shape, 64);
   }
   const int status = report.finish();
   return counted ? status : 77;

@@ -70,7 +70,6 @@ class Processes {
     pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     for (std::size_t i = 0; i < counts.size(); ++i)
       pthread_barrier_init(&barriers_[i], &attributes, static_cast<unsigned>(counts[i]));
-    std::vector<pid_t> children;
     for (std::size_t number = 1; number < all; ++number) {
       const pid_t child = fork();
       if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
@@ -79,15 +78,14 @@ class Processes {
         number_ = number;
         return;
       }
-      children.push_back(child);
     }
-    for (const pid_t child : children)
-      std::thread([child] {
-        int status = 0;
-        if (waitpid(child, &status, 0) != child || status == 0) return;
-        fmt::print(stderr, "ec_bench: a process ended too early\n");
-        _exit(1);
-      }).detach();
+    std::thread([] {
+      int status = 0;
+      while (::wait(&status) > 0 && status == 0) continue;
+      if (status == 0) return;
+      fmt::print(stderr, "ec_bench: a process ended too early\n");
+      _exit(1);
+    }).detach();
   }
 
   std::size_t number() const { return number_; }
