@@ -49,17 +49,21 @@ std::vector<View> views_of(Stripe& stripe, const Numbers& which) {
 
 /// `count` stripes of k + m chunks in pageable memory, and what their chunks have to be.
 struct StripeSet {
-  StripeSet(std::string_view technique_, unsigned k_, unsigned m_, std::size_t count, std::size_t bytes_,
-            std::uint64_t seed)
-      : technique(technique_), k(k_), m(m_), bytes(bytes_) {
+  StripeSet(oracle::Rows coding_rows, std::size_t count, std::size_t bytes_, std::uint64_t seed)
+      : rows(std::move(coding_rows)),
+        k(static_cast<unsigned>(rows.front().size())),
+        m(static_cast<unsigned>(rows.size())),
+        bytes(bytes_) {
     Random random(seed);
     for (std::size_t i = 0; i < count; ++i) intact.push_back(coded(random.chunks(k, bytes)));
     chunks = intact;
   }
+  StripeSet(std::string_view technique, unsigned k_, unsigned m_, std::size_t count, std::size_t bytes_,
+            std::uint64_t seed)
+      : StripeSet(oracle::coding_matrix(technique, k_, m_), count, bytes_, seed) {}
 
   std::vector<oracle::Bytes> coded(std::vector<oracle::Bytes> data) const {
-    for (auto& chunk : oracle::apply(oracle::coding_matrix(technique, k, m), data))
-      data.push_back(std::move(chunk));
+    for (auto& chunk : oracle::apply(rows, data)) data.push_back(std::move(chunk));
     return data;
   }
 
@@ -93,7 +97,7 @@ struct StripeSet {
   std::vector<unsigned> data_numbers() const { return numbers(0, k); }
   std::vector<unsigned> coding_numbers() const { return numbers(k, k + m); }
 
-  std::string_view technique;
+  oracle::Rows rows;  ///< of the coding matrix
   unsigned k, m;
   std::size_t bytes;
   std::vector<std::vector<oracle::Bytes>>

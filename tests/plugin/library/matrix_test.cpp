@@ -1,4 +1,5 @@
 // Codecs by a matrix of the caller's: bytes beside the oracle, what is refused, and what cannot be made.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,93 +10,68 @@
 namespace ec::test {
 namespace {
 
-oracle::Rows rows_of(const std::vector<std::uint8_t>& cells, unsigned k) {
-  oracle::Rows rows;
-  for (std::size_t at = 0; at < cells.size(); at += k) rows.emplace_back(&cells[at], &cells[at] + k);
-  return rows;
-}
-
 constexpr const char* dialects[] = {"isal_reed_sol_van",       "isal_cauchy", "jerasure_reed_sol_van",
                                     "jerasure_reed_sol_r6_op", "zfec",        "klauspost",
                                     "klauspost_cauchy"};
 
 TEST(Matrix, EncodesDecodesAndUpdatesInEveryDialect) {
-  Random random(1);
   for (const auto* dialect : dialects)
     for (const auto& [k, m] : {std::pair(1u, 2u), {2, 1}, {4, 2}, {10, 2}, {8, 3}, {60, 4}}) {
       if (dialect == std::string("jerasure_reed_sol_r6_op") && m != 2) continue;
       if (dialect == std::string("isal_reed_sol_van") && k == 60) continue;
+      SCOPED_TRACE(testing::Message() << dialect << " " << k << "+" << m);
       const auto cells = coding_matrix(dialect, k, m).value();
       const auto codec = Codec::create(k, m, cells).value();
       EXPECT_EQ(codec.technique(), Technique::matrix);
-      EXPECT_EQ(codec.mds(), Mds::yes) << dialect;
-      const auto data_numbers = numbers(0, k), coding_numbers = numbers(k, k + m);
-      auto intact = random.chunks(k, 501);
-      for (auto& chunk : oracle::apply(rows_of(cells, k), intact)) intact.push_back(std::move(chunk));
-      auto chunks = intact;
-      for (const unsigned c : coding_numbers) chunks[c].assign(501, 7);
+      EXPECT_EQ(codec.mds(), Mds::yes);
+      StripeSet stripes(rows_of(cells, k), 1, 501, k);
+      const auto coding = stripes.coding_numbers();
+      stripes.scramble(coding);
       ASSERT_FALSE(
-          codec.encode(views_of<Source>(chunks, data_numbers), views_of<Target>(chunks, coding_numbers)));
-      ASSERT_EQ(chunks, intact) << dialect << " " << k << "+" << m;
+          codec.encode(stripes.views<Source>(stripes.data_numbers()), stripes.views<Target>(coding)));
+      ASSERT_EQ(stripes.chunks, stripes.intact);
 
       const std::vector<unsigned> available(numbers(m, k + m)), lost(numbers(0, m));
-      for (const unsigned c : lost) chunks[c].assign(501, 7);
+      stripes.scramble(lost);
       ASSERT_FALSE(
-          codec.decode(available, views_of<Source>(chunks, available), lost, views_of<Target>(chunks, lost)));
-      ASSERT_EQ(chunks, intact) << dialect << " " << k << "+" << m;
+          codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost)));
+      ASSERT_EQ(stripes.chunks, stripes.intact);
 
-      const auto delta = random.bytes(501);
-      ASSERT_FALSE(codec.update(k - 1, std::vector{Source(delta)}, views_of<Target>(chunks, coding_numbers)));
-      for (std::size_t i = 0; i < delta.size(); ++i) intact[k - 1][i] ^= delta[i];
-      intact.resize(k);
-      for (auto& chunk : oracle::apply(rows_of(cells, k), intact)) intact.push_back(std::move(chunk));
-      chunks[k - 1] = intact[k - 1];
-      ASSERT_EQ(chunks, intact) << dialect << " " << k << "+" << m;
+      stripes.expect_cleared(k - 1);
+      ASSERT_FALSE(codec.update(k - 1, stripes.views<Source>({k - 1}), stripes.views<Target>(coding)));
+      ASSERT_EQ(stripes.chunks, stripes.intact);
     }
 }
 
-/// Chunks 0, 1 with their sum 4, chunks 2, 3 with theirs 5, and 6 over all: a locally repairable code.
-const std::vector<std::uint8_t> local{1, 1, 0, 0, 0, 0, 1, 1, 1, 2, 4, 8};
-
 TEST(Matrix, ThatIsNotMdsMakesWhatCanBeMade) {
-  const auto codec = Codec::create(4, 3, local, MatrixKind::any).value();
+  const auto codec = Codec::create(4, 3, local_code, MatrixKind::any).value();
   EXPECT_EQ(codec.mds(), Mds::no);
-  Random random(2);
-  auto intact = random.chunks(4, 99);
-  for (auto& chunk : oracle::apply(rows_of(local, 4), intact)) intact.push_back(std::move(chunk));
+  StripeSet stripes(rows_of(local_code, 4), 1, 99, 2);
+  // What is refused is not written.
+  const auto decode = [&](const std::vector<unsigned>& available, const std::vector<unsigned>& lost) {
+    stripes.scramble(lost);
+    auto error = codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+    if (error) stripes.scramble(lost);
+    EXPECT_EQ(stripes.chunks, stripes.intact);
+    return error;
+  };
   unsigned made = 0;
-  for (unsigned there = 1; there < 128; ++there) {
-    std::vector<unsigned> available, lost;
+  for (unsigned there = 1; there < 127; ++there) {
+    std::vector<unsigned> available, lost, cannot;
     for (unsigned c = 0; c < 7; ++c) (there >> c & 1 ? available : lost).push_back(c);
-    if (lost.empty()) continue;
     // Each lost chunk by itself, and all at once, which is made if each is.
-    std::vector<unsigned> cannot;
-    for (const unsigned c : lost) {
-      auto chunks = intact;
-      chunks[c].assign(99, 7);
-      const auto error = codec.decode(available, views_of<Source>(chunks, available), std::vector{c},
-                                      views_of<Target>(chunks, {c}));
-      if (error) {
+    for (const unsigned c : lost)
+      if (const auto error = decode(available, {c})) {
         ASSERT_EQ(error.code(), Errc::too_few_chunks);
         cannot.push_back(c);
-      } else {
-        ASSERT_EQ(chunks, intact);
-        ++made;
       }
-    }
-    auto chunks = intact;
-    for (const unsigned c : lost) chunks[c].assign(99, 7);
-    const auto before = chunks;
-    const auto error =
-        codec.decode(available, views_of<Source>(chunks, available), lost, views_of<Target>(chunks, lost));
-    ASSERT_EQ(!error, cannot.empty());
-    std::string text;
-    for (const unsigned c : cannot) text += (text.empty() ? "" : ", ") + std::to_string(c);
-    if (error) {
-      ASSERT_EQ(error.text(),
-                "available does not give chunks " + text + ", by this matrix, which is not MDS");
-    }
-    ASSERT_EQ(chunks, error ? before : intact);
+    made += static_cast<unsigned>(lost.size() - cannot.size());
+    const auto error = decode(available, lost);
+    ASSERT_EQ(error.text(), cannot.empty()
+                                ? ""
+                                : fmt::format("available does not give chunks {}, by this matrix, which is "
+                                              "not MDS",
+                                              fmt::join(cannot, ", ")));
   }
   EXPECT_EQ(made, 160u) << "of 441, counted by an independent program from the ranks of the rows";
 }
@@ -117,7 +93,7 @@ TEST(BadMatrix, IsRefusedByName) {
   EXPECT_EQ(text(0, 3, {}), "k=0 and m=3: both must be at least 1");
   EXPECT_EQ(text(3, 0, {}), "k=3 and m=0: both must be at least 1");
   EXPECT_EQ(text(200, 56, std::vector<std::uint8_t>(200 * 56)), "k=200 and m=56: k+m must be at most 255");
-  EXPECT_EQ(text(4, 3, local),
+  EXPECT_EQ(text(4, 3, local_code),
             "coding is not MDS: with chunks 0, 1, 4 lost the data cannot be made; EC_ANY_MATRIX and "
             "MatrixKind::any "
             "allow that");
@@ -143,21 +119,22 @@ TEST(CMatrix, IsThatOfTheCxxInterface) {
   EXPECT_EQ(ec_codec_k(codec) * 10 + ec_codec_m(codec), 43u);
   EXPECT_EQ(ec_codec_mds(codec), EC_MDS);
   ec_codec_destroy(codec);
-  ASSERT_EQ(ec_codec_create_matrix(4, 3, local.data(), EC_ANY_MATRIX, &codec), 0);
+  ASSERT_EQ(ec_codec_create_matrix(4, 3, local_code.data(), EC_ANY_MATRIX, &codec), 0);
   EXPECT_EQ(ec_codec_mds(codec), EC_NOT_MDS);
   ec_codec_destroy(codec);
   EXPECT_EQ(ec_codec_mds(nullptr), EC_NOT_MDS);
 
   codec = reinterpret_cast<ec_codec*>(&codec);
-  EXPECT_EQ(ec_codec_create_matrix(4, 3, local.data(), 0, &codec), -EINVAL);
+  EXPECT_EQ(ec_codec_create_matrix(4, 3, local_code.data(), 0, &codec), -EINVAL);
   EXPECT_EQ(codec, nullptr);
   const auto says = [](int result, const char* text) {
     EXPECT_EQ(result, -EINVAL);
     EXPECT_STREQ(ec_error_text(), text);
   };
-  says(ec_codec_create_matrix(4, 3, local.data(), 2, &codec), "flags=2; allowed are 0, 1 (EC_ANY_MATRIX)");
+  says(ec_codec_create_matrix(4, 3, local_code.data(), 2, &codec),
+       "flags=2; allowed are 0, 1 (EC_ANY_MATRIX)");
   says(ec_codec_create_matrix(4, 3, nullptr, 0, &codec), "coding is null");
-  says(ec_codec_create_matrix(4, 3, local.data(), 0, nullptr), "codec is null");
+  says(ec_codec_create_matrix(4, 3, local_code.data(), 0, nullptr), "codec is null");
   says(ec_coding_matrix(nullptr, 4, 3, cells.data()), "dialect is null");
   says(ec_coding_matrix("zfec", 4, 3, nullptr), "coding is null");
 }

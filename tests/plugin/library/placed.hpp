@@ -21,6 +21,15 @@ inline Codec made(unsigned k, unsigned m, Technique technique = Technique::reed_
   return std::move(Codec::create(k, m, technique)).value();
 }
 
+/// The rows of a coding matrix.
+inline oracle::Rows rows_of(const std::vector<std::uint8_t>& cells, unsigned k) {
+  oracle::Rows rows;
+  for (std::size_t at = 0; at < cells.size(); at += k) rows.emplace_back(&cells[at], &cells[at] + k);
+  return rows;
+}
+/// Chunks 0, 1 with their sum 4, chunks 2, 3 with theirs 5, and 6 over all: a locally repairable code.
+inline const std::vector<std::uint8_t> local_code{1, 1, 0, 0, 0, 0, 1, 1, 1, 2, 4, 8};
+
 /// Views of the C interface. View: ec_source, ec_target.
 template <class View, class Chunk>
 std::vector<View> plain(const std::vector<Chunk>& chunks) {

@@ -76,14 +76,23 @@ void try_forks() {
   }
 }
 
-/// Makes the first chunk of a 4+2 code out of the next four.
+/// Chunks of a 4+2 code.
+struct Stripe {
+  static constexpr unsigned bytes = 64;
+  Stripe() {
+    for (unsigned i = 0; i < 6; ++i) sources[i] = {memory[i], EC_PAGEABLE};
+    for (unsigned i = 0; i < 6; ++i) targets[i] = {memory[i], EC_PAGEABLE};
+  }
+  unsigned char memory[6][bytes] = {};
+  ec_source sources[6];
+  ec_target targets[6];
+};
+constexpr unsigned all[] = {0, 1, 2, 3, 4, 5};
+
+/// Makes the first chunk out of the next four.
 int decode_one(const ec_codec* codec) {
-  static unsigned char memory[5][64];
-  const unsigned available[] = {1, 2, 3, 4}, wanted[] = {0};
-  ec_source sources[4];
-  for (unsigned i = 0; i < 4; ++i) sources[i] = {memory[i + 1], EC_PAGEABLE};
-  const ec_target target{memory[0], EC_PAGEABLE};
-  return ec_decode(codec, 1, available, 4, sources, wanted, 1, &target, 64);
+  Stripe stripe;
+  return ec_decode(codec, 1, all + 1, 4, stripe.sources + 1, all, 1, stripe.targets, Stripe::bytes);
 }
 
 void try_without_memory() {
@@ -112,20 +121,17 @@ void try_without_memory() {
 /// The calls that make one answer out of many parts, with n allocations for each n: done, or -ENOMEM and
 /// nothing written.
 void try_later_calls_without_memory() {
-  constexpr unsigned bytes = 64;
-  unsigned char memory[6][bytes];
+  constexpr unsigned bytes = Stripe::bytes;
+  Stripe stripe;
   for (unsigned i = 0; i < 4 * bytes; ++i)
-    memory[i / bytes][i % bytes] = static_cast<unsigned char>(i * i + i / 7);
-  const unsigned all[] = {0, 1, 2, 3, 4, 5};
-  ec_source shards[6];
-  ec_target coding[2];
-  for (unsigned i = 0; i < 6; ++i) shards[i] = {memory[i], EC_PAGEABLE};
-  for (unsigned i = 0; i < 2; ++i) coding[i] = {memory[4 + i], EC_PAGEABLE};
+    stripe.memory[i / bytes][i % bytes] = static_cast<unsigned char>(i * i + i / 7);
+  const ec_source* const shards = stripe.sources;
+  const ec_target* const coding = stripe.targets + 4;
   ec_codec* codec = nullptr;
   if (ec_codec_create(4, 2, EC_CAUCHY, &codec) != 0 || ec_encode(codec, 1, shards, coding, bytes) != 0)
     fail("encode");
   unsigned char expected[6][bytes];
-  std::memcpy(expected, memory, sizeof memory);
+  std::memcpy(expected, stripe.memory, sizeof expected);
   ec_verdict verdict{};
   const std::function<int()> calls[] = {
       [&] {
@@ -163,7 +169,7 @@ void try_later_calls_without_memory() {
       const int answer = call();
       const bool ran_out = ec::test::end_shortage() != 0;
       if (answer != 0 && answer != -ENOMEM) fail("without memory");
-      if (std::memcmp(memory, expected, sizeof memory) != 0) fail("wrong bytes without memory");
+      if (std::memcmp(stripe.memory, expected, sizeof expected) != 0) fail("wrong bytes without memory");
       if (answer == 0 && !ran_out) break;
     }
   ec_codec_destroy(codec);
@@ -178,17 +184,15 @@ void* call_cancelled(void*) {
   ec_codec* codec = nullptr;
   if (ec_codec_create(4, 2, EC_CAUCHY, &codec) != 0) fail("create");
   if (decode_one(codec) != 0) fail("decode");
-  unsigned char memory[6][64] = {};
-  ec_source data[4];
-  ec_target coding[2];
-  for (unsigned i = 0; i < 4; ++i) data[i] = {memory[i], EC_PAGEABLE};
-  for (unsigned i = 0; i < 2; ++i) coding[i] = {memory[4 + i], EC_PAGEABLE};
+  Stripe stripe;
+  ec_source* const data = stripe.sources;
+  ec_target* const coding = stripe.targets + 4;
   if (ec_update(codec, 1, 0, data, coding, 64) != 0) fail("update");
   // These wait for a device that may come up.
   coding[0].residence = EC_DEVICE;
   if (std::getenv("EC_CUDA_BACKEND") == nullptr && ec_encode(codec, 1, data, coding, 64) == 0)
     fail("no device");
-  for (auto& chunk : data) chunk.residence = EC_PINNED;
+  for (auto& chunk : stripe.sources) chunk.residence = EC_PINNED;
   coding[0].residence = coding[1].residence = EC_PINNED;
   if (std::getenv("EC_CUDA_BACKEND") == nullptr && ec_encode_async(codec, 1, data, coding, 64, nullptr) == 0)
     fail("no device for a stream");

@@ -171,36 +171,6 @@ TEST_F(CephWithPreload, BuffersOfTheCallerAreNeverWrittenInPlace) {
   expect_right(chunks, every_shard);
 }
 
-TEST_F(CephWithPreload, DeviceThatHangsFailsNothing) {
-  bring_up();
-  make_data(50);
-  driver_->plan("launch:every=1:hang");
-  const auto used = preload_statistics().used_bytes;
-  Chunks chunks = encode();
-  expect_right(chunks, every_shard);
-  EXPECT_EQ(preload_statistics().used_bytes, used + 2 * m * chunk)
-      << "two buffers given out and two given up";
-  for (auto& [shard, list] : chunks)
-    if (shard >= static_cast<int>(k)) std::memset(list.c_str(), 0x55, chunk);
-  driver_->finish_hung();  // its writes land now
-  for (const int shard : {4, 5}) EXPECT_EQ(flat(chunks[shard]), std::string(chunk, 0x55));
-  chunks.clear();
-  EXPECT_EQ(preload_statistics().used_bytes, used + m * chunk)
-      << "what it may have written is never used again";
-
-  bring_up();
-  chunks = encode_new(60);
-  const std::set<int> lost{1, 2};
-  driver_->plan("launch:every=1:hang");
-  Chunks decoded;
-  EXPECT_EQ(code_->decode(lost, without(chunks, lost), &decoded, chunk), 0);
-  expect_right(decoded, lost);
-  for (const int shard : lost) std::memset(decoded[shard].c_str(), 0x55, chunk);
-  driver_->finish_hung();
-  for (const int shard : lost) EXPECT_EQ(flat(decoded[shard]), std::string(chunk, 0x55));
-  bring_up();
-}
-
 /// Each allocation of a call fails, alone and with all that follow, while the device fails: what a call has
 /// made does not change any more, and no memory that a kernel may still write is given back. Each case is a
 /// child process.
