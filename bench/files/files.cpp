@@ -104,7 +104,6 @@ int measure_files(const CommandLine& line) {
   for (std::size_t i = 0; i < results.size(); ++i)
     report.add({{"coder", commands[i].name},
                 {"bytes", bytes},
-                {"seconds", figures.call_seconds(i)},
                 {"gbps", figures.per_second(i, 1e-9 * static_cast<double>(bytes))},
                 {"cpu_seconds", cpu.call_seconds(i)},
                 {"ratio", figures.times(i, 0)},

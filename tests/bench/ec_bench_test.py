@@ -130,7 +130,7 @@ def test_instructions():
 
 def test_files():
     _, rows = measure("--size", "3M", "--rounds", "1", "--folder", tempfile.gettempdir(), "--beside", "copy=true :: cp object copied")
-    check(len(rows) == 9 and all(row["seconds"] > 0 for row in rows), f"{rows}")
+    check(len(rows) == 9 and all(row["gbps"] > 0 and row["cpu_seconds"] > 0 for row in rows), f"{rows}")
     refuse(beside="none")
     status, text = run(BENCH, "files", "--size", "1M", "--folder", tempfile.gettempdir(), "--beside", "wrong=true :: echo why; false")
     check(status == 1 and "echo why; false: why" in text, f"a command that fails: {status} {text}")
