@@ -92,26 +92,6 @@ class Solver {
   std::array<Read, ChunkSet::capacity> reads_;  ///< known data chunks, then coding chunks
 };
 
-/// Sources of which no target takes anything, less the last of all sources.
-void leave_out_unread(DecodePlan& plan) {
-  Matrix& all = plan.matrix;
-  unsigned read = 0;
-  for (unsigned s = 0; s < all.cols(); ++s) {
-    unsigned t = 0;
-    while (t < all.rows() && all(t, s) == 0) ++t;
-    if (t == all.rows() && (read != 0 || s + 1 != all.cols())) continue;
-    plan.sources[read] = plan.sources[s];
-    for (t = 0; read != s && t < all.rows(); ++t) all(t, read) = all(t, s);
-    ++read;
-  }
-  if (read == all.cols()) return;
-  plan.sources.resize(read);
-  Matrix narrow(all.rows(), read);
-  for (unsigned t = 0; t < narrow.rows(); ++t)
-    std::ranges::copy(all.row(t).first(read), narrow.row(t).begin());
-  all = std::move(narrow);
-}
-
 }  // namespace
 
 std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSignature& signature) {
@@ -124,23 +104,34 @@ std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSi
   if (plan.targets.empty()) return plan;
   const Solver solver(coding, available);
   const auto reads = solver.reads();
-  plan.sources.reserve(k);
-  for (const Read& read : reads) plan.sources.push_back(read.chunk);
-  // A chunk may be zero whatever the data are: something has to be read all the same.
-  if (reads.empty() && !available.empty())
-    plan.sources.push_back(static_cast<std::uint8_t>(*available.begin()));
-  plan.matrix =
-      Matrix(static_cast<unsigned>(plan.targets.size()), static_cast<unsigned>(plan.sources.size()));
-  for (unsigned t = 0; t < plan.matrix.rows(); ++t) {
+  Matrix all(static_cast<unsigned>(plan.targets.size()), static_cast<unsigned>(reads.size()));
+  for (unsigned t = 0; t < all.rows(); ++t) {
     RowRoom room;
     const auto row = solver.row_of(plan.targets[t], room);
     if (row.empty()) return std::nullopt;
-    std::ranges::transform(reads, plan.matrix.row(t).begin(),
-                           [row](const Read& read) { return row[read.cell]; });
+    std::ranges::transform(reads, all.row(t).begin(), [row](const Read& read) { return row[read.cell]; });
   }
-  // No factor in an MDS code is zero.
-  const auto factors = plan.matrix.cells();
-  if (std::ranges::find(factors, 0) != factors.end()) leave_out_unread(plan);
+  // Sources of which no target takes anything are left out. No factor in an MDS code is zero.
+  RowRoom columns;
+  plan.sources.reserve(k);
+  for (unsigned s = 0; s < all.cols(); ++s) {
+    unsigned t = 0;
+    while (t < all.rows() && all(t, s) == 0) ++t;
+    if (t == all.rows()) continue;
+    columns[plan.sources.size()] = static_cast<std::uint8_t>(s);
+    plan.sources.push_back(reads[s].chunk);
+  }
+  if (plan.sources.empty() && !available.empty()) {
+    // Chunks may be zero whatever the data are: something has to be read all the same.
+    plan.sources.push_back(static_cast<std::uint8_t>(*available.begin()));
+    plan.matrix = Matrix(all.rows(), 1);
+  } else if (plan.sources.size() == all.cols()) {
+    plan.matrix = std::move(all);
+  } else {
+    plan.matrix = Matrix(all.rows(), static_cast<unsigned>(plan.sources.size()));
+    for (unsigned t = 0; t < all.rows(); ++t)
+      for (unsigned s = 0; s < plan.matrix.cols(); ++s) plan.matrix(t, s) = all(t, columns[s]);
+  }
   return plan;
 }
 

@@ -244,7 +244,6 @@ class Matcher {
 
 /// The fit of the dialect with the fewest missing chunks; m = 0 if the dialect does not fit.
 Fit fit(std::string_view dialect, const Matrix& coding, bool* is_searched) {
-  Fit fit{dialect, 0, {}, false};
   for (unsigned m = coding.rows(); m <= coding.rows() + most_missing && coding.cols() + m <= max_chunks;
        ++m) {
     const auto matrix = dialect_matrix(dialect, coding.cols(), m);
@@ -258,7 +257,7 @@ Fit fit(std::string_view dialect, const Matrix& coding, bool* is_searched) {
     const Order& order = given ? *given : found.front();
     return {dialect, m, {order.begin(), order.end()}, found.size() == 1};
   }
-  return fit;
+  return {dialect, 0, {}, false};
 }
 
 /// The columns with information, as rows, and their places.

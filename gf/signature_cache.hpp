@@ -61,16 +61,6 @@ class SignatureCache {
     return value;
   }
 
-  std::size_t size() const {
-    std::size_t n = 0;
-    for (const Shard& shard : shards_) {
-      std::shared_lock lock(shard.mutex);
-      n += shard.entries.size();
-    }
-    return n;
-  }
-  std::size_t capacity() const { return shard_capacity_ * shards; }
-
  private:
   static constexpr std::size_t shards = 16;
 
@@ -100,7 +90,7 @@ class SignatureCache {
       }
     }
 
-    mutable std::shared_mutex mutex;
+    std::shared_mutex mutex;
     std::vector<std::uint8_t> tags;
     std::deque<Entry> entries;
     std::size_t hand = 0;

@@ -49,20 +49,18 @@ TEST(SignatureCache, FindsWhatWasInsertedFirst) {
   auto other = key(1);
   other.wanted = {201};
   EXPECT_EQ(cache.find(other), nullptr);
-  EXPECT_EQ(cache.size(), 1u);
 }
 
 TEST(SignatureCache, NeverHoldsMoreThanItsCapacity) {
   for (const std::size_t wanted : {1u, 16u, 17u, 100u}) {
     Cache cache(wanted);
-    EXPECT_GE(cache.capacity(), wanted);
-    EXPECT_LT(cache.capacity(), wanted + 16);
     for (unsigned i = 0; i < 2000; ++i) {
       cache.insert(key(i), value(i));
-      ASSERT_LE(cache.size(), cache.capacity());
       ASSERT_NE(cache.find(key(i)), nullptr) << "what was just inserted is there";
     }
-    EXPECT_EQ(cache.size(), cache.capacity()) << "2000 keys fill every shard";
+    std::size_t held = 0;
+    for (unsigned i = 0; i < 2000; ++i) held += cache.find(key(i)) != nullptr;
+    EXPECT_EQ(held, (wanted + 15) / 16 * 16) << "2000 keys fill every shard, and a full one does not grow";
   }
 }
 
@@ -92,9 +90,11 @@ TEST(SignatureCache, EightThreadsSeeOnlyWholeRightValues) {
       if (found) ++hits;
       if (!found) found = cache.insert(key(number), value(number));
       if (!found || *found != number) ++wrong;
-      if (i % 1000 == 0 && cache.size() > cache.capacity()) ++wrong;
     }
   });
+  unsigned held = 0;
+  for (unsigned i = 0; i < 300; ++i) held += cache.find(key(i)) != nullptr;
+  EXPECT_LE(held, 64u);
   EXPECT_EQ(wrong, 0u);
   EXPECT_GT(hits, 0u);
 }
