@@ -4,7 +4,6 @@
 #include <array>
 #include <vector>
 
-#include "support/process_life.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/device/devices.hpp"
@@ -27,9 +26,9 @@ std::span<Backend* const> backends() noexcept {
   return list;
 }
 
-namespace {
-const AtLoad at_load(backends);
-}  // namespace
+/// Made when the library is loaded, before a host forks: where another thread was making the list, a child
+/// would wait for it for ever.
+[[maybe_unused]] static const auto at_load = backends();
 
 std::span<Backend* const> variants() noexcept {
   static const auto list = [] {
@@ -54,26 +53,16 @@ Backend* find_backend(std::string_view name) noexcept {
   return nullptr;
 }
 
-bool can_be_pinned() noexcept {
 #ifdef EC_WITH_CUDA
-  return cuda::has_preload();
-#else
-  return false;
-#endif
-}
-
+bool can_be_pinned() noexcept { return cuda::has_preload(); }
 void want_pinned() noexcept {
-#ifdef EC_WITH_CUDA
   if (cuda::has_preload()) static_cast<void>(cuda::Devices::instance().acquire(0));
-#endif
 }
-
-unsigned device_count() noexcept {
-#ifdef EC_WITH_CUDA
-  return static_cast<unsigned>(cuda::device_count());
+unsigned device_count() noexcept { return static_cast<unsigned>(cuda::device_count()); }
 #else
-  return 1;
+bool can_be_pinned() noexcept { return false; }
+void want_pinned() noexcept {}
+unsigned device_count() noexcept { return 1; }
 #endif
-}
 
 }  // namespace ec::kernels

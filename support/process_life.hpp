@@ -8,15 +8,6 @@
 
 namespace ec {
 
-/// Has functions make their static objects when the library is loaded, before a host forks: where another
-/// thread was making one, a child would wait for it for ever.
-struct AtLoad {
-  template <class... Functions>
-  explicit AtLoad(const Functions&... make) {
-    (static_cast<void>(make()), ...);
-  }
-};
-
 /// A static variable of type T that is never destroyed: threads and static objects of the host may use it
 /// while static objects go. Reading and writing it is reading and writing a T.
 template <class T>

@@ -1,13 +1,23 @@
-// The back end at the seam: the choice of a device for a job, and the status of a job that fails.
+// The back end at the seam: the choice of a device for a job, and the status of a job that fails. The options
+// of the device room.
 #include "kernels/cuda/backend.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
 
 namespace ec::kernels::cuda {
 namespace {
+
+struct Configured {
+  Options options;
+  const Configured* before = nullptr;  // kept, since a reader may still hold it
+};
+
+/// No lock: a child of fork() would have to wait for the thread that held it.
+std::atomic<const Configured*> last_configured{new Configured};
 
 class Cuda final : public Backend {
  public:
@@ -93,12 +103,14 @@ Backend& backend(KernelKind kind) noexcept {
   return instances[static_cast<int>(kind)];
 }
 
-std::optional<DeviceInfo> bring_up(Reason* why) {
-  const auto device = Devices::instance().acquire_waiting(why);
-  if (!device) return std::nullopt;
-  return device->info();
+void configure(const Options& options) {
+  auto* configured = new Configured{options, last_configured.load(std::memory_order_relaxed)};
+  while (!last_configured.compare_exchange_weak(configured->before, configured, std::memory_order_release)) {
+  }
 }
 
-bool is_up(Reason* why) noexcept { return Devices::instance().acquire_waiting(why) != nullptr; }
+const Options& current_options() noexcept { return last_configured.load(std::memory_order_acquire)->options; }
+
+bool bring_up(Reason* why) noexcept { return Devices::instance().acquire_waiting(why) != nullptr; }
 
 }  // namespace ec::kernels::cuda

@@ -1,8 +1,6 @@
 // The GPU as a back end.
 #pragma once
 
-#include <optional>
-
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device/device.hpp"
 #include "kernels/cuda/kernels/launches.hpp"
@@ -16,9 +14,7 @@ namespace ec::kernels::cuda {
 /// fault if there is none.
 Backend& backend(KernelKind kind = KernelKind::automatic) noexcept;
 
-/// Brings the device up now and waits for it. Returns the device's facts; or nothing, with *why.
-std::optional<DeviceInfo> bring_up(Reason* why);
-/// The same without the device's facts, which need memory.
-bool is_up(Reason* why) noexcept;
+/// Brings the device up now and waits for it. Whether it is up; else *why.
+bool bring_up(Reason* why) noexcept;
 
 }  // namespace ec::kernels::cuda

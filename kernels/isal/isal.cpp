@@ -53,7 +53,7 @@ Functions find_functions() noexcept {
   return all ? found : Functions{};
 }
 
-/// Found at load, as AtLoad does.
+/// Found at load, before a host forks.
 const Functions functions = find_functions();
 
 /// Whether the functions code a few bytes right, by each number of rows that ISA-L has a kernel for. Another

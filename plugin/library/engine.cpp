@@ -34,7 +34,7 @@ support::Text<255> why_no_device() noexcept {
 #ifdef EC_WITH_CUDA
   const support::NoCancellation whole;
   kernels::cuda::Reason why;
-  return kernels::cuda::is_up(&why) ? kernels::cuda::Reason() : why;
+  return kernels::cuda::bring_up(&why) ? kernels::cuda::Reason() : why;
 #else
   return "this library was built without the GPU back end";
 #endif

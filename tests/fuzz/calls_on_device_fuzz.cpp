@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerInitialize(int* /*count*/, char*** /*arguments*/) {
   cuda::configure(options);
   // A device that only comes up answers busy.
   cuda::Reason why;
-  ec::fuzz::expect(cuda::is_up(&why), "a device: {}", why.view());
+  ec::fuzz::expect(cuda::bring_up(&why), "a device: {}", why.view());
   std::atexit(ec::fuzz::check_who_coded);
   return 0;
 }

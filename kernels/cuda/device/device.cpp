@@ -44,12 +44,18 @@ void Device::check(const char* call, CUresult result) const {
 
 std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal) {
   const Driver& driver = Driver::open(options.driver_library);
-  driver.stay_out_of_captures();
+  // From now on calls of this thread, which is our own, do not end the capture of a stream by another thread.
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (driver.thread_exchange_capture_mode != nullptr) driver.thread_exchange_capture_mode(&mode);
   std::shared_ptr<Device> device(new Device(driver, options));
   device->open_context(ordinal);
   const Scope scope(*device);
   device->check("cuCtxPushCurrent", scope.result());
-  device->leave_out_stacks();
+  // A context keeps 1 KiB of stack for each thread that the GPU can hold: 264 of a context's 524 MiB on an
+  // H100. Our kernels call nothing, and the driver adds memory for spilled registers when it launches a
+  // kernel. A driver that refuses costs no more than the memory.
+  if (options.alone_in_process && driver.ctx_set_limit != nullptr)
+    driver.ctx_set_limit(CU_LIMIT_STACK_SIZE, 0);
   device->load_kernels();
   device->load_generated_kernels();
   device->make_lanes();
@@ -81,14 +87,6 @@ void Device::open_context(int ordinal) {
   CUcontext context = nullptr;
   check("cuDevicePrimaryCtxRetain", d.primary_ctx_retain(&context, ordinal_));
   context_ = context;
-}
-
-/// A context keeps 1 KiB of stack for each thread that the GPU can hold: 264 of a context's 524 MiB on an
-/// H100. Our kernels call nothing, and the driver adds memory for spilled registers when it launches a
-/// kernel. A driver that refuses costs no more than the memory.
-void Device::leave_out_stacks() const {
-  if (options_.alone_in_process && driver_->ctx_set_limit != nullptr)
-    driver_->ctx_set_limit(CU_LIMIT_STACK_SIZE, 0);
 }
 
 void Device::load_kernels() {

@@ -15,7 +15,7 @@
 #include "kernels/cuda/device/locked_arena.hpp"
 #include "kernels/cuda/generate/generated_codes.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
-#include "kernels/cuda/kernels/table_args.hpp"
+#include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/options.hpp"
 
 namespace ec::kernels::cuda {
@@ -85,8 +85,6 @@ class Device {
   const Driver& driver() const { return *driver_; }
   const Options& options() const { return options_; }
   const DeviceInfo& info() const { return info_; }
-  /// The number in sm_<chip>.
-  unsigned chip() const { return static_cast<unsigned>(10 * info_.compute_major + info_.compute_minor); }
   CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
   /// kernel: one of bit_kernels.
   CUfunction bit_kernel(const BitKernel& kernel) const { return bit_kernels_[&kernel - bit_kernels]; }
@@ -113,7 +111,6 @@ class Device {
  private:
   Device(const Driver& driver, const Options& options) : driver_(&driver), options_(options) {}
   void open_context(int ordinal);
-  void leave_out_stacks() const;
   void load_kernels();
   void load_generated_kernels();
   CUresult load_module(const void* image, CUmodule* module);

@@ -30,11 +30,6 @@ const Driver& Driver::open(const std::string& library) {
   return opened->emplace(library, driver).first->second;
 }
 
-void Driver::stay_out_of_captures() const {
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  if (thread_exchange_capture_mode != nullptr) thread_exchange_capture_mode(&mode);
-}
-
 support::Text<63> Driver::error_name(CUresult result) const noexcept {
   const char* text = nullptr;
   if (get_error_name(result, &text) == CUDA_SUCCESS && text != nullptr) return text;

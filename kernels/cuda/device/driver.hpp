@@ -69,9 +69,6 @@ struct Driver {
   /// its own. Throws std::runtime_error with the reason on failure. Thread safe.
   static const Driver& open(const std::string& library);
 
-  /// For a thread of our own: from now on its calls do not end the capture of a stream by another thread.
-  void stay_out_of_captures() const;
-
   /// The enumerator's name ("CUDA_ERROR_LAUNCH_FAILED"), or its number.
   support::Text<63> error_name(CUresult result) const noexcept;
 };

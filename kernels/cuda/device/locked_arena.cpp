@@ -14,7 +14,7 @@
 namespace ec::kernels::cuda {
 namespace {
 
-/// Found at load, as AtLoad does; null without the preload.
+/// Found at load, before a host forks; null without the preload.
 auto* const start_preload =
     reinterpret_cast<ec_cuda_pinned_start_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_start"));
 
@@ -27,10 +27,7 @@ struct Holders {
   CUcontext context = nullptr;
 };
 
-Holders& holders() {
-  static constinit NeverDestroyed<Holders> of_process;
-  return of_process.value;
-}
+constinit NeverDestroyed<Holders> holders;
 
 }  // namespace
 
@@ -59,7 +56,7 @@ std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdev
 }
 
 int LockedArena::lock(void* start, std::size_t bytes) {
-  Holders& all = holders();
+  Holders& all = holders.value;
   std::lock_guard lock(all.mutex);
   if (all.count == 0) {
     CUcontext context = nullptr;
@@ -97,7 +94,7 @@ CUresult LockedArena::lock_pages(void* start, std::size_t bytes) const {
 LockedArena::~LockedArena() {
   known_.reset();
   if (abandoned_ || start_ == nullptr) return;
-  Holders& all = holders();
+  Holders& all = holders.value;
   std::lock_guard lock(all.mutex);
   if (--all.count != 0) return;
   // After a fault every call here may fail; then the driver unlocks with the context.

@@ -1,4 +1,4 @@
-// The parameter of the kernels for any matrix, shared by host and device.
+// The parameter of the kernels for any matrix, and the table kernels; shared by host and device.
 #pragma once
 
 #include <cstddef>
@@ -34,5 +34,31 @@ static_assert(sizeof(KernelArgs) <= 4096);
 
 /// For the tile kernels: rows that a thread computes for its column; a block computes this times blockDim.y.
 inline constexpr unsigned rows_per_thread = 4;
+
+// The table kernels and their geometry. Their parameter: bytes is a multiple of 16 and at least table_tile,
+// with `accumulate` a multiple of table_tile; targets is not used.
+inline constexpr unsigned table_threads = 128;
+/// Bytes of every chunk that a warp codes at a time: two fetches of 16 bytes a lane.
+inline constexpr unsigned table_tile = 1024;
+/// Shared memory for the products of one coefficient.
+inline constexpr std::size_t table_coefficient_bytes = 20;
+
+// X(rows, ones, blocks): kernels ec_table_r<rows>_<ones> for that many rows by table, and `ones` (0 or 1)
+// rows of ones before them, sums of all sources that have no coefficients; `blocks` of them stay on a
+// multiprocessor, which bounds the registers. H200, ratio to the copy: 8+3 by three tables: 4 blocks 0.82, 5
+// blocks 0.84, 6 blocks 0.69 (it spills); 10+4 by a sum and three tables: 4 blocks 0.81, 5 blocks 0.82; 10+4
+// by four: 4 blocks 0.73, 5 blocks 0.64. One source at a time instead of two: 0.83, 0.80, 0.71.
+#define EC_TABLE_KERNELS(X) \
+  X(0, 1, 7) X(1, 0, 8) X(1, 1, 6) X(2, 0, 6) X(2, 1, 5) X(3, 0, 5) X(3, 1, 5) X(4, 0, 4)
+
+struct TableKernel {
+  unsigned rows, ones, blocks;
+};
+inline constexpr TableKernel table_kernels[] = {
+#define EC_TABLE_KERNEL(rows, ones, blocks) {rows, ones, blocks},
+    EC_TABLE_KERNELS(EC_TABLE_KERNEL)
+#undef EC_TABLE_KERNEL
+};
+inline constexpr unsigned most_table_rows = 4;
 
 }  // namespace ec::kernels::cuda

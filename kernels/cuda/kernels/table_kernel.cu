@@ -14,7 +14,6 @@
 
 #include "kernels/cuda/kernels/kernel_args.hpp"
 #include "kernels/cuda/kernels/pack.cuh"
-#include "kernels/cuda/kernels/table_args.hpp"
 
 // Not in the nameless namespace: nvcc would name it by the path of this file on the machine that compiles it.
 extern __shared__ uint4 shared[];

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "gf/generator.hpp"
-#include "kernels/cuda/kernels/table_args.hpp"
 
 namespace ec::kernels::cuda {
 namespace {

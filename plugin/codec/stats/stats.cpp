@@ -116,7 +116,7 @@ std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
   return std::min<std::size_t>(static_cast<std::size_t>(bucket), Durations::buckets - 1);
 }
 
-/// Searched for at load, as AtLoad does: a preload is there by then or never, and a search in vain
+/// Searched for at load, before a host forks: a preload is there by then or never, and a search in vain
 /// allocates.
 const auto ask_arena =
     reinterpret_cast<ec_cuda_pinned_statistics_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"));

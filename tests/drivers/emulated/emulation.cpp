@@ -12,7 +12,6 @@
 #include "kernels/cuda/generate/generated_args.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/kernel_args.hpp"
-#include "kernels/cuda/kernels/table_args.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/drivers/emulated/memory.hpp"
 

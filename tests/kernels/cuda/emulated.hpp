@@ -48,7 +48,7 @@ class EmulatedDevice : public testing::Test {
 
   static bool bring_up() {
     kernels::cuda::Reason why;
-    const bool up = kernels::cuda::bring_up(&why).has_value();
+    const bool up = kernels::cuda::bring_up(&why);
     if (!up) log_ += std::string(why.view()) + "\n";
     return up;
   }

@@ -20,10 +20,9 @@ class Streams : public testing::Test {
  protected:
   void SetUp() override {
     kernels::cuda::Reason why;
-    const auto info = kernels::cuda::bring_up(&why);
-    if (!info) GTEST_SKIP() << "no device: " << why.c_str();
-    emulated_ = info->name == "emulated device";
-    device_ = kernels::cuda::Devices::instance().acquire(0).device();
+    device_ = kernels::cuda::Devices::instance().acquire_waiting(&why);
+    if (!device_) GTEST_SKIP() << "no device: " << why.c_str();
+    emulated_ = device_->info().name == "emulated device";
     scope_.emplace(*device_);
     ASSERT_EQ(driver().stream_create(&stream_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
   }
