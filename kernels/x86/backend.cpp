@@ -25,10 +25,6 @@ Isa best_isa() {
   return Isa::avx2;
 }
 
-void clear(const Job& job) {
-  for (const Target& target : job.targets) std::memset(target.data, 0, job.bytes);
-}
-
 /// Whether targets are to be written past the cache, and can be.
 bool streams(unsigned k, std::uint8_t* const* targets, unsigned rows, std::size_t bytes) {
   bool aligned = true;
@@ -67,7 +63,7 @@ RunResult X86::run(const Job& job, bool accumulate) const noexcept {
   if (residences >= 2) return {Status::unsupported, isa_};
   if (job.bytes == 0 || rows == 0) return {Status::ok, isa_};
   if (k == 0) {
-    if (!accumulate) clear(job);
+    for (unsigned r = 0; r < rows && !accumulate; ++r) std::memset(targets[r], 0, job.bytes);
     return {Status::ok, isa_};
   }
   const Coefficients* coefficients = coefficients_of(*job.program, form_of(isa_));
