@@ -161,9 +161,7 @@ class Validator::BlockViews {
 
 Validator::Validator(const Validation& how, Log log, std::string directory,
                      std::array<Checks, max_backends>* counts)
-    : how_(how), log_(log), directory_(std::move(directory)), counts_(counts == nullptr ? own_ : *counts) {
-  this_thread().until_compared = 0;  // tests have several, one after the other
-}
+    : how_(how), log_(log), directory_(std::move(directory)), counts_(counts == nullptr ? own_ : *counts) {}
 
 Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t coder,
                                  const BackendCall& call) noexcept {

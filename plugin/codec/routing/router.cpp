@@ -23,20 +23,17 @@ std::uint64_t source_bytes(std::span<const Job> jobs) {
 
 constexpr unsigned bit(Residence residence) { return 1u << static_cast<unsigned>(residence); }
 
-/// A bit for each residence of a chunk.
-unsigned residences(const Job& job) {
+/// What `of` says of the residence of each chunk, ORed.
+unsigned all_of(const Job& job, auto of) {
   unsigned seen = 0;
-  for (const auto& s : job.sources) seen |= bit(s.residence);
-  for (const auto& t : job.targets) seen |= bit(t.residence);
+  for (const auto& s : job.sources) seen |= of(s.residence);
+  for (const auto& t : job.targets) seen |= of(t.residence);
   return seen;
 }
 
 bool all_pageable(const Job& job) {
   static_assert(static_cast<unsigned>(Residence::pageable) == 0);
-  unsigned seen = 0;
-  for (const auto& s : job.sources) seen |= static_cast<unsigned>(s.residence);
-  for (const auto& t : job.targets) seen |= static_cast<unsigned>(t.residence);
-  return seen == 0;
+  return all_of(job, [](Residence residence) { return static_cast<unsigned>(residence); }) == 0;
 }
 
 /// Bytes read and written.
@@ -75,7 +72,7 @@ bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
                            std::optional<CallTimes::Choice>* compared) const noexcept {
   // A choice that does not depend on the chunks' places needs no look at them.
   if (choice_ == BackendChoice::gpu) return true;
-  const unsigned lie = residences(call.jobs.front());
+  const unsigned lie = all_of(call.jobs.front(), bit);
   if ((lie & bit(Residence::device)) != 0) return true;
   if (choice_ != BackendChoice::automatic) return false;
   const bool by_size = source_bytes >= threshold_bytes_.value_or(first_threshold_bytes);
@@ -171,27 +168,25 @@ Status Router::transform_all(std::span<const Job> jobs, Operation operation) con
 
 Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {
   const support::NoCancellation whole;
+  if (device_ == 0) return Status::unsupported;
+  if ((device_ & validator_->off()) != 0) return Status::fault;
+  const auto i = static_cast<std::size_t>(std::countr_zero(device_));
   Stats::JobRecord count(*counts_, this_thread(), operation, source_bytes(jobs), Stats::Timed::never);
   const Verb verb = operation == Operation::update ? Verb::accumulate : Verb::transform;
-  for (std::size_t i = 0; i < backends_.size(); ++i) {
-    if ((device_ & validator_->off() & 1u << i) != 0) return Status::fault;
-    const Status status = backends_[i]->enqueue(jobs, verb, stream);
-    if (status == Status::ok) count.finished(i);
-    if (status == Status::unsupported) continue;
-    if (status != Status::ok) count.fell_back(i, status);
-    return status;
-  }
-  return Status::unsupported;
+  const Status status = backends_[i]->enqueue(jobs, verb, stream);
+  if (status == Status::ok)
+    count.finished(i);
+  else if (status != Status::unsupported)
+    count.fell_back(i, status);
+  return status;
 }
 
 Status Router::compare(std::span<const Job> jobs, unsigned long long* difference,
                        const std::optional<void*>& stream) const noexcept {
   const support::NoCancellation whole;
+  if (device_ == 0) return Status::unsupported;
   if ((device_ & validator_->off()) != 0) return Status::fault;
-  for (Backend* const backend : backends_)
-    if (const Status status = backend->compare(jobs, difference, stream); status != Status::unsupported)
-      return status;
-  return Status::unsupported;
+  return backends_[static_cast<std::size_t>(std::countr_zero(device_))]->compare(jobs, difference, stream);
 }
 
 Backend& Router::cpu_backend(const Job& job) const noexcept {

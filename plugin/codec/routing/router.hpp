@@ -36,7 +36,7 @@ class Router {
   /// Device memory is given to the device whatever the choice, and never to a back end for the CPU.
   Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
          std::span<kernels::Backend* const> backends = kernels::backends(), Stats& counts = stats(),
-         Validator& validator = no_validation(), CallTimes& times = call_times());
+         Validator& validator = no_validation(), CallTimes& times = call_times);
 
   /// Goes down the ordered list until a back end finishes the job, past back ends that the validator has
   /// found wrong. Where it finds the bytes of this call wrong, a judge makes all of them anew. Returns ok, or
