@@ -180,7 +180,7 @@ int ec_codec_create_matrix(unsigned k, unsigned m, const unsigned char* coding, 
     *codec = nullptr;
     if (flags > EC_ANY_MATRIX) refuse("flags={}; allowed are 0, 1 (EC_ANY_MATRIX)", flags);
     const auto kind = flags == 0 ? ec::MatrixKind::mds : ec::MatrixKind::any;
-    *codec = new ec_codec{{k, m, coding, kind}};
+    *codec = new ec_codec{{matrix_of(k, m, coding), kind}};
     return ec::kernels::Status::ok;
   });
 }
@@ -265,7 +265,6 @@ int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_so
               const ec_target* coding, size_t chunk_bytes) {
   return answer([&] {
     const Engine& engine = engine_of(codec);
-    engine.check_data_chunk(chunk);
     const StripeShape form{stripes, chunk_bytes, 1, engine.m()};
     return engine.update(chunk, stripes_of(update_names, form, delta, coding, {}));
   });

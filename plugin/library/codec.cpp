@@ -1,8 +1,12 @@
-// The C++ interface: hands checked chunks to the engine.
+// The C++ interface: hands checked chunks to the engine. The category of its errors.
 #include "ec/codec.hpp"
+
+#include <algorithm>
+#include <new>
 
 #include "plugin/library/engine.hpp"
 #include "plugin/library/refusal.hpp"
+#include "support/process_life.hpp"
 
 namespace ec {
 namespace {
@@ -13,6 +17,34 @@ using library::guarded;
 using library::Names;
 using library::refuse;
 using library::Stream;
+
+/// The message of a code, and a text that fits into a string without memory.
+constexpr struct {
+  Errc code;
+  const char *message, *without_memory;
+} texts[] = {
+    {Errc::invalid_argument, "invalid argument", "no memory"},
+    {Errc::too_few_chunks, "fewer than k chunks are available", "no memory"},
+    {Errc::no_device, "no device for chunks in device memory", "no device"},
+    {Errc::busy, "the device is busy", "device busy"},
+    {Errc::device_fault, "the device failed", "device failed"},
+    {Errc::device_hung, "the device stopped answering", "device hung"},
+    {Errc::out_of_memory, "out of memory", "no memory"},
+    {Errc::chunks_disagree, "the chunks available disagree", "disagreement"},
+};
+
+class Category final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "ec"; }
+  std::string message(int code) const override {
+    for (const auto& text : texts)
+      if (static_cast<int>(text.code) == code) return text.message;
+    return "unknown error";
+  }
+  std::error_condition default_error_condition(int code) const noexcept override {
+    return {code, std::generic_category()};
+  }
+};
 
 /// Chunks stripe after stripe, so many in each; all as long as the first one.
 Converted stripes_of(const Names& names, std::span<const Source> from, std::size_t sources,
@@ -40,14 +72,15 @@ Error encode(const Engine& engine, std::span<const Source> data, std::span<const
 }
 
 Error decode(const Engine& engine, std::span<const unsigned> available, std::span<const Source> sources,
-             std::span<const unsigned> wanted, std::span<const Target> targets, Stream stream) noexcept {
+             std::span<const unsigned> wanted, std::span<const Target> targets, Stream stream,
+             bool checked = false) noexcept {
   return guarded([&] {
     std::unique_ptr<const library::Decoding> made;
     const auto& decoding = engine.decoding(available, wanted, made);
-    return answer(engine.decode(
-        decoding,
-        stripes_of(library::decode_names, sources, available.size(), targets, wanted.size(), stream),
-        stream));
+    const Converted given =
+        stripes_of(library::decode_names, sources, available.size(), targets, wanted.size(), stream);
+    return answer(checked ? engine.checked_decode(decoding, available, given)
+                          : engine.decode(decoding, given, stream));
   });
 }
 
@@ -64,6 +97,22 @@ Error add_to(library::Accumulator& state, unsigned chunk, std::span<const Source
 
 }  // namespace
 
+const std::error_category& error_category() noexcept {
+  static constinit NeverDestroyed<Category> category;
+  return category.value;
+}
+
+std::error_code make_error_code(Errc code) noexcept { return {static_cast<int>(code), error_category()}; }
+
+library::Failure::operator Error() const noexcept {
+  try {
+    return Error(code, text.c_str());
+  } catch (const std::bad_alloc&) {
+    const auto* const text = std::ranges::find(texts, code, [](const auto& t) { return t.code; });
+    return Error(code, text->without_memory);
+  }
+}
+
 Result<Codec> Codec::create(unsigned k, unsigned m, Technique technique) noexcept {
   return guarded([&]() -> Result<Codec> {
     library::check_technique(static_cast<int>(technique));
@@ -76,7 +125,7 @@ Result<Codec> Codec::create(unsigned k, unsigned m, std::span<const std::uint8_t
   return guarded([&]() -> Result<Codec> {
     if (coding.size() != std::size_t{k} * m)
       refuse("coding has {} cells; k={} and m={} need {}", coding.size(), k, m, std::size_t{k} * m);
-    return Codec(std::make_shared<const Engine>(k, m, coding.data(), kind));
+    return Codec(std::make_shared<const Engine>(library::matrix_of(k, m, coding.data()), kind));
   });
 }
 
@@ -131,13 +180,7 @@ Error Codec::verify_async(std::span<const unsigned> available, std::span<const S
 Error Codec::checked_decode(std::span<const unsigned> available, std::span<const Source> sources,
                             std::span<const unsigned> wanted,
                             std::span<const Target> targets) const noexcept {
-  return guarded([&] {
-    std::unique_ptr<const library::Decoding> made;
-    const auto& decoding = engine_->decoding(available, wanted, made);
-    return answer(engine_->checked_decode(
-        decoding, available,
-        stripes_of(library::decode_names, sources, available.size(), targets, wanted.size(), {})));
-  });
+  return ec::decode(*engine_, available, sources, wanted, targets, {}, true);
 }
 
 Error Codec::decode_async(std::span<const unsigned> available, std::span<const Source> sources,
@@ -177,7 +220,6 @@ Error Accumulator::end() const noexcept {
 Error Codec::update(unsigned chunk, std::span<const Source> delta,
                     std::span<const Target> coding) const noexcept {
   return guarded([&] {
-    engine_->check_data_chunk(chunk);
     return answer(engine_->update(chunk, stripes_of(library::update_names, delta, 1, coding, m(), {})));
   });
 }

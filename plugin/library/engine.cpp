@@ -78,14 +78,6 @@ void check_shape(unsigned k, unsigned m) {
     refuse("k={} and m={}: k+m must be at most {}", k, m, gf::max_chunks);
 }
 
-gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells) {
-  check_shape(k, m);
-  if (cells == nullptr) refuse("{} is null", "coding");
-  gf::Matrix matrix(m, k);
-  for (unsigned r = 0; r < m; ++r, cells += k) std::copy_n(cells, k, matrix.row(r).data());
-  return matrix;
-}
-
 /// Where there is no plan: the chunks do not give the wanted ones, or memory ran out.
 [[noreturn]] void refuse_unsolvable(const gf::Matrix& coding, const gf::ErasureSignature& signature) {
   const gf::ChunkSet lost = signature.wanted - gf::solvable_chunks(coding, signature);
@@ -171,6 +163,14 @@ Decoding::Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsig
   as_given_ = std::ranges::equal(plan_->sources, available) && std::ranges::equal(plan_->targets, wanted);
 }
 
+gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells) {
+  check_shape(k, m);
+  if (cells == nullptr) refuse("{} is null", "coding");
+  gf::Matrix matrix(m, k);
+  for (unsigned r = 0; r < m; ++r, cells += k) std::copy_n(cells, k, matrix.row(r).data());
+  return matrix;
+}
+
 gf::Matrix dialect_matrix(std::string_view dialect, unsigned k, unsigned m) {
   check_shape(k, m);
   auto made = gf::dialect_matrix(dialect, k, m);
@@ -178,9 +178,6 @@ gf::Matrix dialect_matrix(std::string_view dialect, unsigned k, unsigned m) {
   if (dialect == "jerasure_reed_sol_r6_op") refuse("m={} must be 2 with dialect={}", m, dialect);
   refuse("dialect={}; allowed are {}", dialect, gf::dialect_names);
 }
-
-Engine::Engine(unsigned k, unsigned m, const std::uint8_t* coding, MatrixKind kind)
-    : Engine(matrix_of(k, m, coding), kind) {}
 
 Engine::Engine(const gf::Matrix& coding, MatrixKind kind)
     : technique_(Technique::matrix), codec_(coding, make_router()) {
@@ -242,13 +239,9 @@ Status Engine::encode(const Stripes& stripes, Stream stream) const {
 }
 
 Status Engine::decode(const Decoding& decoding, const Stripes& stripes, Stream stream) const {
-  if (stream || !decoding.as_given()) return decode_chosen(decoding, stripes, stream);
-  return code(codec::Operation::decode, decoding.plan()->program, stripes.sources, stripes.targets, stripes,
-              stream);
-}
-
-Status Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, Stream stream) const {
   const codec::Plan& plan = *decoding.plan();
+  if (decoding.as_given())
+    return code(codec::Operation::decode, plan.program, stripes.sources, stripes.targets, stripes, stream);
   const StripeShape& form = stripes.form;
   Chunks<kernels::Source> sources(form.stripes * plan.sources.size());
   Chunks<kernels::Target> targets(form.stripes * plan.targets.size());
@@ -257,11 +250,8 @@ Status Engine::decode_chosen(const Decoding& decoding, const Stripes& stripes, S
   return code(codec::Operation::decode, plan.program, sources.view(), targets.view(), stripes, stream);
 }
 
-void Engine::check_data_chunk(unsigned chunk) const {
-  if (chunk >= k()) refuse("chunk={} must be a data chunk, 0 to {}", chunk, k() - 1);
-}
-
 Status Engine::update(unsigned chunk, const Stripes& stripes) const {
+  if (chunk >= k()) refuse("chunk={} must be a data chunk, 0 to {}", chunk, k() - 1);
   return code(codec::Operation::update, codec_.code().update_program(chunk), stripes.sources, stripes.targets,
               stripes, {});
 }

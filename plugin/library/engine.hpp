@@ -51,6 +51,10 @@ class Decoding {
 /// The answer to a call that ended with this status; not ok. Waits for a device that is coming up again.
 [[gnu::cold]] Failure failure_of(kernels::Status status) noexcept;
 
+/// The m x k matrix of these cells, row by row. Throws Refusal for an impossible shape and for null;
+/// std::bad_alloc.
+gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells);
+
 /// The matrix of a dialect. Throws Refusal for an unknown name or an impossible shape; std::bad_alloc.
 gf::Matrix dialect_matrix(std::string_view dialect, unsigned k, unsigned m);
 
@@ -70,9 +74,8 @@ class Engine {
  public:
   /// Reads the settings, and prepares the device where there is one. Throws SetupError, std::bad_alloc.
   Engine(Technique technique, unsigned k, unsigned m);
-  /// A code by the cells of an m x k matrix, row by row; null is refused. Throws Refusal too: for a shape
-  /// that is not allowed, and for a matrix that is not MDS unless it may be any.
-  Engine(unsigned k, unsigned m, const std::uint8_t* coding, MatrixKind kind);
+  /// A code by a coding matrix. Throws Refusal too, for a matrix that is not MDS unless it may be any.
+  Engine(const gf::Matrix& coding, MatrixKind kind);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
@@ -123,18 +126,13 @@ class Engine {
   /// them. stripes: this chunk, and the wanted chunks in their order.
   kernels::Status add(const Decoding& decoding, unsigned column, bool first, const Stripes& stripes,
                       Stream stream) const;
-  /// Throws Refusal unless `chunk` is a data chunk.
-  void check_data_chunk(unsigned chunk) const;
-  /// stripes: the deltas of this data chunk, and the coding chunks.
+  /// stripes: the deltas of this data chunk, and the coding chunks. Throws Refusal unless it is a data chunk.
   kernels::Status update(unsigned chunk, const Stripes& stripes) const;
 
  private:
-  kernels::Status decode_chosen(const Decoding& decoding, const Stripes& stripes, Stream stream) const;
   kernels::Status code(codec::Operation operation, const kernels::Program& program,
                        std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
                        const Stripes& stripes, Stream stream) const;
-
-  Engine(const gf::Matrix& coding, MatrixKind kind);
 
   Technique technique_;
   Mds mds_ = Mds::yes;

@@ -103,28 +103,24 @@ Status find_on_device(const codec::Router& router, const Checks& checks, const S
                       std::size_t first, std::size_t count, std::optional<Difference>& found) {
   const DeviceComparison comparison(checks, stripes, first, count);
   unsigned long long at = kernels::no_difference;
-  const Status status = router.compare(comparison.jobs, &at, {});
+  Status status = router.compare(comparison.jobs, &at, {});
   if (status != Status::ok || at == kernels::no_difference) return status;
   const std::size_t stripe = first + at / stripes.form.bytes, byte = at % stripes.form.bytes;
-  // The bytes at the difference: the sources', then the followers'.
-  std::vector<std::uint8_t> column(checks.sources.size()), sums(checks.followers.size());
-  Status fetched = Status::ok;
-  const auto fetch = [&](std::span<const std::uint8_t> places, std::uint8_t* to) {
-    for (const std::uint8_t place : places) {
-      const auto& chunk = stripes.sources[stripe * stripes.form.sources + place];
-      if (fetched == Status::ok)
-        fetched = kernels::fetch({const_cast<std::uint8_t*>(chunk.data) + byte, chunk.residence, to++, 1});
-    }
-  };
-  fetch(checks.sources, column.data());
-  fetch(checks.followers, sums.data());
-  if (fetched != Status::ok) return fetched;
-  for (unsigned r = 0; r < sums.size(); ++r)
-    for (unsigned c = 0; c < column.size(); ++c) sums[r] ^= gf::mul(checks.matrix()(r, c), column[c]);
-  // Or the device is wrong.
-  const bool differs = std::ranges::any_of(sums, [](auto sum) { return sum != 0; });
-  found.emplace(Difference{stripe, byte, std::move(sums)});
-  return differs ? Status::ok : Status::fault;
+  // The bytes at the difference, as a stripe in host memory.
+  std::vector<std::uint8_t> bytes(stripes.form.sources);
+  std::vector<kernels::Source> copies;
+  for (std::uint8_t& copy : bytes) {
+    const auto& chunk = stripes.sources[stripe * bytes.size() + copies.size()];
+    status = kernels::fetch({const_cast<std::uint8_t*>(chunk.data) + byte, chunk.residence, &copy, 1});
+    if (status != Status::ok) return status;
+    copies.push_back({&copy, kernels::Residence::pageable});
+  }
+  const Stripes there(verify_names, {1, 1, copies.size(), 0}, copies.data(), nullptr, false);
+  find_on_host(router, checks, there, 0, 1, 0, found);
+  if (!found) return Status::fault;  // the device is wrong
+  found->stripe = stripe;
+  found->byte = byte;
+  return Status::ok;
 }
 
 /// Compares `count` stripes from stripe `first` on; stripes in host memory from byte `at` on.
