@@ -26,19 +26,12 @@ inline constexpr unsigned smallest_mean_piece = 2048;
 /// allocator.
 inline constexpr unsigned plain_below = 64 << 10;
 
-inline bool worth_walking(const bufferlist& list) {
-  return list.get_num_buffers() <= 1 || list.length() / list.get_num_buffers() >= smallest_mean_piece;
-}
-
 inline const std::uint8_t* bytes_of(const ::ceph::bufferptr& p) {
   return reinterpret_cast<const std::uint8_t*>(p.c_str());
 }
 inline kernels::Source source_at(const std::uint8_t* bytes, std::size_t length) {
   return {bytes, kernels::residence_of(bytes, length)};
 }
-
-/// Whether all of the list is its front().
-inline bool is_one_piece(const ::ceph::bufferlist& list) { return list.get_num_buffers() == 1; }
 
 /// Alignment in bytes of every buffer made here: a vector register of AVX-512, and a cache line.
 inline constexpr unsigned buffer_alignment = 64;
@@ -161,7 +154,9 @@ class SegmentWalker {
     cursors_.reserve(lists.size());
     for (std::size_t i = 0; i < lists.size(); ++i) {
       lists_[i] = *lists[i];
-      if (!worth_walking(lists_[i])) lists_[i].rebuild();
+      if (const unsigned pieces = lists_[i].get_num_buffers();
+          pieces > 1 && lists_[i].length() / pieces < smallest_mean_piece)
+        lists_[i].rebuild();
       cursors_.emplace_back(lists_[i]);
     }
   }

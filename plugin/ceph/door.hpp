@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plugin/ceph/erasure_code.hpp"
+#include "plugin/ceph/host.hpp"
 #include "plugin/ceph/shards.hpp"
 
 namespace ec::ceph {
@@ -37,7 +38,7 @@ class Door : public HostsInterface {
   int init(ErasureCodeProfile& profile, std::ostream* ss) override { return code_.init(profile, ss); }
   const ErasureCodeProfile& get_profile() const override { return code_.profile(); }
   int create_rule(const std::string& name, CrushWrapper& crush, std::ostream* ss) const override {
-    return at_the_door([&] { return code_.create_rule(name, crush, ss); });
+    return at_the_door([&] { return add_crush_rule(name, crush, code_.pool(), ss); });
   }
   unsigned get_chunk_count() const override { return code_.n(); }
   unsigned get_data_chunk_count() const override { return code_.k(); }
@@ -220,7 +221,7 @@ class Door : public HostsInterface {
     return {buffer.length() == 0 ? nullptr : bytes_of(buffer), nullptr};
   }
   static Readable readable(const bufferlist& list) {
-    return {is_one_piece(list) ? bytes_of(list.front()) : nullptr, &list};
+    return {list.get_num_buffers() == 1 ? bytes_of(list.front()) : nullptr, &list};
   }
   /// The bytes of a buffer, or of a list, which is put into one piece.
   static std::uint8_t* writable_bytes(auto& chunk) {
@@ -234,7 +235,7 @@ class Door : public HostsInterface {
 class Classic final : public Door<::ceph::ErasureCodeInterface> {
  public:
   using Door::Door;
-  const std::vector<int>& get_chunk_mapping() const override { return code_.mapping(); }
+  const std::vector<int>& get_chunk_mapping() const override { return code_.pool().mapping; }
 };
 
 }  // namespace ec::ceph

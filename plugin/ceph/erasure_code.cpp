@@ -1,8 +1,6 @@
 // Calls of the host: the choice of chunks and of the buffers for the result.
 #include "plugin/ceph/erasure_code.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -57,9 +55,8 @@ bool is_one_job(const Chunks<Chunk>& in, const Places& out) {
 int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards) try {
   PoolProfile parsed = parse_profile(role_, profile, release_of(host_version()), is_osd());
   if (parsed.k + parsed.m > most_shards)
-    throw codec::SetupError(
-        EINVAL, fmt::format("k={} and m={}: k+m must be at most {} in this release of Ceph", parsed.k,
-                            parsed.m, most_shards));
+    refuse(EINVAL, "k={} and m={}: k+m must be at most {} in this release of Ceph", parsed.k, parsed.m,
+           most_shards);
   std::vector<unsigned> chunk_of_shard(parsed.k + parsed.m);
   for (unsigned c = 0; c < chunk_of_shard.size(); ++c)
     chunk_of_shard[parsed.mapping.empty() ? c : static_cast<unsigned>(parsed.mapping[c])] = c;
@@ -79,10 +76,6 @@ int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss, unsigned mo
   return -e.code();
 } catch (const std::bad_alloc&) {
   return -ENOMEM;
-}
-
-int ErasureCode::create_rule(const std::string& name, CrushWrapper& crush, std::ostream* ss) const {
-  return add_crush_rule(name, crush, profile_, ss);
 }
 
 unsigned ErasureCode::get_chunk_size(unsigned stripe_width) const {

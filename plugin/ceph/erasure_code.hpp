@@ -85,20 +85,17 @@ class ErasureCode {
   /// failure leaves the object unchanged. Throws nothing.
   int init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards = gf::max_chunks);
   const ErasureCodeProfile& profile() const { return raw_profile_; }
-  int create_rule(const std::string& name, CrushWrapper& crush, std::ostream* ss) const;
+  const PoolProfile& pool() const { return profile_; }
 
   unsigned k() const { return profile_.k; }
   unsigned m() const { return profile_.m; }
   unsigned n() const { return profile_.k + profile_.m; }
-  const std::vector<int>& mapping() const { return profile_.mapping; }
   /// This shard keeps chunk i, and the other way round.
   int shard_of(unsigned chunk) const {
     return profile_.mapping.empty() ? static_cast<int>(chunk) : profile_.mapping[chunk];
   }
   unsigned chunk_of(int shard) const { return chunk_of_shard_[static_cast<std::size_t>(shard)]; }
   bool is_shard(int shard) const { return shard >= 0 && shard < static_cast<int>(n()); }
-
-  bool allows_optimized_pools() const { return profile_.allows_optimized_pools; }
 
   /// ceil(stripe_width / k) rounded up to the granularity of the profile: 32 bytes, as Ceph's isa and
   /// jerasure plugins, except with jerasure-per-chunk-alignment.

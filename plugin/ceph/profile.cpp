@@ -218,12 +218,6 @@ void take_rule(PoolProfile& parsed, ErasureCodeProfile& profile, int release) {
   parsed.crush_osds_per_failure_domain = number_of(profile, "crush-osds-per-failure-domain", "0");
 }
 
-void check_isa_shape(Technique technique, int k, int m, int release) {
-  if (k < 0 || m < 0) return;  // take_shape reports it
-  if (technique == Technique::cauchy && release < isa_bounds_m_since) return;
-  refuse_for(isa_shape_error(technique, static_cast<unsigned>(k), static_cast<unsigned>(m)));
-}
-
 PoolProfile parse_as_isa(ErasureCodeProfile& profile, int release) {
   PoolProfile parsed;
   // An empty technique is refused, unlike an empty k.
@@ -232,7 +226,9 @@ PoolProfile parse_as_isa(ErasureCodeProfile& profile, int release) {
     refuse(ENOENT, "technique={} must be one of reed_sol_van, cauchy", technique);
   parsed.technique = technique == "cauchy" ? Technique::cauchy : Technique::reed_sol_van;
   const int k = number_of(profile, "k", "7"), m = number_of(profile, "m", "3");
-  check_isa_shape(parsed.technique, k, m, release);
+  const bool is_bounded = parsed.technique != Technique::cauchy || release >= isa_bounds_m_since;
+  if (is_bounded && k >= 0 && m >= 0)  // else take_shape reports it
+    refuse_for(isa_shape_error(parsed.technique, static_cast<unsigned>(k), static_cast<unsigned>(m)));
   take_shape(parsed, k, m);
   take_mapping(parsed, value_in(profile, "mapping"));
   take_rule(parsed, profile, release);

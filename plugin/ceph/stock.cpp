@@ -39,20 +39,6 @@ constexpr const char* packaged[] = {"/usr/lib/" EC_LIBRARY_ARCHITECTURE "/ceph/e
 
 using Library = std::unique_ptr<void, int (*)(void*)>;
 
-/// Null if there is no such file, or if the file is ours: a link, or a copy, of this version or another.
-Library open(const std::string& file) {
-  if (access(file.c_str(), F_OK) != 0) return {nullptr, dlclose};
-  Library library(dlopen(file.c_str(), RTLD_NOW), dlclose);
-  if (!library) refuse(EIO, "{}", dlerror());
-  if (dlsym(library.get(), "ec_cuda_version") != nullptr) library.reset();
-  return library;
-}
-
-template <class Function>
-Function find_in(const Library& library, const char* symbol) {
-  return reinterpret_cast<Function>(dlsym(library.get(), symbol));
-}
-
 /// Where to look: beside the name by which we were loaded, and beside our file; then in packages' folders.
 std::vector<std::string> places() {
   std::vector<std::string> all;
@@ -72,13 +58,24 @@ std::vector<std::string> places() {
 struct File {
   Library library;
   std::string path;
+  // Its entry points.
+  const char* (*version)();
+  int (*init)(char*, char*);
 };
 
 File find_stock(std::string_view name, const std::string& directory) {
   const auto searched = directory.empty() ? places() : std::vector{directory};
   for (const std::string& place : searched) {
     std::string path = fmt::format("{}/libec_{}.so", place, name);
-    if (Library library = open(path)) return {std::move(library), std::move(path)};
+    if (access(path.c_str(), F_OK) != 0) continue;
+    Library library(dlopen(path.c_str(), RTLD_NOW), dlclose);
+    if (!library) refuse(EIO, "{}", dlerror());
+    // Ours: a link, or a copy, of this version or another.
+    if (dlsym(library.get(), "ec_cuda_version") != nullptr) continue;
+    const auto version = reinterpret_cast<const char* (*)()>(dlsym(library.get(), "__erasure_code_version"));
+    const auto init = reinterpret_cast<int (*)(char*, char*)>(dlsym(library.get(), "__erasure_code_init"));
+    if (version == nullptr || init == nullptr) refuse(EXDEV, "{} is no plugin of Ceph's", path);
+    return {std::move(library), std::move(path), version, init};
   }
   refuse(
       ENOENT,
@@ -87,22 +84,14 @@ File find_stock(std::string_view name, const std::string& directory) {
       name, fmt::join(searched, ", "));
 }
 
-const char* version_of(const File& file) {
-  const auto version = find_in<const char* (*)()>(file.library, "__erasure_code_version");
-  if (version == nullptr) refuse(EXDEV, "{} is no plugin of Ceph's", file.path);
-  return version();
-}
-
 /// Has the plugin register.
 void start(const File& file, std::string as) {
-  const auto init = find_in<int (*)(char*, char*)>(file.library, "__erasure_code_init");
-  const char *version = version_of(file), *host = host_version();
-  if (init == nullptr) refuse(EXDEV, "{} is no plugin of Ceph's", file.path);
+  const char *version = file.version(), *host = host_version();
   // A host that exports no version has compared the stock plugin's version.
   if (host != nullptr && std::strcmp(version, host) != 0)
     refuse(EXDEV, "{} is for Ceph {}, and this host is of {}", file.path, version, host);
   std::string directory = file.path.substr(0, file.path.rfind('/'));
-  if (const int error = init(as.data(), directory.data()); error != 0)
+  if (const int error = file.init(as.data(), directory.data()); error != 0)
     refuse(error < 0 ? -error : error, "{} does not start: {}", file.path,
            std::strerror(error < 0 ? -error : error));
 }
@@ -212,24 +201,19 @@ Stock load_stock(std::string_view name, const std::string& directory) {
   return {plugin, file.path};
 }
 
-void start_stock(std::string_view name, const std::string& directory, const std::string& as) {
-  File file = find_stock(name, directory);
-  start(file, as);
-  (void)file.library.release();  // the registry closes ours in its place
-}
-
 const char* version_of_stock(std::string_view name, const std::string& directory) {
   File file = find_stock(name, directory);
-  const char* version = version_of(file);
   (void)file.library.release();
-  return version;
+  return file.version();
 }
 
 bool is_stock_name(std::string_view name) noexcept { return name.ends_with(suffix); }
 
 int pass_through(const std::string& name, const std::string& directory) {
   if (role_of(name) != Role::own) {
-    start_stock(name, directory, name);
+    File file = find_stock(name, directory);
+    start(file, name);
+    (void)file.library.release();  // the registry closes ours in its place, and never this one
     return 0;
   }
   LoadedStock isa = load("isa", directory), jerasure = load("jerasure", directory);

@@ -23,10 +23,6 @@ struct Stock {
 /// to find it in; else the plugin's own errno.
 Stock load_stock(std::string_view name, const std::string& directory);
 
-/// The same, but the plugin registers as `as`, and the host's registry is not asked. The registry closes our
-/// file in the plugin's place, so the plugin is never unloaded.
-void start_stock(std::string_view name, const std::string& directory, const std::string& as);
-
 /// The version that the file which load_stock() would take states. The file stays loaded. Throws as
 /// load_stock().
 const char* version_of_stock(std::string_view name, const std::string& directory);

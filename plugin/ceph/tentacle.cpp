@@ -55,7 +55,7 @@ int Tentacle::init(ErasureCodeProfile& profile, std::ostream* ss) {
   if (const int error = code_.init(profile, ss, most_shards)) return error;
   return at_the_door([&] {
     mapping_.clear();
-    for (int shard : code_.mapping()) mapping_.push_back({static_cast<std::int8_t>(shard)});
+    for (int shard : code_.pool().mapping) mapping_.push_back({static_cast<std::int8_t>(shard)});
     return 0;
   });
 }

@@ -30,11 +30,11 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   std::uint64_t get_supported_optimizations() const override {
     using namespace ::ceph::tentacle;
     constexpr auto always = partial_read | partial_write | zero_in_zero_out | parity_delta;
-    return code_.allows_optimized_pools() ? always | optimized_pools : always;
+    return code_.pool().allows_optimized_pools ? always | optimized_pools : always;
   }
   std::string get_optimizations_flags_string() const override {
     const std::string always = "partialread,partialwrite,zeroinout,paritydelta";
-    return code_.allows_optimized_pools() ? always + ",optimizedsupport" : always;
+    return code_.pool().allows_optimized_pools ? always + ",optimizedsupport" : always;
   }
 
   int minimum_to_decode(const ShardIdSet& want_to_read, const ShardIdSet& available, ShardIdSet& minimum,
