@@ -3,8 +3,6 @@
 // one bit more makes it none.
 #include <xxhash.h>
 
-#include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "tests/fuzz/fuzz.hpp"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <isa-l/erasure_code.h>
 
-#include <string>
 #include <tuple>
 #include <vector>
 

@@ -25,11 +25,6 @@ const std::set<std::string_view> of_the_preload{"cuMemHostRegister_v2", "cuMemHo
 
 class FaultSites : public EmulatedDevice {
  protected:
-  void SetUp() override {
-    EmulatedDevice::SetUp();
-    use(life());
-  }
-
   static kernels::cuda::Options life() {
     auto o = options();
     // A real device may be shared with others, whose turn comes first.

@@ -3,8 +3,6 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "tests/plugin/ceph/roles.hpp"
 
 namespace ec::test {

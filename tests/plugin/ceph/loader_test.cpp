@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <memory>
 
 #include "tests/common/fiber.hpp"

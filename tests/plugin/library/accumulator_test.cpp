@@ -1,8 +1,6 @@
 // Chunks as they come: any order gives what the oracle gives.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "tests/plugin/library/placed.hpp"
 
 namespace ec::test {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
-#include <string>
 
 #include "tests/plugin/library/placed.hpp"
 

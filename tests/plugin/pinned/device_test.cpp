@@ -2,11 +2,9 @@
 // comes up, known by its range while it is, and jobs on blocks of it run in place.
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <thread>
 #include <tuple>
-#include <vector>
 
 #include "kernels/residence.hpp"
 #include "plugin/codec/codec.hpp"

@@ -30,10 +30,6 @@ using Held = std::array<std::size_t, 4>;
 
 class MemoryBounds : public EmulatedDevice {
  protected:
-  void SetUp() override {
-    EmulatedDevice::SetUp();
-    use(bounded());
-  }
   static kernels::cuda::Options bounded() {
     auto o = options();
     // So busy a machine may take its time.
@@ -75,6 +71,7 @@ class MemoryBounds : public EmulatedDevice {
 };
 
 TEST_F(MemoryBounds, HoldWhateverManyThreadsAskFor) {
+  use(bounded());
   const Held before = now();
   ASSERT_TRUE(bring_up()) << log_;
   const std::size_t staging = bounded().staging_bytes;

@@ -81,11 +81,8 @@ bool right(const gf::Matrix& matrix, Random& random) {
 
 TEST(Schedule, IsRightForEveryCoefficientAndRandomMatrices) {
   Random random(2);
-  gf::Matrix one(1, 1);
-  for (unsigned c = 0; c < 256; ++c) {
-    one(0, 0) = static_cast<std::uint8_t>(c);
-    ASSERT_TRUE(right(one, random)) << c;
-  }
+  for (unsigned c = 0; c < 256; ++c)
+    ASSERT_TRUE(right(test::to_matrix({{static_cast<std::uint8_t>(c)}}), random)) << c;
   for (unsigned i = 0; i < 1300; ++i) {
     // Of few targets a row may lie further than any one sum brings it.
     const bool few = i < 300;

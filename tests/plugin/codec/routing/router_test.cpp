@@ -5,11 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <memory>
 #include <vector>
 
+#include "tests/common/conformance.hpp"
 #include "tests/common/fake_backend.hpp"
-#include "tests/common/oracle.hpp"
 
 namespace ec::test {
 namespace {
@@ -36,13 +35,7 @@ struct SmallJob {
         job{&program, sources, {&target, 1}, bytes} {}
   oracle::Bytes expected() const { return oracle::apply({{1, 2}}, {first, second})[0]; }
 
-  static gf::Matrix matrix() {
-    gf::Matrix m(1, 2);
-    m(0, 0) = 1;
-    m(0, 1) = 2;
-    return m;
-  }
-  kernels::Program program{matrix()};
+  kernels::Program program{to_matrix({{1, 2}})};
   oracle::Bytes first, second, out;
   std::array<kernels::Source, 2> sources;
   kernels::Target target;
