@@ -137,16 +137,25 @@ TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(st
   if (stages_.solution.exists()) stages_.then = {};
   const gf::CauchyStages& s = stages_;
   const gf::CauchySolution& solution = s.solution;
+  std::size_t factors = s.before.cells().size() + s.then.cells().size();
+  for (const auto* list : {&s.inverse, &s.scales, &s.forward, &solution.row_factors, &solution.inverse,
+                           &solution.scales, &solution.forward, &solution.target_factors})
+    factors += list->size();
+  bytes_.resize(factors * affine_bytes);
+  std::uint8_t* to = bytes_.data();
   const auto expand = [&](const std::vector<std::uint8_t>& list) {
-    auto& bytes = bytes_.emplace_back();
-    for (const std::uint8_t factor : list)
-      bytes.insert(bytes.end(), affine[factor].begin(), affine[factor].end());
-    return bytes.data();
+    const std::uint8_t* begin = to;
+    for (const std::uint8_t factor : list) {
+      std::memcpy(to, affine[factor].data(), affine_bytes);
+      to += affine_bytes;
+    }
+    return begin;
   };
   const auto lay_out_dense = [&](const gf::Matrix& matrix) {
-    auto& bytes = bytes_.emplace_back(matrix.cells().size() * affine_bytes);
-    lay_out(matrix, 0, affine, bytes.data());
-    return bytes.data();
+    const std::uint8_t* begin = to;
+    lay_out(matrix, 0, affine, to);
+    to += matrix.cells().size() * affine_bytes;
+    return begin;
   };
   transform_ = {.log_points = s.log_points,
                 .blocks = s.source_blocks(),

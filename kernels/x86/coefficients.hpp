@@ -31,7 +31,7 @@ class TransformTables {
 
  private:
   gf::CauchyStages stages_;
-  std::vector<std::vector<std::uint8_t>> bytes_;  // of `transform_`, each list by itself
+  std::vector<std::uint8_t> bytes_;
   Transform transform_{};
 };
 
