@@ -257,7 +257,7 @@ REFUSED = [
     (lambda: CODEC.decode(ALL, [2.0]), TypeError, "wanted[0] is of type float; allowed are whole numbers"),
     (lambda: CODEC.decode(ALL, [4], [SPACE, SPACE]), "targets has 2 chunks; len(wanted)=1 are needed"),
     (lambda: CODEC.decode({**ALL, 3: b"short"}, [4]), "sources[3] has 5 bytes and sources[0] has 4096" + EQUALLY_LONG),
-    (lambda: CODEC.update(4, DATA[0], [SPACE, SPACE]), "chunk=4 must be a data chunk, 0 to 3"),
+    (lambda: CODEC.update(4, DATA[0], [SPACE, bytearray(LENGTH)]), "chunk=4 must be a data chunk, 0 to 3"),
     (lambda: CODEC.update(0, DATA[0], DATA[:2]), "coding[0] is read-only; it is written to"),
     (lambda: CODEC.encode_async(STRIPE, STRIPE[:2], 0), "data[0] is pageable; work on a stream takes pinned and device memory"),
     (lambda: CODEC.encode_async(STRIPE, STRIPE[:2], None), TypeError,

@@ -23,7 +23,7 @@ std::uint64_t source_bytes(std::span<const Job> jobs) {
 
 constexpr unsigned bit(Residence residence) { return 1u << static_cast<unsigned>(residence); }
 
-/// What `of` says of the residence of each chunk, ORed.
+/// `of` of the residence of each chunk, ORed.
 unsigned all_of(const Job& job, auto of) {
   unsigned seen = 0;
   for (const auto& s : job.sources) seen |= of(s.residence);
