@@ -68,7 +68,7 @@ ceph::bufferlist Draw::in_pieces(std::string_view content, unsigned pieces) {
     const std::size_t size = cuts[i] - cuts[i - 1];
     if (size == 0) continue;
     const std::size_t before = number(0, 70);
-    ceph::bufferptr buffer(ceph::buffer::create(static_cast<unsigned>(before + size + number(0, 70))));
+    ceph::bufferptr buffer(::ceph::buffer::create(static_cast<unsigned>(before + size + number(0, 70))));
     buffer.copy_in(static_cast<unsigned>(before), static_cast<unsigned>(size), content.data() + cuts[i - 1]);
     list.append(ceph::bufferptr(buffer, static_cast<unsigned>(before), static_cast<unsigned>(size)));
   }
@@ -91,7 +91,7 @@ Chunks deep_copy(const Chunks& chunks) {
   Chunks copy;
   for (const auto& [c, bytes] : chunks) {
     const std::string contents = flat(bytes);
-    ceph::bufferptr buffer(ceph::buffer::create_aligned(static_cast<unsigned>(contents.size()), 64));
+    ceph::bufferptr buffer(::ceph::buffer::create_aligned(static_cast<unsigned>(contents.size()), 64));
     std::ranges::copy(contents, buffer.c_str());
     copy[c].push_back(std::move(buffer));
   }

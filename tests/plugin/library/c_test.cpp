@@ -81,7 +81,7 @@ TEST(CCodec, RefusesWhatIsNoCodeAndLeavesNull) {
 }
 
 /// The arguments of one call of each kind, right until a case spoils them: 4+2, 2 stripes, 64 bytes.
-struct Call {
+struct Arguments {
   StripeSet stripes{"cauchy", 4, 2, 2, 64, 5};
   CodecPointer owned = created(4, 2, EC_CAUCHY);
   const ec_codec* codec = owned.get();
@@ -103,49 +103,49 @@ struct Call {
   unsigned chunk = 2;
 };
 
-int encode(const Call& c) { return ec_encode(c.codec, c.count, c.data, c.coding, c.bytes); }
-int decode(const Call& c) {
+int encode(const Arguments& c) { return ec_encode(c.codec, c.count, c.data, c.coding, c.bytes); }
+int decode(const Arguments& c) {
   return ec_decode(c.codec, c.count, c.available, c.available_count, c.sources, c.wanted, c.wanted_count,
                    c.targets, c.bytes);
 }
-int update(const Call& c) { return ec_update(c.codec, c.count, c.chunk, c.delta, c.coding, c.bytes); }
+int update(const Arguments& c) { return ec_update(c.codec, c.count, c.chunk, c.delta, c.coding, c.bytes); }
 
-struct BadCall {
+struct BadArguments {
   const char* text;
-  int (*verb)(const Call&);
-  std::function<void(Call&)> spoil;
+  int (*verb)(const Arguments&);
+  std::function<void(Arguments&)> spoil;
   int code = -EINVAL;
 };
 
-const BadCall bad_calls[] = {
-    {"codec is null", encode, [](Call& c) { c.codec = nullptr; }},
-    {"codec is null", decode, [](Call& c) { c.codec = nullptr; }},
-    {"codec is null", update, [](Call& c) { c.codec = nullptr; }},
-    {"data is null", encode, [](Call& c) { c.data = nullptr; }},
-    {"coding is null", encode, [](Call& c) { c.coding = nullptr; }},
-    {"available is null", decode, [](Call& c) { c.available = nullptr; }},
-    {"wanted is null", decode, [](Call& c) { c.wanted = nullptr; }},
-    {"sources is null", decode, [](Call& c) { c.sources = nullptr; }},
-    {"targets is null", decode, [](Call& c) { c.targets = nullptr; }},
-    {"delta is null", update, [](Call& c) { c.delta = nullptr; }},
-    {"coding is null", update, [](Call& c) { c.coding = nullptr; }},
+const BadArguments bad_arguments[] = {
+    {"codec is null", encode, [](Arguments& c) { c.codec = nullptr; }},
+    {"codec is null", decode, [](Arguments& c) { c.codec = nullptr; }},
+    {"codec is null", update, [](Arguments& c) { c.codec = nullptr; }},
+    {"data is null", encode, [](Arguments& c) { c.data = nullptr; }},
+    {"coding is null", encode, [](Arguments& c) { c.coding = nullptr; }},
+    {"available is null", decode, [](Arguments& c) { c.available = nullptr; }},
+    {"wanted is null", decode, [](Arguments& c) { c.wanted = nullptr; }},
+    {"sources is null", decode, [](Arguments& c) { c.sources = nullptr; }},
+    {"targets is null", decode, [](Arguments& c) { c.targets = nullptr; }},
+    {"delta is null", update, [](Arguments& c) { c.delta = nullptr; }},
+    {"coding is null", update, [](Arguments& c) { c.coding = nullptr; }},
     {"coding[3] has residence -1; allowed are 0 (pageable), 1 (pinned), 2 (device)", encode,
-     [](Call& c) { c.coding_list[3].residence = -1; }},
+     [](Arguments& c) { c.coding_list[3].residence = -1; }},
     {"data[0] has residence 258; allowed are 0 (pageable), 1 (pinned), 2 (device)", encode,
-     [](Call& c) { c.data_list[0].residence = 258; }},
+     [](Arguments& c) { c.data_list[0].residence = 258; }},
     {"stripes=18446744073709551615 are more than memory can hold", encode,
-     [](Call& c) { c.count = SIZE_MAX; }},
+     [](Arguments& c) { c.count = SIZE_MAX; }},
     {"chunks of 9223372036854775808 bytes; they must have at most 9223372036854775807", encode,
-     [](Call& c) { c.bytes = SIZE_MAX / 2 + 1; }},
-    {"available_count=7; there are 6 chunks", decode, [](Call& c) { c.available_count = 7; }},
+     [](Arguments& c) { c.bytes = SIZE_MAX / 2 + 1; }},
+    {"available_count=7; there are 6 chunks", decode, [](Arguments& c) { c.available_count = 7; }},
     {"wanted_count=18446744073709551615; there are 6 chunks", decode,
-     [](Call& c) { c.wanted_count = SIZE_MAX; }},
-    {"available has 3 chunks; k=4 are needed", decode, [](Call& c) { c.available_count = 3; }, -ENODATA},
+     [](Arguments& c) { c.wanted_count = SIZE_MAX; }},
+    {"available has 3 chunks; k=4 are needed", decode, [](Arguments& c) { c.available_count = 3; }, -ENODATA},
 };
 
 TEST(CBadCall, IsRefusedByNameBeforeAByteIsWritten) {
-  for (const auto& bad : bad_calls) {
-    Call call;
+  for (const auto& bad : bad_arguments) {
+    Arguments call;
     call.stripes.scramble({1, 4, 5});
     const auto before = call.stripes.chunks;
     bad.spoil(call);

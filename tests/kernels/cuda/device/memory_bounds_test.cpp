@@ -21,8 +21,6 @@ using kernels::Status;
 using kernels::cuda::Device;
 using kernels::cuda::KernelKind;
 
-constexpr unsigned threads = 32;
-constexpr unsigned rounds = 20;
 constexpr std::size_t device_bytes = Device::lane_count * Device::Lane::table_bytes;
 
 /// What the process holds: device and staging memory as the device room counts, and as the driver does.
@@ -78,6 +76,7 @@ TEST_F(MemoryBounds, HoldWhateverManyThreadsAskFor) {
   EXPECT_EQ(now(), (Held{before[0] + device_bytes, before[1] + staging, before[2] + device_bytes,
                          before[3] + staging}));
 
+  constexpr unsigned threads = 32, rounds = 20;
   std::vector<std::vector<std::unique_ptr<PlacedStripes>>> stripes(threads);
   for (unsigned t = 0; t < threads; ++t) stripes[t] = every_third(t);
   const Held idle = now();

@@ -38,7 +38,7 @@ std::string refusal(const std::string& variable, const std::string& value) {
   }
 }
 
-struct Row {
+struct SettingRow {
   std::string variable;
   /// Values, and what each changes in the defaults.
   std::vector<std::pair<std::string, std::function<void(NodeSettings&)>>> right;
@@ -57,7 +57,7 @@ auto validates(unsigned every, bool whole) {
   return [=](NodeSettings& s) { s.validation = codec::Validation{every, whole}; };
 }
 
-const std::vector<Row> rows{
+const std::vector<SettingRow> rows{
     {"EC_CUDA_BACKEND",
      {{"auto", [](auto& s) { s.backend = BackendChoice::automatic; }},
       {"cpu", [](auto& s) { s.backend = BackendChoice::cpu; }},
@@ -123,7 +123,7 @@ const std::vector<Row> rows{
 
 TEST(Settings, RightValuesAreTakenAndChangeNothingElse) {
   EXPECT_EQ(parse({}), NodeSettings());
-  for (const Row& row : rows)
+  for (const SettingRow& row : rows)
     for (const auto& [value, change] : row.right) {
       NodeSettings expected;
       change(expected);
@@ -132,7 +132,7 @@ TEST(Settings, RightValuesAreTakenAndChangeNothingElse) {
 }
 
 TEST(Settings, WrongValuesAreRefusedWithWhatIsAllowed) {
-  for (const Row& row : rows) {
+  for (const SettingRow& row : rows) {
     std::vector<std::string> wrong = row.wrong;
     if (row.allowed.starts_with("a whole number")) wrong.insert(wrong.end(), never.begin(), never.end());
     for (const auto& value : wrong)
@@ -161,7 +161,7 @@ TEST(Settings, AreThoseOfTheDocumentsTable) {
       EXPECT_EQ(parse({{name, value}}), NodeSettings()) << name << "'s default is not " << value;
     }
   }
-  for (const Row& row : rows) tested.push_back(row.variable);
+  for (const SettingRow& row : rows) tested.push_back(row.variable);
   const std::vector<std::string> known(codec::known_settings().begin(), codec::known_settings().end());
   EXPECT_EQ(documented, known);
   EXPECT_EQ(tested, known);
