@@ -56,8 +56,8 @@ struct Pace {
 /// What all threads of a contestant did in one sample.
 struct Sample {
   double calls_per_second = 0;
-  double cpu_seconds =
-      0;  ///< of one call, of the whole process: helpers, a driver's threads and programs that it ran count
+  /// Of one call, of the whole process: helpers, a driver's threads and programs that it ran count.
+  double cpu_seconds = 0;
 };
 
 inline constexpr std::size_t most_rounds = 1000;

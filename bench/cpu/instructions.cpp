@@ -91,8 +91,6 @@ std::optional<Counts> counts_of(const std::string& coder, const CpuCase& c) {
   return Counts{all->own - nothing->own, all->library_calls - nothing->library_calls};
 }
 
-/// All so short that every core walks them alike. decode-miss needs all m coding chunks, and a plan that is
-/// solved, kept and expanded in the call.
 int count(const CommandLine& line) {
   // For libeccoder: validation is on and not due, and no file says that a GPU is better.
   setenv("EC_CUDA_VALIDATE", "sample:1000000000", 1);
@@ -111,6 +109,8 @@ int count(const CommandLine& line) {
     else
       report.note("cannot be counted here", fmt::format("{} {} {}+{}", as, c.op, c.k, c.m));
   };
+  // All so short that every core walks them alike. decode-miss needs all m coding chunks, and a plan that is
+  // solved, kept and expanded in the call.
   for (const Shape& shape : {Shape{4, 2}, {8, 3}, {10, 4}, {16, 4}}) {
     for (const char* coder : {"x86-avx2", "x86-avx512", "x86-gfni256", "x86-gfni512"})
       add(coder, "encode", shape, 1024);

@@ -43,9 +43,10 @@ TEST(WrongBackend, IsSeenAndWhereItIsWrong) {
 /// A back end that supports a job must do it.
 TEST(WrongBackend, AStatusOtherThanPromisedIsSeen) {
   const auto arena = pageable_arena();
-  for (const auto status : {Status::busy, Status::fault, Status::hung})
+  for (const auto status : {Status::unsupported, Status::busy, Status::fault, Status::hung})
     for (const auto verb : {Verb::transform, Verb::accumulate}) {
-      FakeBackend backend("idle", kernels::BackendKind::coder, status);
+      FakeBackend backend("idle", kernels::BackendKind::coder, Status::ok);
+      backend.meanwhile = [&] { backend.answer(status); };
       EXPECT_EQ(run_case(backend, {{{1, 2}}, 64, verb, {}, {}, 1}, *arena).verdict, Verdict::failed);
     }
 }

@@ -1,4 +1,4 @@
-// The work of the process, for operators and for tests that must see which back end ran.
+// The work of the process, for operators and tests that must see which back end ran; a thread's own data.
 #pragma once
 
 #include <atomic>
@@ -47,7 +47,7 @@ struct ThisThread {
   }
 
   // Out of line: of an inlined look-up compilers make two.
-  static ThisThread& look_up() noexcept;
+  [[gnu::noinline]] static ThisThread& look_up() noexcept;
   void choose_shard() noexcept;
 
  private:

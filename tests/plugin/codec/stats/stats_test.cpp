@@ -169,8 +169,9 @@ bool right_in_child(Body&& body) {
   return in_child([&] { return body() ? 0 : 1; }) == 0;
 }
 
+std::uint64_t calls() { return sum(codec::stats().page()).all(kernels::backends().size() - 1).calls; }
+
 bool counts_anew() {
-  const auto calls = [] { return sum(codec::stats().page()).all(kernels::backends().size() - 1).calls; };
   return calls() == 0 && codec::stats().on_device() == 0 && codec::stats().page().pid == getpid() &&
          encode() && calls() == 1;
 }
@@ -187,6 +188,7 @@ TEST(StatsPage, NobodyElseCanWriteIt) {
 /// Where a program has taken what the stats need, a child counts all the same and touches nothing of it.
 TEST(StatsPage, AChildCountsWhateverItsParentDidToDescriptors) {
   ASSERT_TRUE(encode());
+  const auto before = calls();
   const Stats::OnDevice mark(codec::stats());
   const auto in_grandchild = [](auto&& take, auto&& holds) {
     EXPECT_TRUE(
@@ -198,8 +200,7 @@ TEST(StatsPage, AChildCountsWhateverItsParentDidToDescriptors) {
   const support::Descriptor file(open((folder / "file").c_str(), O_RDWR | O_CREAT, 0600));
   in_grandchild([&] { return dup2(file.get(), number) == number; },
                 [&] {
-                  struct stat of_file {
-                  }, there{};
+                  struct stat of_file = {}, there = {};
                   return fstat(file.get(), &of_file) == 0 && fstat(number, &there) == 0 &&
                          there.st_ino == of_file.st_ino && there.st_size == 0;
                 });
@@ -210,6 +211,7 @@ TEST(StatsPage, AChildCountsWhateverItsParentDidToDescriptors) {
         return setrlimit(RLIMIT_FSIZE, &none) == 0;
       },
       [] { return page_file() < 0 && right_in_child([] { return counts_anew(); }); });
+  EXPECT_EQ(calls(), before);
 }
 
 TEST(StatsPage, ChildrenCountForThemselvesWhileThreadsOfTheParentCount) {
