@@ -19,12 +19,12 @@ using Time = std::chrono::steady_clock;
 /// Calls between two looks at the clock take this part of a sample, where not each call is timed.
 constexpr double batch_part = 0.125;
 
-/// Of the whole process, and of its children that have ended.
-double cpu_now() {
+/// Of the whole process, and of the programs that it ran.
+double cpu_now(bool runs_programs) {
   timespec own{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
   rusage children{};
-  getrusage(RUSAGE_CHILDREN, &children);
+  if (runs_programs) getrusage(RUSAGE_CHILDREN, &children);
   return double(own.tv_sec + children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
          1e-6 * double(children.ru_utime.tv_usec + children.ru_stime.tv_usec) + 1e-9 * double(own.tv_nsec);
 }
@@ -33,10 +33,9 @@ double cpu_now() {
 struct Calls {
   std::size_t count = 0;
   double per_second = 0;
-  double cpu_begun = cpu_now();
+  double cpu_begun = 0;
   double cpu_ended = 0;
-  std::unique_ptr<CallTimes>
-      times{};  ///< where each call is timed: their memory does not fit the first cache
+  std::unique_ptr<CallTimes> times{};  ///< where each call is timed; larger than the first cache
 };
 
 struct Measurement {
@@ -104,7 +103,7 @@ struct Measurement {
   /// The calls of one thread for that time.
   Calls make_calls(std::size_t index, unsigned thread, double seconds) const {
     const auto& run = contestants[index].run;
-    Calls calls;
+    Calls calls{.cpu_begun = cpu_now(pace.runs_programs)};
     if (pace.each_call) calls.times = std::make_unique<CallTimes>();
     const auto begun = Time::now();
     const auto end = begun + std::chrono::duration<double>(seconds);
@@ -116,7 +115,7 @@ struct Measurement {
       if (calls.times) calls.times->add(static_cast<std::uint64_t>((now - last).count()));
       last = now;
     } while (last < end);
-    calls.cpu_ended = cpu_now();
+    calls.cpu_ended = cpu_now(pace.runs_programs);
     calls.per_second = static_cast<double>(calls.count) / std::chrono::duration<double>(last - begun).count();
     return calls;
   }
