@@ -129,7 +129,7 @@ EXPORTED CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
 }
 EXPORTED CUresult cuGetErrorName(CUresult error, const char** name) {
   LOCK();
-  static std::map<CUresult, std::string> names;
+  static auto& names = *new std::map<CUresult, std::string>;
   *name = names.try_emplace(error, "EMULATED_ERROR_" + std::to_string(error)).first->second.c_str();
   return CUDA_SUCCESS;
 }

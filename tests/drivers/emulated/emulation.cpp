@@ -44,7 +44,7 @@ std::map<std::string, Kernel> make_kernels() {
 /// A generated kernel, whose name says its matrix: ec_generated_<technique>_<k>_<m>_one or _many. The kernel
 /// is made when it is first asked for. False for other names.
 bool add_generated(const std::string& name, std::map<std::string, Kernel>& known) {
-  static const std::regex form("ec_generated_(.+)_([0-9]+)_([0-9]+)_(one|many)");
+  static const auto& form = *new std::regex("ec_generated_(.+)_([0-9]+)_([0-9]+)_(one|many)");
   std::smatch said;
   if (!std::regex_match(name, said, form)) return false;
   const auto technique = gf::parse_technique(said.str(1));
@@ -187,7 +187,7 @@ std::size_t alignment_of(const Launch& l) {
 }  // namespace
 
 const Kernel* find_kernel(const std::string& name) {
-  static auto kernels = make_kernels();
+  static auto& kernels = *new auto(make_kernels());
   auto at = kernels.find(name);
   if (at == kernels.end() && add_generated(name, kernels)) at = kernels.find(name);
   return at == kernels.end() ? nullptr : &at->second;

@@ -1,4 +1,4 @@
-// One map of blocks, by where they begin.
+// One map of blocks, by where they begin; never destroyed, for threads use it while a process ends.
 #include "tests/drivers/emulated/memory.hpp"
 
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ using Kind = Block::Kind;
 constexpr std::size_t page = 4096;
 
 std::mutex mutex;
-std::map<std::uint8_t*, Block> blocks;
+std::map<std::uint8_t*, Block>& blocks = *new std::map<std::uint8_t*, Block>;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
