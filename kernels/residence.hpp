@@ -17,16 +17,16 @@ constexpr std::string_view name(Residence r) {
   return r == Residence::pageable ? "pageable" : r == Residence::pinned ? "pinned" : "device";
 }
 
-/// One chunk that is read. Does not own; any alignment.
+/// One chunk that is read. Does not own; any alignment. No defaults, so that lists are not zeroed first.
 struct Source {
-  const std::uint8_t* data = nullptr;
-  Residence residence = Residence::pageable;
+  const std::uint8_t* data;
+  Residence residence;
 };
 
 /// One chunk that is written. Does not own; any alignment. Must overlap no source and no other target.
 struct Target {
-  std::uint8_t* data = nullptr;
-  Residence residence = Residence::pageable;
+  std::uint8_t* data;
+  Residence residence;
 };
 
 /// The arena of this process, which is pinned, is known while an object of this class lives: [start, start +
@@ -42,8 +42,9 @@ class KnownArena {
   KnownArena& operator=(const KnownArena&) = delete;
   ~KnownArena() { objects_.fetch_sub(1, std::memory_order_release); }
 
+  static bool exists() noexcept { return objects_.load(std::memory_order_acquire) != 0; }
   static bool holds(std::uintptr_t first, std::size_t bytes) noexcept {
-    if (objects_.load(std::memory_order_acquire) == 0) return false;
+    if (!exists()) return false;
     const std::size_t length = bytes_.load(std::memory_order_relaxed);
     const std::size_t offset = first - start_.load(std::memory_order_relaxed);
     return offset < length && bytes <= length - offset;
@@ -63,8 +64,7 @@ class KnownArena {
 /// is a whole arena, which stays mapped for good: every block at an address in it is page-locked. An arena
 /// that is to be unlocked is withdrawn first, after the last job of its device; a caller that asked just
 /// before then finds no device, and its chunks are host memory, which the CPU codes. If the caller finds a
-/// device that came up since and did not lock the arena, the kernel faults and the CPU codes: this costs time
-/// and no bytes.
+/// device that came up since and did not lock the arena, the kernel faults and the CPU codes.
 inline Residence residence_of(const void* first, std::size_t bytes) noexcept {
   const bool pinned = KnownArena::holds(reinterpret_cast<std::uintptr_t>(first), bytes);
   return pinned ? Residence::pinned : Residence::pageable;

@@ -39,9 +39,9 @@ Bytes stripe_of(const CephCase& c, std::uint64_t seed_of_changed) {
     const std::size_t begin = std::min(i * c.chunk_bytes, c.object_bytes);
     fill_random({&stripe[begin], std::min(c.object_bytes - begin, c.chunk_bytes)},
                 i == changed ? seed_of_changed : i);
-    sources.push_back({&stripe[i * c.chunk_bytes]});
+    sources.push_back({&stripe[i * c.chunk_bytes], {}});
   }
-  for (unsigned i = c.k; i < c.k + c.m; ++i) targets.push_back({&stripe[i * c.chunk_bytes]});
+  for (unsigned i = c.k; i < c.k + c.m; ++i) targets.push_back({&stripe[i * c.chunk_bytes], {}});
   const kernels::Program program(gf::coding_matrix(c.technique, c.k, c.m));
   if (kernels::reference_backend().transform({&program, sources, targets, c.chunk_bytes}) !=
       kernels::Status::ok)

@@ -35,8 +35,8 @@ std::vector<std::uint8_t> encode(const char* backend, codec::Code& code, const s
   in_parallel((chunk_bytes + slice - 1) / slice, [&](std::size_t i) {
     std::vector<Source> sources;
     std::vector<Target> targets;
-    for (unsigned c = 0; c < code.k(); ++c) sources.push_back({from + c * chunk_bytes + i * slice});
-    for (unsigned t = 0; t < code.m(); ++t) targets.push_back({made.data() + t * chunk_bytes + i * slice});
+    for (unsigned c = 0; c < code.k(); ++c) sources.push_back({from + c * chunk_bytes + i * slice, {}});
+    for (unsigned t = 0; t < code.m(); ++t) targets.push_back({&made[t * chunk_bytes + i * slice], {}});
     const std::size_t bytes = std::min(slice, chunk_bytes - i * slice);
     if (kernels::find_backend(backend)->transform({&code.encode_program(), sources, targets, bytes}) !=
         Status::ok)

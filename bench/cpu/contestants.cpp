@@ -41,8 +41,8 @@ bool runs_here(kernels::Backend& backend) {
   const kernels::Program program(gf::Matrix(1, 1));
   const std::uint8_t from = 0;
   std::uint8_t to = 0;
-  const kernels::Source source{&from};
-  const kernels::Target target{&to};
+  const kernels::Source source{&from, kernels::Residence::pageable};
+  const kernels::Target target{&to, kernels::Residence::pageable};
   return backend.supports({&program, {&source, 1}, {&target, 1}, 1});
 }
 

@@ -74,7 +74,7 @@ class Door : public HostsInterface {
         if (c < k)
           data[c] = source_at(at, bytes);
         else
-          coding[c - k] = {at};
+          coding[c - k] = {at, Residence::pageable};
       }
       return code_.encode_chunks({data.data(), k}, {coding.data(), coding.size()}, bytes);
     });
@@ -95,7 +95,7 @@ class Door : public HostsInterface {
         if (in.there.contains(c)) continue;
         const auto at = decoded->find(code_.shard_of(c));
         if (at == decoded->end()) return -EINVAL;
-        out.add(c, {writable_bytes(at->second)}, at->second.length());
+        out.add(c, {writable_bytes(at->second), Residence::pageable}, at->second.length());
       }
       return out.count == 0 ? 0 : code_.decode_chunks(in, out);
     });
@@ -225,7 +225,9 @@ class Door : public HostsInterface {
   }
   /// The bytes of a buffer, or of a list, which is put into one piece.
   static std::uint8_t* writable_bytes(auto& chunk) {
-    return chunk.length() == 0 ? nullptr : reinterpret_cast<std::uint8_t*>(chunk.c_str());
+    if constexpr (requires { chunk.rebuild(); })
+      if (chunk.get_num_buffers() > 1) chunk.rebuild();
+    return const_cast<std::uint8_t*>(readable(chunk).bytes);
   }
 
   ErasureCode code_;

@@ -14,6 +14,7 @@
 namespace ec::ceph {
 
 using ::ceph::ErasureCodeProfile;
+using kernels::Residence;
 
 /// Values by chunk: for common codes on the stack, which may be a fiber's; for wide codes elsewhere.
 template <class T>
@@ -32,10 +33,9 @@ struct Chunks {
     ++count;
     (*this)[c] = chunk;
   }
-  Chunk* data() { return reinterpret_cast<Chunk*>(at_.data()); }
-  const Chunk* data() const { return reinterpret_cast<const Chunk*>(at_.data()); }
-  Chunk& operator[](unsigned c) { return data()[c]; }
-  const Chunk& operator[](unsigned c) const { return data()[c]; }
+  Chunk* data() { return at_.data(); }
+  Chunk& operator[](unsigned c) { return at_[c]; }
+  const Chunk& operator[](unsigned c) const { return at_[c]; }
 
   gf::ChunkSet there;
   unsigned count = 0;
@@ -43,11 +43,7 @@ struct Chunks {
   bool sound = true;   ///< all have this length, and none is a chunk of another code
 
  private:
-  /// Bytes: a constructor of each chunk was a tenth of a small call.
-  struct Room {
-    alignas(Chunk) std::byte bytes[sizeof(Chunk)];
-  };
-  PerChunk<Room> at_;
+  PerChunk<Chunk> at_;
 };
 
 /// To be read, each in one piece.

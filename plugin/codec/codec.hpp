@@ -61,7 +61,7 @@ class Code {
 
 /// Immutable after construction; all calls are thread safe and do not throw. `bytes` is the length of every
 /// chunk; zero is allowed. Chunks may have any alignment and residence, and may be mixed; Router chooses the
-/// back end. Statuses are as in Router::transform; a device fault by itself never surfaces for host memory.
+/// back end. `pageable` and statuses: see Router::transform; a device fault never surfaces for host memory.
 class Codec {
  public:
   /// Throws SetupError(EINVAL) for a shape that gf::shape_error refuses.
@@ -79,22 +79,24 @@ class Codec {
 
   /// data: k chunks; coding: m chunks, overwritten.
   kernels::Status encode(std::span<const kernels::Source> data, std::span<const kernels::Target> coding,
-                         std::size_t bytes) const noexcept {
-    return router_.transform({&code_->encode_program(), data, coding, bytes}, Operation::encode);
+                         std::size_t bytes, bool pageable = false) const noexcept {
+    return router_.transform({&code_->encode_program(), data, coding, bytes}, Operation::encode, pageable);
   }
 
   /// Applies a plan: sources and targets are in the order of plan.sources and plan.targets. A plan that makes
   /// nothing is done without a back end.
   kernels::Status decode(const Plan& plan, std::span<const kernels::Source> sources,
-                         std::span<const kernels::Target> targets, std::size_t bytes) const noexcept {
+                         std::span<const kernels::Target> targets, std::size_t bytes,
+                         bool pageable = false) const noexcept {
     if (targets.empty()) return kernels::Status::ok;
-    return router_.transform({&plan.program, sources, targets, bytes}, Operation::decode);
+    return router_.transform({&plan.program, sources, targets, bytes}, Operation::decode, pageable);
   }
 
   /// coding ^= column(chunk) . delta, where delta = old ^ new of data chunk `chunk` (< k); coding: m chunks.
   kernels::Status update(unsigned chunk, kernels::Source delta, std::span<const kernels::Target> coding,
-                         std::size_t bytes) const noexcept {
-    return router_.accumulate({&code_->update_program(chunk), {&delta, 1}, coding, bytes});
+                         std::size_t bytes, bool pageable = false) const noexcept {
+    return router_.transform({&code_->update_program(chunk), {&delta, 1}, coding, bytes}, Operation::update,
+                             pageable);
   }
 
  private:

@@ -229,7 +229,7 @@ Status Engine::code(codec::Operation operation, const kernels::Program& program,
   if (operation != codec::Operation::update) return router.transform_all(jobs, operation);
   Status status = Status::ok;
   for (auto job = jobs.begin(); job != jobs.end() && status == Status::ok; ++job)
-    status = router.accumulate(*job);
+    status = router.transform(*job, operation);
   return status;
 }
 

@@ -131,8 +131,8 @@ bool answers(kernels::Backend& backend) {
   const std::vector<std::uint8_t> from(4096, 1);
   std::vector<std::uint8_t> to(4096);
   const kernels::Program program{to_matrix({{1}})};
-  const kernels::Source source{from.data()};
-  const kernels::Target target{to.data()};
+  const kernels::Source source{from.data(), kernels::Residence::pageable};
+  const kernels::Target target{to.data(), kernels::Residence::pageable};
   return backend.transform({&program, {&source, 1}, {&target, 1}, 4096}) == kernels::Status::ok;
 }
 

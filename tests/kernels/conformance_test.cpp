@@ -198,8 +198,8 @@ TEST(StripesOfDifferentKinds, AreAllCoded) {
     if (!answers(*backend)) continue;
     Bytes a(100), b(60);
     const kernels::Program two(to_matrix({{2}})), three(to_matrix({{3}}));
-    const kernels::Source source{from.data()};
-    const kernels::Target to_a{a.data()}, to_b{b.data()};
+    const kernels::Source source{from.data(), kernels::Residence::pageable};
+    const kernels::Target to_a{a.data(), {}}, to_b{b.data(), {}};
     const kernels::Job jobs[] = {{&two, {&source, 1}, {&to_a, 1}, a.size()},
                                  {&three, {&source, 1}, {&to_b, 1}, b.size()}};
     EXPECT_EQ(backend->transform_all(jobs), kernels::Status::ok) << backend->name();

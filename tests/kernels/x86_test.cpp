@@ -300,7 +300,7 @@ TEST(X86Transform, IsTakenToSolveForChunksAmidBlocks) {
 TEST_P(Variant, NoSourcesMakeZeros) {
   const Program program(gf::Matrix(1, 0));
   std::vector<std::uint8_t> bytes(77, 0xee);
-  const Target target{bytes.data()};
+  const Target target{bytes.data(), kernels::Residence::pageable};
   const Job job{&program, {}, {&target, 1}, bytes.size()};
   EXPECT_EQ(variant_->accumulate(job), Status::ok);
   EXPECT_EQ(std::ranges::count(bytes, 0xee), 77);

@@ -120,7 +120,7 @@ bool Router::code_plainly(const Job& job, Operation operation) const noexcept {
   return true;
 }
 
-Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable) const noexcept {
+Status Router::run(std::span<const Job> jobs, Operation operation) const noexcept {
   const BackendCall call{operation == Operation::update ? Verb::accumulate : Verb::transform, jobs};
   const std::uint64_t bytes = source_bytes(jobs);
   ThisThread& thread = this_thread();
@@ -129,9 +129,7 @@ Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable
   unsigned left = (cpu_ | device_) & ~validator_->off();
   std::optional<CallTimes::Choice> compared;
   if ((left & device_) != 0) {
-    if ((pageable_stays_ && (pageable || all_pageable(jobs.front()))) ||
-        !is_for_device(call, bytes, &compared))
-      left &= ~device_;
+    if (!is_for_device(call, bytes, &compared)) left &= ~device_;
   } else if (device_ != 0) {
     last = Status::fault;  // it gave wrong bytes
   }
@@ -157,10 +155,8 @@ Status Router::run(std::span<const Job> jobs, Operation operation, bool pageable
 Status Router::transform(const Job& job, Operation operation, bool pageable) const noexcept {
   if (pageable_stays_ && (pageable || all_pageable(job)) && code_plainly(job, operation)) [[likely]]
     return Status::ok;
-  return run({&job, 1}, operation, pageable);
+  return run({&job, 1}, operation);
 }
-
-Status Router::accumulate(const Job& job) const noexcept { return transform(job, Operation::update); }
 
 Status Router::transform_all(std::span<const Job> jobs, Operation operation) const noexcept {
   return jobs.empty() ? Status::ok : run(jobs, operation);

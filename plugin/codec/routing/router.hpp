@@ -42,11 +42,10 @@ class Router {
   /// found wrong. Where it finds the bytes of this call wrong, a judge makes all of them anew. Returns ok, or
   /// the last status when no back end could: unsupported, busy, fault or hung (see kernels::Status), which
   /// takes chunks in device memory, or (hung) targets in pinned memory that a device which stopped answering
-  /// may still write. operation: the counted operation; an accumulate is an update. pageable: whether all
+  /// may still write. operation: the counted operation; Operation::update accumulates. pageable: whether all
   /// chunks are known to be.
   kernels::Status transform(const kernels::Job& job, Operation operation = Operation::encode,
                             bool pageable = false) const noexcept;
-  kernels::Status accumulate(const kernels::Job& job) const noexcept;
   /// transform of each job; one back end does all jobs, so that a device can take them in one go. The first
   /// job and the bytes of all jobs decide the route.
   kernels::Status transform_all(std::span<const kernels::Job> jobs,
@@ -72,8 +71,7 @@ class Router {
   /// Has backends_[i] do the call. checked: by the validator.
   Validator::Answer ask(std::size_t i, const BackendCall& call, bool checked,
                         const std::optional<CallTimes::Choice>& compared) const noexcept;
-  kernels::Status run(std::span<const kernels::Job> jobs, Operation operation,
-                      bool pageable = false) const noexcept;
+  kernels::Status run(std::span<const kernels::Job> jobs, Operation operation) const noexcept;
   /// Does a pageable job that the device never gets and nobody times or checks: most jobs, and small ones
   /// notice every instruction. false: run() does the job, also where a back end could not.
   bool code_plainly(const kernels::Job& job, Operation operation) const noexcept;
@@ -89,7 +87,7 @@ class Router {
   Validator* validator_;
   CallTimes* times_;
   bool can_be_pinned_;   ///< the process has the preload
-  bool pageable_stays_;  ///< whatever else a call is; want_pinned() is not to be called
+  bool pageable_stays_;  ///< on the CPU, whatever else a call is; want_pinned() is not to be called
 };
 
 }  // namespace ec::codec

@@ -73,7 +73,7 @@ TEST_F(LyingDevice, InItsOwnMemoryIsAFaultOfTheCall) {
 TEST_F(LyingDevice, LeavesTheTargetsOfAnUpdateAsTheyWere) {
   const PlacedStripes stripe(all_in(Residence::device, 300'000, Verb::accumulate), 1);
   plan("launch:every=1:wrong");
-  EXPECT_EQ(router().accumulate(stripe.jobs()[0]), Status::fault);
+  EXPECT_EQ(router().transform(stripe.jobs()[0], codec::Operation::update), Status::fault);
   EXPECT_EQ(stripe.as_before(), true);
   EXPECT_EQ(validator_.counts()[0].mismatches, 1u);
 }
@@ -96,7 +96,7 @@ TEST_F(LyingDevice, WithoutALaneForACopyIsNotChecked) {
   busy.meanwhile = [&] { lanes.clear(); };
   kernels::Backend* const list[] = {&busy, kernels::backends().back()};
   const codec::Router router(codec::BackendChoice::gpu, 0, list, counts_, validator_);
-  EXPECT_EQ(router.accumulate(stripe.jobs()[0]), Status::ok);
+  EXPECT_EQ(router.transform(stripe.jobs()[0], codec::Operation::update), Status::ok);
   EXPECT_EQ(validator_.counts()[0].unchecked, 1u);
   EXPECT_EQ(stripe.right(), true);
 }

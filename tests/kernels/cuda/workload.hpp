@@ -188,7 +188,8 @@ class Workload {
       return status == Status::ok ? stream.wait() : status;
     }
     if (jobs.size() > 1) return router.transform_all(jobs);
-    return job.verb == Verb::accumulate ? router.accumulate(jobs[0]) : router.transform(jobs[0]);
+    const bool update = job.verb == Verb::accumulate;
+    return router.transform(jobs[0], update ? codec::Operation::update : codec::Operation::encode);
   }
 
   void job(const Job& job) {

@@ -75,10 +75,9 @@ class Faults : public EmulatedDevice {
 };
 
 TEST_F(Faults, NothingIsTouchedBeforeTheFirstJob) {
-  const Source source;
-  const Target target;
   const kernels::Program program(gf::Matrix(1, 1));
-  EXPECT_TRUE(kernels::cuda::backend().supports({&program, {&source, 1}, {&target, 1}, 1}));
+  EXPECT_TRUE(
+      kernels::cuda::backend().supports({&program, std::array<Source, 1>{}, std::array<Target, 1>{}, 1}));
   EXPECT_EQ(driver_->all_calls(), 0u);
 }
 

@@ -37,7 +37,7 @@ inline bool decode_is_right(const codec::Codec& codec, StripeSet& stripes, const
 inline bool update_is_right(const codec::Codec& codec, StripeSet& stripes, unsigned chunk) {
   stripes.expect_cleared(chunk);
   return is_right(stripes,
-                  codec.update(chunk, {stripes.chunks[0][chunk].data()},
+                  codec.update(chunk, {stripes.chunks[0][chunk].data(), {}},
                                stripes.views<kernels::Target>(stripes.coding_numbers()), stripes.bytes));
 }
 

@@ -144,7 +144,7 @@ TEST(RouterCalls, AreInFlightWhileTheDeviceHasThemAndNoLonger) {
     unsigned seen = 0;
     fakes.cuda.meanwhile = [&] { seen += fakes.counts.on_device(); };
     EXPECT_EQ(fakes.router().transform(one.job), answer == Status::hung ? Status::hung : Status::ok);
-    static_cast<void>(fakes.router().accumulate(one.job));
+    static_cast<void>(fakes.router().transform(one.job, codec::Operation::update));
     static_cast<void>(fakes.router().transform_all({&one.job, 1}));
     // What is not offered to the device is not its work.
     EXPECT_EQ(fakes.router(BackendChoice::cpu).transform(one.job), Status::ok);
@@ -171,15 +171,14 @@ TEST(RouterFallback, TheFirstThatCanMakesTheBytesAndTheLastTroubleIsTheAnswer) {
               {{fault, unsupported, unsupported}, 3, fault},
               {{unsupported, unsupported, unsupported}, 3, unsupported}};
   for (const auto& row : rows)
-    for (const bool accumulates : {false, true}) {
-      SCOPED_TRACE(testing::Message() << "row " << &row - rows << (accumulates ? ", accumulate" : ""));
+    for (const auto operation : {codec::Operation::encode, codec::Operation::update}) {
+      SCOPED_TRACE(testing::Message() << "row " << &row - rows << ", " << name(operation));
       Fakes fakes(row.answers[0], row.answers[1], row.answers[2]);
       SmallJob small(Residence::pinned, Residence::pinned);
       auto expected = small.expected();
-      if (accumulates)
+      if (operation == codec::Operation::update)
         for (auto& byte : expected) byte ^= 0x11;
-      const Router router = fakes.router();
-      EXPECT_EQ(accumulates ? router.accumulate(small.job) : router.transform(small.job), row.result);
+      EXPECT_EQ(fakes.router().transform(small.job, operation), row.result);
       if (row.result == ok) {
         EXPECT_EQ(small.out, expected);
       }
