@@ -74,7 +74,7 @@ class Door : public HostsInterface {
         if (c < k)
           data[c] = source_at(at, bytes);
         else
-          coding[c - k] = {at, Residence::pageable};
+          coding[c - k] = {at, kernels::Residence::pageable};
       }
       return code_.encode_chunks({data.data(), k}, {coding.data(), coding.size()}, bytes);
     });
@@ -95,7 +95,7 @@ class Door : public HostsInterface {
         if (in.there.contains(c)) continue;
         const auto at = decoded->find(code_.shard_of(c));
         if (at == decoded->end()) return -EINVAL;
-        out.add(c, {writable_bytes(at->second), Residence::pageable}, at->second.length());
+        out.add(c, {writable_bytes(at->second), kernels::Residence::pageable}, at->second.length());
       }
       return out.count == 0 ? 0 : code_.decode_chunks(in, out);
     });

@@ -14,7 +14,6 @@
 namespace ec::ceph {
 
 using ::ceph::ErasureCodeProfile;
-using kernels::Residence;
 
 /// Values by chunk: for common codes on the stack, which may be a fiber's; for wide codes elsewhere.
 template <class T>

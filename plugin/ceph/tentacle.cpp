@@ -8,35 +8,38 @@
 namespace ec::ceph {
 namespace {
 
-/// For the functions that can return nothing. A call that the host must not make does nothing. Where we are
-/// to blame the process ends: it would write data whose parity is stale, and no scrub of Ceph 20 looks at
-/// parity.
+/// For the functions that can return nothing. Without memory the process ends: the host would write data
+/// whose parity is stale, and no scrub of Ceph 20 looks at parity.
 void answer_for(const char* function, int error) {
   if (error == 0) return;
   std::fprintf(stderr, "ec_cuda: %s has done nothing: %s\n", function, std::strerror(-error));
   if (error != -EINVAL) std::abort();
 }
 
-/// A vector at any address. On a CPU with shorter registers it takes several.
-using Vector [[gnu::vector_size(64), gnu::aligned(1), gnu::may_alias]] = std::uint64_t;
+template <int bytes>
+using Vector [[gnu::vector_size(bytes)]] = std::uint64_t;
 
-[[gnu::always_inline]] inline void add_vectors(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to,
-                                               std::size_t bytes) {
-  std::size_t i = 0;
-  for (; bytes - i >= sizeof(Vector); i += sizeof(Vector))
-    *reinterpret_cast<Vector*>(to + i) =
-        *reinterpret_cast<const Vector*>(a + i) ^ *reinterpret_cast<const Vector*>(b + i);
-  for (; i < bytes; ++i) to[i] = a[i] ^ b[i];
+/// From byte i on, in words of the first type and, for a rest, of the next ones.
+template <class Word, class... Shorter>
+[[gnu::always_inline]] inline void add_by(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to,
+                                          std::size_t bytes, std::size_t i = 0) {
+  for (Word x, y; bytes - i >= sizeof x; i += sizeof x) {
+    std::memcpy(&x, a + i, sizeof x);
+    std::memcpy(&y, b + i, sizeof y);
+    x ^= y;
+    std::memcpy(to + i, &x, sizeof x);
+  }
+  if constexpr (sizeof...(Shorter) != 0) add_by<Shorter...>(a, b, to, bytes, i);
 }
 
 #ifdef __x86_64__
 [[gnu::target("avx512f")]] void add_avx512(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to,
                                            std::size_t bytes) {
-  add_vectors(a, b, to, bytes);
+  add_by<Vector<64>, std::uint64_t, std::uint8_t>(a, b, to, bytes);
 }
 [[gnu::target("avx2")]] void add_avx2(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to,
                                       std::size_t bytes) {
-  add_vectors(a, b, to, bytes);
+  add_by<Vector<32>, std::uint64_t, std::uint8_t>(a, b, to, bytes);
 }
 #endif
 
@@ -46,7 +49,7 @@ void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to, std::si
   if (__builtin_cpu_supports("avx512f")) return add_avx512(a, b, to, bytes);
   if (__builtin_cpu_supports("avx2")) return add_avx2(a, b, to, bytes);
 #endif
-  add_vectors(a, b, to, bytes);
+  add_by<Vector<16>, std::uint64_t, std::uint8_t>(a, b, to, bytes);
 }
 
 }  // namespace

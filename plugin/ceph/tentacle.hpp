@@ -69,9 +69,7 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
  private:
   static constexpr unsigned most_shards = 128;  ///< the room of a ShardIdSet
 
-  static constexpr auto to_be_written = [](bufferptr& b) {
-    return kernels::Target{writable_bytes(b), Residence::pageable};
-  };
+  static constexpr auto to_be_written = [](bufferptr& b) { return kernels::Target{writable_bytes(b), {}}; };
   /// The data shards of `in` and the coding shards of `out`. False if a map is not ours to use.
   bool divide(const BufferMap& in, BufferMap& out, DataChunks& data, Places& coding) const;
 
