@@ -176,6 +176,7 @@ class ShardStripe {
       if (place < known.what.lost()) want_.words[place / 64] |= std::uint64_t{1} << place % 64;
       insert(out_, place, make_buffer(chunk));
     }
+    reset();  // no call finds new pages
   }
 
   void encode_chunks(Tentacle& code) { require_ok(code.encode_chunks(in_, out_), "encode_chunks"); }
@@ -261,9 +262,8 @@ std::vector<Contestant> ceph_contestants(const CephCase& c, const std::vector<Co
                               : list_contestant(coder.first, coder.second, stripes));
     return list;
   }
-  const auto stripes = std::make_shared<ShardStripes>(c);
-  for (const Coder& coder : coders)
-    list.push_back(shard_contestant(coder.first, as_tentacle(coder), stripes));
+  const auto on = std::make_shared<ShardStripes>(c);
+  for (const Coder& coder : coders) list.push_back(shard_contestant(coder.first, as_tentacle(coder), on));
   return list;
 }
 
