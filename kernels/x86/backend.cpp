@@ -30,7 +30,7 @@ bool streams(unsigned k, std::uint8_t* const* targets, unsigned rows, std::size_
   bool aligned = true;
   for (unsigned r = 0; r < rows; ++r)
     aligned = aligned && reinterpret_cast<std::uintptr_t>(targets[r]) % 64 == 0;
-  return aligned && choose_walk(k, rows, bytes, false).stream;
+  return aligned && choose_walk(k, rows, bytes, false).stream && may_stream_to(targets, rows, bytes);
 }
 
 }  // namespace
@@ -85,11 +85,12 @@ RunResult X86::run(const Job& job, bool accumulate) const noexcept {
   if (coefficients->first != 0) std::swap(targets[0], targets[coefficients->first]);
 
   const auto code = [&](unsigned first, unsigned count) {
+    Walk walk = choose_walk(k, count, bytes, accumulate);
+    walk.stream = walk.stream && may_stream_to(targets + first, count, bytes);
     return call_kernel(
         isa_, {sources, targets + first, k, count, bytes,
                coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
-               first == 0 && coefficients->first_is_xor, coefficients->folded, accumulate,
-               choose_walk(k, count, bytes, accumulate)});
+               first == 0 && coefficients->first_is_xor, coefficients->folded, accumulate, walk});
   };
   if (rows <= max_pass_rows) return {Status::ok, code(0, rows)};
   for (unsigned pass = 0; pass < pass_count(rows); ++pass)

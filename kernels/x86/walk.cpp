@@ -1,5 +1,6 @@
 #include "kernels/x86/walk.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -107,6 +108,25 @@ Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t b
       std::max((sources + walk.group_sources - 1) / walk.group_sources, rule.least_groups);
   walk.group_sources = (sources + groups - 1) / groups;
   return walk;
+}
+
+bool may_stream_to(std::uint8_t* const* targets, unsigned rows, std::size_t bytes) noexcept {
+  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto page_of = [](const std::uint8_t* at) {
+    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(at) / page * page);
+  };
+  static constinit thread_local unsigned written_in_a_row = 0;
+  if (++written_in_a_row > 8 && written_in_a_row % 8 != 0) return true;
+  unsigned char is_there = 1;
+  mincore(page_of(targets[rows - 1] + bytes / 2), page, &is_there);
+  if ((is_there & 1) != 0) return true;
+  written_in_a_row = 0;
+  for (unsigned r = 0; r < rows; ++r) {
+    auto* const begin = static_cast<std::uint8_t*>(page_of(targets[r]));
+    // Linux before 5.14 does not know this; pages are made by the first stores to them then.
+    madvise(begin, static_cast<std::size_t>(targets[r] + bytes - begin), MADV_POPULATE_WRITE);
+  }
+  return false;
 }
 
 bool sums_stay(const std::uint8_t* const* sources, unsigned count, const Core& core) noexcept {

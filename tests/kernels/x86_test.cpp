@@ -1,10 +1,13 @@
 // What is particular to the x86 back end: which instruction set runs, and both ways of writing targets.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <tuple>
 
 #include "gf/decode_plan.hpp"
@@ -107,6 +110,40 @@ TEST(X86Walk, GoesByTheCore) {
   EXPECT_EQ(large_walk(40, 32, false, few_ways).tile_bytes, 512u);
   EXPECT_TRUE(large_walk(15, 4, false, few_ways).short_blocks);
   EXPECT_FALSE(large_walk(14, 4, false, few_ways).short_blocks);
+}
+
+/// Two targets, in pages of their own.
+struct NewTargets {
+  static constexpr std::size_t bytes = 1 << 20;
+
+  NewTargets() { EXPECT_NE(pages, MAP_FAILED); }
+  NewTargets(const NewTargets&) = delete;
+  NewTargets& operator=(const NewTargets&) = delete;
+  ~NewTargets() { munmap(pages, 2 * bytes); }
+  bool may_be_streamed() const { return kernels::x86::may_stream_to(list, 2, bytes); }
+
+  void* pages = mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // Neither begins at a page.
+  std::uint8_t* list[2] = {static_cast<std::uint8_t*>(pages) + 64,
+                           static_cast<std::uint8_t*>(pages) + bytes - 64};
+};
+
+TEST(X86Walk, MakesNewPagesAndStreamsIntoOthers) {
+  std::thread([] {  // a thread counts its targets
+    const NewTargets targets;
+    const bool makes_pages = madvise(targets.pages, 1, MADV_POPULATE_WRITE) == 0;  // not before Linux 5.14
+    EXPECT_FALSE(targets.may_be_streamed());
+    unsigned char there[2 * NewTargets::bytes / 4096];
+    ASSERT_EQ(mincore(targets.pages, 2 * NewTargets::bytes, there), 0);
+    EXPECT_EQ(std::ranges::all_of(there, [](unsigned char page) { return (page & 1) != 0; }), makes_pages);
+    std::memset(targets.pages, 1, 2 * NewTargets::bytes);
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(targets.may_be_streamed());
+    unsigned streamed = 0;
+    while (NewTargets().may_be_streamed()) ++streamed;
+    EXPECT_LE(streamed, 8u) << "at the latest the next look sees new pages";
+    for (int i = 0; i < 100; ++i) EXPECT_FALSE(NewTargets().may_be_streamed());
+  })
+      .join();
 }
 
 TEST(X86Walk, SumsLeaveRegistersWhereSourcesShareASet) {
