@@ -41,12 +41,12 @@ inline Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, b
   return walk_on(this_core(), sources, targets, bytes, accumulate);
 }
 
-/// Whether targets may be written past the caches. Where pages of theirs are new, by the middle of the last
-/// target, the pages are made here, and it is no: the system brings a page to the caches when it clears the
-/// page, and a store past the caches drives that out again. On a Xeon encode calls of 4 MiB into new memory
-/// took 1.9 to 2.3 times as long as by ordinary stores, and with pages made at once 0.8 times. A look takes 2
-/// to 4 us, up to 6 % of a call of 2 MiB: after eight in a row without new pages, every eighth target gets
-/// one.
+/// Whether targets may be written past the caches. False where the page in the middle of the last target is
+/// new; the pages of all targets are then made here. The system brings a page to the caches when it clears
+/// the page, and a store past the caches drives that out again: on a Xeon encode calls of 4 MiB into new
+/// memory took 1.9 to 2.3 times as long as by ordinary stores, and with pages made at once 0.8 times. A look
+/// takes 2 to 4 us, up to 6 % of a call of 2 MiB: after eight calls of a thread without new pages, each
+/// eighth call looks.
 bool may_stream_to(std::uint8_t* const* targets, unsigned rows, std::size_t bytes) noexcept;
 
 /// Whether the sums of a transform should stay in registers that hold them. Not on a core of few ways, where

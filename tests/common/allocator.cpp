@@ -80,11 +80,12 @@ void* __libc_memalign(std::size_t, std::size_t);
   return aligned_alloc(alignment, bytes);
 }
 
-#define EC_COUNTED_LOCK(name, type)                     \
-  [[gnu::visibility("default")]] int name(type* lock) { \
-    static const auto theirs = next<int(type*)>(#name); \
-    ++locks;                                            \
-    return theirs(lock);                                \
+// No static of the function: a child forked while a thread makes it would wait for that thread.
+#define EC_COUNTED_LOCK(name, type)                                                \
+  const auto next_##name = next<int(type*)>(#name);                                \
+  [[gnu::visibility("default")]] int name(type* lock) {                            \
+    ++locks;                                                                       \
+    return (next_##name != nullptr ? next_##name : next<int(type*)>(#name))(lock); \
   }
 EC_COUNTED_LOCK(pthread_mutex_lock, pthread_mutex_t)
 EC_COUNTED_LOCK(pthread_mutex_trylock, pthread_mutex_t)
