@@ -85,12 +85,17 @@ RunResult X86::run(const Job& job, bool accumulate) const noexcept {
   if (coefficients->first != 0) std::swap(targets[0], targets[coefficients->first]);
 
   const auto code = [&](unsigned first, unsigned count) {
-    Walk walk = choose_walk(k, count, bytes, accumulate);
-    walk.stream = walk.stream && may_stream_to(targets + first, count, bytes);
-    return call_kernel(
-        isa_, {sources, targets + first, k, count, bytes,
-               coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_)),
-               first == 0 && coefficients->first_is_xor, coefficients->folded, accumulate, walk});
+    const std::uint8_t* const factors =
+        coefficients->bytes.data() + std::size_t{first} * k * coefficient_bytes(form_of(isa_));
+    const bool is_xor = first == 0 && coefficients->first_is_xor;
+    ProductCall call{sources,    targets + first,
+                     k,          count,
+                     bytes,      factors,
+                     is_xor,     coefficients->folded,
+                     accumulate, choose_walk(k, count, bytes, accumulate)};
+    if (call.walk.stream && !may_stream_to(call.targets, count, bytes)) [[unlikely]]
+      call.walk.stream = false;
+    return call_kernel(isa_, call);
   };
   if (rows <= max_pass_rows) return {Status::ok, code(0, rows)};
   for (unsigned pass = 0; pass < pass_count(rows); ++pass)

@@ -225,8 +225,9 @@ class Door : public HostsInterface {
   }
   /// The bytes of a buffer, or of a list, which is put into one piece.
   static std::uint8_t* writable_bytes(auto& chunk) {
-    if (const std::uint8_t* const bytes = readable(chunk).bytes) return const_cast<std::uint8_t*>(bytes);
-    return chunk.length() == 0 ? nullptr : reinterpret_cast<std::uint8_t*>(chunk.c_str());
+    if constexpr (requires { chunk.rebuild(); })
+      if (chunk.get_num_buffers() > 1) return reinterpret_cast<std::uint8_t*>(chunk.c_str());
+    return const_cast<std::uint8_t*>(readable(chunk).bytes);
   }
 
   ErasureCode code_;
