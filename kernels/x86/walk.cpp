@@ -111,7 +111,7 @@ Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t b
 }
 
 bool may_stream_to(std::uint8_t* const* targets, unsigned rows, std::size_t bytes) noexcept {
-  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  constexpr std::uintptr_t page = 4096;
   const auto page_of = [](const std::uint8_t* at) {
     return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(at) / page * page);
   };

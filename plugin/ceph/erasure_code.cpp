@@ -32,8 +32,8 @@ int to_errno(Status status) {
   return -errnos[static_cast<std::size_t>(status)];
 }
 
-/// Whether all host memory is known to be pageable, so that nobody has to look at each chunk.
-bool all_pageable() { return !kernels::KnownArena::exists(); }
+/// All host memory is pageable then, and nobody has to look at each chunk.
+bool no_arena() { return !kernels::KnownArena::exists(); }
 
 /// The chunks, which are of first..end-1, side by side in ascending order: as they lie if all are there.
 template <class Chunk>
@@ -128,7 +128,7 @@ int ErasureCode::encode(const bufferlist& in, std::span<bufferlist* const> lists
       coding[c] = target_of(buffer, writes);
       lists[k() + c]->push_back(std::move(buffer));
     }
-    return codec_->encode(span_of(data), span_of(coding), bytes, all_pageable());
+    return codec_->encode(span_of(data), span_of(coding), bytes, no_arena());
   };
   Status status = encode_into_new_buffers(Writes::in_place);
   if (status == Status::hung) {
@@ -154,12 +154,12 @@ int ErasureCode::encode_chunks(DataChunks& data, Places& coding) const {
   const auto part = codec_->code().part({data.there, coding.there});
   if (!part) return -ENOMEM;
   return to_errno(codec_->router().transform({&part->program, sources, targets, coding.bytes},
-                                             codec::Operation::encode, all_pageable()));
+                                             codec::Operation::encode, no_arena()));
 }
 
 int ErasureCode::encode_chunks(std::span<const Source> data, std::span<const Target> coding,
                                unsigned bytes) const {
-  return bytes == 0 ? 0 : to_errno(codec_->encode(data, coding, bytes, all_pageable()));
+  return bytes == 0 ? 0 : to_errno(codec_->encode(data, coding, bytes, no_arena()));
 }
 
 int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
@@ -167,12 +167,12 @@ int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
   if (deltas.count == 0 || coding.count == 0 || coding.bytes == 0) return 0;
   const auto targets = side_by_side(coding, k(), n());
   if (const unsigned c = *deltas.there.begin(); deltas.count == 1 && targets.size() == m())
-    return to_errno(codec_->update(c, deltas[c], targets, coding.bytes, all_pageable()));
+    return to_errno(codec_->update(c, deltas[c], targets, coding.bytes, no_arena()));
   const auto sources = side_by_side(deltas, 0, k());
   const auto part = codec_->code().part({deltas.there, coding.there});
   if (!part) return -ENOMEM;
   return to_errno(codec_->router().transform({&part->program, sources, targets, coding.bytes},
-                                             codec::Operation::update, all_pageable()));
+                                             codec::Operation::update, no_arena()));
 }
 
 int ErasureCode::find_plan(const ChunkSet& wanted, const Sources& in, PlanPointer& plan) const {
@@ -187,14 +187,14 @@ Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, std::span<
   PerChunk<Source> sources;
   if (std::ranges::all_of(plan.sources, [&](auto c) { return in[c].bytes != nullptr; })) {
     for (auto c : plan.sources) sources.push_back(source_at(in[c].bytes, in.bytes));
-    return codec_->decode(plan, span_of(sources), targets, in.bytes, all_pageable());
+    return codec_->decode(plan, span_of(sources), targets, in.bytes, no_arena());
   }
   PerChunk<const bufferlist*> lists;
   for (auto c : plan.sources) lists.push_back(in[c].list);
   sources.resize(lists.size());
   SegmentWalker walker(span_of(lists));
   while (const std::size_t segment = walker.next(span_of(sources))) {
-    const Status status = codec_->decode(plan, span_of(sources), targets, segment, all_pageable());
+    const Status status = codec_->decode(plan, span_of(sources), targets, segment, no_arena());
     if (status != Status::ok) return status;
     for (Target& t : targets) t.data += segment;
   }
