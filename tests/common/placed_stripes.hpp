@@ -7,10 +7,16 @@
 #include <span>
 #include <vector>
 
+#include "plugin/codec/stats/stats_page.hpp"
 #include "tests/common/conformance.hpp"
 #include "tools/device/buffer.hpp"
 
 namespace ec::test {
+
+/// The operation by which a router does a job of this verb.
+constexpr codec::Operation operation_of(kernels::Verb verb) {
+  return verb == kernels::Verb::accumulate ? codec::Operation::update : codec::Operation::encode;
+}
 
 /// Pageable memory, pinned memory (of the preload's arena, where it is open), or the device's.
 class PlacedMemory {

@@ -134,7 +134,7 @@ struct NewTargets {
 };
 
 TEST(X86Walk, MakesNewPagesAndStreamsIntoOthers) {
-  std::thread([] {  // calls are counted in each thread
+  const std::jthread counted_by_itself([] {
     const NewTargets other, targets;
     if (other.is_there(0)) GTEST_SKIP() << "this system says of each page that it is there";
     madvise(other.memory, 1, MADV_POPULATE_WRITE);  // not before Linux 5.14, and not by QEMU
@@ -148,8 +148,7 @@ TEST(X86Walk, MakesNewPagesAndStreamsIntoOthers) {
     while (streamed <= 8 && NewTargets().may_be_streamed()) ++streamed;
     EXPECT_LE(streamed, 8u) << "at the latest the next look sees new pages";
     for (int i = 0; i < 100; ++i) EXPECT_FALSE(NewTargets().may_be_streamed());
-  })
-      .join();
+  });
 }
 
 TEST(X86Walk, SumsLeaveRegistersWhereSourcesShareASet) {

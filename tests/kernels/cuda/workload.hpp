@@ -188,8 +188,7 @@ class Workload {
       return status == Status::ok ? stream.wait() : status;
     }
     if (jobs.size() > 1) return router.transform_all(jobs);
-    const bool update = job.verb == Verb::accumulate;
-    return router.transform(jobs[0], update ? codec::Operation::update : codec::Operation::encode);
+    return router.transform(jobs[0], operation_of(job.verb));
   }
 
   void job(const Job& job) {

@@ -50,9 +50,15 @@ class CostsOf : public testing::TestWithParam<BackendChoice> {
     EXPECT_EQ(status, Status::ok);
     EXPECT_EQ(costs.allocations, 0u) << what << " " << call.k << "+" << call.m << ", " << call.bytes;
     EXPECT_EQ(costs.locks, 0u) << what << " " << call.k << "+" << call.m << ", " << call.bytes;
-    if (call.bytes >= 1 << 20) return;  // longer targets are asked for new pages now and then
-    EXPECT_NE(system_calls_of([&] { status = code(); }), SystemCalls::some)
-        << what << " " << call.k << "+" << call.m << ", " << call.bytes;
+    // Of eight calls with long targets one looks for new pages, after eight that found none.
+    const unsigned looks = call.bytes < 1 << 20 ? 0 : 1;
+    for (unsigned i = 0; i < 8 * looks; ++i) static_cast<void>(code());
+    unsigned some = 0;
+    for (unsigned i = 0; i <= 7 * looks; ++i) {
+      some += system_calls_of([&] { status = code(); }) == SystemCalls::some;  // in a process of its own
+      static_cast<void>(code());
+    }
+    EXPECT_LE(some, looks) << what << " " << call.k << "+" << call.m << ", " << call.bytes;
   }
 };
 

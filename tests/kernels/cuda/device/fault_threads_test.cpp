@@ -52,8 +52,7 @@ bool pinned_job_is_right(const codec::Router& router, std::size_t bytes, Random&
   PlacedStripes stripes({bytes, Residence::pinned, Residence::pinned, verb, 1}, random.next());
   if (!stripes) return true;  // no device is there to have such memory
   const kernels::Job& job = stripes.jobs()[0];
-  const Status status =
-      router.transform(job, verb == Verb::transform ? codec::Operation::encode : codec::Operation::update);
+  const Status status = router.transform(job, operation_of(verb));
   if (status == Status::hung) {
     stripes.abandon();
     return true;

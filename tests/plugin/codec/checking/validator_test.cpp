@@ -76,8 +76,7 @@ Spoil at(std::size_t target, std::size_t byte, std::size_t stripe = 0) {
 }
 
 Status code(const Router& router, const PlacedStripes& stripes) {
-  const bool update = stripes.shape().verb == kernels::Verb::accumulate;
-  return router.transform(stripes.jobs()[0], update ? codec::Operation::update : codec::Operation::encode);
+  return router.transform(stripes.jobs()[0], operation_of(stripes.shape().verb));
 }
 
 /// A wrong byte.
