@@ -14,8 +14,6 @@ inline constexpr unsigned targets_per_group = 8;
 inline constexpr unsigned bit_kernel_threads = 128;
 /// mma.m16n8k256 on bits.
 inline constexpr int oldest_bit_compute_major = 8;
-/// Every chip gives a block this much by default.
-inline constexpr std::size_t most_shared_bytes = 48 * 1024;
 inline constexpr unsigned most_half_targets = 4;
 
 constexpr unsigned row_blocks_of(unsigned targets) {
@@ -58,8 +56,8 @@ struct BitKernel {
   X(1, 4, 10, 8, 8, 4)   \
   X(2, 4, 10, 8, 8, 4)   \
   X(3, 4, 10, 8, 8, 4)   \
-  X(4, 4, 10, 8, 8, 4)   \
-  X(5, 4, 8, 8, 6, 1)    \
+  X(4, 4, 10, 16, 8, 4)  \
+  X(5, 4, 8, 16, 6, 1)   \
   X(6, 4, 8, 8, 6, 1)    \
   X(8, 4, 5, 2, 5, 1)    \
   X(12, 4, 4, 1, 4, 1)   \

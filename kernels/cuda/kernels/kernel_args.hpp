@@ -32,6 +32,9 @@ struct KernelArgs {
 };
 static_assert(sizeof(KernelArgs) <= 4096);
 
+/// Every chip gives a block this much shared memory by default.
+inline constexpr std::size_t most_shared_bytes = 48 * 1024;
+
 /// For the tile kernels: rows that a thread computes for its column; a block computes this times blockDim.y.
 inline constexpr unsigned rows_per_thread = 4;
 
@@ -40,25 +43,34 @@ inline constexpr unsigned rows_per_thread = 4;
 inline constexpr unsigned table_threads = 128;
 /// Bytes of every chunk that a warp codes at a time: two fetches of 16 bytes a lane.
 inline constexpr unsigned table_tile = 1024;
-/// Shared memory for the products of one coefficient.
-inline constexpr std::size_t table_coefficient_bytes = 20;
+/// Turns of two sources that a block has shared memory for: one is multiplied, the others are on their way.
+inline constexpr unsigned table_ring = 3;
 
 // X(rows, ones, blocks): kernels ec_table_r<rows>_<ones> for that many rows by table, and `ones` (0 or 1)
 // rows of ones before them, sums of all sources that have no coefficients; `blocks` of them stay on a
-// multiprocessor, which bounds the registers. H200, ratio to the copy: 8+3 by three tables: 4 blocks 0.82, 5
-// blocks 0.84, 6 blocks 0.69 (it spills); 10+4 by a sum and three tables: 4 blocks 0.81, 5 blocks 0.82; 10+4
-// by four: 4 blocks 0.73, 5 blocks 0.64. One source at a time instead of two: 0.83, 0.80, 0.71.
+// multiprocessor, which bounds the registers. In the order of their targets; of as many, with ones last.
+// H100, decode of large chunks, ratio to the copy: 8+4 0.96, 10+4 0.95, with a ring of two 0.94, with the
+// next sources in registers 0.90; 8+5 by 4 blocks 0.93, 3 blocks 0.92; 6+6 by 4 blocks 0.78, 3 blocks 0.92;
+// 8+8 by 3 blocks 0.77, 2 blocks 0.81.
 #define EC_TABLE_KERNELS(X) \
-  X(0, 1, 7) X(1, 0, 8) X(1, 1, 6) X(2, 0, 6) X(2, 1, 5) X(3, 0, 5) X(3, 1, 5) X(4, 0, 4)
+  X(1, 0, 8)                \
+  X(0, 1, 7)                \
+  X(2, 0, 6)                \
+  X(1, 1, 6) X(3, 0, 5) X(2, 1, 5) X(4, 0, 4) X(3, 1, 5) X(5, 0, 4) X(6, 0, 3) X(7, 0, 3) X(8, 0, 2)
 
 struct TableKernel {
   unsigned rows, ones, blocks;
+
+  constexpr unsigned targets() const { return rows + ones; }
+  /// Shared memory of a block: the ring, then 20 bytes of products for each coefficient.
+  constexpr std::size_t shared_bytes(std::size_t sources) const {
+    return std::size_t{table_ring} * 2 * 32 * table_threads + 20 * sources * rows;
+  }
 };
 inline constexpr TableKernel table_kernels[] = {
 #define EC_TABLE_KERNEL(rows, ones, blocks) {rows, ones, blocks},
     EC_TABLE_KERNELS(EC_TABLE_KERNEL)
 #undef EC_TABLE_KERNEL
 };
-inline constexpr unsigned most_table_rows = 4;
 
 }  // namespace ec::kernels::cuda

@@ -6,10 +6,11 @@
 // y are made together, a nibble of each in turn; the products come out as x0 y0 x1 y1 and x2 y2 x3 y3 and are
 // sorted once a target, at the end. A row of ones is a sum without tables: every reed_sol_van code has one.
 //
-// A lane keeps 32 bytes of each target in registers, and has the next two sources in flight while it
-// multiplies the present two. All lanes read the tables of the same coefficient, a broadcast without
-// conflicts. Reads each source once, writes each target once, 16 bytes a lane. If the chunk does not divide
-// into tiles, the last tile starts early: two warps write the same bytes there.
+// A lane keeps 32 bytes of each target in registers. While it multiplies two sources, the next four are on
+// their way into shared memory, at the end of a tile the first sources of the next tile: copies that take no
+// register (see Feed). All lanes read the tables of the same coefficient, a broadcast without conflicts.
+// Reads each source once, writes each target once, 16 bytes a lane. If the chunk does not divide into tiles,
+// the last tile starts early: two warps write the same bytes there.
 #include <cstdint>
 
 #include "kernels/cuda/kernels/kernel_args.hpp"
@@ -28,15 +29,17 @@ struct Part {
   Quad half[2];
 };
 
+/// Copies that go on while a lane computes; chips before 8.0 have none.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#define EC_ASYNC_COPY(...) asm volatile(__VA_ARGS__)
+#else
+#define EC_ASYNC_COPY(...)
+#endif
+
 __device__ __forceinline__ std::uint32_t add3(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   std::uint32_t d;
   asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
   return d;
-}
-__device__ __forceinline__ Part fetch(const std::uint8_t* from) {
-  const uint4 a = __ldcs(reinterpret_cast<const uint4*>(from));
-  const uint4 b = __ldcs(reinterpret_cast<const uint4*>(from + table_tile / 2));
-  return {{{{a.x, a.y, a.z, a.w}}, {{b.x, b.y, b.z, b.w}}}};
 }
 
 /// The work on a target.
@@ -77,14 +80,14 @@ __device__ __forceinline__ Products products_of(std::uint32_t c) {
   return t;
 }
 
-/// The tables of a launch in shared memory: [source][row].
+/// The tables of a launch in shared memory, behind the ring of Feed: [source][row].
 struct Tables {
   uint4* low;
   std::uint32_t* high;
 
   __device__ Tables(unsigned sources, unsigned rows) {
-    low = shared;
-    high = reinterpret_cast<std::uint32_t*>(shared + sources * rows);
+    low = shared + table_ring * 4 * table_threads;
+    high = reinterpret_cast<std::uint32_t*>(low + sources * rows);
   }
   /// Made by the whole block.
   __device__ void make(const std::uint8_t* coefficients, unsigned sources, unsigned rows) const {
@@ -157,47 +160,123 @@ struct Sums {
   }
 };
 
+/// The tiles that a warp codes, one after the other.
+class Tiles {
+ public:
+  __device__ explicit Tiles(const KernelArgs& args) : args_(args) {}
+
+  __device__ __forceinline__ bool any() const { return first_ + threadIdx.x / 32 < tiles(); }
+  /// A loop that asks for this first takes fewer registers.
+  __device__ __forceinline__ bool any_of_block() const { return first_ < tiles(); }
+  __device__ __forceinline__ void next() { first_ += std::uint64_t{gridDim.x} * warps; }
+  /// Of the lane's first 16 bytes.
+  __device__ __forceinline__ std::uint64_t offset() const {
+    return min((first_ + threadIdx.x / 32) * table_tile, args_.bytes - table_tile) + threadIdx.x % 32 * 16;
+  }
+
+ private:
+  __device__ __forceinline__ std::uint64_t tiles() const {
+    return (args_.bytes + table_tile - 1) / table_tile;
+  }
+
+  static constexpr unsigned warps = table_threads / 32;
+  const KernelArgs& args_;
+  /// Of the block's first warp: a value that a whole block shares stays out of the lanes' registers.
+  std::uint64_t first_ = std::uint64_t{blockIdx.x} * warps;
+};
+
+/// The sources of all tiles of a warp, two at a time, by a ring in shared memory. A lane copies and takes its
+/// own bytes only, so that no lane waits for another one.
+class Feed {
+ public:
+  __device__ explicit Feed(const KernelArgs& args)
+      : args_(args), tiles_(args), any_(tiles_.any()), offset_(tiles_.offset()) {}
+
+  /// Begins the copies of the next two sources, if there are more.
+  __device__ __forceinline__ void begin_next() {
+    if (any_) {
+      const auto* sources = reinterpret_cast<const std::uint8_t* const*>(args_.blob);
+#pragma unroll
+      for (unsigned i = 0; i < 2; ++i)
+        if (source_ + i < args_.sources) copy(place(newest_, i), sources[source_ + i] + offset_);
+      source_ += 2;
+      if (source_ >= args_.sources) {
+        source_ = 0;
+        tiles_.next();
+        any_ = tiles_.any();
+        offset_ = tiles_.offset();
+      }
+    }
+    EC_ASYNC_COPY("cp.async.commit_group;" ::: "memory");
+    advance(newest_);
+  }
+  __device__ __forceinline__ void wait_for_oldest() const {
+    EC_ASYNC_COPY("cp.async.wait_group %0;" ::"n"(table_ring - 1) : "memory");
+  }
+  /// One of the two sources that were begun first.
+  __device__ __forceinline__ Part oldest(unsigned i) const {
+    const uint4* from = place(oldest_, i);
+    const uint4 a = from[0], b = from[table_threads];
+    return {{{{a.x, a.y, a.z, a.w}}, {{b.x, b.y, b.z, b.w}}}};
+  }
+  __device__ __forceinline__ void drop_oldest() { advance(oldest_); }
+
+ private:
+  static __device__ __forceinline__ uint4* place(unsigned turn, unsigned i) {
+    return shared + (turn * 2 + i) * 2 * table_threads + threadIdx.x;
+  }
+  static __device__ __forceinline__ void advance(unsigned& turn) {
+    turn = turn + 1 == table_ring ? 0 : turn + 1;
+  }
+  static __device__ __forceinline__ void copy(uint4* to, const std::uint8_t* from) {
+#pragma unroll
+    for (unsigned h = 0; h < 2; ++h, to += table_threads, from += table_tile / 2) {
+      // Through the first cache: past it, 4+2 is 0.87 of the copy, with it 0.98 (H100).
+      EC_ASYNC_COPY("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(
+                        static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                    "l"(from)
+                    : "memory");
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+      *to = __ldg(reinterpret_cast<const uint4*>(from));
+#endif
+    }
+  }
+
+  const KernelArgs& args_;
+  Tiles tiles_;
+  bool any_;
+  std::uint64_t offset_;
+  unsigned source_ = 0, newest_ = 0, oldest_ = 0;
+};
+
 template <int Rows, bool Ones, TargetMode Mode>
 __device__ __forceinline__ void transform(const KernelArgs& args) {
-  const auto* sources = reinterpret_cast<const std::uint8_t* const*>(args.blob);
   const auto* targets = reinterpret_cast<std::uint8_t* const*>(args.blob + 8 * args.sources);
   const Tables tables(args.sources, Rows);
   if constexpr (Rows != 0) tables.make(args.blob + 8 * (args.sources + Rows + Ones), args.sources, Rows);
 
-  // Values that are the same for a whole block stay out of the lanes' registers.
-  constexpr unsigned warps = table_threads / 32;
-  const unsigned warp = threadIdx.x / 32;
-  const std::uint64_t tiles = (args.bytes + table_tile - 1) / table_tile;
-  for (std::uint64_t base = std::uint64_t{blockIdx.x} * warps; base < tiles;
-       base += std::uint64_t{gridDim.x} * warps) {
-    if (base + warp >= tiles) break;
-    const std::uint64_t offset =
-        min((base + warp) * table_tile, args.bytes - table_tile) + threadIdx.x % 32 * 16;
+  Feed feed(args);
+#pragma unroll
+  for (unsigned i = 1; i < table_ring; ++i) feed.begin_next();
+  for (Tiles at(args); at.any_of_block(); at.next()) {
+    if (!at.any()) break;
     Sums<Rows, Ones> sums{};
-    Part next[2];
-#pragma unroll
-    for (unsigned i = 0; i < 2; ++i)
-      if (i < args.sources) next[i] = fetch(sources[i] + offset);
-    // Steps without conditions on the fetches: conditions cost registers.
-    unsigned s = 0;
-    for (; s + 3 < args.sources; s += 2) {
-      const Part x = next[0], y = next[1];
-#pragma unroll
-      for (unsigned i = 0; i < 2; ++i) next[i] = fetch(sources[s + 2 + i] + offset);
-      sums.template add<true>(tables, s, x, y);
+    for (unsigned s = 0; s < args.sources; s += 2) {
+      feed.begin_next();
+      feed.wait_for_oldest();
+      const Part x = feed.oldest(0);
+      if (s + 1 < args.sources)
+        sums.template add<true>(tables, s, x, feed.oldest(1));
+      else
+        sums.template add<false>(tables, s, x, x);
+      feed.drop_oldest();
     }
-    if (s + 1 < args.sources) {
-      sums.template add<true>(tables, s, next[0], next[1]);
-      s += 2;
-      if (s < args.sources) next[0] = fetch(sources[s] + offset);
-    }
-    if (s < args.sources) sums.template add<false>(tables, s, next[0], next[0]);
 #pragma unroll
     for (unsigned h = 0; h < 2; ++h) {
-      const std::uint64_t at = offset + h * (table_tile / 2);
-      if constexpr (Ones) put<Mode>(args, targets[0], at, sums.ones.half[h]);
+      const std::uint64_t offset = at.offset() + h * (table_tile / 2);
+      if constexpr (Ones) put<Mode>(args, targets[0], offset, sums.ones.half[h]);
 #pragma unroll
-      for (int r = 0; r < Rows; ++r) put<Mode>(args, targets[Ones + r], at, sorted(sums.row[r].half[h]));
+      for (int r = 0; r < Rows; ++r) put<Mode>(args, targets[Ones + r], offset, sorted(sums.row[r].half[h]));
     }
   }
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <numeric>
 
 #include "gf/generator.hpp"
@@ -23,37 +22,51 @@ unsigned row_of_ones(const gf::Matrix& matrix) {
   return r;
 }
 
-/// `rows` by table; if `ones`, the first of them is a row of ones without a table.
-CUresult launch_rows(const Work& work, std::span<const std::uint8_t> rows, bool ones) {
-  std::array<std::uint8_t*, most_table_rows> targets;
+/// The kernel of the most targets, if it takes a row of ones without a table, for the first rows of a launch.
+const TableKernel& kernel_for(std::size_t sources, std::size_t rows, bool ones) {
+  const TableKernel* best = nullptr;
+  for (const TableKernel& kernel : table_kernels)
+    if (kernel.targets() <= rows && kernel.ones <= unsigned{ones} &&
+        kernel.shared_bytes(sources) <= most_shared_bytes &&
+        KernelArgs::fit(sources, kernel.targets(), kernel.rows))
+      best = &kernel;
+  return *best;
+}
+
+CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<const std::uint8_t> rows) {
+  std::array<std::uint8_t*, gf::max_chunks> targets;
   std::ranges::transform(rows, targets.begin(), [&](auto row) { return work.chunks.targets[row]; });
   ChunkViews views = work.chunks;
   views.targets = std::span(targets).first(rows.size());
   KernelArgs args;
   std::uint8_t* coefficients = begin_args(args, views, work.verb);
-  for (const std::uint8_t row : rows.subspan(ones))
+  for (const std::uint8_t row : rows.subspan(kernel.ones))
     coefficients = std::ranges::copy(work.matrix.row(row), coefficients).out;
-  unsigned i = 0;
-  while (table_kernels[i].rows + ones != rows.size() || table_kernels[i].ones != unsigned{ones}) ++i;
-  const TableKernel& kernel = table_kernels[i];
   const Grid grid{table_threads, table_tile, std::size_t{waves} * kernel.blocks,
-                  table_coefficient_bytes * views.sources.size() * kernel.rows};
-  return launch_warps(work, work.device.table_kernel(i), grid, &args);
+                  kernel.shared_bytes(views.sources.size())};
+  const auto index = static_cast<unsigned>(&kernel - std::data(table_kernels));
+  return launch_warps(work, work.device.table_kernel(index), grid, &args);
 }
 
 }  // namespace
 
-// H200, moved bytes to the copy of the run, by tables / on the tensor cores:
-//   10+1 1.00 / -      4+2 0.97 / 0.38   16+2 0.82 to 0.89 / -   8+3 0.84 / 0.68   12+3 0.78 / 0.85
-//   8+4 0.77 / 0.73   10+4 0.73 / 0.80   12+4 - / 0.87
-// A row of ones costs little by tables, and as much as any row on the tensor cores: 8+3 0.93, 10+4 0.82, 12+4
-// 0.79.
-bool table_kernel_pays(const gf::Matrix& matrix) {
-  const bool ones = row_of_ones(matrix) < matrix.rows();
-  const unsigned by_table = matrix.rows() - ones;
-  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 16, 10, 8};
-  if (by_table < std::size(most_sources)) return matrix.cols() <= most_sources[by_table];
-  return matrix.cols() <= 4;
+// H100, decode of large chunks, moved bytes to the copy of the run, by tables / on the tensor cores:
+//   16+2 0.95 / 0.93   32+2 0.96 / 0.93   20+3 0.93 / 0.92   24+3 0.93 / 0.94   12+4 0.94 / 0.91
+//   16+4 0.90 / 0.95   12+5 0.86 / 0.72   16+5 0.82 / 0.83   12+6 0.81 / 0.76   16+6 0.75 / 0.84
+//   10+7 0.79 / 0.72   12+7 0.76 / 0.78   10+8 0.77 / 0.75   12+8 0.73 / 0.80
+// A row of ones costs little by tables, and as much as any row on the tensor cores: 16+4 0.95, 20+4 0.93.
+// Where a multiprocessor has no block of its own, tensor cores are faster for more than eight sources:
+// 10+4, 256 KiB 0.21 / 0.23, 512 KiB 0.37 / 0.36.
+bool table_kernel_pays(const Work& work) {
+  const gf::Matrix& matrix = work.matrix;
+  const TableKernel& kernel = kernel_for(matrix.cols(), matrix.rows(), row_of_ones(matrix) < matrix.rows());
+  if (kernel.targets() < matrix.rows()) return matrix.cols() <= 4;
+  const std::size_t tiles_to_fill =
+      std::size_t{table_threads / 32} * static_cast<unsigned>(work.device.info().multiprocessors);
+  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 32, 20, 12, 14, 12, 10, 10};
+  unsigned most = most_sources[kernel.rows];
+  if (kernel.rows > 1 && work.chunks.bytes / table_tile < tiles_to_fill) most = std::min(most, 8u);
+  return matrix.cols() <= most;
 }
 
 std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb) {
@@ -71,12 +84,13 @@ CUresult launch_tables(const Work& work) {
   const std::span rows(order.data(), work.matrix.rows());
   std::iota(rows.begin(), rows.end(), std::uint8_t{0});
   const unsigned row = row_of_ones(work.matrix);
-  bool ones = row < rows.size();
+  const bool ones = row < rows.size();
   if (ones) std::rotate(rows.begin(), rows.begin() + row, rows.begin() + row + 1);
-  for (std::size_t first = 0, count = 0; first < rows.size(); first += count, ones = false) {
-    count = std::min<std::size_t>(rows.size() - first, most_table_rows);
-    while (!KernelArgs::fit(work.chunks.sources.size(), count, count - ones)) --count;
-    if (const auto r = launch_rows(work, rows.subspan(first, count), ones); r != CUDA_SUCCESS) return r;
+  for (std::size_t first = 0, count = 0; first < rows.size(); first += count) {
+    const TableKernel& kernel =
+        kernel_for(work.chunks.sources.size(), rows.size() - first, ones && first == 0);
+    count = kernel.targets();
+    if (const auto r = launch_rows(work, kernel, rows.subspan(first, count)); r != CUDA_SUCCESS) return r;
   }
   return CUDA_SUCCESS;
 }

@@ -166,9 +166,9 @@ CUresult check_kernel(const Launch& l) {
   }
   if (l.kernel->kind == Kernel::Kind::table) {
     if (l.block_x != kernels::cuda::table_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
-    const std::size_t tables = kernels::cuda::table_coefficient_bytes * a.sources * table_kernel(l).rows;
     const std::size_t unit = a.accumulate ? kernels::cuda::table_tile : 16;
-    const bool fits = a.targets == table_kernel(l).rows + table_kernel(l).ones && l.shared_bytes >= tables &&
+    const bool fits = a.targets == table_kernel(l).targets() &&
+                      l.shared_bytes >= table_kernel(l).shared_bytes(a.sources) &&
                       a.bytes >= kernels::cuda::table_tile && a.bytes % unit == 0;
     return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
   }
