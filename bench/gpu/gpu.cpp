@@ -18,7 +18,7 @@ namespace {
 using namespace kernels::cuda;
 
 /// More than twice the largest cache of a device.
-constexpr std::size_t cold_source_bytes = std::size_t{256} << 20;
+constexpr std::size_t cold_source_bytes = 256 * mib;
 /// Every kernel codes chunks of a multiple of it in one go.
 constexpr std::size_t granule = 1024;
 
@@ -61,24 +61,20 @@ KernelCase make_case(const std::string& op, Shape shape, std::size_t total, cons
 
 std::vector<KernelCase> cases_of(const CommandLine& line, std::size_t total) {
   std::vector<KernelCase> cases;
-  for (const Shape& shape : line.shapes("shapes"))
-    for (const auto& op : line.list("ops", {"encode", "decode"}))
-      if (op == "encode") {
-        const KernelCase encode = make_case(op, shape, total, "");
-        cases.push_back(encode);
-        for (const std::size_t bytes : line.numbers("chunks", granule, std::size_t{1} << 30, granule))
-          cases.emplace_back(encode).chunk_bytes = bytes;
-      } else {
-        cases.push_back(make_case(op, shape, total, "data"));
-        cases.push_back(make_case(op, shape, total, "mixed", std::min(shape.first, shape.second) / 2));
-      }
+  for (const Shape& shape : line.shapes("shapes")) {
+    const KernelCase encode = make_case("encode", shape, total, "");
+    cases.push_back(encode);
+    for (const std::size_t bytes : line.numbers("chunks", granule, gib, granule))
+      cases.emplace_back(encode).chunk_bytes = bytes;
+    cases.push_back(make_case("decode", shape, total, "data"));
+    cases.push_back(make_case("decode", shape, total, "mixed", std::min(shape.first, shape.second) / 2));
+  }
   return cases;
 }
 
 /// A row for each kernel that supports the case. total: bytes that a run moves.
 void measure_case(const KernelCase& c, std::size_t total, const std::vector<std::string>& wanted,
-                  const Stream& stream, const Pace& pace, Report& report) {
-  const Device& device = *stream.device;
+                  Device& device, const Pace& pace, Report& report) {
   const std::size_t moved = c.moved_chunks() * c.chunk_bytes;
   const std::size_t count = (std::min(total, cold_source_bytes) + moved - 1) / moved;
   const std::size_t launches = std::max(count, total / moved);
@@ -99,34 +95,33 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<std:
   const std::size_t copied = stripes.memory().size() / 2048 * 1024;
   const auto other = allocate(kernels::Residence::device, copied);
   const std::size_t copies = (total + 2 * copied - 1) / (2 * copied);
-  std::vector<Contestant> contestants;
-  const auto add = [&](const std::string& name, std::size_t times,
-                       const std::function<CUresult(std::size_t)>& enqueue,
-                       std::function<bool(std::size_t)> right) {
-    const auto run = [&, times, enqueue](std::size_t) {
+  const auto lane = device.borrow_lane();
+  const auto repeat = [&](std::size_t times, std::function<CUresult(std::size_t)> enqueue) {
+    return [&, times, enqueue = std::move(enqueue)](std::size_t) {
       const Device::Scope scope(device);
       for (std::size_t i = 0; i < times; ++i) require(enqueue(i), "a launch");
-      stream.wait();
+      require(device.driver().stream_synchronize(lane->stream), "cuStreamSynchronize");
     };
-    const auto spoil = [&](std::size_t) {
-      for (std::size_t s = 0; s < count; ++s) stripes.spoil(s);
-    };
-    contestants.push_back({.name = name, .run = run, .spoil = spoil, .right = std::move(right)});
   };
-  add(
-      "copy", copies,
-      [&](std::size_t) {
-        return copy(gpu_address(other.data()), gpu_address(stripes.memory().data()), copied, stream.get());
-      },
-      [](std::size_t) { return true; });
-  for (const KernelKind kind : kinds)
-    if (std::ranges::count(wanted, name_of(kind)) > 0 && supports(kind, device, matrix, views.front()))
-      add(
-          name_of(kind), launches,
-          [&, kind](std::size_t i) {
-            return launch_stripe({device, matrix, views[i % count], {}, stream.get()}, kind);
-          },
-          [&](std::size_t) { return stripes.right(0) && stripes.right(count - 1); });
+  const auto spoil = [&](std::size_t) {
+    for (std::size_t s = 0; s < count; ++s) stripes.spoil(s);
+  };
+  const auto enqueue_copy = [&](std::size_t) {
+    return copy(gpu_address(other.data()), gpu_address(stripes.memory().data()), copied, lane->stream);
+  };
+  std::vector<Contestant> contestants{
+      {.name = "copy", .run = repeat(copies, enqueue_copy), .right = [](std::size_t) { return true; }}};
+  for (const KernelKind kind : kinds) {
+    if (std::ranges::count(wanted, name_of(kind)) == 0 || !supports(kind, device, matrix, views.front()))
+      continue;
+    const auto enqueue = [&, kind](std::size_t i) {
+      return launch_stripe({device, matrix, views[i % count], {}, lane->stream}, kind);
+    };
+    contestants.push_back(
+        {.name = name_of(kind), .run = repeat(launches, enqueue), .spoil = spoil, .right = [&](std::size_t) {
+           return stripes.right(0) && stripes.right(count - 1);
+         }});
+  }
   Workers workers(1);
   const Figures figures(contestants, measure(workers, contestants, {}, pace));
   const double gb = 1e-9 * static_cast<double>(c.chunk_bytes * launches);
@@ -145,16 +140,16 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<std:
 }
 
 int measure_gpu(const CommandLine& line) {
-  const std::size_t total = line.number("total", 1 << 20, std::size_t{32} << 30);
+  const std::size_t total = line.number("total", mib, 32 * gib);
   const Pace pace{.rounds = line.number("runs", 3, most_rounds)};
   const auto cases = cases_of(line, total);
   std::vector<std::string> names;
   std::ranges::transform(kinds, std::back_inserter(names), name_of);
   const auto wanted = line.list("kernels", names);
   Report report(line);
-  const Stream stream(bring_up_devices("gpu").front());
-  report.begin({gpu_line(*stream.device)});
-  for (const KernelCase& c : cases) measure_case(c, total, wanted, stream, pace, report);
+  const auto device = bring_up_devices("gpu").front();
+  report.begin({gpu_line(*device)});
+  for (const KernelCase& c : cases) measure_case(c, total, wanted, *device, pace, report);
   return report.finish();
 }
 
@@ -164,7 +159,6 @@ Subcommand gpu() {
   return {"gpu",
           {{"kernels", "", "names as in the report; default all"},
            {"shapes", "4+2,6+3,8+3,8+4,10+4,12+4,16+4,20+4,32+8,64+16,128+32", "data+coding chunks"},
-           {"ops", "", "encode, decode; default both"},
            {"total", "1536M", "bytes that a run moves, and the largest stripe has, read and written"},
            {"chunks", "64K,1M", "bytes of a chunk that encode has too, suffixes K, M, G"},
            {"runs", "13", "timed runs of each kernel, in turn"}},

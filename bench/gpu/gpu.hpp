@@ -52,31 +52,4 @@ inline std::pair<std::string, std::string> gpu_line(const Device& device) {
 /// The address as the driver takes it.
 inline CUdeviceptr gpu_address(const std::uint8_t* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
-/// A stream of a device. Everything throws std::runtime_error.
-class Stream {
- public:
-  explicit Stream(std::shared_ptr<Device> of) : device(std::move(of)) {
-    const Device::Scope scope(*device);
-    require(device->driver().stream_create(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-  }
-  ~Stream() {
-    const Device::Scope scope(*device);
-    device->driver().stream_destroy(stream_);
-  }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-
-  CUstream get() const { return stream_; }
-  /// Until all that it was given is done.
-  void wait() const {
-    const Device::Scope scope(*device);
-    require(device->driver().stream_synchronize(stream_), "cuStreamSynchronize");
-  }
-
-  const std::shared_ptr<Device> device;
-
- private:
-  CUstream stream_ = nullptr;
-};
-
 }  // namespace ec::bench

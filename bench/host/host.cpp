@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <deque>
 
 #include "bench/common/report.hpp"
@@ -13,7 +12,7 @@
 #include "bench/gpu/gpu.hpp"
 #include "bench/host/processes.hpp"
 #include "kernels/device_stats.hpp"
-#include "plugin/codec/codec.hpp"
+#include "plugin/codec/routing/router.hpp"
 #include "plugin/codec/settings/settings.hpp"
 
 namespace ec::bench {
@@ -46,105 +45,63 @@ std::vector<HostCase> cases_of(const CommandLine& line) {
     for (const std::size_t chunk : line.numbers("chunks", 64, gib, 64))
       for (const auto& residence : line.list("residences", every_residence))
         for (const auto& op : line.list("ops", every_op))
-          for (const std::size_t threads : line.numbers("threads", 1, 1024)) {
+          for (const std::size_t threads : line.numbers("threads", 1, 1024))
             cases.push_back({{op, technique_for(shape), shape.first, shape.second, chunk},
                              residence == "pinned" ? Residence::pinned : Residence::pageable,
                              static_cast<unsigned>(threads)});
-          }
   return cases;
 }
 
-/// The links of some devices, and the memory that transfers go between.
-class Links {
- public:
-  /// devices: all of Options::devices, in order. bytes: read and written by one transfer over each link, at
-  /// least 1 MiB. Throws std::runtime_error.
-  Links(std::span<const std::shared_ptr<Device>> devices, std::size_t bytes)
-      : bytes_(bytes), workers_(static_cast<unsigned>(devices.size())) {
-    for (std::size_t i = 0; i < devices.size(); ++i) links_.emplace_back(devices[i], i, bytes);
-  }
-
-  /// Source GB/s of k chunks that are read, where `targets` are written and nothing is computed: by copies in
-  /// both directions, over the links of all devices at once. A kernel that only XORs in pinned memory is
-  /// never faster. Throws std::runtime_error, also if the copies do not write to their end.
-  double source_gbps(unsigned k, unsigned targets) {
-    const std::size_t chunk = bytes_ / (k + targets);
-    const std::size_t in = k * chunk, out = targets * chunk;
-    const std::vector<std::uint8_t> spoilt(1024, 0x5a);
-    const auto end_of = [&](const Link& link) { return link.pinned.data() + in + out - spoilt.size(); };
-    for (const Link& link : links_) std::memcpy(end_of(link), spoilt.data(), spoilt.size());
-    std::vector<double> seconds(links_.size());
-    workers_.run(static_cast<unsigned>(links_.size()), [&](unsigned i) {
-      const Link& link = links_[i];
-      const Device::Scope scope(*link.there.device);
-      const auto& driver = link.there.device->driver();
-      const CUdeviceptr at = gpu_address(link.device_memory.data());
-      const auto begun = std::chrono::steady_clock::now();
-      require(driver.memcpy_htod_async(at, link.pinned.data(), in, link.there.get()), "cuMemcpyHtoDAsync");
-      require(driver.memcpy_dtoh_async(link.pinned.data() + in, at + in, out, link.back.get()),
-              "cuMemcpyDtoHAsync");
-      for (const Stream* stream : {&link.there, &link.back}) stream->wait();
-      seconds[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    });
-    for (const Link& link : links_)
-      if (std::memcmp(end_of(link), spoilt.data(), spoilt.size()) == 0)
-        throw std::runtime_error("copies, which measure the link, did not move their bytes");
-    return 1e-9 * static_cast<double>(links_.size() * in) / std::ranges::max(seconds);
-  }
-
- private:
-  struct Link {
-    Link(const std::shared_ptr<Device>& device, std::size_t index, std::size_t bytes)
-        : there(device),
-          back(device),
-          pinned(allocate(kernels::Residence::pinned, bytes, index)),
-          device_memory(allocate(kernels::Residence::device, bytes, index)) {}
-
-    Stream there, back;
-    Buffer pinned, device_memory;
-  };
-
-  std::size_t bytes_;
-  std::deque<Link> links_;
-  Workers workers_;
+/// A device, and the memory that transfers over its link go between.
+struct Link {
+  std::shared_ptr<Device> device;
+  Buffer pinned, device_memory;
 };
 
-/// The codec with a back end forced or left to the router, by the settings of this node, as in a daemon.
-class Coder {
- public:
-  Coder(const HostCase& c, const std::string& backend) : codec_(c.technique, c.k, c.m, router_for(backend)) {}
+/// Source GB/s of k chunks that are read, where `targets` are written and nothing is computed: by copies in
+/// both directions, over the links of all devices at once. A kernel that only XORs in pinned memory is
+/// never faster. Throws std::runtime_error, also if the copies do not write to their end.
+double source_gbps(const std::vector<Link>& links, unsigned k, unsigned targets) {
+  const std::size_t chunk = links.front().pinned.size() / (k + targets);
+  const std::size_t in = k * chunk, out = targets * chunk;
+  std::vector<double> seconds(links.size());
+  Workers workers(static_cast<unsigned>(links.size()));
+  workers.run(static_cast<unsigned>(links.size()), [&](unsigned i) {
+    const auto& [device, pinned, device_memory] = links[i];
+    const std::span end(pinned.data() + in + out - 1024, 1024);
+    std::ranges::fill(end, 0x5a);
+    const Device::Scope scope(*device);
+    const auto& driver = device->driver();
+    const auto there = device->borrow_lane(), back = device->borrow_lane();
+    const CUdeviceptr at = gpu_address(device_memory.data());
+    const auto begun = std::chrono::steady_clock::now();
+    require(driver.memcpy_htod_async(at, pinned.data(), in, there->stream), "cuMemcpyHtoDAsync");
+    require(driver.memcpy_dtoh_async(pinned.data() + in, at + in, out, back->stream), "cuMemcpyDtoHAsync");
+    for (CUstream stream : {there->stream, back->stream})
+      require(driver.stream_synchronize(stream), "cuStreamSynchronize");
+    seconds[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    if (std::ranges::count(end, 0x5a) == std::ssize(end))
+      throw std::runtime_error("copies, which measure the link, did not move their bytes");
+  });
+  return 1e-9 * static_cast<double>(links.size() * in) / std::ranges::max(seconds);
+}
 
-  /// One synchronous call. Thread safe.
-  kernels::Status run(const Stripes& stripes, std::size_t stripe) const {
-    const auto sources = stripes.sources(stripe);
-    const auto targets = stripes.targets(stripe);
-    const auto& plan = stripes.operation().plan;
-    return plan ? codec_.decode(*plan, sources, targets, stripes.chunk_bytes())
-                : codec_.encode(sources, targets, stripes.chunk_bytes());
-  }
-  /// The calls that each back end has finished.
-  std::vector<std::uint64_t> ran() const {
-    std::vector<std::uint64_t> counts;
-    for (std::size_t i = 0; i < kernels::backends().size(); ++i)
-      counts.push_back(codec::sum(stats_.page()).all(i).calls);
-    return counts;
-  }
+/// The codec's way to a back end, forced or left to the router, by the settings of this node, as in a daemon.
+struct Coder {
+  explicit Coder(const std::string& backend)
+      : router(codec::parse_backend_choice(backend == "cuda" ? "gpu" : backend).value(),
+               codec::node_settings().threshold_bytes, kernels::backends(), stats) {}
 
- private:
-  codec::Router router_for(const std::string& backend) {
-    const auto choice = codec::parse_backend_choice(backend == "cuda" ? "gpu" : backend);
-    return {choice.value(), codec::node_settings().threshold_bytes, kernels::backends(), stats_};
-  }
-
-  codec::Stats stats_;  ///< of its own, so that others' calls do not count
-  codec::Codec codec_;
+  codec::Stats stats;  ///< of its own, so that others' calls do not count
+  codec::Router router;
 };
 
 /// A result for each back end, in order; those that make wrong bytes are not timed. links: to measure in each
-/// round; may be null. largest_bytes: of the stripes, unless one for each thread is more. Throws
-/// std::runtime_error, also if a device fails.
-void measure_case(const HostCase& c, const std::vector<std::string>& backends, Links* links,
-                  std::size_t largest_bytes, Pace pace, std::span<HostResult> results) {
+/// round, if there are any; returns their median. largest_bytes: of the stripes, unless one for each thread
+/// is more. Throws std::runtime_error, also if a device fails.
+double measure_case(const HostCase& c, const std::vector<std::string>& backends,
+                    const std::vector<Link>& links, std::size_t largest_bytes, Pace pace,
+                    std::span<HostResult> results) {
   const std::uint64_t latches = kernels::read(kernels::device_stats().latches);
   const Operation operation = make_operation(c);
   const std::size_t stripe_bytes = Stripes::bytes_of_one(operation, c.chunk_bytes);
@@ -152,39 +109,42 @@ void measure_case(const HostCase& c, const std::vector<std::string>& backends, L
   const StripeOrder order{c.threads, std::clamp<std::size_t>(bytes_a_thread / stripe_bytes, 1, most_turns),
                           most_bytes_to_check / stripe_bytes};
   const Stripes stripes(operation, c.chunk_bytes, c.residence, order.stripes());
+  const auto counted = c.op == "encode" ? codec::Operation::encode : codec::Operation::decode;
   std::deque<Coder> coders;
   std::vector<Contestant> contestants;
-  contestants.reserve(backends.size());
   for (const std::string& backend : backends)
     contestants.push_back(stripe_contestant(
-        backend, c.threads, stripes,
-        [&, &coder = coders.emplace_back(c, backend)](std::size_t s) { return coder.run(stripes, s); }));
-  std::vector<std::vector<std::uint64_t>> ran_before;
+        backend, c.threads, stripes, [&, &router = coders.emplace_back(backend).router](std::size_t s) {
+          return router.transform(stripes.job(s), counted);
+        }));
+  // The calls since this was called before.
+  const auto count_calls = [&] {
+    for (std::size_t i = 0; i < coders.size(); ++i)
+      for (std::size_t b = 0; b < kernels::backends().size(); ++b)
+        results[i].ran[b] = codec::sum(coders[i].stats.page()).all(b).calls - results[i].ran[b];
+  };
+  std::ranges::fill(results, HostResult{});
   std::vector<double> ceilings;
   pace.before_round = [&] {
     // Calls before those made the caches warm.
-    if (ran_before.empty())
-      for (const Coder& coder : coders) ran_before.push_back(coder.ran());
-    if (links != nullptr) ceilings.push_back(links->source_gbps(c.k, operation.program->targets()));
+    if (ceilings.empty()) count_calls();
+    ceilings.push_back(links.empty() ? 0 : source_gbps(links, c.k, operation.program->targets()));
   };
   Workers workers(c.threads);
   const auto measured = measure(workers, contestants, order, pace);
+  count_calls();
   // A device that failed left its work to others.
   if (kernels::read(kernels::device_stats().latches) != latches)
     throw std::runtime_error(
         fmt::format("a device failed while {} {}+{} was measured, chunks of {} bytes, {}", c.op, c.k, c.m,
                     c.chunk_bytes, kernels::name(c.residence)));
-  for (std::size_t i = 0; i < measured.size(); ++i) {
-    results[i] = {measured[i]};
-    if (!measured[i].verified) continue;
-    std::ranges::transform(coders[i].ran(), ran_before[i], results[i].ran.begin(), std::minus<>{});
-    if (links != nullptr) results[i].ceiling_gbps = median(ceilings);
-  }
+  for (std::size_t i = 0; i < measured.size(); ++i) results[i].measured = measured[i];
+  return median(ceilings);
 }
 
 void add_rows(const HostCase& c, const std::vector<std::string>& backends,
-              const std::vector<HostResult>& results, std::size_t processes, std::size_t gpus,
-              Report& report) {
+              std::span<const HostResult> results, std::size_t processes, std::size_t gpus,
+              double ceiling_gbps, Report& report) {
   std::vector<Contestant> coders;
   std::vector<Result> measured;
   for (std::size_t i = 0; i < backends.size(); ++i) {
@@ -202,8 +162,8 @@ void add_rows(const HostCase& c, const std::vector<std::string>& backends,
                   {"coder", coders[i].name},
                   {"chosen", results[i].chosen()},
                   {"source_gbps", gbps},
-                  {"ceiling_gbps", results[i].ceiling_gbps},
-                  {"ratio_ceiling", gbps / results[i].ceiling_gbps},
+                  {"ceiling_gbps", ceiling_gbps},
+                  {"ratio_ceiling", gbps / ceiling_gbps},
                   {"call_us", 1e6 * figures.call_seconds(i)},
                   {"p99_us", results[i].measured.calls.quantile_us(0.99)},
                   {"cpu_s_per_gb", cpu.call_seconds(i) / c.gb()},
@@ -225,7 +185,7 @@ int measure_host(const CommandLine& line) {
             .each_call = true};
   const Processes processes(counts, backends.size());
   std::vector<std::shared_ptr<Device>> devices;
-  std::unique_ptr<Links> links;
+  std::vector<Link> links;
   for (std::size_t time = 0; time < counts.size(); ++time) {
     if (processes.number() >= counts[time]) continue;
     // Nobody prepares while fewer still measure.
@@ -234,7 +194,9 @@ int measure_host(const CommandLine& line) {
       devices = bring_up_devices("host");
       if (processes.number() == 0) {
         report.begin({gpu_line(*devices.front())});
-        links = std::make_unique<Links>(devices, link_bytes);
+        for (std::size_t i = 0; i < devices.size(); ++i)
+          links.push_back({devices[i], allocate(Residence::pinned, link_bytes, i),
+                           allocate(Residence::device, link_bytes, i)});
       }
     }
     pace.before_sample = [&] { processes.wait(time); };
@@ -242,15 +204,13 @@ int measure_host(const CommandLine& line) {
                           : counts[time] > 1      ? 0.1
                                                   : 0.004;
     for (const HostCase& c : cases) {
-      measure_case(c, backends, links.get(), largest_bytes / counts[time], pace,
-                   processes.results_of(processes.number()));
+      const auto results = processes.results_of(processes.number());
+      const double ceiling = measure_case(c, backends, links, largest_bytes / counts[time], pace, results);
       processes.wait(time);
       if (processes.number() == 0) {
-        const auto own = processes.results_of(0);
-        std::vector<HostResult> results(own.begin(), own.end());
         for (std::size_t other = 1; other < counts[time]; ++other)
           for (std::size_t i = 0; i < results.size(); ++i) results[i].add(processes.results_of(other)[i]);
-        add_rows(c, backends, results, counts[time], devices.size(), report);
+        add_rows(c, backends, results, counts[time], devices.size(), ceiling, report);
       }
       // What it has read may now change.
       processes.wait(time);

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
-#include <numeric>
+#include <map>
 #include <span>
 #include <string>
 #include <system_error>
@@ -32,21 +32,19 @@ namespace ec::bench {
 struct HostResult {
   Result measured{};
   std::array<std::uint64_t, 16> ran{};  ///< calls that each back end finished, in the order of the list
-  double ceiling_gbps = 0;              ///< source GB/s that the process measured, if it did
 
-  /// Adds what another process did at the same time; the ceiling stays.
+  /// Adds what another process did at the same time.
   void add(const HostResult& other) {
     measured.add(other.measured);
     std::ranges::transform(ran, other.ran, ran.begin(), std::plus<>{});
   }
   /// "cuda", "cuda+x86": those with the most calls first.
   std::string chosen() const {
-    std::vector<std::size_t> order(kernels::backends().size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return ran[i]; });
+    std::multimap<std::uint64_t, std::string_view, std::greater<>> by_calls;
+    for (std::size_t i = 0; i < kernels::backends().size(); ++i)
+      if (ran[i] > 0) by_calls.emplace(ran[i], kernels::backends()[i]->name());
     std::string names;
-    for (const std::size_t i : order)
-      if (ran[i] > 0) names += (names.empty() ? "" : "+") + std::string(kernels::backends()[i]->name());
+    for (const auto& [calls, name] : by_calls) names += fmt::format("{}{}", names.empty() ? "" : "+", name);
     return names;
   }
 };

@@ -64,7 +64,6 @@ TEST(BenchHost, ProcessesAreOneResult) {
   HostResult all = result({{100, 0.5}, {300, 0.5}, {200, 0.5}}, 1000);
   all.ran[1] = 3;
   all.ran[0] = 1;
-  all.ceiling_gbps = 50;
   HostResult other = result({{100, 0.1}, {100, 0.5}, {200, 0.3}}, 9000);
   other.ran[0] = 4;
   all.add(other);
@@ -74,7 +73,6 @@ TEST(BenchHost, ProcessesAreOneResult) {
   EXPECT_DOUBLE_EQ(Figures(coders, {&all.measured, 1}).call_seconds(0), 8. / 400);   // of 200, 400, 400
   EXPECT_DOUBLE_EQ(Figures(coders, {&all.measured, 1}, true).call_seconds(0), 0.4);  // of 0.3, 0.5, 0.4
   EXPECT_NEAR(all.measured.calls.quantile_us(0.5), 1, 0.01);
-  EXPECT_EQ(all.ceiling_gbps, 50);
   EXPECT_THROW(all.add(result({{1, 1}}, 1)), std::runtime_error);
 }
 
