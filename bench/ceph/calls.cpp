@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <set>
 #include <span>
@@ -49,12 +50,31 @@ Bytes stripe_of(const CephCase& c, std::uint64_t seed_of_changed) {
   return stripe;
 }
 
-/// A stripe before and after an overwrite, what each chunk changes by, and what the calls of a case do with
-/// them.
-struct Known {
+void require_ok(int answer, const std::string& op) {
+  if (answer != 0) throw std::runtime_error(fmt::format("{}: {}", op, std::strerror(-answer)));
+}
+
+/// A buffer as a network message leaves it: aligned to a page.
+bufferptr make_buffer(std::size_t bytes) {
+  return {ceph::buffer::create_aligned(static_cast<unsigned>(bytes), page)};
+}
+
+/// What a call gets and, where it writes in place, what it leaves.
+struct Stripe {
+  explicit Stripe(unsigned chunks) : in(chunks), out(chunks) {}
+
+  Chunks lists;       ///< of the functions on lists; those written in place, of any
+  BufferMap in, out;  ///< of the functions on single buffers
+};
+
+/// The stripes of a case, which are alike before and after an overwrite; what each chunk changes by, and what
+/// a call does with them. The data of an encode call on one object or on single buffers is one buffer in the
+/// order of the object; other buffers stand alone.
+struct CephStripes {
   using Places = std::map<unsigned, Chunk>;
 
-  explicit Known(const CephCase& c) : what(c), before(stripe_of(c, 1000)), after(before), delta(before) {
+  CephStripes(const CephCase& c, bool is_on_lists)
+      : what(c), on_lists(is_on_lists), before(stripe_of(c, 1000)), after(before), delta(before) {
     if (c.op.ends_with("delta") || c.op == "encode-chunks-one") after = stripe_of(c, 2000);
     std::ranges::transform(delta, after, delta.begin(), std::bit_xor<>{});
     const auto chunk = [&](const Bytes& stripe, unsigned i) {
@@ -83,161 +103,116 @@ struct Known {
       reads = chunks(before, c.lost(), c.lost() + c.k);
       makes = chunks(before, 0, c.lost());
     }
-  }
-  Known(const Known&) = delete;
-  Known& operator=(const Known&) = delete;
-
-  CephCase what;
-  Bytes before, after, delta;
-  Places reads, makes;
-  Places held;  ///< by the chunks that are made, before; others may hold anything
-};
-
-/// A buffer as a network message leaves it: aligned to a page.
-bufferptr make_buffer(std::size_t bytes) {
-  return {ceph::buffer::create_aligned(static_cast<unsigned>(bytes), page)};
-}
-
-bufferlist list_of(Chunk bytes) {
-  bufferptr buffer = make_buffer(bytes.size());
-  std::memcpy(buffer.c_str(), bytes.data(), bytes.size());
-  bufferlist list;
-  list.append(buffer);
-  return list;
-}
-
-void require_ok(int answer, const std::string& op) {
-  if (answer != 0) throw std::runtime_error(fmt::format("{}: {}", op, std::strerror(-answer)));
-}
-
-/// What the functions on lists are given, and what they must answer, data chunks included.
-struct ListStripes {
-  explicit ListStripes(const CephCase& c) : known(c), given(c.turns) {
-    for (int i = 0; i < static_cast<int>(c.k + c.m); ++i) all.insert(i);
-    for (const auto& [place, bytes] : known.makes) wanted.insert(static_cast<int>(place));
-    right = known.makes;
-    if (c.op.starts_with("encode")) right.insert(known.reads.begin(), known.reads.end());
-    const auto in = c.op == "encode"          ? Known::Places{{0, Chunk(known.before).first(c.object_bytes)}}
-                    : c.op == "encode-chunks" ? right
-                                              : known.reads;
-    for (Chunks& chunks : given)
-      for (const auto& [place, bytes] : in) chunks[static_cast<int>(place)] = list_of(bytes);
+    answers = makes;
+    if (on_lists && c.op.starts_with("encode")) answers.insert(reads.begin(), reads.end());
+    for (unsigned i = 0; !on_lists && i < c.lost(); ++i) lost.words[i / 64] |= std::uint64_t{1} << i % 64;
+    for (std::size_t turn = 0; turn < c.turns; ++turn) add_stripe();
   }
 
-  Known known;
-  std::set<int> all, wanted;
-  std::vector<Chunks> given;
-  Known::Places right;
-};
+  bool in_place() const { return !on_lists || what.op == "encode-chunks"; }
 
-template <class Interface>
-Contestant list_contestant(const std::string& name, const std::shared_ptr<Interface>& code,
-                           const std::shared_ptr<ListStripes>& on) {
-  const CephCase& c = on->known.what;
-  const bool encodes = c.op == "encode", in_place = c.op == "encode-chunks";
-  const auto call = [=, bytes = static_cast<int>(c.chunk_bytes)](std::size_t s) {
-    Chunks out;
-    require_ok(encodes    ? code->encode(on->all, on->given[s].at(0), &out)
-               : in_place ? code->encode_chunks(on->all, &on->given[s])
-                          : code->decode(on->wanted, on->given[s], &out, bytes),
-               on->known.what.op);
-    return out;
-  };
-  const auto right = [call, on, in_place](std::size_t s) {
-    if (in_place)
-      for (const auto& [place, bytes] : on->known.makes)
-        std::memset(on->given[s].at(static_cast<int>(place)).c_str(), '?', bytes.size());
-    const Chunks out = call(s);
-    const Chunks& made = in_place ? on->given[s] : out;
-    return std::ranges::all_of(on->right, [&](const auto& chunk) {
-      const auto found = made.find(static_cast<int>(chunk.first));
-      return found != made.end() && found->second.length() == chunk.second.size() &&
-             found->second.contents_equal(chunk.second.data(), chunk.second.size());
-    });
-  };
-  return {.name = name, .run = [call](std::size_t s) { call(s); }, .right = right};
-}
-
-/// What a call of the functions on single buffers gets and what it leaves: buffers at the start of a page, as
-/// an OSD has them; the data of a whole encode is one buffer in the order of the object.
-class ShardStripe {
- public:
-  explicit ShardStripe(const Known& known)
-      : known_(known), in_(known.what.k + known.what.m), out_(known.what.k + known.what.m) {
-    const auto chunk = static_cast<unsigned>(known.what.chunk_bytes);
-    const bool as_one = known.what.op == "encode-chunks";
-    const bufferptr object = as_one ? make_buffer(known.what.k * known.what.chunk_bytes) : bufferptr();
-    for (const auto& [place, bytes] : known.reads) {
+  void add_stripe() {
+    Stripe& stripe = stripes.emplace_back(what.k + what.m);
+    const auto chunk = static_cast<unsigned>(what.chunk_bytes);
+    const bool as_one = what.op == (on_lists ? "encode" : "encode-chunks");
+    const bufferptr object = as_one ? make_buffer(std::size_t{what.k} * chunk) : bufferptr();
+    for (const auto& [place, bytes] : reads) {
       bufferptr buffer = as_one ? bufferptr(object, place * chunk, chunk) : make_buffer(chunk);
       std::memcpy(buffer.c_str(), bytes.data(), chunk);
-      insert(in_, place, buffer);
+      insert(stripe.in, place, buffer);
+      if (on_lists) stripe.lists[static_cast<int>(place)].append(buffer);
     }
-    for (const auto& [place, bytes] : known.makes) {
-      if (place < known.what.lost()) want_.words[place / 64] |= std::uint64_t{1} << place % 64;
-      insert(out_, place, make_buffer(chunk));
+    if (what.op == "encode") {
+      stripe.lists.clear();
+      stripe.lists[0].append(bufferptr(object, 0, static_cast<unsigned>(what.object_bytes)));
     }
-    reset();  // no call finds new pages
-  }
-
-  void encode_chunks(Tentacle& code) { require_ok(code.encode_chunks(in_, out_), "encode_chunks"); }
-  void decode_chunks(Tentacle& code) { require_ok(code.decode_chunks(want_, in_, out_), "decode_chunks"); }
-  void encode_delta(Tentacle& code) { code.encode_delta(*in_.slots[0], *in_.slots[1], &*out_.slots[0]); }
-  void apply_delta(Tentacle& code) { code.apply_delta(in_, out_); }
-
-  /// As it was before the first call.
-  void reset() {
-    for (const auto& [place, bytes] : known_.makes) {
-      std::memset(out_.slots[place]->c_str(), '?', bytes.size());
-      if (const auto held = known_.held.find(place); held != known_.held.end())
-        std::memcpy(out_.slots[place]->c_str(), held->second.data(), bytes.size());
+    if (!in_place()) return;
+    for (const auto& [place, bytes] : makes) {
+      const bufferptr buffer = make_buffer(chunk);
+      insert(stripe.out, place, buffer);
+      stripe.lists[static_cast<int>(place)].append(buffer);
     }
+    reset(stripe);  // no call finds new pages
   }
-  bool right() {
-    return std::ranges::all_of(known_.makes, [&](const auto& made) {
-      return std::memcmp(out_.slots[made.first]->c_str(), made.second.data(), made.second.size()) == 0;
-    });
-  }
-
- private:
   static void insert(BufferMap& map, unsigned place, const bufferptr& buffer) {
     map.slots[place].emplace(buffer);
     ++map.entries;
   }
 
-  const Known& known_;
-  BufferMap in_, out_;
-  ceph::tentacle::ShardIdSet want_;
-};
-
-struct ShardStripes {
-  explicit ShardStripes(const CephCase& c) : known(c) {
-    for (std::size_t i = 0; i < c.turns; ++i) list.push_back(std::make_unique<ShardStripe>(known));
+  /// As it was before the first call.
+  void reset(Stripe& stripe) const {
+    if (!in_place()) return;
+    for (const auto& [place, bytes] : makes) {
+      char* const at = stripe.lists.at(static_cast<int>(place)).c_str();
+      std::memset(at, '?', bytes.size());
+      if (const auto found = held.find(place); found != held.end())
+        std::memcpy(at, found->second.data(), bytes.size());
+    }
+  }
+  bool right(const Chunks& made) const {
+    return std::ranges::all_of(answers, [&](const auto& chunk) {
+      const auto found = made.find(static_cast<int>(chunk.first));
+      return found != made.end() && found->second.length() == chunk.second.size() &&
+             found->second.contents_equal(chunk.second.data(), chunk.second.size());
+    });
   }
 
-  Known known;
-  std::vector<std::unique_ptr<ShardStripe>> list;
+  CephCase what;
+  bool on_lists;
+  Bytes before, after, delta;
+  Places reads, makes;
+  Places held;     ///< by the chunks that are made, before; others may hold anything
+  Places answers;  ///< what must be right, data chunks included where calls answer them
+  ceph::tentacle::ShardIdSet lost;
+  std::deque<Stripe> stripes;
 };
 
-Contestant shard_contestant(const std::string& name, const std::shared_ptr<Tentacle>& code,
-                            const std::shared_ptr<ShardStripes>& on) {
-  const std::string& op = on->known.what.op;
-  const auto call = op == "encode-delta"       ? &ShardStripe::encode_delta
-                    : op == "apply-delta"      ? &ShardStripe::apply_delta
-                    : op.starts_with("encode") ? &ShardStripe::encode_chunks
-                                               : &ShardStripe::decode_chunks;
-  const auto run = [code, on, call](std::size_t s) { (on->list[s].get()->*call)(*code); };
-  // Of a call of its own: a second delta takes the first one back.
-  const auto right = [run, on](std::size_t s) {
-    on->list[s]->reset();
-    run(s);
-    return on->list[s]->right();
+template <class Interface>
+Contestant list_contestant(const std::string& name, const std::shared_ptr<Interface>& code,
+                           const std::shared_ptr<CephStripes>& on) {
+  const bool encodes = on->what.op == "encode", in_place = on->in_place();
+  std::set<int> all, lost;
+  for (unsigned i = 0; i < on->what.k + on->what.m; ++i) all.insert(static_cast<int>(i));
+  for (unsigned i = 0; i < on->what.lost(); ++i) lost.insert(static_cast<int>(i));
+  const auto call = [=, bytes = static_cast<int>(on->what.chunk_bytes)](Chunks& given) {
+    Chunks out;
+    require_ok(encodes    ? code->encode(all, given.at(0), &out)
+               : in_place ? code->encode_chunks(all, &given)
+                          : code->decode(lost, given, &out, bytes),
+               on->what.op);
+    return out;
   };
-  return {.name = name, .run = run, .right = right};
+  const auto right = [=](std::size_t s) {
+    Stripe& stripe = on->stripes[s];
+    on->reset(stripe);
+    const Chunks out = call(stripe.lists);
+    return on->right(in_place ? stripe.lists : out);
+  };
+  return {.name = name, .run = [=](std::size_t s) { call(on->stripes[s].lists); }, .right = right};
 }
 
-bool is_on_lists(const std::string& op, bool tentacle) {
-  const auto in_all = ops_of(false);
-  return !(tentacle && op == "encode-chunks") && std::ranges::find(in_all, op) != in_all.end();
+Contestant shard_contestant(const std::string& name, const std::shared_ptr<Tentacle>& code,
+                            const std::shared_ptr<CephStripes>& on) {
+  using Call = int (*)(Tentacle&, Stripe&, const ceph::tentacle::ShardIdSet&);
+  static const std::map<std::string, Call> calls{
+      {"encode-delta",
+       [](auto& code, Stripe& s, auto&) {
+         return code.encode_delta(*s.in.slots[0], *s.in.slots[1], &*s.out.slots[0]), 0;
+       }},
+      {"apply-delta", [](auto& code, Stripe& s, auto&) { return code.apply_delta(s.in, s.out), 0; }},
+      {"encode-chunks", [](auto& code, Stripe& s, auto&) { return code.encode_chunks(s.in, s.out); }},
+      {"decode-chunks",
+       [](auto& code, Stripe& s, auto& lost) { return code.decode_chunks(lost, s.in, s.out); }}};
+  const std::string& op = on->what.op;
+  const auto call = calls.at(op.ends_with("-one") ? op.substr(0, op.size() - 4) : op);
+  const auto run = [=](std::size_t s) { require_ok(call(*code, on->stripes[s], on->lost), on->what.op); };
+  // Of a call of its own: a second delta takes the first one back.
+  const auto right = [=](std::size_t s) {
+    on->reset(on->stripes[s]);
+    run(s);
+    return on->right(on->stripes[s].lists);
+  };
+  return {.name = name, .run = run, .right = right};
 }
 
 }  // namespace
@@ -251,19 +226,16 @@ std::vector<std::string> ops_of(bool tentacle) {
 }
 
 std::vector<Contestant> ceph_contestants(const CephCase& c, const std::vector<Coder>& coders, bool tentacle) {
+  const bool on_lists =
+      c.op == "encode" || c.op == "decode" || c.op == "decode-one" || (c.op == "encode-chunks" && !tentacle);
+  const auto on = std::make_shared<CephStripes>(c, on_lists);
   std::vector<Contestant> list;
-  const auto as_tentacle = [](const Coder& coder) {
-    return std::reinterpret_pointer_cast<Tentacle>(coder.second);
-  };
-  if (is_on_lists(c.op, tentacle)) {
-    const auto stripes = std::make_shared<ListStripes>(c);
-    for (const Coder& coder : coders)
-      list.push_back(tentacle ? list_contestant(coder.first, as_tentacle(coder), stripes)
-                              : list_contestant(coder.first, coder.second, stripes));
-    return list;
+  for (const auto& [name, object] : coders) {
+    const auto code = std::reinterpret_pointer_cast<Tentacle>(object);
+    list.push_back(!on_lists  ? shard_contestant(name, code, on)
+                   : tentacle ? list_contestant(name, code, on)
+                              : list_contestant(name, object, on));
   }
-  const auto on = std::make_shared<ShardStripes>(c);
-  for (const Coder& coder : coders) list.push_back(shard_contestant(coder.first, as_tentacle(coder), on));
   return list;
 }
 
