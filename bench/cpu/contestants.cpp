@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <filesystem>
 #include <stdexcept>
 
@@ -21,20 +20,6 @@ namespace {
 
 using kernels::Status;
 
-/// Signatures after which a code has to forget one for each new one.
-constexpr unsigned more_than_cached = 1 << 13;
-
-/// A plan for the signature of that number, which the code never saw: chunks that it does not have are
-/// available too. It is always of the same matrix.
-std::shared_ptr<const codec::Plan> unseen_plan(const Operation& operation, unsigned number) {
-  gf::ErasureSignature unseen = operation.signature;
-  for (unsigned chunk = gf::ChunkSet::capacity - 1; number != 0; number >>= 1, --chunk)
-    if (number & 1) unseen.available.insert(chunk);
-  auto plan = operation.code->plan(unseen);
-  if (!plan) throw std::runtime_error("no memory for a plan");
-  return plan;
-}
-
 /// Whether the back end is one of a CPU, and of this one.
 bool runs_here(kernels::Backend& backend) {
   if (backend.kind() == kernels::BackendKind::device) return false;
@@ -46,18 +31,22 @@ bool runs_here(kernels::Backend& backend) {
   return backend.supports({&program, {&source, 1}, {&target, 1}, 1});
 }
 
-/// unseen: each call has a plan of its own; else the plan is known.
+/// unseen: each call (there may be 240) asks the code for the plan of a signature that it never saw, always
+/// of the same matrix: one more chunk that the code does not have is available. Else the plan is known.
 Contestant backend_contestant(kernels::Backend& backend, const std::shared_ptr<const Stripes>& stripes,
                               bool unseen) {
-  const auto number = std::make_shared<std::atomic<unsigned>>(0);
-  while (unseen && *number < more_than_cached) unseen_plan(stripes->operation(), ++*number);
-  return stripe_contestant(
-      std::string(backend.name()), 1, *stripes, [&backend, stripes, unseen, number](std::size_t s) {
-        kernels::Job job = stripes->job(s);
-        const auto plan = unseen ? unseen_plan(stripes->operation(), ++*number) : nullptr;
-        if (plan) job.program = &plan->program;
-        return backend.transform(job);
-      });
+  const auto run = [&backend, stripes, unseen, signature = stripes->operation().signature,
+                    next = gf::ChunkSet::capacity](std::size_t s) mutable {
+    kernels::Job job = stripes->job(s);
+    std::shared_ptr<const codec::Plan> plan;
+    if (unseen) {
+      signature.available.insert(--next);
+      plan = stripes->operation().code->plan(signature);
+      job.program = &plan->program;
+    }
+    return backend.transform(job);
+  };
+  return stripe_contestant(std::string(backend.name()), 1, *stripes, run);
 }
 
 Contestant loaded_contestant(const LoadedIsal& isal, const std::shared_ptr<const Stripes>& stripes) {

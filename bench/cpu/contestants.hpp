@@ -39,8 +39,7 @@ std::vector<std::string> all_coders();
 
 /// Every walk of the memory bound, those of `coders`, and every loaded ISA-L. Operations: encode; decode (the
 /// plan is known). Of back ends of this build only: decode-miss (each call asks the code for the plan of a
-/// signature that it never saw, and that takes the place of another, for the cache is full). stripes: how
-/// many.
+/// signature that it never saw). stripes: how many.
 std::vector<Contestant> coding_contestants(const CpuCase& c, std::size_t stripes,
                                            const std::vector<std::string>& coders,
                                            const std::vector<LoadedIsal>& loaded);
