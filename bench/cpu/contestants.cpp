@@ -68,38 +68,22 @@ Contestant loaded_contestant(const LoadedIsal& isal, const std::shared_ptr<const
   });
 }
 
-/// The C interface, whose chunks are ready in its own words.
+/// The C interface, by whose words a chunk is laid out as by ours (c_interface.cpp).
 Contestant library_contestant(const std::shared_ptr<const Stripes>& stripes) {
   const Operation& operation = stripes->operation();
   ec_codec* made = nullptr;
   const ec_technique technique = operation.technique == gf::Technique::cauchy ? EC_CAUCHY : EC_REED_SOL_VAN;
   if (ec_codec_create(operation.code->k(), operation.code->m(), technique, &made) != 0)
     throw std::runtime_error(ec_error_text());
-  struct Call {
-    std::shared_ptr<ec_codec> codec;
-    std::vector<unsigned> available, wanted;
-    std::vector<std::vector<ec_source>> sources;
-    std::vector<std::vector<ec_target>> targets;
-  };
-  const auto call = std::make_shared<Call>();
-  call->codec = {made, ec_codec_destroy};
-  call->available.assign(operation.reads.begin(), operation.reads.end());
-  if (operation.decodes())
-    call->wanted.assign(operation.plan->targets.begin(), operation.plan->targets.end());
-  for (std::size_t s = 0; s < stripes->count(); ++s) {
-    auto& sources = call->sources.emplace_back();
-    for (const auto& source : stripes->sources(s)) sources.push_back({source.data, EC_PAGEABLE});
-    auto& targets = call->targets.emplace_back();
-    for (const auto& target : stripes->targets(s)) targets.push_back({target.data, EC_PAGEABLE});
-  }
-  const std::size_t bytes = stripes->chunk_bytes();
-  return stripe_contestant("eccoder", 1, *stripes, [call, stripes, bytes](std::size_t s) {
-    const ec_source* from = call->sources[s].data();
-    const ec_target* to = call->targets[s].data();
-    const int error = call->wanted.empty()
-                          ? ec_encode(call->codec.get(), 1, from, to, bytes)
-                          : ec_decode(call->codec.get(), 1, call->available.data(), call->available.size(),
-                                      from, call->wanted.data(), call->wanted.size(), to, bytes);
+  const std::shared_ptr<ec_codec> codec(made, ec_codec_destroy);
+  std::vector<unsigned> available(operation.reads.begin(), operation.reads.end()), wanted;
+  if (operation.decodes()) wanted.assign(operation.plan->targets.begin(), operation.plan->targets.end());
+  return stripe_contestant("eccoder", 1, *stripes, [=](std::size_t s) {
+    const auto* from = reinterpret_cast<const ec_source*>(stripes->sources(s).data());
+    const auto* to = reinterpret_cast<const ec_target*>(stripes->targets(s).data());
+    const int error = wanted.empty() ? ec_encode(codec.get(), 1, from, to, stripes->chunk_bytes())
+                                     : ec_decode(codec.get(), 1, available.data(), available.size(), from,
+                                                 wanted.data(), wanted.size(), to, stripes->chunk_bytes());
     return error == 0 ? Status::ok : Status::fault;
   });
 }
