@@ -36,7 +36,7 @@ std::string line_of(const std::string& file, std::string_view title) {
 std::string machine() {
   const std::string cpu = line_of("/proc/cpuinfo", "model name");
   std::string text = fmt::format("{}; {} threads; last cache {} MiB", cpu.empty() ? "unknown CPU" : cpu,
-                                 std::thread::hardware_concurrency(), last_level_cache_bytes() >> 20);
+                                 std::thread::hardware_concurrency(), cache_bytes(3) >> 20);
   std::error_code none;
   for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", none))
     text += "; " + line_of(gpu.path() / "information", "Model");
@@ -45,9 +45,9 @@ std::string machine() {
 
 }  // namespace
 
-std::size_t last_level_cache_bytes() {
-  const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+std::size_t cache_bytes(int level) {
+  const long bytes = sysconf(level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
+  return static_cast<std::size_t>(std::max(bytes, 0L));
 }
 
 Value::Value(double figure)

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "bench/common/report.hpp"
@@ -15,8 +13,7 @@ namespace {
 
 /// hot: one stripe over and over. warm: stripes in turn that no second-level cache holds. cold: stripes in
 /// turn that no cache holds.
-enum Temperature { hot, warm, cold };
-constexpr const char* temperature_names[] = {"hot", "warm", "cold"};
+constexpr std::string_view hot = "hot", warm = "warm", cold = "cold";
 
 /// Cases that answer one question.
 struct Section {
@@ -24,7 +21,7 @@ struct Section {
   std::vector<std::string> ops;
   std::vector<Shape> shapes;
   std::vector<std::size_t> lengths;  ///< of a chunk
-  Temperature temperature;
+  std::string_view temperature;
   std::vector<Layout> layouts;
 };
 
@@ -55,22 +52,19 @@ const std::vector<Section> sections{
 const std::vector<std::string> section_names{"cold", "hot", "decode", "peer"};
 
 /// More than the last-level cache holds.
-std::size_t cold_bytes() { return std::max(std::size_t{256} << 20, 3 * last_level_cache_bytes()); }
+std::size_t cold_bytes() { return std::max(256 * mib, 3 * cache_bytes(3)); }
 
 /// More than the second-level cache of this CPU holds, and less than the last.
-std::size_t warm_bytes() {
-  const long second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return std::max<std::size_t>(4 * mib, second_level > 0 ? 4 * static_cast<std::size_t>(second_level) : 0);
-}
+std::size_t warm_bytes() { return std::max(4 * mib, 4 * cache_bytes(2)); }
 
-std::size_t turns_of(Temperature temperature, const CpuCase& c) {
+std::size_t turns_of(std::string_view temperature, const CpuCase& c) {
   if (temperature == hot) return 1;
   const std::size_t pool = temperature == warm ? warm_bytes() : cold_bytes();
   return std::max<std::size_t>(pool / (c.k * c.chunk_bytes), 2);
 }
 
 /// Each coder beside the fastest bound, the linked ISA-L and a loaded one.
-void add_rows(const CpuCase& c, Temperature temperature, const std::vector<Contestant>& contestants,
+void add_rows(const CpuCase& c, std::string_view temperature, const std::vector<Contestant>& contestants,
               const Figures& figures, Report& report) {
   const auto bound = figures.fastest(bound_prefix);
   for (std::size_t i = 0; i < contestants.size(); ++i) {
@@ -80,7 +74,7 @@ void add_rows(const CpuCase& c, Temperature temperature, const std::vector<Conte
     const Row row{
         {"coder", coder},
         {"layout", c.layout.name},
-        {"temperature", temperature_names[temperature]},
+        {"temperature", temperature},
         {"call_us", 1e6 * figures.call_seconds(i)},
         {"source_gbps", figures.per_second(i, c.gb())},
         {"ratio_limit", figures.times(i, bound)},
@@ -91,23 +85,10 @@ void add_rows(const CpuCase& c, Temperature temperature, const std::vector<Conte
   }
 }
 
-/// Those that are wanted, with the wanted shapes and lengths.
-std::vector<Section> sections_of(const CommandLine& line) {
-  const auto wanted = line.list("sections", section_names);
-  const auto lengths = line.numbers("chunks", 1, std::size_t{1} << 30);
-  const auto shapes = line.shapes("shapes");
-  std::vector<Section> all;
-  for (Section section : sections) {
-    if (std::ranges::find(wanted, section.name) == wanted.end()) continue;
-    if (!shapes.empty()) section.shapes = shapes;
-    if (!lengths.empty()) section.lengths = lengths;
-    all.push_back(section);
-  }
-  return all;
-}
-
 int measure_cpu(const CommandLine& line) {
-  const auto chosen = sections_of(line);
+  const auto wanted = line.list("sections", section_names);
+  const auto shapes = line.shapes("shapes");
+  const auto lengths = line.numbers("chunks", 1, gib);
   std::vector<std::string> techniques;
   if (line.given("techniques")) techniques = line.list("techniques", {"reed_sol_van", "cauchy"});
   const auto coders = line.list("coders", all_coders());
@@ -117,11 +98,11 @@ int measure_cpu(const CommandLine& line) {
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds),
                   .sample_seconds = line.seconds("sample-ms")};
   Report report(line);
-  report.begin({{"second-level cache", fmt::format("{} KiB", sysconf(_SC_LEVEL2_CACHE_SIZE) >> 10)},
+  report.begin({{"second-level cache", fmt::format("{} KiB", cache_bytes(2) >> 10)},
                 {"warm pool", fmt::format("{} MiB of sources", warm_bytes() >> 20)},
                 {"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}});
   Workers workers(1);
-  const auto measure_case = [&](const CpuCase& c, Temperature temperature) {
+  const auto measure_case = [&](const CpuCase& c, std::string_view temperature) {
     const StripeOrder order{.turns = turns_of(temperature, c), .checked_turns = 8};
     auto contestants = coding_contestants(c, order.turns, coders, loaded);
     // What another one wrote past the caches is in them again.
@@ -133,18 +114,20 @@ int measure_cpu(const CommandLine& line) {
     const auto results = measure(workers, contestants, order, pace);
     add_rows(c, temperature, contestants, Figures(contestants, results, by_cpu), report);
   };
-  for (const Section& section : chosen)
-    for (const auto& [k, m] : section.shapes) {
+  for (const Section& section : sections) {
+    if (std::ranges::find(wanted, section.name) == wanted.end()) continue;
+    for (const auto& [k, m] : shapes.empty() ? section.shapes : shapes) {
       // With no techniques each shape has its own.
       auto of_shape = techniques;
       if (of_shape.empty()) of_shape.emplace_back(gf::name(technique_for({k, m})));
       for (const std::string& technique : of_shape)
-        for (const std::size_t length : section.lengths)
+        for (const std::size_t length : lengths.empty() ? section.lengths : lengths)
           for (const Layout& layout : section.layouts)
             for (const auto& op : section.ops)
               measure_case({{op, *gf::parse_technique(technique), k, m, length}, layout},
                            section.temperature);
     }
+  }
   return report.finish();
 }
 
