@@ -20,11 +20,11 @@ using Time = std::chrono::steady_clock;
 constexpr double batch_part = 0.125;
 
 /// Of the whole process, and of the programs that it ran.
-double cpu_now(bool runs_programs) {
+double cpu_now() {
   timespec own{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
   rusage children{};
-  if (runs_programs) getrusage(RUSAGE_CHILDREN, &children);
+  getrusage(RUSAGE_CHILDREN, &children);
   return double(own.tv_sec + children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
          1e-6 * double(children.ru_utime.tv_usec + children.ru_stime.tv_usec) + 1e-9 * double(own.tv_nsec);
 }
@@ -103,7 +103,7 @@ struct Measurement {
   /// The calls of one thread for that time.
   Calls make_calls(std::size_t index, unsigned thread, double seconds) const {
     const auto& run = contestants[index].run;
-    Calls calls{.cpu_begun = cpu_now(pace.runs_programs)};
+    Calls calls{.cpu_begun = cpu_now()};
     if (pace.each_call) calls.times = std::make_unique<CallTimes>();
     const auto begun = Time::now();
     const auto end = begun + std::chrono::duration<double>(seconds);
@@ -115,7 +115,7 @@ struct Measurement {
       if (calls.times) calls.times->add(static_cast<std::uint64_t>((now - last).count()));
       last = now;
     } while (last < end);
-    calls.cpu_ended = cpu_now(pace.runs_programs);
+    calls.cpu_ended = cpu_now();
     calls.per_second = static_cast<double>(calls.count) / std::chrono::duration<double>(last - begun).count();
     return calls;
   }

@@ -45,9 +45,8 @@ struct StripeOrder {
 struct Pace {
   std::size_t rounds = 1;
   double sample_seconds = 0;
-  double warm_seconds = 0;     ///< of calls before the first sample
-  bool each_call = false;      ///< time each call, which costs a reading of the clock; else many at once
-  bool runs_programs = false;  ///< each call runs programs, whose CPU time counts when they have ended
+  double warm_seconds = 0;  ///< of calls before the first sample
+  bool each_call = false;   ///< time each call, which costs a reading of the clock; else many at once
   /// Called before each sample; after it, all processes that measure together begin.
   std::function<void()> before_sample = [] {};
   /// Measures something else in between; may be empty. Calls that are not timed follow.
@@ -57,7 +56,7 @@ struct Pace {
 /// What all threads of a contestant did in one sample.
 struct Sample {
   double calls_per_second = 0;
-  /// Of one call, of the whole process: helpers and a driver's threads count.
+  /// Of one call, of the whole process: helpers, a driver's threads and programs that have ended count.
   double cpu_seconds = 0;
 };
 

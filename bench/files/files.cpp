@@ -63,7 +63,7 @@ std::vector<Command> commands_of(const std::vector<std::string>& others) {
 
 int measure_files(const CommandLine& line) {
   const std::size_t bytes = line.number("size", piece, std::size_t{1} << 40);
-  const Pace pace{.rounds = line.number("rounds", 1, most_rounds), .runs_programs = true};
+  const Pace pace{.rounds = line.number("rounds", 1, most_rounds)};
   const auto commands = commands_of(line.list("beside"));
   Report report(line);
   report.begin({});
