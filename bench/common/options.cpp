@@ -94,22 +94,17 @@ std::size_t CommandLine::number(const std::string& option, std::size_t lowest, s
   return number_of(option, text(option), lowest, highest);
 }
 
-std::vector<std::string> CommandLine::list(const std::string& option) const {
-  std::vector<std::string> parts;
-  if (!given(option)) return parts;
-  boost::split(parts, text(option), boost::is_any_of(","));
-  if (std::ranges::find(parts, "") != parts.end())
-    throw refuse(option, text(option), "a list without empty entries");
-  return parts;
-}
-
 std::vector<std::string> CommandLine::list(const std::string& option,
                                            const std::vector<std::string>& allowed) const {
-  auto parts = list(option);
+  if (!given(option)) return allowed;
+  std::vector<std::string> parts;
+  boost::split(parts, text(option), boost::is_any_of(","));
   for (const auto& part : parts)
-    if (std::ranges::find(allowed, part) == allowed.end())
+    if (part.empty())
+      throw refuse(option, text(option), "a list without empty entries");
+    else if (!allowed.empty() && std::ranges::find(allowed, part) == allowed.end())
       throw refuse(option, part, fmt::format("one of {}", fmt::join(allowed, ", ")));
-  return parts.empty() ? allowed : parts;
+  return parts;
 }
 
 std::vector<std::size_t> CommandLine::numbers(const std::string& option, std::size_t lowest,

@@ -73,9 +73,9 @@ class CommandLine {
   /// Of an option in milliseconds.
   double seconds(const std::string& option) const { return 1e-3 * double(number(option, 0, 600'000)); }
 
-  std::vector<std::string> list(const std::string& option) const;
-  /// Parts that must be of `allowed`; all of `allowed` where there are none.
-  std::vector<std::string> list(const std::string& option, const std::vector<std::string>& allowed) const;
+  /// Parts that must be of `allowed`, if that has any; all of `allowed` where there are none.
+  std::vector<std::string> list(const std::string& option,
+                                const std::vector<std::string>& allowed = {}) const;
   std::vector<std::size_t> numbers(const std::string& option, std::size_t lowest, std::size_t highest,
                                    std::size_t multiple_of = 1) const;
   /// K+M.
