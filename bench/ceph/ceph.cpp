@@ -76,7 +76,7 @@ class Plugins {
       list_.push_back({name, equals == std::string::npos ? usual_directory(name) : text.substr(equals + 1)});
     }
     // Bound to what they carry, before another ISA-L is there.
-    for (const Plugin& plugin : list_) make_code(plugin, technique_for(4, 2), 4, 2);
+    for (const Plugin& plugin : list_) make_code(plugin, 4, 2);
     if (!peer_file.empty()) add_peer(peer_file);
   }
 
@@ -90,11 +90,11 @@ class Plugins {
   }
 
   /// An object of the plugin for that code, behind the interface that this host speaks.
-  ::ceph::ErasureCodeInterfaceRef make_code(const Plugin& plugin, gf::Technique technique, unsigned k,
-                                            unsigned m) const {
+  ::ceph::ErasureCodeInterfaceRef make_code(const Plugin& plugin, unsigned k, unsigned m) const {
     ::ceph::ErasureCodeProfile profile{
         {"plugin", plugin.name},
-        {"technique", plugin.name == "jerasure" ? "reed_sol_van" : std::string(gf::name(technique))},
+        {"technique",
+         plugin.name == "jerasure" ? "reed_sol_van" : std::string(gf::name(technique_for(k, m)))},
         {"k", std::to_string(k)},
         {"m", std::to_string(m)}};
     std::ostringstream why;
@@ -120,7 +120,7 @@ class Plugins {
     const std::string plain_file = plain->directory + "/libec_isa.so";
     const std::string copied_file = fmt::format("{}/libec_{}.so", folder, copy.name);
     fs::copy_file(plain_file, copied_file);
-    make_code(copy, technique_for(4, 2), 4, 2);
+    make_code(copy, 4, 2);
     // Whose functions they call is seen, and not believed.
     const bool runs_peer = isal_called_by(copied_file) == function;
     const bool plain_runs_peer = isal_called_by(plain_file) == function;
@@ -139,7 +139,7 @@ void measure_case(CephCase c, std::size_t memory, const Plugins& plugins, bool t
   c.technique = plugins.technique_for(c.k, c.m);
   std::vector<Coder> coders;
   for (const Plugin& plugin : plugins.list()) {
-    coders.emplace_back(plugin.name, plugins.make_code(plugin, c.technique, c.k, c.m));
+    coders.emplace_back(plugin.name, plugins.make_code(plugin, c.k, c.m));
     // Its slot is the same in all releases.
     const std::size_t bytes = coders.back().second->get_chunk_size(static_cast<unsigned>(c.object_bytes));
     if (c.chunk_bytes != 0 && bytes != c.chunk_bytes)
@@ -172,9 +172,9 @@ int measure_ceph(const CommandLine& line) {
   std::vector<CephCase> cases;
   for (const auto& op : line.list("ops", ops_of(tentacle)))
     for (const Shape& shape : line.shapes("shapes"))
-      for (const std::size_t size : line.numbers("sizes", 1, std::size_t{1} << 31))
+      for (const std::size_t size : line.numbers("sizes", 1, 2 * gib))
         cases.push_back({{op, technique_for(shape), shape.first, shape.second}, size});
-  const std::size_t memory = line.number("memory", 0, std::size_t{1} << 34);
+  const std::size_t memory = line.number("memory", 0, 16 * gib);
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds),
                   .sample_seconds = line.seconds("sample-ms")};
   Report report(line);
