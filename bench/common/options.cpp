@@ -9,8 +9,8 @@
 #include <boost/algorithm/string.hpp>
 #include <charconv>
 #include <cstdio>
+#include <iostream>
 #include <optional>
-#include <sstream>
 
 namespace ec::bench {
 namespace {
@@ -56,24 +56,20 @@ int run(const Subcommand& subcommand, const std::vector<std::string>& arguments)
   };
   std::ranges::for_each(subcommand.options, add);
   add({"csv", "", "write the report to this file too"});
-  const CommandLine line(subcommand, arguments, known);
-  if (!line.asks_for_help()) return subcommand.body(line);
-  fmt::print("{}", (std::ostringstream() << known).str());
+  po::variables_map given;
+  po::store(po::command_line_parser(arguments).options(known).positional({}).run(), given);
+  if (!given.contains("help")) return subcommand.body({subcommand, arguments, given});
+  std::cout << known;
   return 0;
+} catch (const po::error& e) {
+  fmt::print(stderr, "ec_bench: {}; see ec_bench {} --help\n", e.what(), subcommand.name);
+  return 2;
 } catch (const UsageError& e) {
   fmt::print(stderr, "ec_bench: {}\n", e.what());
   return 2;
 } catch (const std::exception& e) {
   fmt::print(stderr, "ec_bench: {}\n", e.what());
   return 1;
-}
-
-CommandLine::CommandLine(const Subcommand& subcommand, const std::vector<std::string>& arguments,
-                         const po::options_description& known) try
-    : subcommand_(subcommand.name), arguments_(arguments) {
-  po::store(po::command_line_parser(arguments).options(known).positional({}).run(), given_);
-} catch (const po::error& e) {
-  throw UsageError(fmt::format("{}; see ec_bench {} --help", e.what(), subcommand.name));
 }
 
 std::string CommandLine::typed() const {

@@ -62,9 +62,9 @@ inline constexpr std::size_t kib = 1 << 10, mib = 1 << 20, gib = 1 << 30;
 class CommandLine {
  public:
   CommandLine(const Subcommand& subcommand, const std::vector<std::string>& arguments,
-              const boost::program_options::options_description& known);
+              const boost::program_options::variables_map& given)
+      : subcommand_(subcommand.name), arguments_(arguments), given_(given) {}
 
-  bool asks_for_help() const { return given_.contains("help"); }
   /// As it was typed, behind the settings that the environment gives.
   std::string typed() const;
   bool given(const std::string& option) const { return !text(option).empty(); }
