@@ -20,17 +20,6 @@ namespace {
 
 using kernels::Status;
 
-/// Whether the back end is one of a CPU, and of this one.
-bool runs_here(kernels::Backend& backend) {
-  if (backend.kind() == kernels::BackendKind::device) return false;
-  const kernels::Program program(gf::Matrix(1, 1));
-  const std::uint8_t from = 0;
-  std::uint8_t to = 0;
-  const kernels::Source source{&from, kernels::Residence::pageable};
-  const kernels::Target target{&to, kernels::Residence::pageable};
-  return backend.supports({&program, {&source, 1}, {&target, 1}, 1});
-}
-
 /// unseen: each call (there may be 240) asks the code for the plan of a signature that it never saw, always
 /// of the same matrix: one more chunk that the code does not have is available. Else the plan is known.
 Contestant backend_contestant(kernels::Backend& backend, const std::shared_ptr<const Stripes>& stripes,
@@ -105,7 +94,8 @@ LoadedIsal load_isal(const std::string& file) {
 std::vector<std::string> all_coders() {
   std::vector<std::string> names;
   for (auto* variant : kernels::variants())
-    if (runs_here(*variant)) names.emplace_back(variant->name());
+    if (variant->kind() != kernels::BackendKind::device && variant->supports({}))
+      names.emplace_back(variant->name());
   names.insert(names.end(), {"isal", "eccoder"});
   return names;
 }
