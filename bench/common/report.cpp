@@ -20,15 +20,11 @@
 namespace ec::bench {
 namespace {
 
-/// What stands behind the first `title` and a colon in a file of the system, or the first line without a
-/// title.
+/// What stands behind the first `title` and a colon in a file of the system.
 std::string line_of(const std::string& file, std::string_view title) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);)
-    if (title.empty())
-      return line;
-    else if (line.starts_with(title))
-      return line.substr(line.find_first_not_of(" \t", line.find(':') + 1));
+    if (line.starts_with(title)) return line.substr(line.find_first_not_of(" \t", line.find(':') + 1));
   return {};
 }
 
@@ -73,7 +69,7 @@ Report::Report(const CommandLine& line) : line_(line) {
 
 void Report::begin(const Header& more) {
   Header header{{"machine", machine()},
-                {"driver", line_of("/proc/driver/nvidia/version", "")},
+                {"driver", line_of("/proc/driver/nvidia/version", "NVRM version")},
                 {"commit", commit},
                 {"command", line_.typed()},
                 {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};
