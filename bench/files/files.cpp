@@ -2,7 +2,6 @@
 // make redundant files, in turn, on random bytes; memory is warm.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -12,15 +11,12 @@
 #include <stdexcept>
 
 #include "bench/common/measure.hpp"
-#include "bench/common/random.hpp"
 #include "bench/common/report.hpp"
 
 namespace ec::bench {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t piece = 1 << 20;
 
 /// A command of the shell that is timed, in the current folder.
 struct Command {
@@ -62,7 +58,7 @@ std::vector<Command> commands_of(const std::vector<std::string>& others) {
 }
 
 int measure_files(const CommandLine& line) {
-  const std::size_t bytes = line.number("size", piece, std::size_t{1} << 40);
+  const std::size_t bytes = line.number("size", mib, 1024 * gib);
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds)};
   const auto commands = commands_of(line.list("beside"));
   Report report(line);
@@ -72,14 +68,7 @@ int measure_files(const CommandLine& line) {
     throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
   const std::shared_ptr<void> removed(nullptr, [&](void*) { fs::remove_all(folder); });
   fs::current_path(folder);
-  std::vector<std::uint8_t> random(piece);
-  std::ofstream object("object", std::ios::binary);
-  for (std::size_t at = 0; at < bytes; at += piece) {
-    fill_random(random, at);
-    object.write(reinterpret_cast<const char*>(random.data()),
-                 static_cast<long>(std::min(piece, bytes - at)));
-  }
-  object.close();
+  execute(fmt::format("head -c {} /dev/urandom >object", bytes));
   std::vector<Contestant> contestants;
   for (const Command& command : commands) {
     const auto prepare = [&, bytes] {
