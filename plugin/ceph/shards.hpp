@@ -36,8 +36,11 @@ void each_shard(const ShardIdSet& shards, Visit visit) {
 template <class Map, class Visit>
 requires requires(Map& map) { map.slots; }
 void each_shard(Map& shards, Visit visit) {
-  for (std::size_t s = 0; s < shards.slots.size(); ++s)
-    if (shards.slots[s]) visit(static_cast<int>(s), *shards.slots[s]);
+  int shard = 0;
+  for (auto& slot : shards.slots) {
+    if (slot) visit(shard, *slot);
+    ++shard;
+  }
 }
 
 /// Whether the host's container exists, has the layout that we know, and has room for the shards 0..n-1.
