@@ -67,9 +67,9 @@ struct Stripe {
   BufferMap in, out;  ///< of the functions on single buffers
 };
 
-/// The stripes of a case, which are alike before and after an overwrite; what each chunk changes by, and what
-/// a call does with them. The data of an encode call on one object or on single buffers is one buffer in the
-/// order of the object; other buffers stand alone.
+/// The stripes of a case, all of the same bytes, before and after an overwrite; what each chunk changes by,
+/// and what a call does with them. The data of an encode call on one object or on single buffers is one
+/// buffer in the order of the object; other buffers stand alone.
 struct CephStripes {
   using Places = std::map<unsigned, Chunk>;
 
@@ -108,6 +108,8 @@ struct CephStripes {
     for (unsigned i = 0; !on_lists && i < c.lost(); ++i) lost.words[i / 64] |= std::uint64_t{1} << i % 64;
     for (std::size_t turn = 0; turn < c.turns; ++turn) add_stripe();
   }
+  CephStripes(const CephStripes&) = delete;
+  CephStripes& operator=(const CephStripes&) = delete;
 
   bool in_place() const { return !on_lists || what.op == "encode-chunks"; }
 

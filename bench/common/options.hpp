@@ -52,7 +52,7 @@ struct Subcommand {
 Subcommand cpu(), gpu(), host(), instructions(), files();
 
 /// Parses the arguments behind the name, and does what is asked for. The exit status: of the body; 0 after
-/// --help; 2 with its text on stderr if there is a UsageError, 1 if there is another exception.
+/// --help; 2 with a text on stderr for a command line that cannot be used, 1 if there is another exception.
 int run(const Subcommand& subcommand, const std::vector<std::string>& arguments);
 
 inline constexpr std::size_t kib = 1 << 10, mib = 1 << 20, gib = 1 << 30;

@@ -20,7 +20,7 @@ namespace {
 
 using kernels::Status;
 
-/// unseen: each call (there may be 240) asks the code for the plan of a signature that it never saw, always
+/// unseen: each call (there may be 200) asks the code for the plan of a signature that it never saw, always
 /// of the same matrix: one more chunk that the code does not have is available. Else the plan is known.
 Contestant backend_contestant(kernels::Backend& backend, const std::shared_ptr<const Stripes>& stripes,
                               bool unseen) {
@@ -31,6 +31,7 @@ Contestant backend_contestant(kernels::Backend& backend, const std::shared_ptr<c
     if (unseen) {
       signature.available.insert(--next);
       plan = stripes->operation().code->plan(signature);
+      if (!plan) throw std::runtime_error("no memory for a plan");
       job.program = &plan->program;
     }
     return backend.transform(job);

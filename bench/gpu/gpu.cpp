@@ -95,7 +95,7 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<std:
   const std::size_t copied = stripes.memory().size() / 2048 * 1024;
   const auto other = allocate(kernels::Residence::device, copied);
   const std::size_t copies = (total + 2 * copied - 1) / (2 * copied);
-  const auto lane = device.borrow_lane();
+  const auto lane = borrow_lane(device);
   const auto repeat = [&](std::size_t times, std::function<CUresult(std::size_t)> enqueue) {
     return [&, times, enqueue = std::move(enqueue)](std::size_t) {
       const Device::Scope scope(device);

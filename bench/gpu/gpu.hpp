@@ -49,6 +49,13 @@ inline std::pair<std::string, std::string> gpu_line(const Device& device) {
                              info.compute_major, info.compute_minor, info.multiprocessors)};
 }
 
+/// A stream. Throws std::runtime_error if all are in use.
+inline auto borrow_lane(Device& device) {
+  auto lane = device.borrow_lane();
+  if (!lane) throw std::runtime_error("every stream of the device is in use");
+  return lane;
+}
+
 /// The address as the driver takes it.
 inline CUdeviceptr gpu_address(const std::uint8_t* p) { return reinterpret_cast<CUdeviceptr>(p); }
 

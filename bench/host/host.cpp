@@ -72,7 +72,7 @@ double source_gbps(const std::vector<Link>& links, unsigned k, unsigned targets)
     std::ranges::fill(end, 0x5a);
     const Device::Scope scope(*device);
     const auto& driver = device->driver();
-    const auto there = device->borrow_lane(), back = device->borrow_lane();
+    const auto there = borrow_lane(*device), back = borrow_lane(*device);
     const CUdeviceptr at = gpu_address(device_memory.data());
     const auto begun = std::chrono::steady_clock::now();
     require(driver.memcpy_htod_async(at, pinned.data(), in, there->stream), "cuMemcpyHtoDAsync");
@@ -177,7 +177,8 @@ int measure_host(const CommandLine& line) {
   Report report(line);
   const auto cases = cases_of(line);
   const auto backends = line.list("backends", every_backend);
-  const auto counts = line.numbers("processes", 1, 256);
+  auto counts = line.numbers("processes", 1, 256);
+  std::ranges::sort(counts);  // no process ends while another one measures
   const std::size_t link_bytes = line.number("link-bytes", mib, 8 * gib);
   const std::size_t largest_bytes = line.number("largest-bytes", 1, 16384 * gib);
   Pace pace{.rounds = line.number("rounds", 1, most_rounds),

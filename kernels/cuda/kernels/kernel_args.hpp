@@ -45,13 +45,15 @@ inline constexpr unsigned table_threads = 128;
 inline constexpr unsigned table_tile = 1024;
 /// Turns of two sources that a block has shared memory for: one is multiplied, the others are on their way.
 inline constexpr unsigned table_ring = 3;
+inline constexpr std::size_t table_ring_bytes = std::size_t{table_ring} * 2 * 32 * table_threads;
 
 // X(rows, ones, blocks): kernels ec_table_r<rows>_<ones> for that many rows by table, and `ones` (0 or 1)
 // rows of ones before them, sums of all sources that have no coefficients; `blocks` of them stay on a
-// multiprocessor, which bounds the registers. In the order of their targets; of as many, with ones last.
-// H100, decode of large chunks, ratio to the copy: 8+4 0.96, 10+4 0.95, with a ring of two 0.94, with the
-// next sources in registers 0.90; 8+5 by 4 blocks 0.93, 3 blocks 0.92; 6+6 by 4 blocks 0.78, 3 blocks 0.92;
-// 8+8 by 3 blocks 0.77, 2 blocks 0.81.
+// multiprocessor whose shared memory holds their rings, which bounds the registers. In the order of their
+// targets; of as many, with ones last. H100, decode of chunks of 22 to 67 MB, ratio to the copy: 8+4 0.96,
+// 10+4 0.95, with a ring of two 0.94, with the next sources in registers 0.90; 8+5 by 4 blocks 0.94, 3 blocks
+// 0.92; 6+6 by 4 blocks 0.78, 3 blocks 0.92; 7+7 by 3 blocks 0.89; 8+8 by 3 blocks 0.77, 2 blocks 0.82. Not
+// measured on other chips, of which some hold two or three rings.
 #define EC_TABLE_KERNELS(X) \
   X(1, 0, 8)                \
   X(0, 1, 7)                \
@@ -64,7 +66,7 @@ struct TableKernel {
   constexpr unsigned targets() const { return rows + ones; }
   /// Shared memory of a block: the ring, then 20 bytes of products for each coefficient.
   constexpr std::size_t shared_bytes(std::size_t sources) const {
-    return std::size_t{table_ring} * 2 * 32 * table_threads + 20 * sources * rows;
+    return table_ring_bytes + 20 * sources * rows;
   }
 };
 inline constexpr TableKernel table_kernels[] = {

@@ -59,7 +59,7 @@ CUresult launch_best(const Work& work, KernelKind kind, std::size_t* done) {
 constexpr unsigned columns = 128;
 constexpr unsigned most_row_groups = 4;
 constexpr unsigned most_depth = 16;
-static_assert(most_depth * columns * tile_words.back() <= 48 * 1024, "what every chip has of shared memory");
+static_assert(most_depth * columns * tile_words.back() <= most_shared_bytes);
 constexpr unsigned blocks_per_multiprocessor = 8;
 
 unsigned ceil_div(std::size_t a, std::size_t b) { return static_cast<unsigned>((a + b - 1) / b); }

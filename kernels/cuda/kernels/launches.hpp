@@ -73,7 +73,7 @@ CUresult launch_tiles(const Work& work);
 bool table_kernel_pays(const Work& work);
 /// 0 if the chunks are not aligned to 16 bytes or shorter than a tile, or the sources are too many.
 std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb);
-/// A launch for each eight rows. Of up to four, a row of ones takes no table.
+/// A launch for up to eight rows, as shared memory allows. Of up to four, a row of ones takes no table.
 CUresult launch_tables(const Work& work);
 
 /// The tensor-core kernel of the least work for a matrix, among the kernels with at least and at most so many

@@ -86,7 +86,7 @@ struct Tables {
   std::uint32_t* high;
 
   __device__ Tables(unsigned sources, unsigned rows) {
-    low = shared + table_ring * 4 * table_threads;
+    low = shared + table_ring_bytes / sizeof(uint4);
     high = reinterpret_cast<std::uint32_t*>(low + sources * rows);
   }
   /// Made by the whole block.

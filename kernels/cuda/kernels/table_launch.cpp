@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 
 #include "gf/generator.hpp"
@@ -10,8 +11,8 @@
 namespace ec::kernels::cuda {
 namespace {
 
-/// H200, 8+3 with a row of ones: 2 waves of resident blocks 0.89 of the copy, 4 waves 0.91, 8 waves 0.92, a
-/// tile a warp 0.88.
+/// H100, decode of 8+4 and 10+4, of the copy: 1 wave of resident blocks 0.91 and 0.91; by a ring of two, 8
+/// waves 0.95 and 0.95, 16 waves 0.95 and 0.93, 32 waves 0.94 and 0.92.
 constexpr unsigned waves = 8;
 
 /// The first row of ones, or the number of rows if there is none.
@@ -22,7 +23,11 @@ unsigned row_of_ones(const gf::Matrix& matrix) {
   return r;
 }
 
-/// The kernel of the most targets, if it takes a row of ones without a table, for the first rows of a launch.
+// For kernel_for, which takes the last one that fits.
+static_assert(std::ranges::is_sorted(table_kernels, {}, &TableKernel::targets));
+static_assert(table_kernels[0].shared_bytes(gf::max_chunks) <= most_shared_bytes);
+
+/// The kernel that takes most of the first `rows`. ones: the first row is one of ones.
 const TableKernel& kernel_for(std::size_t sources, std::size_t rows, bool ones) {
   const TableKernel* best = nullptr;
   for (const TableKernel& kernel : table_kernels)
@@ -50,22 +55,24 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 
 }  // namespace
 
-// H100, decode of large chunks, moved bytes to the copy of the run, by tables / on the tensor cores:
+// H100, decode of chunks of 21 to 36 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
 //   16+2 0.95 / 0.93   32+2 0.96 / 0.93   20+3 0.93 / 0.92   24+3 0.93 / 0.94   12+4 0.94 / 0.91
 //   16+4 0.90 / 0.95   12+5 0.86 / 0.72   16+5 0.82 / 0.83   12+6 0.81 / 0.76   16+6 0.75 / 0.84
 //   10+7 0.79 / 0.72   12+7 0.76 / 0.78   10+8 0.77 / 0.75   12+8 0.73 / 0.80
-// A row of ones costs little by tables, and as much as any row on the tensor cores: 16+4 0.95, 20+4 0.93.
-// Where a multiprocessor has no block of its own, tensor cores are faster for more than eight sources:
-// 10+4, 256 KiB 0.21 / 0.23, 512 KiB 0.37 / 0.36.
+// A row of ones costs little by tables, and as much as any row on the tensor cores: encode of 16+4 0.95 /
+// 0.93, of 20+4 0.93 / 0.91. Where a multiprocessor has no block of its own, tensor cores are faster for more
+// than eight sources: encode of 10+4, 256 KiB 0.21 / 0.23, of 16+4 0.22 / 0.26; in 512 KiB both are as fast.
 bool table_kernel_pays(const Work& work) {
+  if (work.device.info().compute_major < oldest_bit_compute_major) return true;
   const gf::Matrix& matrix = work.matrix;
   const TableKernel& kernel = kernel_for(matrix.cols(), matrix.rows(), row_of_ones(matrix) < matrix.rows());
   if (kernel.targets() < matrix.rows()) return matrix.cols() <= 4;
   const std::size_t tiles_to_fill =
       std::size_t{table_threads / 32} * static_cast<unsigned>(work.device.info().multiprocessors);
   constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 32, 20, 12, 14, 12, 10, 10};
+  static_assert(std::size(most_sources) == std::rbegin(table_kernels)->rows + 1);
   unsigned most = most_sources[kernel.rows];
-  if (kernel.rows > 1 && work.chunks.bytes / table_tile < tiles_to_fill) most = std::min(most, 8u);
+  if (kernel.rows > 2 && work.chunks.bytes / table_tile < tiles_to_fill) most = std::min(most, 8u);
   return matrix.cols() <= most;
 }
 
