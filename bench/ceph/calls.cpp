@@ -228,8 +228,8 @@ std::vector<std::string> ops_of(bool tentacle) {
 }
 
 std::vector<Contestant> ceph_contestants(const CephCase& c, const std::vector<Coder>& coders, bool tentacle) {
-  const bool on_lists =
-      c.op == "encode" || c.op == "decode" || c.op == "decode-one" || (c.op == "encode-chunks" && !tentacle);
+  const auto of_all = ops_of(false);
+  const bool on_lists = std::ranges::count(of_all, c.op) != 0 && !(tentacle && c.op == "encode-chunks");
   const auto on = std::make_shared<CephStripes>(c, on_lists);
   std::vector<Contestant> list;
   for (const auto& [name, object] : coders) {

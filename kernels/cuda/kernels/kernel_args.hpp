@@ -58,7 +58,15 @@ inline constexpr std::size_t table_ring_bytes = std::size_t{table_ring} * 2 * 32
   X(1, 0, 8)                \
   X(0, 1, 7)                \
   X(2, 0, 6)                \
-  X(1, 1, 6) X(3, 0, 5) X(2, 1, 5) X(4, 0, 4) X(3, 1, 5) X(5, 0, 4) X(6, 0, 3) X(7, 0, 3) X(8, 0, 2)
+  X(1, 1, 6)                \
+  X(3, 0, 5)                \
+  X(2, 1, 5)                \
+  X(4, 0, 4)                \
+  X(3, 1, 5)                \
+  X(5, 0, 4)                \
+  X(6, 0, 3)                \
+  X(7, 0, 3)                \
+  X(8, 0, 2)
 
 struct TableKernel {
   unsigned rows, ones, blocks;

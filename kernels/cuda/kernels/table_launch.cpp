@@ -26,6 +26,7 @@ unsigned row_of_ones(const gf::Matrix& matrix) {
 // For kernel_for, which takes the last one that fits.
 static_assert(std::ranges::is_sorted(table_kernels, {}, &TableKernel::targets));
 static_assert(table_kernels[0].shared_bytes(gf::max_chunks) <= most_shared_bytes);
+constexpr unsigned most_rows = std::rbegin(table_kernels)->rows;
 
 /// The kernel that takes most of the first `rows`. ones: the first row is one of ones.
 const TableKernel& kernel_for(std::size_t sources, std::size_t rows, bool ones) {
@@ -39,7 +40,7 @@ const TableKernel& kernel_for(std::size_t sources, std::size_t rows, bool ones) 
 }
 
 CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<const std::uint8_t> rows) {
-  std::array<std::uint8_t*, gf::max_chunks> targets;
+  std::array<std::uint8_t*, most_rows> targets;
   std::ranges::transform(rows, targets.begin(), [&](auto row) { return work.chunks.targets[row]; });
   ChunkViews views = work.chunks;
   views.targets = std::span(targets).first(rows.size());
@@ -57,7 +58,7 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 
 // H100, decode of chunks of 21 to 36 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
 //   16+2 0.95 / 0.93   32+2 0.96 / 0.93   20+3 0.93 / 0.92   24+3 0.93 / 0.94   12+4 0.94 / 0.91
-//   16+4 0.90 / 0.95   12+5 0.86 / 0.72   16+5 0.82 / 0.83   12+6 0.81 / 0.76   16+6 0.75 / 0.84
+//   16+4 0.90 / 0.93   12+5 0.86 / 0.72   16+5 0.82 / 0.83   12+6 0.81 / 0.76   16+6 0.75 / 0.84
 //   10+7 0.79 / 0.72   12+7 0.76 / 0.78   10+8 0.77 / 0.75   12+8 0.73 / 0.80
 // A row of ones costs little by tables, and as much as any row on the tensor cores: encode of 16+4 0.95 /
 // 0.93, of 20+4 0.93 / 0.91. Where a multiprocessor has no block of its own, tensor cores are faster for more
@@ -70,7 +71,7 @@ bool table_kernel_pays(const Work& work) {
   const std::size_t tiles_to_fill =
       std::size_t{table_threads / 32} * static_cast<unsigned>(work.device.info().multiprocessors);
   constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 32, 20, 12, 14, 12, 10, 10};
-  static_assert(std::size(most_sources) == std::rbegin(table_kernels)->rows + 1);
+  static_assert(std::size(most_sources) == most_rows + 1);
   unsigned most = most_sources[kernel.rows];
   if (kernel.rows > 2 && work.chunks.bytes / table_tile < tiles_to_fill) most = std::min(most, 8u);
   return matrix.cols() <= most;
