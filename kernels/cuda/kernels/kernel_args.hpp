@@ -43,17 +43,18 @@ inline constexpr unsigned rows_per_thread = 4;
 inline constexpr unsigned table_threads = 128;
 /// Bytes of every chunk that a warp codes at a time: two fetches of 16 bytes a lane.
 inline constexpr unsigned table_tile = 1024;
-/// Turns of two sources that a block has shared memory for: one is multiplied, the others are on their way.
-inline constexpr unsigned table_ring = 3;
-inline constexpr std::size_t table_ring_bytes = std::size_t{table_ring} * 2 * 32 * table_threads;
+/// The most sources that are multiplied together.
+inline constexpr unsigned table_group = 3;
+/// Shared memory of a block for two groups: one is multiplied, the other is on its way.
+inline constexpr std::size_t table_feed_bytes = std::size_t{2} * table_group * 32 * table_threads;
 
 // X(rows, ones, blocks): kernels ec_table_r<rows>_<ones> for that many rows by table, and `ones` (0 or 1)
 // rows of ones before them, sums of all sources that have no coefficients; `blocks` of them stay on a
-// multiprocessor whose shared memory holds their rings, which bounds the registers. In the order of their
-// targets; of as many, with ones last. H100, decode of chunks of 22 to 67 MB, ratio to the copy: 8+4 0.96,
-// 10+4 0.95, with a ring of two 0.94, with the next sources in registers 0.90; 8+5 by 4 blocks 0.94, 3 blocks
-// 0.92; 6+6 by 4 blocks 0.78, 3 blocks 0.92; 7+7 by 3 blocks 0.89; 8+8 by 3 blocks 0.77, 2 blocks 0.82. Not
-// measured on other chips, of which some hold two or three rings.
+// multiprocessor, which bounds the registers. In the order of their targets; of as many, with ones last.
+// H100, decode of chunks of 48 to 85 MB, ratio to the copy of the run, groups of three sources, and of two
+// with room for three of them: 10+5 0.96, 0.93; 16+5 0.90, 0.84; 10+6 0.91, 0.89; 8+8 0.88, 0.86. With shared
+// memory for three groups and for two: 16+5 0.89, 0.90; 10+8 0.85, 0.83; encode of 8+3, chunks of 1 MiB 0.50,
+// 0.54. Not measured on other chips, of which some hold two or three blocks.
 #define EC_TABLE_KERNELS(X) \
   X(1, 0, 8)                \
   X(0, 1, 7)                \
@@ -72,9 +73,9 @@ struct TableKernel {
   unsigned rows, ones, blocks;
 
   constexpr unsigned targets() const { return rows + ones; }
-  /// Shared memory of a block: the ring, then 20 bytes of products for each coefficient.
+  /// Shared memory of a block: the sources, then 64 bytes of products for each group and row.
   constexpr std::size_t shared_bytes(std::size_t sources) const {
-    return table_ring_bytes + 20 * sources * rows;
+    return table_feed_bytes + (sources + table_group - 1) / table_group * rows * 64;
   }
 };
 inline constexpr TableKernel table_kernels[] = {

@@ -96,11 +96,6 @@ __device__ __forceinline__ std::uint32_t pick(std::uint32_t mask, std::uint32_t 
   return (mask & x) | (~mask & y);
 }
 
-/// Products 0, a, b, a + b as bytes of a word.
-__device__ __forceinline__ std::uint32_t four_products(std::uint32_t a, std::uint32_t b) {
-  return a << 8 | b << 16 | (a ^ b) << 24;
-}
-
 /// Words x0 y0 x1 y1 and x2 y2 x3 y3, as selectors of two words at once give them, as x0 x1 x2 x3 and y0 y1
 /// y2 y3; twice.
 __device__ __forceinline__ Pack<16> sorted(const Pack<16>& q) {

@@ -1,14 +1,16 @@
 // target = M . source for any matrix of few rows, by tables of products in shared memory.
 //
-// A byte is split into bits 0-2, bits 4-6, and bits 3 and 7. PRMT looks each part up in the 8, 8 and 4
-// products of a coefficient, four bytes an instruction: 3 PRMT and, taking two sources at a time, 1.5 XORs of
-// three inputs a word, target and source. PRMT takes selectors of four bits, so the selectors of two words x,
-// y are made together, a nibble of each in turn; the products come out as x0 y0 x1 y1 and x2 y2 x3 y3 and are
-// sorted once a target, at the end. A row of ones is a sum without tables: every reed_sol_van code has one.
+// Sources are taken in groups of three, the last ones as a group of one or two. The 24 bits of three bytes
+// are eight parts of three bits, and PRMT looks a part up in its eight products, four bytes an instruction:
+// 8 PRMT and 4 XORs of three inputs for three words of a target (6 and 3 for two words, 3 and 2 for one). The
+// parts are bits 0-2 and 4-6 of each byte, and twice three of the six bits 3 and 7. PRMT takes selectors of
+// four bits, so the selectors of two words x, y are made together, a nibble of each in turn; the products
+// come out as x0 y0 x1 y1 and x2 y2 x3 y3 and are sorted once a target, at the end. A row of ones is a sum
+// without tables: every reed_sol_van code has one.
 //
-// A lane keeps 32 bytes of each target in registers. While it multiplies two sources, the next four are on
-// their way into shared memory, at the end of a tile the first sources of the next tile: copies that take no
-// register (see Feed). All lanes read the tables of the same coefficient, a broadcast without conflicts.
+// A lane keeps 32 bytes of each target in registers. While it multiplies a group of sources, the next one is
+// on its way into shared memory, at the end of a tile the first group of the next tile: copies that take no
+// register (see Feed). All lanes read the tables of the same coefficients, a broadcast without conflicts.
 // Reads each source once, writes each target once, 16 bytes a lane. If the chunk does not divide into tiles,
 // the last tile starts early: two warps write the same bytes there.
 #include <cstdint>
@@ -24,10 +26,6 @@ namespace {
 using namespace ec::kernels::cuda;
 
 using Quad = Pack<16>;
-/// A lane's part of a tile: 16 bytes of its lower half and 16 of its upper half.
-struct Part {
-  Quad half[2];
-};
 
 /// Copies that go on while a lane computes; chips before 8.0 have none.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -58,105 +56,78 @@ __device__ __forceinline__ void put(const KernelArgs& args, std::uint8_t* target
     note_difference(args.difference, args.first_byte + at, q);
 }
 
-/// The products of a coefficient: by bits 0-2 (x, y), by bits 4-6 (z, w), by bits 3 and 7.
+/// Two tables: the sums of the subsets of {a, b, c}, 0, a, b, a + b, c .., and of {d, e, f}.
+__device__ uint4 subset_sums(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d,
+                             std::uint32_t e, std::uint32_t f) {
+  const std::uint32_t x = a << 8 | b << 16 | (a ^ b) << 24, z = d << 8 | e << 16 | (d ^ e) << 24;
+  return {x, x ^ c * 0x01010101u, z, z ^ f * 0x01010101u};
+}
+
+/// The tables of a row and a group of sources a, b, c. of: for each source by its bits 0-2 (x, y) and 4-6 (z,
+/// w). rest: by bits 3 and 7 of a and 3 of b (x, y), by bits 7 of b and 3 and 7 of c (z, w).
 struct Products {
-  uint4 low;
-  std::uint32_t high;
-};
+  uint4 of[table_group], rest;
 
-__device__ __forceinline__ Products products_of(std::uint32_t c) {
-  std::uint32_t p[8];
+  __device__ void make(const std::uint32_t (&coefficients)[table_group]) {
+    std::uint32_t p[table_group][8];  // times 1, 2, 4 .. 128
 #pragma unroll
-  for (unsigned b = 0; b < 8; ++b) {
-    p[b] = c;
-    c = (c << 1) ^ ((c >> 7) * 0x11du);
-  }
-  Products t;
-  t.low.x = four_products(p[0], p[1]);
-  t.low.y = t.low.x ^ p[2] * 0x01010101u;
-  t.low.z = four_products(p[4], p[5]);
-  t.low.w = t.low.z ^ p[6] * 0x01010101u;
-  t.high = four_products(p[3], p[7]);
-  return t;
-}
-
-/// The tables of a launch in shared memory, behind the ring of Feed: [source][row].
-struct Tables {
-  uint4* low;
-  std::uint32_t* high;
-
-  __device__ Tables(unsigned sources, unsigned rows) {
-    low = shared + table_ring_bytes / sizeof(uint4);
-    high = reinterpret_cast<std::uint32_t*>(low + sources * rows);
-  }
-  /// Made by the whole block.
-  __device__ void make(const std::uint8_t* coefficients, unsigned sources, unsigned rows) const {
-    for (unsigned i = threadIdx.x; i < sources * rows; i += blockDim.x) {
-      const Products t = products_of(coefficients[i % rows * sources + i / rows]);
-      low[i] = t.low;
-      high[i] = t.high;
+    for (unsigned n = 0; n < table_group; ++n) {
+      p[n][0] = coefficients[n];
+#pragma unroll
+      for (unsigned b = 1; b < 8; ++b) p[n][b] = p[n][b - 1] << 1 ^ (p[n][b - 1] >> 7) * 0x11du;
+      of[n] = subset_sums(p[n][0], p[n][1], p[n][2], p[n][4], p[n][5], p[n][6]);
     }
-    __syncthreads();
-  }
-  __device__ __forceinline__ Products at(unsigned source, unsigned rows, unsigned row) const {
-    return {low[source * rows + row], high[source * rows + row]};
+    rest = subset_sums(p[0][3], p[0][7], p[1][3], p[1][7], p[2][3], p[2][7]);
   }
 };
 
-/// For each of four words, the selectors of the three parts of Products.
+/// The tables of a launch in shared memory, behind the sources of Feed: [group][row].
+__device__ __forceinline__ Products* tables() {
+  return reinterpret_cast<Products*>(shared + table_feed_bytes / sizeof(uint4));
+}
+/// By the whole block.
+__device__ void make_tables(const std::uint8_t* coefficients, unsigned sources, unsigned rows) {
+  for (unsigned i = threadIdx.x; i < (sources + table_group - 1) / table_group * rows; i += blockDim.x) {
+    const unsigned first = i / rows * table_group, rest = sources - first;
+    const std::uint8_t* c = coefficients + i % rows * sources + first;
+    tables()[i].make({c[0], rest > 1 ? c[1] : 0u, rest > 2 ? c[2] : 0u});
+  }
+  __syncthreads();
+}
+
+/// For each of four words of N sources, the selectors of the tables of Products.
+template <unsigned N>
 struct Selectors {
-  std::uint32_t part[3][4];
-};
+  std::uint32_t of[N][2][4], rest[2][4];
 
-__device__ __forceinline__ Selectors selectors_of(const Quad& x) {
-  Selectors s;
+  __device__ __forceinline__ explicit Selectors(const Quad (&x)[N]) {
 #pragma unroll
-  for (unsigned w = 0; w < 4; w += 2) {
-    const std::uint32_t a = x.lane[w], b = x.lane[w + 1];
-    const std::uint32_t lower = pick(0x0f0f0f0fu, a, b << 4);
-    const std::uint32_t upper = pick(0x0f0f0f0fu, a >> 4, b);
-    s.part[0][w] = lower & 0x77777777u;
-    s.part[1][w] = upper & 0x77777777u;
-    s.part[2][w] = pick(0x44444444u, lower >> 1, upper) >> 2 & 0x33333333u;
+    for (unsigned w = 0; w < 4; w += 2) {
+      std::uint32_t nibbles[2 * table_group] = {};  // lower and upper ones of each source
 #pragma unroll
-    for (auto& part : s.part) part[w + 1] = part[w] >> 16;
-  }
-  return s;
-}
-
-__device__ __forceinline__ std::uint32_t look_up(const Products& t, const Selectors& s, unsigned word) {
-  return add3(permute(t.low.x, t.low.y, s.part[0][word]), permute(t.low.z, t.low.w, s.part[1][word]),
-              permute(t.high, t.high, s.part[2][word]));
-}
-
-template <int Rows, bool Ones>
-struct Sums {
-  Part row[Rows + 1];  // interleaved; the last one is unused
-  Part ones;
-
-  /// Adds source s, and source s + 1 if Two.
-  template <bool Two>
-  __device__ __forceinline__ void add(const Tables& tables, unsigned s, const Part& x, const Part& y) {
+      for (unsigned n = 0; n < N; ++n) {
+        const std::uint32_t a = x[n].lane[w], b = x[n].lane[w + 1];
+        nibbles[2 * n] = pick(0x0f0f0f0fu, a, b << 4);
+        nibbles[2 * n + 1] = pick(0x0f0f0f0fu, a >> 4, b);
+        of[n][0][w] = nibbles[2 * n] & 0x77777777u;
+        of[n][1][w] = nibbles[2 * n + 1] & 0x77777777u;
+        of[n][0][w + 1] = of[n][0][w] >> 16;
+        of[n][1][w + 1] = of[n][1][w] >> 16;
+      }
 #pragma unroll
-    for (unsigned h = 0; h < 2; ++h) {
-      const Quad &a = x.half[h], &b = y.half[h];
-      if constexpr (Ones)
-#pragma unroll
-        for (unsigned w = 0; w < 4; ++w)
-          ones.half[h].lane[w] = add3(ones.half[h].lane[w], a.lane[w], Two ? b.lane[w] : 0);
-      if constexpr (Rows != 0) {
-        const Selectors at_a = selectors_of(a), at_b = selectors_of(b);
-#pragma unroll
-        for (int r = 0; r < Rows; ++r) {
-          const Products t = tables.at(s, Rows, r), u = tables.at(s + Two, Rows, r);
-#pragma unroll
-          for (unsigned w = 0; w < 4; ++w) {
-            std::uint32_t& sum = row[r].half[h].lane[w];
-            sum = add3(sum, look_up(t, at_a, w), Two ? look_up(u, at_b, w) : 0);
-          }
-        }
+      for (unsigned i = 0; i < 2; ++i) {
+        rest[i][w] = fourth_bits(nibbles[3 * i], nibbles[3 * i + 1], nibbles[3 * i + 2]);
+        rest[i][w + 1] = rest[i][w] >> 16;
       }
     }
+  }
+
+ private:
+  /// Nibbles whose bits 0, 1, 2 are the bits 3 of the nibbles of a, b, c.
+  static __device__ __forceinline__ std::uint32_t fourth_bits(std::uint32_t a, std::uint32_t b,
+                                                              std::uint32_t c) {
+    const std::uint32_t two = pick(0x88888888u, b, a >> 1);
+    return pick(0x88888888u, c, two >> 1) >> 1 & 0x77777777u;
   }
 };
 
@@ -185,21 +156,35 @@ class Tiles {
   std::uint64_t first_ = std::uint64_t{blockIdx.x} * warps;
 };
 
-/// The sources of all tiles of a warp, two at a time, by a ring in shared memory. A lane copies and takes its
-/// own bytes only, so that no lane waits for another one.
+/// The sources of all tiles of a warp, a group at a time, by two places in shared memory. A lane copies and
+/// takes its own bytes only, so that no lane waits for another one.
 class Feed {
  public:
   __device__ explicit Feed(const KernelArgs& args)
-      : args_(args), tiles_(args), any_(tiles_.any()), offset_(tiles_.offset()) {}
+      : args_(args), tiles_(args), any_(tiles_.any()), offset_(tiles_.offset()) {
+    begin_next();
+  }
 
-  /// Begins the copies of the next two sources, if there are more.
+  /// Waits for the next group, which becomes the present one, and begins the copies of the group behind it.
+  __device__ __forceinline__ void next() {
+    turn_ ^= 1;
+    begin_next();
+    EC_ASYNC_COPY("cp.async.wait_group 1;" ::: "memory");
+  }
+  /// A half of source n of the present group.
+  __device__ __forceinline__ Quad source(unsigned n, unsigned half) const {
+    const uint4 x = place(turn_ ^ 1, n)[half * table_threads];
+    return {{x.x, x.y, x.z, x.w}};
+  }
+
+ private:
   __device__ __forceinline__ void begin_next() {
     if (any_) {
       const auto* sources = reinterpret_cast<const std::uint8_t* const*>(args_.blob);
 #pragma unroll
-      for (unsigned i = 0; i < 2; ++i)
-        if (source_ + i < args_.sources) copy(place(newest_, i), sources[source_ + i] + offset_);
-      source_ += 2;
+      for (unsigned n = 0; n < table_group; ++n)
+        if (source_ + n < args_.sources) copy(place(turn_, n), sources[source_ + n] + offset_);
+      source_ += table_group;
       if (source_ >= args_.sources) {
         source_ = 0;
         tiles_.next();
@@ -208,25 +193,9 @@ class Feed {
       }
     }
     EC_ASYNC_COPY("cp.async.commit_group;" ::: "memory");
-    advance(newest_);
   }
-  __device__ __forceinline__ void wait_for_oldest() const {
-    EC_ASYNC_COPY("cp.async.wait_group %0;" ::"n"(table_ring - 1) : "memory");
-  }
-  /// One of the two sources that were begun first.
-  __device__ __forceinline__ Part oldest(unsigned i) const {
-    const uint4* from = place(oldest_, i);
-    const uint4 a = from[0], b = from[table_threads];
-    return {{{{a.x, a.y, a.z, a.w}}, {{b.x, b.y, b.z, b.w}}}};
-  }
-  __device__ __forceinline__ void drop_oldest() { advance(oldest_); }
-
- private:
-  static __device__ __forceinline__ uint4* place(unsigned turn, unsigned i) {
-    return shared + (turn * 2 + i) * 2 * table_threads + threadIdx.x;
-  }
-  static __device__ __forceinline__ void advance(unsigned& turn) {
-    turn = turn + 1 == table_ring ? 0 : turn + 1;
+  static __device__ __forceinline__ uint4* place(unsigned turn, unsigned n) {
+    return shared + (turn * table_group + n) * 2 * table_threads + threadIdx.x;
   }
   static __device__ __forceinline__ void copy(uint4* to, const std::uint8_t* from) {
 #pragma unroll
@@ -246,37 +215,72 @@ class Feed {
   Tiles tiles_;
   bool any_;
   std::uint64_t offset_;
-  unsigned source_ = 0, newest_ = 0, oldest_ = 0;
+  unsigned source_ = 0, turn_ = 0;
+};
+
+template <int Rows, bool Ones>
+struct Sums {
+  // A lane has 16 bytes of the lower half of a tile and 16 of the upper one.
+  Quad row[2][Rows + 1];  // interleaved; the last one is unused
+  Quad ones[2];
+
+  /// Adds the present group of the feed, of N sources.
+  template <unsigned N>
+  __device__ __forceinline__ void add(const Feed& feed, unsigned group) {
+#pragma unroll
+    for (unsigned h = 0; h < 2; ++h) {
+      Quad x[N];
+#pragma unroll
+      for (unsigned n = 0; n < N; ++n) x[n] = feed.source(n, h);
+      if constexpr (Ones)
+#pragma unroll
+        for (unsigned w = 0; w < 4; ++w)
+#pragma unroll
+          for (unsigned n = 0; n < N; ++n) ones[h].lane[w] ^= x[n].lane[w];
+      if constexpr (Rows != 0) {
+        const Selectors<N> at(x);
+#pragma unroll
+        for (int r = 0; r < Rows; ++r) {
+          const Products& t = tables()[group * Rows + r];
+#pragma unroll
+          for (unsigned w = 0; w < 4; ++w) {
+            std::uint32_t& sum = row[h][r].lane[w];
+#pragma unroll
+            for (unsigned n = 0; n < N; ++n)
+              sum = add3(sum, permute(t.of[n].x, t.of[n].y, at.of[n][0][w]),
+                         permute(t.of[n].z, t.of[n].w, at.of[n][1][w]));
+            sum = add3(sum, permute(t.rest.x, t.rest.y, at.rest[0][w]),
+                       N == 1 ? 0 : permute(t.rest.z, t.rest.w, at.rest[1][w]));
+          }
+        }
+      }
+    }
+  }
 };
 
 template <int Rows, bool Ones, TargetMode Mode>
 __device__ __forceinline__ void transform(const KernelArgs& args) {
   const auto* targets = reinterpret_cast<std::uint8_t* const*>(args.blob + 8 * args.sources);
-  const Tables tables(args.sources, Rows);
-  if constexpr (Rows != 0) tables.make(args.blob + 8 * (args.sources + Rows + Ones), args.sources, Rows);
-
   Feed feed(args);
-#pragma unroll
-  for (unsigned i = 1; i < table_ring; ++i) feed.begin_next();
+  if constexpr (Rows != 0) make_tables(args.blob + 8 * (args.sources + Rows + Ones), args.sources, Rows);
   for (Tiles at(args); at.any_of_block(); at.next()) {
     if (!at.any()) break;
     Sums<Rows, Ones> sums{};
-    for (unsigned s = 0; s < args.sources; s += 2) {
-      feed.begin_next();
-      feed.wait_for_oldest();
-      const Part x = feed.oldest(0);
-      if (s + 1 < args.sources)
-        sums.template add<true>(tables, s, x, feed.oldest(1));
+    for (unsigned rest = args.sources, group = 0; rest != 0; rest -= min(rest, table_group), ++group) {
+      feed.next();
+      if (rest >= 3)
+        sums.template add<3>(feed, group);
+      else if (rest == 2)
+        sums.template add<2>(feed, group);
       else
-        sums.template add<false>(tables, s, x, x);
-      feed.drop_oldest();
+        sums.template add<1>(feed, group);
     }
 #pragma unroll
     for (unsigned h = 0; h < 2; ++h) {
       const std::uint64_t offset = at.offset() + h * (table_tile / 2);
-      if constexpr (Ones) put<Mode>(args, targets[0], offset, sums.ones.half[h]);
+      if constexpr (Ones) put<Mode>(args, targets[0], offset, sums.ones[h]);
 #pragma unroll
-      for (int r = 0; r < Rows; ++r) put<Mode>(args, targets[Ones + r], offset, sorted(sums.row[r].half[h]));
+      for (int r = 0; r < Rows; ++r) put<Mode>(args, targets[Ones + r], offset, sorted(sums.row[h][r]));
     }
   }
 }

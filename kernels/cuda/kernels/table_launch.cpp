@@ -11,8 +11,8 @@
 namespace ec::kernels::cuda {
 namespace {
 
-/// H100, decode of 8+4 and 10+4, of the copy: 1 wave of resident blocks 0.91 and 0.91; by a ring of two, 8
-/// waves 0.95 and 0.95, 16 waves 0.95 and 0.93, 32 waves 0.94 and 0.92.
+/// H100, decode of 8+4 and 10+4, of the copy, groups of two sources: 1 wave of resident blocks 0.91 and 0.91,
+/// 8 waves 0.95 and 0.95, 16 waves 0.95 and 0.93, 32 waves 0.94 and 0.92.
 constexpr unsigned waves = 8;
 
 /// The first row of ones, or the number of rows if there is none.
@@ -56,10 +56,10 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 
 }  // namespace
 
-// H100, decode of chunks of 21 to 36 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
-//   16+2 0.95 / 0.93   32+2 0.96 / 0.93   20+3 0.93 / 0.92   24+3 0.93 / 0.94   12+4 0.94 / 0.91
-//   16+4 0.90 / 0.93   12+5 0.86 / 0.72   16+5 0.82 / 0.83   12+6 0.81 / 0.76   16+6 0.75 / 0.84
-//   10+7 0.79 / 0.72   12+7 0.76 / 0.78   10+8 0.77 / 0.75   12+8 0.73 / 0.80
+// H100, decode of chunks of 15 to 36 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
+//   16+2 0.95 / 0.95   32+2 0.94 / 0.85   20+3 0.95 / 0.92   24+3 0.95 / 0.92   14+4 0.92 / 0.93
+//   16+4 0.93 / 0.94   16+5 0.86 / 0.83   18+5 0.84 / 0.78   20+5 0.82 / 0.82   14+6 0.81 / 0.79
+//   12+7 0.82 / 0.79   14+7 0.77 / 0.82   10+8 0.79 / 0.75   12+8 0.77 / 0.80
 // A row of ones costs little by tables, and as much as any row on the tensor cores: encode of 16+4 0.95 /
 // 0.93, of 20+4 0.93 / 0.91. Where a multiprocessor has no block of its own, tensor cores are faster for more
 // than eight sources: encode of 10+4, 256 KiB 0.21 / 0.23, of 16+4 0.22 / 0.26; in 512 KiB both are as fast.
@@ -70,7 +70,7 @@ bool table_kernel_pays(const Work& work) {
   if (kernel.targets() < matrix.rows()) return matrix.cols() <= 4;
   const std::size_t tiles_to_fill =
       std::size_t{table_threads / 32} * static_cast<unsigned>(work.device.info().multiprocessors);
-  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 32, 20, 12, 14, 12, 10, 10};
+  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 32, 24, 12, 18, 14, 12, 10};
   static_assert(std::size(most_sources) == most_rows + 1);
   unsigned most = most_sources[kernel.rows];
   if (kernel.rows > 2 && work.chunks.bytes / table_tile < tiles_to_fill) most = std::min(most, 8u);
