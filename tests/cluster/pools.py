@@ -46,7 +46,7 @@ class PoolSpec:
 
 
 class Pools:
-    """The pools of one caller, who alone changes them."""
+    """The pools of one caller, who alone changes them. Its threads may make pools at the same time."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -70,7 +70,7 @@ class Pools:
         self.specs[spec.name], self.numbers[spec.name] = spec, (made["pool"], pg_num)
 
     def pg_ids(self, pools=None):
-        return [f"{number}.{pg:x}" for name, (number, pg_num) in self.numbers.items()
+        return [f"{number}.{pg:x}" for name, (number, pg_num) in self.numbers.copy().items()
                 if pools is None or name in pools for pg in range(pg_num)]
 
     def query(self, pgid):
