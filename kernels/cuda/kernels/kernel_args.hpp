@@ -43,18 +43,18 @@ inline constexpr unsigned rows_per_thread = 4;
 inline constexpr unsigned table_threads = 128;
 /// Bytes of every chunk that a warp codes at a time: two fetches of 16 bytes a lane.
 inline constexpr unsigned table_tile = 1024;
-/// The most sources that are multiplied together.
+/// Sources that are multiplied together; the kernels are written for three. H100, decode of chunks of 48 to
+/// 85 MB, ratio to the copy, three and two: 10+5 0.96, 0.93; 16+5 0.90, 0.84; 8+8 0.88, 0.86.
 inline constexpr unsigned table_group = 3;
-/// Shared memory of a block for two groups: one is multiplied, the other is on its way.
+/// Shared memory of a block for two groups: one is multiplied, the other is on its way. Two and three groups:
+/// 16+5 0.90, 0.89; 10+8 0.83, 0.85; encode of 8+3, chunks of 1 MiB, 0.54, 0.50.
 inline constexpr std::size_t table_feed_bytes = std::size_t{2} * table_group * 32 * table_threads;
 
 // X(rows, ones, blocks): kernels ec_table_r<rows>_<ones> for that many rows by table, and `ones` (0 or 1)
 // rows of ones before them, sums of all sources that have no coefficients; `blocks` of them stay on a
 // multiprocessor, which bounds the registers. In the order of their targets; of as many, with ones last.
-// H100, decode of chunks of 48 to 85 MB, ratio to the copy of the run, groups of three sources, and of two
-// with room for three of them: 10+5 0.96, 0.93; 16+5 0.90, 0.84; 10+6 0.91, 0.89; 8+8 0.88, 0.86. With shared
-// memory for three groups and for two: 16+5 0.89, 0.90; 10+8 0.85, 0.83; encode of 8+3, chunks of 1 MiB 0.50,
-// 0.54. Not measured on other chips, of which some hold two or three blocks.
+// H100, 4 blocks of 4 rows 0.94 (10+4), 5 blocks 0.90; groups of two: 6+6 4 blocks 0.78, 3 blocks 0.92.
+// Not measured on other chips, of which some hold two or three blocks.
 #define EC_TABLE_KERNELS(X) \
   X(1, 0, 8)                \
   X(0, 1, 7)                \

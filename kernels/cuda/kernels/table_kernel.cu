@@ -63,15 +63,15 @@ __device__ uint4 subset_sums(std::uint32_t a, std::uint32_t b, std::uint32_t c, 
   return {x, x ^ c * 0x01010101u, z, z ^ f * 0x01010101u};
 }
 
-/// The tables of a row and a group of sources a, b, c. of: for each source by its bits 0-2 (x, y) and 4-6 (z,
-/// w). rest: by bits 3 and 7 of a and 3 of b (x, y), by bits 7 of b and 3 and 7 of c (z, w).
+/// The tables of a row and a group of three sources a, b, c.
 struct Products {
-  uint4 of[table_group], rest;
+  uint4 of[3];  ///< by bits 0-2 of the source (x, y), by its bits 4-6 (z, w)
+  uint4 rest;   ///< by bits 3 and 7 of a and 3 of b (x, y), by bits 7 of b and 3 and 7 of c (z, w)
 
-  __device__ void make(const std::uint32_t (&coefficients)[table_group]) {
-    std::uint32_t p[table_group][8];  // times 1, 2, 4 .. 128
+  __device__ void make(const std::uint32_t (&coefficients)[3]) {
+    std::uint32_t p[3][8];  // times 1, 2, 4 .. 128
 #pragma unroll
-    for (unsigned n = 0; n < table_group; ++n) {
+    for (unsigned n = 0; n < 3; ++n) {
       p[n][0] = coefficients[n];
 #pragma unroll
       for (unsigned b = 1; b < 8; ++b) p[n][b] = p[n][b - 1] << 1 ^ (p[n][b - 1] >> 7) * 0x11du;
@@ -88,9 +88,9 @@ __device__ __forceinline__ Products* tables() {
 /// By the whole block.
 __device__ void make_tables(const std::uint8_t* coefficients, unsigned sources, unsigned rows) {
   for (unsigned i = threadIdx.x; i < (sources + table_group - 1) / table_group * rows; i += blockDim.x) {
-    const unsigned first = i / rows * table_group, rest = sources - first;
+    const unsigned first = i / rows * table_group, left = sources - first;
     const std::uint8_t* c = coefficients + i % rows * sources + first;
-    tables()[i].make({c[0], rest > 1 ? c[1] : 0u, rest > 2 ? c[2] : 0u});
+    tables()[i].make({c[0], left > 1 ? c[1] : 0u, left > 2 ? c[2] : 0u});
   }
   __syncthreads();
 }
@@ -103,7 +103,7 @@ struct Selectors {
   __device__ __forceinline__ explicit Selectors(const Quad (&x)[N]) {
 #pragma unroll
     for (unsigned w = 0; w < 4; w += 2) {
-      std::uint32_t nibbles[2 * table_group] = {};  // lower and upper ones of each source
+      std::uint32_t nibbles[6] = {};  // lower and upper ones of each source
 #pragma unroll
       for (unsigned n = 0; n < N; ++n) {
         const std::uint32_t a = x[n].lane[w], b = x[n].lane[w + 1];
@@ -165,7 +165,7 @@ class Feed {
     begin_next();
   }
 
-  /// Waits for the next group, which becomes the present one, and begins the copies of the group behind it.
+  /// The next group becomes the present one. The group behind it comes into the place of the one before it.
   __device__ __forceinline__ void next() {
     turn_ ^= 1;
     begin_next();
@@ -266,11 +266,11 @@ __device__ __forceinline__ void transform(const KernelArgs& args) {
   for (Tiles at(args); at.any_of_block(); at.next()) {
     if (!at.any()) break;
     Sums<Rows, Ones> sums{};
-    for (unsigned rest = args.sources, group = 0; rest != 0; rest -= min(rest, table_group), ++group) {
+    for (unsigned left = args.sources, group = 0; left != 0; left -= min(left, table_group), ++group) {
       feed.next();
-      if (rest >= 3)
+      if (left >= 3)
         sums.template add<3>(feed, group);
-      else if (rest == 2)
+      else if (left == 2)
         sums.template add<2>(feed, group);
       else
         sums.template add<1>(feed, group);

@@ -60,9 +60,9 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 //   16+2 0.95 / 0.95   32+2 0.94 / 0.85   20+3 0.95 / 0.92   24+3 0.95 / 0.92   14+4 0.92 / 0.93
 //   16+4 0.93 / 0.94   16+5 0.86 / 0.83   18+5 0.84 / 0.78   20+5 0.82 / 0.82   14+6 0.81 / 0.79
 //   12+7 0.82 / 0.79   14+7 0.77 / 0.82   10+8 0.79 / 0.75   12+8 0.77 / 0.80
-// A row of ones costs little by tables, and as much as any row on the tensor cores: encode of 16+4 0.95 /
-// 0.93, of 20+4 0.93 / 0.91. Where a multiprocessor has no block of its own, tensor cores are faster for more
-// than eight sources: encode of 10+4, 256 KiB 0.21 / 0.23, of 16+4 0.22 / 0.26; in 512 KiB both are as fast.
+// By groups of two sources: 12+4 0.94 / 0.91. A row of ones costs little by tables, and as much as any row on
+// the tensor cores: encode of 16+4 0.95 / 0.93. Where a multiprocessor has no block of its own, tensor cores
+// are faster for more than eight sources: encode of 10+4, 256 KiB 0.21 / 0.23, of 16+4 0.22 / 0.26.
 bool table_kernel_pays(const Work& work) {
   if (work.device.info().compute_major < oldest_bit_compute_major) return true;
   const gf::Matrix& matrix = work.matrix;
