@@ -59,8 +59,8 @@ __device__ __forceinline__ void put(const KernelArgs& args, std::uint8_t* target
 /// Two tables: the sums of the subsets of {a, b, c}, 0, a, b, a + b, c .., and of {d, e, f}.
 __device__ uint4 subset_sums(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d,
                              std::uint32_t e, std::uint32_t f) {
-  const std::uint32_t x = a << 8 | b << 16 | (a ^ b) << 24, z = d << 8 | e << 16 | (d ^ e) << 24;
-  return {x, x ^ c * 0x01010101u, z, z ^ f * 0x01010101u};
+  const auto of_two = [](std::uint32_t x, std::uint32_t y) { return x << 8 | y << 16 | (x ^ y) << 24; };
+  return {of_two(a, b), of_two(a, b) ^ c * 0x01010101u, of_two(d, e), of_two(d, e) ^ f * 0x01010101u};
 }
 
 /// The tables of a row and a group of three sources a, b, c.

@@ -56,13 +56,13 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 
 }  // namespace
 
-// H100, decode of chunks of 15 to 36 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
+// H100, decode of chunks of 15 to 30 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
 //   16+2 0.95 / 0.95   32+2 0.94 / 0.85   20+3 0.95 / 0.92   24+3 0.95 / 0.92   14+4 0.92 / 0.93
 //   16+4 0.93 / 0.94   16+5 0.86 / 0.83   18+5 0.84 / 0.78   20+5 0.82 / 0.82   14+6 0.81 / 0.79
 //   12+7 0.82 / 0.79   14+7 0.77 / 0.82   10+8 0.79 / 0.75   12+8 0.77 / 0.80
-// By groups of two sources: 12+4 0.94 / 0.91. A row of ones costs little by tables, and as much as any row on
-// the tensor cores: encode of 16+4 0.95 / 0.93. Where a multiprocessor has no block of its own, tensor cores
-// are faster for more than eight sources: encode of 10+4, 256 KiB 0.21 / 0.23, of 16+4 0.22 / 0.26.
+// Four rows and more are with shared memory for three groups; by groups of two, 12+4 0.94 / 0.91, 16+4 with a
+// row of ones, which costs little by tables alone, 0.95 / 0.93. Where a multiprocessor has no block of its
+// own, tensor cores are faster for more than eight sources: 10+4 of 256 KiB, groups of two, 0.21 / 0.23.
 bool table_kernel_pays(const Work& work) {
   if (work.device.info().compute_major < oldest_bit_compute_major) return true;
   const gf::Matrix& matrix = work.matrix;
