@@ -49,16 +49,14 @@ struct BitKernel {
   }
 };
 
-// H200, ratio to the copy. half, 10+4: 6 blocks of 128 threads 0.70, 8 blocks 0.75, 10 blocks 0.80 (1 wave
-// 0.76), half the words 0.71; 20+4: 6 blocks 0.89, 8 blocks 0.92; 32+4: 0.98 at any number of waves. any,
-// 32+8: 4 blocks 0.87, 5 blocks 0.89 (8 waves 0.86); 64+16: 2 words 0.58, 4 words 0.72 (8 waves 0.62).
-// H100, half, 16+4 and 20+4: 16 waves 0.947 and 0.937, 8 waves 0.941 and 0.930.
+// Ratio to the copy. half, H200, 10+4: 6 blocks of 128 threads 0.70, 8 blocks 0.75, 10 blocks 0.80, half the
+// words 0.71; H100, 16+4, 8 waves 0.941, 16 waves 0.947. any, H100, 10+8: 4 blocks 0.90, 6 blocks 0.83; 16+8:
+// 1 wave 0.88, 8 waves 0.93; 20+8: 3 blocks 0.94, 4 blocks 0.87; H200, 32+8: 4 blocks 0.87, 5 blocks 0.89.
 #define EC_BIT_SHAPES(X) \
-  X(1, 4, 10, 8, 8, 4)   \
-  X(2, 4, 10, 8, 8, 4)   \
-  X(3, 4, 10, 8, 8, 4)   \
-  X(4, 4, 10, 16, 8, 4)  \
-  X(5, 4, 8, 16, 6, 1)   \
+  X(2, 4, 10, 8, 5, 1)   \
+  X(3, 4, 10, 8, 4, 1)   \
+  X(4, 4, 10, 16, 4, 8)  \
+  X(5, 4, 8, 16, 3, 1)   \
   X(6, 4, 8, 8, 6, 1)    \
   X(8, 4, 5, 2, 5, 1)    \
   X(12, 4, 4, 1, 4, 1)   \

@@ -96,8 +96,11 @@ CUresult launch_bits(const Work& work, const BitKernel& kernel) {
     const BitKernel& part = count == targets ? kernel : *std::ranges::find_if(bit_kernels, takes);
     KernelArgs args = args_for(work, first, count, kernel.classes());
     args.bytes = work.chunks.bytes / kernel.tile_bytes();
-    const Grid grid{bit_kernel_threads, part.tile_bytes(), std::size_t{part.blocks} * part.waves,
-                    part.shared_bytes(count)};
+    // Short chunks: as many blocks as stay on the chip, so that a warp makes its bit matrix for some tiles.
+    const std::size_t four_tiles_a_warp = std::size_t{4} * (bit_kernel_threads / 32) * part.blocks *
+                                          static_cast<unsigned>(work.device.info().multiprocessors);
+    const std::size_t waves = std::clamp<std::size_t>(args.bytes / four_tiles_a_warp, 1, part.waves);
+    const Grid grid{bit_kernel_threads, part.tile_bytes(), part.blocks * waves, part.shared_bytes(count)};
     const auto r = launch_warps(work, work.device.bit_kernel(part), grid, &args);
     if (r != CUDA_SUCCESS) return r;
   }

@@ -19,29 +19,16 @@ __device__ inline std::uint32_t times_two(std::uint32_t x) {
 
 template <unsigned Bytes>
 __device__ inline Pack<Bytes> load_whole(const std::uint8_t* p) {
-  Pack<Bytes> w;
-  if constexpr (Bytes == 1) w.lane[0] = *p;
-  if constexpr (Bytes == 2) w.lane[0] = *reinterpret_cast<const std::uint16_t*>(p);
-  if constexpr (Bytes == 4) w.lane[0] = *reinterpret_cast<const std::uint32_t*>(p);
-  if constexpr (Bytes == 8) {
-    const uint2 v = *reinterpret_cast<const uint2*>(p);
-    w.lane[0] = v.x, w.lane[1] = v.y;
-  }
-  if constexpr (Bytes == 16) {
-    const uint4 v = *reinterpret_cast<const uint4*>(p);
-    w.lane[0] = v.x, w.lane[1] = v.y, w.lane[2] = v.z, w.lane[3] = v.w;
-  }
-  return w;
+  if constexpr (Bytes == 1) return {{*p}};
+  if constexpr (Bytes == 2) return {{*reinterpret_cast<const std::uint16_t*>(p)}};
+  if constexpr (Bytes >= 4) return *reinterpret_cast<const Pack<Bytes>*>(p);
 }
 
 template <unsigned Bytes>
 __device__ inline void store_whole(std::uint8_t* p, const Pack<Bytes>& w) {
   if constexpr (Bytes == 1) *p = static_cast<std::uint8_t>(w.lane[0]);
   if constexpr (Bytes == 2) *reinterpret_cast<std::uint16_t*>(p) = static_cast<std::uint16_t>(w.lane[0]);
-  if constexpr (Bytes == 4) *reinterpret_cast<std::uint32_t*>(p) = w.lane[0];
-  if constexpr (Bytes == 8) *reinterpret_cast<uint2*>(p) = make_uint2(w.lane[0], w.lane[1]);
-  if constexpr (Bytes == 16)
-    *reinterpret_cast<uint4*>(p) = make_uint4(w.lane[0], w.lane[1], w.lane[2], w.lane[3]);
+  if constexpr (Bytes >= 4) *reinterpret_cast<Pack<Bytes>*>(p) = w;
 }
 
 /// The word at byte `at` of a chunk; bytes past the end of the chunk read as zero.

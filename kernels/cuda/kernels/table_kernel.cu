@@ -95,6 +95,15 @@ __device__ void make_tables(const std::uint8_t* coefficients, unsigned sources, 
   __syncthreads();
 }
 
+/// The upper half of x, twice. As numbers of half precision both are finite, since their bit 11 is 0, and not
+/// changed by adding -0: the unit for such numbers has time, the one for integers has none.
+__device__ __forceinline__ std::uint32_t upper_half(std::uint32_t x) {
+  asm("{.reg .b16 l, u; mov.b32 {l, u}, %0; mov.b32 %0, {u, u}; add.f16x2 %0, %0, %1;}"
+      : "+r"(x)
+      : "r"(1u << 31 | 1u << 15));
+  return x;
+}
+
 /// For each of four words of N sources, the selectors of the tables of Products.
 template <unsigned N>
 struct Selectors {
@@ -111,13 +120,13 @@ struct Selectors {
         nibbles[2 * n + 1] = pick(0x0f0f0f0fu, a >> 4, b);
         of[n][0][w] = nibbles[2 * n] & 0x77777777u;
         of[n][1][w] = nibbles[2 * n + 1] & 0x77777777u;
-        of[n][0][w + 1] = of[n][0][w] >> 16;
-        of[n][1][w + 1] = of[n][1][w] >> 16;
+        of[n][0][w + 1] = upper_half(of[n][0][w]);
+        of[n][1][w + 1] = upper_half(of[n][1][w]);
       }
 #pragma unroll
       for (unsigned i = 0; i < 2; ++i) {
         rest[i][w] = fourth_bits(nibbles[3 * i], nibbles[3 * i + 1], nibbles[3 * i + 2]);
-        rest[i][w + 1] = rest[i][w] >> 16;
+        rest[i][w + 1] = upper_half(rest[i][w]);
       }
     }
   }

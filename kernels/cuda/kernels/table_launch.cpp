@@ -56,25 +56,19 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 
 }  // namespace
 
-// H100, decode of chunks of 15 to 30 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
-//   16+2 0.95 / 0.95   32+2 0.94 / 0.85   20+3 0.95 / 0.92   24+3 0.95 / 0.92   14+4 0.92 / 0.93
-//   16+4 0.93 / 0.94   16+5 0.86 / 0.83   18+5 0.84 / 0.78   20+5 0.82 / 0.82   14+6 0.81 / 0.79
-//   12+7 0.82 / 0.79   14+7 0.77 / 0.82   10+8 0.79 / 0.75   12+8 0.77 / 0.80
-// Four rows and more are with shared memory for three groups; by groups of two, 12+4 0.94 / 0.91, 16+4 with a
-// row of ones, which costs little by tables alone, 0.95 / 0.93. Where a multiprocessor has no block of its
-// own, tensor cores are faster for more than eight sources: 10+4 of 256 KiB, groups of two, 0.21 / 0.23.
+// H100, m lost, chunks of 38 to 72 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
+//   24+3 0.96 / 0.95   12+4 0.98 / 0.96   16+4 0.97 / 0.97   20+4 0.97 / 0.97   16+5 0.94 / 0.93
+//   18+5 0.93 / 0.88   20+5 0.90 / 0.92   10+6 0.93 / 0.84   12+6 0.94 / 0.91   10+7 0.90 / 0.87
+//   8+8 0.89 / 0.83    9+8 0.90 / 0.87    10+8 0.84 / 0.90   12+8 0.83 / 0.92   16+8 0.75 / 0.92
+// Of 1 MiB, 16+4 0.66 / 0.56, 18+5 0.61 / 0.43; of 256 KiB, 12+4 0.23 / 0.24, 16+4 0.25 / 0.27.
 bool table_kernel_pays(const Work& work) {
   if (work.device.info().compute_major < oldest_bit_compute_major) return true;
   const gf::Matrix& matrix = work.matrix;
   const TableKernel& kernel = kernel_for(matrix.cols(), matrix.rows(), row_of_ones(matrix) < matrix.rows());
   if (kernel.targets() < matrix.rows()) return matrix.cols() <= 4;
-  const std::size_t tiles_to_fill =
-      std::size_t{table_threads / 32} * static_cast<unsigned>(work.device.info().multiprocessors);
-  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 32, 24, 12, 18, 14, 12, 10};
+  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 32, 24, 20, 18, 12, 10, 9};
   static_assert(std::size(most_sources) == most_rows + 1);
-  unsigned most = most_sources[kernel.rows];
-  if (kernel.rows > 2 && work.chunks.bytes / table_tile < tiles_to_fill) most = std::min(most, 8u);
-  return matrix.cols() <= most;
+  return matrix.cols() <= most_sources[kernel.rows];
 }
 
 std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb) {
