@@ -223,14 +223,6 @@ std::shared_ptr<Device> Devices::current() {
   return up == in_use.end() ? nullptr : up->device;
 }
 
-std::size_t Devices::up() {
-  const auto in_use = slots();
-  if (in_use.empty()) return 0;
-  std::lock_guard lock(mutex_);
-  return static_cast<std::size_t>(
-      std::ranges::count_if(in_use, [](const Slot& slot) { return slot.device != nullptr; }));
-}
-
 void Devices::latch(const Device& device, const Reason& reason) noexcept {
   const Options& options = device.options();
   {

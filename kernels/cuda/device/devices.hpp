@@ -69,9 +69,6 @@ class Devices {
   /// Any device that is up; null if none is. Starts nothing.
   std::shared_ptr<Device> current();
 
-  /// How many devices are up now.
-  std::size_t up();
-
   /// Takes `device` out of service after a fault, until retry_after has passed. Does nothing if `device` is
   /// not up.
   void latch(const Device& device, const Reason& reason) noexcept;

@@ -10,7 +10,8 @@
 // each register four sources' bytes of one position, the layout of B. Rows are dealt so that lane group
 // g ends up with all eight bits of target g (eight targets a group of four row blocks), or with half a byte
 // of target g / 2 (up to four targets, two row blocks), so that the sums pack within a lane. Data is read
-// once for all targets of a launch, and stays in registers: 4 W for each 16 sources. The bit matrix is made
+// once for all targets of a launch, and stays in registers: 4 W for each 16 sources, and as many for the next
+// tile of codes of few sources. The bit matrix is made
 // from the coefficients by each block, once, into shared memory. Reads and writes 16 W bytes a quarter-warp,
 // contiguous over the warp (32 W bytes of every chunk). Needs compute capability 8.0 (mma.m16n8k256.b1); on
 // older chips the kernel exists and traps. Shapes and their speeds: bit_args.hpp.
@@ -268,14 +269,14 @@ __device__ void transform(const KernelArgs& args) {
   // and are stored at once; else the lanes of a target store their first columns together.
   constexpr bool together = W < 4;
   const unsigned piece = together ? g : (g % 2) * 4 + g / 2;
-  // With few sources, the sources of the next tile come while a warp multiplies this one (H100, 16+5
-  // 0.94 of the copy, 0.87 without), and a warp's tiles lie side by side, four at a time, where chunks are
-  // long enough for all warps (10+8 0.90, 0.86 without).
+  // With few sources, the sources of the next tile come while a warp multiplies this one. H100, kernels by
+  // themselves, chunks of 51 and 60 MB: 16+5 0.94 of the copy, 0.87 without.
   constexpr bool ahead = Eights && Classes == 1 && Quads <= 5;
+  // Then a warp's tiles lie side by side, four at a time: 10+8 0.90, one at a time 0.86. Not where a warp has
+  // less than 32 tiles: warps that get four tiles more than others would be late.
   const std::uint64_t warps = std::uint64_t{gridDim.x} * (threads / 32);
-  const unsigned in_a_row = ahead && args.bytes >= 4 * warps ? 4 : 1;
+  const unsigned in_a_row = ahead && args.bytes >= 32 * warps ? 4 : 1;
   const auto following = [&](std::uint64_t tile) {
-    if constexpr (!ahead) return tile + warps;
     ++tile;
     return (tile & (in_a_row - 1)) != 0 ? tile : tile + (warps - 1) * in_a_row;
   };

@@ -79,7 +79,6 @@ class SeveralDevices : public EmulatedDevice {
 };
 
 TEST_F(SeveralDevices, WorkGoesToTheOneWithTheLeastUnderWay) {
-  EXPECT_EQ(devices_.up(), 2u);
   EXPECT_EQ(device(0)->info().ordinal, 2);
   EXPECT_EQ(device(1)->info().ordinal, 0);
   EXPECT_EQ(next(), 2) << "both idle: the order of the setting";
@@ -99,7 +98,7 @@ TEST_F(SeveralDevices, WorkGoesToTheOneWithTheLeastUnderWay) {
 TEST_F(SeveralDevices, OneThatFailsLeavesTheWorkToTheOther) {
   devices_.latch(*device(0), "a test");
   EXPECT_NE(log_.find("device 2 is latched off for 3600 s"), std::string::npos) << log_;
-  EXPECT_EQ(devices_.up(), 1u);
+  EXPECT_TRUE(!device(0) && device(1));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(next(), 0);
   EXPECT_EQ(code(memory(Residence::pinned, 1), memory(Residence::pinned, 1)), Status::ok);
 }
@@ -119,14 +118,14 @@ TEST_F(SeveralDevices, DeviceMemoryIsCodedWhereItLiesOrRefusedAndLatchesNothing)
   EXPECT_EQ(code(of_first, memory(Residence::device, 0)), Status::ok);
   EXPECT_EQ(code(of_second, memory(Residence::device, 1)), Status::ok);
   EXPECT_EQ(code(of_first, of_second), Status::fault);
-  EXPECT_EQ(devices_.up(), 2u);
+  EXPECT_TRUE(device(0) && device(1));
 
   use_devices({2});
   const CopyJob elsewhere(program_, of_second, of_second);
   EXPECT_FALSE(devices_.holder_of({&elsewhere.job, 1}, &why_));
   EXPECT_EQ(why_, "the chunks lie in the memory of GPU 0, which is not among the devices in use");
   EXPECT_EQ(code(of_second, of_second), Status::fault);
-  EXPECT_EQ(devices_.up(), 1u);
+  EXPECT_TRUE(device(0));
 }
 
 /// Whatever other threads hold at that moment: the child has no devices, sets options, codes and ends.
@@ -136,7 +135,6 @@ TEST_F(SeveralDevices, AChildOfForkWaitsForNothing) {
   const auto busy = threads_of(4, [&](unsigned t) {
     while (!over) {
       (void)devices_.acquire(1);
-      (void)devices_.up();
       if (t == 0) kernels::cuda::configure(o);
     }
   });
@@ -144,8 +142,8 @@ TEST_F(SeveralDevices, AChildOfForkWaitsForNothing) {
   for (int i = 0; i < 100 && !HasFailure(); ++i) {
     const auto has_none = [&] {
       kernels::cuda::configure(kernels::cuda::current_options());
-      const bool none = code(pinned, pinned) == Status::busy && !devices_.acquire_waiting(&why_) &&
-                        devices_.up() == 0 && !devices_.current();
+      const bool none =
+          code(pinned, pinned) == Status::busy && !devices_.acquire_waiting(&why_) && !devices_.current();
       return none && why_ == "this process is a child of fork()" ? 0 : 1;
     };
     EXPECT_EQ(in_child(has_none), 0) << i;
@@ -182,7 +180,7 @@ TEST_F(SeveralDevices, EachHasGeneratedKernelsOfItsOwn) {
     const kernels::Job job{&program, sources, targets, half};
     EXPECT_EQ(kernels::cuda::backend(KernelKind::generated).transform(job), Status::ok) << i;
   }
-  EXPECT_EQ(devices_.up(), 2u) << log_;
+  EXPECT_TRUE(device(0) && device(1)) << log_;
 }
 
 /// Chips for which there is no machine code, old and new ones, are served by the other kernels.
