@@ -183,8 +183,7 @@ class Feed {
   }
   /// A half of source n of the present group.
   __device__ __forceinline__ Quad source(unsigned n, unsigned half) const {
-    const uint4 x = place(turn_ ^ 1, n)[half * table_threads];
-    return {{x.x, x.y, x.z, x.w}};
+    return reinterpret_cast<const Quad&>(place(turn_ ^ 1, n)[half * table_threads]);
   }
 
  private:
