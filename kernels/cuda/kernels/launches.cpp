@@ -45,8 +45,7 @@ CUresult launch_best(const Work& work, KernelKind kind, std::size_t* done) {
     if (generated != nullptr && reaches(generated_kernel_reach(work.chunks)))
       return launch_generated(start, *generated);
   }
-  if ((kind == KernelKind::table || (others && table_kernel_pays(work.device, work.matrix))) &&
-      table_reaches())
+  if ((kind == KernelKind::table || (others && table_kernel_pays(work))) && table_reaches())
     return launch_tables(start);
   if (kind == KernelKind::bits || kind == KernelKind::paired || automatic) {
     const unsigned most_pairs = kind == KernelKind::bits || !transforms ? 0 : 3;

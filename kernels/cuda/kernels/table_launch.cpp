@@ -61,14 +61,19 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 //   18+5 0.93 / 0.88   20+5 0.90 / 0.92   10+6 0.93 / 0.84   12+6 0.94 / 0.91   10+7 0.90 / 0.87
 //   8+8 0.89 / 0.83    9+8 0.90 / 0.87    10+8 0.84 / 0.90   12+8 0.83 / 0.92   16+8 0.75 / 0.92
 // By groups of two sources, 16+2 0.95 / 0.95, 32+2 0.94 / 0.85. Encode of chunks of 1 MiB, 16+4 0.66 / 0.56,
-// 18+5 0.61 / 0.43; of 256 KiB, 16+4 0.25 / 0.27, 20+4 0.26 / 0.27, 18+5 0.25 / 0.20, 12+6 0.23 / 0.22.
-bool table_kernel_pays(const Device& device, const gf::Matrix& matrix) {
-  if (device.info().compute_major < oldest_bit_compute_major) return true;
+// 18+5 0.61 / 0.43; of 256 KiB, 16+4 0.25 / 0.27, 18+5 0.25 / 0.20, 12+6 0.23 / 0.22. A chunk of fewer tiles
+// than the chip has multiprocessors is for the tensor cores, whose tiles are short, from nine sources on.
+bool table_kernel_pays(const Work& work) {
+  if (work.device.info().compute_major < oldest_bit_compute_major) return true;
+  const gf::Matrix& matrix = work.matrix;
   const TableKernel& kernel = kernel_for(matrix.cols(), matrix.rows(), row_of_ones(matrix) < matrix.rows());
   if (kernel.targets() < matrix.rows()) return matrix.cols() <= 4;
   constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 32, 24, 20, 18, 12, 10, 9};
   static_assert(std::size(most_sources) == most_rows + 1);
-  return matrix.cols() <= most_sources[kernel.rows];
+  unsigned most = most_sources[kernel.rows];
+  const auto multiprocessors = static_cast<unsigned>(work.device.info().multiprocessors);
+  if (kernel.rows > 2 && work.chunks.bytes / table_tile < multiprocessors) most = std::min(most, 8u);
+  return matrix.cols() <= most;
 }
 
 std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb) {
