@@ -4,13 +4,13 @@
 namespace {
 
 /// Two bodies: a choice at every store would keep the compiler from mixing stores with the code behind them.
-template <int Quads, int W, bool Half>
+template <int Quads, int W, bool Half, int Waves>
 __device__ void run(const KernelArgs& args) {
   constexpr int full = ec::kernels::cuda::full_quads(Quads);
   if (args.accumulate)
-    transform<1, Quads, full, W, !Half, true, true>(args);
+    transform<1, Quads, full, W, Waves, !Half, true, true>(args);
   else
-    transform<1, Quads, full, W, !Half, true, false>(args);
+    transform<1, Quads, full, W, Waves, !Half, true, false>(args);
 }
 
 }  // namespace
@@ -24,10 +24,10 @@ __device__ void run(const KernelArgs& args) {
 #define EC_BIT_KERNELS(quads, words, half_blocks, half_waves, any_blocks, any_waves) \
   extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(half_blocks))  \
       ec_bits_p0_q##quads##_h1(const __grid_constant__ KernelArgs args) {            \
-    run<quads, words, true>(args);                                                   \
+    run<quads, words, true, half_waves>(args);                                       \
   }                                                                                  \
   extern "C" __global__ void __launch_bounds__(threads, EC_BIT_BLOCKS(any_blocks))   \
       ec_bits_p0_q##quads##_h0(const __grid_constant__ KernelArgs args) {            \
-    run<quads, words, false>(args);                                                  \
+    run<quads, words, false, any_waves>(args);                                       \
   }
 EC_BIT_SHAPES(EC_BIT_KERNELS)

@@ -245,8 +245,8 @@ __device__ void transpose(std::uint32_t (&b)[4 * W], const std::uint32_t (&x)[4]
   }
 }
 
-/// Eights: groups of eight rows of a class. Fours: a rest of up to four, or all rows.
-template <int Classes, int Quads, int FullQuads, int W, bool Eights, bool Fours, bool Accumulate>
+/// Eights: groups of eight rows of a class. Fours: a rest of up to four, or all rows. Waves: of BitKernel.
+template <int Classes, int Quads, int FullQuads, int W, int Waves, bool Eights, bool Fours, bool Accumulate>
 __device__ void transform(const KernelArgs& args) {
   constexpr int Groups = (Quads + 3) / 4;
   const unsigned row_count = args.targets / Classes, columns = args.sources / Classes;
@@ -272,10 +272,10 @@ __device__ void transform(const KernelArgs& args) {
   // With few sources, the sources of the next tile come while a warp multiplies this one. H100, kernels by
   // themselves, chunks of 51 and 60 MB: 16+5 0.94 of the copy, 0.87 without.
   constexpr bool ahead = Eights && Classes == 1 && Quads <= 5;
-  // Then a warp's tiles lie side by side, four at a time: 10+8 0.90, one at a time 0.86. Not where a warp has
-  // less than 32 tiles: warps that get four tiles more than others would be late.
+  // Then a warp's tiles lie side by side, four at a time: 10+8 0.90, one at a time 0.86. In one wave a warp
+  // has 32 tiles or more then: warps that get four tiles more than others would be late.
   const std::uint64_t warps = std::uint64_t{gridDim.x} * (threads / 32);
-  const unsigned in_a_row = ahead && args.bytes >= 32 * warps ? 4 : 1;
+  const unsigned in_a_row = ahead && args.bytes >= (Waves > 1 ? 4 : 32) * warps ? 4 : 1;
   const auto following = [&](std::uint64_t tile) {
     ++tile;
     return (tile & (in_a_row - 1)) != 0 ? tile : tile + (warps - 1) * in_a_row;
