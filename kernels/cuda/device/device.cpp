@@ -77,7 +77,9 @@ void Device::open_context(int ordinal) {
   info_.ordinal = ordinal;
   d.device_get_attribute(&info_.compute_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal_);
   d.device_get_attribute(&info_.compute_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal_);
-  d.device_get_attribute(&info_.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal_);
+  int multiprocessors = 0;
+  d.device_get_attribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal_);
+  info_.multiprocessors = static_cast<unsigned>(multiprocessors);
 
   // CU_DEVICE_ATTRIBUTE_MPS_ENABLED, which older headers lack, as older drivers do.
   constexpr auto mps_enabled = static_cast<CUdevice_attribute>(133);

@@ -25,7 +25,7 @@ struct DeviceInfo {
   int ordinal = 0;
   int compute_major = 0;
   int compute_minor = 0;
-  int multiprocessors = 0;
+  unsigned multiprocessors = 0;
   int gpus_of_machine = 0;
   int shared_by_mps = 0;  ///< 1: with other processes, by NVIDIA's Multi-Process Service
 };

@@ -52,10 +52,9 @@ struct BitKernel {
 // H200, ratio to the copy. half, 10+4: 6 blocks of 128 threads 0.70, 8 blocks 0.75, 10 blocks 0.80 (1 wave
 // 0.76), half the words 0.71; 20+4: 6 blocks 0.89, 8 blocks 0.92; 32+4: 0.98 at any number of waves. any,
 // 32+8: 4 blocks 0.87, 5 blocks 0.89 (8 waves 0.86); 64+16: 2 words 0.58, 4 words 0.72 (8 waves 0.62).
-// H100, half, 16+4 and 20+4: 16 waves 0.947 and 0.937, 8 waves 0.941 and 0.930. any, kernels by themselves,
-// 8+8, which tables code: 4 blocks 0.84, 5 blocks 0.85; 10+8: 4 blocks 0.90 (8 waves 0.88), 5 blocks 0.90, 6
-// blocks 0.83; 16+5 and 16+8: 4 blocks 0.957 and 0.875, with 8 waves 0.941 and 0.931; 20+8: 3 blocks 0.94, 4
-// blocks 0.87.
+// H100, half, 16+4 and 20+4: 16 waves 0.947 and 0.937, 8 waves 0.941 and 0.930. any, kernels alone, 8+8,
+// which tables code: 4 blocks 0.84, 5 blocks 0.85; 10+8: 4 and 5 blocks 0.90 (8 waves 0.88); 16+5 and
+// 16+8: 4 blocks 0.957 and 0.875 (8 waves 0.941 and 0.931); 20+8: 3 blocks 0.94, 4 blocks 0.87.
 #define EC_BIT_SHAPES(X) \
   X(2, 4, 10, 8, 4, 1)   \
   X(3, 4, 10, 8, 4, 1)   \

@@ -11,10 +11,10 @@
 // g ends up with all eight bits of target g (eight targets a group of four row blocks), or with half a byte
 // of target g / 2 (up to four targets, two row blocks), so that the sums pack within a lane. Data is read
 // once for all targets of a launch, and stays in registers: 4 W for each 16 sources, and as many for the next
-// tile of codes of few sources. The bit matrix is made
-// from the coefficients by each block, once, into shared memory. Reads and writes 16 W bytes a quarter-warp,
-// contiguous over the warp (32 W bytes of every chunk). Needs compute capability 8.0 (mma.m16n8k256.b1); on
-// older chips the kernel exists and traps. Shapes and their speeds: bit_args.hpp.
+// tile of codes of few sources. The bit matrix is made from the coefficients by each block, once, into shared
+// memory. Reads and writes 16 W bytes a quarter-warp, contiguous over the warp (32 W bytes of every chunk).
+// Needs compute capability 8.0 (mma.m16n8k256.b1); on older chips the kernel exists and traps. Shapes and
+// their speeds: bit_args.hpp.
 //
 // A paired matrix has M(r ^ h, c ^ h) = M(r, c) for h below 2^p, p being 1 to 3: a Cauchy matrix whose cells
 // are 1 / (row + column) and whose rows and columns begin at multiples of 2^p. The lowest p bits part rows

@@ -69,7 +69,7 @@ unsigned ceil_div(std::size_t a, std::size_t b) { return static_cast<unsigned>((
 CUresult launch_rows(const Work& work, unsigned first, unsigned count) {
   KernelArgs args = args_for(work, first, count);
   const std::size_t bytes = work.chunks.bytes;
-  const auto multiprocessors = static_cast<unsigned>(work.device.info().multiprocessors);
+  const unsigned multiprocessors = work.device.info().multiprocessors;
   auto word_bytes = static_cast<unsigned>(std::min<std::size_t>(work.chunks.alignment(), tile_words.back()));
   // Small chunks: narrower words before idle multiprocessors.
   const std::size_t threads_to_fill = std::size_t{columns} * multiprocessors;
@@ -101,9 +101,8 @@ CUresult launch_warps(const Work& work, CUfunction function, const Grid& grid, v
   const ChunkViews& chunks = work.chunks;
   const std::size_t warps = grid.threads / 32;
   const std::size_t tiles = (chunks.bytes + grid.tile_bytes - 1) / grid.tile_bytes * grid.stripes;
-  std::size_t blocks =
-      std::min({(tiles + warps - 1) / warps, most_blocks,
-                grid.most_blocks * static_cast<unsigned>(work.device.info().multiprocessors)});
+  std::size_t blocks = std::min(
+      {(tiles + warps - 1) / warps, most_blocks, grid.most_blocks * work.device.info().multiprocessors});
   if (chunks.link_jobs != 0) {
     const std::size_t share = std::max(in_flight_bytes / chunks.link_jobs, least_in_flight_bytes);
     const std::size_t most = share / (grid.tile_bytes * std::max<std::size_t>(chunks.sources.size(), 1));
