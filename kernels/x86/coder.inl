@@ -196,14 +196,13 @@ template <class T, unsigned rows, bool ones, unsigned vectors, class Io>
 /// The targets plus the products of one source, as an overwrite of one chunk has them. Coefficients and
 /// addresses stay in registers: read anew for each block, they were 0.6 of the instructions (AVX2, 2 rows).
 template <class T, unsigned rows, bool ones>
-void add_one_source(const GroupPass& pass, size_t end) {
-  const uint8_t* const source = pass.sources[0];
+void add_one_source(const uint8_t* source, uint8_t* const* out, const uint8_t* coefficients, size_t end) {
   uint8_t* targets[rows];
   Factor<T> factors[rows];
 #pragma GCC unroll 8
   for (unsigned r = 0; r < rows; ++r) {
-    targets[r] = pass.out[r];
-    factors[r] = T::factor(pass.coefficients + r * T::coefficient_bytes);
+    targets[r] = out[r];
+    factors[r] = T::factor(coefficients + r * T::coefficient_bytes);
   }
   constexpr unsigned vectors = T::vectors(rows);
   const Whole<T> io;
@@ -230,7 +229,7 @@ constexpr const Range* by_first[] = {by_rows<T, FirstRow::general, short_blocks>
                                      by_rows<T, FirstRow::ones, short_blocks>,
                                      by_rows<T, FirstRow::folded, short_blocks>};
 
-using OneSource = void (*)(const GroupPass&, size_t);
+using OneSource = void (*)(const uint8_t*, uint8_t* const*, const uint8_t*, size_t);
 template <class T, bool ones>
 constexpr OneSource one_source_by_rows[max_group_rows] = {
     add_one_source<T, 1, ones>, add_one_source<T, 2, ones>, add_one_source<T, 3, ones>,
@@ -253,11 +252,11 @@ class Coder {
   }
 
  private:
-  [[gnu::noinline]] void add_source() const {
+  void add_source() const {
     each_group([&](unsigned g) {
       const auto by_rows =
           first_row_is(g) == FirstRow::ones ? one_source_by_rows<T, true> : one_source_by_rows<T, false>;
-      by_rows[rows(g) - 1](pass_over_all(g), call_.bytes);
+      by_rows[rows(g) - 1](call_.sources[0], call_.targets + first_row(g), coefficients(g, 0), call_.bytes);
     });
   }
 
