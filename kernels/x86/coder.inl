@@ -66,6 +66,10 @@ template <class T, unsigned count, unsigned rows, bool apart, bool summed, unsig
   for (unsigned v = 0; v < vectors; ++v) {
     a[v] = T::prepare(io.load(first + v * T::width));
     if constexpr (count == 2) b[v] = T::prepare(io.load(second + v * T::width));
+    if constexpr (summed && rows > 1) {
+      T::keep(a[v].value);
+      if constexpr (count == 2) T::keep(b[v].value);
+    }
     if constexpr (summed)
       sums[0][v] = count == 2 ? T::add(sums[0][v], a[v].value, b[v].value) : T::add(sums[0][v], a[v].value);
   }
@@ -85,14 +89,18 @@ template <class T, unsigned count, unsigned rows, bool apart, bool summed, unsig
   coefficients += count * rows * T::coefficient_bytes;
 }
 
-/// Adds sources [s, end). loads: so many sources have load instructions of their own; 2 at least.
+/// Adds sources [s, end). loads: so many sources have load instructions of their own; 2 at least. known:
+/// their number, where no branch is to depend on that; otherwise 0.
 template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, bool fetch, unsigned loads,
-          class Io>
+          unsigned known = 0, class Io>
 [[gnu::always_inline]] inline void add_sources(const GroupPass& pass, size_t at, const Io& io, unsigned s,
                                                unsigned end, const uint8_t*& coefficients,
                                                typename T::Vector (&sums)[rows][vectors]) {
   constexpr unsigned step = T::pairs ? 2 : 1;
-  while (s + step <= end) {
+#pragma GCC unroll 16
+  for (unsigned turn = 0; turn < known / step; ++turn, s += step)
+    add_some<T, step, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
+  while (known == 0 && s + step <= end) {
 #pragma GCC unroll 16
     for (unsigned turn = 0; turn < loads / step; ++turn) {
       if (s + step > end) break;
@@ -104,7 +112,9 @@ template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, boo
     add_some<T, 1, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
 }
 
-template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, unsigned loads, class Io>
+/// known: of the sources, as in add_sources.
+template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, unsigned loads,
+          unsigned known = 0, class Io>
 [[gnu::always_inline]] inline void code_block(const GroupPass& pass, size_t at, const Io& io) {
   using Vector = typename T::Vector;
   Vector sums[rows][vectors];
@@ -127,8 +137,8 @@ template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, 
         for (unsigned v = 0; v < vectors; ++v) sums[0][v] = T::add(sums[0][v], sums[r][v]);
     }
   } else {
-    add_sources<T, rows, ones, ones, vectors, fetch, loads>(pass, at, io, 0, pass.source_count, coefficients,
-                                                            sums);
+    add_sources<T, rows, ones, ones, vectors, fetch, loads, known>(pass, at, io, 0, pass.source_count,
+                                                                   coefficients, sums);
   }
 
 #pragma GCC unroll 8
@@ -175,45 +185,68 @@ void code_range(const GroupPass& shared, size_t begin, size_t end) {
 template <class T>
 using Factor = decltype(T::factor(nullptr));
 
-/// targets += factors . source, from offset `at` on. ones: the first factor is one.
+/// The targets plus the products of one source, one target after the other.
 template <class T, unsigned rows, bool ones, unsigned vectors, class Io>
-[[gnu::always_inline]] inline void add_products(const uint8_t* source, uint8_t* const (&targets)[rows],
-                                                const Factor<T> (&factors)[rows], size_t at, const Io& io) {
+[[gnu::always_inline]] inline void add_whole(const GroupPass& pass, const Factor<T> (&factors)[rows],
+                                             size_t at, const Io& io) {
   typename T::Prepared values[vectors];
 #pragma GCC unroll 8
-  for (unsigned v = 0; v < vectors; ++v) values[v] = T::prepare(io.load(source + at + v * T::width));
+  for (unsigned v = 0; v < vectors; ++v) values[v] = T::prepare(io.load(pass.sources[0] + at + v * T::width));
 #pragma GCC unroll 8
   for (unsigned r = 0; r < rows; ++r)
 #pragma GCC unroll 8
     for (unsigned v = 0; v < vectors; ++v) {
-      uint8_t* const target = targets[r] + at + v * T::width;
+      uint8_t* const target = pass.out[r] + at + v * T::width;
       const auto sum = io.sum(target);
       io.store(target,
                ones && r == 0 ? T::add(sum, values[v].value) : T::multiply_add(sum, factors[r], values[v]));
     }
 }
 
-/// The targets plus the products of one source, as an overwrite of one chunk has them. Coefficients and
-/// addresses stay in registers: read anew for each block, they were 0.6 of the instructions (AVX2, 2 rows).
-template <class T, unsigned rows, bool ones>
-void add_one_source(const uint8_t* source, uint8_t* const* out, const uint8_t* coefficients, size_t end) {
-  uint8_t* targets[rows];
+/// A block of whole_call.
+template <class T, unsigned rows, bool ones, unsigned sources, bool add, unsigned vectors, class Io>
+[[gnu::always_inline]] inline void whole_block(const GroupPass& pass, const Factor<T> (&factors)[rows],
+                                               size_t at, const Io& io) {
+  if constexpr (add)
+    add_whole<T, rows, ones, vectors>(pass, factors, at, io);
+  else
+    code_block<T, rows, ones ? FirstRow::ones : FirstRow::general, vectors, false, 2, sources>(pass, at, io);
+}
+
+/// All of a call of few sources and targets, or of one source whose products are added. No branch depends on
+/// their numbers, and addresses and factors are in registers, as far as those reach: no store to a target can
+/// change these copies. Read anew for each block, they were 0.6 of the instructions (AVX2, one source added
+/// to two targets).
+template <class T, unsigned rows, bool ones, unsigned sources, bool add>
+void whole_call(const uint8_t* const* given, uint8_t* const* targets, const uint8_t* coefficients,
+                size_t end) {
+  const uint8_t* from[sources];
+  uint8_t* to[rows];
   Factor<T> factors[rows];
+#pragma GCC unroll 16
+  for (unsigned s = 0; s < sources; ++s) from[s] = given[s];
 #pragma GCC unroll 8
-  for (unsigned r = 0; r < rows; ++r) {
-    targets[r] = out[r];
-    factors[r] = T::factor(coefficients + r * T::coefficient_bytes);
-  }
-  constexpr unsigned vectors = T::vectors(rows);
+  for (unsigned r = 0; r < rows; ++r) to[r] = targets[r];
+#pragma GCC unroll 8
+  for (unsigned r = 0; add && r < rows; ++r) factors[r] = T::factor(coefficients + r * T::coefficient_bytes);
+  constexpr bool held = !add && (rows - ones) * sources <= 20;
+  uint8_t copies[held ? rows * sources * T::coefficient_bytes : 1];
+  if (held) __builtin_memcpy(copies, coefficients, sizeof copies);
+  GroupPass pass{};
+  pass.sources = from;
+  pass.source_count = sources;
+  pass.coefficients = held ? copies : coefficients;
+  pass.out = to;
+  constexpr unsigned vectors = add ? T::vectors(rows) : T::short_vectors;
   const Whole<T> io;
   size_t at = 0;
   for (; at + vectors * T::width <= end; at += vectors * T::width)
-    add_products<T, rows, ones, vectors>(source, targets, factors, at, io);
+    whole_block<T, rows, ones, sources, add, vectors>(pass, factors, at, io);
   for (; at + T::width <= end; at += T::width)
-    add_products<T, rows, ones, 1>(source, targets, factors, at, io);
+    whole_block<T, rows, ones, sources, add, 1>(pass, factors, at, io);
   if (at != end)
-    T::code_rest(at, end, true, [&](size_t from, const auto& rest) {
-      add_products<T, rows, ones, 1>(source, targets, factors, from, rest);
+    T::code_rest(at, end, add, [&](size_t from_at, const auto& rest) {
+      whole_block<T, rows, ones, sources, add, 1>(pass, factors, from_at, rest);
     });
 }
 
@@ -229,35 +262,60 @@ constexpr const Range* by_first[] = {by_rows<T, FirstRow::general, short_blocks>
                                      by_rows<T, FirstRow::ones, short_blocks>,
                                      by_rows<T, FirstRow::folded, short_blocks>};
 
-using OneSource = void (*)(const uint8_t*, uint8_t* const*, const uint8_t*, size_t);
+/// whole_call by the number of sources less one, and these by the number of rows less one.
+using WholeCall = void (*)(const uint8_t* const*, uint8_t* const*, const uint8_t*, size_t);
+template <class T, bool ones, unsigned rows>
+constexpr WholeCall by_sources[max_few_sources] = {
+    whole_call<T, rows, ones, 1, false>,  whole_call<T, rows, ones, 2, false>,
+    whole_call<T, rows, ones, 3, false>,  whole_call<T, rows, ones, 4, false>,
+    whole_call<T, rows, ones, 5, false>,  whole_call<T, rows, ones, 6, false>,
+    whole_call<T, rows, ones, 7, false>,  whole_call<T, rows, ones, 8, false>,
+    whole_call<T, rows, ones, 9, false>,  whole_call<T, rows, ones, 10, false>,
+    whole_call<T, rows, ones, 11, false>, whole_call<T, rows, ones, 12, false>};
 template <class T, bool ones>
-constexpr OneSource one_source_by_rows[max_group_rows] = {
-    add_one_source<T, 1, ones>, add_one_source<T, 2, ones>, add_one_source<T, 3, ones>,
-    add_one_source<T, 4, ones>, add_one_source<T, 5, ones>, add_one_source<T, 6, ones>};
+constexpr const WholeCall* few_by_rows[max_few_targets] = {by_sources<T, ones, 1>, by_sources<T, ones, 2>,
+                                                           by_sources<T, ones, 3>, by_sources<T, ones, 4>};
+template <class T, bool ones>
+constexpr WholeCall added_by_rows[max_group_rows] = {
+    whole_call<T, 1, ones, 1, true>, whole_call<T, 2, ones, 1, true>, whole_call<T, 3, ones, 1, true>,
+    whole_call<T, 4, ones, 1, true>, whole_call<T, 5, ones, 1, true>, whole_call<T, 6, ones, 1, true>};
 
 template <class T>
 class Coder {
  public:
   explicit Coder(const ProductCall& call) : call_(call), groups_(group_count(call.target_count)) {}
 
-  void run() const {
-    if (call_.walk.tile_bytes == 0 && call_.walk.ahead_bytes == 0 && !call_.walk.stream) {
-      if (call_.accumulate && call_.source_count == 1)
-        add_source();
-      else
-        each_group([&](unsigned g) { all_sources(g, nullptr, 0, call_.bytes, false); });
-    } else {
+  [[gnu::always_inline]] void run() const {
+    if (call_.walk.tile_bytes != 0 || call_.walk.ahead_bytes != 0 || call_.walk.stream)
       run_large();
-    }
+    else if (call_.accumulate && call_.source_count == 1)
+      each_group([&](unsigned g) {
+        const bool ones = first_row_is(g) == FirstRow::ones;
+        run_whole((ones ? added_by_rows<T, true> : added_by_rows<T, false>)[rows(g) - 1], g);
+      });
+    else
+      each_group([&](unsigned g) {
+        if (const WholeCall whole = whole_call_of(g))
+          run_whole(whole, g);
+        else
+          all_sources(g, nullptr, 0, call_.bytes, false);
+      });
   }
 
  private:
-  void add_source() const {
-    each_group([&](unsigned g) {
-      const auto by_rows =
-          first_row_is(g) == FirstRow::ones ? one_source_by_rows<T, true> : one_source_by_rows<T, false>;
-      by_rows[rows(g) - 1](call_.sources[0], call_.targets + first_row(g), coefficients(g, 0), call_.bytes);
-    });
+  void run_whole(WholeCall whole, unsigned g) const {
+    whole(call_.sources, call_.targets + first_row(g), coefficients(g, 0), call_.bytes);
+  }
+  /// Null: none for this group.
+  WholeCall whole_call_of(unsigned g) const {
+    if constexpr (T::short_vectors != 0) {
+      const FirstRow first = first_row_is(g);
+      const unsigned row = rows(g) - 1, source = call_.source_count - 1;
+      if (call_.walk.written_out && !call_.accumulate && first != FirstRow::folded &&
+          source < max_few_sources && row < max_few_targets)
+        return (first == FirstRow::ones ? few_by_rows<T, true> : few_by_rows<T, false>)[row][source];
+    }
+    return nullptr;
   }
 
   /// Streaming stores want aligned addresses: sets `head` to the bytes before the first aligned one, if all

@@ -40,6 +40,8 @@ static constexpr size_t strip_bytes = 4096;
 static constexpr size_t affine_bytes = 8;
 static constexpr size_t shuffle_bytes = 32;
 
+static constexpr unsigned max_few_sources = 12, max_few_targets = 4;
+
 /// How the data is walked. Tiles of tile_bytes of every source; in a tile, group_sources sources at a time,
 /// while the tile of the source group_sources places later, in the order of use, is fetched.
 struct Walk {
@@ -49,6 +51,8 @@ struct Walk {
   unsigned ahead_bytes = 0;  ///< where there are no tiles: fetch so far ahead in every source; 0: no fetching
   bool stream = false;       ///< write targets past the cache
   bool short_blocks = false;  ///< without tiles and fetching: take less of each source at a time
+  bool written_out =
+      false;  ///< likewise, and at most max_few_sources and targets: by a loop for these numbers
 };
 
 /// targets ^= or = coefficients . sources. 1 <= target_count <= max_pass_rows, 1 <= source_count <= 255,

@@ -6,6 +6,7 @@ struct Vectors {
 
   static Vector zero() { return _mm256_setzero_si256(); }
   static Vector load(const uint8_t* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
+  static void keep(Vector&) {}
   static void store(uint8_t* at, Vector v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), v); }
   static void stream(uint8_t* at, Vector v) { _mm256_stream_si256(reinterpret_cast<__m256i*>(at), v); }
   static Vector add(Vector a, Vector b) { return _mm256_xor_si256(a, b); }

@@ -6,6 +6,8 @@ struct Vectors {
 
   static Vector zero() { return _mm512_setzero_si512(); }
   static Vector load(const uint8_t* at) { return _mm512_loadu_si512(at); }
+  /// From now on in a register: GCC would load the value again for instructions that see bytes in it.
+  static void keep(Vector& v) { asm("" : "+v"(v)); }
   static void store(uint8_t* at, Vector v) { _mm512_storeu_si512(at, v); }
   static void stream(uint8_t* at, Vector v) { _mm512_stream_si512(reinterpret_cast<__m512i*>(at), v); }
   static Vector add(Vector a, Vector b) { return _mm512_xor_si512(a, b); }

@@ -33,11 +33,13 @@ const Core& this_core() noexcept;
 Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t bytes,
              bool accumulate) noexcept;
 
-/// plain_up_to() of this core, from when the library is loaded; before that 0, and walk_on() is asked.
+/// plain_up_to() and intel of this core, from when the library is loaded; before that 0, and walk_on() is
+/// asked.
 extern const std::size_t plain_threshold;
+extern const bool plain_is_written_out;
 
 inline Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
-  if (bytes * (sources + targets) <= plain_threshold) return {};
+  if (bytes * (sources + targets) <= plain_threshold) return {.written_out = plain_is_written_out};
   return walk_on(this_core(), sources, targets, bytes, accumulate);
 }
 

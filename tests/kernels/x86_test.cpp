@@ -91,8 +91,14 @@ TEST(X86Walk, GoesByTheCore) {
   const Core few_ways{8, false}, many_ways{12, false}, intel{12, true};
   EXPECT_TRUE(cached_walk(10, 4, 4096, few_ways).short_blocks);
   EXPECT_FALSE(cached_walk(10, 4, 16384, few_ways).short_blocks);
-  EXPECT_TRUE(cached_walk(10, 4, 4096, intel).short_blocks);
-  EXPECT_FALSE(cached_walk(10, 4, 16384, intel).short_blocks);
+  EXPECT_TRUE(cached_walk(13, 2, 4096, intel).short_blocks);
+  EXPECT_FALSE(cached_walk(13, 2, 16384, intel).short_blocks);
+  for (const std::size_t bytes : {64u, 4096u, 65536u}) {
+    EXPECT_TRUE(cached_walk(10, 4, bytes, intel).written_out);
+    EXPECT_FALSE(cached_walk(10, 4, bytes, many_ways).written_out) << "not measured there";
+  }
+  EXPECT_FALSE(cached_walk(13, 4, 65536, intel).written_out);
+  EXPECT_FALSE(large_walk(10, 4, false, intel).written_out);
   for (const Core& core : {few_ways, many_ways, intel})
     EXPECT_EQ(cached_walk(10, 4, 16384, core).ahead_bytes, 0u) << "the second level holds the job";
   for (const Core& core : {few_ways, many_ways, intel}) {
@@ -170,6 +176,43 @@ struct alignas(64) Line {
   std::uint8_t bytes[64];
 };
 
+/// rows . sources by each of the walks, and what a call needs of the stack. misfit: where targets begin in a
+/// cache line; only targets that lie alike there can be streamed.
+void check_walks(const oracle::Rows& rows, std::size_t bytes, std::size_t misfit, kernels::x86::Isa isa,
+                 std::span<const Walk> walks) {
+  const unsigned targets = static_cast<unsigned>(rows.size()),
+                 sources = static_cast<unsigned>(rows[0].size());
+  const kernels::x86::Coefficients coefficients(Program(to_matrix(rows)), kernels::x86::form_of(isa));
+  const auto data = Random(sources * bytes).chunks(sources, bytes);
+  const auto expected = oracle::apply(rows, data);
+  std::vector<const std::uint8_t*> from;
+  for (const auto& chunk : data) from.push_back(chunk.data());
+  for (const Walk& walk : walks) {
+    if (walk.tile_bytes > kernels::x86::max_tile_bytes(targets)) continue;
+    const std::size_t stride = (bytes + misfit + 63) / 64 * 64;
+    std::vector<Line> room(targets * stride / 64);
+    std::vector<std::uint8_t*> to;
+    for (unsigned t = 0; t < targets; ++t) to.push_back(room[t * stride / 64].bytes + misfit);
+    const auto rows_at = to;
+    std::swap(to[0], to[coefficients.first]);
+    const kernels::x86::ProductCall call{from.data(),
+                                         to.data(),
+                                         sources,
+                                         targets,
+                                         bytes,
+                                         coefficients.bytes.data(),
+                                         coefficients.first_is_xor,
+                                         coefficients.folded,
+                                         !walk.stream && !walk.written_out,
+                                         walk};
+    EXPECT_LE(stack_used([&] { kernels::x86::call_kernel(isa, call); }), promised_stack - kept_for_back_end);
+    for (unsigned t = 0; t < targets; ++t)
+      ASSERT_EQ(oracle::Bytes(rows_at[t], rows_at[t] + bytes), expected[t])
+          << sources << " to " << targets << ", " << bytes << " bytes, tiles of " << walk.tile_bytes << " by "
+          << walk.group_sources << ", folded " << coefficients.folded;
+  }
+}
+
 /// Every way of walking the data, those included that this CPU's caches do not ask for.
 TEST_P(Variant, EveryWalkMakesTheSameBytes) {
   std::vector<Walk> walks{{}, {.stream = true}, {.short_blocks = true}};
@@ -183,49 +226,27 @@ TEST_P(Variant, EveryWalkMakesTheSameBytes) {
   walks.push_back({.ahead_bytes = 512});
   walks.push_back({.ahead_bytes = 512, .stream = true});
   for (const auto& [sources, targets] : {std::pair{7u, 4u}, {25u, 4u}, {7u, 13u}, {23u, 13u}, {23u, 32u}})
-    for (const std::size_t bytes : {1u, 63u, 64u, 1024u, 5000u}) {
-      Random random(sources * bytes);
+    for (const std::size_t bytes : {1u, 63u, 64u, 1024u, 5000u})
       for (const bool fold : {false, true}) {
         auto rows = random_matrix(targets, sources, bytes);
         if (fold)
           fold_rows(rows, sources - targets % 3);
         else
           rows[1].assign(sources, 1);
-        const kernels::x86::Coefficients coefficients(Program(to_matrix(rows)),
-                                                      kernels::x86::form_of(variant_->isa()));
-        const auto data = random.chunks(sources, bytes);
-        const auto expected = oracle::apply(rows, data);
-        std::vector<const std::uint8_t*> from;
-        for (const auto& chunk : data) from.push_back(chunk.data());
-        for (const Walk& walk : walks) {
-          if (walk.tile_bytes > kernels::x86::max_tile_bytes(targets)) continue;
-          // Only targets that lie alike in their cache lines can be streamed; these begin there, or amid a
-          // line.
-          const std::size_t misfit = fold ? 17 : 0, stride = (bytes + misfit + 63) / 64 * 64;
-          std::vector<Line> room(targets * stride / 64);
-          std::vector<std::uint8_t*> to;
-          for (unsigned t = 0; t < targets; ++t) to.push_back(room[t * stride / 64].bytes + misfit);
-          const auto rows_at = to;
-          std::swap(to[0], to[coefficients.first]);
-          const kernels::x86::ProductCall call{from.data(),
-                                               to.data(),
-                                               sources,
-                                               targets,
-                                               bytes,
-                                               coefficients.bytes.data(),
-                                               coefficients.first_is_xor,
-                                               coefficients.folded,
-                                               !walk.stream,
-                                               walk};
-          EXPECT_LE(stack_used([&] { kernels::x86::call_kernel(variant_->isa(), call); }),
-                    promised_stack - kept_for_back_end);
-          for (unsigned t = 0; t < targets; ++t)
-            ASSERT_EQ(oracle::Bytes(rows_at[t], rows_at[t] + bytes), expected[t])
-                << sources << " to " << targets << ", " << bytes << " bytes, tiles of " << walk.tile_bytes
-                << " by " << walk.group_sources << ", folded " << fold;
-        }
+        check_walks(rows, bytes, fold ? 17 : 0, variant_->isa(), walks);
       }
-    }
+}
+
+/// Each number of few sources and targets has a loop of its own; one more of each has none.
+TEST_P(Variant, EachNumberOfFewSourcesAndTargetsMakesTheSameBytes) {
+  for (unsigned sources = 1; sources <= kernels::x86::max_few_sources + 1; ++sources)
+    for (unsigned targets = 1; targets <= kernels::x86::max_few_targets + 1; ++targets)
+      for (const std::size_t bytes : {1u, 63u, 64u, 209u, 1024u})
+        for (const bool ones : {false, true}) {
+          auto rows = random_matrix(targets, sources, bytes);
+          if (ones) rows.back().assign(sources, 1);
+          check_walks(rows, bytes, ones ? 17 : 0, variant_->isa(), {{{.written_out = true}}});
+        }
 }
 
 /// All other chunks are there.
