@@ -8,9 +8,9 @@
 namespace ec::kernels::x86 {
 namespace {
 
-/// Jobs that are no longer than two or four times the first level, or the second level.
-enum class JobSize { two_first, four_first, second_level, any };
-enum class Cores { few_ways, intel, intel_of_many_ways, others, all };
+/// Jobs that are no longer than four times the first level, or the second level.
+enum class JobSize { four_first, second_level, any };
+enum class Cores { few_ways, intel, others };
 using enum JobSize;
 using enum Cores;
 
@@ -32,26 +32,7 @@ constexpr WalkRule rules[] = {
     // A Zen 4, chunks of 4 KiB that no cache holds, 8+4, 10+4 and 16+4: 1.1 to 1.2; in a cache 0.8 to
     // 1.1. Side by side in a cache, 16 to 64 KiB of 10+4 and 16+4 would be 0.75 to 0.9.
     {.cores = few_ways, .job = four_first, .walk = {.short_blocks = true}},
-    // A Xeon with GFNI, 48 KiB and 2 MiB, whole calls of Ceph 20 on one stripe over and over, speed to that
-    // of
-    // the loop over sources, objects of 4, 16, 64 and 256 KiB: encode 4+2 1.09, 1.25, 1.07, 1.04, 6+3 1.12,
-    // 1.18, 1.05, 1.09, 8+3 1.04, 1.08, 1.07, 1.1, 10+4 1.03, 1.0, 1.05, 1.03; decode of one 1.05, 1.15, 1.03
-    // and 0.97. Stripes that no cache holds, this loop nest by itself: 1.0 to 1.06. In every fourth process
-    // the
-    // loop over sources took 1.1 to 1.3 times as long as in others; this one did not.
-    {.cores = intel,
-     .job = second_level,
-     .most_sources = max_few_sources,
-     .most_targets = max_few_targets,
-     .walk = {.written_out = true}},
-    // A Xeon with 48 KiB and 2 MiB, chunks of 4 KiB, 4+2 to 20+4, this loop nest by itself: 1.0 to 1.15
-    // where no cache holds the chunks, 0.97 to 1.12 in the third level, 0.86 to 1.02 hot, and 4+2 hot 0.7
-    // to 0.9.
-    {.cores = intel_of_many_ways, .job = two_first, .walk = {.short_blocks = true}},
-    // No fetching ahead: on the same Xeon, 6+3 to 16+4 would be 0.7 to 1.1 hot, mostly 0.8 to 0.95, 0.84 to
-    // 1.05 in the third level, and 0.9 to 1.12 where no cache holds the chunks. No short blocks: decodes of
-    // 4+2 would be 0.63 to 0.88.
-    {.cores = all, .job = second_level},
+    {.cores = few_ways, .job = second_level},
 
     // Each of up to 16 sources has load instructions of its own, which the prefetchers of a Zen 5 follow:
     // 4+2, 8+3 and 10+4 82 to 92 in the third level and 34 cold, in tiles 47 to 70 and 32; 16+4 and 20+4
@@ -80,9 +61,8 @@ constexpr WalkRule rules[] = {
 
 bool fits(const WalkRule& rule, const Core& core, unsigned sources, unsigned targets, std::size_t job) {
   const bool few = core.has_few_ways();
-  const bool cores[] = {few, core.intel, core.intel && !few, !core.intel && !few, true};
-  const std::size_t first = core.first_level_bytes;
-  const std::size_t jobs[] = {2 * first, 4 * first, core.stream_above, ~std::size_t{0}};
+  const bool cores[] = {few, core.intel, !core.intel && !few};
+  const std::size_t jobs[] = {4 * core.first_level_bytes, core.stream_above, ~std::size_t{0}};
   return cores[static_cast<unsigned>(rule.cores)] && job <= jobs[static_cast<unsigned>(rule.job)] &&
          sources <= rule.most_sources && targets <= rule.most_targets;
 }
@@ -105,12 +85,12 @@ const Core& this_core() noexcept {
 }
 
 const std::size_t plain_threshold = this_core().plain_up_to();
-const bool plain_is_written_out = this_core().intel;
+const bool plain_is_written_out = this_core().plain_is_written_out();
 
 Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t bytes,
              bool accumulate) noexcept {
   const std::size_t job = bytes * (sources + targets);
-  if (job <= core.plain_up_to()) return {.written_out = core.intel};
+  if (job <= core.plain_up_to()) return {.written_out = core.plain_is_written_out()};
   const WalkRule& rule =
       *std::ranges::find_if(rules, [&](const WalkRule& r) { return fits(r, core, sources, targets, job); });
   Walk walk = rule.walk;

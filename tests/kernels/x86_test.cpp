@@ -91,13 +91,10 @@ TEST(X86Walk, GoesByTheCore) {
   const Core few_ways{8, false}, many_ways{12, false}, intel{12, true};
   EXPECT_TRUE(cached_walk(10, 4, 4096, few_ways).short_blocks);
   EXPECT_FALSE(cached_walk(10, 4, 16384, few_ways).short_blocks);
-  EXPECT_TRUE(cached_walk(13, 2, 4096, intel).short_blocks);
-  EXPECT_FALSE(cached_walk(13, 2, 16384, intel).short_blocks);
   for (const std::size_t bytes : {64u, 4096u, 65536u}) {
     EXPECT_TRUE(cached_walk(10, 4, bytes, intel).written_out);
     EXPECT_FALSE(cached_walk(10, 4, bytes, many_ways).written_out) << "not measured there";
   }
-  EXPECT_FALSE(cached_walk(13, 4, 65536, intel).written_out);
   EXPECT_FALSE(large_walk(10, 4, false, intel).written_out);
   for (const Core& core : {few_ways, many_ways, intel})
     EXPECT_EQ(cached_walk(10, 4, 16384, core).ahead_bytes, 0u) << "the second level holds the job";
