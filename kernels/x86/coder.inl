@@ -229,6 +229,7 @@ void whole_call(const uint8_t* const* given, uint8_t* const* targets, const uint
   for (unsigned r = 0; r < rows; ++r) to[r] = targets[r];
 #pragma GCC unroll 8
   for (unsigned r = 0; add && r < rows; ++r) factors[r] = T::factor(coefficients + r * T::coefficient_bytes);
+  // More factors would be spilled, and are read from where they are.
   constexpr bool held = !add && (rows - ones) * sources <= 20;
   uint8_t copies[held ? rows * sources * T::coefficient_bytes : 1];
   if (held) __builtin_memcpy(copies, coefficients, sizeof copies);

@@ -40,6 +40,7 @@ static constexpr size_t strip_bytes = 4096;
 static constexpr size_t affine_bytes = 8;
 static constexpr size_t shuffle_bytes = 32;
 
+/// So many sources and targets of a call have a loop for their numbers.
 static constexpr unsigned max_few_sources = 12, max_few_targets = 4;
 
 /// How the data is walked. Tiles of tile_bytes of every source; in a tile, group_sources sources at a time,
@@ -51,8 +52,7 @@ struct Walk {
   unsigned ahead_bytes = 0;  ///< where there are no tiles: fetch so far ahead in every source; 0: no fetching
   bool stream = false;       ///< write targets past the cache
   bool short_blocks = false;  ///< without tiles and fetching: take less of each source at a time
-  bool written_out =
-      false;  ///< likewise, and at most max_few_sources and targets: by a loop for these numbers
+  bool written_out = false;   ///< likewise: by a loop for these numbers, where they are few
 };
 
 /// targets ^= or = coefficients . sources. 1 <= target_count <= max_pass_rows, 1 <= source_count <= 255,
