@@ -112,7 +112,6 @@ template <class T, unsigned rows, bool apart, bool summed, unsigned vectors, boo
     add_some<T, 1, rows, apart, summed, vectors, fetch>(pass, at, io, s, coefficients, sums);
 }
 
-/// known: of the sources, as in add_sources.
 template <class T, unsigned rows, FirstRow first, unsigned vectors, bool fetch, unsigned loads,
           unsigned known = 0, class Io>
 [[gnu::always_inline]] inline void code_block(const GroupPass& pass, size_t at, const Io& io) {
