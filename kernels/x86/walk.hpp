@@ -26,10 +26,9 @@ struct Core {
   std::size_t plain_up_to() const { return has_few_ways() ? first_level_bytes : stream_above; }
   /// Whether the plain way is Walk::written_out; not measured on other cores. A Xeon with GFNI, whole calls
   /// of Ceph 20 on one stripe over and over, objects of 4, 16, 64 and 256 KiB, against the loop over
-  /// sources: encode 4+2 1.09, 1.25, 1.07, 1.04, 6+3 1.12, 1.18, 1.05, 1.09, 8+3 1.04, 1.08, 1.07, 1.1, 10+4
-  /// 1.03, 1.0, 1.05, 1.03; decode of one 1.05, 1.15, 1.03, 0.97. Where no cache holds the chunks, this loop
-  /// nest by itself: 1.0 to 1.06. In every fourth process the loop over sources took 1.1 to 1.3 times as long
-  /// as in others; this one did not.
+  /// sources: encode 4+2 1.07, 1.29, 1.05, 1.02, 6+3 1.09, 1.19, 1.08, 1.09, 8+3 0.93 (other links 1.04),
+  /// 1.00, 1.07, 1.13, 10+4 1.03, 0.97, 1.09, 1.00; decode of one 1.08, 1.13, 1.05, 0.98. In every fourth
+  /// process the loop over sources took 1.1 to 1.3 times as long as in others; this one did not.
   bool plain_is_written_out() const { return intel; }
 };
 const Core& this_core() noexcept;
