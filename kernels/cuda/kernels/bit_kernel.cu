@@ -8,9 +8,9 @@ template <int Quads, int W, bool Half, int Waves>
 __device__ void run(const KernelArgs& args) {
   constexpr int full = ec::kernels::cuda::full_quads(Quads);
   if (args.accumulate)
-    transform<1, Quads, full, W, Waves, !Half, true, true>(args);
+    transform<1, Quads, full, W, Waves, Half ? 2 : 3, true>(args);
   else
-    transform<1, Quads, full, W, Waves, !Half, true, false>(args);
+    transform<1, Quads, full, W, Waves, Half ? 2 : 3, false>(args);
 }
 
 }  // namespace

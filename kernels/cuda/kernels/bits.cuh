@@ -7,14 +7,15 @@
 //   A: the bit matrix of the code: rows are target bits, 128 or 256 columns are the bits of 16 or 32 sources.
 //   B: the data as it lies: a column is one byte position, its rows the bits of the sources' bytes there.
 // Lane (g, t) = (lane / 4, lane % 4) loads W words of the sources 4 q + t; a 4 x 4 byte transposition makes
-// each register four sources' bytes of one position, the layout of B. Rows are dealt so that lane group
-// g ends up with all eight bits of target g (eight targets a group of four row blocks), or with half a byte
-// of target g / 2 (up to four targets, two row blocks), so that the sums pack within a lane. Data is read
-// once for all targets of a launch, and stays in registers: 4 W for each 16 sources, and as many for the next
-// tile of codes of few sources. The bit matrix is made from the coefficients by each block, once, into shared
-// memory. Reads and writes 16 W bytes a quarter-warp, contiguous over the warp (32 W bytes of every chunk).
-// Needs compute capability 8.0 (mma.m16n8k256.b1); on older chips the kernel exists and traps. Shapes and
-// their speeds: bit_args.hpp.
+// each register four sources' bytes of one position, the layout of B. Rows are dealt so that the sums pack
+// within a lane. Lane group g ends up with all eight bits of target g (eight targets, four row blocks), with
+// half a byte of target g / 2 (up to four targets, two row blocks), or with six bits of target g, the upper
+// bits of three targets each in groups 6 and 7 (up to six targets, three row blocks). Data is read once for
+// all targets of a launch, and stays in registers: 4 W for each 16 sources, and as many for the next tile of
+// codes of few sources. The bit matrix is made from the coefficients by each block, once, into shared memory.
+// Reads and writes 16 W bytes a quarter-warp, contiguous over the warp (32 W bytes of every chunk). Needs
+// compute capability 8.0 (mma.m16n8k256.b1); on older chips the kernel exists and traps. Shapes and their
+// speeds: bit_args.hpp.
 //
 // A paired matrix has M(r ^ h, c ^ h) = M(r, c) for h below 2^p, p being 1 to 3: a Cauchy matrix whose cells
 // are 1 / (row + column) and whose rows and columns begin at multiples of 2^p. The lowest p bits part rows
@@ -39,7 +40,6 @@ extern __shared__ uint2 shared[];
 namespace {
 
 using ec::kernels::cuda::KernelArgs;
-using ec::kernels::cuda::most_half_targets;
 using ec::kernels::cuda::pick;
 using ec::kernels::cuda::row_blocks_of;
 using ec::kernels::cuda::sources_per_group;
@@ -103,8 +103,8 @@ __device__ std::uint32_t bit_row(std::uint32_t c, unsigned bit) {
 
 /// The words of A in the order of the lanes: fragments[((block * classes + class) * groups + group) * 32 +
 /// lane], two words each. rows, columns: of a sub-matrix; full: groups of eight rows, whose row blocks come
-/// first.
-template <unsigned Classes>
+/// first; RestBlocks: of transform().
+template <unsigned Classes, int RestBlocks>
 __device__ void make_fragments(const KernelArgs& args, unsigned rows, unsigned columns, unsigned groups,
                                unsigned full, unsigned row_blocks, std::uint32_t* words) {
   const std::uint8_t* coefficients = args.blob + 8 * (args.sources + args.targets);
@@ -115,9 +115,11 @@ __device__ void make_fragments(const KernelArgs& args, unsigned rows, unsigned c
     const unsigned part = i / 64 / groups % Classes;
     const unsigned block = i / 64 / groups / Classes;
     const unsigned g = lane / 4;
-    const bool in_half = block >= 4 * full;
-    const unsigned row = in_half ? full * 8 + g / 2 : block / 4 * 8 + g;
-    const unsigned bit = (in_half ? 4 * (g % 2) : 0) + 2 * (block % 4) + half_bit;
+    const unsigned first = block / 4 * targets_per_group;
+    unsigned row = first + g, bit = 2 * (block % 4) + half_bit;
+    if (RestBlocks == 2) row = g / 2, bit += 4 * (g % 2);
+    if (RestBlocks == 3 && block >= 4 * full && g >= 6)
+      row = first + 3 * (g - 6) + bit / 2, bit = 6 + half_bit;
     std::uint32_t word = 0;
     for (unsigned q = 0; q < 4; ++q) {
       const unsigned column = (4 * group + q) * 4 + lane % 4;
@@ -245,18 +247,20 @@ __device__ void transpose(std::uint32_t (&b)[4 * W], const std::uint32_t (&x)[4]
   }
 }
 
-/// Eights: groups of eight rows of a class. Fours: a rest of up to four, or all rows. Waves: of BitKernel.
-template <int Classes, int Quads, int FullQuads, int W, int Waves, bool Eights, bool Fours, bool Accumulate>
+/// RestBlocks: the row blocks of a rest of rows of a class behind the groups of eight. 0: none, the last
+/// group may have less than eight; 2: up to four rows, and no groups; 3: up to six rows. Waves: of BitKernel.
+template <int Classes, int Quads, int FullQuads, int W, int Waves, int RestBlocks, bool Accumulate>
 __device__ void transform(const KernelArgs& args) {
   constexpr int Groups = (Quads + 3) / 4;
+  constexpr bool Eights = RestBlocks != 2;
   const unsigned row_count = args.targets / Classes, columns = args.sources / Classes;
   const unsigned rest = row_count % targets_per_group;
-  const unsigned full = Eights ? row_count / targets_per_group + (rest > (Fours ? most_half_targets : 0)) : 0;
-  const unsigned row_blocks = !Eights ? 2 : Fours ? row_blocks_of(row_count) : 4 * full;
+  const unsigned full = Eights ? row_count / targets_per_group + (rest > 2 * RestBlocks) : 0;
+  const unsigned row_blocks = Eights ? row_blocks_of(row_count, RestBlocks) : 2;
   auto** sources = reinterpret_cast<const std::uint8_t**>(shared + row_blocks * Classes * Groups * 32);
   auto** targets = const_cast<std::uint8_t**>(sources) + sources_per_group * Classes * Groups;
-  make_fragments<Classes>(args, row_count, columns, Groups, full, row_blocks,
-                          reinterpret_cast<std::uint32_t*>(shared));
+  make_fragments<Classes, RestBlocks>(args, row_count, columns, Groups, full, row_blocks,
+                                      reinterpret_cast<std::uint32_t*>(shared));
   const auto* addresses = reinterpret_cast<std::uint8_t* const*>(args.blob);
   for (unsigned i = threadIdx.x; i < args.sources; i += blockDim.x) sources[i] = addresses[i];
   for (unsigned i = threadIdx.x; i < args.targets; i += blockDim.x) targets[i] = addresses[args.sources + i];
@@ -302,12 +306,23 @@ __device__ void transform(const KernelArgs& args) {
     fetch_ahead(following(tile));
     add_supersets(b, add_words<Groups, 4 * W>);
     std::uint32_t out[Classes][2][W];
-    unsigned group = 0;
     if constexpr (Eights) {
-      // Two forms of the same loop: in each place the compiler spills least with the form used.
 #pragma unroll 1
-      for (; Fours ? group < full : group * targets_per_group < row_count; ++group) {
-        rows<4, Classes, Groups, W>(out, b, shared + group * 4 * Classes * Groups * 32 + lane);
+      for (unsigned group = 0; group * targets_per_group < row_count; ++group) {
+        const uint2* fragment = shared + group * 4 * Classes * Groups * 32 + lane;
+        if (RestBlocks == 0 || row_count - group * targets_per_group > 6) {
+          rows<4, Classes, Groups, W>(out, b, fragment);
+        } else {
+          rows<3, Classes, Groups, W>(out, b, fragment);
+          // Lane groups 6 and 7 hold the upper bits of the others.
+#pragma unroll
+          for (int j = 0; j < 2; ++j)
+#pragma unroll
+            for (int w = 0; w < W; ++w) {
+              const std::uint32_t upper = __shfl_sync(0xffffffff, out[0][j][w], 24 + (g >= 3) * 4 + t);
+              out[0][j][w] |= (upper >> 2 * (g % 3) & 0x03030303) << 6;
+            }
+        }
         const unsigned row = group * targets_per_group + g;
         if (row >= row_count) continue;
 #pragma unroll
@@ -322,11 +337,11 @@ __device__ void transform(const KernelArgs& args) {
         }
       }
     }
-    if (!Fours || (Eights && group * targets_per_group >= row_count)) continue;
-    rows<2, Classes, Groups, W>(out, b, shared + group * 4 * Classes * Groups * 32 + lane);
+    if constexpr (Eights) continue;
+    rows<2, Classes, Groups, W>(out, b, shared + lane);
     // Two lane groups hold the halves of a target's bytes: they swap, and each stores half the positions.
     const bool odd = g % 2 != 0;
-    const unsigned row = group * targets_per_group + g / 2;
+    const unsigned row = g / 2;
 #pragma unroll
     for (int part = 0; part < Classes; ++part) {
       std::uint32_t mine[W];

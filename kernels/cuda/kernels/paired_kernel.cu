@@ -11,6 +11,6 @@
 #define EC_PAIRED_KERNEL(pairs, quads, words, half, blocks)                            \
   extern "C" __global__ void __launch_bounds__(threads, EC_PAIRED_BLOCKS(blocks))      \
       ec_bits_p##pairs##_q##quads##_h##half(const __grid_constant__ KernelArgs args) { \
-    transform<1 << pairs, quads, 0, words, 1, half == 0, half == 1, false>(args);      \
+    transform<1 << pairs, quads, 0, words, 1, half * 2, false>(args);                  \
   }
 EC_PAIRED_SHAPES(EC_PAIRED_KERNEL)
