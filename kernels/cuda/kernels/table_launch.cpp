@@ -62,8 +62,8 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 //   8+8 0.89 / 0.83    9+8 0.90 / 0.87    10+8 0.84 / 0.90   12+8 0.83 / 0.92   16+8 0.75 / 0.92
 // Earlier kernels, 15 to 36 MB, 16+2 0.95 / 0.95, 32+2 0.94 / 0.85. Encode of chunks of 4 MiB, 16+5 0.79 /
 // 0.72, 18+5 0.81 / 0.78; of 1 MiB, 16+4 0.66 / 0.56, 18+5 0.62 / 0.53; of 256 KiB, 16+4 0.25 / 0.27, 18+5
-// 0.25 / 0.20, 12+6 0.23 / 0.22. From nine sources on, tensor cores, whose tiles are short, take a chunk of
-// fewer tiles than the chip has multiprocessors.
+// 0.25 / 0.20, 12+6 0.23 / 0.22; of 64 KiB, 9+3 0.064 / 0.062, 9+6 0.07 / 0.07, 12+4 0.07 / 0.08, 16+4 0.07 /
+// 0.10. So tensor cores, whose tiles are short, take chunks of fewer tiles than the chip has multiprocessors.
 bool table_kernel_pays(const Work& work) {
   if (work.device.info().compute_major < oldest_bit_compute_major) return true;
   const gf::Matrix& matrix = work.matrix;
@@ -74,7 +74,6 @@ bool table_kernel_pays(const Work& work) {
   unsigned most = most_sources[kernel.rows];
   const bool is_short = work.chunks.bytes / table_tile < work.device.info().multiprocessors;
   if (kernel.rows > 2 && is_short) most = std::min(most, 8u);
-  if (kernel.rows == 5 && work.chunks.bytes >= std::size_t{16} << 20) most = 15;
   return matrix.cols() <= most;
 }
 
