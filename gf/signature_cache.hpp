@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -17,10 +16,8 @@
 namespace ec::gf {
 
 /// Thread safe. Entries are shared and immutable, so an evicted entry lives as long as a caller holds it.
-/// Keys are spread over shards; a hit takes one shard's lock in shared mode and marks the entry, so readers
-/// never wait for each other. A full shard gives a second chance: its hand goes round the entries, takes the
-/// mark from the entries found since its last visit, and evicts the first entry without a mark. So entries in
-/// use stay nearly as well as by an order of time, and a miss looks at a few entries instead of all.
+/// Keys are spread over shards; a hit takes one shard's lock in shared mode and writes nothing else, so
+/// readers never wait for each other. A full shard evicts its oldest entry.
 template <class Value>
 class SignatureCache {
  public:
@@ -34,11 +31,8 @@ class SignatureCache {
     const std::size_t hash = signature.hash();
     Shard& shard = shard_of(hash);
     std::shared_lock lock(shard.mutex);
-    Entry* entry = shard.find(signature, tag_of(hash));
-    if (entry == nullptr) return nullptr;
-    // Written only where the mark changes, or the line would travel between the cores that read it.
-    if (!entry->found.load(std::memory_order_relaxed)) entry->found.store(true, std::memory_order_relaxed);
-    return entry->value;
+    const Entry* entry = shard.find(signature, tag_of(hash));
+    return entry == nullptr ? nullptr : entry->value;
   }
 
   /// Stores `value` unless another thread was first; returns the entry that the cache holds now.
@@ -48,13 +42,13 @@ class SignatureCache {
     Pointer evicted;  // declared before the lock, and so destroyed after the lock is given back
     std::unique_lock lock(shard.mutex);
     if (const Entry* there = shard.find(signature, tag_of(hash))) return there->value;
-    const bool full = shard.entries.size() == shard_capacity_;
-    if (!full) {
+    const std::size_t place = shard.oldest;
+    if (shard.entries.size() < shard_capacity_) {
       shard.tags.reserve(shard_capacity_);
       shard.entries.emplace_back();
       shard.tags.emplace_back();
     }
-    const std::size_t place = full ? shard.next_to_evict() : shard.tags.size() - 1;
+    shard.oldest = (place + 1) % shard_capacity_;
     shard.tags[place] = tag_of(hash);
     shard.entries[place].signature = signature;
     evicted = std::exchange(shard.entries[place].value, value);
@@ -67,7 +61,6 @@ class SignatureCache {
   struct Entry {
     ErasureSignature signature;
     Pointer value;
-    std::atomic<bool> found{false};
   };
   /// Entries in the order they came, found by a search for a byte of their hash: a shard has so few entries
   /// that its tags fill a few cache lines, and most often the tags alone show that a signature is new.
@@ -81,19 +74,11 @@ class SignatureCache {
       }
       return nullptr;
     }
-    /// Where the hand stops, after the entries before lost their marks; the hand goes on behind this entry.
-    std::size_t next_to_evict() {
-      for (;;) {
-        const std::size_t at = hand;
-        hand = (hand + 1) % entries.size();
-        if (!entries[at].found.exchange(false, std::memory_order_relaxed)) return at;
-      }
-    }
 
     std::shared_mutex mutex;
     std::vector<std::uint8_t> tags;
     std::deque<Entry> entries;
-    std::size_t hand = 0;
+    std::size_t oldest = 0;  ///< the place of the next entry
   };
 
   // Different bits of the hash pick the shard and tell its entries apart.

@@ -1,5 +1,4 @@
-// Small files that a process reads and writes by itself: whole or not at all, and only where nobody else can
-// put them.
+// Small files that a process writes by itself: whole or not at all, and only where nobody else can put them.
 #pragma once
 
 #include <fcntl.h>
@@ -34,26 +33,12 @@ class Descriptor {
 };
 
 // Functions that return int return 0 or -errno, and throw std::bad_alloc alone. A path is taken from
-// `directory`, an open one or AT_FDCWD. why: gets one sentence about the failure; may be null.
+// `directory`, an open one or AT_FDCWD.
 
-/// From whom a file or directory is accepted. Nobody else may be able to write to it.
-enum class Trust : unsigned char {
-  anyone,       ///< any owner, and anybody may be able to write
-  root_or_self  ///< root or the effective user
-};
-
-/// A new descriptor of the file behind `path`, which is opened only if it is a regular file: to open a FIFO
-/// or a device can do something or take for ever. -EINVAL: the file is not regular. -EPERM: the file is not
-/// to be trusted.
-int open_file(int directory, const std::string& path, Trust trust, Descriptor* file, std::string* why);
-
-/// The same with the file's content. -EFBIG: the content has more than `most` bytes.
-int read_file(int directory, const std::string& path, Trust trust, std::size_t most, std::string* content,
-              std::string* why);
-
-/// Opens a directory, not a link to one, and checks the open directory: a name may come to stand for another
-/// directory, an open descriptor may not. -EPERM: the directory is not to be trusted.
-int open_directory(const std::string& path, Trust trust, Descriptor* directory, std::string* why);
+/// Opens a directory of root or the effective user that nobody else may write to, not a link to one, and
+/// checks the open directory: a name may come to stand for another directory, an open descriptor may not.
+/// why: gets one sentence about a failure. -EPERM: the directory is not to be trusted.
+int open_directory(const std::string& path, Descriptor* directory, std::string* why);
 
 /// The names in an open directory, without . and ..
 int list_directory(int directory, std::vector<std::string>* names);

@@ -152,7 +152,7 @@ class Door : public HostsInterface {
       const auto wanted = chunks_of(want_to_read);
       if (!wanted || !is_usable(decoded, code_.n())) return -EINVAL;
       const Sources in = sources_of(chunks);
-      PerChunk<MadeChunk> made;
+      PerChunk<bufferptr> made;
       if (const int error = code_.decode(*wanted - in.there, in, made)) return error;
       hand_out(*wanted, in, made,
                [&](unsigned c) -> bufferlist& { return place(*decoded, code_.shard_of(c)); });
@@ -163,7 +163,7 @@ class Door : public HostsInterface {
   int concat(const gf::ChunkSet& wanted, const std::map<int, bufferlist>& chunks, bufferlist* decoded) const {
     if (decoded == nullptr) return -EINVAL;
     const Sources in = sources_of(chunks);
-    PerChunk<MadeChunk> made;
+    PerChunk<bufferptr> made;
     if (const int error = code_.decode(wanted - in.there, in, made)) return error;
     hand_out(wanted, in, made, [&](unsigned) -> bufferlist& { return *decoded; });
     return 0;
@@ -171,7 +171,7 @@ class Door : public HostsInterface {
 
   /// Adds each wanted chunk, from `in` or made, to its list.
   template <class ListOf>
-  static void hand_out(const gf::ChunkSet& wanted, const Sources& in, PerChunk<MadeChunk>& made,
+  static void hand_out(const gf::ChunkSet& wanted, const Sources& in, PerChunk<bufferptr>& made,
                        ListOf list_of) {
     auto next = made.begin();
     for (unsigned c : wanted) {
@@ -179,7 +179,7 @@ class Door : public HostsInterface {
       if (in.there.contains(c))
         list.append(*in[c].list);
       else if (next != made.end())
-        list.push_back(std::move((next++)->buffer));
+        list.push_back(std::move(*next++));
     }
   }
 

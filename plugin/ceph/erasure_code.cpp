@@ -201,7 +201,7 @@ Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, std::span<
   return Status::ok;
 }
 
-int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<MadeChunk>& made) const {
+int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<bufferptr>& made) const {
   PlanPointer plan;
   if (wanted.empty()) return 0;
   if (const int error = find_plan(wanted, in, plan)) return error;
@@ -209,15 +209,15 @@ int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<Made
   const auto decode_into_new_buffers = [&](Writes writes) {
     PerChunk<Target> targets;
     NewBuffers buffers(static_cast<unsigned>(plan->targets.size()), in.bytes);
-    for (auto c : plan->targets) {
-      made.push_back({c, buffers.next()});
-      targets.push_back(target_of(made.back().buffer, writes));
+    while (made.size() < plan->targets.size()) {
+      made.push_back(buffers.next());
+      targets.push_back(target_of(made.back(), writes));
     }
     return apply(*plan, in, span_of(targets));
   };
   Status status = decode_into_new_buffers(Writes::in_place);
   if (status == Status::hung) {
-    for (; !made.empty(); made.pop_back()) abandon(made.back().buffer);
+    for (; !made.empty(); made.pop_back()) abandon(made.back());
     status = decode_into_new_buffers(Writes::staged);
   }
   return to_errno(status);

@@ -63,12 +63,6 @@ struct Offer {
   int cost;
 };
 
-/// A chunk that was made.
-struct MadeChunk {
-  unsigned chunk;
-  bufferptr buffer;
-};
-
 /// One object a placement group. Thread safe after init(), which may be called again. Every errno of a call
 /// is listed below, except -ENOMEM, which all can return; allocation throws. No call fails because of the
 /// device: if it stops answering while it writes a result in place, the buffers, made here, are given up for
@@ -116,7 +110,7 @@ class ErasureCode {
   int apply_delta(DataChunks& deltas, Places& coding) const;
   /// Makes the wanted chunks, which are not in `in`. 0, also where no chunk is wanted; -EIO if `in` does not
   /// suffice; -EINVAL if `in` is not sound.
-  int decode(const gf::ChunkSet& wanted, const Sources& in, PerChunk<MadeChunk>& made) const;
+  int decode(const gf::ChunkSet& wanted, const Sources& in, PerChunk<bufferptr>& made) const;
   /// The same in place, for all chunks of `out`. A chunk that `in` has, in one piece, is copied. -EINVAL
   /// also if `out` is not sound, or of another length.
   int decode_chunks(const Sources& in, Places& out) const;

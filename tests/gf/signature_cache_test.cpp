@@ -24,19 +24,6 @@ ErasureSignature key(unsigned number) {
 
 Cache::Pointer value(unsigned number) { return std::make_shared<const unsigned>(number); }
 
-/// Keys that share a shard: in a cache with one entry a shard, the second of two such keys throws the first
-/// out.
-std::vector<unsigned> keys_of_one_shard(std::size_t count) {
-  std::vector<unsigned> found{0};
-  for (unsigned candidate = 1; found.size() < count; ++candidate) {
-    Cache probe(1);
-    probe.insert(key(0), value(0));
-    probe.insert(key(candidate), value(candidate));
-    if (!probe.find(key(0))) found.push_back(candidate);
-  }
-  return found;
-}
-
 TEST(SignatureCache, FindsWhatWasInsertedFirst) {
   Cache cache(1000);
   EXPECT_EQ(cache.find(key(1)), nullptr);
@@ -62,21 +49,6 @@ TEST(SignatureCache, NeverHoldsMoreThanItsCapacity) {
     for (unsigned i = 0; i < 2000; ++i) held += cache.find(key(i)) != nullptr;
     EXPECT_EQ(held, (wanted + 15) / 16 * 16) << "2000 keys fill every shard, and a full one does not grow";
   }
-}
-
-TEST(SignatureCache, GivesASecondChanceInTheOrderOfArrival) {
-  const auto keys = keys_of_one_shard(6);
-  Cache cache(3 * 16);
-  for (unsigned i = 0; i < 3; ++i) cache.insert(key(keys[i]), value(i));
-  ASSERT_NE(cache.find(key(keys[0])), nullptr);  // The hand will pass 0 and stop at 1.
-  cache.insert(key(keys[3]), value(3));
-  EXPECT_EQ(cache.find(key(keys[1])), nullptr);
-  ASSERT_NE(cache.find(key(keys[2])), nullptr);  // It will pass 2 and stop at 0, then at 3.
-  cache.insert(key(keys[4]), value(4));
-  EXPECT_EQ(cache.find(key(keys[0])), nullptr);
-  cache.insert(key(keys[5]), value(5));
-  EXPECT_EQ(cache.find(key(keys[3])), nullptr);
-  for (const unsigned i : {2u, 4u, 5u}) EXPECT_NE(cache.find(key(keys[i])), nullptr) << i;
 }
 
 TEST(SignatureCache, EightThreadsSeeOnlyWholeRightValues) {

@@ -20,92 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using support::Descriptor;
-using support::Trust;
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// What read_file() says of a file of at most 100 bytes.
-struct Answer {
-  int error;
-  std::string text;  ///< the content, or why not
-  bool operator==(const Answer&) const = default;
-};
-std::ostream& operator<<(std::ostream& out, const Answer& a) { return out << a.error << ": " << a.text; }
-
-Answer read(const std::string& path, Trust trust) {
-  std::string content, why;
-  const int error = support::read_file(AT_FDCWD, path, trust, 100, &content, &why);
-  EXPECT_EQ(error == 0, why.empty());
-  EXPECT_EQ(support::read_file(AT_FDCWD, path, trust, 100, &content, nullptr), error) << "without words";
-  return {error, error == 0 ? content : why};
-}
-
-constexpr Trust every_trust[] = {Trust::anyone, Trust::root_or_self};
-
-TEST(ReadFile, TakesARegularFileUpToItsBound) {
-  const Folder folder;
-  for (const std::size_t bytes : {0, 1, 99, 100, 101, 10'000}) {
-    std::ofstream(folder / "file") << std::string(bytes, 'x');
-    const Answer wanted =
-        bytes <= 100 ? Answer{0, std::string(bytes, 'x')} : Answer{-EFBIG, "it is larger than 100 bytes"};
-    for (const Trust trust : every_trust) EXPECT_EQ(read(folder / "file", trust), wanted);
-  }
-  std::string text;
-  EXPECT_EQ(support::read_file(AT_FDCWD, "/proc/self/status", Trust::anyone, 1 << 20, &text, nullptr), 0);
-  EXPECT_NE(text.find("\nUid:"), std::string::npos) << "a file that says that it is empty";
-}
-
-TEST(ReadFile, OpensNothingElse) {
-  const Folder folder;
-  ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
-  const Answer not_regular{-EINVAL, "it is not a regular file"};
-  for (const Trust trust : every_trust) {
-    for (const std::string& path : {folder.path(), folder / "fifo", std::string("/dev/zero")})
-      EXPECT_EQ(read(path, trust), not_regular) << path;
-    EXPECT_EQ(read(folder / "none", trust),
-              (Answer{-ENOENT, "it cannot be opened: No such file or directory"}));
-  }
-  // A writer that does not wait for a reader finds out whether there was one for a moment.
-  std::atomic<bool> done{false}, opened{false};
-  std::thread writer([&] {
-    while (!done) {
-      const Descriptor fifo(open((folder / "fifo").c_str(), O_WRONLY | O_NONBLOCK));
-      if (fifo) opened = true;
-    }
-  });
-  for (int i = 0; i < 2000; ++i) static_cast<void>(read(folder / "fifo", Trust::anyone));
-  done = true;
-  writer.join();
-  EXPECT_FALSE(opened);
-}
-
-TEST(ReadFile, TrustsNobodyWhoCouldChangeIt) {
-  const Folder folder;
-  std::ofstream(folder / "file") << "x";
-  fs::create_symlink(folder / "file", folder / "link");
-  EXPECT_EQ(read(folder / "link", Trust::root_or_self), (Answer{0, "x"}));
-  for (const mode_t mode : {0620, 0602}) {
-    ASSERT_EQ(chmod((folder / "file").c_str(), mode), 0);
-    EXPECT_EQ(read(folder / "file", Trust::anyone), (Answer{0, "x"}));
-    EXPECT_EQ(read(folder / "file", Trust::root_or_self),
-              (Answer{-EPERM, "others may write to it (chmod go-w mends that)"}));
-  }
-  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
-  ASSERT_EQ(chmod((folder / "file").c_str(), 0600), 0);
-  ASSERT_EQ(chown((folder / "file").c_str(), 12345, 12345), 0);
-  const Answer foreign{-EPERM, "it belongs to user 12345, and only root's or one's own is trusted"};
-  EXPECT_EQ(read(folder / "file", Trust::anyone), (Answer{0, "x"}));
-  EXPECT_EQ(read(folder / "file", Trust::root_or_self), foreign);
-  ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
-  ASSERT_EQ(chown((folder / "file").c_str(), 0, 0), 0);
-  ASSERT_EQ(chmod((folder / "file").c_str(), 0644), 0);
-  ASSERT_EQ(seteuid(12345), 0);
-  const Answer by_other = read(folder / "file", Trust::root_or_self);
-  ASSERT_EQ(seteuid(0), 0);
-  EXPECT_EQ(by_other, (Answer{0, "x"})) << "root's is anybody's";
 }
 
 TEST(Directories, AreOpenedAsTheyAreAndListed) {
@@ -114,19 +32,37 @@ TEST(Directories, AreOpenedAsTheyAreAndListed) {
   fs::create_directory_symlink(folder.path(), folder / "link");
   Descriptor directory;
   std::string why;
-  ASSERT_EQ(support::open_directory(folder.path(), Trust::root_or_self, &directory, &why), 0) << why;
+  ASSERT_EQ(support::open_directory(folder.path(), &directory, &why), 0) << why;
   for (int i = 0; i < 2; ++i) {
     std::vector<std::string> names;
     EXPECT_EQ(support::list_directory(directory.get(), &names), 0);
     EXPECT_EQ(std::set<std::string>(names.begin(), names.end()), folder.names());
   }
   for (const auto* path : {"a", "link"}) {
-    EXPECT_EQ(support::open_directory(folder / path, Trust::anyone, &directory, &why), -ENOTDIR) << path;
+    EXPECT_EQ(support::open_directory(folder / path, &directory, &why), -ENOTDIR) << path;
     EXPECT_EQ(why, "it cannot be opened as a directory: Not a directory");
   }
-  ASSERT_EQ(chmod(folder.path().c_str(), 0770), 0);
-  EXPECT_EQ(support::open_directory(folder.path(), Trust::root_or_self, &directory, &why), -EPERM);
-  EXPECT_EQ(why, "others may write to it (chmod go-w mends that)");
+}
+
+TEST(Directories, OfNobodyWhoCouldChangeThemAreOpened) {
+  const Folder folder;
+  Descriptor directory;
+  std::string why;
+  for (const mode_t mode : {0720, 0702}) {
+    ASSERT_EQ(chmod(folder.path().c_str(), mode), 0);
+    EXPECT_EQ(support::open_directory(folder.path(), &directory, &why), -EPERM);
+    EXPECT_EQ(why, "others may write to it (chmod go-w mends that)");
+  }
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives directories away";
+  ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
+  ASSERT_EQ(chown(folder.path().c_str(), 12345, 12345), 0);
+  EXPECT_EQ(support::open_directory(folder.path(), &directory, &why), -EPERM);
+  EXPECT_EQ(why, "it belongs to user 12345, and only root's or one's own is trusted");
+  ASSERT_EQ(chown(folder.path().c_str(), 0, 0), 0);
+  ASSERT_EQ(seteuid(12345), 0);
+  const int by_other = support::open_directory(folder.path(), &directory, &why);
+  ASSERT_EQ(seteuid(0), 0);
+  EXPECT_EQ(by_other, 0) << "root's is anybody's";
 }
 
 TEST(WriteNewFile, OverwritesNothing) {

@@ -1,19 +1,20 @@
 // The devices of this process: how they come up and are latched off, and the choice of one for a job.
 #include "kernels/cuda/device/devices.hpp"
 
-#include <fcntl.h>
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 #include <set>
 #include <stdexcept>
-#include <string_view>
+#include <string>
 #include <utility>
 
 #include "kernels/cuda/submit/device_job.hpp"
-#include "support/files.hpp"
 #include "support/wait.hpp"
 
 namespace ec::kernels::cuda {
@@ -31,15 +32,12 @@ std::atomic<bool> forked{false};
 /// Processes that use a GPU, this one among them, by the sockets that the driver makes for each
 /// ("@cuda-uvmfd-NAMESPACE-PID@", seen with 580); 0 where it makes none.
 std::size_t processes_on_gpus() {
-  constexpr std::size_t most = std::size_t{64} << 20;
-  constexpr std::string_view name = "@cuda-uvmfd-";
-  std::string sockets;
-  if (support::read_file(AT_FDCWD, "/proc/net/unix", support::Trust::anyone, most, &sockets, nullptr) != 0)
-    return 0;
-  std::set<std::string_view> found;
-  const std::string_view text = sockets;
-  for (auto at = text.find(name); at != text.npos; at = text.find(name, at + 1))
-    found.insert(text.substr(at, text.find('\n', at) - at));
+  const std::unique_ptr<std::FILE, decltype([](std::FILE* file) { std::fclose(file); })> sockets(
+      std::fopen("/proc/net/unix", "re"));
+  std::set<std::string> found;
+  char line[256];  // a socket's name has at most 108 bytes
+  while (sockets && std::fgets(line, sizeof line, sockets.get()) != nullptr)
+    if (const char* name = std::strstr(line, "@cuda-uvmfd-")) found.insert(name);
   return found.size();
 }
 

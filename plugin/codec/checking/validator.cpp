@@ -137,8 +137,7 @@ class Validator::BlockViews {
     };
     support::Descriptor opened;
     std::string why;
-    if (support::open_directory(directory, support::Trust::root_or_self, &opened, &why) != 0)
-      return failed(why);
+    if (support::open_directory(directory, &opened, &why) != 0) return failed(why);
     const std::size_t bytes = block_.bytes, targets = targets_.size();
     const std::string_view right(reinterpret_cast<const char*>(expected), targets * bytes);
     std::string made;

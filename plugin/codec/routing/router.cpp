@@ -23,17 +23,12 @@ std::uint64_t source_bytes(std::span<const Job> jobs) {
 
 constexpr unsigned bit(Residence residence) { return 1u << static_cast<unsigned>(residence); }
 
-/// `of` of the residence of each chunk, ORed.
-unsigned all_of(const Job& job, auto of) {
+/// The bits of the chunks' residences.
+unsigned residences_of(const Job& job) {
   unsigned seen = 0;
-  for (const auto& s : job.sources) seen |= of(s.residence);
-  for (const auto& t : job.targets) seen |= of(t.residence);
+  for (const auto& s : job.sources) seen |= bit(s.residence);
+  for (const auto& t : job.targets) seen |= bit(t.residence);
   return seen;
-}
-
-bool all_pageable(const Job& job) {
-  static_assert(static_cast<unsigned>(Residence::pageable) == 0);
-  return all_of(job, [](Residence residence) { return static_cast<unsigned>(residence); }) == 0;
 }
 
 /// Bytes read and written.
@@ -72,7 +67,7 @@ bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
                            std::optional<CallTimes::Choice>* compared) const noexcept {
   // A choice that does not depend on the chunks' places needs no look at them.
   if (choice_ == BackendChoice::gpu) return true;
-  const unsigned lie = all_of(call.jobs.front(), bit);
+  const unsigned lie = residences_of(call.jobs.front());
   if ((lie & bit(Residence::device)) != 0) return true;
   if (choice_ != BackendChoice::automatic) return false;
   const bool by_size = source_bytes >= threshold_bytes_.value_or(first_threshold_bytes);
@@ -153,7 +148,8 @@ Status Router::run(std::span<const Job> jobs, Operation operation) const noexcep
 }
 
 Status Router::transform(const Job& job, Operation operation, bool pageable) const noexcept {
-  if (pageable_stays_ && (pageable || all_pageable(job)) && code_plainly(job, operation)) [[likely]]
+  if (pageable_stays_ && (pageable || residences_of(job) == bit(Residence::pageable)) &&
+      code_plainly(job, operation)) [[likely]]
     return Status::ok;
   return run({&job, 1}, operation);
 }
