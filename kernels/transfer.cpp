@@ -47,8 +47,7 @@ Status copy_on_device(const Transfer& piece, bool fetches) noexcept {
   const auto begun = std::chrono::steady_clock::now();
   for (;; std::this_thread::sleep_for(between_lanes)) {
     if (!cuda::Devices::instance().current()) return Status::fault;
-    cuda::Reason why;
-    const auto device = cuda::Devices::instance().holder_of({&job, 1}, &why);
+    const auto device = cuda::Devices::instance().holder_of({&job, 1});
     if (!device) return Status::fault;
     const Status status = cuda::settle(*device, transfer(*device, piece, fetches));
     if (status != Status::busy || std::chrono::steady_clock::now() - begun > device->options().deadline)

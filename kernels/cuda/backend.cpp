@@ -80,8 +80,7 @@ class Cuda final : public Backend {
   static Claim device_for(std::span<const Job> jobs) {
     if (std::ranges::all_of(jobs, host_addressable))
       return Devices::instance().acquire(jobs.size() * jobs.front().bytes * jobs.front().sources.size());
-    Reason why;
-    return Claim(Devices::instance().holder_of(jobs, &why));
+    return Claim(Devices::instance().holder_of(jobs));
   }
 
   /// `submit` on the device of the claim, for `job`. It allocates nothing.

@@ -1,13 +1,11 @@
-// Between bufferlists, in any number of pieces, and chunks that kernels read and write: cuts, gathers and
-// walks the pieces.
+// Between bufferlists, in any number of pieces, and chunks that kernels read and write: cuts and gathers the
+// pieces.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <new>
-#include <span>
-#include <vector>
 
 #include "kernels/residence.hpp"
 #include "plugin/codec/stats/stats.hpp"
@@ -17,9 +15,6 @@ namespace ec::ceph {
 
 using ::ceph::bufferlist;
 using ::ceph::bufferptr;
-
-/// Below this mean length of a piece a copy into one buffer is cheaper than a kernel call for each segment.
-inline constexpr unsigned smallest_mean_piece = 2048;
 
 /// Shorter buffers come from plain memory: glibc takes 730 instructions for aligned memory of 1 KiB, and
 /// 370 for other memory. Longer buffers would take another page, or a larger size class, of their
@@ -95,87 +90,44 @@ inline kernels::Target target_of(bufferptr& buffer, Writes writes) {
                                             : kernels::Residence::pageable};
 }
 
-/// A place in a bufferlist, which must outlive it unchanged.
-struct PieceCursor {
-  using Piece = bufferlist::buffers_t::const_iterator;
-
-  PieceCursor() = default;
-  explicit PieceCursor(const bufferlist& list) : piece(list.buffers().begin()), end(list.buffers().end()) {}
-  /// Bytes from here to the end of a piece; 0 at the end of the list.
-  unsigned left() {
-    for (; piece != end && offset == piece->length(); ++piece) offset = 0;
-    return piece == end ? 0 : piece->length() - offset;
-  }
-
-  Piece piece, end;
-  unsigned offset = 0;
-};
-
 /// Cuts a bufferlist into consecutive chunks. The list must outlive it unchanged.
 class ChunkCutter {
  public:
-  explicit ChunkCutter(const bufferlist& list) : at_(list) {}
+  explicit ChunkCutter(const bufferlist& list) : piece_(list.buffers().begin()), end_(list.buffers().end()) {}
 
   /// Adds the next `bytes` (1 or more) to `to`, an empty list, in one piece: shared with the list that is cut
   /// where they lie in one, otherwise copied; past its end there are zeros. The source lives as long as the
   /// piece.
   kernels::Source next(unsigned bytes, bufferlist& to) {
-    if (at_.left() < bytes) {
+    if (left() < bytes) {
       to.push_back(gather(bytes));
     } else {
-      to.append(*at_.piece, at_.offset, bytes);
-      at_.offset += bytes;
+      to.append(*piece_, offset_, bytes);
+      offset_ += bytes;
     }
     return source_at(bytes_of(to.front()), bytes);
   }
 
  private:
+  /// Bytes from here to the end of a piece; 0 at the end of the list.
+  unsigned left() {
+    for (; piece_ != end_ && offset_ == piece_->length(); ++piece_) offset_ = 0;
+    return piece_ == end_ ? 0 : piece_->length() - offset_;
+  }
   bufferptr gather(unsigned bytes) {
     bufferptr copy = make_buffer(bytes);
     unsigned done = 0;
-    while (const unsigned n = std::min(bytes - done, at_.left())) {
-      std::memcpy(copy.c_str() + done, at_.piece->c_str() + at_.offset, n);
+    while (const unsigned n = std::min(bytes - done, left())) {
+      std::memcpy(copy.c_str() + done, piece_->c_str() + offset_, n);
       done += n;
-      at_.offset += n;
+      offset_ += n;
     }
     std::memset(copy.c_str() + done, 0, bytes - done);
     return copy;
   }
 
-  PieceCursor at_;
-};
-
-/// Walks several bufferlists of equal length together, in segments that are contiguous in each.
-class SegmentWalker {
- public:
-  /// The lists must outlive the walker unchanged. Lists in many small pieces are copied into one buffer
-  /// first, because each segment costs a call.
-  explicit SegmentWalker(std::span<const bufferlist* const> lists) : lists_(lists.size()) {
-    cursors_.reserve(lists.size());
-    for (std::size_t i = 0; i < lists.size(); ++i) {
-      lists_[i] = *lists[i];
-      if (const unsigned pieces = lists_[i].get_num_buffers();
-          pieces > 1 && lists_[i].length() / pieces < smallest_mean_piece)
-        lists_[i].rebuild();
-      cursors_.emplace_back(lists_[i]);
-    }
-  }
-
-  /// Points sources[i] at the next segment of list i; returns its bytes, or 0 at the end.
-  std::size_t next(std::span<kernels::Source> sources) {
-    unsigned segment = UINT32_MAX;
-    for (PieceCursor& c : cursors_) segment = std::min(segment, c.left());
-    for (std::size_t i = 0; segment != 0 && i < cursors_.size(); ++i) {
-      PieceCursor& c = cursors_[i];
-      sources[i] = source_at(bytes_of(*c.piece) + c.offset, segment);
-      c.offset += segment;
-    }
-    return segment;
-  }
-
- private:
-  std::vector<bufferlist> lists_;
-  std::vector<PieceCursor> cursors_;
+  bufferlist::buffers_t::const_iterator piece_, end_;
+  unsigned offset_ = 0;
 };
 
 }  // namespace ec::ceph

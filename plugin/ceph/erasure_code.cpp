@@ -9,6 +9,7 @@
 #include <new>
 #include <ostream>
 #include <tuple>
+#include <vector>
 
 #include "plugin/ceph/host.hpp"
 #include "plugin/codec/settings/settings.hpp"
@@ -185,20 +186,12 @@ int ErasureCode::find_plan(const ChunkSet& wanted, const Sources& in, PlanPointe
 
 Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, std::span<Target> targets) const {
   PerChunk<Source> sources;
-  if (std::ranges::all_of(plan.sources, [&](auto c) { return in[c].bytes != nullptr; })) {
-    for (auto c : plan.sources) sources.push_back(source_at(in[c].bytes, in.bytes));
-    return codec_->decode(plan, span_of(sources), targets, in.bytes, no_arena());
-  }
-  PerChunk<const bufferlist*> lists;
-  for (auto c : plan.sources) lists.push_back(in[c].list);
-  sources.resize(lists.size());
-  SegmentWalker walker(span_of(lists));
-  while (const std::size_t segment = walker.next(span_of(sources))) {
-    const Status status = codec_->decode(plan, span_of(sources), targets, segment, no_arena());
-    if (status != Status::ok) return status;
-    for (Target& t : targets) t.data += segment;
-  }
-  return Status::ok;
+  std::vector<bufferlist> gathered;
+  for (auto c : plan.sources)
+    sources.push_back(in[c].bytes != nullptr
+                          ? source_at(in[c].bytes, in.bytes)
+                          : ChunkCutter(*in[c].list).next(in.bytes, gathered.emplace_back()));
+  return codec_->decode(plan, span_of(sources), targets, in.bytes, no_arena());
 }
 
 int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<bufferptr>& made) const {

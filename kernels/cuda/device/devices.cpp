@@ -176,8 +176,9 @@ std::shared_ptr<Device> Devices::acquire_waiting(std::size_t index, Reason* why)
   return nullptr;
 }
 
-std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, Reason* why) {
-  auto device = acquire_waiting(why);
+std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs) {
+  Reason why;
+  auto device = acquire_waiting(&why);
   if (!device || device->info().gpus_of_machine == 1) return device;
   int ordinal = -1;
   bool many = false;
@@ -190,17 +191,13 @@ std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, Reason* wh
     std::ranges::for_each(job.sources, look_at);
     std::ranges::for_each(job.targets, look_at);
   }
-  if (many) {
-    *why = "the chunks lie in the memory of several GPUs";
-    return nullptr;
-  }
+  if (many) return nullptr;
   // The driver does not know every address: then the device decides.
   if (ordinal < 0 || device->info().ordinal == ordinal) return device;
   const auto& devices = current_options().devices;
   const auto at = std::ranges::find(devices, ordinal);
-  if (at != devices.end()) return acquire_waiting(static_cast<std::size_t>(at - devices.begin()), why);
-  *why = {"the chunks lie in the memory of GPU {}, which is not among the devices in use", ordinal};
-  return nullptr;
+  if (at == devices.end()) return nullptr;
+  return acquire_waiting(static_cast<std::size_t>(at - devices.begin()), &why);
 }
 
 std::shared_ptr<Device> Devices::owner_of(CUstream stream) {

@@ -52,15 +52,6 @@ bool is_over(CUresult answer) {
   return std::ranges::find(ends, answer) != std::end(ends);
 }
 
-/// Leaves the core's other thread some room.
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 /// Exact sleeps for this thread while the object lives.
 class ShortSlack {
  public:
@@ -81,7 +72,6 @@ bool stare(Clock::time_point until, Done&& done) {
   for (;;) {
     if (done()) return true;
     if (Clock::now() >= until) return false;
-    relax();
   }
 }
 

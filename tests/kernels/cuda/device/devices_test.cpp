@@ -122,8 +122,7 @@ TEST_F(SeveralDevices, DeviceMemoryIsCodedWhereItLiesOrRefusedAndLatchesNothing)
 
   use_devices({2});
   const CopyJob elsewhere(program_, of_second, of_second);
-  EXPECT_FALSE(devices_.holder_of({&elsewhere.job, 1}, &why_));
-  EXPECT_EQ(why_, "the chunks lie in the memory of GPU 0, which is not among the devices in use");
+  EXPECT_FALSE(devices_.holder_of({&elsewhere.job, 1}));
   EXPECT_EQ(code(of_second, of_second), Status::fault);
   EXPECT_TRUE(device(0));
 }
