@@ -2,63 +2,43 @@
 #include "tests/common/placed_stripes.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <list>
 #include <mutex>
-#include <utility>
 
 #include "gf/generator.hpp"
 #include "kernels/residence.hpp"
+#include "support/process_life.hpp"
 #include "tests/common/random_bytes.hpp"
 
 namespace ec::test {
 
 using kernels::Residence;
+using tools::Buffer;
 
-PlacedMemory::PlacedMemory(Residence residence, std::size_t bytes) : bytes_(bytes) {
-  if (residence != Residence::device && posix_memalign(&block_, 4096, bytes) == 0) {
-    data_ = static_cast<std::uint8_t*>(block_);
-    if (residence == Residence::pageable || kernels::residence_of(data_, bytes) == residence) return;
-    std::free(std::exchange(block_, nullptr));  // no preload, or its arena is not open
+namespace {
+
+/// Pageable memory comes first: while the preload's arena is open, it is pinned.
+Buffer allocate(std::size_t bytes, Residence residence) {
+  if (residence != Residence::device) {
+    Buffer memory = Buffer::allocate(bytes, Residence::pageable);
+    if (residence == Residence::pageable || kernels::residence_of(memory.data(), bytes) == residence)
+      return memory;
   }
-  buffer_ = tools::Buffer::allocate(bytes, residence);
-  data_ = buffer_.data();
+  return Buffer::allocate(bytes, residence);
 }
 
-PlacedMemory::~PlacedMemory() {
-  // What a hung kernel may write to stays for good, where LeakSanitizer finds it.
-  static auto* const kept = new std::list<std::pair<void*, tools::Buffer>>;
-  static std::mutex mutex;
-  std::lock_guard lock(mutex);
-  if (abandoned_)
-    kept->emplace_back(block_, std::move(buffer_));
-  else
-    std::free(block_);
-}
-
-bool PlacedMemory::put(const oracle::Bytes& content) const {
-  if (block_ == nullptr) return buffer_.upload(data_, content.data(), bytes_);
-  std::copy_n(content.data(), bytes_, data_);
-  return true;
-}
-
-bool PlacedMemory::get(oracle::Bytes* content) const {
-  content->resize(bytes_);
-  if (block_ == nullptr) return buffer_.download(content->data(), data_, bytes_);
-  std::copy_n(data_, bytes_, content->data());
-  return true;
-}
+}  // namespace
 
 PlacedStripes::PlacedStripes(const Shape& shape, std::uint64_t seed)
     : shape_(shape),
       rows_(shape.generated ? to_rows(gf::coding_matrix(gf::Technique::reed_sol_van, shape.k, shape.m))
                             : random_matrix(shape.m, shape.k, seed)),
       program_(to_matrix(rows_)),
-      source_memory_(shape.sources, shape.count * shape.k * stride()),
-      target_memory_(shape.targets, shape.count * shape.m * stride()),
+      source_memory_(allocate(shape.count * shape.k * stride(), shape.sources)),
+      target_memory_(allocate(shape.count * shape.m * stride(), shape.targets)),
       before_(Random(seed + 1).bytes(shape.count * shape.m * stride())) {
-  if (source_memory_.data() == nullptr || target_memory_.data() == nullptr) return;
-  const auto residence = [&](Residence given, const PlacedMemory& memory) {
+  if (!source_memory_ || !target_memory_) return;
+  const auto residence = [&](Residence given, const Buffer& memory) {
     return shape.as_found ? kernels::residence_of(memory.data(), stride()) : given;
   };
   for (std::size_t i = 0; i < shape.count * shape.k; ++i)
@@ -68,7 +48,7 @@ PlacedStripes::PlacedStripes(const Shape& shape, std::uint64_t seed)
   for (std::size_t s = 0; s < shape.count; ++s)
     jobs_.push_back({&program_, std::span(sources_).subspan(s * shape.k, shape.k),
                      std::span(targets_).subspan(s * shape.m, shape.m), shape.bytes});
-  placed_ = refill(seed) && target_memory_.put(before_);
+  placed_ = refill(seed) && restore_targets();
 }
 
 bool PlacedStripes::refill(std::uint64_t seed) {
@@ -87,12 +67,12 @@ bool PlacedStripes::refill(std::uint64_t seed) {
         byte = shape_.verb == Verb::accumulate ? byte ^ coded[r][i] : coded[r][i];
       }
   }
-  return source_memory_.put(source_bytes_);
+  return source_memory_.upload(source_memory_.data(), source_bytes_.data(), source_bytes_.size());
 }
 
 std::optional<bool> PlacedStripes::hold(const oracle::Bytes& content, std::size_t bytes) const {
-  oracle::Bytes now;
-  if (!target_memory_.get(&now)) return std::nullopt;
+  oracle::Bytes now(before_.size());
+  if (!target_memory_.download(now.data(), target_memory_.data(), now.size())) return std::nullopt;
   bool same = true;
   for (std::size_t at = 0; at < now.size(); at += stride())
     same = same && std::equal(now.data() + at, now.data() + at + bytes, content.data() + at);
@@ -105,8 +85,8 @@ oracle::Bytes PlacedStripes::expected(std::size_t target) const {
 }
 
 bool PlacedStripes::has_sources() const {
-  oracle::Bytes now;
-  return source_memory_.get(&now) && now == source_bytes_;
+  oracle::Bytes now(source_bytes_.size());
+  return source_memory_.download(now.data(), source_memory_.data(), now.size()) && now == source_bytes_;
 }
 
 void PlacedStripes::fill_targets(std::uint8_t value) {
@@ -114,9 +94,11 @@ void PlacedStripes::fill_targets(std::uint8_t value) {
   restore_targets();
 }
 
-void PlacedStripes::abandon() {
-  source_memory_.abandon();
-  target_memory_.abandon();
+void PlacedStripes::abandon() const {
+  static NeverDestroyed<std::list<Buffer>> kept;  // LeakSanitizer finds the memory here
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  kept.value.insert(kept.value.end(), {source_memory_, target_memory_});
 }
 
 }  // namespace ec::test

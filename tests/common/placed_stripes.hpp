@@ -18,32 +18,8 @@ constexpr codec::Operation operation_of(kernels::Verb verb) {
   return verb == kernels::Verb::accumulate ? codec::Operation::update : codec::Operation::encode;
 }
 
-/// Pageable memory, pinned memory (of the preload's arena, where it is open), or the device's.
-class PlacedMemory {
- public:
-  PlacedMemory(kernels::Residence residence, std::size_t bytes);
-  ~PlacedMemory();
-  PlacedMemory(const PlacedMemory&) = delete;
-  PlacedMemory& operator=(const PlacedMemory&) = delete;
-
-  /// Null where there is none: a device that is not there has none.
-  std::uint8_t* data() const { return data_; }
-  /// False if the program's own copy failed, of which only device memory has one.
-  bool put(const oracle::Bytes& content) const;
-  bool get(oracle::Bytes* content) const;
-  /// Never given back: a device that stopped answering may still write it.
-  void abandon() { abandoned_ = true; }
-
- private:
-  std::size_t bytes_;
-  std::uint8_t* data_ = nullptr;
-  void* block_ = nullptr;  // of ordinary memory or of the preload
-  tools::Buffer buffer_;   // otherwise
-  bool abandoned_ = false;
-};
-
-/// `count` stripes of k+m chunks of `bytes`, random by `seed`: sources in one piece of
-/// memory, targets in another, with random bytes before.
+/// `count` stripes of k+m chunks of `bytes`, random by `seed`: sources in one piece of memory, targets in
+/// another, with random bytes before. The preload's arena serves pinned memory while it is open.
 class PlacedStripes {
  public:
   struct Shape {
@@ -58,6 +34,8 @@ class PlacedStripes {
     bool as_found = false;
   };
   PlacedStripes(const Shape& shape, std::uint64_t seed);
+  PlacedStripes(const PlacedStripes&) = delete;  // its jobs point into it
+  PlacedStripes& operator=(const PlacedStripes&) = delete;
 
   /// Whether there is memory, and the content is in it.
   explicit operator bool() const { return placed_; }
@@ -76,11 +54,14 @@ class PlacedStripes {
   bool has_sources() const;
   /// Other content for the targets.
   void fill_targets(std::uint8_t value);
-  /// The content that they had before.
-  void restore_targets() const { (void)target_memory_.put(before_); }
+  /// The content that they had before; false on a fault.
+  bool restore_targets() const {
+    return target_memory_.upload(target_memory_.data(), before_.data(), before_.size());
+  }
   /// Other content for the sources, whose answer is right() from now on; transform only.
   bool refill(std::uint64_t seed);
-  void abandon();
+  /// The memory is never given back: a device that stopped answering may still write it.
+  void abandon() const;
 
  private:
   std::size_t stride() const { return (shape_.bytes + 15) / 16 * 16; }
@@ -89,7 +70,7 @@ class PlacedStripes {
   const Shape shape_;
   const oracle::Rows rows_;
   const kernels::Program program_;
-  PlacedMemory source_memory_, target_memory_;
+  tools::Buffer source_memory_, target_memory_;
   oracle::Bytes source_bytes_, before_, expected_;  // before_ and expected_: of all targets
   std::vector<kernels::Source> sources_;
   std::vector<kernels::Target> targets_;

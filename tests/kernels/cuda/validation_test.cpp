@@ -31,7 +31,7 @@ TEST_F(OnDevice, EveryByteIsBroughtThereAndBack) {
     for (const std::size_t bytes : {0, 1, 17, 4096, 65'536, 100'000, 131'072, 700'000, 3'000'001}) {
       auto content = Random(bytes).bytes(bytes);
       oracle::Bytes back(bytes, 0xee);
-      const PlacedMemory there(residence, bytes + 1);
+      const auto there = tools::Buffer::allocate(bytes + 1, residence);
       ASSERT_EQ(kernels::store({there.data(), residence, content.data(), bytes}), Status::ok) << bytes;
       ASSERT_EQ(kernels::fetch({there.data(), residence, back.data(), bytes}), Status::ok) << bytes;
       EXPECT_TRUE(back == content) << bytes;
