@@ -1,8 +1,8 @@
 // Memory of any residence for programs that test and measure.
 #include "tools/device/buffer.hpp"
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/device/devices.hpp"
@@ -58,7 +58,7 @@ bool Buffer::upload(std::uint8_t* to, const std::uint8_t* from, std::size_t byte
            driver.stream_synchronize(nullptr) == CUDA_SUCCESS;
   }
 #endif
-  std::memcpy(to, from, bytes);
+  std::copy_n(from, bytes, to);
   return true;
 }
 
@@ -69,7 +69,7 @@ bool Buffer::download(std::uint8_t* to, const std::uint8_t* from, std::size_t by
     return device_->driver().memcpy_dtoh(to, reinterpret_cast<CUdeviceptr>(from), bytes) == CUDA_SUCCESS;
   }
 #endif
-  std::memcpy(to, from, bytes);
+  std::copy_n(from, bytes, to);
   return true;
 }
 
