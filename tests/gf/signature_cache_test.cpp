@@ -24,6 +24,19 @@ ErasureSignature key(unsigned number) {
 
 Cache::Pointer value(unsigned number) { return std::make_shared<const unsigned>(number); }
 
+/// Keys that share a shard: in a cache with one entry a shard, the second of two such keys throws the first
+/// out.
+std::vector<unsigned> keys_of_one_shard(std::size_t count) {
+  std::vector<unsigned> found{0};
+  for (unsigned candidate = 1; found.size() < count; ++candidate) {
+    Cache probe(1);
+    probe.insert(key(0), value(0));
+    probe.insert(key(candidate), value(candidate));
+    if (!probe.find(key(0))) found.push_back(candidate);
+  }
+  return found;
+}
+
 TEST(SignatureCache, FindsWhatWasInsertedFirst) {
   Cache cache(1000);
   EXPECT_EQ(cache.find(key(1)), nullptr);
@@ -48,6 +61,20 @@ TEST(SignatureCache, NeverHoldsMoreThanItsCapacity) {
     std::size_t held = 0;
     for (unsigned i = 0; i < 2000; ++i) held += cache.find(key(i)) != nullptr;
     EXPECT_EQ(held, (wanted + 15) / 16 * 16) << "2000 keys fill every shard, and a full one does not grow";
+  }
+}
+
+TEST(SignatureCache, EvictsInTheOrderOfArrival) {
+  constexpr unsigned held = 3;
+  const auto keys = keys_of_one_shard(3 * held);
+  Cache cache(held * 16);
+  for (unsigned last = 0; last < keys.size(); ++last) {
+    cache.insert(key(keys[last]), value(last));
+    for (unsigned i = 0; i <= last; ++i) {
+      const auto found = cache.find(key(keys[i]));
+      ASSERT_EQ(found != nullptr, i + held > last) << i << " of " << last;
+      ASSERT_TRUE(!found || *found == i);
+    }
   }
 }
 
