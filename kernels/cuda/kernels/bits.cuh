@@ -310,7 +310,7 @@ __device__ void transform(const KernelArgs& args) {
 #pragma unroll 1
       for (unsigned group = 0; group * targets_per_group < row_count; ++group) {
         const uint2* fragment = shared + group * 4 * Classes * Groups * 32 + lane;
-        if (RestBlocks == 0 || row_count - group * targets_per_group > 6) {
+        if (RestBlocks == 0 || row_count - group * targets_per_group > 2 * RestBlocks) {
           rows<4, Classes, Groups, W>(out, b, fragment);
         } else {
           rows<3, Classes, Groups, W>(out, b, fragment);
