@@ -11,7 +11,6 @@ inline constexpr unsigned sources_per_group = 16;
 /// Targets that share a pass over the staged data, in four row blocks.
 inline constexpr unsigned targets_per_group = 8;
 
-inline constexpr unsigned bit_kernel_threads = 128;
 /// mma.m16n8k256 on bits.
 inline constexpr int oldest_bit_compute_major = 8;
 inline constexpr unsigned most_half_targets = 4;
@@ -23,14 +22,23 @@ constexpr unsigned row_blocks_of(unsigned targets, unsigned rest_blocks) {
   return 4 * (targets / targets_per_group) + (rest == 0 ? 0 : rest <= 2 * rest_blocks ? rest_blocks : 4);
 }
 
+/// The blocks of a multiprocessor, so many warps each: as few as can be, since each block makes the bit
+/// matrix once, and its warps share the work as they come. For chips other than compute capability 9.0 the
+/// compiler needs a few registers more.
+struct BitBlock {
+  unsigned blocks, warps;
+  constexpr BitBlock(unsigned all_warps, bool is_hopper)
+      : blocks(all_warps > 32 ? 2 : 1), warps((is_hopper ? all_warps : all_warps * 3 / 4) / blocks) {}
+  constexpr unsigned threads() const { return 32 * warps; }
+};
+
 /// A kernel for paired matrices (bits.cuh), M(r ^ h, c ^ h) = M(r, c) for h < 2^pairs, or for any (0 pairs):
 /// up to 4 x quads sources of a class; `half`: up to four targets of one. A lane loads 32-bit `words` of each
-/// of its sources. `blocks` stay on a multiprocessor, which bounds the registers. The grid has up to
-/// `waves` times as many blocks, and each block makes the bit matrix once.
+/// of its sources. `warps` stay on a multiprocessor, which bounds the registers.
 struct BitKernel {
   unsigned pairs, quads, words;
   bool half;
-  unsigned blocks, waves;
+  unsigned warps;
 
   constexpr unsigned classes() const { return 1u << pairs; }
   constexpr unsigned groups() const { return (quads + 3) / 4; }
@@ -48,36 +56,35 @@ struct BitKernel {
   }
 };
 
-// H200, ratio to the copy. half, 10+4: 6 blocks of 128 threads 0.70, 8 blocks 0.75, 10 blocks 0.80 (1 wave
-// 0.76), half the words 0.71; 20+4: 6 blocks 0.89, 8 blocks 0.92; 32+4: 0.98 at any number of waves. any,
-// 32+8: 4 blocks 0.87, 5 blocks 0.89 (8 waves 0.86); 64+16: 2 words 0.58, 4 words 0.72 (8 waves 0.62).
-// H100, half, 16+4 and 20+4: 16 waves 0.947 and 0.937, 8 waves 0.941 and 0.930. any, kernels alone, 8+8,
-// which tables code: 4 blocks 0.84, 5 blocks 0.85; 10+8: 4 and 5 blocks 0.90 (8 waves 0.88); 16+5 and
-// 16+8: 4 blocks 0.957 and 0.875 (8 waves 0.941 and 0.931); 20+8: 3 blocks 0.94, 4 blocks 0.87.
+// X(quads, words, warps of half, warps of any). H200, ratio to the copy, decode of chunks of 7 to 38 MB, blocks
+// of 128 threads with fixed tiles / blocks of these warps that draw them: half, 16+4 0.89 / 0.93, 20+4 0.83 /
+// 0.90; any, 8+8 0.58 / 0.63, 10+8 0.63 / 0.67, 12+8 0.68 / 0.73, 13+6 0.68 / 0.78, 16+8 0.72 / 0.85, 20+8
+// 0.72 / 0.78 (12 warps 0.76), 24+6 0.80 / 0.79, 32+8 0.85 / 0.88 (16 warps 0.84), 64+16 0.66 / 0.71; 1 MiB,
+// 64+16 0.42 / 0.52. Half the words, 8+8 0.52, 16+8 0.67.
 #define EC_BIT_SHAPES(X) \
-  X(2, 4, 10, 8, 4, 1)   \
-  X(3, 4, 10, 8, 4, 1)   \
-  X(4, 4, 10, 16, 4, 8)  \
-  X(5, 4, 8, 16, 3, 1)   \
-  X(6, 4, 8, 8, 6, 1)    \
-  X(8, 4, 5, 2, 5, 1)    \
-  X(12, 4, 4, 1, 4, 1)   \
-  X(16, 4, 3, 1, 3, 1)   \
-  X(24, 2, 3, 1, 3, 1)   \
-  X(32, 2, 3, 1, 3, 1)   \
-  X(48, 1, 3, 1, 3, 1)   \
-  X(64, 1, 3, 1, 3, 1)
+  X(2, 4, 40, 20)        \
+  X(3, 4, 32, 20)        \
+  X(4, 4, 40, 20)        \
+  X(5, 4, 32, 16)        \
+  X(6, 4, 32, 24)        \
+  X(8, 4, 20, 20)        \
+  X(12, 4, 16, 16)       \
+  X(16, 4, 12, 12)       \
+  X(24, 2, 12, 12)       \
+  X(32, 2, 12, 12)       \
+  X(48, 1, 12, 12)       \
+  X(64, 1, 12, 12)
 
-// H100, ratio to the copy. 64+16: 4 blocks 0.90, 5 blocks 0.90, 6 blocks 0.88, 4 words and 3 blocks 0.89.
-// 128+16: 0.86. 128+32: by one pair 0.74, two 0.83, three 0.54. 192+32: 0.72, by two pairs 0.60.
-// X(pairs, quads, words, half, blocks): with one wave.
-#define EC_PAIRED_SHAPES(X) X(1, 8, 2, 0, 5) X(1, 16, 2, 0, 3) X(2, 8, 2, 0, 3) X(3, 8, 2, 1, 2)
+// Fixed and drawn tiles, H200: 64+16 0.70 / 0.74, 1 MiB 0.44 / 0.57; 128+32 0.55 / 0.62. H100, fixed: 128+16
+// 0.86; 128+32 by one pair 0.74, two 0.83, three 0.54; 192+32 0.72, by two pairs 0.60.
+// X(pairs, quads, words, half, warps)
+#define EC_PAIRED_SHAPES(X) X(1, 8, 2, 0, 20) X(1, 16, 2, 0, 12) X(2, 8, 2, 0, 12) X(3, 8, 2, 1, 8)
 
 /// A code takes the first kernel of the least work.
 inline constexpr BitKernel bit_kernels[] = {
-#define EC_BIT_SHAPE(quads, words, half_blocks, half_waves, any_blocks, any_waves) \
-  {0, quads, words, true, half_blocks, half_waves}, {0, quads, words, false, any_blocks, any_waves},
-#define EC_PAIRED_SHAPE(pairs, quads, words, half, blocks) {pairs, quads, words, (half) != 0, blocks, 1},
+#define EC_BIT_SHAPE(quads, words, half_warps, any_warps) \
+  {0, quads, words, true, half_warps}, {0, quads, words, false, any_warps},
+#define EC_PAIRED_SHAPE(pairs, quads, words, half, warps) {pairs, quads, words, (half) != 0, warps},
     EC_BIT_SHAPES(EC_BIT_SHAPE) EC_PAIRED_SHAPES(EC_PAIRED_SHAPE)
 #undef EC_PAIRED_SHAPE
 #undef EC_BIT_SHAPE

@@ -7,6 +7,9 @@
 namespace ec::kernels::cuda {
 namespace {
 
+/// Warps of a block at the least: they make its bit matrix.
+constexpr std::size_t least_warps = 4;
+
 /// Exchanges eight bytes in pairs: the numbers of a pair differ by h, which is 1, 2 or 4.
 std::uint64_t exchanged(std::uint64_t bytes, unsigned h) {
   constexpr std::uint64_t first_of_two[] = {0x00ff00ff00ff00ff, 0x0000ffff0000ffff, 0x00000000ffffffff};
@@ -96,12 +99,15 @@ CUresult launch_bits(const Work& work, const BitKernel& kernel) {
     const BitKernel& part = count == targets ? kernel : *std::ranges::find_if(bit_kernels, takes);
     KernelArgs args = args_for(work, first, count, kernel.classes());
     args.bytes = work.chunks.bytes / kernel.tile_bytes();
-    // A block makes its bit matrix once, so a warp should have some tiles: fewer waves of blocks for short
-    // chunks (H100, encode of 16+8, chunks of 1 MiB: 0.58 of the copy, 0.36 with all waves).
-    const std::size_t four_tiles_a_warp =
-        std::size_t{4} * (bit_kernel_threads / 32) * part.blocks * work.device.info().multiprocessors;
-    const std::size_t waves = std::clamp<std::size_t>(args.bytes / four_tiles_a_warp, 1, part.waves);
-    const Grid grid{bit_kernel_threads, part.tile_bytes(), part.blocks * waves, part.shared_bytes(count)};
+    const DeviceInfo& device = work.device.info();
+    const BitBlock block(part.warps, device.compute_major == 9);
+    // Chunks of few tiles go to all multiprocessors, and so do chunks over the link, of which few warps are
+    // under way.
+    const std::size_t tiles = (args.bytes - 1) / (std::size_t{block.blocks} * device.multiprocessors) + 1;
+    const std::size_t most_warps = work.chunks.link_jobs != 0 ? least_warps : block.warps;
+    const auto warps = static_cast<unsigned>(std::min(std::max(tiles, least_warps), most_warps));
+    const Grid grid{32 * warps, part.tile_bytes(), block.blocks * block.warps / warps,
+                    part.shared_bytes(count)};
     const auto r = launch_warps(work, work.device.bit_kernel(part), grid, &args);
     if (r != CUDA_SUCCESS) return r;
   }

@@ -45,8 +45,6 @@ using ec::kernels::cuda::row_blocks_of;
 using ec::kernels::cuda::sources_per_group;
 using ec::kernels::cuda::targets_per_group;
 
-constexpr unsigned threads = ec::kernels::cuda::bit_kernel_threads;
-
 /// The second cache fetches for other warps too: a warp's load from a chunk is one cache line or less (H100,
 /// 64+16, two words: 0.91 of the copy, 0.69 without; 16+4, four words: 0.95, 0.94 without).
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -67,6 +65,15 @@ __device__ void mma128(std::uint32_t (&c)[4], uint2 a, std::uint32_t x) {
          : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
          : "r"(a.x), "r"(a.y), "r"(x));
 }
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define EC_IS_HOPPER true
+#else
+#define EC_IS_HOPPER false
+#endif
+#define EC_BIT_BOUNDS(n)                                                    \
+  __launch_bounds__(ec::kernels::cuda::BitBlock(n, EC_IS_HOPPER).threads(), \
+                    ec::kernels::cuda::BitBlock(n, EC_IS_HOPPER).blocks)
 
 template <int W>
 __device__ void load(std::uint32_t (&x)[W], const std::uint8_t* from) {
@@ -248,8 +255,8 @@ __device__ void transpose(std::uint32_t (&b)[4 * W], const std::uint32_t (&x)[4]
 }
 
 /// RestBlocks: the row blocks of a rest of rows of a class behind the groups of eight. 0: none, the last
-/// group may have less than eight; 2: up to four rows, and no groups; 3: up to six rows. Waves: of BitKernel.
-template <int Classes, int Quads, int FullQuads, int W, int Waves, int RestBlocks, bool Accumulate>
+/// group may have less than eight; 2: up to four rows, and no groups; 3: up to six rows.
+template <int Classes, int Quads, int FullQuads, int W, int RestBlocks, bool Accumulate>
 __device__ void transform(const KernelArgs& args) {
   constexpr int Groups = (Quads + 3) / 4;
   constexpr bool Eights = RestBlocks != 2;
@@ -264,6 +271,8 @@ __device__ void transform(const KernelArgs& args) {
   const auto* addresses = reinterpret_cast<std::uint8_t* const*>(args.blob);
   for (unsigned i = threadIdx.x; i < args.sources; i += blockDim.x) sources[i] = addresses[i];
   for (unsigned i = threadIdx.x; i < args.targets; i += blockDim.x) targets[i] = addresses[args.sources + i];
+  __shared__ unsigned drawn;  // turns of in_a_row tiles that warps of this block have begun
+  if (threadIdx.x == 0) drawn = blockDim.x / 32;
   __syncthreads();
 
   const unsigned lane = threadIdx.x % 32;
@@ -276,13 +285,16 @@ __device__ void transform(const KernelArgs& args) {
   // With few sources, the sources of the next tile come while a warp multiplies this one. H100, kernels by
   // themselves, chunks of 51 and 60 MB: 16+5 0.94 of the copy, 0.87 without.
   constexpr bool ahead = Eights && Classes == 1 && Quads <= 5;
-  // Then a warp's tiles lie side by side, four at a time: 10+8 0.90, one at a time 0.86. In one wave a warp
-  // has 32 tiles or more then: warps that get four more than others are late (20+5 of 1 MiB 0.45, else 0.52).
-  const std::uint64_t warps = std::uint64_t{gridDim.x} * (threads / 32);
-  const unsigned in_a_row = ahead && args.bytes >= (Waves > 1 ? 4 : 32) * warps ? 4 : 1;
+  // Then a warp's tiles lie side by side, four at a time: 10+8 0.90, one at a time 0.86. Warps that get four
+  // more than others are late where a warp has less than 32 tiles (20+5 of 1 MiB 0.45, else 0.52).
+  const unsigned in_a_row = ahead && args.bytes >= gridDim.x * blockDim.x ? 4 : 1;
+  // Warps of a multiprocessor go ahead of others, so each draws its next tiles.
   const auto following = [&](std::uint64_t tile) {
     ++tile;
-    return (tile & (in_a_row - 1)) != 0 ? tile : tile + (warps - 1) * in_a_row;
+    if ((tile & (in_a_row - 1)) != 0) return tile;
+    unsigned n = 0;
+    if (lane == 0) n = atomicAdd(&drawn, 1u);
+    return (std::uint64_t{__shfl_sync(0xffffffff, n, 0)} * gridDim.x + blockIdx.x) * in_a_row;
   };
   std::uint32_t x[Classes * Groups][4][W];
   const auto fetch_group = [&](std::uint64_t tile, int k) {
@@ -293,9 +305,10 @@ __device__ void transform(const KernelArgs& args) {
 #pragma unroll
     for (int k = 0; k < (ahead ? Groups : 0); ++k) fetch_group(tile, k);
   };
-  std::uint64_t tile = (std::uint64_t{blockIdx.x} * (threads / 32) + threadIdx.x / 32) * in_a_row;
+  std::uint64_t tile = (std::uint64_t{threadIdx.x / 32} * gridDim.x + blockIdx.x) * in_a_row;
   fetch_ahead(tile);
-  for (; tile < args.bytes; tile = following(tile)) {
+  for (std::uint64_t next; tile < args.bytes; tile = next) {
+    next = following(tile);
     const std::uint64_t offset = tile * (32 * W);
     std::uint32_t b[Classes][Groups][4 * W];
 #pragma unroll
@@ -303,14 +316,14 @@ __device__ void transform(const KernelArgs& args) {
       if constexpr (!ahead) fetch_group(tile, k);
       transpose<W>(b[k / Groups][k % Groups], x[k]);
     }
-    fetch_ahead(following(tile));
+    fetch_ahead(next);
     add_supersets(b, add_words<Groups, 4 * W>);
     std::uint32_t out[Classes][2][W];
     if constexpr (Eights) {
 #pragma unroll 1
       for (unsigned group = 0; group * targets_per_group < row_count; ++group) {
         const uint2* fragment = shared + group * 4 * Classes * Groups * 32 + lane;
-        if (RestBlocks == 0 || row_count - group * targets_per_group > 2 * RestBlocks) {
+        if (RestBlocks == 0 || group < full) {
           rows<4, Classes, Groups, W>(out, b, fragment);
         } else {
           rows<3, Classes, Groups, W>(out, b, fragment);

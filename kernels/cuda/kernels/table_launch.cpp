@@ -56,20 +56,20 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 
 }  // namespace
 
-// H100, m lost, chunks of 38 to 72 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
-//   24+3 0.96 / 0.95   12+4 0.98 / 0.96   16+4 0.97 / 0.97   20+4 0.97 / 0.97   16+5 0.93 / 0.93
-//   18+5 0.93 / 0.94   20+5 0.90 / 0.94   10+6 0.93 / 0.90   12+6 0.93 / 0.92   10+7 0.90 / 0.87
-//   8+8 0.89 / 0.83    9+8 0.90 / 0.87    10+8 0.84 / 0.90   12+8 0.83 / 0.92   16+8 0.75 / 0.92
-// Earlier kernels, 15 to 36 MB, 16+2 0.95 / 0.95, 32+2 0.94 / 0.85. Encode of chunks of 4 MiB, 16+5 0.79 /
-// 0.72, 18+5 0.81 / 0.78; of 1 MiB, 16+4 0.66 / 0.56, 18+5 0.62 / 0.53; of 256 KiB, 16+4 0.25 / 0.27, 18+5
-// 0.25 / 0.20, 12+6 0.23 / 0.22; of 64 KiB, 9+3 0.064 / 0.062, 9+6 0.07 / 0.07, 12+4 0.07 / 0.08, 16+4 0.07 /
-// 0.10. So tensor cores, whose tiles are short, take chunks of fewer tiles than the chip has multiprocessors.
+// H200, m lost, chunks of 25 to 38 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
+//   10+4 0.79 / 0.69   12+4 0.77 / 0.79   16+4 0.72 / 0.85   20+4 0.72 / 0.85   10+5 0.71 / 0.66
+//   12+5 0.71 / 0.72   16+5 0.64 / 0.82    8+6 0.71 / 0.62   10+6 0.67 / 0.65   12+6 0.67 / 0.77
+//    9+7 0.67 / 0.60   10+7 0.63 / 0.63    8+8 0.65 / 0.60   10+8 0.60 / 0.66
+// Encode of chunks of 1 MiB, 12+4 0.48 / 0.44, 16+4 0.50 / 0.47, 16+5 0.44 / 0.48, 12+6 0.44 / 0.44. H100,
+// tables and earlier tensor-core kernels, 24+3 0.96 / 0.95, 32+2 0.94 / 0.85; chunks of 256 KiB, 16+4 0.25 /
+// 0.27, 18+5 0.25 / 0.20; of 64 KiB, 9+3 0.064 / 0.062, 9+6 0.07 / 0.07, 12+4 0.07 / 0.08, 16+4 0.07 / 0.10.
+// So tensor cores, whose tiles are short, take chunks of fewer tiles than the chip has multiprocessors.
 bool table_kernel_pays(const Work& work) {
   if (work.device.info().compute_major < oldest_bit_compute_major) return true;
   const gf::Matrix& matrix = work.matrix;
   const TableKernel& kernel = kernel_for(matrix.cols(), matrix.rows(), row_of_ones(matrix) < matrix.rows());
   if (kernel.targets() < matrix.rows()) return matrix.cols() <= 4;
-  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 32, 24, 20, 18, 12, 10, 9};
+  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 32, 24, 12, 12, 10, 10, 8};
   static_assert(std::size(most_sources) == most_rows + 1);
   unsigned most = most_sources[kernel.rows];
   const bool is_short = work.chunks.bytes / table_tile < work.device.info().multiprocessors;

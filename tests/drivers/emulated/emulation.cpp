@@ -154,7 +154,8 @@ CUresult check_kernel(const Launch& l) {
   const KernelArgs& a = args_of(l);
   if (l.kernel->kind == Kernel::Kind::bits) {
     const BitKernel& kernel = bit_kernel(l);
-    if (l.block_x != kernels::cuda::bit_kernel_threads || !one_row) return CUDA_ERROR_INVALID_VALUE;
+    const unsigned most = 32 * kernels::cuda::BitBlock(kernel.warps, true).warps;
+    if (l.block_x % 32 != 0 || l.block_x > most || !one_row) return CUDA_ERROR_INVALID_VALUE;
     const bool paired = kernel.pairs != 0;
     const bool whole = a.sources % kernel.classes() == 0 && a.targets % kernel.classes() == 0;
     // A kernel for any matrix takes the sources of full quads for granted.
