@@ -13,7 +13,6 @@ struct KernelArgs {
   std::uint32_t sources;
   std::uint32_t targets;
   std::uint32_t accumulate;  ///< 0: targets are overwritten; 1: added to
-  std::uint32_t tile_depth;  ///< for the tile kernels: sources staged in shared memory at a time
   /// Null, or targets are compared instead of written: *difference becomes no more than first_byte plus the
   /// first byte that differs.
   unsigned long long* difference;

@@ -58,14 +58,11 @@ CUresult launch_best(const Work& work, KernelKind kind, std::size_t* done) {
 
 constexpr unsigned columns = 128;
 constexpr unsigned most_row_groups = 4;
-constexpr unsigned most_depth = 16;
-static_assert(most_depth * columns * tile_words.back() <= most_shared_bytes);
 constexpr unsigned blocks_per_multiprocessor = 8;
 
 unsigned ceil_div(std::size_t a, std::size_t b) { return static_cast<unsigned>((a + b - 1) / b); }
 
-/// See tile_kernel.cu: tileWidthCol = columns, tileWidthRow = rows_per_thread * row_groups, tileDepth =
-/// args.tile_depth.
+/// See tile_kernel.cu.
 CUresult launch_rows(const Work& work, unsigned first, unsigned count) {
   KernelArgs args = args_for(work, first, count);
   const std::size_t bytes = work.chunks.bytes;
@@ -75,16 +72,13 @@ CUresult launch_rows(const Work& work, unsigned first, unsigned count) {
   const std::size_t threads_to_fill = std::size_t{columns} * multiprocessors;
   while (word_bytes > 4 && bytes / word_bytes < threads_to_fill) word_bytes /= 2;
   const unsigned row_groups = std::min(ceil_div(count, rows_per_thread), most_row_groups);
-  args.tile_depth = std::min(args.sources, most_depth);
   const unsigned grid_x = std::min(ceil_div(bytes, std::size_t{word_bytes} * columns),
                                    blocks_per_multiprocessor * multiprocessors);
   const unsigned grid_y = ceil_div(count, std::size_t{rows_per_thread} * row_groups);
-  // Words of less than four bytes are held in four (see Pack in pack.cuh).
-  const unsigned shared_bytes = args.tile_depth * columns * std::max(word_bytes, 4u);
   void* parameters[] = {&args};
   return work.device.driver().launch_kernel(
       work.device.tile_kernel(static_cast<unsigned>(std::countr_zero(word_bytes))), grid_x, grid_y, 1,
-      columns, row_groups, 1, shared_bytes, work.stream, parameters, nullptr);
+      columns, row_groups, 1, 0, work.stream, parameters, nullptr);
 }
 
 }  // namespace
@@ -124,7 +118,6 @@ std::uint8_t* begin_args(KernelArgs& args, const ChunkViews& chunks, Verb verb) 
   args.bytes = chunks.bytes;
   args.sources = static_cast<std::uint32_t>(chunks.sources.size());
   args.targets = static_cast<std::uint32_t>(chunks.targets.size());
-  args.tile_depth = 0;
   args.accumulate = verb == Verb::accumulate;
   args.difference = verb == Verb::compare ? chunks.difference : nullptr;
   args.first_byte = chunks.first_byte + chunks.first;
