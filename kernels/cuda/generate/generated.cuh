@@ -17,12 +17,10 @@ struct Tile {
   bool lower, upper;      ///< whether these bytes are stored
 };
 
-/// generated_args.hpp. UNUSED are operands of no instruction: without them ptxas (CUDA 13.0) allots registers
-/// otherwise than in the measured kernels.
+/// generated_args.hpp
 template <unsigned k, unsigned m>
 struct OneStripe {
   Address chunk[k + m], bytes, stripes;
-  Word unused[generated_unused_bytes / 4];
 
   __device__ Address stripe_count() const { return 1; }
   __device__ Tile tile(Address index, Address) const {
@@ -37,7 +35,6 @@ template <unsigned k, unsigned m>
 struct ManyStripes {
   const Address* table;
   Address bytes, stripes;
-  Word unused[generated_unused_bytes / 4];
 
   __device__ Address stripe_count() const { return stripes; }
   __device__ Tile tile(Address index, Address tiles) const {
@@ -96,15 +93,12 @@ __device__ __forceinline__ void code_tiles(const Stripes& p) {
 #define SWAP4(a, b) SWAP(a, b, "4", "0x0f0f0f0f")
 #define SWAP2(a, b) SWAP(a, b, "2", "0x33333333")
 #define SWAP1(a, b) SWAP(a, b, "1", "0x55555555")
-#define UNUSED \
-  "r"(p.unused[0]), "r"(p.unused[1]), "r"(p.unused[2]), "r"(p.unused[3]), "r"(p.unused[4]), "r"(p.unused[5])
 // Eight words of four bytes into eight bit planes, and back.
 #define TRANSPOSE(a, b, c, d, e, f, g, h)                                                           \
   asm("{.reg .b32 l,r;" SWAP4("%0", "%4") SWAP4("%1", "%5") SWAP4("%2", "%6") SWAP4("%3", "%7")     \
           SWAP2("%0", "%2") SWAP2("%1", "%3") SWAP2("%4", "%6") SWAP2("%5", "%7") SWAP1("%0", "%1") \
               SWAP1("%2", "%3") SWAP1("%4", "%5") SWAP1("%6", "%7") "}"                             \
-      : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f), "+r"(g), "+r"(h)                      \
-      : UNUSED)
+      : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f), "+r"(g), "+r"(h))
 #define LOAD(x, y, i)                      \
   {                                        \
     const Byte* from = p.at(tile, i);      \

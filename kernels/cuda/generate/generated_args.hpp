@@ -2,7 +2,7 @@
 // bytes:
 //   one stripe    the addresses of k sources and m targets, bytes, a word without meaning
 //   many stripes  the address of a table (stripe after stripe k sources and m targets), bytes, stripes
-// followed by generated_unused_bytes. `bytes` is the length of every chunk, a multiple of 16 and at least
+// `bytes` is the length of every chunk, a multiple of 16 and at least
 // generated_tile; chunks are aligned to 16 bytes. Any number of blocks of generated_threads threads does the
 // whole job.
 #pragma once
@@ -14,6 +14,5 @@ namespace ec::kernels::cuda {
 inline constexpr unsigned generated_threads = 256;
 /// Bytes of every chunk that a warp codes at a time.
 inline constexpr unsigned generated_tile = 1024;
-inline constexpr std::size_t generated_unused_bytes = 24;
 
 }  // namespace ec::kernels::cuda

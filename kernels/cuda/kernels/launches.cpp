@@ -149,15 +149,14 @@ std::size_t generated_kernel_reach(const ChunkViews& chunks) {
 
 CUresult launch_generated(const Work& work, const GeneratedKernel& kernel, CUdeviceptr table,
                           std::size_t stripes) {
-  // See generated_args.hpp: addresses, bytes, stripes, unused words.
-  std::array<std::uint64_t, 2 * gf::max_chunks + 2 + generated_unused_bytes / 8> parameter;
+  // See generated_args.hpp: addresses, bytes, stripes.
+  std::array<std::uint64_t, 2 * gf::max_chunks + 2> parameter;
   std::uint64_t* end = parameter.data();
   if (table != 0) *end++ = table;
   for (const auto* p : work.chunks.sources) *end++ = reinterpret_cast<std::uint64_t>(p);
   for (const auto* p : work.chunks.targets) *end++ = reinterpret_cast<std::uint64_t>(p);
   *end++ = work.chunks.bytes;
-  *end++ = stripes;
-  std::fill_n(end, generated_unused_bytes / 8, 0);
+  *end = stripes;
   // A warp a tile: measured ahead of a grid that stays and loops.
   constexpr std::size_t any = std::size_t{1} << 30;
   return launch_warps(work, table == 0 ? kernel.one : kernel.many,

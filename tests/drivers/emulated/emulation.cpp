@@ -196,7 +196,7 @@ const Kernel* find_kernel(const std::string& name) {
 std::size_t parameter_bytes(const Kernel& kernel) {
   if (kernel.kind != Kernel::Kind::generated) return sizeof(KernelArgs);
   const std::size_t addresses = kernel.batch ? 1 : kernel.sources + kernel.targets;
-  return 8 * (addresses + 2) + kernels::cuda::generated_unused_bytes;
+  return 8 * (addresses + 2);
 }
 
 CUresult check(const Launch& l) {
