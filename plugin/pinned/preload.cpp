@@ -1,8 +1,8 @@
 // libec_cuda_pinned.so: the allocator's functions that the arena answers, in front of the next allocator's.
 //
 // The choice of functions: Ceph takes every buffer of two pages or more from posix_memalign, whatever
-// alignment it needs, and gives it back with free. Memory from malloc and operator new holds no chunks, so
-// those functions are left alone and cost nothing; their memory still comes through free and realloc here.
+// alignment it needs, and gives it back with free. Memory from other functions holds no chunks, so those
+// functions are left alone and cost nothing; their memory still comes through free and realloc here.
 // operator delete of the C library's kind ends in free too; tcmalloc's does not, and never sees a block of
 // ours, because tcmalloc's operator new made the memory that it deletes.
 #include <dlfcn.h>
@@ -56,10 +56,7 @@ class Next {
   std::atomic<Function*> function_{nullptr};
 };
 
-using Aligned = void*(std::size_t alignment, std::size_t bytes);
 constinit Next<int(void**, std::size_t, std::size_t)> next_posix_memalign("posix_memalign");
-constinit Next<Aligned> next_aligned_alloc("aligned_alloc");
-constinit Next<Aligned> next_memalign("memalign");
 constinit Next<void(void*)> next_free("free");
 constinit Next<void*(void*, std::size_t)> next_realloc("realloc");
 constinit Next<std::size_t(void*)> next_malloc_usable_size("malloc_usable_size");
@@ -67,13 +64,6 @@ constinit Next<std::size_t(void*)> next_malloc_usable_size("malloc_usable_size")
 void* out_of_memory() {
   errno = ENOMEM;
   return nullptr;
-}
-
-void* allocate(Next<Aligned>& behind, std::size_t alignment, std::size_t bytes) {
-  if (std::has_single_bit(alignment))
-    if (void* p = arena.allocate(alignment, bytes)) return p;
-  auto* next = behind.get();
-  return next == nullptr ? out_of_memory() : next(alignment, bytes);
 }
 
 /// realloc of a block of the arena.
@@ -108,14 +98,6 @@ EXPORTED int posix_memalign(void** out, std::size_t alignment, std::size_t bytes
     }
   auto* next = next_posix_memalign.get();
   return next == nullptr ? ENOMEM : next(out, alignment, bytes);
-}
-
-EXPORTED void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
-  return allocate(next_aligned_alloc, alignment, bytes);
-}
-
-EXPORTED void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
-  return allocate(next_memalign, alignment, bytes);
 }
 
 // An address in the arena and in no block of it, freed twice for example, is left to the next allocator's own

@@ -91,20 +91,18 @@ TEST_F(Preload, LaterStartsLockTheSameArenaAgain) {
   EXPECT_TRUE(arena_.holds(aligned(64, threshold))) << "a device that refuses does not close the arena";
 }
 
-TEST_F(Preload, ThresholdDividesTheFunctionsThatAreOurs) {
+TEST_F(Preload, ThresholdDividesTheOneFunctionThatIsOurs) {
   start();
   for (const std::size_t alignment : {8, 16, 64, 4096}) {
     EXPECT_FALSE(arena_.holds(aligned(alignment, threshold - 1)));
     EXPECT_TRUE(arena_.holds(aligned(alignment, threshold)));
-    EXPECT_FALSE(arena_.holds(aligned_alloc(alignment, threshold - alignment)));
-    EXPECT_TRUE(arena_.holds(aligned_alloc(alignment, threshold)));
-    EXPECT_FALSE(arena_.holds(memalign(alignment, threshold - 1)));
-    EXPECT_TRUE(arena_.holds(memalign(alignment, threshold)));
+    EXPECT_FALSE(arena_.holds(aligned_alloc(alignment, MiB)));
+    EXPECT_FALSE(arena_.holds(memalign(alignment, MiB)));
   }
   EXPECT_FALSE(arena_.holds(malloc(MiB)));
   EXPECT_FALSE(arena_.holds(calloc(1, MiB)));
   EXPECT_FALSE(arena_.holds(operator new(MiB)));
-  EXPECT_EQ(preload_statistics().allocated, 12u);
+  EXPECT_EQ(preload_statistics().allocated, 4u);
 }
 
 TEST_F(Preload, EveryAlignmentIsKept) {
@@ -124,7 +122,6 @@ TEST_F(Preload, EveryAlignmentIsKept) {
   void* p = nullptr;
   for (const std::size_t wrong : {0, 1, 4, 3, 24, 4095})
     EXPECT_EQ(posix_memalign(&p, wrong, MiB), EINVAL) << wrong;
-  EXPECT_NE(memalign(24, MiB), nullptr) << "the C library rounds it up";
 }
 
 TEST_F(Preload, ReallocKeepsBytesBothWays) {
