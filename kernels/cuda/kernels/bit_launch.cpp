@@ -2,7 +2,6 @@
 #include "kernels/cuda/kernels/launches.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace ec::kernels::cuda {
 namespace {
@@ -10,32 +9,11 @@ namespace {
 /// Warps of a block at the least: they make its bit matrix.
 constexpr std::size_t least_warps = 4;
 
-/// Exchanges eight bytes in pairs: the numbers of a pair differ by h, which is 1, 2 or 4.
-std::uint64_t exchanged(std::uint64_t bytes, unsigned h) {
-  constexpr std::uint64_t first_of_two[] = {0x00ff00ff00ff00ff, 0x0000ffff0000ffff, 0x00000000ffffffff};
-  const std::uint64_t mask = first_of_two[h / 2];
-  return (bytes & mask) << 8 * h | (bytes >> 8 * h & mask);
-}
-
-/// The next eight cells; fewer at the end.
-std::uint64_t cells_at(std::span<const std::uint8_t> row, std::size_t column) {
-  std::uint64_t cells = 0;
-  const auto rest = row.subspan(column);
-  if (rest.size() >= sizeof cells)
-    std::memcpy(&cells, rest.data(), sizeof cells);
-  else
-    std::ranges::copy(rest, reinterpret_cast<std::uint8_t*>(&cells));
-  return cells;
-}
-
 /// Whether M(r ^ h, c ^ h) = M(r, c); the counts of rows and columns are multiples of 2 h. Every launch asks.
 bool is_paired(const gf::Matrix& matrix, unsigned h) {
-  for (unsigned r = 0; r < matrix.rows(); ++r) {
-    if ((r & h) != 0) continue;
-    const auto row = matrix.row(r), twin = matrix.row(r | h);
-    for (std::size_t c = 0; c < row.size(); c += 8)
-      if (cells_at(row, c) != exchanged(cells_at(twin, c), h)) return false;
-  }
+  for (unsigned r = 0; r < matrix.rows(); ++r)
+    for (unsigned c = 0; (r & h) == 0 && c < matrix.cols(); ++c)
+      if (matrix.row(r)[c] != matrix.row(r | h)[c ^ h]) return false;
   return true;
 }
 
