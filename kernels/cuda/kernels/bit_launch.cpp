@@ -25,8 +25,9 @@ unsigned steps_of(const BitKernel& kernel, unsigned targets) {
 
 /// Whether one launch takes so many chunks.
 bool fit_a_launch(const BitKernel& kernel, std::size_t sources, std::size_t targets) {
+  // The count that warps draw tiles from has a word of its own.
   return KernelArgs::fit(sources, targets, targets / kernel.classes()) &&
-         kernel.shared_bytes(static_cast<unsigned>(targets)) <= most_shared_bytes;
+         kernel.shared_bytes(static_cast<unsigned>(targets)) + sizeof(unsigned) <= most_shared_bytes;
 }
 
 bool holds(const BitKernel& kernel, unsigned sources, unsigned targets) {
