@@ -115,7 +115,8 @@ TEST_P(Lengths, LongChunks) {
   constexpr std::size_t mebibyte = std::size_t{1} << 20;
   std::vector<Shape> shapes{{32, 8, 65537}, {100, 20, 8193}, {4, 2, mebibyte + 3}, {3, 1, mebibyte + 3}};
   // More than 32 tiles for each warp of an H100's tensor-core kernels; in host memory too much to be staged.
-  if (arena().residence() == kernels::Residence::device) shapes.push_back({1, 5, 9 * mebibyte + 3 * 128 + 3});
+  if (arena().residence() == kernels::Residence::device)
+    shapes.push_back({1, 5, 11 * mebibyte + 3 * 128 + 3});
   for (const Shape& shape : shapes)
     for (const auto verb : verbs)
       check({random_matrix(shape.targets, shape.sources, 5), shape.longest, verb, {}, {}, 5});

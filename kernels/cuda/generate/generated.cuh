@@ -20,7 +20,7 @@ struct Tile {
 /// generated_args.hpp
 template <unsigned k, unsigned m>
 struct OneStripe {
-  Address chunk[k + m], bytes, stripes;
+  Address chunk[k + m], bytes;
 
   __device__ Address stripe_count() const { return 1; }
   __device__ Tile tile(Address index, Address) const {

@@ -1,13 +1,10 @@
 // The geometry of generated kernels, shared by host and device. A kernel takes one parameter, words of 8
 // bytes:
-//   one stripe    the addresses of k sources and m targets, bytes, a word without meaning
+//   one stripe    the addresses of k sources and m targets, bytes
 //   many stripes  the address of a table (stripe after stripe k sources and m targets), bytes, stripes
-// `bytes` is the length of every chunk, a multiple of 16 and at least
-// generated_tile; chunks are aligned to 16 bytes. Any number of blocks of generated_threads threads does the
-// whole job.
+// `bytes` is the length of every chunk, a multiple of 16 and at least generated_tile; chunks are aligned to
+// 16 bytes. Any number of blocks of generated_threads threads does the whole job.
 #pragma once
-
-#include <cstddef>
 
 namespace ec::kernels::cuda {
 

@@ -8,9 +8,11 @@ namespace ec::kernels::cuda {
 
 /// Sources of one instruction's operand: the bits of 16 sources fill 128 columns.
 inline constexpr unsigned sources_per_group = 16;
-/// Targets that share a pass over the staged data, in four row blocks.
+/// Targets that share a pass over the data in registers, in four row blocks.
 inline constexpr unsigned targets_per_group = 8;
 
+/// Static shared memory of a kernel: the count that warps draw tiles from.
+inline constexpr std::size_t bit_count_bytes = 16;
 /// mma.m16n8k256 on bits.
 inline constexpr int oldest_bit_compute_major = 8;
 inline constexpr unsigned most_half_targets = 4;
@@ -23,12 +25,13 @@ constexpr unsigned row_blocks_of(unsigned targets, unsigned rest_blocks) {
 }
 
 /// The blocks of a multiprocessor, so many warps each: as few as can be, since each block makes the bit
-/// matrix once, and its warps share the work as they come. For chips other than compute capability 9.0 the
-/// compiler needs a few registers more.
+/// matrix once, and its warps share the work as they come. For compute capability 10.0 and later the compiler
+/// needs more registers, which warps get by fours.
 struct BitBlock {
   unsigned blocks, warps;
-  constexpr BitBlock(unsigned all_warps, bool is_hopper)
-      : blocks(all_warps > 32 ? 2 : 1), warps((is_hopper ? all_warps : all_warps * 3 / 4) / blocks) {}
+  constexpr BitBlock(unsigned all_warps, unsigned compute_major)
+      : blocks(all_warps > 32 ? 2 : 1),
+        warps(((compute_major < 10 ? all_warps : all_warps * 3 / 4) / blocks + 3) / 4 * 4) {}
   constexpr unsigned threads() const { return 32 * warps; }
 };
 

@@ -25,9 +25,8 @@ unsigned steps_of(const BitKernel& kernel, unsigned targets) {
 
 /// Whether one launch takes so many chunks.
 bool fit_a_launch(const BitKernel& kernel, std::size_t sources, std::size_t targets) {
-  // The count that warps draw tiles from has a word of its own.
   return KernelArgs::fit(sources, targets, targets / kernel.classes()) &&
-         kernel.shared_bytes(static_cast<unsigned>(targets)) + sizeof(unsigned) <= most_shared_bytes;
+         kernel.shared_bytes(static_cast<unsigned>(targets)) + bit_count_bytes <= most_shared_bytes;
 }
 
 bool holds(const BitKernel& kernel, unsigned sources, unsigned targets) {
@@ -79,12 +78,13 @@ CUresult launch_bits(const Work& work, const BitKernel& kernel) {
     KernelArgs args = args_for(work, first, count, kernel.classes());
     args.bytes = work.chunks.bytes / kernel.tile_bytes();
     const DeviceInfo& device = work.device.info();
-    const BitBlock block(part.warps, device.compute_major == 9);
-    // Chunks of few tiles go to all multiprocessors, and so do chunks over the link, of which few warps are
-    // under way.
-    const std::size_t tiles = (args.bytes - 1) / (std::size_t{block.blocks} * device.multiprocessors) + 1;
+    const BitBlock block(part.warps, static_cast<unsigned>(device.compute_major));
+    // Chunks of few tiles go to more multiprocessors by smaller blocks, and so do chunks over the link, of
+    // which few warps are under way.
+    const std::size_t tiles_a_block =
+        (args.bytes - 1) / (std::size_t{block.blocks} * device.multiprocessors) + 1;
     const std::size_t most_warps = work.chunks.link_jobs != 0 ? least_warps : block.warps;
-    const auto warps = static_cast<unsigned>(std::min(std::max(tiles, least_warps), most_warps));
+    const auto warps = static_cast<unsigned>(std::clamp(tiles_a_block, least_warps, most_warps));
     const Grid grid{32 * warps, part.tile_bytes(), block.blocks * block.warps / warps,
                     part.shared_bytes(count)};
     const auto r = launch_warps(work, work.device.bit_kernel(part), grid, &args);

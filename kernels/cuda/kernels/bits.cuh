@@ -66,14 +66,14 @@ __device__ void mma128(std::uint32_t (&c)[4], uint2 a, std::uint32_t x) {
          : "r"(a.x), "r"(a.y), "r"(x));
 }
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-#define EC_IS_HOPPER true
+#if defined(__CUDA_ARCH__)
+#define EC_COMPUTE_MAJOR (__CUDA_ARCH__ / 100)
 #else
-#define EC_IS_HOPPER false
+#define EC_COMPUTE_MAJOR 0
 #endif
-#define EC_BIT_BOUNDS(n)                                                    \
-  __launch_bounds__(ec::kernels::cuda::BitBlock(n, EC_IS_HOPPER).threads(), \
-                    ec::kernels::cuda::BitBlock(n, EC_IS_HOPPER).blocks)
+#define EC_BIT_BOUNDS(n)                                                        \
+  __launch_bounds__(ec::kernels::cuda::BitBlock(n, EC_COMPUTE_MAJOR).threads(), \
+                    ec::kernels::cuda::BitBlock(n, EC_COMPUTE_MAJOR).blocks)
 
 template <int W>
 __device__ void load(std::uint32_t (&x)[W], const std::uint8_t* from) {
@@ -285,8 +285,8 @@ __device__ void transform(const KernelArgs& args) {
   // With few sources, the sources of the next tile come while a warp multiplies this one. H100, kernels by
   // themselves, chunks of 51 and 60 MB: 16+5 0.94 of the copy, 0.87 without.
   constexpr bool ahead = Eights && Classes == 1 && Quads <= 5;
-  // Then a warp's tiles lie side by side, four at a time: 10+8 0.90, one at a time 0.86. Warps that get four
-  // more than others are late where a warp has less than 32 tiles (20+5 of 1 MiB 0.45, else 0.52).
+  // Then a warp's tiles lie side by side, four at a time (H200, 16+8 0.85, one at a time 0.72), but not where
+  // there are fewer tiles than threads, 32 a warp: warps that get four more than others are late.
   const unsigned in_a_row = ahead && args.bytes >= gridDim.x * blockDim.x ? 4 : 1;
   // Warps of a multiprocessor go ahead of others, so each draws its next tiles.
   const auto following = [&](std::uint64_t tile) {

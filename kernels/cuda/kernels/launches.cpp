@@ -149,7 +149,7 @@ std::size_t generated_kernel_reach(const ChunkViews& chunks) {
 
 CUresult launch_generated(const Work& work, const GeneratedKernel& kernel, CUdeviceptr table,
                           std::size_t stripes) {
-  // See generated_args.hpp: addresses, bytes, stripes.
+  // See generated_args.hpp. A kernel for one stripe takes no number of stripes.
   std::array<std::uint64_t, 2 * gf::max_chunks + 2> parameter;
   std::uint64_t* end = parameter.data();
   if (table != 0) *end++ = table;

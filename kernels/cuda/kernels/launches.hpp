@@ -17,7 +17,7 @@
 
 namespace ec::kernels::cuda {
 
-/// automatic: the best kernel for the job. tile: generalised tiles, takes every job. table: tables of
+/// automatic: the best kernel for the job. tile: word by word, takes every job. table: tables of
 /// products, for any matrix. bits: tensor cores, for any matrix. paired: tensor cores, for paired matrices
 /// (bits.cuh). generated: for one matrix, of a list. The last four code as much of a job as they can, and
 /// tile codes the rest.

@@ -60,10 +60,11 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 //   10+4 0.79 / 0.69   12+4 0.77 / 0.79   16+4 0.72 / 0.85   20+4 0.72 / 0.85   10+5 0.71 / 0.66
 //   12+5 0.71 / 0.72   16+5 0.64 / 0.82    8+6 0.71 / 0.62   10+6 0.67 / 0.65   12+6 0.67 / 0.77
 //    9+7 0.67 / 0.60   10+7 0.63 / 0.63    8+8 0.65 / 0.60   10+8 0.60 / 0.66
-// Encode of chunks of 1 MiB, 12+4 0.48 / 0.44, 16+4 0.50 / 0.47, 16+5 0.44 / 0.48, 12+6 0.44 / 0.44. H100,
-// tables and earlier tensor-core kernels, 24+3 0.96 / 0.95, 32+2 0.94 / 0.85; chunks of 256 KiB, 16+4 0.25 /
-// 0.27, 18+5 0.25 / 0.20; of 64 KiB, 9+3 0.064 / 0.062, 9+6 0.07 / 0.07, 12+4 0.07 / 0.08, 16+4 0.07 / 0.10.
-// So tensor cores, whose tiles are short, take chunks of fewer tiles than the chip has multiprocessors.
+// Other chips were not measured. Encode of chunks of 1 MiB, 12+4 0.48 / 0.44, 16+4 0.50 / 0.47, 16+5 0.44 /
+// 0.48, 12+6 0.44 / 0.44. H100, tables and earlier tensor-core kernels, 24+3 0.96 / 0.95, 32+2 0.94 / 0.85;
+// chunks of 256 KiB, 16+4 0.25 / 0.27, 18+5 0.25 / 0.20; of 64 KiB, 9+3 0.064 / 0.062, 9+6 0.07 / 0.07, 12+4
+// 0.07 / 0.08, 16+4 0.07 / 0.10. So tensor cores, whose tiles are short, take chunks of fewer tiles than the
+// chip has multiprocessors.
 bool table_kernel_pays(const Work& work) {
   if (work.device.info().compute_major < oldest_bit_compute_major) return true;
   const gf::Matrix& matrix = work.matrix;

@@ -1,4 +1,4 @@
-// The first device kernel: target = M . source over GF(2^8) in generalised tiles, for any matrix.
+// The first device kernel: target = M . source over GF(2^8) word by word, for any matrix.
 //
 // Thread (x, y) of a block computes one word of rows_per_thread consecutive rows (targets), so a block has
 // blockDim.x words of rows_per_thread * blockDim.y rows, both chosen at launch. The threads of a column read

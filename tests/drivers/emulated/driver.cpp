@@ -133,8 +133,9 @@ EXPORTED CUresult cuGetErrorName(CUresult error, const char** name) {
   *name = names.try_emplace(error, "EMULATED_ERROR_" + std::to_string(error)).first->second.c_str();
   return CUDA_SUCCESS;
 }
+int chip_number() { return number("EC_EMULATED_CHIP", 99); }
 EXPORTED CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  const int chip = number("EC_EMULATED_CHIP", 99);
+  const int chip = chip_number();
   constexpr auto mps_enabled = static_cast<CUdevice_attribute>(133);
   *value = attribute == mps_enabled                                    ? number("EC_EMULATED_MPS", 0)
            : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT     ? 4
@@ -202,6 +203,7 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
   if (stream != nullptr && ordinal_of(stream) != ordinal) return CUDA_ERROR_INVALID_HANDLE;
   Launch launch{kernel, grid_x, grid_y, block_x, block_y, shared, {}};
   launch.ordinal = ordinal;
+  launch.compute_major = static_cast<unsigned>(chip_number()) / 10;
   std::memcpy(launch.parameter.data(), parameters[0], parameter_bytes(*launch.kernel));
   const CUresult verdict = check(launch);
   if (verdict == CUDA_ERROR_INVALID_VALUE) return verdict;

@@ -154,7 +154,7 @@ CUresult check_kernel(const Launch& l) {
   const KernelArgs& a = args_of(l);
   if (l.kernel->kind == Kernel::Kind::bits) {
     const BitKernel& kernel = bit_kernel(l);
-    const unsigned most = 32 * kernels::cuda::BitBlock(kernel.warps, true).warps;
+    const unsigned most = 32 * kernels::cuda::BitBlock(kernel.warps, l.compute_major).warps;
     if (l.block_x % 32 != 0 || l.block_x > most || !one_row) return CUDA_ERROR_INVALID_VALUE;
     const bool paired = kernel.pairs != 0;
     const bool whole = a.sources % kernel.classes() == 0 && a.targets % kernel.classes() == 0;
@@ -162,7 +162,8 @@ CUresult check_kernel(const Launch& l) {
     const bool fits =
         whole && a.sources <= kernel.most_sources() && a.targets <= kernel.most_targets() &&
         (paired ? a.accumulate == 0 : a.sources >= 4 * kernels::cuda::full_quads(kernel.quads)) &&
-        l.shared_bytes >= kernel.shared_bytes(a.targets);
+        l.shared_bytes >= kernel.shared_bytes(a.targets) &&
+        l.shared_bytes + kernels::cuda::bit_count_bytes <= most_shared_bytes;
     return fits ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   if (l.kernel->kind == Kernel::Kind::table) {
@@ -196,7 +197,7 @@ const Kernel* find_kernel(const std::string& name) {
 std::size_t parameter_bytes(const Kernel& kernel) {
   if (kernel.kind != Kernel::Kind::generated) return sizeof(KernelArgs);
   const std::size_t addresses = kernel.batch ? 1 : kernel.sources + kernel.targets;
-  return 8 * (addresses + 2);
+  return 8 * (addresses + 1 + kernel.batch);
 }
 
 CUresult check(const Launch& l) {

@@ -32,6 +32,7 @@ struct Launch {
   unsigned shared_bytes;
   alignas(8) std::array<std::uint8_t, 4096> parameter;
   int ordinal = 0;  ///< of the device
+  unsigned compute_major = 0;
 };
 
 /// Bytes of the one parameter of a kernel.
