@@ -68,7 +68,7 @@ class PageEdgeArena final : public HostArena {
 
 #ifdef EC_WITH_CUDA
 
-constexpr std::size_t slab_bytes = std::size_t{64} << 20;
+constexpr std::size_t slab_bytes = std::size_t{72} << 20;
 
 /// One slab, because each allocation of such memory costs more than a test case: handed out from the bottom
 /// up, and from the bottom again once everything has been released.
