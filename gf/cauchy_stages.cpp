@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "gf/chunk_set.hpp"
 #include "gf/gf256.hpp"
 
 namespace ec::gf {
@@ -64,9 +65,8 @@ struct Structure {
 };
 
 /// Each point has one lane.
-bool repeats(std::vector<std::uint8_t> points) {
-  std::ranges::sort(points);
-  return std::ranges::adjacent_find(points) != points.end();
+bool repeats(const std::vector<std::uint8_t>& points) {
+  return ChunkSet::of(points).count() != points.size();
 }
 
 /// The Cauchy matrix of rows and columns at these points.

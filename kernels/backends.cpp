@@ -46,13 +46,6 @@ std::span<Backend* const> variants() noexcept {
   return list;
 }
 
-Backend* find_backend(std::string_view name) noexcept {
-  for (auto list : {backends(), variants()})
-    for (Backend* b : list)
-      if (b->name() == name) return b;
-  return nullptr;
-}
-
 #ifdef EC_WITH_CUDA
 bool can_be_pinned() noexcept { return cuda::has_preload(); }
 void want_pinned() noexcept {

@@ -29,7 +29,12 @@ std::string_view missing_backend() noexcept;
 std::span<Backend* const> variants() noexcept;
 
 /// The back end or variant with this name, or null if this build has none.
-Backend* find_backend(std::string_view name) noexcept;
+inline Backend* find_backend(std::string_view name) noexcept {
+  for (auto list : {backends(), variants()})
+    for (Backend* b : list)
+      if (b->name() == name) return b;
+  return nullptr;
+}
 
 /// Whether this process can have its buffers born pinned: it runs with libec_cuda_pinned.so.
 bool can_be_pinned() noexcept;

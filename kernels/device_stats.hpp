@@ -18,8 +18,7 @@ struct DeviceStats {
   std::uint64_t staging_bytes = 0;   ///< pinned memory for staging, in use and given up
   std::uint64_t given_up_bytes = 0;  ///< its part of devices that stopped answering and may still write
   std::uint64_t device_bytes = 0;    ///< device memory for tables of addresses
-  std::uint64_t shared_by_mps =
-      0;  ///< 1 if the device that came up last is shared with other processes by MPS
+  std::uint64_t shared_by_mps = 0;   ///< 1 if the device that came up last is shared by MPS
 };
 
 /// Relaxed, any thread. A counter may lie in memory that is const to the reader.

@@ -27,10 +27,9 @@ cuda::Outcome transfer(cuda::Device& device, const Transfer& piece, bool fetches
     const std::size_t bytes = std::min(piece.bytes - done, slab.size());
     const auto there = reinterpret_cast<CUdeviceptr>(piece.there) + done;
     const auto enqueue = [&](CUstream stream) {
-      return fetches ? cuda::outcome_of("cuMemcpyDtoHAsync",
-                                        driver.memcpy_dtoh_async(slab.data(), there, bytes, stream))
-                     : cuda::outcome_of("cuMemcpyHtoDAsync",
-                                        driver.memcpy_htod_async(there, slab.data(), bytes, stream));
+      const auto r = fetches ? driver.memcpy_dtoh_async(slab.data(), there, bytes, stream)
+                             : driver.memcpy_htod_async(there, slab.data(), bytes, stream);
+      return cuda::outcome_of(fetches ? "cuMemcpyDtoHAsync" : "cuMemcpyHtoDAsync", r);
     };
     if (!fetches) std::memcpy(slab.data(), piece.here + done, bytes);
     if (runner.run({bytes, bytes, !fetches}, enqueue) && fetches)

@@ -17,9 +17,6 @@ namespace {
 /// ISA-L counts bytes in an int; slices keep a multiple of every vector length.
 constexpr std::size_t max_slice_bytes = std::size_t{1} << 30;
 
-/// SONAME of all releases from 2.30 on.
-constexpr char library_name[] = "libisal.so.2";
-
 template <class Function>
 bool find(void* library, const char* name, Function*& function) noexcept {
   function = reinterpret_cast<Function*>(dlsym(library, name));
@@ -44,7 +41,8 @@ struct Functions {
 
 /// Null pointers where there is no ISA-L. The library stays open for good.
 Functions find_functions() noexcept {
-  void* const library = dlopen(library_name, RTLD_NOW | RTLD_NODELETE | own_scope());
+  // The SONAME of all releases from 2.30 on.
+  void* const library = dlopen("libisal.so.2", RTLD_NOW | RTLD_NODELETE | own_scope());
   if (library == nullptr) return {};
   Functions found{};
   const bool all = find(library, "ec_init_tables", found.init_tables) &&
@@ -98,11 +96,6 @@ struct Tables final : Expansion {
   mutable std::vector<unsigned char> bytes;
 };
 
-const Tables* tables_of(const Program& program) noexcept {
-  return static_cast<const Tables*>(
-      program.expansion(ExpansionSlot::isal, [&] { return std::make_unique<Tables>(program.matrix()); }));
-}
-
 class Isal final : public Backend {
  public:
   std::string_view name() const noexcept override { return "isal"; }
@@ -121,7 +114,8 @@ class Isal final : public Backend {
   Status run(const Job& job, Verb verb) noexcept {
     if (!supports(job)) return Status::unsupported;
     if (job.bytes == 0 || job.targets.empty()) return Status::ok;
-    const Tables* tables = tables_of(*job.program);
+    const auto* tables = static_cast<const Tables*>(job.program->expansion(
+        ExpansionSlot::isal, [&] { return std::make_unique<Tables>(job.program->matrix()); }));
     if (tables == nullptr) return Status::fault;
     const int k = static_cast<int>(job.sources.size()), rows = static_cast<int>(job.targets.size());
     unsigned char* coefficients = tables->bytes.data();

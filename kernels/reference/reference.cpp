@@ -8,11 +8,6 @@
 namespace ec::kernels {
 namespace {
 
-void add_product(std::uint8_t coefficient, const std::uint8_t* source, std::uint8_t* target,
-                 std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; ++i) target[i] ^= gf::mul(coefficient, source[i]);
-}
-
 class Reference final : public Backend {
  public:
   std::string_view name() const noexcept override { return "reference"; }
@@ -31,7 +26,8 @@ class Reference final : public Backend {
     if (!supports(job)) return Status::unsupported;
     for (unsigned t = 0; t < job.targets.size(); ++t)
       for (unsigned s = 0; s < job.sources.size(); ++s)
-        add_product(job.program->matrix()(t, s), job.sources[s].data, job.targets[t].data, job.bytes);
+        gf::add_scaled({job.targets[t].data, job.bytes}, {job.sources[s].data, job.bytes},
+                       job.program->matrix()(t, s));
     return Status::ok;
   }
 };

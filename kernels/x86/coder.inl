@@ -22,18 +22,18 @@ enum class FirstRow {
 /// The product of a group of rows and a group of sources.
 struct GroupPass {
   const uint8_t* const* sources;
-  const uint8_t* const* ahead;  ///< the address to fetch while source s is used; null: no fetching
+  const uint8_t* const* ahead = nullptr;  ///< the address to fetch while source s is used; null: no fetching
   unsigned source_count;
   const uint8_t* coefficients;
-  const uint8_t* const* in;  ///< the rows' sums so far; null: they are zero
+  const uint8_t* const* in = nullptr;  ///< the rows' sums so far; null: they are zero
   uint8_t* const* out;
-  size_t in_origin;  ///< offset in the chunk of the sums in `in`
-  size_t out_origin;
-  bool stream;
-  unsigned summed;  ///< FirstRow::folded: sources that enter the first row
-  bool fold;        ///< FirstRow::folded: add the other rows to it, because no source comes after these
-  unsigned share;   ///< the place among `shares` products over the same bytes of the same sources:
-  unsigned shares;  ///< each product fetches ahead in every shares-th block
+  size_t in_origin = 0;  ///< offset in the chunk of the sums in `in`
+  size_t out_origin = 0;
+  bool stream = false;
+  unsigned summed = 0;  ///< FirstRow::folded: sources that enter the first row
+  bool fold = true;     ///< FirstRow::folded: add the other rows to it, because no source comes after these
+  unsigned share = 0;   ///< the place among `shares` products over the same bytes of the same sources:
+  unsigned shares = 1;  ///< each product fetches ahead in every shares-th block
 };
 
 /// Whole vectors.
@@ -232,11 +232,8 @@ void whole_call(const uint8_t* const* given, uint8_t* const* targets, const uint
   constexpr bool held = !add && (rows - ones) * sources <= 20;
   uint8_t copies[held ? rows * sources * T::coefficient_bytes : 1];
   if (held) __builtin_memcpy(copies, coefficients, sizeof copies);
-  GroupPass pass{};
-  pass.sources = from;
-  pass.source_count = sources;
-  pass.coefficients = held ? copies : coefficients;
-  pass.out = to;
+  const GroupPass pass{
+      .sources = from, .source_count = sources, .coefficients = held ? copies : coefficients, .out = to};
   constexpr unsigned vectors = add ? T::vectors(rows) : T::short_vectors;
   const Whole<T> io;
   size_t at = 0;
@@ -373,18 +370,11 @@ class Coder {
   GroupPass pass_over_all(unsigned g) const {
     uint8_t* const* targets = call_.targets + first_row(g);
     return {.sources = call_.sources,
-            .ahead = nullptr,
             .source_count = call_.source_count,
             .coefficients = coefficients(g, 0),
             .in = call_.accumulate ? targets : nullptr,
             .out = targets,
-            .in_origin = 0,
-            .out_origin = 0,
-            .stream = false,
-            .summed = call_.folded,
-            .fold = true,
-            .share = 0,
-            .shares = 1};
+            .summed = call_.folded};
   }
 
   void all_sources(unsigned g, const uint8_t* const* ahead, size_t begin, size_t end, bool stream) const {

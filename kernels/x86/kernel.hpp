@@ -46,8 +46,7 @@ static constexpr unsigned max_few_sources = 12, max_few_targets = 4;
 /// How the data is walked. Tiles of tile_bytes of every source; in a tile, group_sources sources at a time,
 /// while the tile of the source group_sources places later, in the order of use, is fetched.
 struct Walk {
-  size_t tile_bytes =
-      0;  ///< a multiple of 256, at most max_tile_bytes(rows); 0: no tiles, all sources at once
+  size_t tile_bytes = 0;  ///< a multiple of 256 up to max_tile_bytes(rows); 0: no tiles, all sources at once
   unsigned group_sources = 0;  ///< at least 1 where there are tiles
   unsigned ahead_bytes = 0;  ///< where there are no tiles: fetch so far ahead in every source; 0: no fetching
   bool stream = false;       ///< write targets past the cache

@@ -306,13 +306,6 @@ void run_points(const TransformCall& call) {
 
 template <class T>
 void run_transform(const TransformCall& call) {
-  switch (call.transform->log_points) {
-    case 2:
-      return run_points<T, 2>(call);
-    case 3:
-      return run_points<T, 3>(call);
-    case 4:
-      return run_points<T, 4>(call);
-  }
-  __builtin_unreachable();
+  const unsigned log = call.transform->log_points;
+  log == 2 ? run_points<T, 2>(call) : log == 3 ? run_points<T, 3>(call) : run_points<T, 4>(call);
 }

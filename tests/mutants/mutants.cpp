@@ -52,11 +52,4 @@ std::span<Backend* const> backends() noexcept {
   return *list;
 }
 
-Backend* find_backend(std::string_view name) noexcept {
-  for (auto list : {backends(), variants()})
-    for (Backend* b : list)
-      if (b->name() == name) return b;
-  return nullptr;
-}
-
 }  // namespace ec::kernels

@@ -117,15 +117,13 @@ void Device::load_generated_kernels() {
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) return generated_kernels_.clear();
     check("cuModuleLoadData", result);
     const std::string name(code.name);
-    generated_kernels_.push_back({find(module, name + "_one"), find(module, name + "_many")});
+    generated_kernels_.push_back({code.matrix(), find(module, name + "_one"), find(module, name + "_many")});
   }
 }
 
 const GeneratedKernel* Device::generated_kernel(const gf::Matrix& matrix) const noexcept {
-  if (generated_kernels_.empty()) return nullptr;
-  const auto codes = generated_codes();
-  const auto code = std::ranges::find_if(codes, [&](const GeneratedCode& c) { return c.is_of(matrix); });
-  return code == codes.end() ? nullptr : &generated_kernels_[static_cast<std::size_t>(code - codes.begin())];
+  const auto kernel = std::ranges::find(generated_kernels_, matrix, &GeneratedKernel::matrix);
+  return kernel == generated_kernels_.end() ? nullptr : &*kernel;
 }
 
 CUfunction Device::find(CUmodule module, const std::string& name) const {

@@ -35,6 +35,7 @@ inline constexpr std::array<unsigned, 5> tile_words{1, 2, 4, 8, 16};
 
 /// The kernels generated for one matrix: for one stripe and for many.
 struct GeneratedKernel {
+  gf::Matrix matrix;
   CUfunction one = nullptr;
   CUfunction many = nullptr;
 };
@@ -127,7 +128,7 @@ class Device {
   std::array<CUfunction, tile_words.size()> tile_kernels_{};
   std::array<CUfunction, std::size(bit_kernels)> bit_kernels_{};
   std::array<CUfunction, std::size(table_kernels)> table_kernels_{};
-  std::vector<GeneratedKernel> generated_kernels_;  // for generated_codes(), in their order; or none
+  std::vector<GeneratedKernel> generated_kernels_;  // for generated_codes(), or none
   std::vector<CUmodule> modules_;
   LinkClock link_clock_;
   std::atomic<std::size_t> under_way_{0};

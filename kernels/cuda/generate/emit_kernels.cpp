@@ -25,12 +25,8 @@ void write(const std::string& path, const std::string& text) {
   if (!file.flush()) throw std::runtime_error("cannot write " + path);
 }
 
-struct Code {
-  std::string name;
-  gf::Matrix matrix;
-};
-
-Code code_of(const std::string& line) {
+/// Writes the kernels of a line of the list. Returns their row of the table.
+std::string write_code(const std::string& line, const std::string& folder, std::string* arrays) {
   std::istringstream words(line);
   std::string technique, more;
   unsigned k = 0, m = 0;
@@ -40,7 +36,12 @@ Code code_of(const std::string& line) {
   if (const std::string error = gf::shape_error(*known, k, m); !error.empty())
     throw std::runtime_error(line + ": " + error);
   if (m > most_emitted_rows) throw std::runtime_error("too many rows for registers: " + line);
-  return {fmt::format("ec_generated_{}_{}_{}", technique, k, m), gf::coding_matrix(*known, k, m)};
+  const std::string name = fmt::format("ec_generated_{}_{}_{}", technique, k, m);
+  write(folder + "/" + name + ".cu",
+        "#include \"kernels/cuda/generate/generated.cuh\"\n" + emit(name, gf::coding_matrix(*known, k, m)));
+  *arrays += fmt::format("extern \"C\" const unsigned char ec_fatbin_{}[];\n", name);
+  return fmt::format("    {{\"{0}\", ec_fatbin_{0}, gf::Technique::{1}, {2}, {3}}},\n", name, technique, k,
+                     m);
 }
 
 void write_kernels(const char* list, const std::string& folder) {
@@ -49,15 +50,7 @@ void write_kernels(const char* list, const std::string& folder) {
   std::string arrays, table;
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.front() == '#') continue;
-    const auto [name, matrix] = code_of(line);
-    write(folder + "/" + name + ".cu",
-          "#include \"kernels/cuda/generate/generated.cuh\"\n" + emit(name, matrix));
-    table += fmt::format("    {{\"{0}\", ec_fatbin_{0}, {1}, {2}, {0}_cells}},\n", name, matrix.cols(),
-                         matrix.rows());
-    arrays += fmt::format(
-        "extern \"C\" const unsigned char ec_fatbin_{0}[];\n"
-        "static constexpr std::uint8_t {0}_cells[] = {{{1}}};\n",
-        name, fmt::join(matrix.cells(), ","));
+    table += write_code(line, folder, &arrays);
   }
   write(folder + "/generated_codes.cpp",
         "#include \"kernels/cuda/generate/generated_codes.hpp\"\n" + arrays +

@@ -39,14 +39,13 @@ class SharedSums {
   const std::vector<Sum>& order() const { return order_; }
   /// Two values whose XOR is `row` (non-zero, one of the given rows), the second 0 if the first is the row.
   std::pair<std::uint8_t, std::uint8_t> terms(std::uint8_t row) const {
-    if (has(row)) return {row, 0};
+    if (have_[row]) return {row, 0};
     for (std::uint8_t v : values_)
-      if (has(row ^ v)) return {v, static_cast<std::uint8_t>(row ^ v)};
+      if (have_[row ^ v]) return {v, static_cast<std::uint8_t>(row ^ v)};
     return {0, 0};  // not one of the given rows
   }
 
  private:
-  bool has(unsigned value) const { return have_[value]; }
   /// Whether `value` is the XOR of at most three values there are.
   bool makeable(unsigned value) const {
     return reach_[value] || std::ranges::any_of(values_, [&](std::uint8_t v) { return reach_[value ^ v]; });
@@ -60,11 +59,11 @@ class SharedSums {
       add(value);
     };
     for (const unsigned a : values_)
-      if (has(value ^ a)) return made(a, value ^ a, 0);
+      if (have_[value ^ a]) return made(a, value ^ a, 0);
     for (const unsigned a : values_) {
       if (!reach_[value ^ a]) continue;
       for (const unsigned b : values_)
-        if (has(value ^ a ^ b)) return made(a, b, value ^ a ^ b);
+        if (have_[value ^ a ^ b]) return made(a, b, value ^ a ^ b);
     }
   }
 
@@ -74,7 +73,7 @@ class SharedSums {
     // Ties go to the sum of fewer planes, which later sums are more likely to build on.
     unsigned best = 0, best_gain = 0;
     for (unsigned candidate = 1; candidate < 256; ++candidate) {
-      if (has(candidate) || !makeable(candidate)) continue;
+      if (have_[candidate] || !makeable(candidate)) continue;
       unsigned gain = open[candidate];
       for (std::uint8_t v : values_) gain += open[candidate ^ v];
       if (gain > best_gain ||
@@ -88,7 +87,7 @@ class SharedSums {
     if (best_gain == 0) {
       const auto row = static_cast<unsigned>(open._Find_first());
       for (unsigned rest = row; rest != 0; rest &= rest - 1)
-        if (const unsigned built = row ^ (rest & (rest - 1)); !has(built) && makeable(built)) best = built;
+        if (const unsigned built = row ^ (rest & (rest - 1)); !have_[built] && makeable(built)) best = built;
     }
     return static_cast<std::uint8_t>(best);
   }

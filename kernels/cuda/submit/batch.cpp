@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include "kernels/cuda/submit/device_job.hpp"
 
@@ -87,23 +88,22 @@ class Batch {
   const bool over_link_;
 };
 
-/// Batches by one launch on a stream of the caller. False if that is not possible, and nothing was enqueued.
-bool enqueue_at_once(Device& device, const Batch& batch, CUstream stream, Outcome* outcome) {
+/// Batches by one launch on a stream of the caller. Nothing if that is not possible: nothing was enqueued.
+std::optional<Outcome> enqueue_at_once(Device& device, const Batch& batch, CUstream stream) {
   const GeneratedKernel* const kernel = batch.generated();
-  if (kernel == nullptr) return false;
+  if (kernel == nullptr) return std::nullopt;
   const Driver& driver = device.driver();
   const std::size_t bytes = batch.table_bytes(batch.count());
   const std::unique_ptr<const void*[]> addresses(new (std::nothrow) const void*[bytes / sizeof(void*)]);
-  if (!addresses) return false;
+  if (!addresses) return std::nullopt;
   batch.write_table(0, batch.count(), addresses.get());
   CUdeviceptr table = 0;
   // In the order of the stream: this call waits for nothing.
-  if (driver.mem_alloc_async(&table, bytes, stream) != CUDA_SUCCESS) return false;
+  if (driver.mem_alloc_async(&table, bytes, stream) != CUDA_SUCCESS) return std::nullopt;
   // The driver copies ordinary memory before it returns.
-  *outcome = batch.launch_generated(*kernel, table, addresses.get(), batch.count(), stream);
+  const Outcome outcome = batch.launch_generated(*kernel, table, addresses.get(), batch.count(), stream);
   const auto freed = driver.mem_free_async(table, stream);
-  if (outcome->status == Status::ok) *outcome = outcome_of("cuMemFreeAsync", freed);
-  return true;
+  return outcome.status == Status::ok ? outcome_of("cuMemFreeAsync", freed) : outcome;
 }
 
 }  // namespace
@@ -157,9 +157,8 @@ Outcome enqueue(Device& device, std::span<const Job> jobs, Verb verb, KernelKind
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     if (const auto r = driver.stream_is_capturing(stream, &capture); r != CUDA_SUCCESS)
       return outcome_of("cuStreamIsCapturing", r);
-    Outcome outcome;
-    if (capture == CU_STREAM_CAPTURE_STATUS_NONE && enqueue_at_once(device, batch, stream, &outcome))
-      return outcome;
+    if (capture == CU_STREAM_CAPTURE_STATUS_NONE)
+      if (const auto outcome = enqueue_at_once(device, batch, stream)) return *outcome;
   }
   return batch.launch_each(verb, stream, difference);
 }

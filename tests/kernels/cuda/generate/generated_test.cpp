@@ -30,14 +30,6 @@ class Generated : public testing::Test {
     device_ = kernels::cuda::Devices::instance().current();
   }
 
-  static oracle::Rows rows_of(const GeneratedCode& code) {
-    oracle::Rows rows;
-    for (unsigned r = 0; r < code.m; ++r) {
-      const auto row = code.cells.subspan(std::size_t{r} * code.k, code.k);
-      rows.emplace_back(row.begin(), row.end());
-    }
-    return rows;
-  }
   static void run(const JobCase& c, Residence residence) {
     const auto outcome = run_case(kernels::cuda::backend(KernelKind::generated), c, *arena_of(residence));
     EXPECT_EQ(outcome.verdict, Verdict::passed) << outcome.reason;
@@ -49,7 +41,7 @@ class Generated : public testing::Test {
 TEST_F(Generated, EveryCodeHasKernels) {
   EXPECT_GE(kernels::cuda::generated_codes().size(), 10u);
   for (const GeneratedCode& code : kernels::cuda::generated_codes()) {
-    const gf::Matrix matrix = to_matrix(rows_of(code));
+    const gf::Matrix matrix = code.matrix();
     const auto* kernel = device_->generated_kernel(matrix);
     ASSERT_NE(kernel, nullptr) << code.name;
     EXPECT_TRUE(kernel->one && kernel->many) << code.name;
@@ -66,7 +58,7 @@ TEST_F(Generated, OneStripeOfEveryLength) {
       for (const std::size_t bytes :
            {1008u, 1024u, 1025u, 1040u, 2032u, 2048u, 4096u, 65536u + 48u, 262144u + 17u}) {
         SCOPED_TRACE(std::string(code.name) + ", bytes=" + std::to_string(bytes));
-        run({rows_of(code), bytes, Verb::transform, {}, {}, ++seed}, residence);
+        run({to_rows(code.matrix()), bytes, Verb::transform, {}, {}, ++seed}, residence);
       }
 }
 
@@ -76,7 +68,7 @@ TEST_F(Generated, ManyStripes) {
       for (const std::size_t bytes : {1008u, 1024u, 4096u, 4099u, 17'040u})
         for (const std::size_t stripes : {2u, 33u}) {
           SCOPED_TRACE(std::string(code.name) + ", bytes=" + std::to_string(bytes));
-          run({rows_of(code), bytes, Verb::transform, {}, {}, bytes, stripes}, residence);
+          run({to_rows(code.matrix()), bytes, Verb::transform, {}, {}, bytes, stripes}, residence);
         }
 }
 
