@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -27,20 +26,14 @@ template <std::size_t most>
 class Text {
  public:
   constexpr Text() noexcept = default;
-  Text(std::string_view text) noexcept { *this = Text("{}", text); }  // NOLINT: a text is a text
-  Text(const char* text) noexcept : Text(std::string_view(text)) {}   // NOLINT: the same
+  Text(std::string_view text) noexcept : Text("{}", text) {}         // NOLINT: a text is a text
+  Text(const char* text) noexcept : Text(std::string_view(text)) {}  // NOLINT: the same
   template <class First, class... Values>
   Text(fmt::format_string<First, Values...> sentence, First&& first, Values&&... values) noexcept {
     *fmt::format_to_n(text_.data(), most, sentence, std::forward<First>(first),
                       std::forward<Values>(values)...)
          .out = '\0';
   }
-  Text(const Text& other) noexcept { *this = other; }
-  Text& operator=(const Text& other) noexcept {
-    std::copy_n(other.text_.begin(), other.view().size() + 1, text_.begin());
-    return *this;
-  }
-  constexpr ~Text() = default;
 
   bool empty() const noexcept { return text_[0] == '\0'; }
   std::string_view view() const noexcept { return text_.data(); }

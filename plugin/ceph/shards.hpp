@@ -5,15 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <utility>
-#include <vector>
 
 #include "ceph/tentacle.h"
 
 namespace ec::ceph {
 
 using ::ceph::bufferlist;
-using ::ceph::bufferptr;
 using ::ceph::tentacle::ShardIdMap;
 using ::ceph::tentacle::ShardIdSet;
 using ::ceph::tentacle::SubChunks;

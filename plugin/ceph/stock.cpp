@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <new>
 #include <ostream>
@@ -91,9 +90,8 @@ void start(const File& file, std::string as) {
   if (host != nullptr && std::strcmp(version, host) != 0)
     refuse(EXDEV, "{} is for Ceph {}, and this host is of {}", file.path, version, host);
   std::string directory = file.path.substr(0, file.path.rfind('/'));
-  if (const int error = file.init(as.data(), directory.data()); error != 0)
-    refuse(error < 0 ? -error : error, "{} does not start: {}", file.path,
-           std::strerror(error < 0 ? -error : error));
+  if (const int error = std::abs(file.init(as.data(), directory.data())); error != 0)
+    refuse(error, "{} does not start: {}", file.path, std::strerror(error));
 }
 
 // --- In our place.

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <mutex>
@@ -46,11 +45,10 @@ std::shared_ptr<Code> Code::get(gf::Technique technique, unsigned k, unsigned m)
   return code;
 }
 
-Code::Code(gf::Matrix coding)
-    : k_(coding.cols()), m_(coding.rows()), encode_(std::move(coding)), plans_(cached_plans) {
-  for (unsigned c = 0; c < k_; ++c) {
-    gf::Matrix column(m_, 1);
-    for (unsigned r = 0; r < m_; ++r) column(r, 0) = encode_.matrix()(r, c);
+Code::Code(gf::Matrix coding) : encode_(std::move(coding)), plans_(cached_plans) {
+  for (unsigned c = 0; c < k(); ++c) {
+    gf::Matrix column(m(), 1);
+    for (unsigned r = 0; r < m(); ++r) column(r, 0) = encode_.matrix()(r, c);
     columns_.push_back(std::make_unique<kernels::Program>(std::move(column)));
   }
 }
@@ -80,7 +78,7 @@ std::shared_ptr<const Plan> Code::part(const gf::ErasureSignature& signature) no
   part.matrix = gf::Matrix(signature.wanted.count(), signature.available.count());
   for (unsigned r = 0; r < part.matrix.rows(); ++r)
     for (unsigned c = 0; c < part.matrix.cols(); ++c)
-      part.matrix(r, c) = encode_.matrix()(part.targets[r] - k_, part.sources[c]);
+      part.matrix(r, c) = encode_.matrix()(part.targets[r] - k(), part.sources[c]);
   return plans_.insert(key, std::make_shared<const Plan>(std::move(part)));
 } catch (const std::bad_alloc&) {
   return nullptr;

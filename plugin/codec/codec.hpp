@@ -35,8 +35,8 @@ class Code {
   /// A code by any coding matrix (m x k, k and m at least 1, k + m at most gf::max_chunks), MDS or not.
   explicit Code(gf::Matrix coding);
 
-  unsigned k() const { return k_; }
-  unsigned m() const { return m_; }
+  unsigned k() const { return encode_.sources(); }
+  unsigned m() const { return encode_.targets(); }
   /// Makes the coding chunks of the data chunks.
   const kernels::Program& encode_program() const { return encode_; }
   /// Column `chunk` of the coding matrix (m x 1): the effect of a change of this data chunk on coding chunks.
@@ -52,8 +52,6 @@ class Code {
   std::shared_ptr<const Plan> checks(const gf::ChunkSet& of) noexcept;
 
  private:
-  unsigned k_;
-  unsigned m_;
   kernels::Program encode_;
   std::vector<std::unique_ptr<kernels::Program>> columns_;
   gf::SignatureCache<Plan> plans_;  ///< and parts and checks

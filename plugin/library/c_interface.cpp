@@ -107,8 +107,8 @@ int decode(const ec_codec* codec, std::size_t stripes, const unsigned* available
     std::unique_ptr<const Decoding> made;
     const auto& decoding = engine.decoding(numbers(engine, "available", available, available_count),
                                            numbers(engine, "wanted", wanted, wanted_count), made);
-    if (stripes == 1 && !stream && !checked && decoding.as_given())
-      if (const auto status = engine.code_at_once(Operation::decode, {&decoding.plan()->program,
+    if (stripes == 1 && !stream && !checked && decoding.as_given)
+      if (const auto status = engine.code_at_once(Operation::decode, {&decoding.plan->program,
                                                                       {chunks_of(sources), available_count},
                                                                       {chunks_of(targets), wanted_count},
                                                                       bytes}))
@@ -140,20 +140,17 @@ std::string identify(std::span<const ec_source> shards, std::size_t bytes) {
     places.push_back(static_cast<const std::uint8_t*>(shard.data));
   }
   const gf::Identity found = gf::identify(places, bytes);
-  std::vector<std::string> fits, checks;
+  std::vector<std::string> fits;
   for (const auto& fit : found.fits)
-    fits.push_back(fmt::format(R"({{"dialect": "{}", "m": {}, "order": [{}], "sole": {}}})", fit.dialect,
-                               fit.m, fmt::join(fit.order, ", "), fit.is_sole));
-  for (unsigned r = 0; r < found.checks.rows(); ++r)
-    checks.push_back(fmt::format("[{}]", fmt::join(found.checks.row(r), ", ")));
-  std::string untold;
-  for (const auto& reason : found.untold)
-    untold += fmt::format("{}\"{}\"", untold.empty() ? "" : ", ", reason);
+    fits.push_back(fmt::format(R"({{"dialect": "{}", "m": {}, "order": {}, "sole": {}}})", fit.dialect, fit.m,
+                               fit.order, fit.is_sole));
+  std::vector<std::span<const std::uint8_t>> checks;
+  for (unsigned r = 0; r < found.checks.rows(); ++r) checks.push_back(found.checks.row(r));
   return fmt::format(
-      R"({{"k": {}, "columns": {}, "obeying": {}, "first_bad": {}, "damaged": [{}], "outside": [{}], )"
-      R"("fits": [{}], "cannot_tell": [{}], "checks": [{}]}})",
-      found.k, found.columns, found.obeying, found.first_bad, fmt::join(found.damaged, ", "),
-      fmt::join(found.outside, ", "), fmt::join(fits, ", "), untold, fmt::join(checks, ", "));
+      R"({{"k": {}, "columns": {}, "obeying": {}, "first_bad": {}, "damaged": {}, "outside": {}, )"
+      R"("fits": [{}], "cannot_tell": {}, "checks": {}}})",
+      found.k, found.columns, found.obeying, found.first_bad, found.damaged, found.outside,
+      fmt::join(fits, ", "), found.untold, checks);
 }
 
 }  // namespace
@@ -256,8 +253,8 @@ int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* avail
     const auto list = numbers(engine, "available", available, available_count);
     engine.check_available(list);
     const StripeShape form{stripes, chunk_bytes, available_count, 0};
-    const Stream on(stream);
-    return engine.verify_on(list, stripes_of(verify_names, form, sources, nullptr, on), difference, on);
+    return engine.verify_on(list, stripes_of(verify_names, form, sources, nullptr, stream), difference,
+                            stream);
   });
 }
 

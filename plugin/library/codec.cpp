@@ -171,9 +171,8 @@ Error Codec::verify_async(std::span<const unsigned> available, std::span<const S
                           std::uint64_t* difference, CUstream_st* stream) const noexcept {
   return guarded([&] {
     engine_->check_available(available);
-    const Stream on(stream);
-    return answer(engine_->verify_on(
-        available, stripes_of(library::verify_names, sources, available.size(), {}, 0, on), difference, on));
+    const auto stripes = stripes_of(library::verify_names, sources, available.size(), {}, 0, stream);
+    return answer(engine_->verify_on(available, stripes, difference, stream));
   });
 }
 

@@ -40,14 +40,6 @@ support::Text<255> why_no_device() noexcept {
 #endif
 }
 
-/// The back end answers at once while the device comes up, which host memory does not mind. Other memory
-/// waits for it here.
-[[gnu::noinline]] void wait_for_device(Stream stream) {
-  if (const auto why = why_no_device(); !why.empty())
-    refuse(Errc::no_device, "{}, and no device is up: {}",
-           stream ? "work is for a stream" : "chunks are in device memory", why.view());
-}
-
 codec::Router make_router() {
   const support::NoCancellation whole;
   const codec::NodeSettings& node = codec::node_settings();
@@ -60,7 +52,7 @@ codec::Router make_router() {
 template <class Chunk>
 void choose(std::span<const std::uint8_t> places, const Chunk* from, std::size_t each,
             Chunks<Chunk>& chosen) {
-  Chunk* const end = chosen.data() + chosen.view().size();
+  Chunk* const end = chosen.data() + chosen.size();
   for (Chunk* to = chosen.data(); to != end; from += each)
     for (const std::uint8_t place : places) *to++ = from[place];
 }
@@ -78,12 +70,12 @@ void check_shape(unsigned k, unsigned m) {
     refuse("k={} and m={}: k+m must be at most {}", k, m, gf::max_chunks);
 }
 
-/// Where there is no plan: the chunks do not give the wanted ones, or memory ran out.
-[[noreturn]] void refuse_unsolvable(const gf::Matrix& coding, const gf::ErasureSignature& signature) {
-  const gf::ChunkSet lost = signature.wanted - gf::solvable_chunks(coding, signature);
-  if (lost.empty()) throw std::bad_alloc();
-  refuse(Errc::too_few_chunks, "available does not give chunks {}, by this matrix, which is not MDS",
-         fmt::join(lost, ", "));
+/// Most lists are equal, so each number is looked at.
+bool equal(const std::vector<unsigned>& list, std::span<const unsigned> other) {
+  unsigned difference = 0;
+  if (list.size() != other.size()) return false;
+  for (std::size_t i = 0; i < list.size(); ++i) difference |= list[i] ^ other[i];
+  return difference == 0;
 }
 
 using Places = std::array<std::uint8_t, gf::max_chunks>;
@@ -116,8 +108,11 @@ std::vector<kernels::Job> jobs_of(const kernels::Program& program, std::span<con
   return jobs;
 }
 
-void need_device(const Stripes& stripes, Stream stream) {
-  if (stream || stripes.on_device) wait_for_device(stream);
+// The back end answers at once while the device comes up, which host memory does not mind.
+[[gnu::noinline]] void need_device(Stream stream) {
+  if (const auto why = why_no_device(); !why.empty())
+    refuse(Errc::no_device, "{}, and no device is up: {}",
+           stream ? "work is for a stream" : "chunks are in device memory", why.view());
 }
 
 Failure failure_of(Status status) noexcept {
@@ -134,17 +129,9 @@ Failure failure_of(Status status) noexcept {
   return {Errc::device_fault, {"the device failed{}{}", why.empty() ? "" : ": ", why.view()}};
 }
 
-/// Most lists are equal, so each number is looked at.
-bool Decoding::equal(const std::vector<unsigned>& list, std::span<const unsigned> other) {
-  unsigned difference = 0;
-  if (list.size() != other.size()) return false;
-  for (std::size_t i = 0; i < list.size(); ++i) difference |= list[i] ^ other[i];
-  return difference == 0;
-}
-
-Decoding::Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsigned> available,
-                   std::span<const unsigned> wanted)
-    : available_(available.begin(), available.end()), wanted_(wanted.begin(), wanted.end()) {
+Decoding::Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsigned> from,
+                   std::span<const unsigned> to)
+    : available(from.begin(), from.end()), wanted(to.begin(), to.end()) {
   const unsigned k = codec.k(), chunk_count = k + codec.m();
   Places place_of_source, place_of_target;
   gf::ErasureSignature signature;
@@ -156,11 +143,17 @@ Decoding::Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsig
              place_of_source[wanted[i]]);
   if (available.size() < (is_mds ? k : 1))
     refuse(Errc::too_few_chunks, "available has {} chunks; k={} are needed", available.size(), k);
-  plan_ = codec.code().plan(signature);
-  if (!plan_) refuse_unsolvable(codec.code().encode_program().matrix(), signature);
-  for (const auto chunk : plan_->sources) source_places_.push_back(place_of_source[chunk]);
-  for (const auto chunk : plan_->targets) target_places_.push_back(place_of_target[chunk]);
-  as_given_ = std::ranges::equal(plan_->sources, available) && std::ranges::equal(plan_->targets, wanted);
+  plan = codec.code().plan(signature);
+  if (!plan) {
+    const auto lost =
+        signature.wanted - gf::solvable_chunks(codec.code().encode_program().matrix(), signature);
+    if (lost.empty()) throw std::bad_alloc();
+    refuse(Errc::too_few_chunks, "available does not give chunks {}, by this matrix, which is not MDS",
+           fmt::join(lost, ", "));
+  }
+  for (const auto chunk : plan->sources) source_places.push_back(place_of_source[chunk]);
+  for (const auto chunk : plan->targets) target_places.push_back(place_of_target[chunk]);
+  as_given = std::ranges::equal(plan->sources, available) && std::ranges::equal(plan->targets, wanted);
 }
 
 gf::Matrix matrix_of(unsigned k, unsigned m, const std::uint8_t* cells) {
@@ -205,7 +198,7 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
                                  std::unique_ptr<const Decoding>& made) const {
   std::atomic<const Decoding*>& place = known_[hash_of(available, wanted) % known_.size()];
   const Decoding* known = place.load(std::memory_order_acquire);
-  if (known != nullptr && known->is_of(available, wanted)) {
+  if (known != nullptr && equal(known->available, available) && equal(known->wanted, wanted)) {
     codec::stats().happened(codec::Event::plan_found);
     return *known;
   }
@@ -219,7 +212,7 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
 Status Engine::code(codec::Operation operation, const kernels::Program& program,
                     std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
                     const Stripes& stripes, Stream stream) const {
-  need_device(stripes, stream);
+  if (stream || stripes.on_device) need_device(stream);
   const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
   if (bytes == 0 || targets.empty()) return Status::ok;
   const codec::Router& router = codec_.router();
@@ -239,15 +232,17 @@ Status Engine::encode(const Stripes& stripes, Stream stream) const {
 }
 
 Status Engine::decode(const Decoding& decoding, const Stripes& stripes, Stream stream) const {
-  const codec::Plan& plan = *decoding.plan();
-  if (decoding.as_given())
+  const codec::Plan& plan = *decoding.plan;
+  if (decoding.as_given)
     return code(codec::Operation::decode, plan.program, stripes.sources, stripes.targets, stripes, stream);
   const StripeShape& form = stripes.form;
-  Chunks<kernels::Source> sources(form.stripes * plan.sources.size());
-  Chunks<kernels::Target> targets(form.stripes * plan.targets.size());
-  choose(decoding.source_places(), stripes.sources.data(), form.sources, sources);
-  choose(decoding.target_places(), stripes.targets.data(), form.targets, targets);
-  return code(codec::Operation::decode, plan.program, sources.view(), targets.view(), stripes, stream);
+  using boost::container::default_init;
+  Chunks<kernels::Source> sources(form.stripes * plan.sources.size(), default_init);
+  Chunks<kernels::Target> targets(form.stripes * plan.targets.size(), default_init);
+  choose(decoding.source_places, stripes.sources.data(), form.sources, sources);
+  choose(decoding.target_places, stripes.targets.data(), form.targets, targets);
+  return code(codec::Operation::decode, plan.program, {sources.data(), sources.size()},
+              {targets.data(), targets.size()}, stripes, stream);
 }
 
 Status Engine::update(unsigned chunk, const Stripes& stripes) const {
@@ -258,9 +253,9 @@ Status Engine::update(unsigned chunk, const Stripes& stripes) const {
 
 Status Engine::add(const Decoding& decoding, unsigned column, bool first, const Stripes& stripes,
                    Stream stream) const {
-  const gf::Matrix& matrix = decoding.plan()->program.matrix();
+  const gf::Matrix& matrix = decoding.plan->program.matrix();
   gf::Matrix cells(matrix.rows(), 1);
-  for (unsigned r = 0; r < matrix.rows(); ++r) cells(decoding.target_places()[r], 0) = matrix(r, column);
+  for (unsigned r = 0; r < matrix.rows(); ++r) cells(decoding.target_places[r], 0) = matrix(r, column);
   // Work that is enqueued needs nothing of its program afterwards.
   const kernels::Program program(std::move(cells));
   return code(first ? codec::Operation::decode : codec::Operation::update, program, stripes.sources,
@@ -275,7 +270,7 @@ Accumulator::Accumulator(std::shared_ptr<const Engine> engine, std::span<const u
       targets_(into.targets.begin(), into.targets.end()),
       available_(gf::ChunkSet::of(available)),
       awaited_(available_),
-      read_(gf::ChunkSet::of(decoding_.plan()->sources)) {
+      read_(gf::ChunkSet::of(decoding_.plan->sources)) {
   form_.sources = 1;
 }
 
@@ -286,7 +281,7 @@ Status Accumulator::add(unsigned chunk, const kernels::Source* chunks, Stream st
   if (!awaited_.contains(chunk)) refuse("chunk={} was added before", chunk);
   const Stripes stripes(add_names, form_, chunks, targets_.data(), stream.has_value());
   if (read_.contains(chunk) && form_.stripes != 0) {
-    const auto& order = decoding_.plan()->sources;
+    const auto& order = decoding_.plan->sources;
     const auto column = static_cast<unsigned>(std::ranges::find(order, chunk) - order.begin());
     const bool is_first = (read_ & awaited_) == read_;
     const Status status = engine_->add(decoding_, column, is_first, stripes, stream);

@@ -22,30 +22,17 @@ namespace ec::library {
 using Stream = std::optional<CUstream_st*>;
 
 /// The request of a decode call: checked lists of chunk numbers, and the plan for them.
-class Decoding {
- public:
+struct Decoding {
   /// Throws Refusal unless each number is below k + m, no number is in a list twice or in both lists, and the
   /// available chunks give the wanted ones, for which an MDS code needs k of them; std::bad_alloc.
   Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsigned> available,
            std::span<const unsigned> wanted);
 
-  bool is_of(std::span<const unsigned> available, std::span<const unsigned> wanted) const {
-    return equal(available_, available) && equal(wanted_, wanted);
-  }
-  const std::shared_ptr<const codec::Plan>& plan() const { return plan_; }
+  std::vector<unsigned> available, wanted;
   /// The place in its list of each chunk that the plan reads or makes, in the plan's order.
-  std::span<const std::uint8_t> source_places() const { return source_places_; }
-  std::span<const std::uint8_t> target_places() const { return target_places_; }
-  /// Whether the plan uses all chunks of the lists, in their order.
-  bool as_given() const { return as_given_; }
-
- private:
-  static bool equal(const std::vector<unsigned>& list, std::span<const unsigned> other);
-
-  std::vector<unsigned> available_, wanted_;
-  std::vector<std::uint8_t> source_places_, target_places_;
-  bool as_given_;
-  std::shared_ptr<const codec::Plan> plan_;
+  std::vector<std::uint8_t> source_places, target_places;
+  bool as_given;  ///< whether the plan uses all chunks of the lists, in their order
+  std::shared_ptr<const codec::Plan> plan;
 };
 
 /// The answer to a call that ended with this status; not ok. Waits for a device that is coming up again.
@@ -63,9 +50,9 @@ std::vector<kernels::Job> jobs_of(const kernels::Program& program, std::span<con
                                   std::span<const kernels::Target> targets, std::size_t count,
                                   std::size_t bytes);
 
-/// Waits for the device where a chunk lies on it or the work is for a stream; throws Refusal where there is
-/// none.
-void need_device(const Stripes& stripes, Stream stream);
+/// Waits for the device, for chunks in its memory or, where there is a stream, for work on it; throws Refusal
+/// where there is none.
+void need_device(Stream stream);
 
 /// Immutable; any number of threads may use one at a time. Calls answer as codec::Router does. Before
 /// anything is written or enqueued they may throw a Refusal or std::bad_alloc, afterwards nothing: then the

@@ -81,8 +81,8 @@ Stripes::Stripes(const Names& names, const StripeShape& f, const kernels::Source
 
 Converted::Converted(const Names& names, const StripeShape& form, std::span<const Source> from,
                      std::span<const Target> to, bool for_stream)
-    : sources_(from.size()),
-      targets_(to.size()),
+    : sources_(from.size(), boost::container::default_init),
+      targets_(to.size(), boost::container::default_init),
       stripes_{names, form, convert(names, names.from, form.bytes, from, sources_),
                convert(names, names.to, form.bytes, to, targets_), for_stream} {}
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <span>
 #include <string_view>
 
@@ -25,29 +25,9 @@ inline constexpr Names update_names{"delta", "coding"};
 inline constexpr Names verify_names{"sources", ""};
 inline constexpr Names add_names{"chunks", "targets", "targets"};
 
-/// Chunks of one call, without values at first; on the stack for a stripe of common size.
+/// Chunks of one call; on the stack for a stripe of common size.
 template <class Chunk>
-class Chunks {
- public:
-  /// Throws std::bad_alloc.
-  explicit Chunks(std::size_t count)
-      : count_(count), many_(count > few ? std::make_unique_for_overwrite<Chunk[]>(count) : nullptr) {}
-  Chunks(const Chunks&) = delete;
-  Chunks& operator=(const Chunks&) = delete;
-  ~Chunks() = default;
-
-  Chunk* data() { return many_ ? many_.get() : few_; }
-  std::span<const Chunk> view() const { return {many_ ? many_.get() : few_, count_}; }
-
- private:
-  static constexpr std::size_t few = 32;
-  std::size_t count_;
-  std::unique_ptr<Chunk[]> many_;
-  // In a union the chunks get no values.
-  union {
-    Chunk few_[few];
-  };
-};
+using Chunks = boost::container::small_vector<Chunk, 32>;
 
 struct StripeShape {
   std::size_t stripes;
@@ -108,6 +88,7 @@ class Converted {
   /// Throws as Stripes does, and Refusal unless all chunks are of the form's bytes; std::bad_alloc.
   Converted(const Names& names, const StripeShape& form, std::span<const Source> from,
             std::span<const Target> to, bool for_stream);
+  Converted(const Converted&) = delete;
   operator const Stripes&() const { return stripes_; }  // NOLINT: these stripes
 
  private:

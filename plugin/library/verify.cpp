@@ -176,7 +176,7 @@ Status Engine::verify(std::span<const unsigned> available, const Stripes& stripe
   const Checks checks = checks_of(codec_, all, available);
   if (checks.plan->targets.empty() && refuse_nothing) refuse_nothing_to_compare(available.size());
   if (checks.plan->targets.empty()) return Status::ok;
-  need_device(stripes, {});
+  if (stripes.on_device) need_device({});
   std::optional<Difference> found, other;
   Status status = find(codec_.router(), checks, stripes, 0, stripes.form.stripes, 0, found);
   if (status != Status::ok || !found) return status;
@@ -197,7 +197,7 @@ Status Engine::verify_on(std::span<const unsigned> available, const Stripes& str
   const Checks checks = checks_of(codec_, gf::ChunkSet::of(available), available);
   if (checks.plan->targets.empty()) refuse_nothing_to_compare(available.size());
   if (stripes.form.bytes == 0 || stripes.form.stripes == 0) refuse("{}", "there is no byte to compare");
-  need_device(stripes, stream);
+  need_device(stream);
   const DeviceComparison comparison(checks, stripes, 0, stripes.form.stripes);
   static_assert(no_difference == kernels::no_difference &&
                 sizeof *difference == sizeof kernels::no_difference);

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "gf/generator.hpp"
 #include "kernels/backend.hpp"

@@ -50,17 +50,15 @@ Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
       times_(&times),
       can_be_pinned_(kernels::can_be_pinned()),
       pageable_stays_(!can_be_pinned_ && choice != BackendChoice::gpu) {
+  const BackendKind least = choice == BackendChoice::isal        ? BackendKind::judge
+                            : choice == BackendChoice::reference ? BackendKind::floor
+                                                                 : BackendKind::coder;
   for (std::size_t i = 0; i < backends.size(); ++i) {
     const BackendKind kind = backends[i]->kind();
-    (kind == BackendKind::device ? device_ : cpu_) |= unsigned{admits(kind)} << i;
+    (kind == BackendKind::device ? device_ : cpu_) |= unsigned{kind == BackendKind::device || kind >= least}
+                                                      << i;
     watched_ |= unsigned{validator.watches(kind)} << i;
   }
-}
-
-bool Router::admits(BackendKind kind) const noexcept {
-  if (kind == BackendKind::device) return true;
-  if (choice_ == BackendChoice::isal) return is_judge(kind);
-  return choice_ != BackendChoice::reference || kind == BackendKind::floor;
 }
 
 bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
@@ -115,7 +113,7 @@ bool Router::code_plainly(const Job& job, Operation operation) const noexcept {
   return true;
 }
 
-Status Router::run(std::span<const Job> jobs, Operation operation) const noexcept {
+Status Router::transform_all(std::span<const Job> jobs, Operation operation) const noexcept {
   const BackendCall call{operation == Operation::update ? Verb::accumulate : Verb::transform, jobs};
   const std::uint64_t bytes = source_bytes(jobs);
   ThisThread& thread = this_thread();
@@ -151,11 +149,7 @@ Status Router::transform(const Job& job, Operation operation, bool pageable) con
   if (pageable_stays_ && (pageable || residences_of(job) == bit(Residence::pageable)) &&
       code_plainly(job, operation)) [[likely]]
     return Status::ok;
-  return run({&job, 1}, operation);
-}
-
-Status Router::transform_all(std::span<const Job> jobs, Operation operation) const noexcept {
-  return jobs.empty() ? Status::ok : run(jobs, operation);
+  return transform_all({&job, 1}, operation);
 }
 
 Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operation) const noexcept {

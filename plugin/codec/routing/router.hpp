@@ -63,7 +63,6 @@ class Router {
   kernels::Backend& cpu_backend(const kernels::Job& job) const noexcept;
 
  private:
-  bool admits(kernels::BackendKind kind) const noexcept;
   /// Whether a call goes to the device now. If the device and the CPU were compared for the call, *compared
   /// is filled.
   bool is_for_device(const BackendCall& call, std::uint64_t source_bytes,
@@ -71,9 +70,8 @@ class Router {
   /// Has backends_[i] do the call. checked: by the validator.
   Validator::Answer ask(std::size_t i, const BackendCall& call, bool checked,
                         const std::optional<CallTimes::Choice>& compared) const noexcept;
-  kernels::Status run(std::span<const kernels::Job> jobs, Operation operation) const noexcept;
   /// Does a pageable job that the device never gets and nobody times or checks: most jobs, and small ones
-  /// notice every instruction. false: run() does the job, also where a back end could not.
+  /// notice every instruction. false: transform_all() does the job, also where a back end could not.
   bool code_plainly(const kernels::Job& job, Operation operation) const noexcept;
 
   BackendChoice choice_;

@@ -146,7 +146,7 @@ std::optional<BackendChoice> parse_backend_choice(std::string_view text) {
   return at == std::ssize(backend_choices) ? std::nullopt : std::optional(static_cast<BackendChoice>(at));
 }
 
-NodeSettings parse_node_settings(const Environment& environment) {
+NodeSettings parse_node_settings(const std::function<const char*(const char*)>& environment) {
   NodeSettings s;
   for (const Setting& setting : settings_table)
     if (const char* text = environment(setting.name.data())) setting.take(s, {setting.name, text});

@@ -72,12 +72,10 @@ struct NodeSettings {
   friend bool operator==(const NodeSettings&, const NodeSettings&) = default;
 };
 
-/// Reads a variable of the environment by name; null if it is not set.
-using Environment = std::function<const char*(const char*)>;
-
-/// Throws SetupError(EINVAL) for a value that is malformed or out of range; reads no file. Sizes take the
-/// suffixes K, M, G (powers of 1024). Unknown variables that start with EC_CUDA_ are for unknown_settings().
-NodeSettings parse_node_settings(const Environment& environment);
+/// environment: reads a variable by name; null if it is not set. Throws SetupError(EINVAL) for a value that
+/// is malformed or out of range; reads no file. Sizes take the suffixes K, M, G (powers of 1024). Unknown
+/// variables that start with EC_CUDA_ are for unknown_settings().
+NodeSettings parse_node_settings(const std::function<const char*(const char*)>& environment);
 
 /// The names of all variables, in the order of the table in docs/operations.md.
 std::span<const std::string_view> known_settings() noexcept;

@@ -18,8 +18,6 @@
 namespace ec::codec {
 namespace {
 
-using kernels::read;
-
 constinit StatsPage unshared;
 
 template <std::size_t n>
@@ -40,11 +38,11 @@ class PageMapping {
     StatsPage* const parents = page_;
     const auto interface = parents != nullptr ? parents->interface : decltype(parents->interface) {};
     close_file();
-    if ((parents != nullptr && !mapped_) || !open_file() || !map(parents, file_)) {
+    if (parents == &unshared || !open_file() || !map(parents, file_)) {
       close_file();
       if (parents == nullptr)
         page_ = &unshared;
-      else if (!mapped_)
+      else if (parents == &unshared)
         std::memset(static_cast<void*>(parents), 0, sizeof *parents);
       else if (!map(parents, -1))
         return;
@@ -64,7 +62,7 @@ class PageMapping {
   /// Gives back the page and its file.
   void discard() noexcept {
     close_file();
-    if (mapped_) munmap(page_, sizeof *page_);
+    if (page_ != &unshared) munmap(page_, sizeof *page_);
   }
 
  private:
@@ -97,12 +95,10 @@ class PageMapping {
       return false;
     }
     page_ = static_cast<StatsPage*>(mapped);
-    mapped_ = true;
     return true;
   }
 
   StatsPage* page_ = nullptr;
-  bool mapped_ = false;
   // A number alone does not name a file: the program may have closed ours and opened another there.
   int file_ = -1;
   dev_t device_ = 0;
@@ -145,7 +141,7 @@ Shard sum(const StatsPage& page) noexcept {
   auto* const words = reinterpret_cast<std::uint64_t*>(&total);
   for (const Shard& shard : page.shards)
     for (std::size_t i = 0; i < sizeof(Shard) / sizeof(std::uint64_t); ++i)
-      words[i] += read(reinterpret_cast<const std::uint64_t*>(&shard)[i]);
+      words[i] += kernels::read(reinterpret_cast<const std::uint64_t*>(&shard)[i]);
   return total;
 }
 
