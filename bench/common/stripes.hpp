@@ -53,7 +53,6 @@ class Stripes {
 
   const Operation& operation() const { return operation_; }
   std::size_t chunk_bytes() const { return chunk_bytes_; }
-  std::size_t count() const { return sources_.size(); }
   const Buffer& memory() const { return memory_; }
   kernels::Residence residence() const { return memory_.residence(); }
   std::span<const kernels::Source> sources(std::size_t stripe) const { return sources_[stripe]; }

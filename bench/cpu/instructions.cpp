@@ -17,7 +17,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "bench/common/report.hpp"
 #include "bench/cpu/contestants.hpp"

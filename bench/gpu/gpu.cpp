@@ -1,8 +1,6 @@
 // `ec_bench gpu`: lines up the product's kernels on stripes that lie in device memory, beside a copy there.
 #include <cudaTypedefs.h>
 #include <dlfcn.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -24,6 +25,17 @@ constexpr std::chrono::milliseconds between_drawings{200};
 
 /// What a thread gets where another one has failed.
 struct Stopped {};
+
+/// Memory for stripes. No other place gets such memory, so that here it could be memory for a GPU.
+std::unique_ptr<std::byte, decltype(&std::free)> allocate_buffer(std::size_t bytes) {
+  const std::size_t unit = bytes < large_page ? page : large_page;
+  bytes = (bytes + unit - 1) / unit * unit;
+  auto* const buffer = static_cast<std::byte*>(std::aligned_alloc(unit, bytes));
+  if (buffer == nullptr) throw std::bad_alloc();
+  // By small pages the first touch of 256 MiB took as long as the coding of 1 GiB.
+  if (unit == large_page) madvise(buffer, bytes, MADV_HUGEPAGE);
+  return {buffer, std::free};
+}
 
 }  // namespace
 
@@ -50,18 +62,6 @@ void Progress::draw() const {
   }
   fmt::print(stderr, "{}\x1b[K", line);
   std::fflush(stderr);
-}
-
-void FreeBuffer::operator()(std::byte* buffer) const { std::free(buffer); }
-
-Buffer allocate_buffer(std::size_t bytes) {
-  const std::size_t unit = bytes < large_page ? page : large_page;
-  bytes = (bytes + unit - 1) / unit * unit;
-  auto* const buffer = static_cast<std::byte*>(std::aligned_alloc(unit, bytes));
-  if (buffer == nullptr) throw std::bad_alloc();
-  // By small pages the first touch of 256 MiB took as long as the coding of 1 GiB.
-  if (unit == large_page) madvise(buffer, bytes, MADV_HUGEPAGE);
-  return Buffer(buffer);
 }
 
 std::span<std::byte> Stripe::place_of_checksum(unsigned shard) const {
@@ -139,7 +139,7 @@ void Pipeline::run(std::uint64_t pieces, std::size_t buffer_bytes, const PieceFu
 }
 
 void Pipeline::work_on(std::size_t buffer_bytes, const PieceFunction& work) {
-  const Buffer buffer = allocate_buffer(buffer_bytes);
+  const auto buffer = allocate_buffer(buffer_bytes);
   for (;;) {
     std::uint64_t number = 0;
     {

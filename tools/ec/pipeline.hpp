@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -41,13 +40,6 @@ class Progress {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::atomic<std::uint64_t> done_{0};
 };
-
-/// Memory for stripes. No other place gets such memory, so that here it could be memory for a GPU.
-struct FreeBuffer {
-  void operator()(std::byte* buffer) const;
-};
-using Buffer = std::unique_ptr<std::byte[], FreeBuffer>;
-Buffer allocate_buffer(std::size_t bytes);
 
 /// The records of one stripe in a buffer: block, sums (where the files are kept), checksum. A data shard that
 /// has no records has a block alone; its checksum is among the sums, which all records hold.

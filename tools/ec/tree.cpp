@@ -1,6 +1,5 @@
 #include "tools/ec/tree.hpp"
 
-#include <algorithm>
 #include <span>
 
 #include "tools/ec/failure.hpp"

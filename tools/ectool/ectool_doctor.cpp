@@ -101,6 +101,19 @@ void add_text(std::string* text, const Json& findings, const char* before) {
                          each["text"], "", each["do"]);
 }
 
+/// What is to be said of processes by their stats, as a list of finding().
+Json findings_of(const Json& processes) {
+  Json findings = Json::array();
+  for (const ProcessCheck& check : checks)
+    for (const Json& process : processes)
+      if (const std::string what = check.look(process); !what.empty())
+        findings.push_back(
+            finding(check.name, check.severity, name_of(process) + ": " + what.substr(2), check.advice));
+  for (const auto& each : {sharing(processes), versions(processes)})
+    if (each) findings.push_back(*each);
+  return findings;
+}
+
 }  // namespace
 
 const char* const doctor_help = R"(
@@ -141,18 +154,6 @@ std::string answer_on_profile(const std::string& text, bool* is_portable) {
   if (!found) return fmt::format("not portable: {}\n", found.why_not);
   return fmt::format("portable: Ceph's own plugin={} technique={} writes the same bytes\n", found.plugin,
                      found.technique);
-}
-
-Json findings_of(const Json& processes) {
-  Json findings = Json::array();
-  for (const ProcessCheck& check : checks)
-    for (const Json& process : processes)
-      if (const std::string what = check.look(process); !what.empty())
-        findings.push_back(
-            finding(check.name, check.severity, name_of(process) + ": " + what.substr(2), check.advice));
-  for (const auto& each : {sharing(processes), versions(processes)})
-    if (each) findings.push_back(*each);
-  return findings;
 }
 
 Json diagnose(const Daemons& daemons, const StatsOfHost& stats) {

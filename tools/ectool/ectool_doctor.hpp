@@ -14,9 +14,6 @@ extern const char* const doctor_help;
 /// Throws SetupError(EINVAL) for what is no profile.
 std::string answer_on_profile(const std::string& text, bool* is_portable);
 
-/// What is to be said of processes by their stats, as a list of finding().
-Json findings_of(const Json& processes);
-
 /// {"severity": the worst, "directory", "daemons", "findings", "daemons_left_out", "left_out"}: see ectool
 /// --help.
 Json diagnose(const Daemons& daemons, const StatsOfHost& stats);

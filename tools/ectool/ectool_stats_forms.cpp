@@ -1,7 +1,6 @@
 // The stats of a page as JSON, and JSON as a list for people and in the words of Prometheus.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <iterator>
 #include <numeric>
