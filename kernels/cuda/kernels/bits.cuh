@@ -54,6 +54,13 @@ using ec::kernels::cuda::targets_per_group;
 #define EC_FETCH
 #define EC_MMA(...) __trap()
 #endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define EC_BIT_BOUNDS(n)                                                           \
+  __launch_bounds__(ec::kernels::cuda::BitBlock(n, __CUDA_ARCH__ / 100).threads(), \
+                    ec::kernels::cuda::BitBlock(n, __CUDA_ARCH__ / 100).blocks)
+#else
+#define EC_BIT_BOUNDS(n)
+#endif
 
 __device__ void mma256(std::uint32_t (&c)[4], uint2 a, uint2 b, std::uint32_t x, std::uint32_t y) {
   EC_MMA("k256.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
@@ -65,15 +72,6 @@ __device__ void mma128(std::uint32_t (&c)[4], uint2 a, std::uint32_t x) {
          : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
          : "r"(a.x), "r"(a.y), "r"(x));
 }
-
-#if defined(__CUDA_ARCH__)
-#define EC_COMPUTE_MAJOR (__CUDA_ARCH__ / 100)
-#else
-#define EC_COMPUTE_MAJOR 0
-#endif
-#define EC_BIT_BOUNDS(n)                                                        \
-  __launch_bounds__(ec::kernels::cuda::BitBlock(n, EC_COMPUTE_MAJOR).threads(), \
-                    ec::kernels::cuda::BitBlock(n, EC_COMPUTE_MAJOR).blocks)
 
 template <int W>
 __device__ void load(std::uint32_t (&x)[W], const std::uint8_t* from) {
