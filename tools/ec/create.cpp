@@ -89,6 +89,12 @@ class Object {
   std::vector<FileEntry> entries_;
 };
 
+/// Whether records of half the length would hold the object in one stripe.
+bool has_room_in_half(SetHeader set) {
+  set.record_bytes /= 2;
+  return set.record_bytes >= least_record_bytes && set.stripe_bytes() >= set.object_bytes;
+}
+
 SetHeader new_set(const std::vector<FileEntry>& files, const Options& options) {
   SetHeader set;
   set.uuid = boost::uuids::random_generator()();
@@ -112,8 +118,7 @@ SetHeader header_of(const Object& object, const Options& options) {
   set.record_bytes = usual_record_bytes;
   set.digests.resize(set.shards());
   // One stripe of a small object is no larger than it must be.
-  const auto half_holds = [&] { return set.k * (set.record_bytes / 2 - checksum_bytes) >= set.object_bytes; };
-  while (!object.is_stream() && set.record_bytes > least_record_bytes && half_holds()) set.record_bytes /= 2;
+  while (!object.is_stream() && has_room_in_half(set)) set.record_bytes /= 2;
   return checked(std::move(set));
 }
 

@@ -60,10 +60,10 @@ struct BitKernel {
 };
 
 // X(quads, words, warps of half, warps of any). H200, ratio to the copy, decode of chunks of 7 to 38 MB,
-// blocks of 128 threads with fixed tiles / blocks of these warps that draw them: half, 16+4 0.89 / 0.93, 20+4
-// 0.83 / 0.90; any, 8+8 0.58 / 0.63, 10+8 0.63 / 0.67, 12+8 0.68 / 0.73, 13+6 0.68 / 0.78, 16+8 0.72 / 0.85,
-// 20+8 0.72 / 0.78 (12 warps 0.76), 24+6 0.80 / 0.79, 32+8 0.85 / 0.88 (16 warps 0.84), 64+16 0.66 / 0.71,
-// chunks of 1 MiB 0.42 / 0.52. Half the words, 8+8 0.52, 16+8 0.67.
+// blocks of 128 threads with fixed tiles / blocks of these warps that draw them: half, 16+4 0.89 / 0.92, 20+4
+// 0.83 / 0.89; any, 8+8 0.58 / 0.60, 10+8 0.63 / 0.66, 16+8 0.72 / 0.84, 24+6 0.80 / 0.80, 32+8 0.85 / 0.88
+// (16 warps 0.84), 64+16 0.66 / 0.68, chunks of 1 MiB 0.42 / 0.49; 20+8 0.72, 12 warps that draw 0.76, 16
+// warps 0.78. Half the words, fixed tiles, 8+8 0.52, 16+8 0.67.
 #define EC_BIT_SHAPES(X) \
   X(2, 4, 40, 20)        \
   X(3, 4, 32, 20)        \
