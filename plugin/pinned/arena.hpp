@@ -38,13 +38,6 @@ struct Mutex {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 };
 
-/// Adds n; returns the sum. Only one thread at a time writes, so this need not be one operation.
-inline std::uint64_t add(std::atomic<std::uint64_t>& count, std::uint64_t n) {
-  const std::uint64_t sum = count.load(std::memory_order_relaxed) + n;
-  count.store(sum, std::memory_order_relaxed);
-  return sum;
-}
-
 inline std::uint8_t* map(std::size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(p);
@@ -117,8 +110,8 @@ class Arena {
     const std::lock_guard locked(mutex_);
     const std::size_t bytes = allocator_->release(p);
     if (bytes == 0) return false;
-    add(released_, 1);
-    add(used_, -std::uint64_t{bytes});
+    ++released_;
+    used_ -= bytes;
     return true;
   }
 
@@ -137,11 +130,11 @@ class Arena {
     if (allocator_ == nullptr || is_inherited()) return nullptr;
     void* p = allocator_->allocate(alignment, bytes);
     if (p == nullptr) {
-      add(refused_, 1);
+      ++refused_;
       return nullptr;
     }
-    add(allocated_, 1);
-    const std::uint64_t used = add(used_, allocator_->size_of(p));
+    ++allocated_;
+    const std::uint64_t used = used_ += allocator_->size_of(p);
     if (used > peak_.load(std::memory_order_relaxed)) peak_.store(used, std::memory_order_relaxed);
     return p;
   }
