@@ -54,7 +54,7 @@ class CallTimes {
   /// A call, and the side that gets it.
   struct Choice {
     std::uint64_t bytes = 0;
-    unsigned jobs = 0;  ///< calls of this process that the device had
+    unsigned jobs = 0;  ///< of the device, when the call was given away
     bool device = false;
     Probe probe = Probe::none;
     bool timed = false;  ///< its end is to be reported to took()
@@ -96,13 +96,16 @@ class CallTimes {
   }
 
   Clock::time_point now() const noexcept { return now_(); }
-  /// Reports that a call which began at `begun` is finished, on the chosen side.
-  void took(const Choice& call, Clock::time_point begun) noexcept {
+  /// Reports that a call which began at `begun` is finished, on the chosen side. jobs: the device's other
+  /// jobs now. Threads that begin together find 0, 1, 2 .. jobs before them, and all take as long as the last
+  /// one: by the jobs at the begin alone, eight such threads left an H200 to cores that took five times as
+  /// long.
+  void took(const Choice& call, Clock::time_point begun, unsigned jobs) noexcept {
     const Clock::time_point end = now();
     Class& of = class_of(call.bytes);
     const auto bytes = static_cast<double>(call.bytes);
     const double took = static_cast<double>(std::max<std::int64_t>(ns(end) - ns(begun), 1)) / bytes;
-    const double seen = call.device ? took / (1 + call.jobs) : took;
+    const double seen = call.device ? took / (1 + (call.jobs + jobs) / 2.0) : took;
     Average& average = call.device ? of.device : of.cpu;
     const double before = average.load(relaxed);
     const double other = (call.device ? of.cpu : of.device).load(relaxed);

@@ -75,10 +75,10 @@ bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
   }
   const std::uint64_t moved = threshold_bytes_ ? 0 : moved_bytes(call);
   if (moved < CallTimes::least_bytes) return threshold_bytes_ && by_size;
-  // Calls in flight on the device of the next call, as far as calls are evenly spread.
-  const unsigned jobs = counts_->on_device() / kernels::device_count();
-  return compared->emplace(times_->choose(moved, jobs, by_size)).device;
+  return compared->emplace(times_->choose(moved, jobs_a_device(), by_size)).device;
 }
+
+unsigned Router::jobs_a_device() const noexcept { return counts_->on_device() / kernels::device_count(); }
 
 Validator::Answer Router::ask(std::size_t i, const BackendCall& call, bool checked,
                               const std::optional<CallTimes::Choice>& compared) const noexcept {
@@ -95,7 +95,8 @@ Validator::Answer Router::ask(std::size_t i, const BackendCall& call, bool check
   if (on_device) in_flight.emplace(*counts_);
   const auto begun = times_->now();
   const Validator::Answer given = answer();
-  if (timed && given.status == Status::ok) times_->took(*compared, begun);
+  in_flight.reset();
+  if (timed && given.status == Status::ok) times_->took(*compared, begun, jobs_a_device());
   return given;
 }
 

@@ -67,6 +67,8 @@ class Router {
   /// is filled.
   bool is_for_device(const BackendCall& call, std::uint64_t source_bytes,
                      std::optional<CallTimes::Choice>* compared) const noexcept;
+  /// Calls in flight on one device, as far as calls are evenly spread.
+  unsigned jobs_a_device() const noexcept;
   /// Has backends_[i] do the call. checked: by the validator.
   Validator::Answer ask(std::size_t i, const BackendCall& call, bool checked,
                         const std::optional<CallTimes::Choice>& compared) const noexcept;

@@ -91,7 +91,7 @@ TEST(CallCosts, OfAComparisonAreNone) {
   // The CPU is the better one: what a device costs is not asked.
   for (const bool device : {true, false})
     times.took({.bytes = std::uint64_t{11} << 16, .device = device, .probe = codec::CallTimes::Probe::last},
-               times.now() - std::chrono::seconds(device ? 100 : 1));
+               times.now() - std::chrono::seconds(device ? 100 : 1), 0);
   const codec::Router router(BackendChoice::automatic, std::nullopt, kernels::backends(), codec::stats(),
                              codec::no_validation(), times);
   const Codec codec(gf::Technique::cauchy, 8, 3, router);

@@ -53,7 +53,7 @@ struct Machine : testing::Test {
           cold + (call.device ? device_us * (1 + jobs) : cpu_us) * static_cast<double>(bytes) / mib;
       const Clock::time_point from{std::chrono::nanoseconds(begun)};
       pass_us(us);
-      if (call.timed) times.took(call, from);
+      if (call.timed) times.took(call, from, jobs);
       gone.device += call.device;
       gone.probes += call.probe != CallTimes::Probe::none;
       gone.us += us;
@@ -112,6 +112,28 @@ TEST_F(CallTimesTest, CallsInHandSendTheNextOneToTheCpu) {
   EXPECT_EQ(calls(50, 1).device, 50u) << "200 of 225";
   EXPECT_EQ(calls(50, 2).device, 0u) << "300 of 225";
   EXPECT_EQ(calls(50, 0).device, 50u) << "and nothing was unlearned";
+}
+
+/// Each thread finds the jobs of those before it, and the link is shared until all end.
+TEST_F(CallTimesTest, ThreadsThatBeginTogetherLearnTheTimeOfOne) {
+  device_us = 15;
+  cpu_us = 80;
+  calls(100);
+  for (unsigned round = 0; round < 50; ++round) {
+    const std::int64_t begun_ns = now_ns;
+    const Clock::time_point begun = fake_now();
+    std::array<CallTimes::Choice, 8> chosen;
+    unsigned jobs = 0;
+    for (auto& call : chosen) jobs += (call = times.choose(mib, jobs, true)).device;
+    ASSERT_GE(jobs, 3u) << round;
+    pass_us(device_us * jobs);
+    for (const auto& call : chosen)
+      if (call.device) times.took(call, begun, --jobs);
+    now_ns = begun_ns;
+    pass_us(cpu_us);
+    for (const auto& call : chosen)
+      if (!call.device && call.timed) times.took(call, begun, 0);
+  }
 }
 
 TEST_F(CallTimesTest, ClassesLearnForThemselves) {
