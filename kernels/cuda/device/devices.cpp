@@ -8,7 +8,6 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <new>
 #include <set>
 #include <stdexcept>
 #include <string>

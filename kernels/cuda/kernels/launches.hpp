@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
 
@@ -13,7 +12,6 @@
 #include "kernels/cuda/generate/generated_args.hpp"
 #include "kernels/cuda/kernels/bit_args.hpp"
 #include "kernels/cuda/kernels/kernel_args.hpp"
-#include "kernels/program.hpp"
 
 namespace ec::kernels::cuda {
 
