@@ -234,7 +234,7 @@ void whole_call(const uint8_t* const* given, uint8_t* const* targets, const uint
   if (held) __builtin_memcpy(copies, coefficients, sizeof copies);
   const GroupPass pass{
       .sources = from, .source_count = sources, .coefficients = held ? copies : coefficients, .out = to};
-  // With four in place of two, encode of unaligned chunks of 64 KiB has 1.1 to 1.5 times the speed, and
+  // With four in place of two, encode of unaligned chunks of 64 KiB has 1.0 to 1.5 times the speed, and of
   // aligned chunks of 4 KiB from the third level 0.84 to 0.99.
   constexpr unsigned vectors = add ? T::vectors(rows) : T::short_vectors;
   const Whole<T> io;
