@@ -73,7 +73,7 @@ RunResult X86::run(const Job& job, bool accumulate) const noexcept {
   Isa ran = isa_;
   if (coefficients->transform && isa_ == Isa::gfni512 && !accumulate) {
     const std::size_t whole = bytes / 64 * 64;
-    const Transform& transform = coefficients->transform->get();
+    const Transform& transform = *coefficients->transform;
     ran = call_transform({sources, targets, rows, whole, &transform, streams(k, targets, rows, whole),
                           sums_stay(sources, k, this_core())});
     if (whole == bytes) return {Status::ok, ran};

@@ -101,7 +101,7 @@ void lay_out(const gf::Matrix& matrix, unsigned first, const Expanded<bytes>& ta
 static_assert(gf::CauchyStages::max_rows <= max_pass_rows && gf::CauchyStages::none == transform_none);
 
 /// See Transform::fits_registers.
-bool fits_registers(const gf::CauchyStages& s) {
+bool in_registers_alone(const gf::CauchyStages& s) {
   return s.log_points == transform_register_log_points && s.row_blocks() == 1;
 }
 
@@ -121,7 +121,7 @@ std::unique_ptr<const TransformTables> transform_of(const Program& program) {
   if (matrix.rows() > max_pass_rows || cells < least_transformed_cells) return nullptr;
   auto stages = gf::cauchy_stages(matrix, program.chunks().sources, program.chunks().targets);
   if (!stages || stages->row_blocks() * stages->points() > max_transform_sums) return nullptr;
-  const bool in_registers = fits_registers(*stages);
+  const bool in_registers = in_registers_alone(*stages);
   if (cells < least_cells_in_memory && !in_registers) return nullptr;
   const unsigned overhead = in_registers ? source_overhead_in_registers : source_overhead;
   const std::size_t rows_in_memory = stages->rest.empty() ? 0 : 2 * stages->rows();
@@ -133,22 +133,18 @@ std::unique_ptr<const TransformTables> transform_of(const Program& program) {
 
 }  // namespace
 
-TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(stages)) {
-  if (stages_.solution.exists()) stages_.then = {};
-  const gf::CauchyStages& s = stages_;
-  const gf::CauchySolution& solution = s.solution;
-  std::size_t factors = s.before.cells().size() + s.then.cells().size();
-  for (const auto* list : {&s.inverse, &s.scales, &s.forward, &solution.row_factors, &solution.inverse,
-                           &solution.scales, &solution.forward, &solution.target_factors})
+TransformTables::TransformTables(gf::CauchyStages from) : stages(std::move(from)) {
+  if (stages.solution.exists()) stages.then = {};
+  gf::CauchySolution& solution = stages.solution;
+  std::size_t factors = stages.before.cells().size() + stages.then.cells().size();
+  for (const auto* list : {&stages.inverse, &stages.scales, &stages.forward, &solution.row_factors,
+                           &solution.inverse, &solution.scales, &solution.forward, &solution.target_factors})
     factors += list->size();
-  bytes_.resize(factors * affine_bytes);
-  std::uint8_t* to = bytes_.data();
+  bytes.resize(factors * affine_bytes);
+  std::uint8_t* to = bytes.data();
   const auto expand = [&](const std::vector<std::uint8_t>& list) {
     const std::uint8_t* begin = to;
-    for (const std::uint8_t factor : list) {
-      std::memcpy(to, affine[factor].data(), affine_bytes);
-      to += affine_bytes;
-    }
+    for (const std::uint8_t factor : list) to = std::ranges::copy(affine[factor], to).out;
     return begin;
   };
   const auto lay_out_dense = [&](const gf::Matrix& matrix) {
@@ -157,29 +153,31 @@ TransformTables::TransformTables(gf::CauchyStages stages) : stages_(std::move(st
     to += matrix.cells().size() * affine_bytes;
     return begin;
   };
-  transform_ = {.log_points = s.log_points,
-                .blocks = s.source_blocks(),
-                .row_blocks = s.row_blocks(),
-                .rows = s.rows(),
-                .lines = s.row_blocks() * s.points() + (s.rest.empty() && s.then.rows() == 0 ? 0 : s.rows()),
-                .lanes = s.lanes.data(),
-                .inverse = expand(s.inverse),
-                .scales = expand(s.scales),
-                .forward = expand(s.forward),
-                .places = s.places.data(),
-                .added = s.added.data(),
-                .rest = s.rest.data(),
-                .rest_count = static_cast<unsigned>(s.rest.size()),
-                .before = lay_out_dense(s.before),
-                .then = s.then.rows() == 0 ? nullptr : lay_out_dense(s.then),
-                .solution = {.blocks = static_cast<unsigned>(solution.places.size()) >> s.log_points,
-                             .row_factors = expand(solution.row_factors),
-                             .inverse = expand(solution.inverse),
-                             .scales = expand(solution.scales),
-                             .forward = expand(solution.forward),
-                             .target_factors = expand(solution.target_factors),
-                             .places = solution.places.data()},
-                .fits_registers = fits_registers(s)};
+  static_cast<Transform&>(*this) = {
+      .log_points = stages.log_points,
+      .blocks = stages.source_blocks(),
+      .row_blocks = stages.row_blocks(),
+      .rows = stages.rows(),
+      .lines = stages.row_blocks() * stages.points() +
+               (stages.rest.empty() && stages.then.rows() == 0 ? 0 : stages.rows()),
+      .lanes = stages.lanes.data(),
+      .inverse = expand(stages.inverse),
+      .scales = expand(stages.scales),
+      .forward = expand(stages.forward),
+      .places = stages.places.data(),
+      .added = stages.added.data(),
+      .rest = stages.rest.data(),
+      .rest_count = static_cast<unsigned>(stages.rest.size()),
+      .before = lay_out_dense(stages.before),
+      .then = stages.then.rows() == 0 ? nullptr : lay_out_dense(stages.then),
+      .solution = {.blocks = static_cast<unsigned>(solution.places.size()) >> stages.log_points,
+                   .row_factors = expand(solution.row_factors),
+                   .inverse = expand(solution.inverse),
+                   .scales = expand(solution.scales),
+                   .forward = expand(solution.forward),
+                   .target_factors = expand(solution.target_factors),
+                   .places = solution.places.data()},
+      .fits_registers = in_registers_alone(stages)};
 }
 
 Coefficients::Coefficients(const Program& program, CoefficientForm form)

@@ -23,16 +23,12 @@ constexpr std::size_t coefficient_bytes(CoefficientForm form) {
 }
 
 /// A transform in place of the matrix, and its memory. CoefficientForm::affine alone.
-class TransformTables {
- public:
+struct TransformTables final : Transform {
   /// Throws std::bad_alloc.
   explicit TransformTables(gf::CauchyStages stages);
-  const Transform& get() const { return transform_; }
 
- private:
-  gf::CauchyStages stages_;
-  std::vector<std::uint8_t> bytes_;
-  Transform transform_{};
+  gf::CauchyStages stages;
+  std::vector<std::uint8_t> bytes;
 };
 
 /// Immutable once made.

@@ -262,7 +262,7 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
     const auto encode = to_rows(coding);
     const kernels::x86::Coefficients coefficients(Program(coding), kernels::x86::CoefficientForm::affine);
     EXPECT_EQ(coefficients.transform != nullptr, has_it);
-    EXPECT_TRUE(!has_it || coefficients.transform->get().fits_registers == (m <= 8));
+    EXPECT_TRUE(!has_it || coefficients.transform->fits_registers == (m <= 8));
     for (const std::size_t bytes : {1u, 63u, 64u, 1023u, 1024u, 4096u + 17u}) {
       check({encode, bytes, Verb::transform, {}, {}, bytes});
       check({encode, bytes, Verb::transform, {3, 17}, {5, 0, 64}, bytes});
@@ -284,8 +284,8 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
         const kernels::x86::Coefficients decode(Program(plan->matrix, chunks),
                                                 kernels::x86::CoefficientForm::affine);
         ASSERT_TRUE(decode.transform);
-        EXPECT_GT(decode.transform->get().solution.blocks, 0u);
-        EXPECT_EQ(decode.transform->get().then, nullptr);
+        EXPECT_GT(decode.transform->solution.blocks, 0u);
+        EXPECT_EQ(decode.transform->then, nullptr);
       }
       const auto rows = to_rows(plan->matrix);
       for (const std::size_t bytes : {1u, 64u, 3000u})
@@ -310,7 +310,7 @@ TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
     const Program program(plan->matrix, {plan->sources, plan->targets});
     const kernels::x86::Coefficients coefficients(program, kernels::x86::CoefficientForm::affine);
     ASSERT_TRUE(coefficients.transform);
-    const auto& transform = coefficients.transform->get();
+    const auto& transform = *coefficients.transform;
     ASSERT_TRUE(transform.fits_registers);
     ASSERT_EQ(transform.solution.blocks, lost / 8);
     const std::vector<std::uint8_t> data = Random(k).bytes(k * bytes);
@@ -353,7 +353,7 @@ TEST(X86Transform, IsTakenToSolveForChunksAmidBlocks) {
     const Program program(plan->matrix, {plan->sources, plan->targets});
     const kernels::x86::Coefficients coefficients(program, kernels::x86::CoefficientForm::affine);
     ASSERT_TRUE(coefficients.transform) << k << "+8";
-    EXPECT_TRUE(coefficients.transform->get().fits_registers) << k << "+8";
+    EXPECT_TRUE(coefficients.transform->fits_registers) << k << "+8";
   }
 }
 

@@ -60,10 +60,9 @@ struct BitKernel {
 };
 
 // X(quads, words, warps of half, warps of any). H200, ratio to the copy, decode of chunks of 7 to 38 MB,
-// blocks of 128 threads with fixed tiles / blocks of these warps that draw them: half, 16+4 0.89 / 0.92, 20+4
-// 0.83 / 0.89; any, 8+8 0.58 / 0.60, 10+8 0.63 / 0.66, 16+8 0.72 / 0.84, 24+6 0.80 / 0.80, 32+8 0.85 / 0.88
-// (16 warps 0.84), 64+16 0.66 / 0.68, chunks of 1 MiB 0.42 / 0.49; 20+8 0.72, 12 warps that draw 0.76, 16
-// warps 0.78. Half the words, fixed tiles, 8+8 0.52, 16+8 0.67.
+// blocks of 128 threads with fixed tiles / blocks of these warps that draw them: half, 16+4 0.89 / 0.92; any,
+// 10+8 0.63 / 0.66, 16+8 0.72 / 0.84, 24+6 0.80 / 0.80. Another host, 4 to 7 MB: half, 72+4 12 warps 0.72, 16
+// warps 0.81; 150+4 one word 0.53, two 0.82; any, 200+5 0.49, 0.61; 192+32 0.13, 0.18.
 #define EC_BIT_SHAPES(X) \
   X(2, 4, 40, 20)        \
   X(3, 4, 32, 20)        \
@@ -73,10 +72,10 @@ struct BitKernel {
   X(8, 4, 20, 20)        \
   X(12, 4, 16, 16)       \
   X(16, 4, 12, 12)       \
-  X(24, 2, 12, 12)       \
+  X(24, 2, 16, 12)       \
   X(32, 2, 12, 12)       \
-  X(48, 1, 12, 12)       \
-  X(64, 1, 12, 12)
+  X(48, 2, 12, 8)        \
+  X(64, 2, 8, 8)
 
 // Fixed and drawn tiles, H200: 64+16 0.70 / 0.74, 1 MiB 0.44 / 0.57; 128+32 0.55 / 0.62. H100, fixed: 128+16
 // 0.86; 128+32 by one pair 0.74, two 0.83, three 0.54; 192+32 0.72, by two pairs 0.60.

@@ -63,7 +63,9 @@ const BitKernel* bit_kernel_for(const Device& device, const gf::Matrix& matrix, 
 }
 
 std::size_t bit_kernel_reach(const BitKernel& kernel, const ChunkViews& chunks) {
-  return chunks.alignment() < load_alignment ? 0 : chunks.bytes / kernel.tile_bytes() * kernel.tile_bytes();
+  constexpr std::size_t most_tiles = std::size_t{1} << 31;  // a kernel numbers them by 32 bits
+  const std::size_t tiles = std::min(chunks.bytes / kernel.tile_bytes(), most_tiles);
+  return chunks.alignment() < load_alignment ? 0 : tiles * kernel.tile_bytes();
 }
 
 CUresult launch_bits(const Work& work, const BitKernel& kernel) {
