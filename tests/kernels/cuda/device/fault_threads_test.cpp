@@ -108,7 +108,6 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   const unsigned injected = driver_->injected();
   plan("");
   EXPECT_EQ(wrong, 0u);
-
   const auto after = codec::sum(codec::stats().page()).all(0);
   std::printf(
       "%u threads, %u rounds each: %llu calls done by the device, %llu fallen back, %u faults, the device up "
@@ -120,14 +119,15 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   EXPECT_GT(ups_, 1u);
   EXPECT_GT(latches_, 1u);
   std::this_thread::sleep_for(std::chrono::milliseconds(4));  // a "lost=3ms" may still hold
-  EXPECT_TRUE(bring_up() || bring_up());
   Random random(99);
   const codec::Router router(codec::BackendChoice::gpu, 0);
   const Codec codec(gf::Technique::cauchy, 4, 2, router);
+  // The last fault may have been met by a call that codes nothing: a job then finds the device at its end.
   EXPECT_TRUE(round_is_right(codec, router, "cauchy", random));
-  EXPECT_GT(codec::sum(codec::stats().page()).all(0).calls, after.calls)
-      << "the device is not back, up " << ups_ << " times, latched off " << latches_ << " times\n"
-      << log_;
+  EXPECT_TRUE(bring_up() || bring_up());
+  EXPECT_TRUE(round_is_right(codec, router, "cauchy", random));
+  EXPECT_GT(codec::sum(codec::stats().page()).all(0).calls, after.calls) << "the device is not back\n"
+                                                                         << log_;
 }
 
 }  // namespace
