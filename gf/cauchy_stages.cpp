@@ -1,7 +1,6 @@
 #include "gf/cauchy_stages.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "gf/chunk_set.hpp"
@@ -12,36 +11,20 @@ namespace {
 
 constexpr std::uint8_t none = CauchyStages::none;
 
-/// By l: s(2^l), where s is the polynomial of 2^l points. As s is linear, the polynomial of twice as many
-/// points is s(x) s(x + 2^l) = s(x) (s(x) + s(2^l)).
-consteval std::array<std::uint8_t, 5> make_at_powers() {
-  std::array<std::uint8_t, 5> at{};
-  for (unsigned log = 0; log < at.size(); ++log) {
-    at[log] = static_cast<std::uint8_t>(1u << log);
-    for (unsigned l = 0; l < log; ++l) at[log] = mul(at[log], at[log] ^ at[l]);
-  }
-  return at;
-}
-constexpr auto at_powers = make_at_powers();
-
-/// s(x), the product of all x + v, v < 2^log.
-constexpr std::uint8_t vanishing(unsigned log, unsigned x) {
-  auto product = static_cast<std::uint8_t>(x);
-  for (unsigned l = 0; l < log; ++l) product = mul(product, product ^ at_powers[l]);
-  return product;
-}
-static_assert(vanishing(2, 9) == mul(mul(9, 8), mul(11, 10)));
-
-/// The derivative of s: its linear coefficient.
-constexpr std::uint8_t derivative(unsigned log) {
+/// The product of all x + v, first <= v < 2^log: of all v it is s(x), s being the polynomial of the 2^log
+/// points.
+constexpr std::uint8_t vanishing(unsigned log, unsigned x, unsigned first = 0) {
   std::uint8_t product = 1;
-  for (unsigned l = 0; l < log; ++l) product = mul(product, at_powers[l]);
+  for (unsigned v = first; v < 1u << log; ++v) product = mul(product, static_cast<std::uint8_t>(x ^ v));
   return product;
 }
-static_assert(derivative(2) == mul(1, mul(2, 3)));
+/// The derivative of s: its linear coefficient.
+constexpr std::uint8_t derivative(unsigned log) { return vanishing(log, 0, 1); }
 
 /// The factor of a butterfly at level `log` of the transform at x.
-std::uint8_t twiddle(unsigned log, unsigned x) { return mul(vanishing(log, x), inv(at_powers[log])); }
+std::uint8_t twiddle(unsigned log, unsigned x) {
+  return mul(vanishing(log, x), inv(vanishing(log, 1u << log)));
+}
 
 /// The factors of the inverse transform at `at`: level 0 first, in a level by place. The transform itself
 /// goes from the last level to the first.
