@@ -198,12 +198,10 @@ bool Device::owns(CUstream stream) const {
          context == context_;
 }
 
-std::string Device::lock_preload_arena() {
+void Device::lock_preload_arena() {
   const Scope scope(*this);
   check("cuCtxPushCurrent", scope.result());
-  std::string outcome;
-  arena_ = LockedArena::of_preload(*driver_, ordinal_, options_, &outcome);
-  return outcome;
+  arena_ = LockedArena::of_preload(*driver_, ordinal_, options_);
 }
 
 Device::~Device() {

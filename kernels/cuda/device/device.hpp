@@ -97,9 +97,9 @@ class Device {
   /// Bytes of the jobs that chose this device among several (Claim).
   std::atomic<std::size_t>& under_way() { return under_way_; }
 
-  /// Page-locks the arena of libec_cuda_pinned.so, if this process runs with it, and has it opened. Returns
-  /// one line about the result; empty where there is no such arena. Called once.
-  std::string lock_preload_arena();
+  /// Page-locks the arena of libec_cuda_pinned.so, if this process runs with it, and has it opened. Logs one
+  /// line about the result. Called once.
+  void lock_preload_arena();
 
   /// The ordinal of the GPU whose memory holds `address`; negative if the driver does not say.
   int holder_of(const void* address) const;

@@ -106,7 +106,7 @@ void Devices::bring_up(Slot& slot) {
         info.compute_major, info.compute_minor, info.shared_by_mps != 0 ? ", shared by MPS" : "");
     set(device_stats().shared_by_mps, static_cast<std::uint64_t>(info.shared_by_mps));
     if (info.shared_by_mps == 0) say_once_who_else_uses_a_gpu(options);
-    if (const auto arena = tried->lock_preload_arena(); !arena.empty()) log(options, "{}", arena);
+    tried->lock_preload_arena();
     device = std::move(tried);
   } catch (const std::runtime_error& error) {
     why = error.what();

@@ -2,7 +2,6 @@
 #include "kernels/cuda/device/locked_arena.hpp"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <cerrno>
 #include <cstring>
@@ -34,7 +33,7 @@ constinit NeverDestroyed<Holders> holders;
 bool has_preload() noexcept { return start_preload != nullptr; }
 
 std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdevice device,
-                                                     const Options& options, std::string* outcome) {
+                                                     const Options& options) {
   if (!has_preload()) return nullptr;
   std::unique_ptr<LockedArena> arena(new LockedArena(driver, device));
   const int error = start_preload(
@@ -44,14 +43,14 @@ std::unique_ptr<LockedArena> LockedArena::of_preload(const Driver& driver, CUdev
       },
       arena.get());
   if (error == 0) {
-    *outcome = fmt::format("libec_cuda_pinned.so: {} MiB are page-locked", arena->bytes_ >> 20);
+    log(options, "libec_cuda_pinned.so: {} MiB are page-locked", arena->bytes_ >> 20);
     arena->known_.emplace(arena->start_, arena->bytes_);
     return arena;
   }
   const Reason why = arena->refusal_ != CUDA_SUCCESS ? Reason(driver.error_name(arena->refusal_).view())
                                                      : Reason(std::strerror(-error));
-  *outcome = fmt::format("libec_cuda_pinned.so: {} MiB could not be page-locked: {}",
-                         options.pinned_bytes >> 20, why.view());
+  log(options, "libec_cuda_pinned.so: {} MiB could not be page-locked: {}", options.pinned_bytes >> 20,
+      why.view());
   return nullptr;
 }
 

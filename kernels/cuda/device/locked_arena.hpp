@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "kernels/cuda/device/driver.hpp"
 #include "kernels/cuda/options.hpp"
@@ -21,10 +20,10 @@ bool has_preload() noexcept;
 /// after a fault. This GPU comes up again once the others have let go of the arena.
 class LockedArena {
  public:
-  /// Locks the arena and has the preload hand it out. One line in *outcome. Null without the preload, with
-  /// *outcome empty; null as well if the driver or the preload refused: the process keeps ordinary memory.
+  /// Locks the arena and has the preload hand it out; logs one line. Null without the preload, which is not
+  /// logged; null as well if the driver or the preload refused: the process keeps ordinary memory.
   static std::unique_ptr<LockedArena> of_preload(const Driver& driver, CUdevice device,
-                                                 const Options& options, std::string* outcome);
+                                                 const Options& options);
   ~LockedArena();
   LockedArena(const LockedArena&) = delete;
   LockedArena& operator=(const LockedArena&) = delete;
