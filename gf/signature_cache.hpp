@@ -17,7 +17,8 @@ namespace ec::gf {
 
 /// Thread safe. Entries are shared and immutable, so an evicted entry lives as long as a caller holds it.
 /// Keys are spread over shards; a hit takes one shard's lock in shared mode and writes nothing else, so
-/// readers never wait for each other. A full shard evicts its oldest entry.
+/// readers do not hinder each other. Nobody waits for a lock: a thread that the child of a fork() does not
+/// have may hold it. A full shard evicts its oldest entry.
 template <class Value>
 class SignatureCache {
  public:
@@ -26,21 +27,23 @@ class SignatureCache {
   /// capacity: entries in all, rounded up to a multiple of the shards.
   explicit SignatureCache(std::size_t capacity) : shard_capacity_((capacity + shards - 1) / shards) {}
 
-  /// The entry, or null.
+  /// The entry; null if there is none, or a thread stores one in its shard.
   Pointer find(const ErasureSignature& signature) {
     const std::size_t hash = signature.hash();
     Shard& shard = shard_of(hash);
-    std::shared_lock lock(shard.mutex);
+    const std::shared_lock lock(shard.mutex, std::try_to_lock);
+    if (!lock) return nullptr;
     const Entry* entry = shard.find(signature, tag_of(hash));
     return entry == nullptr ? nullptr : entry->value;
   }
 
-  /// Stores `value` unless another thread was first; returns the entry that the cache holds now.
+  /// Stores `value`, unless an entry is there, which is returned then, or its shard is in use.
   Pointer insert(const ErasureSignature& signature, Pointer value) {
     const std::size_t hash = signature.hash();
     Shard& shard = shard_of(hash);
     Pointer evicted;  // declared before the lock, and so destroyed after the lock is given back
-    std::unique_lock lock(shard.mutex);
+    const std::unique_lock lock(shard.mutex, std::try_to_lock);
+    if (!lock) return value;
     if (const Entry* there = shard.find(signature, tag_of(hash))) return there->value;
     const std::size_t place = shard.oldest;
     if (shard.entries.size() < shard_capacity_) {

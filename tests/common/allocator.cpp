@@ -93,6 +93,8 @@ EC_COUNTED_LOCK(pthread_mutex_lock, pthread_mutex_t)
 EC_COUNTED_LOCK(pthread_mutex_trylock, pthread_mutex_t)
 EC_COUNTED_LOCK(pthread_rwlock_rdlock, pthread_rwlock_t)
 EC_COUNTED_LOCK(pthread_rwlock_wrlock, pthread_rwlock_t)
+EC_COUNTED_LOCK(pthread_rwlock_tryrdlock, pthread_rwlock_t)
+EC_COUNTED_LOCK(pthread_rwlock_trywrlock, pthread_rwlock_t)
 }
 
 namespace ec::test {

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "tests/common/child.hpp"
 #include "tests/common/random_bytes.hpp"
 #include "tests/common/threads.hpp"
 
@@ -96,6 +97,24 @@ TEST(SignatureCache, EightThreadsSeeOnlyWholeRightValues) {
   EXPECT_LE(held, 64u);
   EXPECT_EQ(wrong, 0u);
   EXPECT_GT(hits, 0u);
+}
+
+TEST(SignatureCache, AChildOfForkWaitsForNoThreadOfItsParent) {
+  Cache cache(1);
+  std::atomic<bool> stop{false};
+  int failed = 0;
+  auto storing = threads_of(2, [&](unsigned t) {
+    for (unsigned i = t; !stop; i += 2) cache.insert(key(i), value(i));
+  });
+  for (int n = 0; n < 40 && failed == 0; ++n)
+    failed = in_child([&] {
+      for (unsigned i = 0; i < 64; ++i)
+        if (!cache.find(key(i)) && *cache.insert(key(i), value(i)) != i) return 1;
+      return 0;
+    });
+  stop = true;
+  storing.clear();
+  EXPECT_EQ(failed, 0);
 }
 
 }  // namespace

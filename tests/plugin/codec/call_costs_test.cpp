@@ -28,6 +28,8 @@ TEST(CallCosts, AreSeen) {
   EXPECT_EQ(costs_of([] { std::vector<int>(7); }).allocations, 1u);
   EXPECT_EQ(costs_of([&] { std::shared_lock lock(mutex); }).locks, 1u);
   EXPECT_EQ(costs_of([&] { std::unique_lock lock(mutex); }).locks, 1u);
+  EXPECT_EQ(costs_of([&] { std::shared_lock lock(mutex, std::try_to_lock); }).locks, 1u);
+  EXPECT_EQ(costs_of([&] { std::unique_lock lock(mutex, std::try_to_lock); }).locks, 1u);
   if (system_calls_of([] {}) == SystemCalls::unknown) GTEST_SKIP() << "no seccomp";
   EXPECT_EQ(system_calls_of([] {}), SystemCalls::none);
   EXPECT_EQ(system_calls_of([] { getppid(); }), SystemCalls::some);
