@@ -70,14 +70,6 @@ void check_shape(unsigned k, unsigned m) {
     refuse("k={} and m={}: k+m must be at most {}", k, m, gf::max_chunks);
 }
 
-/// Most lists are equal, so each number is looked at.
-bool equal(const std::vector<unsigned>& list, std::span<const unsigned> other) {
-  unsigned difference = 0;
-  if (list.size() != other.size()) return false;
-  for (std::size_t i = 0; i < list.size(); ++i) difference |= list[i] ^ other[i];
-  return difference == 0;
-}
-
 using Places = std::array<std::uint8_t, gf::max_chunks>;
 
 /// The numbers of a list as a set; places: where each stands.
@@ -198,7 +190,8 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
                                  std::unique_ptr<const Decoding>& made) const {
   std::atomic<const Decoding*>& place = known_[hash_of(available, wanted) % known_.size()];
   const Decoding* known = place.load(std::memory_order_acquire);
-  if (known != nullptr && equal(known->available, available) && equal(known->wanted, wanted)) {
+  if (known != nullptr && std::ranges::equal(known->available, available) &&
+      std::ranges::equal(known->wanted, wanted)) {
     codec::stats().happened(codec::Event::plan_found);
     return *known;
   }

@@ -13,6 +13,7 @@
 #include "gf/gf256.hpp"
 #include "kernels/transfer.hpp"
 #include "plugin/library/engine.hpp"
+#include "support/no_cancellation.hpp"
 
 namespace ec::library {
 namespace {
@@ -101,10 +102,12 @@ struct DeviceComparison {
 
 Status find_on_device(const codec::Router& router, const Checks& checks, const Stripes& stripes,
                       std::size_t first, std::size_t count, std::optional<Difference>& found) {
+  const support::NoCancellation whole;
   const DeviceComparison comparison(checks, stripes, first, count);
   unsigned long long at = kernels::no_difference;
   Status status = router.compare(comparison.jobs, &at, {});
   if (status != Status::ok || at == kernels::no_difference) return status;
+  if (at / stripes.form.bytes >= count) return Status::fault;  // the device is wrong
   const std::size_t stripe = first + at / stripes.form.bytes, byte = at % stripes.form.bytes;
   // The bytes at the difference, as a stripe in host memory.
   std::vector<std::uint8_t> bytes(stripes.form.sources);
@@ -117,7 +120,7 @@ Status find_on_device(const codec::Router& router, const Checks& checks, const S
   }
   const Stripes there(verify_names, {1, 1, copies.size(), 0}, copies.data(), nullptr, false);
   find_on_host(router, checks, there, 0, 1, 0, found);
-  if (!found) return Status::fault;  // the device is wrong
+  if (!found) return Status::fault;
   found->stripe = stripe;
   found->byte = byte;
   return Status::ok;

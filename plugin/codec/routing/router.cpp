@@ -65,7 +65,8 @@ bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
                            std::optional<CallTimes::Choice>* compared) const noexcept {
   // A choice that does not depend on the chunks' places needs no look at them.
   if (choice_ == BackendChoice::gpu) return true;
-  const unsigned lie = residences_of(call.jobs.front());
+  unsigned lie = 0;
+  for (const Job& job : call.jobs) lie |= residences_of(job);
   if ((lie & bit(Residence::device)) != 0) return true;
   if (choice_ != BackendChoice::automatic) return false;
   const bool by_size = source_bytes >= threshold_bytes_.value_or(first_threshold_bytes);

@@ -55,6 +55,25 @@ TEST_P(EveryResidence, EncodesDecodesAndUpdatesBatches) {
   });
 }
 
+TEST_P(EveryResidence, StripesOfABatchMayLieElsewhere) {
+  StripeSet stripes("cauchy", 4, 2, 1, 5000, 24);
+  stripes.scramble({4, 5});
+  const auto pageable = pageable_arena();
+  for (const unsigned here : {0u, 1u}) {
+    const Placed placed[] = {{stripes, here == 0 ? *arena_ : *pageable},
+                             {stripes, here == 0 ? *pageable : *arena_}};
+    std::vector<Source> data;
+    std::vector<Target> coding;
+    for (const Placed& stripe : placed) {
+      std::ranges::copy(stripe.sources({0, 1, 2, 3}), std::back_inserter(data));
+      std::ranges::copy(stripe.targets({4, 5}), std::back_inserter(coding));
+    }
+    const Error error = made(4, 2, Technique::cauchy).encode(data, coding);
+    ASSERT_FALSE(error) << error.text();
+    for (const Placed& stripe : placed) EXPECT_EQ(stripe.content(), stripes.intact);
+  }
+}
+
 TEST_F(OnAStream, EncodesAndDecodesBatches) { encode_and_decode(*arena_, true); }
 
 /// More losses than the codec keeps anything for, or its cache of plans holds, cost no more memory.

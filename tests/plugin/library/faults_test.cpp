@@ -84,6 +84,20 @@ TEST_F(EmulatedFaultDeathTest, AChunkThatFailedEndsItsAccumulator) {
               "end: chunk 1 failed when it was added; begin anew\n");
 }
 
+TEST_F(EmulatedFaultDeathTest, ACancelledThreadLearnsFirstWhereChunksDiffer) {
+  const auto cancel = [] {
+    const OnDevice device;
+    const auto sources = device.chunks.sources({0, 1, 0});
+    faults::control_of()->plan("cuMemcpyDtoHAsync:every=1:slow=2ms");
+    in_threads(1, [&](unsigned) {
+      pthread_cancel(pthread_self());
+      const auto verdict = device.codec.verify(std::vector{0u, 1u, 2u}, sources);
+      std::_Exit(verdict && !verdict.value().agree ? 0 : 1);
+    });
+  };
+  EXPECT_EXIT(cancel(), testing::ExitedWithCode(0), "a first call: coded");
+}
+
 TEST_F(EmulatedFaultDeathTest, HungIsSaidWithAWarning) {
   const auto hang = [] {
     const OnDevice device;

@@ -188,6 +188,17 @@ void* call_cancelled(void*) {
   ec_source* const data = stripe.sources;
   ec_target* const coding = stripe.targets + 4;
   if (ec_update(codec, 1, 0, data, coding, 64) != 0) fail("update");
+  ec_verdict verdict;
+  if (ec_verify(codec, 1, all, 6, data, 64, &verdict) != 0) fail("verify");
+  if (ec_checked_decode(codec, 1, all + 1, 5, data + 1, all, 1, stripe.targets, 64) != 0) fail("checked");
+  ec_accumulator* sums = nullptr;
+  if (ec_begin(codec, 1, all, 4, all + 4, 2, coding, 64, &sums) != 0) fail("begin");
+  for (unsigned chunk = 0; chunk < 4; ++chunk)
+    if (ec_add(sums, chunk, data + chunk) != 0) fail("add");
+  if (ec_end(sums) != 0) fail("end");
+  char* found = nullptr;
+  ec_identify(data, 6, 64, &found);  // the chunks are zeros
+  std::free(found);
   // These wait for a device that may come up.
   coding[0].residence = EC_DEVICE;
   if (std::getenv("EC_CUDA_BACKEND") == nullptr && ec_encode(codec, 1, data, coding, 64) == 0)
