@@ -144,8 +144,8 @@ class Door : public HostsInterface {
     if (error != 0) clear(*encoded);
     return error;
   }
-  /// 0, with *decoded holding the wanted shards; -EIO if `chunks` do not suffice; -EINVAL for a shard outside
-  /// 0..k+m-1 or chunks of unequal length.
+  /// 0, with *decoded holding the wanted shards; -EIO if `chunks` do not suffice; -EINVAL for a wanted shard
+  /// outside 0..k+m-1 and, if a shard is to be made, for such chunks or chunks of unequal length.
   template <class Want, class Lists>
   int decode_shards(const Want& want_to_read, const Lists& chunks, Lists* decoded) const {
     return at_the_door([&] {

@@ -78,7 +78,8 @@ int daemon_log() {
     std::error_code gone;
     const fs::path file = fs::read_symlink(entry.path(), gone);
     const int descriptor = std::atoi(entry.path().filename().c_str());
-    if (is_daemon_log(file) && (fcntl(descriptor, F_GETFL) & O_APPEND) != 0) return descriptor;
+    const int flags = fcntl(descriptor, F_GETFL);
+    if (is_daemon_log(file) && flags >= 0 && (flags & O_APPEND) != 0) return descriptor;
   }
   return -1;
 }
@@ -157,7 +158,8 @@ bool is_daemon_log(const std::string& path) noexcept {
   return false;
 }
 
-void tell(const std::string& line) noexcept try {
+void vtell(fmt::string_view format, fmt::format_args values) noexcept try {
+  const std::string line = fmt::vformat(format, values);
   if (!is_news(line)) return;
   std::fprintf(stderr, "%s\n", line.c_str());
   const int log = daemon_log();

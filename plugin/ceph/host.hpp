@@ -1,6 +1,8 @@
 // The offer of the daemon that loaded us, by weak references: its version, its CRUSH rules, and its log.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <iosfwd>
 #include <string>
 #include <string_view>
@@ -45,7 +47,11 @@ bool names_our_types(std::string_view names) noexcept;
 /// failure. Writes the line, without its end, to stderr, and to the host's log if the log is a file of a
 /// daemon of Ceph's. The same line is written once in the life of a process. Thread safe; does nothing where
 /// memory is short.
-void tell(const std::string& line) noexcept;
+void vtell(fmt::string_view format, fmt::format_args values) noexcept;
+template <class... Values>
+void tell(fmt::format_string<Values...> format, Values&&... values) noexcept {
+  vtell(format, fmt::make_format_args(values...));
+}
 
 /// Whether a log of Ceph's daemons has a name of this form: "ceph-osd.3.log", "mon.a.log". Files of a
 /// database have none.

@@ -1,5 +1,4 @@
 // The entry points that a Ceph daemon looks up in libec_cuda.so, and the factory they register.
-#include <fmt/format.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -82,7 +81,7 @@ std::string stock_directory() {
   try {
     return codec::node_settings().stock_directory;
   } catch (const codec::SetupError& e) {
-    tell(fmt::format("ec_cuda: settings are not read: {}", e.what()));
+    tell("ec_cuda: settings are not read: {}", e.what());
     return {};
   }
 }
@@ -90,7 +89,7 @@ std::string stock_directory() {
 /// Called once in a process, from the first entry point used: a host that refuses us after this call says
 /// nothing.
 void tell_that_we_pass_through(const std::string& why) {
-  tell(fmt::format("ec_cuda: {}: it hands over to Ceph's own plugins", why));
+  tell("ec_cuda: {}: it hands over to Ceph's own plugins", why);
 }
 
 }  // namespace
@@ -111,8 +110,7 @@ extern "C" const char* __erasure_code_version() {
     tell_that_we_pass_through(why);
     if (host == nullptr) host = version_of_stock("isa", stock_directory());
   } catch (const std::exception& e) {
-    tell(fmt::format("ec_cuda: this host exports {}, and {}", host != nullptr ? host : "no version",
-                     e.what()));
+    tell("ec_cuda: this host exports {}, and {}", host != nullptr ? host : "no version", e.what());
   }
   return host != nullptr ? host : "libec_cuda.so for Ceph 16 to 20";
 }
@@ -120,7 +118,7 @@ extern "C" const char* __erasure_code_version() {
 extern "C" int __erasure_code_init(char* plugin_name, char*) {
   using namespace ec::ceph;
   // This door has no stream.
-  const auto say = [&](const char* text) { tell(fmt::format("plugin {}: {}", plugin_name, text)); };
+  const auto say = [&](const char* text) { tell("plugin {}: {}", plugin_name, text); };
   try {
     // The caller looked for Ceph's own plugin and found a copy of this one.
     if (is_stock_name(plugin_name)) return say("this is ec_cuda"), -EINVAL;

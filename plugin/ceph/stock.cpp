@@ -145,8 +145,8 @@ class PassThrough final : public ErasureCodePlugin {
     const int error = factory_of_theirs(directory, profile, erasure_code, said);
     if (ss != nullptr) *ss << said.str();
     if (error != 0)
-      tell(fmt::format("ec_cuda: a pool of k={} m={} technique={} is not served on this Ceph: {}",
-                       profile["k"], profile["m"], profile["technique"], said.str()));
+      tell("ec_cuda: a pool of k={} m={} technique={} is not served on this Ceph: {}", profile["k"],
+           profile["m"], profile["technique"], said.str());
     return error;
   } catch (const std::bad_alloc&) {
     return -ENOMEM;

@@ -2,12 +2,15 @@
 // need, and no more than Debian's isa plugin does.
 #include "tests/common/allocator.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <algorithm>
 
+#include <cerrno>
 #include <cstdlib>
 
+#include "tests/common/child.hpp"
 #include "tests/plugin/ceph/roles.hpp"
 
 namespace ec::test {
@@ -78,6 +81,26 @@ TEST_P(CostsThroughCeph, WhatIsMadeBeginsAtACacheLine) {
     for (unsigned c = k; c < k + m; ++c)
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(out.at(static_cast<int>(c)).front().c_str()) % 64, 0u);
   }
+}
+
+/// Of a plugin that refuses a setting.
+TEST(LoadedWithoutMemory, IsRefusedWithAnErrorNumber) {
+  const int status = in_child([] {
+    setenv("EC_CUDA_BACKEND", "wrong", 1);
+    void* const plugin = dlopen(EC_PLUGIN_DIR "/libec_cuda.so", RTLD_NOW);
+    if (plugin == nullptr) return 1;
+    const auto init =
+        reinterpret_cast<int (*)(const char*, const char*)>(dlsym(plugin, "__erasure_code_init"));
+    int refused = 0;
+    for (unsigned n = 1;; ++n) {
+      begin_shortage(n, true);
+      const int answer = init("cuda", EC_PLUGIN_DIR);
+      if (end_shortage() == 0) return refused > 0 && answer == -EINVAL ? 0 : 2;
+      if (answer != -ENOMEM && answer != -EINVAL) return 3;
+      refused += answer == -ENOMEM;
+    }
+  });
+  EXPECT_EQ(status, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CostsThroughCeph,
