@@ -215,6 +215,9 @@ def main():
         check_list(ectool, child)
         check_prometheus(ectool, child)
         check_refusals(ectool, child)
+    with open("/dev/full", "wb") as full:
+        for arguments in (["stats", "--prometheus"], ["doctor", "--json"], ["doctor", "--profile", "k=4 m=2"], ["--version"]):
+            check(subprocess.run([sys.argv[1], *arguments], stdout=full, check=False).returncode == 1, f"{arguments}: a full disk")
     check(ectool.wrong(child.pid) == (1, f"ectool: there is no process {child.pid}\n"), "nothing is left of it")
     check_names(program, ectool)
     check_other_regions(ectool, program)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,11 @@ struct Command {
   }
 };
 
+/// Throws std::runtime_error where standard output does not take all.
+inline void flush_output() {
+  if (!std::cout.flush()) throw std::runtime_error("standard output cannot be written");
+}
+
 /// The command that the line calls, with its options stored where `described` says; null if --help or
 /// --version was answered. `program`: its name and version. Throws UsageError, and what notifiers of options
 /// throw.
@@ -47,6 +53,7 @@ const Command<Function>* parse(int argc, char** argv, options::options_descripti
   options::store(options::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
   if (given.contains("help")) std::cout << described << '\n' << more_help;
   if (given.contains("version")) std::cout << program << '\n';
+  flush_output();
   if (given.contains("help") || given.contains("version")) return nullptr;
   if (!given.contains("command")) throw UsageError("a command is missing: " + names + "; see --help");
   const auto& name = given["command"].as<std::string>();

@@ -116,6 +116,7 @@ std::vector<std::vector<RecordSum>> Columns::sums_of(const std::vector<std::size
   std::vector<std::byte> record(record_);
   const auto bytes = std::span(record);
   for (std::uint64_t column = 0; column < columns_; ++column) {
+    end_if_interrupted();
     const auto is_in = [&](unsigned shard) {
       const auto right = [&](const ShardFile& file) {
         return reads_record(file, shard, column, bytes.first(block_), bytes.subspan(block_));

@@ -66,7 +66,6 @@ class Object {
     File file(nullptr, path);
     mode_ &= file.opened().st_mode;
     check_length(file, path);
-    paths_.push_back(path);
     entries_.emplace_back().name = fs::path(path).filename();
     entries_.back().bytes = file.bytes();
     files_.push_back(std::move(file));
@@ -76,7 +75,7 @@ class Object {
     std::size_t got = 0;
     split_by_file(entries_, block, offset, [&](std::size_t i, std::span<std::byte> part, std::uint64_t at) {
       if (files_[i].read_at(part, at) != part.size())
-        fail(Status::failure, "{} became shorter while it was read", printable(paths_[i]));
+        fail(Status::failure, "{} became shorter while it was read", printable(files_[i].path()));
       got += part.size();
     });
     return got;
@@ -85,7 +84,6 @@ class Object {
   bool is_stream_ = false;
   mode_t mode_ = 0666;
   std::vector<File> files_;
-  std::vector<std::string> paths_;
   std::vector<FileEntry> entries_;
 };
 

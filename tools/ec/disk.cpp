@@ -157,7 +157,8 @@ class Opened {
     if (!is_known) opened = st;
     is_known = true;
     const auto path = fmt::format("/proc/self/fd/{}", found.get());
-    return support::Descriptor(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC); }));
+    // Without waiting for the holder of a lease.
+    return support::Descriptor(retried([&] { return ::open(path.c_str(), flags | O_NONBLOCK | O_CLOEXEC); }));
   }
 
   /// None: errno says why.
@@ -302,8 +303,9 @@ std::optional<File> File::find(const Place& place, const std::string& name, std:
   auto state = std::make_shared<Opened>(place, name, O_RDONLY);
   const auto fd = state->descriptor();
   if (!fd && (is_nothing() || errno == EINVAL || errno == ELOOP)) return {};
-  if (!fd && errno == EACCES) {
-    *denied = fmt::format("{} cannot be opened: {}", printable(state->path()), std::strerror(EACCES));
+  if (!fd && (errno == EACCES || errno == EAGAIN)) {
+    const char* const why = errno == EACCES ? std::strerror(EACCES) : "a process has a lease on it";
+    *denied = fmt::format("{} cannot be opened: {}", printable(state->path()), why);
     return {};
   }
   if (!fd) fail_errno("opened", state->path());
@@ -311,6 +313,7 @@ std::optional<File> File::find(const Place& place, const std::string& name, std:
 }
 
 const struct stat& File::opened() const { return state_->opened; }
+std::string File::path() const { return state_->path(); }
 
 void File::check_unchanged() const {
   const auto fd = state_->must_have();

@@ -101,6 +101,7 @@ class File {
   /// What fstat said when the file was opened.
   const struct stat& opened() const;
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(opened().st_size); }
+  std::string path() const;
   /// Throws Failure if the file changed since then.
   void check_unchanged() const;
   /// Returns how many bytes there were. Throws Failure.

@@ -55,6 +55,8 @@ void check(const Options& given, bool is_create) {
   if (given.redundancy && !given.keeps_files)
     fail(Status::usage, "--redundancy is for --keep; shards have -k and -m");
   if (given.redundancy && given.m) fail(Status::usage, "--redundancy and -m say the same: give one of them");
+  if (given.k.value_or(2) > 255 || given.m.value_or(1) > 255)
+    fail(Status::usage, "-k {} and -m {}: k+m must be at most 255", given.k.value_or(2), given.m.value_or(1));
   if (given.threads > 1024) fail(Status::usage, "--threads {} must be at most 1024", given.threads);
 }
 
@@ -124,7 +126,7 @@ int run(int argc, char** argv) {
     std::cout << outcome.report.dump(1) << '\n';
   else if (!to_stdout && !given.is_quiet)
     std::cout << outcome.text;
-  if (!std::cout.flush()) fail(Status::failure, "standard output cannot be written");
+  ec::tools::flush_output();
   return static_cast<int>(outcome.status);
 }
 

@@ -85,11 +85,12 @@ void extract_by_columns(ShardSet& set, const Options& options, Outcome* outcome)
   Search search(&set, columns, options.is_recursive);
   if (lost == 0) {
     search.find_moved();
-    files.emplace(set, options);
-    for (std::size_t i = 0; i < header.files.size(); ++i)
-      if (!header.files[i].is_directory) columns.want(&plan, i, (*files)[i]);
-    lost = columns.read(&plan, !options.is_quiet, "extract");
-    if (lost > 0 && search.find_content()) lost = columns.read(&plan, !options.is_quiet, "extract");
+    do {
+      files.emplace(set, options);  // zeros are not written, so nothing of another reading may be there
+      for (std::size_t i = 0; i < header.files.size(); ++i)
+        if (!header.files[i].is_directory) columns.want(&plan, i, (*files)[i]);
+      lost = columns.read(&plan, !options.is_quiet, "extract");
+    } while (lost > 0 && search.find_content());
   }
   if (lost > 0) fail(Status::lost, "{}", text_of_lost(header, lost));
   for (std::size_t i = 0; i < header.files.size(); ++i)

@@ -8,8 +8,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <set>
-#include <unordered_map>
 #if defined(__x86_64__)
 // The same functions by the best instructions of the processor.
 #include <xxh_x86dispatch.h>
@@ -115,17 +113,23 @@ std::size_t possible(std::size_t length, unsigned version) {
 
 /// What is wrong with the names: they are paths, all different, and no file is a directory of another one.
 std::string why_not_paths(const SetHeader& set) {
-  std::unordered_map<std::string_view, bool> is_directory;
+  std::vector<const FileEntry*> sorted;
   for (const auto& file : set.files) {
     if (!is_inner_path(file.name)) return "a name that is no path in a tree";
-    if (!is_directory.emplace(file.name, file.is_directory).second)
-      return fmt::format("two files are named {}", file.name);
+    sorted.push_back(&file);
   }
-  for (const auto& file : set.files)
-    for (auto slash = file.name.find('/'); slash != std::string::npos; slash = file.name.find('/', slash + 1))
-      if (const auto found = is_directory.find(std::string_view(file.name).substr(0, slash));
-          found != is_directory.end() && !found->second)
-        return fmt::format("{} is in a file", file.name);
+  // By this order all that is in a directory comes right behind the directory.
+  const auto rank = [](char c) { return c == '/' ? 0 : static_cast<unsigned char>(c); };
+  const auto is_before = [&](const FileEntry* a, const FileEntry* b) {
+    return std::ranges::lexicographical_compare(a->name, b->name, {}, rank, rank);
+  };
+  std::ranges::sort(sorted, is_before);
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    const FileEntry &file = *sorted[i - 1], &next = *sorted[i];
+    if (file.name == next.name) return fmt::format("two files are named {}", file.name);
+    if (!file.is_directory && next.name.starts_with(file.name + "/"))
+      return fmt::format("{} is in a file", next.name);
+  }
   return {};
 }
 
@@ -188,12 +192,9 @@ std::string why_not(const SetHeader& set) {
       set.record_bytes > most_record_bytes || set.record_bytes <= set.sums_bytes() + checksum_bytes)
     return fmt::format("records of {} bytes", set.record_bytes);
   if (set.digests.size() != set.shards()) return "not a digest for each shard";
-  std::set<std::string_view> names;
-  for (const auto& file : set.files) {
+  for (const auto& file : set.files)
     if (!is_file_name(file.name)) return "a name that is none of a file";
-    if (!names.insert(file.name).second) return fmt::format("two files are named {}", file.name);
-  }
-  return {};
+  return why_not_paths(set);
 }
 
 std::string write_header(const ShardHeader& header) {

@@ -13,13 +13,6 @@ namespace {
 
 constexpr std::uint64_t run_bytes = 256, runs = 256;  // as many columns as ec_identify looks at
 
-struct GivenFile {
-  explicit GivenFile(const std::string& path) : name(printable(path)), file({}, path) {}
-
-  std::string name;
-  File file;
-};
-
 /// Runs of bytes spread evenly over the file.
 class Sample {
  public:
@@ -31,12 +24,12 @@ class Sample {
     return column / run_bytes * step_ + column % run_bytes;
   }
 
-  std::vector<std::byte> read(const GivenFile& file, std::uint64_t skip) const {
+  std::vector<std::byte> read(const File& file, std::uint64_t skip) const {
     std::vector<std::byte> all(bytes_);
     for (std::uint64_t at = 0; at < bytes_; at += run_bytes) {
       const auto length = std::min(run_bytes, bytes_ - at);
-      if (file.file.read_at(std::span(all).subspan(at, length), skip + place_of(at)) != length)
-        fail(Status::failure, "{}: it became shorter", file.name);
+      if (file.read_at(std::span(all).subspan(at, length), skip + place_of(at)) != length)
+        fail(Status::failure, "{}: it became shorter", printable(file.path()));
     }
     return all;
   }
@@ -45,11 +38,11 @@ class Sample {
   std::uint64_t step_, bytes_;
 };
 
-nlohmann::json identify_behind(const std::vector<GivenFile>& files, std::uint64_t bytes, std::uint64_t skip) {
+nlohmann::json identify_behind(const std::vector<File>& files, std::uint64_t bytes, std::uint64_t skip) {
   const Sample sample(bytes - skip);
   std::vector<std::vector<std::byte>> contents;
   std::vector<ec_source> sources;
-  for (const GivenFile& file : files) contents.push_back(sample.read(file, skip));
+  for (const File& file : files) contents.push_back(sample.read(file, skip));
   for (const auto& content : contents) sources.push_back({content.data(), EC_PAGEABLE});
   char* found = nullptr;
   if (ec_identify(sources.data(), sources.size(), contents.front().size(), &found) != 0)
@@ -62,9 +55,9 @@ nlohmann::json identify_behind(const std::vector<GivenFile>& files, std::uint64_
   return report;
 }
 
-std::string names_of(const nlohmann::json& shards, const std::vector<GivenFile>& files) {
+std::string names_of(const nlohmann::json& shards, const std::vector<File>& files) {
   std::string names;
-  for (const auto& shard : shards) names += " " + files[shard.get<std::size_t>()].name;
+  for (const auto& shard : shards) names += " " + printable(files[shard.get<std::size_t>()].path());
   return names;
 }
 
@@ -73,13 +66,12 @@ std::string names_of(const nlohmann::json& shards, const std::vector<GivenFile>&
 Outcome identify(const Options& options) {
   if (options.paths.size() < 2 || options.paths.size() > 255)
     fail(Status::usage, "{} files; allowed are 2 to 255", options.paths.size());
-  std::vector<GivenFile> files;
-  for (const auto& path : options.paths) files.emplace_back(path);
-  const auto bytes_of = [](const GivenFile& file) { return file.file.bytes(); };
-  const auto [least, most] = std::ranges::minmax_element(files, {}, bytes_of);
-  const std::uint64_t bytes = bytes_of(*least);
+  std::vector<File> files;
+  for (const auto& path : options.paths) files.emplace_back(nullptr, path);
+  const auto [least, most] = std::ranges::minmax_element(files, {}, &File::bytes);
+  const std::uint64_t bytes = least->bytes();
   Outcome outcome;
-  if (bytes != bytes_of(*most))
+  if (bytes != most->bytes())
     outcome.notes.push_back(
         fmt::format("the files differ in length; their first {} bytes are looked at", bytes));
   if (options.skip.value_or(0) > bytes)
@@ -91,7 +83,7 @@ Outcome identify(const Options& options) {
     if (report["k"] != 0 && report["obeying"] != report["columns"] && report["first_bad"] < skip)
       report = identify_behind(files, bytes, skip);
   report["files"] = nlohmann::json::array();
-  for (const GivenFile& file : files) report["files"].push_back(file.name);
+  for (const File& file : files) report["files"].push_back(printable(file.path()));
 
   const bool is_known = report["k"] != 0, is_whole = report["obeying"] == report["columns"];
   outcome.status = !is_known ? Status::lost : is_whole ? Status::ok : Status::damaged;
@@ -105,7 +97,7 @@ Outcome identify(const Options& options) {
                         fit["m"].get<unsigned>());
     for (std::size_t i = 0; i < files.size(); ++i)
       if (const int chunk = fit["order"][i].get<int>(); chunk >= 0)
-        text += fmt::format("{:>5} {}\n", chunk, files[i].name);
+        text += fmt::format("{:>5} {}\n", chunk, printable(files[i].path()));
   }
   if (!report["damaged"].empty()) text += "damaged:" + names_of(report["damaged"], files) + "\n";
   if (is_known && !is_whole)

@@ -109,8 +109,12 @@ void name_temporaries(const ShardSet& set, Outcome* outcome) {
 /// A kept file that gets its name back, and loses the name again unless keep is called.
 class Renamed {
  public:
-  Renamed(Place from, std::string old_name, Place to, std::string name)
-      : from_(std::move(from)), to_(std::move(to)), old_name_(std::move(old_name)), name_(std::move(name)) {}
+  Renamed(Place from, std::string old_name, Place to, std::string name, const struct stat& st)
+      : from_(std::move(from)),
+        to_(std::move(to)),
+        old_name_(std::move(old_name)),
+        name_(std::move(name)),
+        read_(st) {}
   Renamed(Renamed&& other) noexcept = default;
   Renamed& operator=(Renamed&&) = delete;
   ~Renamed() {
@@ -121,6 +125,9 @@ class Renamed {
   void put() {
     rename_to_free(*from_, old_name_, *to_, name_);
     is_done_ = true;
+    if (const auto now = to_->look(name_); !now || !is_same(*now, read_))
+      fail(Status::failure, "{} is another file than the one that was read",
+           printable(from_->path_of(old_name_)));
   }
   void sync() const {
     from_->sync();
@@ -136,6 +143,7 @@ class Renamed {
  private:
   Place from_, to_;
   std::string old_name_, name_;
+  struct stat read_;
   bool is_done_ = false;
 };
 
@@ -236,7 +244,8 @@ void make_by_columns(ShardSet& set, const Options& options, Replacements* all) {
       const auto& [from, name] = *kept.moved_from;
       Tree& tree = tree_at(&all->trees, kept.place);
       all->renamed.emplace_back(Directory::open_in(from, parent_of(name)), last_name(name),
-                                tree.directory(parent_of(kept.name)), last_name(kept.name));
+                                tree.directory(parent_of(kept.name)), last_name(kept.name),
+                                kept.file->opened());
     }
     return;
   }

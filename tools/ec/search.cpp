@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <set>
 #include <unordered_map>
 
 #include "tools/ec/failure.hpp"
@@ -42,6 +43,7 @@ class Window {
   /// Fewer at the end of the file.
   std::span<const std::byte> at(std::uint64_t offset, std::size_t bytes) {
     if (offset < begin_ || offset + bytes > begin_ + got_) {
+      end_if_interrupted();
       begin_ = offset;
       got_ = file_.read_at(buffer_, offset);
     }
@@ -71,16 +73,16 @@ void Search::list() {
 
 /// A file that is nobody's is moved, if nothing has the name that it should have. Others are copied.
 void Search::find_whole(const std::vector<std::size_t>& wanted) {
-  std::vector<char> is_taken(candidates_.size());
-  for (std::size_t i = 0; i < candidates_.size(); ++i)
-    for (const auto& kept : set_.kept)
-      if (kept.file && is_same(kept.file->opened(), candidates_[i].st)) is_taken[i] = 1;
+  const auto key = [](const struct stat& st) { return std::pair(st.st_dev, st.st_ino); };
+  std::set<std::pair<dev_t, ino_t>> taken;
+  for (const auto& kept : set_.kept)
+    if (kept.file) taken.insert(key(kept.file->opened()));
   for (const auto number : wanted) {
     ShardFile& kept = set_.kept[number];
     const FileEntry& entry = set_.header.files[number];
     const bool has_name = kept.place->look(kept.name).has_value();
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      Candidate& candidate = candidates_[i];
+    for (Candidate& candidate : candidates_) {
+      end_if_interrupted();
       std::string denied;
       if (candidate.bytes != entry.bytes || (kept.file && is_same(kept.file->opened(), candidate.st)) ||
           (candidate.digest && candidate.digest != entry.digest))
@@ -89,12 +91,10 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
       if (!file) continue;
       if (!candidate.digest) candidate.digest = columns_.digest_of(*file, entry.bytes);
       if (candidate.digest != entry.digest) continue;
-      kept.fault = fmt::format("its content is in {}", candidate.base->path_of(candidate.name));
+      kept.fault = fmt::format("its content is in {}", printable(file->path()));
       kept.file = std::move(file);
-      if (!has_name && is_taken[i] == 0 && candidate.st.st_dev == kept.place->dev()) {
+      if (!has_name && candidate.st.st_dev == kept.place->dev() && taken.insert(key(candidate.st)).second)
         kept.moved_from = {candidate.base, candidate.name};
-        is_taken[i] = 1;
-      }
       break;
     }
   }

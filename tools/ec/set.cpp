@@ -223,6 +223,7 @@ ShardSet find_set(const std::vector<std::string>& paths, const std::string& id,
   if (is_locked)
     for (const auto& place : found.places) place->lock();
   const auto look_at = [&](const Place& place, const std::string& name, const File& file) {
+    end_if_interrupted();
     auto claims = claims_of(place, name, file);
     if (claims.empty() && is_temporary(name)) ++unfinished;
     for (auto& claim : claims) {

@@ -29,11 +29,13 @@ void list_tree(const Place& base, const std::string& path, bool is_recursive, st
                std::vector<std::string>* left_out) {
   const Place place = Directory::open_in(base, path);
   for (const auto& name : place->names()) {
+    end_if_interrupted();
     const auto inner = path.empty() ? name : path + "/" + name;
     const auto there = place->look(name);
-    if (!there) fail(Status::failure, "{} is gone again", printable(place->path_of(name)));
+    if (!there) continue;  // gone again
     const bool is_directory = S_ISDIR(there->st_mode);
-    if (is_temporary(name) || !(is_directory || (S_ISREG(there->st_mode) && !is_shard(place, name)))) {
+    if (is_temporary(name) || !is_inner_path(inner) ||
+        !(is_directory || (S_ISREG(there->st_mode) && !is_shard(place, name)))) {
       left_out->push_back(place->path_of(name));
       continue;
     }

@@ -33,6 +33,7 @@ constexpr std::chrono::seconds time_for_all{6};
 
 int doctor(const Options& given) {
   if (!given.words.empty()) throw UsageError(fmt::format("doctor takes no {}", given.words.front()));
+  if (given.profile && given.is_json) throw UsageError("--profile answers in words and takes no --json");
   if (given.profile) {
     bool is_portable = false;
     std::cout << answer_on_profile(*given.profile, &is_portable);
@@ -82,7 +83,7 @@ constexpr Command<int(const Options&)> commands[] = {{"doctor", doctor, " json a
 
 int run(int argc, char** argv) {
   options::options_description description(
-      "ectool doctor [--json] [--all] [--directory DIRECTORY | --profile KEYS] | "
+      "ectool doctor [--json] [--all] [--directory DIRECTORY] | doctor --profile KEYS | "
       "stats [PID] [--json | --prometheus] [--output FILE] [--all]");
   Options given;
   auto add = description.add_options();
@@ -104,7 +105,9 @@ int run(int argc, char** argv) {
       parse(argc, argv, description, &given.words, commands, "ectool " EC_VERSION, doctor_help);
   if (command == nullptr) return 0;
   try {
-    return command->run(given);
+    const int status = command->run(given);
+    flush_output();
+    return status;
   } catch (const ec::codec::SetupError& e) {
     throw UsageError(fmt::format("{}: {}", command->name, e.what()));
   }

@@ -114,6 +114,7 @@ def check_limits(ec):
     check(ec.files("out") == set(), "extract leaves nothing")
     with open("/dev/full", "wb") as full:
         ec.ends(FAILURE, "extract", "set", "-o", "-", says="No space left", stdout=full)
+        ec.ends(FAILURE, "--help", says="standard output cannot be written", stdout=full)
 
 
 def check_sparse(ec):

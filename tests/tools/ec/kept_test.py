@@ -11,6 +11,7 @@ import pathlib
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import tarfile
 
@@ -202,6 +203,7 @@ def check_moves(ec):
 
     for what, act in (
             ("renamed", lambda: move({"a": "z"})),
+            ("a name that no terminal takes", lambda: move({"a": "a\x1b[31m\udcff"})),
             ("moved to a folder", lambda: move({"b": "sub/b"})),
             ("moved out of its folder", lambda: move({"sub/d": "d"})),
             ("all are moved", lambda: move({name: f"new/{i}" for i, name in enumerate(sizes)})),
@@ -217,13 +219,36 @@ def check_moves(ec):
         inodes = {tree.whole[path][0]: tree.whole[path][1] for path in tree.files()}
         act()
         moved = [path for path in tree.state() if path not in tree.whole]
-        ec.ends(DAMAGED, "verify", "-r", "moved", what=what)
+        said = ec.ends(DAMAGED, "verify", "-r", "--json", "moved", what=what)
+        check(said.replace("\n", " ").isprintable(), f"{what}: verify says {said}")
         tree.check_repair(what, moved, ["-r", "moved"])
         after = tree.state()
         if moved and b"new" not in moved:
             check(all(after[path][1] == inodes[after[path][0]] for path in tree.files()), f"{what}: it is another file")
         shutil.rmtree(tree.path("new"), ignore_errors=True)
         tree.note_state()
+
+
+def check_second_reading(ec):
+    """extract reads again when it has found content: no byte of the damaged file that it read first is left where zeros belong."""
+    block, k, m = 4096, 4, 1
+    right = {"f": random.randbytes(4 * block) + bytes(block) + random.randbytes(5 * block), "g": random.randbytes(10 * block)}
+    ec.fresh("twice", "out")
+    for name, content in right.items():
+        ec.write(f"twice/{name}", content)
+    ec.right("create", "--keep", "-k", str(k), "-m", str(m), "twice/f", "twice/g")
+    shard, = (f"twice/{name}" for name in ec.files("twice") - set(right))
+    header = shard_reader.Set([ec.path("twice")]).header
+    check(header.block == block, f"blocks of {header.block} bytes")
+    record = header.record
+    ec.write("twice/copy of f", right["f"])
+    for name, at in ((shard, header.bytes + 4 * record + 10), ("twice/f", 4 * block + 7), ("twice/f", 0), ("twice/g", 0)):
+        with open(ec.path(name), "r+b") as file:
+            file.seek(at)
+            file.write(b"garbage")
+    ec.ends(OK, "extract", "twice", "-o", "out", "--threads", "5")
+    for name, content in right.items():
+        check(ec.read(f"out/{name}") == content, f"{name} is another one")
 
 
 def check_trees(ec):
@@ -297,7 +322,8 @@ def check_shapes(ec):
         header = shard_reader.Set([ec.path("set")]).header
         check((header.k, header.m) == shape, f"{given}: {header.k}+{header.m}")
         ec.remove(*(f"set/{name}" for name in ec.files("set") - {"a"}))
-    for given in (["--redundancy", "10%", "-m", "2"], ["--redundancy", "0%"], ["--redundancy", "x"], ["--redundancy", "10%", "-k", "250"]):
+    for given in (["--redundancy", "10%", "-m", "2"], ["--redundancy", "0%"], ["--redundancy", "x"], ["--redundancy", "10%", "-k", "250"],
+                  ["-k", "3", "-m", "-1"]):
         ec.ends(USAGE, "create", "--keep", "set/a", *given)
     ec.ends(USAGE, "create", "set/a", "--redundancy", "10%", "-m", "2", "-o", "set")
 
@@ -385,6 +411,10 @@ def check_host(ec):
     fcntl.flock(held, fcntl.LOCK_EX)
     ec.ends(FAILURE, "repair", "many", says="another ec is at work in many")
     os.close(held)
+    held = os.open(tree.path(b"many.200.ec"), os.O_RDWR)
+    fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    ec.ends(FAILURE, "verify", "many", says="many.200.ec cannot be opened: a process has a lease on it", timeout=20)
+    os.close(held)
     runs = [subprocess.Popen([ec.program, "repair", "many"], cwd=ec.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
     ends = [(run.communicate()[1], run.returncode) for run in runs]
     check(any(status == OK for _, status in ends) and all(status == OK or status == FAILURE and err for err, status in ends), f"two at once: {ends}")
@@ -420,8 +450,9 @@ def main():
     given = given_options(all=False, size=3000000, seed=random.SystemRandom().randrange(1 << 48))
     random.seed(given.seed)
     print(f"--seed {given.seed}", flush=True)
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # of a lease that is to be given back
     with in_folder(given.program) as ec:
-        for each in (check_shapes, check_names, check_format_1, check_places, check_trees, check_moves, check_claims, check_host):
+        for each in (check_shapes, check_names, check_format_1, check_places, check_trees, check_moves, check_second_reading, check_claims, check_host):
             each(ec)
         check_losses(ec, given.all, given.size)
         check_small_files(ec, given.all)
