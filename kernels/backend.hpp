@@ -72,9 +72,10 @@ class Backend {
   virtual bool supports(const Job& job) const noexcept = 0;
   virtual Status transform(const Job& job) noexcept = 0;
   virtual Status accumulate(const Job& job) noexcept = 0;
-  /// transform of each job. Jobs of one program and one length may share the cost of a start. Other than ok:
-  /// some jobs may be done; for the targets of all jobs the rules of transform's status hold.
+  /// transform of each job, if all are supported; jobs of one program and one length may share a start. Other
+  /// than ok: some jobs may be done, and the rules of transform's status hold for the targets of all.
   virtual Status transform_all(std::span<const Job> jobs) noexcept {
+    if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job); })) return Status::unsupported;
     for (const Job& job : jobs)
       if (const Status status = transform(job); status != Status::ok) return status;
     return Status::ok;

@@ -32,15 +32,9 @@ class Cuda final : public Backend {
     return job.sources.size() <= gf::max_chunks && job.targets.size() <= gf::max_chunks;
   }
 
-  Status transform(const Job& job) noexcept override { return run(job, Verb::transform); }
-  Status accumulate(const Job& job) noexcept override { return run(job, Verb::accumulate); }
-
-  Status transform_all(std::span<const Job> jobs) noexcept override {
-    if (!are_batch(jobs) || !worth_a_launch(jobs.front())) return Backend::transform_all(jobs);
-    if (!supports(jobs.front())) return Status::unsupported;
-    return run(device_for(jobs), jobs.front(),
-               [&](Device& device) { return run_batch(device, jobs, Verb::transform, kind_); });
-  }
+  Status transform(const Job& job) noexcept override { return run({&job, 1}, Verb::transform); }
+  Status accumulate(const Job& job) noexcept override { return run({&job, 1}, Verb::accumulate); }
+  Status transform_all(std::span<const Job> jobs) noexcept override { return run(jobs, Verb::transform); }
 
   Status enqueue(std::span<const Job> jobs, Verb verb, void* stream) noexcept override {
     if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job) && in_place(job); }))
@@ -55,24 +49,30 @@ class Cuda final : public Backend {
                  const std::optional<void*>& stream) noexcept override {
     if (!supports(jobs.front())) return Status::unsupported;
     if (stream) return run_on(*stream, jobs, Verb::compare, difference);
-    return run(device_for(jobs), jobs.front(),
+    return run(device_for(jobs), jobs,
                [&](Device& device) { return run_compare(device, jobs, kind_, difference); });
   }
 
  private:
   static bool worth_a_launch(const Job& job) { return job.bytes != 0 && !job.targets.empty(); }
 
-  Status run(const Job& job, Verb verb) noexcept {
-    if (!supports(job)) return Status::unsupported;
-    if (!worth_a_launch(job)) return Status::ok;
-    return run(device_for({&job, 1}), job, [&](Device& device) { return run_job(device, job, verb, kind_); });
+  Status run(std::span<const Job> jobs, Verb verb) noexcept {
+    if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job); })) return Status::unsupported;
+    if (std::ranges::none_of(jobs, worth_a_launch)) return Status::ok;
+    return run(device_for(jobs), jobs, [&](Device& device) {
+      if (are_batch(jobs)) return run_batch(device, jobs, verb, kind_);
+      Outcome outcome;
+      for (std::size_t i = 0; i < jobs.size() && outcome.status == Status::ok; ++i)
+        if (worth_a_launch(jobs[i])) outcome = run_job(device, jobs[i], verb, kind_);
+      return outcome;
+    });
   }
 
   /// Every device has a default stream, so there the chunks decide; else the device of `stream`.
   Status run_on(void* stream, std::span<const Job> jobs, Verb verb, unsigned long long* difference) noexcept {
     const auto of = static_cast<CUstream>(stream);
     const bool by_chunks = of == nullptr || device_count() == 1;
-    return run(by_chunks ? device_for(jobs) : Claim(Devices::instance().owner_of(of)), jobs.front(),
+    return run(by_chunks ? device_for(jobs) : Claim(Devices::instance().owner_of(of)), jobs,
                [&](Device& device) { return cuda::enqueue(device, jobs, verb, kind_, of, difference); });
   }
 
@@ -83,11 +83,10 @@ class Cuda final : public Backend {
     return Claim(Devices::instance().holder_of(jobs));
   }
 
-  /// `submit` on the device of the claim, for `job`. It allocates nothing.
-  static Status run(const Claim& claim, const Job& job, auto&& submit) noexcept {
-    Device* const device = claim.device().get();
-    if (device == nullptr) return host_addressable(job) ? Status::busy : Status::fault;
-    return settle(*device, submit(*device));
+  /// `submit` on the device of the claim, for these jobs. It allocates nothing.
+  static Status run(const Claim& claim, std::span<const Job> jobs, auto&& submit) noexcept {
+    if (Device* const device = claim.device().get()) return settle(*device, submit(*device));
+    return std::ranges::all_of(jobs, host_addressable) ? Status::busy : Status::fault;
   }
 
   const KernelKind kind_;

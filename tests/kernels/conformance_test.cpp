@@ -208,6 +208,12 @@ TEST(StripesOfDifferentKinds, AreAllCoded) {
     EXPECT_EQ(backend->transform_all(jobs), kernels::Status::ok) << backend->name();
     EXPECT_EQ(a, Bytes(100, 2)) << backend->name();
     EXPECT_EQ(b, Bytes(60, 3)) << backend->name();
+    if (is_device(*backend)) continue;
+    const kernels::Target on_device{b.data(), kernels::Residence::device};
+    const kernels::Job mixed[] = {{&three, {&source, 1}, {&to_a, 1}, a.size()},
+                                  {&three, {&source, 1}, {&on_device, 1}, b.size()}};
+    EXPECT_EQ(backend->transform_all(mixed), kernels::Status::unsupported) << backend->name();
+    EXPECT_EQ(a, Bytes(100, 2)) << backend->name() << " wrote a job of a call that it declines";
   }
 }
 
