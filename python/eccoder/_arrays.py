@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import re
 import sys
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64, c_void_p, py_object
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Protocol, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Protocol, Set, Tuple, Union
 
 from ._interface import DEVICE, PAGEABLE, PINNED, Place, check, function_of, refuse
 
@@ -89,6 +90,14 @@ def _of_buffer(array: Any) -> Memory:
                   buffer)
 
 
+def _format_of(array: Any) -> str:
+    """Without the names of fields; empty where NumPy has none for its type."""
+    try:
+        return re.sub(":[^:]*:", "", memoryview(array).format)
+    except ValueError:
+        return ""
+
+
 def _of_dlpack(array: Any, device: Tuple[int, int], stream: int) -> Memory:
     kind = int(device[0])
     if kind not in _residence_of:
@@ -116,6 +125,8 @@ def _of_dlpack(array: Any, device: Tuple[int, int], stream: int) -> Memory:
 
 
 def _of_cuda_interface(array: Any, interface: Any, stream: int) -> Memory:
+    if interface.get("mask") is not None:
+        raise BufferError("an array with a mask, which would be lost; allowed are arrays without one")
     address, readonly = interface["data"]
     producer = interface.get("stream")
     if producer not in (None, stream):
@@ -168,7 +179,7 @@ def memory_of(name: str, array: Any, stream: int, complete_tensor: bool = False)
         device = array.__dlpack_device__() if hasattr(array, "__dlpack_device__") else None
         # What the CPU can read by both is asked for its buffer, which says whether it is read-only.
         if _is_buffer(array) and (device is None or device[0] == _ON_CPU):
-            if getattr(getattr(array, "dtype", None), "hasobject", False):
+            if getattr(getattr(array, "dtype", None), "hasobject", False) or "O" in _format_of(array):
                 raise BufferError("elements that are Python objects; allowed are those that are bytes")
             return _of_buffer(array)
         if device is not None:
@@ -206,7 +217,7 @@ def is_one_array(chunks: Any) -> bool:
         bool(_is_buffer(chunks)) or hasattr(chunks, "__dlpack_device__") or hasattr(chunks, "__cuda_array_interface__"))
 
 
-_given_up: Optional[Call] = None
+_in_use: Set[Call] = set()
 
 
 class Call:
@@ -219,19 +230,19 @@ class Call:
         self._first: Optional[Tuple[str, int]] = None
         self._on_gpu: Optional[Tuple[str, int]] = None
         self._ordered: Optional[int] = None  # the GPU whose plain tensors are complete for our stream
-        self._given_up_before: Optional[Call] = None
 
     @property
     def bytes(self) -> int:
         """Of each chunk."""
         return self._first[1] if self._first else 0
 
-    def done(self, result: int) -> None:
-        """Raises what the call complains of. What a GPU that stopped answering may still write is kept until the process
-        ends, in a chain, which takes no memory."""
-        global _given_up
-        if result == -errno.ETIMEDOUT:
-            self._given_up_before, _given_up = _given_up, self
+    def run(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Calls the function and raises what it complains of. What a GPU that stopped answering may still write is kept until the
+        process ends; so is what a GPU uses when an interrupt hides the answer."""
+        if any(memory.residence != PAGEABLE for memory in self._memories):
+            _in_use.add(self)
+        result = function(*arguments)
+        (_in_use.add if result == -errno.ETIMEDOUT else _in_use.discard)(self)
         check(result)
 
     def take(self, name: str, chunks: Any, count: int, need: str, written: bool = False) -> Any:

@@ -9,7 +9,7 @@ from ctypes import byref, c_uint, c_void_p
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _interface
-from ._arrays import Call, Chunk, Chunks
+from ._arrays import Call, Chunk, Chunks, is_one_array
 from ._interface import DEVICE, Error, refuse
 
 
@@ -29,8 +29,9 @@ class Verdict(NamedTuple):
 class Accumulator:
     """Chunks that are made while others come one by one: Codec.begin, add each, end. For one thread at a time."""
 
-    def __init__(self, codec: Codec, state: c_void_p, targets: Any, count: int) -> None:
-        self._codec, self._state, self._targets, self._count = codec, state, targets, count
+    def __init__(self, codec: Codec, state: c_void_p, targets: Any, count: int, begun: Call) -> None:
+        # The call keeps the targets where they are.
+        self._codec, self._state, self._targets, self._count, self._begun = codec, state, targets, count, begun
         self._end = weakref.finalize(self, _interface.end, state)
 
     def add(self, chunk: int, content: Chunk, stream: Any = None) -> None:
@@ -43,8 +44,10 @@ class Accumulator:
         number = _number("chunk", chunk)
         if not self._end.alive:
             raise refuse("this accumulator has ended")
-        call.done(_interface.add(self._state, number, source) if stream is None
-                  else _interface.add_async(self._state, number, source, handle))
+        if stream is None:
+            call.run(_interface.add, self._state, number, source)
+        else:
+            call.run(_interface.add_async, self._state, number, source, handle)
 
     def end(self) -> None:
         """Ends it. Error, errno.ENODATA, where not all came that are read: then the targets hold anything."""
@@ -131,7 +134,7 @@ class Codec:
         if coding is None:
             coding = call.make("coding", data, self._m)
         targets = call.take("coding", coding, self._m, f"m={self._m}", written=True)
-        call.done(_interface.encode(self._codec, 1, sources, targets, call.bytes))
+        call.run(_interface.encode, self._codec, 1, sources, targets, call.bytes)
         return coding
 
     def encode_async(self, data: Chunks, coding: Chunks, stream: Any) -> None:
@@ -146,7 +149,7 @@ class Codec:
         call = Call(handle)
         sources = call.take("data", data, self._k, f"k={self._k}")
         targets = call.take("coding", coding, self._m, f"m={self._m}", written=True)
-        call.done(_interface.encode_async(self._codec, 1, sources, targets, call.bytes, handle))
+        call.run(_interface.encode_async, self._codec, 1, sources, targets, call.bytes, handle)
 
     def verify(self, available: Mapping[int, Chunk]) -> Verdict:
         """Whether the chunks are those of one stripe, as encode() makes them; writes nothing.
@@ -157,7 +160,7 @@ class Codec:
         call = Call(0)
         have, _, sources = self._lost(call, available, ())
         verdict = _interface.VerdictOfC()
-        call.done(_interface.verify(self._codec, 1, have, len(have), sources, call.bytes, byref(verdict)))
+        call.run(_interface.verify, self._codec, 1, have, len(have), sources, call.bytes, byref(verdict))
         if verdict.agree:
             return Verdict(True, None, None)
         return Verdict(False, verdict.byte, None if verdict.chunk < 0 else verdict.chunk)
@@ -174,7 +177,7 @@ class Codec:
         word = answer.take("difference", [difference], 1, "1", written=True)
         if answer.bytes != 8 or word[0].residence != DEVICE:
             raise refuse(f"difference has {answer.bytes} bytes; allowed are 8 in GPU memory")
-        call.done(_interface.verify_async(self._codec, 1, have, len(have), sources, call.bytes, word[0].data, handle))
+        call.run(_interface.verify_async, self._codec, 1, have, len(have), sources, call.bytes, word[0].data, handle)
 
     def decode(self, available: Mapping[int, Chunk], wanted: Iterable[int], targets: Optional[Chunks] = None, *,
                checked: bool = False) -> Any:
@@ -192,7 +195,7 @@ class Codec:
             targets = call.make("targets", list(available.values()), len(want))
         places = call.take("targets", targets, len(want), f"len(wanted)={len(want)}", written=True)
         decode = _interface.checked_decode if checked else _interface.decode
-        call.done(decode(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes))
+        call.run(decode, self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes)
         return targets
 
     def decode_async(self, available: Mapping[int, Chunk], wanted: Iterable[int], targets: Chunks, stream: Any) -> None:
@@ -201,7 +204,7 @@ class Codec:
         call = Call(handle)
         have, want, sources = self._lost(call, available, wanted)
         places = call.take("targets", targets, len(want), f"len(wanted)={len(want)}", written=True)
-        call.done(_interface.decode_async(self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes, handle))
+        call.run(_interface.decode_async, self._codec, 1, have, len(have), sources, want, len(want), places, call.bytes, handle)
 
     def begin(self, available: Iterable[int], wanted: Iterable[int], targets: Chunks) -> Accumulator:
         """Makes the chunks `wanted` in `targets` while those available are added one by one; nothing else may touch the targets
@@ -210,11 +213,14 @@ class Codec:
         have = [_number(f"available[{i}]", chunk) for i, chunk in enumerate(available)]
         want = [_number(f"wanted[{i}]", chunk) for i, chunk in enumerate(wanted)]
         call = Call(0)
-        places = call.take("targets", targets, len(want), f"len(wanted)={len(want)}", written=True)
+        kept: Any = targets
+        if isinstance(kept, Sequence) and not is_one_array(kept):
+            kept = tuple(kept)
+        places = call.take("targets", kept, len(want), f"len(wanted)={len(want)}", written=True)
         state = c_void_p()
-        call.done(_interface.begin(self._codec, 1, (c_uint * len(have))(*have), len(have), (c_uint * len(want))(*want), len(want),
-                                   places, call.bytes, byref(state)))
-        return Accumulator(self, state, targets, len(want))
+        call.run(_interface.begin, self._codec, 1, (c_uint * len(have))(*have), len(have), (c_uint * len(want))(*want), len(want),
+                                   places, call.bytes, byref(state))
+        return Accumulator(self, state, kept, len(want), call)
 
     def update(self, chunk: int, delta: Chunk, coding: Chunks) -> None:
         """Brings the m chunks `coding` up to date, in place, after a change of data chunk `chunk`, without the other data.
@@ -224,7 +230,7 @@ class Codec:
         call = Call(0)
         source = call.take("delta", [delta], 1, "1")
         targets = call.take("coding", coding, self._m, f"m={self._m}", written=True)
-        call.done(_interface.update(self._codec, 1, _number("chunk", chunk), source, targets, call.bytes))
+        call.run(_interface.update, self._codec, 1, _number("chunk", chunk), source, targets, call.bytes)
 
     def _lost(self, call: Call, available: Mapping[int, Chunk], wanted: Iterable[int]) -> Any:
         if not isinstance(available, Mapping):

@@ -1,6 +1,7 @@
 """What may hold a chunk in host memory, where its bytes are read and written, and what is refused."""
 # mypy: disable-error-code="arg-type, list-item, dict-item"
 import array
+import copy
 import ctypes
 import errno
 import gc
@@ -236,6 +237,11 @@ REFUSED = [
     (lambda: CODEC.encode(7), TypeError, "data is of type int; allowed are a sequence of k=4 chunks, and one array"),
     (lambda: CODEC.encode([DATA[0], "text", *DATA[2:]]), TypeError, "data[1] is of type str; " + NEITHER),
     (lambda: CODEC.encode([numpy.array([None])] * 4), "data[0]: elements that are Python objects; allowed are those that are bytes"),
+    (lambda: CODEC.encode([memoryview(numpy.array([None]))] * 4),
+     "data[0]: elements that are Python objects; allowed are those that are bytes"),
+    (lambda: CODEC.encode([(ctypes.py_object * 2)()] * 4), "data[0]: elements that are Python objects; allowed are those that are bytes"),
+    (lambda: CODEC.encode([Claims(mask=Claims())] * 4),
+     "data[0]: an array with a mask, which would be lost; allowed are arrays without one"),
     (lambda: CODEC.encode([OtherDevice(10)] * 4),
      "data[0]: memory of DLPack's device type 10; allowed are 1 (CPU), 2 (CUDA), 3 (pinned for CUDA)"),
     (lambda: CODEC.encode([OtherDevice(1, bits=4)] * 4), "data[0]: elements of 4 bits; allowed are whole bytes"),
@@ -280,15 +286,21 @@ def test_refuses(call, expected):
     assert bytes(SPACE) == before and not STRIPE.any()
 
 
-@pytest.mark.parametrize("code, kept", [(errno.ETIMEDOUT, True), (errno.EIO, False)])
-def test_what_a_gpu_may_still_write_is_kept(code, kept):
-    chunk = numpy.zeros(64, numpy.uint8)
+def interrupted():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("function, chunk, kept", [
+    (lambda: -errno.ETIMEDOUT, numpy.zeros(64, numpy.uint8), True), (lambda: -errno.EIO, numpy.zeros(64, numpy.uint8), False),
+    (interrupted, numpy.zeros(64, numpy.uint8), False), (interrupted, Claims(), True), (lambda: -errno.EIO, Claims(), False)])
+def test_what_a_gpu_may_still_write_is_kept(function, chunk, kept):
+    chunk = copy.copy(chunk)
     gone = weakref.ref(chunk)
     call = _arrays.Call(0)
     call.take("coding", [chunk], 1, "1", written=True)
-    with pytest.raises(eccoder.Error) as raised:
-        call.done(-code)
-    assert raised.value.errno == code
+    with pytest.raises((eccoder.Error, KeyboardInterrupt)) as raised:
+        call.run(function)
+    assert function is interrupted or raised.value.errno == -function()
     del call, chunk, raised
     gc.collect()
     assert (gone() is not None) == kept

@@ -126,7 +126,11 @@ def test_chunks_as_they_come():
     data = [bytes([c * 7 + i % 251 for i in range(100)]) for c in range(5)]
     every = data + codec.encode(data)
     targets = [bytearray(100) for _ in range(2)]
-    sums = codec.begin([1, 2, 4, 5, 7], [3, 0], targets)
+    given = list(targets)
+    sums = codec.begin([1, 2, 4, 5, 7], [3, 0], given)
+    given[0] = None
+    with pytest.raises(BufferError):
+        targets[0].extend(bytes(1 << 20))
     for chunk in (7, 1, 5, 4, 2):
         sums.add(chunk, every[chunk])
     with pytest.raises(eccoder.InvalidArgument, match="chunk=2 was added before"):
