@@ -241,7 +241,8 @@ int ec_verify(const ec_codec* codec, size_t stripes, const unsigned* available, 
     const StripeShape form{stripes, chunk_bytes, available_count, 0};
     ec::Verdict found;
     const auto status = engine.verify(list, stripes_of(verify_names, form, sources, nullptr, {}), found);
-    *verdict = {found.agree, found.chunk ? static_cast<int>(*found.chunk) : -1, found.stripe, found.byte};
+    if (status == ec::kernels::Status::ok)
+      *verdict = {found.agree, found.chunk ? static_cast<int>(*found.chunk) : -1, found.stripe, found.byte};
     return status;
   });
 }

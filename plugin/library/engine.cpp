@@ -205,9 +205,9 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
 Status Engine::code(codec::Operation operation, const kernels::Program& program,
                     std::span<const kernels::Source> sources, std::span<const kernels::Target> targets,
                     const Stripes& stripes, Stream stream) const {
-  if (stream || stripes.on_device) need_device(stream);
   const std::size_t count = stripes.form.stripes, bytes = stripes.form.bytes;
-  if (bytes == 0 || targets.empty()) return Status::ok;
+  if (count == 0 || bytes == 0 || targets.empty()) return Status::ok;
+  if (stream || stripes.on_device) need_device(stream);
   const codec::Router& router = codec_.router();
   if (!stream && count == 1) return router.transform({&program, sources, targets, bytes}, operation);
   const auto jobs = jobs_of(program, sources, targets, count, bytes);

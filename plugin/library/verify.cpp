@@ -178,7 +178,7 @@ Status Engine::verify(std::span<const unsigned> available, const Stripes& stripe
   const gf::ChunkSet all = gf::ChunkSet::of(available);
   const Checks checks = checks_of(codec_, all, available);
   if (checks.plan->targets.empty() && refuse_nothing) refuse_nothing_to_compare(available.size());
-  if (checks.plan->targets.empty()) return Status::ok;
+  if (checks.plan->targets.empty() || stripes.form.bytes == 0 || stripes.form.stripes == 0) return Status::ok;
   if (stripes.on_device) need_device({});
   std::optional<Difference> found, other;
   Status status = find(codec_.router(), checks, stripes, 0, stripes.form.stripes, 0, found);

@@ -127,14 +127,17 @@ void Devices::bring_up(Slot& slot) {
   came_up_or_failed_.notify_all();
 }
 
-/// The process is as well off as its best device.
+/// The process is as well off as its best device: up, coming up, latched off, or none.
 void Devices::become_locked(Slot& slot, DeviceState state, std::shared_ptr<Device> device,
                             const Reason& reason) noexcept {
   slot.state = state;
   slot.device = std::move(device);
   slot.reason = reason;
-  const bool any_up = std::ranges::any_of(slots_, [](const Slot& s) { return s.device != nullptr; });
-  set(device_stats().state, static_cast<std::uint64_t>(any_up ? DeviceState::up : state));
+  constexpr DeviceState best_first[] = {DeviceState::up, DeviceState::coming_up, DeviceState::latched,
+                                        DeviceState::none};
+  const auto* const best = std::ranges::find_if(
+      best_first, [&](DeviceState s) { return std::ranges::count(slots_, s, &Slot::state) > 0; });
+  set(device_stats().state, static_cast<std::uint64_t>(*best));
 }
 
 Claim Devices::acquire(std::size_t bytes) {

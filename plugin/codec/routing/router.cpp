@@ -71,6 +71,7 @@ bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
   if (choice_ != BackendChoice::automatic) return false;
   const bool by_size = source_bytes >= threshold_bytes_.value_or(first_threshold_bytes);
   if ((lie & bit(Residence::pageable)) != 0) {
+    const support::NoCancellation whole;
     if (can_be_pinned_ && by_size) kernels::want_pinned();
     return false;
   }
@@ -174,6 +175,8 @@ Status Router::compare(std::span<const Job> jobs, unsigned long long* difference
   const support::NoCancellation whole;
   if (device_ == 0) return Status::unsupported;
   if ((device_ & validator_->off()) != 0) return Status::fault;
+  std::optional<Stats::OnDevice> in_flight;
+  if (!stream) in_flight.emplace(*counts_);
   return backends_[static_cast<std::size_t>(std::countr_zero(device_))]->compare(jobs, difference, stream);
 }
 

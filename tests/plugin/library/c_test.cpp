@@ -59,6 +59,12 @@ TEST(CCodec, NothingToDoIsNoError) {
   const ec_source data[4] = {};
   const ec_target coding[2] = {};
   EXPECT_EQ(ec_encode(codec.get(), 1, data, coding, 0), 0);
+  const ec_source on_device[6] = {{nullptr, EC_DEVICE}};
+  const unsigned all[] = {0, 1, 2, 3, 4, 5};
+  ec_verdict verdict{};
+  EXPECT_EQ(ec_encode(codec.get(), 1, on_device, coding, 0), 0) << ec_error_text();
+  EXPECT_EQ(ec_verify(codec.get(), 1, all, 6, on_device, 0, &verdict), 0) << ec_error_text();
+  EXPECT_EQ(ec_encode_async(codec.get(), 0, nullptr, nullptr, 64, nullptr), 0) << ec_error_text();
   const unsigned available[] = {0, 1, 2, 3};
   EXPECT_EQ(ec_decode(codec.get(), 1, available, 4, data, nullptr, 0, nullptr, 0), 0);
   ec_codec_destroy(nullptr);

@@ -98,6 +98,17 @@ TEST_F(EmulatedFaultDeathTest, ACancelledThreadLearnsFirstWhereChunksDiffer) {
   EXPECT_EXIT(cancel(), testing::ExitedWithCode(0), "a first call: coded");
 }
 
+TEST_F(EmulatedFaultDeathTest, AnInvalidCaptureOfTheCallerLatchesNothingOff) {
+  const auto fail = [] {
+    const OnDevice device;
+    faults::control_of()->plan("launch:nth=1:901");
+    leave(device.say("captured", device.codec.encode_async(device.data, device.coding, nullptr)) ==
+              Errc::device_fault &&
+          device.use("after it") == Errc{});
+  };
+  EXPECT_EXIT(fail(), testing::ExitedWithCode(0), "after it: coded");
+}
+
 TEST_F(EmulatedFaultDeathTest, HungIsSaidWithAWarning) {
   const auto hang = [] {
     const OnDevice device;

@@ -112,6 +112,13 @@ TEST_F(SeveralDevices, OneThatIsNotThereIsSaidAndLeftOut) {
   EXPECT_EQ(next(), 1);
 }
 
+TEST_F(SeveralDevices, OneLatchedOffIsSaidThoughAnotherIsNotThere) {
+  use_devices({1, 7});
+  devices_.latch(*device(0), "a test");
+  EXPECT_FALSE(device(1));
+  EXPECT_EQ(kernels::device_stats().state, static_cast<std::uint64_t>(kernels::DeviceState::latched));
+}
+
 /// The emulated driver lets no device touch the memory of another.
 TEST_F(SeveralDevices, DeviceMemoryIsCodedWhereItLiesOrRefusedAndLatchesNothing) {
   const Buffer of_first = memory(Residence::device, 0), of_second = memory(Residence::device, 1);
