@@ -132,6 +132,8 @@ class AdoptTest(PluginsTest):
         with self.osd(902, self.directory, self.ours):
             self.adopt("--check", says=["osd.902"])
             self.adopt("--remove", "--apply", status=1, says=["osd.902 would not start again"])
+        with daemon(self.root, ["-i", "a"], self.directory, "16.2.15", self.ours, called="ceph-mon"):
+            self.adopt("--remove", "--apply", status=1, says=["mon.a would not start again"])
         self.adopt("--undo", "--apply")
         with self.osd(903, self.directory, self.isa):
             self.assertNotIn("stands in for", self.adopt("--check", says=["isa: by Ceph"]))

@@ -79,12 +79,12 @@ void extract_by_columns(ShardSet& set, const Options& options, Outcome* outcome)
          "-o -: kept files are right when all are read, and a stream takes none back; name a directory");
   Columns columns(set, options.threads);
   const Progress whole_time("", 0, false);
-  std::uint64_t lost = header.columns - columns.columns_there();
   OutputPlan plan(header);
   std::optional<OutputFiles> files;
   Search search(&set, columns, options.is_recursive);
+  search.find_moved();
+  std::uint64_t lost = header.columns - columns.columns_there();
   if (lost == 0) {
-    search.find_moved();
     do {
       files.emplace(set, options);  // zeros are not written, so nothing of another reading may be there
       for (std::size_t i = 0; i < header.files.size(); ++i)

@@ -76,7 +76,12 @@ Replacement make_kept(const ShardSet& set, std::size_t number, const std::vector
   if (S_ISDIR(old->st_mode)) fail(Status::failure, "{} is a directory", printable(kept.path()));
   std::string aside = with_suffix(name, ".damaged");
   const auto is_taken = [&] {
-    return place->look(aside) || std::ranges::count(made, aside, &Replacement::aside) > 0;
+    const auto is_kept_there = [&](const ShardFile& other) {
+      return other.place == kept.place && parent_of(other.name) == parent_of(kept.name) &&
+             last_name(other.name) == aside;
+    };
+    return place->look(aside) || std::ranges::count(made, aside, &Replacement::aside) > 0 ||
+           std::ranges::any_of(set.kept, is_kept_there);
   };
   for (unsigned i = 1; is_taken(); ++i) aside = with_suffix(name, fmt::format(".damaged.{}", i));
   return {number, place, name, old, aside, NewFile(place, kept.file ? 0600 : set.mode)};
@@ -93,12 +98,8 @@ void write_kept(const ShardSet& set, std::vector<Replacement>& made, std::span<c
 /// What an interrupted run has left whole gets its name.
 void name_temporaries(const ShardSet& set, Outcome* outcome) {
   for (unsigned i = set.header.first_shard_file(); i < set.header.shards(); ++i) {
-    const auto& files = set.shards[i];
-    if (files.empty() ||
-        !std::ranges::all_of(files, [](const auto& file) { return is_temporary(file.name); }))
-      continue;
-    const auto whole = std::ranges::find_if(files, &ShardFile::is_whole);
-    if (whole == files.end()) continue;
+    if (!set.lacks_name(i)) continue;
+    const auto whole = std::ranges::find_if(set.shards[i], &ShardFile::is_whole);
     const std::string name = free_name(set, *whole->place, i);
     rename_to_free(*whole->place, whole->name, *whole->place, name);
     whole->place->sync();
@@ -169,7 +170,7 @@ void make_room(const ShardSet& set, Replacements* all) {
     all->kept.back().file.reserve(header.files[i].bytes);
   }
   for (unsigned i = header.first_shard_file(); i < header.shards(); ++i) {
-    if (set.is_whole(i)) continue;
+    if (set.is_whole(i) || set.lacks_name(i)) continue;
     all->shards.push_back(make_shard(set, i, all->shards));
     all->shards.back().file.reserve(header.shard_file_bytes());
   }
@@ -184,7 +185,7 @@ void make_by_stripes(ShardSet& set, const Options& options, Replacements* all) {
   fail_if_lost(header, count_damage(set, options));
   std::vector<unsigned> wanted;
   for (unsigned i = 0; i < header.shards(); ++i)
-    if (!set.is_whole(i)) wanted.push_back(i);
+    if (!set.is_whole(i) && !set.lacks_name(i)) wanted.push_back(i);
   if (wanted.empty()) return;
   make_room(set, all);
   StripeReader reader(set);
@@ -209,9 +210,9 @@ void make_by_stripes(ShardSet& set, const Options& options, Replacements* all) {
 void make_by_columns(ShardSet& set, const Options& options, Replacements* all) {
   const SetHeader& header = set.header;
   Columns columns(set, options.threads);
-  fail_if_lost(header, header.columns - columns.columns_there());
   Search search(&set, columns, options.is_recursive);
   search.find_moved();
+  fail_if_lost(header, header.columns - columns.columns_there());
   for (unsigned pass = 0;; ++pass) {
     if (pass == 4) fail(Status::failure, "files of the set change while they are read");
     make_room(set, all);
@@ -229,7 +230,7 @@ void make_by_columns(ShardSet& set, const Options& options, Replacements* all) {
           !(set.kept[i].is_whole() || set.kept[i].is_moved() || header.files[i].is_directory))
         is_all = is_all && plan.files[i].is_wanted;
     for (unsigned i = header.k; i < header.shards(); ++i)
-      is_all = is_all && (set.is_whole(i) || plan.shards[i] != nullptr);
+      is_all = is_all && (set.is_whole(i) || set.lacks_name(i) || plan.shards[i] != nullptr);
     if (!is_all) continue;
     for (std::size_t i = 0; i < set.kept.size(); ++i)
       if (plan.files[i].is_wanted && columns.digest_of(plan, i) != header.files[i].digest)

@@ -81,6 +81,9 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
     ShardFile& kept = set_.kept[number];
     const FileEntry& entry = set_.header.files[number];
     const bool has_name = kept.place->look(kept.name).has_value();
+    std::string parent = parent_of(kept.name);
+    while (!parent.empty() && !kept.place->look(parent)) parent = parent_of(parent);
+    const dev_t device = parent.empty() ? kept.place->dev() : kept.place->look(parent)->st_dev;
     for (Candidate& candidate : candidates_) {
       end_if_interrupted();
       std::string denied;
@@ -93,7 +96,7 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
       if (candidate.digest != entry.digest) continue;
       kept.fault = fmt::format("its content is in {}", printable(file->path()));
       kept.file = std::move(file);
-      if (!has_name && candidate.st.st_dev == kept.place->dev() && taken.insert(key(candidate.st)).second)
+      if (!has_name && candidate.st.st_dev == device && taken.insert(key(candidate.st)).second)
         kept.moved_from = {candidate.base, candidate.name};
       break;
     }
@@ -159,11 +162,13 @@ void Search::find_blocks(std::size_t number, const File& in, const std::vector<R
       bool is_found = false;
       if (first != last) {
         const Checksum checksum = plain_checksum(here.first(block));
-        for (auto hit = first; hit != last; ++hit)
-          if (sums[hit->second].checksum == checksum) {
-            found.try_emplace(hit->second, in, at);
-            is_found = true;
-          }
+        // One of equal blocks stays, by which the search skips the next of them.
+        for (auto hit = first; hit != last;) {
+          const bool is_equal = sums[hit->second].checksum == checksum;
+          if (is_equal) found.try_emplace(hit->second, in, at);
+          hit = is_equal && is_found ? by_crc.erase(hit) : std::next(hit);
+          is_found = is_found || is_equal;
+        }
         if (!is_found) ++false_hits;
       }
       if (is_found) {

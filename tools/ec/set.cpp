@@ -191,8 +191,15 @@ nlohmann::json describe(const ShardFile& file) {
 }  // namespace
 
 bool ShardSet::is_whole(unsigned shard) const {
-  return shard < header.first_shard_file() ? std::ranges::all_of(kept, &ShardFile::is_whole)
-                                           : std::ranges::any_of(shards[shard], &ShardFile::is_whole);
+  if (shard < header.first_shard_file()) return std::ranges::all_of(kept, &ShardFile::is_whole);
+  return std::ranges::any_of(shards[shard],
+                             [](const auto& file) { return file.is_whole() && !is_temporary(file.name); });
+}
+
+bool ShardSet::lacks_name(unsigned shard) const {
+  const auto& files = shards[shard];
+  return std::ranges::any_of(files, &ShardFile::is_whole) &&
+         std::ranges::all_of(files, [](const auto& file) { return is_temporary(file.name); });
 }
 
 std::uint64_t ShardSet::stripes_there() const {
@@ -302,6 +309,7 @@ std::string text_of(const ShardSet& set) {
     if (!file.is_whole()) text += fmt::format("{}: {}\n", printable(file.path()), fault_of(file));
   for (unsigned i = set.header.first_shard_file(); i < set.header.shards(); ++i) {
     if (set.shards[i].empty()) text += fmt::format("shard {}: missing\n", i);
+    if (set.lacks_name(i)) text += fmt::format("shard {}: it has a temporary name\n", i);
     for (const auto& file : set.shards[i])
       if (!file.is_whole())
         text += fmt::format("shard {}: {}: {}\n", i, printable(file.path()), fault_of(file));

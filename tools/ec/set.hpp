@@ -53,8 +53,11 @@ struct ShardSet {
   Place directory;                           ///< where a missing shard is made
   mode_t mode = 0;                           ///< of the shards that are there, what all allow
 
-  /// Whether one of the files is the whole shard; of data in kept files, whether all of these are whole.
+  /// Whether one of the files is the whole shard, and has its name; of data in kept files, whether all of
+  /// these are whole.
   bool is_whole(unsigned shard) const;
+  /// Whether a whole shard lacks its name alone: an interrupted run has left it under a temporary one.
+  bool lacks_name(unsigned shard) const;
   /// Stripes from here on are lost: the files are too short, whatever is in them. Headers claim what they
   /// like, and this is what there can be.
   std::uint64_t stripes_there() const;

@@ -251,6 +251,26 @@ def check_second_reading(ec):
         check(ec.read(f"out/{name}") == content, f"{name} is another one")
 
 
+def check_names_in_the_way(ec):
+    """Names that the set or an interrupted run has taken, and a name that is gone together with the end of a shard."""
+    tree = Tree(ec, "way", {"a": 30000, "a.damaged": 30000, "b": 30000}, "-k", "2", "-m", "2")
+    tree.remove(b"a.damaged")
+    tree.damage(b"a", 5, 9)
+    ec.ends(OK, "repair", "way")
+    check(all(tree.state()[name][0] == tree.whole[name][0] for name in (b"a", b"a.damaged", b"b")), "a name for what was damaged")
+    tree = Tree(ec, "way", {"a": 30000, "b": 30000}, "-k", "2", "-m", "1")
+    os.rename(tree.path("a"), tree.path("z"))
+    os.truncate(tree.path("way.002.ec"), 20000)
+    ec.ends(DAMAGED, "verify", "way")
+    tree.check_repair("a moved file and a short shard", [b"z"])
+    shutil.copy(tree.path("way.002.ec"), tree.path(".ec-0000000000000000.tmp"))
+    tree.damage_block(2, 1)
+    ec.ends(DAMAGED, "verify", "way")
+    ec.ends(OK, "repair", "way")
+    os.remove(tree.path(".ec-0000000000000000.tmp"))
+    ec.ends(OK, "verify", "way", what="a temporary file was taken for the shard")
+
+
 def check_trees(ec):
     """A tree that is gone as a whole comes back as it was, whatever the names; links are left out, and lead nowhere."""
     long, odd = "n" * 255, "Grüße, 日本\n\x1b[31m"
@@ -452,7 +472,7 @@ def main():
     print(f"--seed {given.seed}", flush=True)
     signal.signal(signal.SIGIO, signal.SIG_IGN)  # of a lease that is to be given back
     with in_folder(given.program) as ec:
-        for each in (check_shapes, check_names, check_format_1, check_places, check_trees, check_moves, check_second_reading, check_claims, check_host):
+        for each in (check_shapes, check_names, check_format_1, check_places, check_trees, check_moves, check_second_reading, check_names_in_the_way, check_claims, check_host):
             each(ec)
         check_losses(ec, given.all, given.size)
         check_small_files(ec, given.all)
