@@ -190,8 +190,10 @@ const Decoding& Engine::decoding(std::span<const unsigned> available, std::span<
                                  std::unique_ptr<const Decoding>& made) const {
   std::atomic<const Decoding*>& place = known_[hash_of(available, wanted) % known_.size()];
   const Decoding* known = place.load(std::memory_order_acquire);
-  if (known != nullptr && std::ranges::equal(known->available, available) &&
-      std::ranges::equal(known->wanted, wanted)) {
+  // Of short lists; by the default the library calls memcmp.
+  constexpr std::equal_to same;
+  if (known != nullptr && std::ranges::equal(known->available, available, same) &&
+      std::ranges::equal(known->wanted, wanted, same)) {
     codec::stats().happened(codec::Event::plan_found);
     return *known;
   }

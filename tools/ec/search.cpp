@@ -82,8 +82,9 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
     const FileEntry& entry = set_.header.files[number];
     const bool has_name = kept.place->look(kept.name).has_value();
     std::string parent = parent_of(kept.name);
-    while (!parent.empty() && !kept.place->look(parent)) parent = parent_of(parent);
-    const dev_t device = parent.empty() ? kept.place->dev() : kept.place->look(parent)->st_dev;
+    std::optional<struct stat> there;
+    while (!parent.empty() && !(there = kept.place->look(parent))) parent = parent_of(parent);
+    const dev_t device = there ? there->st_dev : kept.place->dev();
     for (Candidate& candidate : candidates_) {
       end_if_interrupted();
       std::string denied;
