@@ -70,12 +70,15 @@ class Backend {
   virtual BackendKind kind() const noexcept = 0;
   /// Whether transform and accumulate would take this job. Looks only at shape, length and residence.
   virtual bool supports(const Job& job) const noexcept = 0;
+  bool supports_all(std::span<const Job> jobs) const noexcept {
+    return std::ranges::all_of(jobs, [&](const Job& job) { return supports(job); });
+  }
   virtual Status transform(const Job& job) noexcept = 0;
   virtual Status accumulate(const Job& job) noexcept = 0;
   /// transform of each job, if all are supported; jobs of one program and one length may share a start. Other
   /// than ok: some jobs may be done, and the rules of transform's status hold for the targets of all.
   virtual Status transform_all(std::span<const Job> jobs) noexcept {
-    if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job); })) return Status::unsupported;
+    if (!supports_all(jobs)) return Status::unsupported;
     for (const Job& job : jobs)
       if (const Status status = transform(job); status != Status::ok) return status;
     return Status::ok;

@@ -9,6 +9,8 @@
 #include <functional>
 #include <utility>
 
+#include "support/no_cancellation.hpp"
+
 namespace ec::support {
 
 /// One thread at a time. It has a name, it handles no signal (the host's handlers run in the host's threads),
@@ -25,6 +27,7 @@ class BackgroundThread {
   /// Runs `body` in a thread called `name` (at most 15 characters). Waits for the thread before,
   /// which should have nothing left to do. 0, or -errno if the system has no thread or no memory for it.
   int start(const char* name, std::function<void()> body) noexcept {
+    const NoCancellation whole;
     if (started()) pthread_join(thread_, nullptr);
     process_ = 0;
     name_ = name;

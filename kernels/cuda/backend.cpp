@@ -37,8 +37,7 @@ class Cuda final : public Backend {
   Status transform_all(std::span<const Job> jobs) noexcept override { return run(jobs, Verb::transform); }
 
   Status enqueue(std::span<const Job> jobs, Verb verb, void* stream) noexcept override {
-    if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job) && in_place(job); }))
-      return Status::unsupported;
+    if (!supports_all(jobs) || !std::ranges::all_of(jobs, in_place)) return Status::unsupported;
     if (jobs.empty()) return Status::ok;
     const Status status = run_on(stream, jobs, verb, nullptr);
     // No other back end can do this job, so an absent device is a fault.
@@ -57,7 +56,7 @@ class Cuda final : public Backend {
   static bool worth_a_launch(const Job& job) { return job.bytes != 0 && !job.targets.empty(); }
 
   Status run(std::span<const Job> jobs, Verb verb) noexcept {
-    if (!std::ranges::all_of(jobs, [&](const Job& job) { return supports(job); })) return Status::unsupported;
+    if (!supports_all(jobs)) return Status::unsupported;
     if (std::ranges::none_of(jobs, worth_a_launch)) return Status::ok;
     return run(device_for(jobs), jobs, [&](Device& device) {
       if (are_batch(jobs)) return run_batch(device, jobs, verb, kind_);

@@ -95,6 +95,11 @@ void write_kept(const ShardSet& set, std::vector<Replacement>& made, std::span<c
   });
 }
 
+/// Whether the shard is damaged or missing, and does not lack its name alone.
+bool is_made_anew(const ShardSet& set, unsigned shard) {
+  return !set.is_whole(shard) && !set.lacks_name(shard);
+}
+
 /// What an interrupted run has left whole gets its name.
 void name_temporaries(const ShardSet& set, Outcome* outcome) {
   for (unsigned i = set.header.first_shard_file(); i < set.header.shards(); ++i) {
@@ -170,7 +175,7 @@ void make_room(const ShardSet& set, Replacements* all) {
     all->kept.back().file.reserve(header.files[i].bytes);
   }
   for (unsigned i = header.first_shard_file(); i < header.shards(); ++i) {
-    if (set.is_whole(i) || set.lacks_name(i)) continue;
+    if (!is_made_anew(set, i)) continue;
     all->shards.push_back(make_shard(set, i, all->shards));
     all->shards.back().file.reserve(header.shard_file_bytes());
   }
@@ -185,7 +190,7 @@ void make_by_stripes(ShardSet& set, const Options& options, Replacements* all) {
   fail_if_lost(header, count_damage(set, options));
   std::vector<unsigned> wanted;
   for (unsigned i = 0; i < header.shards(); ++i)
-    if (!set.is_whole(i) && !set.lacks_name(i)) wanted.push_back(i);
+    if (is_made_anew(set, i)) wanted.push_back(i);
   if (wanted.empty()) return;
   make_room(set, all);
   StripeReader reader(set);
@@ -230,7 +235,7 @@ void make_by_columns(ShardSet& set, const Options& options, Replacements* all) {
           !(set.kept[i].is_whole() || set.kept[i].is_moved() || header.files[i].is_directory))
         is_all = is_all && plan.files[i].is_wanted;
     for (unsigned i = header.k; i < header.shards(); ++i)
-      is_all = is_all && (set.is_whole(i) || set.lacks_name(i) || plan.shards[i] != nullptr);
+      is_all = is_all && (!is_made_anew(set, i) || plan.shards[i] != nullptr);
     if (!is_all) continue;
     for (std::size_t i = 0; i < set.kept.size(); ++i)
       if (plan.files[i].is_wanted && columns.digest_of(plan, i) != header.files[i].digest)

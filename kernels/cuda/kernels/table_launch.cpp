@@ -56,7 +56,8 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 
 }  // namespace
 
-// H200, m lost, chunks of 22 to 65 MB, moved bytes to the copy of the run, by tables / on the tensor cores:
+// H200, m lost, chunks of 22 to 65 MB, moved bytes to the copy of the run, by tables / on the tensor cores
+// (12+5, 12+6 and the last three on another host, before neighbours were one block's):
 //   24+2 0.95 / 0.98   12+3 0.88 / 0.85   14+3 0.84 / 0.85   16+3 0.82 / 0.90    8+4 0.85 / 0.67
 //   10+4 0.80 / 0.80   11+4 0.78 / 0.82   12+4 0.78 / 0.85   10+5 0.74 / 0.65   12+5 0.71 / 0.72
 //   10+6 0.70 / 0.68   12+6 0.67 / 0.77    9+7 0.67 / 0.60   10+7 0.63 / 0.63    8+8 0.65 / 0.60

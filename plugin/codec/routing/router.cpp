@@ -71,7 +71,6 @@ bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
   if (choice_ != BackendChoice::automatic) return false;
   const bool by_size = source_bytes >= threshold_bytes_.value_or(first_threshold_bytes);
   if ((lie & bit(Residence::pageable)) != 0) {
-    const support::NoCancellation whole;
     if (can_be_pinned_ && by_size) kernels::want_pinned();
     return false;
   }
