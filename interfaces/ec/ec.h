@@ -173,7 +173,8 @@ ECCODER_EXPORT int ec_update(const ec_codec* codec, size_t stripes, unsigned chu
 
 /* ec_encode and ec_decode on a CUDA stream (a CUstream or cudaStream_t of the device; null: its default
  * stream): they enqueue the work and return; the targets hold the result, and errors of the device show, when
- * the stream has come that far. The stream may be captured into a graph, which then takes a launch for each
+ * the stream has come that far. A call of more than 131,072 chunks may first wait for the stream, because the
+ * driver copies their addresses. The stream may be captured into a graph, which then takes a launch for each
  * stripe. All chunks are pinned or in device memory; they and the codec live until the work is done, or until
  * the graph is destroyed. The GPU alone can do this: on an error the caller repeats the work. -EINVAL,
  * -ENOMEM, -ENODATA, -ENODEV: nothing is enqueued. -EIO: part of the work may be; it has stopped writing when

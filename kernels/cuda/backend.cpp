@@ -49,7 +49,7 @@ class Cuda final : public Backend {
     if (!supports(jobs.front())) return Status::unsupported;
     if (stream) return run_on(*stream, jobs, Verb::compare, difference);
     return run(device_for(jobs), jobs,
-               [&](Device& device) { return run_compare(device, jobs, kind_, difference); });
+               [&](Device& device) { return settle(device, run_compare(device, jobs, kind_, difference)); });
   }
 
  private:
@@ -59,12 +59,18 @@ class Cuda final : public Backend {
     if (!supports_all(jobs)) return Status::unsupported;
     if (std::ranges::none_of(jobs, worth_a_launch)) return Status::ok;
     return run(device_for(jobs), jobs, [&](Device& device) {
-      if (are_batch(jobs)) return run_batch(device, jobs, verb, kind_);
+      if (are_batch(jobs)) return settle(device, run_batch(device, jobs, verb, kind_));
       Outcome outcome;
       for (std::size_t i = 0; i < jobs.size() && outcome.status == Status::ok; ++i)
         if (worth_a_launch(jobs[i])) outcome = run_job(device, jobs[i], verb, kind_);
-      return outcome;
+      return settle(device, outcome);
     });
+  }
+
+  /// A stream of the caller that is captured, or another device's, is no fault of the device.
+  static bool is_of_stream(CUresult answer) {
+    return answer == CUDA_ERROR_INVALID_HANDLE || (answer >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+                                                   answer <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
   }
 
   /// Every device has a default stream, so there the chunks decide; else the device of `stream`.
@@ -72,7 +78,10 @@ class Cuda final : public Backend {
     const auto of = static_cast<CUstream>(stream);
     const bool by_chunks = of == nullptr || device_count() == 1;
     return run(by_chunks ? device_for(jobs) : Claim(Devices::instance().owner_of(of)), jobs,
-               [&](Device& device) { return cuda::enqueue(device, jobs, verb, kind_, of, difference); });
+               [&](Device& device) {
+                 const Outcome outcome = cuda::enqueue(device, jobs, verb, kind_, of, difference);
+                 return is_of_stream(outcome.answer) ? outcome.status : settle(device, outcome);
+               });
   }
 
   /// A job that needs a device waits until the device is up.
@@ -84,7 +93,7 @@ class Cuda final : public Backend {
 
   /// `submit` on the device of the claim, for these jobs. It allocates nothing.
   static Status run(const Claim& claim, std::span<const Job> jobs, auto&& submit) noexcept {
-    if (Device* const device = claim.device().get()) return settle(*device, submit(*device));
+    if (Device* const device = claim.device().get()) return submit(*device);
     return std::ranges::all_of(jobs, host_addressable) ? Status::busy : Status::fault;
   }
 

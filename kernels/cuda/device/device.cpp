@@ -215,7 +215,8 @@ Device::~Device() {
     Scope scope(*this);
     free_lanes();
     arena_.reset();
-    for (CUmodule module : modules_) driver_->module_unload(module);
+    if (!lent_.load(std::memory_order_relaxed))
+      for (CUmodule module : modules_) driver_->module_unload(module);
   }
   driver_->primary_ctx_release(ordinal_);
 }

@@ -106,6 +106,10 @@ class Device {
   /// Whether a stream belongs to this device's context.
   bool owns(CUstream stream) const;
 
+  /// A stream of the caller gets kernels: their code stays loaded as long as the context lives. A capture
+  /// that holds a kernel of an unloaded module ends the process when it becomes a graph (driver 580).
+  void lend_kernels() noexcept { lent_.store(true, std::memory_order_relaxed); }
+
   /// The device stopped answering: none of its memory is ever freed, because freeing could wait for it.
   void abandon();
 
@@ -130,6 +134,7 @@ class Device {
   std::array<CUfunction, std::size(table_kernels)> table_kernels_{};
   std::vector<GeneratedKernel> generated_kernels_;  // for generated_codes(), or none
   std::vector<CUmodule> modules_;
+  std::atomic<bool> lent_{false};
   LinkClock link_clock_;
   std::atomic<std::size_t> under_way_{0};
   std::unique_ptr<LockedArena> arena_;

@@ -146,6 +146,7 @@ Outcome enqueue(Device& device, std::span<const Job> jobs, Verb verb, KernelKind
                 unsigned long long* difference) noexcept {
   const Device::Scope scope(device);
   if (scope.result() != CUDA_SUCCESS) return outcome_of("cuCtxPushCurrent", scope.result());
+  device.lend_kernels();
   const Driver& driver = device.driver();
   const Batch batch(device, jobs, kind);
   if (verb == Verb::compare) {

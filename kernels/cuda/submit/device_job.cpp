@@ -177,11 +177,7 @@ Outcome run_job(Device& device, const Job& job, Verb verb, KernelKind kind, unsi
 }
 
 Status settle(Device& device, const Outcome& outcome) noexcept {
-  // A stream of the caller that is captured, or another device's, is no fault of the device.
-  const bool is_of_stream = outcome.answer == CUDA_ERROR_INVALID_HANDLE ||
-                            (outcome.answer >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
-                             outcome.answer <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-  if ((outcome.status == Status::fault && !is_of_stream) || outcome.status == Status::hung)
+  if (outcome.status == Status::fault || outcome.status == Status::hung)
     Devices::instance().latch(device, outcome.reason(device.driver()));
   return outcome.status;
 }
