@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import unittest
+import unittest.mock
 
 from stand_in import Child, PluginsTest, daemon, roots
 
@@ -86,6 +87,56 @@ class DaemonsTest(PluginsTest):
             time.sleep(1.1)  # times of files are compared by the second
             self.link(isa=self.ours)
             self.assertEqual(self.texts(self.of(process)), ["warning: isa: restart it, the directory changed after its start"])
+
+    def test_tells_a_daemon_that_started_before_the_way_back(self):
+        self.link(isa=self.ours, jerasure=self.ours, cuda=self.ours)
+        with daemon(self.shared, ["-i", "901"], self.adopted, "20.2.4", self.ours, self.jerasure) as process:
+            time.sleep(1.1)
+            self.link(isa=self.isa, jerasure=self.jerasure)
+            said = self.of(process)
+            self.assertEqual(said["uses"][1:], [f"{name}: as at its start, before the directory changed" for name in ("isa", "jerasure")])
+            self.assertEqual(self.texts(said), [f"warning: {name}: restart it, the directory changed after its start"
+                                                for name in ("isa", "jerasure")])
+
+    def errors(self, process):
+        return [text for text in self.texts(self.of(process)) if text.startswith("error")]
+
+    def test_tells_a_daemon_that_does_not_start_again(self):
+        gone = "it does not start again"
+        with daemon(self.shared, ["-i", "901"], self.stock, "16.2.15", self.isa, self.jerasure, self.ours) as process:
+            self.assertEqual(self.texts(self.of(process)), [])
+            for path in (self.ours, self.jerasure):
+                before = path.read_bytes()
+                for harm in (path.unlink, lambda path=path: path.write_bytes(b"")):
+                    harm()
+                    self.assertEqual(self.errors(process), [f"error: {path}, which it uses, is not there: {gone}"])
+                path.write_bytes(before)
+            self.assertEqual(self.errors(process), [])
+
+    def test_tells_a_daemon_whose_pools_isa_does_not_take_in_our_place(self):
+        page = self.shared / "page"
+        for codes, errors in (("isa", []), ("jerasure", [f"error: {self.ours} is not ec_cuda's, and Ceph's isa does not take all of its "
+                                                         "pools: it does not start again"])):
+            with Child(CHILD) as child:
+                child.tell(codes, 1, 0)
+                page.write_bytes(child.page())
+            with unittest.mock.patch.dict(os.environ, PAGE=str(page)), \
+                    daemon(self.shared, ["-i", "901"], self.stock, "16.2.15", self.isa, self.ours) as process:
+                self.assertEqual(self.errors(process), [])
+                content = self.ours.read_bytes()
+                self.ours.unlink()
+                self.ours.symlink_to(self.isa)
+                self.assertEqual(self.errors(process), errors)
+                self.ours.unlink()
+                self.ours.write_bytes(content)
+
+    def test_judges_no_daemon_whose_admin_socket_is_silent(self):
+        self.link(isa=self.ours, jerasure=self.ours, cuda=self.ours)
+        with daemon(self.shared, ["-i", "901"], self.adopted, "16.2.15", self.ours, self.jerasure) as process:
+            (self.shared / "ceph-i-901.asok").unlink()
+            said = self.of(process)
+            self.assertEqual(self.texts(said), ["warning: not judged, because its admin socket does not answer"])
+            self.assertEqual(said["uses"], ["erasure_code_dir unknown, its admin socket does not answer"])
 
     def test_tells_a_daemon_whose_directory_is_gone(self):
         with daemon(self.shared, ["-i", "901"], self.adopted, "20.2.4", self.isa) as process:

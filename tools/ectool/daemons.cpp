@@ -31,6 +31,7 @@ constexpr auto time_for_an_answer = 1s;
 constexpr std::size_t longest_answer = std::size_t{64} << 10;
 constexpr std::size_t longest_maps = std::size_t{8} << 20;
 constexpr off_t longest_plugin = 256 << 20;
+constexpr std::string_view own_name = "libec_cuda.so";
 
 /// The plugins of Ceph's that ours stands in for, and what it codes then.
 struct Role {
@@ -116,6 +117,8 @@ struct PluginDirectory {
   bool exists = false;
   bool is_missing = false;
   std::set<std::string> stands_in_for;
+  std::set<std::string> files;            ///< names that lead to a file with bytes in it
+  bool has_ours = false;                  ///< whether libec_cuda.so leads to one of ours
   std::map<std::string, double> changed;  ///< when the name became what it is, in seconds since 1970
   Json findings = Json::array();
 };
@@ -143,6 +146,9 @@ PluginDirectory look_at(const Root& root, const std::string& path) {
                                            "`ec_adopt --undo --apply`, or install what it leads to"));
       continue;
     }
+    struct stat st {};
+    if (fstat(target.get(), &st) == 0 && S_ISREG(st.st_mode) && st.st_size != 0) directory.files.insert(name);
+    if (name == own_name) directory.has_ours = is_ours(target);
     for (const Role& role : roles) {
       const std::string wanted = fmt::format("libec_{}.so", role.name);
       if (name != wanted) continue;
@@ -276,7 +282,7 @@ double started(const Process& process) {
 
 /// Whether it is our plugin; of one whose file is gone by its name.
 bool is_ours(const Json& plugin) {
-  return plugin["ours"].is_null() ? base_name(plugin["path"]).starts_with("libec_cuda.so")
+  return plugin["ours"].is_null() ? base_name(plugin["path"]).starts_with(own_name)
                                   : plugin["ours"].get<bool>();
 }
 
@@ -287,18 +293,30 @@ struct Judgement {
   const std::string& adopted_path;
 
   void say_all() {
+    const auto where = daemon["erasure_code_dir"].get<std::string>();
     // What is wrong with the host's adopted directory is said once, and not for each daemon.
     if (daemon["adopted"] == false)
       for (const Json& each : used.findings) daemon["findings"].push_back(each);
-    if (used.is_missing)
-      say("adoption", "error",
-          fmt::format("its erasure_code_dir {} is not there: it does not start again",
-                      daemon["erasure_code_dir"]));
-    if (daemon["name"].get<std::string>().starts_with("osd."))
+    if (where.empty())
+      daemon["findings"].push_back(
+          finding("admin socket", "warning", "not judged, because its admin socket does not answer",
+                  fmt::format("`ceph daemon {} version` says why, or its log", daemon["name"])));
+    else if (used.is_missing)
+      say_stuck(fmt::format("its erasure_code_dir {} is not there", where));
+    if (!where.empty() && daemon["name"].get<std::string>().starts_with("osd."))
       for (const Role& role : roles) say_of(role);
-    for (const Json& plugin : daemon["plugins"])
-      if (plugin["current"] == false)
-        say("file", "warning", fmt::format("restart it, {} was replaced on disk", plugin["path"]));
+    for (const Json& plugin : daemon["plugins"]) {
+      const auto path = plugin["path"].get<std::string>();
+      const std::string name = base_name(path).substr(0, base_name(path).find(".so") + 3);
+      // Of a file that stands in for others the directory need not have its own name.
+      if (used.exists && !used.files.contains(name) && (!is_ours(plugin) || used.stands_in_for.empty()))
+        say_stuck(fmt::format("{}/{}, which it uses, is not there", where, name));
+      else if (used.exists && name == own_name && !used.has_ours && daemon["served_by_isa"] == false)
+        say_stuck(fmt::format("{}/{} is not ec_cuda's, and Ceph's isa does not take all of its pools", where,
+                              name));
+      else if (plugin["current"] == false)
+        say("file", "warning", fmt::format("restart it, {} was replaced on disk", path));
+    }
     if (daemon["pass_through"] == true)
       daemon["findings"].push_back(
           finding("release", "note",
@@ -317,7 +335,8 @@ struct Judgement {
     }
     const bool stands_in = used.stands_in_for.contains(role.name);
     const auto changed = used.changed.find(fmt::format("libec_{}.so", role.name));
-    const bool is_late = stands_in && changed->second > started(process);
+    const bool is_late =
+        changed != used.changed.end() && changed->second > started(process) && (stands_in || ours != nullptr);
     const bool by_own =
         own != nullptr && std::string_view(role.name) == "isa";  // ours loads Ceph's jerasure itself
     if (stands_in && ours != nullptr && !is_late && !by_own) {
@@ -327,9 +346,11 @@ struct Judgement {
                       (*ours)["path"]));
       return;
     }
-    daemon["uses"].push_back(own != nullptr ? fmt::format("{}: by Ceph ({})", role.name, (*own)["path"])
-                                            : fmt::format("{}: not loaded", role.name));
-    if (stands_in && (own != nullptr || is_late))
+    daemon["uses"].push_back(is_late
+                                 ? fmt::format("{}: as at its start, before the directory changed", role.name)
+                             : own != nullptr ? fmt::format("{}: by Ceph ({})", role.name, (*own)["path"])
+                                              : fmt::format("{}: not loaded", role.name));
+    if (is_late || (stands_in && own != nullptr))
       say("adoption", "warning",
           fmt::format("{}: restart it, the directory changed after its start", role.name));
     else if (!adopted.stands_in_for.contains(role.name) || daemon["adopted"] == true)
@@ -342,6 +363,11 @@ struct Judgement {
           finding("adoption", "note",
                   fmt::format("{}: in a container, which does not see {}", role.name, adopted_path),
                   "adopt in its image: docs/containers.md"));
+  }
+  void say_stuck(const std::string& text) {
+    daemon["findings"].push_back(
+        finding("adoption", "error", text + ": it does not start again",
+                "before a restart install the missing package, or in a container take another image"));
   }
   void say(const char* check, const char* severity, std::string text) {
     const auto name = daemon["name"].get<std::string>();
