@@ -10,6 +10,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -55,6 +56,22 @@ constexpr int tentacle_release = 20;
 
 /// pg_pool_t::TYPE_ERASURE
 constexpr int rule_type_erasure = 3;
+std::atomic<::ceph::ErasureCodePlugin*> rule_maker{nullptr};
+
+/// A rule is of so many shards; which of them are data makes no difference.
+int add_rule_of(::ceph::ErasureCodePlugin& isa, const std::string& name, CrushWrapper& crush,
+                const PoolProfile& profile, std::ostream& says) {
+  ::ceph::ErasureCodeProfile like{{"plugin", "isa"},
+                                  {"technique", "cauchy"},
+                                  {"k", std::to_string(profile.k + profile.m - 1)},
+                                  {"m", "1"},
+                                  {"crush-root", profile.crush_root},
+                                  {"crush-failure-domain", profile.crush_failure_domain},
+                                  {"crush-device-class", profile.crush_device_class}};
+  ::ceph::ErasureCodeInterfaceRef code;
+  const int error = isa.factory("", like, &code, &says);
+  return error != 0 ? error : code->create_rule(name, crush, &says);
+}
 
 /// The names of all dynamic symbols of the program, one after the other.
 std::string_view names_in_host() noexcept {
@@ -171,6 +188,8 @@ void vtell(fmt::string_view format, fmt::format_args values) noexcept try {
   // Memory, or /proc.
 }
 
+void set_rule_maker(::ceph::ErasureCodePlugin& isa) noexcept { rule_maker = &isa; }
+
 int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfile& profile,
                    std::ostream* why) {
   std::ostream nowhere(nullptr);  // the host's functions write without looking
@@ -190,6 +209,8 @@ int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfi
     return crush.add_simple_rule(name, root, domain, domains, device_class, "indep", rule_type_erasure,
                                  &says);
   } else if (exists<Rule>(&CrushWrapper::add_simple_rule) && domains <= 0) {
+    if (auto* isa = rule_maker.load(); isa != nullptr && profile.k > 1)
+      return add_rule_of(*isa, name, crush, profile, says);
     return crush.add_simple_rule(name, root, domain, device_class, "indep", rule_type_erasure, &says);
   }
   says << "this host exports no function of CrushWrapper that makes a rule of crush-num-failure-domains="

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "ceph/classic.h"
 #include "plugin/ceph/profile.hpp"
 
 class CrushWrapper;
@@ -56,6 +57,11 @@ void tell(fmt::format_string<Values...> format, Values&&... values) noexcept {
 /// Whether a log of Ceph's daemons has a name of this form: "ceph-osd.3.log", "mon.a.log". Files of a
 /// database have none.
 bool is_daemon_log(const std::string& path) noexcept;
+
+/// Ceph's own isa of a host to Ceph 18, for add_crush_rule(): a rule of Ceph 16 says how many shards it
+/// takes, at most 20 unless code that is compiled with Ceph's own headers says more. It must live as long as
+/// the process.
+void set_rule_maker(::ceph::ErasureCodePlugin& isa) noexcept;
 
 /// Adds the erasure rule `name` to `crush` for the root, failure domain, device class and counts of the
 /// profile, as Ceph's own plugins do. Returns its id or -errno, with the reason in *why (may be null);

@@ -101,7 +101,7 @@ void put(Map& map, int shard) {
 template <class Map>
 bufferlist& place(Map& map, int shard) {
   bufferlist& list = entry(map, shard);
-  if (list.length() != 0) list.clear();
+  if (list.get_num_buffers() != 0) list.clear();  // a list with room reserved has an empty buffer
   return list;
 }
 

@@ -8,12 +8,12 @@
 namespace ec::ceph {
 namespace {
 
-/// For the functions that can return nothing. Without memory the process ends: the host would write data
+/// For the functions that can return nothing. After an error the process ends: the host would write data
 /// whose parity is stale, and no scrub of Ceph 20 looks at parity.
 void answer_for(const char* function, int error) {
   if (error == 0) return;
   std::fprintf(stderr, "ec_cuda: %s has done nothing: %s\n", function, std::strerror(-error));
-  if (error != -EINVAL) std::abort();
+  std::abort();
 }
 
 template <int bytes>
@@ -84,8 +84,7 @@ int Tentacle::decode_concat(const std::set<int>& want_to_read, const std::map<in
 
 bool Tentacle::divide(const BufferMap& in, BufferMap& out, DataChunks& data, Places& coding) const {
   if (!is_usable(&in, 0) || !is_usable(&out, 0)) return false;
-  const auto read = [](const bufferptr& b) { return source_at(readable(b).bytes, b.length()); };
-  take(in, data, read, [&](unsigned c) { return c < code_.k(); });
+  take(in, data, to_be_read, [&](unsigned c) { return c < code_.k(); });
   take(out, coding, to_be_written, [&](unsigned c) { return c >= code_.k(); });
   return true;
 }
@@ -94,7 +93,12 @@ int Tentacle::encode_chunks(const BufferMap& in, BufferMap& out) {
   return at_the_door([&] {
     DataChunks data(code_.n());
     Places coding(code_.n());
-    if (!divide(in, out, data, coding) || coding.count != out.entries) return -EINVAL;
+    if (!divide(in, out, data, coding)) return -EINVAL;
+    // A layer of lrc gets the coding chunks of the layer before, data here, in `out`.
+    if (coding.count != out.entries) {
+      take(out, data, to_be_read, [&](unsigned c) { return c < code_.k(); });
+      data.count = data.there.count();
+    }
     return code_.encode_chunks(data, coding);
   });
 }

@@ -52,15 +52,14 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   int decode_concat(const std::set<int>& want_to_read, const std::map<int, bufferlist>& chunks,
                     bufferlist* decoded) override;
 
-  /// 0; -EINVAL if the buffers are not all of one length, or `out` holds a data shard. Coding shards in `in`
-  /// are not looked at.
+  /// Data shards are read in `out` or, where it has none, in `in`; coding shards in `in` are not looked at.
+  /// 0; -EINVAL if the buffers are not all of one length, or a shard is none of ours.
   int encode_chunks(const BufferMap& in, BufferMap& out) override;
-  /// Replaces a buffer of another length in *delta. If there is no delta or the lengths differ, does nothing
-  /// and writes a line to stderr. Without memory the process ends: the host would write data with stale
-  /// parity.
+  /// Replaces a buffer of another length in *delta. If there is no delta, the lengths differ or memory is
+  /// short, the process ends after a line on stderr: the host would write data with stale parity.
   void encode_delta(const bufferptr& old_data, const bufferptr& new_data, bufferptr* delta) override;
   /// Coding shards in `in` and data shards in `out` are not looked at. If the buffers are not all of one
-  /// length, does nothing and writes a line to stderr. The process ends as above.
+  /// length, the process ends as above.
   void apply_delta(const BufferMap& in, BufferMap& out) override;
   /// Writes every shard of `out`; a shard that is in `in` as well is copied. 0; -EIO if `in` does not
   /// suffice; -EINVAL for a shard outside 0..k+m-1 or buffers of unequal length.
@@ -69,6 +68,9 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
  private:
   static constexpr unsigned most_shards = 128;  ///< the room of a ShardIdSet
 
+  static constexpr auto to_be_read = [](const bufferptr& b) {
+    return source_at(readable(b).bytes, b.length());
+  };
   static constexpr auto to_be_written = [](bufferptr& b) { return kernels::Target{writable_bytes(b), {}}; };
   /// The data shards of `in` and the coding shards of `out`. False if a map is not ours to use.
   bool divide(const BufferMap& in, BufferMap& out, DataChunks& data, Places& coding) const;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/plugin/ceph/roles.hpp"
+#include "tests/plugin/ceph/shards.hpp"
 
 namespace ec::test {
 namespace {
@@ -37,6 +38,15 @@ unsigned compare(const Code& ours, const Code& stock, Draw& draw) {
   const auto in = draw.bytes(stock.k() * 4096, 3);
   const Chunks all = stock.encode(in);
   EXPECT_EQ(difference(ours.encode(in), all, first_chunks(n)), "");
+  if (auto* tentacle = ours.tentacle()) {
+    ::ceph::tentacle::ShardIdSet want;
+    fill(want, first_chunks(n));
+    ::ceph::tentacle::ShardIdMap<::ceph::bufferlist> lists(n);
+    EXPECT_EQ(tentacle->encode(want, in, &lists), 0);
+    Chunks made;
+    for (int c : first_chunks(n)) made[c] = at(lists, c);
+    EXPECT_EQ(difference(made, all, first_chunks(n)), "");
+  }
   unsigned read = 0;
   for (unsigned bits = 1; bits < 1u << n && !testing::Test::HasFailure(); ++bits) {
     std::set<int> lost, there;

@@ -129,8 +129,6 @@ TEST_F(HostileHost, NothingAtAll) {
   EXPECT_EQ(code_.minimum_to_decode({}, {}, nullptr), -EINVAL);
   const bufferptr some = buffer_of("abc");
   bufferptr delta;
-  code_.encode_delta(some, some, nullptr);
-  code_.encode_delta(some, {}, &delta);
   code_.encode_delta({}, {}, &delta);
   EXPECT_EQ(delta.length(), 0u);
   code_.encode_delta(some, some, &delta);
@@ -150,8 +148,51 @@ TEST_F(HostileHost, ContainersOfAnotherLayout) {
   EXPECT_EQ(code_.encode_chunks(in, out), -EINVAL);
   EXPECT_EQ(code_.decode_chunks(all, in, out), -EINVAL);
   EXPECT_EQ(code_.decode_chunks(all, out, in), -EINVAL);
-  code_.apply_delta(in, out);
-  EXPECT_EQ(text(at(out, 4)), std::string(4096, '?'));
+}
+
+// Stale parity would be found by nobody.
+using HostileHostDeathTest = HostileHost;
+TEST_F(HostileHostDeathTest, DeltasThatFitNothing) {
+  const bufferptr some = buffer_of("abc");
+  bufferptr delta;
+  BufferMap in(6), out(6), wrong(6);
+  put(in, {0});
+  insert(out, 4, buffer_of("abc"));
+  put(wrong, {4}).const_end.of = nullptr;
+  EXPECT_DEATH(code_.encode_delta(some, some, nullptr), "encode_delta has done nothing: Invalid argument");
+  EXPECT_DEATH(code_.encode_delta(some, {}, &delta), "encode_delta has done nothing");
+  EXPECT_DEATH(code_.apply_delta(in, out), "apply_delta has done nothing");
+  EXPECT_DEATH(code_.apply_delta(in, wrong), "apply_delta has done nothing");
+}
+
+// As lrc hands a layer the coding chunks of the layer before.
+TEST_F(HostileHost, DataAmongTheChunksToBeWritten) {
+  const std::string bytes[] = {std::string(4096, 'a'), std::string(4096, 'b')};
+  BufferMap in(6), out(6), moved(6), both(6);
+  for (BufferMap* map : {&in, &moved}) insert(*map, 1, buffer_of(bytes[1]));
+  insert(in, 0, buffer_of(bytes[0]));
+  insert(moved, 0, buffer_of(bytes[1]));  // not the one in `out`
+  insert(both, 0, buffer_of(bytes[0]));
+  put(out, {4, 5});
+  put(both, {4, 5});
+  ASSERT_EQ(code_.encode_chunks(in, out), 0);
+  ASSERT_EQ(code_.encode_chunks(moved, both), 0);
+  for (int c : {4, 5}) EXPECT_EQ(text(at(both, c)), text(at(out, c)));
+}
+
+TEST_F(HostileHost, ListsWithRoomReserved) {
+  bufferlist object;
+  object.append(std::string(16384, 'x'));
+  ShardIdSet all;
+  fill(all, {0, 1, 2, 3, 4, 5});
+  ListMap fresh(6), reserved(6);
+  for (int c = 0; c < 6; ++c) {
+    insert(reserved, c, bufferlist());
+    at(reserved, c).reserve(4096);
+  }
+  ASSERT_EQ(code_.encode(all, object, &fresh), 0);
+  ASSERT_EQ(code_.encode(all, object, &reserved), 0);
+  for (int c = 0; c < 6; ++c) EXPECT_TRUE(at(reserved, c).contents_equal(at(fresh, c))) << c;
 }
 
 }  // namespace
