@@ -394,7 +394,7 @@ void NewFile::sync(std::uint64_t bytes, const struct stat* like, const Attribute
   if (is_right && static_cast<std::uint64_t>(st.st_size) < bytes)
     is_right = retried([&] { return ftruncate(fd->get(), static_cast<off_t>(bytes)); }) == 0;
   if (is_right && (like != nullptr || attributes != nullptr)) {
-    mode_t mode = (attributes != nullptr ? attributes->mode : like->st_mode) & 0777;
+    mode_t mode = (like != nullptr ? like->st_mode : attributes->mode) & 0777;
     const bool is_owners = like == nullptr || (st.st_uid == like->st_uid && st.st_gid == like->st_gid) ||
                            fchown(fd->get(), like->st_uid, like->st_gid) == 0;
     if (!is_owners && errno != EPERM) fail_errno("written", path());
@@ -480,7 +480,7 @@ void NewDirectory::keep() noexcept { Temporary::keep(&temporary_); }
 void make_as(const Directory& directory, const Attributes& attributes) {
   const struct timespec times[] = {{0, UTIME_OMIT}, attributes.changed};
   const Held fd = directory.fd();
-  if (fchmod(fd, attributes.mode & 0777) != 0 || futimens(fd, times) != 0)
+  if (fchmod(fd, attributes.mode & 01777) != 0 || futimens(fd, times) != 0)
     fail_errno("written", directory.path_of("."));
   // Who may not enter it any more does not open it again.
   directory.sync();

@@ -71,7 +71,9 @@ void Search::list() {
   }
 }
 
-/// A file that is nobody's is moved, if nothing has the name that it should have. Others are copied.
+/// A file of the set's directory that nobody has changed since, and that is no other file of the set, is
+/// moved if nothing has the name that it should have. Others are copied: equal bytes may be somebody's own
+/// file.
 void Search::find_whole(const std::vector<std::size_t>& wanted) {
   const auto key = [](const struct stat& st) { return std::pair(st.st_dev, st.st_ino); };
   std::set<std::pair<dev_t, ino_t>> taken;
@@ -97,7 +99,12 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
       if (candidate.digest != entry.digest) continue;
       kept.fault = fmt::format("its content is in {}", printable(file->path()));
       kept.file = std::move(file);
-      if (!has_name && candidate.st.st_dev == device && taken.insert(key(candidate.st)).second)
+      const auto is_of_set = [&](const struct timespec& now, const struct timespec& then) {
+        return candidate.base == kept.place && now.tv_sec == then.tv_sec && now.tv_nsec == then.tv_nsec;
+      };
+      if (!has_name && candidate.st.st_dev == device &&
+          is_of_set(candidate.st.st_mtim, attributes_of(entry).changed) &&
+          taken.insert(key(candidate.st)).second)
         kept.moved_from = {candidate.base, candidate.name};
       break;
     }

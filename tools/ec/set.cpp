@@ -125,57 +125,65 @@ const Claims* choose(const std::vector<Claims>& sets) {
                   [](const Claims& claims) { return shards_in(claims, false) > 0; });
 }
 
-/// The files that the set keeps, by their names: one that was named, or one beside its shards. A shard of the
-/// set is none of them, whatever its name. What is missing goes where most of the others are.
+/// The directory of the files that the set keeps: the first with more than half as many of the right length
+/// as any other has. Where nothing is left, a directory that was named for it.
+Place base_of_kept(const GivenPaths& found, const std::vector<Place>& places, const Claims& claims,
+                   const ShardSet& set) {
+  std::vector<std::ptrdiff_t> right;
+  for (const auto& place : places)
+    right.push_back(std::ranges::count_if(set.header.files, [&](const FileEntry& entry) {
+      const auto there = entry.is_directory ? std::nullopt : place->look(entry.name);
+      return there && S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == entry.bytes;
+    }));
+  const auto most = std::ranges::max(right);
+  for (std::size_t i = 0; i < places.size() && most > 0; ++i)
+    if (2 * right[i] > most) return places[i];
+  Place base = set.directory;
+  for (const auto& place : found.directories)
+    if (std::ranges::count(claims, place, [](const Claim& claim) { return claim.in.place; }) == 0)
+      base = place;
+  return base;
+}
+
+/// The files that the set keeps, by their names in one directory, or named themselves. Files of a set of
+/// version 1 came from any directories. A shard of the set is none of them, whatever its name.
 void find_kept(const GivenPaths& found, const Claims& claims, ShardSet* set, std::string* denied) {
   std::vector<Place> places = found.places;
   for (const auto& claim : claims)
     if (std::ranges::find(places, claim.in.place) == places.end()) places.push_back(claim.in.place);
+  const Place base = base_of_kept(found, places, claims, *set);
   const auto is_no_shard = [&](const File& file) {
     return std::ranges::none_of(
         claims, [&](const Claim& claim) { return is_same(claim.in.file->opened(), file.opened()); });
-  };
-  std::map<Place, std::size_t> files_in;
-  const auto find_in = [&](const Place& place, const FileEntry& entry, ShardFile* kept) {
-    if (entry.is_directory) {
-      const auto there = place->look(entry.name);
-      if (!there || !S_ISDIR(there->st_mode)) return false;
-      kept->fault.clear();
-      return true;
-    }
-    auto file = File::find(place, entry.name, denied);
-    if (!file || !is_no_shard(*file)) return false;
-    kept->fault = file->bytes() == entry.bytes
-                      ? ""
-                      : fmt::format("it has {} bytes in the place of {}", file->bytes(), entry.bytes);
-    set->mode &= file->opened().st_mode;
-    kept->file = std::move(file);
-    return true;
   };
   set->kept = std::vector<ShardFile>(set->header.files.size());
   for (std::size_t i = 0; i < set->kept.size(); ++i) {
     const FileEntry& entry = set->header.files[i];
     ShardFile& kept = set->kept[i];
+    kept.place = base;
     kept.name = entry.name;
     kept.fault = "missing";
-    // What was named comes first.
-    std::stable_partition(places.begin(), places.end(), [&](const Place& place) {
-      return found.named.contains({place, entry.name});
-    });
-    const auto place = std::ranges::find_if(places, [&](const Place& p) { return find_in(p, entry, &kept); });
-    if (place == places.end()) continue;
-    kept.place = *place;
-    ++files_in[*place];
+    if (entry.is_directory) {
+      if (const auto there = base->look(entry.name); there && S_ISDIR(there->st_mode)) kept.fault.clear();
+      continue;
+    }
+    const auto find_in = [&](const Place& place, bool is_of_any_length) {
+      auto file = kept.file ? std::nullopt : File::find(place, entry.name, denied);
+      if (!file || !is_no_shard(*file) || (!is_of_any_length && file->bytes() != entry.bytes)) return;
+      kept.fault = file->bytes() == entry.bytes
+                       ? ""
+                       : fmt::format("it has {} bytes in the place of {}", file->bytes(), entry.bytes);
+      set->mode &= file->opened().st_mode;
+      kept.place = place;
+      kept.file = std::move(file);
+    };
+    for (const auto& place : places)
+      if (found.named.contains({place, entry.name})) find_in(place, true);
+    find_in(base, set->header.version > 1);
+    for (const auto& place : places)
+      if (set->header.version == 1) find_in(place, false);
+    find_in(base, true);
   }
-  // Where nothing is left, a directory that was named for it.
-  Place most = set->directory;
-  for (const auto& place : found.directories)
-    if (std::ranges::count(claims, place, [](const Claim& claim) { return claim.in.place; }) == 0)
-      most = place;
-  for (const auto& [place, count] : files_in)
-    if (count > files_in[most]) most = place;
-  for (auto& kept : set->kept)
-    if (!kept.place) kept.place = most;
 }
 
 std::string fault_of(const ShardFile& file) {

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import time
 
 import shard_reader
 import shard_writer
@@ -97,12 +98,12 @@ class Tree(Ec):
         before = self.state()
         self.ec.ends(OK, "repair", *(arguments or self.places), what=what)
         after = self.state()
-        for path, (content, _, mode, time, *_) in self.whole.items():
+        for path, (content, _, mode, changed, *_) in self.whole.items():
             check(path in after and after[path][0] == content, f"{what}: {path} is not back")
             if before.get(path, [None])[0] == content and content is not None:
                 check(after[path] == before[path], f"{what}: {path} was whole and is touched")
             elif not path.endswith(b".ec") and path not in before:
-                check(after[path][2:4] == (mode, time), f"{what}: {path} has {after[path][2:4]}, not {mode:o} {time}")
+                check(after[path][2:4] == (mode, changed), f"{what}: {path} has {after[path][2:4]}, not {mode:o} {changed}")
         for path in set(after) - set(self.whole):
             if after[path][0] is None and path in before:
                 continue  # a directory that files were moved out of
@@ -269,6 +270,46 @@ def check_names_in_the_way(ec):
     ec.ends(OK, "repair", "way")
     os.remove(tree.path(".ec-0000000000000000.tmp"))
     ec.ends(OK, "verify", "way", what="a temporary file was taken for the shard")
+
+
+def check_other_files(ec):
+    """Files that have names of the set in other directories, or equal bytes, or other permissions, are nobody's but their owner's."""
+    # (files of the tree, files elsewhere, what is removed, arguments of create, of repair), each in a folder of its own.
+    long = {f"s/{i}": random.randbytes(9000) for i in range(6)}
+    site = {"README": b"top readme", "rec/README": b"a's own", "x": random.randbytes(9000), "b/y": random.randbytes(9000)}
+    for what, files, others, removed, create, repair in (
+            ("a name in a folder of the tree", site, {}, [], ["-o", "t/p/rec"], ["t/p/rec", "t/p"]),
+            ("the same, and it is lost", site, {}, ["README"], [], ["t/p/x", "t/p/rec", "t/p/b", "t/p"]),
+            ("all names beside the shards", long, {f"d/{name}": random.randbytes(8000) for name in long}, ["s/1"], ["-o", "t/d"], ["t/d", "t/p"]),
+            ("one name beside the shards", site, {"d/README": b"somebody else's"}, [], ["-o", "t/d"], ["t/d", "t/p"]),
+            ("a copy of the tree", long, {f"d/{name}": content for name, content in long.items()}, ["s/2"], [], ["-r", "t/p", "t/d"]),
+            ("a folder beside the shards", {"sub/a": b"a", **long}, {"d/sub/other": b""}, ["sub", "s"], ["-o", "t/d"], ["t/d", "t/p"]),
+            ("equal bytes", {"a/__init__.py": b"# init", **long}, {"p/new/__init__.py": b"# init"}, ["a"], [], ["-r", "t/p"])):
+        ec.fresh("t", "t/p", "t/d")
+        for name, content in files.items():
+            ec.write(f"t/p/{name}", content)
+        ec.right("create", "--keep", "-r", "--redundancy", "300%", *create, "t/p")
+        time.sleep(0.02)  # times of files go by the clock's tick
+        for name, content in others.items():
+            ec.write(f"t/{name}", content)
+        for name in removed:
+            shutil.rmtree(ec.path(f"t/p/{name}")) if os.path.isdir(ec.path(f"t/p/{name}")) else os.remove(ec.path(f"t/p/{name}"))
+        for paths in (repair, repair[::-1]) if len(repair) == 2 and "-r" not in repair else (repair,):
+            ec.ends(DAMAGED if removed else OK, "verify", *paths, what=what)
+        ec.ends(OK, "repair", *repair, what=what)
+        expected = {f"p/{name}": content for name, content in files.items()} | others
+        found = {name: content for name, content in ec.contents("t").items() if not name.endswith(".ec")}
+        check(found == expected, f"{what}: {sorted(set(found.items()) ^ set(expected.items()))}")
+
+    ec.fresh("t")
+    ec.write("t/key", b"secret")
+    ec.write("t/x", random.randbytes(9000))
+    ec.right("create", "--keep", "--redundancy", "100%", "-r", "t")
+    os.chmod(ec.path("t/key"), 0o600)
+    with open(ec.path("t/key"), "r+b") as file:
+        file.write(b"X")
+    ec.ends(OK, "repair", "t")
+    check(os.stat(ec.path("t/key")).st_mode & 0o777 == 0o600, "a private file is everybody's after repair")
 
 
 def check_trees(ec):
@@ -472,7 +513,7 @@ def main():
     print(f"--seed {given.seed}", flush=True)
     signal.signal(signal.SIGIO, signal.SIG_IGN)  # of a lease that is to be given back
     with in_folder(given.program) as ec:
-        for each in (check_shapes, check_names, check_format_1, check_places, check_trees, check_moves, check_second_reading, check_names_in_the_way, check_claims, check_host):
+        for each in (check_shapes, check_names, check_format_1, check_places, check_trees, check_moves, check_second_reading, check_names_in_the_way, check_other_files, check_claims, check_host):
             each(ec)
         check_losses(ec, given.all, given.size)
         check_small_files(ec, given.all)

@@ -79,6 +79,7 @@ class Ec:
         return os.path.join(self.folder, *map(os.fsdecode, names))
 
     def write(self, name, content):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
         with open(self.path(name), "wb") as file:
             file.write(content)
 
