@@ -38,8 +38,9 @@ inline constexpr std::size_t identify_run = 256;        ///< bytes that are look
 inline constexpr std::size_t identify_columns = 65536;  ///< the most, in runs spread evenly
 
 /// Shards (2 to max_chunks) of that many bytes each, in any order, with one damaged or some missing. k is the
-/// rank of the columns: data shards that are zero everywhere and not given do not show. Takes up to some
-/// seconds; orders of more than some 25 shards are not searched, and only the order given is tried.
+/// rank of the columns: data shards that are not given do not show if they are zero everywhere, or sums of
+/// multiples of others as equal ones are. Takes up to some seconds; orders of more than some 25 shards are
+/// not searched, and only the order given is tried.
 Identity identify(std::span<const std::uint8_t* const> shards, std::size_t bytes);
 
 }  // namespace ec::gf

@@ -19,9 +19,9 @@
  *   -ETIMEDOUT  the device stopped answering: pinned or device targets may yet be written
  * and ec_error_text() says why. After the last three the targets hold anything, targets of ec_update too:
  * encode their stripes anew; after -ETIMEDOUT keep the call's pinned and device targets allocated and
- * unused until the process ends. Once the device has work of a call, no answer depends on memory: a failure
- * is never called -ENOMEM, and bytes that may still change are never called done. Chunks in host memory are
- * always coded, by the CPU when the GPU cannot.
+ * unused until the process ends. Once the device has work of a call that writes, no answer depends on
+ * memory: a failure is never called -ENOMEM, and bytes that may still change are never called done. Chunks in
+ * host memory are always coded, by the CPU when the GPU cannot.
  *
  * A call takes at most 32 KiB of stack, a driver of a GPU aside, and a thread's own variables. It is no
  * cancellation point: pthread_cancel() of a thread in a call takes effect after it. Asynchronous cancellation
@@ -161,8 +161,8 @@ ECCODER_EXPORT int ec_begin(const ec_codec* codec, size_t stripes, const unsigne
  * chunks can be added. */
 ECCODER_EXPORT int ec_add(ec_accumulator* accumulator, unsigned chunk, const ec_source* chunks);
 /* Destroys *accumulator, null included. 0: the targets hold the wanted chunks. -ENODATA: chunks that are read
- * have not come, and ec_error_text() names them. -EINVAL: an ec_add failed for another reason than its
- * arguments. Then the targets hold anything. */
+ * have not come, and ec_error_text() names them. -EINVAL: an ec_add answered -EBUSY, -EIO or -ETIMEDOUT.
+ * Then the targets hold anything. */
 ECCODER_EXPORT int ec_end(ec_accumulator* accumulator);
 
 /* Brings the coding chunks up to date after a change of data chunk `chunk` (< k), without reading the other
@@ -206,8 +206,9 @@ ECCODER_EXPORT int ec_add_async(ec_accumulator* accumulator, unsigned chunk, con
  * of one stripe or of many in a row, in any order, in ordinary or pinned memory; one may be damaged, some
  * missing. *found becomes JSON, which the caller gives to free(); null on an error. Shards are named by their
  * place in `shards`, from 0:
- *   k            data chunks; 0: cannot tell. Shards that are zero everywhere and not given do not show
- *   fits         dialects (ec_coding_matrix) that write these bytes; m: the fewest coding chunks with which
+ *   k            data chunks; 0: cannot tell. Shards that are not given do not show if they are zero
+ *                everywhere, or sums of multiples of others, as equal ones are
+ *   fits         dialects (isal_cauchy is klauspost_cauchy, too) with these bytes; m: the fewest with which
  *                one does; order: the chunk that each shard then is (-1: outside), in the given order if this
  *                fits; sole: with k + m chunks no other order fits
  *   damaged      the shard that alone explains the columns (the bytes at one place) that break the checks

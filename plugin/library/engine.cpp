@@ -133,8 +133,9 @@ Decoding::Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsig
     if (signature.available.contains(wanted[i]))
       refuse("wanted[{}]={} is available[{}]; only chunks that are not can be wanted", i, wanted[i],
              place_of_source[wanted[i]]);
-  if (available.size() < (is_mds ? k : 1))
-    refuse(Errc::too_few_chunks, "available has {} chunks; k={} are needed", available.size(), k);
+  if (const unsigned needed = is_mds ? k : 1; available.size() < needed)
+    refuse(Errc::too_few_chunks, "available has {} chunks; {}{} are needed", available.size(),
+           is_mds ? "k=" : "", needed);
   plan = codec.code().plan(signature);
   if (!plan) {
     const auto lost =

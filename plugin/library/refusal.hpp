@@ -15,7 +15,7 @@ namespace ec::library {
 /// An error: a plain value, which no want of memory turns into another.
 struct Failure {
   Errc code;
-  support::Text<511> text;
+  support::Text<1535> text;  ///< has room for the numbers of all chunks
   /// With the text, or less of it where memory is short.
   operator Error() const noexcept;  // NOLINT: the form of the error at the C++ door
 };

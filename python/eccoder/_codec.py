@@ -237,8 +237,9 @@ class Codec:
             raise TypeError(f"available is of type {type(available).__name__}; allowed is a dict from numbers of chunks to contents")
         have = [_number(f"available[{i}]", chunk) for i, chunk in enumerate(available)]
         want = [_number(f"wanted[{i}]", chunk) for i, chunk in enumerate(wanted)]
-        if len(have) < self._k and self.mds is not False:
-            raise Error(errno.ENODATA, f"available has {len(have)} chunks; k={self._k} are needed")
+        needed = 1 if self.mds is False else self._k
+        if len(have) < needed:
+            raise Error(errno.ENODATA, f"available has {len(have)} chunks; {'' if self.mds is False else 'k='}{needed} are needed")
         sources = call.take("sources", list(available.values()), len(have), "len(available)")
         return (c_uint * len(have))(*have), (c_uint * len(want))(*want), sources
 
@@ -258,7 +259,8 @@ def identify(shards: Sequence[Chunk]) -> Dict[str, Any]:
 
     shards: 2 to 255 in host memory, equally long, of one stripe or many in a row, in any order; one may be damaged, some missing.
     Returns a dict; shards are named by their place in `shards`, from 0:
-    "k": data chunks, or 0 where that cannot be told. Those that are zero everywhere and not given do not show.
+    "k": data chunks, or 0 where that cannot be told. One that is not given does not show if it is zero everywhere, or follows
+    from others as an equal one does.
     "fits": dialects that write these bytes, each a dict: "dialect", a name for Codec; "m", the fewest coding chunks with which it
         does; "order", the chunk number of each shard (-1: outside), in the order given if that fits; "sole", whether with k + m
         chunks no other order does.

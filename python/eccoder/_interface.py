@@ -97,7 +97,7 @@ def check(result: int) -> None:
     """Raises what a call of this thread that answered `result` complains of."""
     if result != 0:
         kind = InvalidArgument if result == -errno.EINVAL else Error
-        raise kind(-result, _error_text().decode())
+        raise kind(-result, _error_text().decode(errors="replace"))
 
 
 @functools.lru_cache(maxsize=None)
@@ -131,6 +131,8 @@ def matrix_codec(k: int, m: int, cells: bytes, flags: int) -> MatrixCodec:
 
 
 def coding_matrix(dialect: str, k: int, m: int) -> bytes:
+    if dialect not in DIALECTS:
+        raise refuse(f"dialect={dialect!r}; allowed are {', '.join(DIALECTS)}")
     cells = ctypes.create_string_buffer(max(k * m, 1))
     check(_coding_matrix(dialect.encode(), k, m, cells))
     return cells.raw[:k * m]

@@ -148,6 +148,7 @@ void expect_truth(const Set& set, std::mt19937& random, Told* told) {
     }
   } else {
     EXPECT_FALSE(found.untold.empty());
+    EXPECT_TRUE(found.checks.rows() != 0 || found.obeying == found.columns);
   }
   for (const auto shard : found.outside) {
     EXPECT_TRUE(!is_mds_for_sure || static_cast<int>(shard) == set.damaged) << shard;

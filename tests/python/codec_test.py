@@ -113,6 +113,26 @@ def test_refuses_what_is_no_matrix(matrix, text):
     assert str(caught.value) == text
 
 
+def test_needs_a_chunk_to_decode_from():
+    for matrix, words in (([[1, 1], [0, 0]], "available has 0 chunks; 1 are needed"), ([[1, 1], [1, 2]], "available has 0 chunks; k=2 are needed")):
+        with pytest.raises(eccoder.Error, match=words) as caught:
+            eccoder.Codec(2, 2, matrix=matrix, any_matrix=True).decode({}, [0])
+        assert caught.value.errno == errno.ENODATA
+
+
+@pytest.mark.parametrize("dialect", ["\xe9" * 300, "\ud800", None, b"zfec", "zfec\0x"])
+def test_refuses_what_is_no_dialect(dialect):
+    with pytest.raises(eccoder.InvalidArgument, match="allowed are isal_reed_sol_van, isal_cauchy, jerasure_reed_sol_van"):
+        eccoder.coding_matrix(dialect, 4, 2)
+
+
+def test_names_all_chunks_that_have_not_come():
+    accumulator = eccoder.Codec(200, 4, "cauchy").begin(range(200), [200], [bytearray(8)])
+    with pytest.raises(eccoder.Error) as caught:
+        accumulator.end()
+    assert all(str(chunk) in str(caught.value) for chunk in range(200)), caught.value
+
+
 def test_codecs_of_matrices_end():
     first = weakref.ref(eccoder.Codec(2, 1, matrix=[[1, 255]])._codec)
     codecs = [eccoder.Codec(2, 1, matrix=[[1 + i % 16, 1 + i // 16]]) for i in range(256)]
