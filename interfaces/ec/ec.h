@@ -208,9 +208,9 @@ ECCODER_EXPORT int ec_add_async(ec_accumulator* accumulator, unsigned chunk, con
  * place in `shards`, from 0:
  *   k            data chunks; 0: cannot tell. Shards that are not given do not show if they are zero
  *                everywhere, or sums of multiples of others, as equal ones are
- *   fits         dialects (isal_cauchy is klauspost_cauchy, too) with these bytes; m: the fewest with which
- *                one does; order: the chunk that each shard then is (-1: outside), in the given order if this
- *                fits; sole: with k + m chunks no other order fits
+ *   fits         dialects that write these bytes (isal_cauchy: klauspost_cauchy, too); m: the fewest coding
+ *                chunks with which one does; order: the chunk that each shard then is (-1: outside), in the
+ *                given order if this fits; sole: with k + m chunks no other order fits
  *   damaged      the shard that alone explains the columns (the bytes at one place) that break the checks
  *   outside      shards that have no link to the others
  *   columns      looked at, at most 65,536 spread evenly, zeros left out; obeying: columns that agree;
