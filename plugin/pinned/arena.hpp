@@ -11,6 +11,8 @@
 //   locked page would give that process a copy, and the device would go on with the other process's page. In
 //   the child the addresses stay reserved, so that no other memory is found there; freeing a block of the
 //   parent's does nothing, touching one ends the child.
+// - No lock is held across fork(): a handler of another library may free a block. A child may find the lock
+//   taken and the books half written, so it uses neither.
 #pragma once
 
 #include <pthread.h>
@@ -65,13 +67,17 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Must have been called before start(), and early: handlers of fork() that were registered before ours run
-  /// while our lock is held. The books must be whole in the child, so no other thread may work on them when
-  /// the child begins.
-  void watch_forks() {
-    forking = this;
-    pthread_atfork([] { forking->mutex_.lock(); }, [] { forking->mutex_.unlock(); },
-                   [] { forking->become_child(); });
+  /// Reserves the arena's addresses in a child, by a handler of fork() before other memory can take them. A
+  /// child without handlers does it at its first request for a block.
+  void become_child() {
+    auto* const opener = opener_.load(std::memory_order_relaxed);
+    if (opener == nullptr) return;
+    opener->store(false, std::memory_order_relaxed);  // Linux before 4.14 has not
+    threshold_.store(never, std::memory_order_relaxed);
+    // Never replaces an existing mapping; if it fails, the best course is to go on.
+    if (const std::size_t length = length_.load(std::memory_order_relaxed))
+      (void)mmap(reinterpret_cast<void*>(start_.load(std::memory_order_relaxed)), length, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   }
 
   /// As ec_cuda_pinned_start().
@@ -81,10 +87,9 @@ class Arena {
     const std::lock_guard locked(start_mutex_);
     if (const std::size_t length = length_.load(std::memory_order_acquire))
       return lock(reinterpret_cast<void*>(start_.load(std::memory_order_relaxed)), length, context);
-    starting_ = true;
-    const int error = open((bytes + huge_page - 1) / huge_page * huge_page, threshold, lock, context);
-    starting_ = false;
-    return error;
+    // From here on: a child that forks during the start has this thread's lock and not this thread.
+    if (!mark()) return -ENOMEM;
+    return open((bytes + huge_page - 1) / huge_page * huge_page, threshold, lock, context);
   }
 
   /// Whether p lies in the arena, in the parent of this process included.
@@ -93,20 +98,25 @@ class Arena {
     return reinterpret_cast<std::uintptr_t>(p) - start_.load(std::memory_order_relaxed) < length;
   }
   /// Whether this process is a child of the one that opened the arena, and has its addresses only.
-  bool is_inherited() const { return inherited_.load(std::memory_order_relaxed); }
+  bool is_inherited() const {
+    const auto* const opener = opener_.load(std::memory_order_acquire);
+    return opener != nullptr && !opener->load(std::memory_order_relaxed);
+  }
 
   /// A block aligned to `alignment`, a power of two, and at least to a page. Null if `bytes` is below the
   /// threshold or there is no room.
   void* allocate(std::size_t alignment, std::size_t bytes) {
     return bytes < threshold_.load(std::memory_order_relaxed) ? nullptr : allocate_large(alignment, bytes);
   }
-  /// Bytes of the block at p, which owns(); 0 if no block starts there.
+  /// Bytes of the block at p, which owns(); 0 if no block starts there. In a child the bytes of one page.
   std::size_t size_of(const void* p) {
+    if (is_inherited()) return PageAllocator::page_bytes;
     const std::lock_guard locked(mutex_);
     return allocator_->size_of(p);
   }
-  /// Frees the block at p, which owns(); false if no block starts there.
+  /// Frees the block at p, which owns(); false if no block starts there. Does nothing in a child.
   bool release(void* p) {
+    if (is_inherited()) return true;
     const std::lock_guard locked(mutex_);
     const std::size_t bytes = allocator_->release(p);
     if (bytes == 0) return false;
@@ -126,8 +136,9 @@ class Arena {
   static constexpr std::size_t never = SIZE_MAX;
 
   void* allocate_large(std::size_t alignment, std::size_t bytes) {
+    if (is_inherited()) become_child();
+    if (threshold_.load(std::memory_order_relaxed) == never) return nullptr;
     const std::lock_guard locked(mutex_);
-    if (allocator_ == nullptr || is_inherited()) return nullptr;
     void* p = allocator_->allocate(alignment, bytes);
     if (p == nullptr) {
       ++refused_;
@@ -156,25 +167,20 @@ class Arena {
     return 0;
   }
 
-  void become_child() {
-    const std::size_t length = length_.load(std::memory_order_relaxed);
-    // A child that forked while another thread was in start() has that thread's lock and not that thread.
-    if (length != 0 || starting_) inherited_.store(true, std::memory_order_relaxed);
-    threshold_.store(never, std::memory_order_relaxed);
-    // Never replaces an existing mapping; if it fails, the best course is to go on.
-    if (length != 0)
-      (void)mmap(reinterpret_cast<void*>(start_.load(std::memory_order_relaxed)), length, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    mutex_.unlock();
+  /// Marks this process as the one that opens the arena, by a page that the system clears in every child.
+  bool mark() {
+    if (opener_.load(std::memory_order_relaxed) != nullptr) return true;
+    std::uint8_t* page = map(PageAllocator::page_bytes);
+    if (page == nullptr) return false;
+    madvise(page, PageAllocator::page_bytes, MADV_WIPEONFORK);
+    opener_.store(new (page) std::atomic<bool>(true), std::memory_order_release);
+    return true;
   }
-
-  static inline Arena* forking = nullptr;
 
   std::atomic<std::uintptr_t> start_{0};
   std::atomic<std::size_t> length_{0};
   std::atomic<std::size_t> threshold_{never};
-  std::atomic<bool> starting_{false};
-  std::atomic<bool> inherited_{false};
+  std::atomic<std::atomic<bool>*> opener_{nullptr};  // false in every child
   Mutex start_mutex_;
   Mutex mutex_;  // for the members below
   PageAllocator* allocator_ = nullptr;

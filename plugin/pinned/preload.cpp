@@ -25,7 +25,7 @@ namespace {
 
 constinit Arena arena;
 
-__attribute__((constructor)) void load() { arena.watch_forks(); }
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] { arena.become_child(); });
 
 /// The function of this name in the libraries behind this one: tcmalloc's, jemalloc's or the C library's.
 /// Looked up when it is first called; usable before any constructor has run.
