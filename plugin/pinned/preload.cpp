@@ -72,7 +72,7 @@ void* move_block(void* p, std::size_t held, std::size_t bytes) {
   if (bytes <= held && bytes > held / 2) return p;
   void* moved = arena.allocate(PageAllocator::page_bytes, bytes);
   if (moved == nullptr) moved = std::malloc(bytes);
-  if (moved == nullptr) return nullptr;
+  if (moved == nullptr) return bytes <= held ? p : nullptr;
   std::memcpy(moved, p, std::min(held, bytes));
   arena.release(p);
   return moved;

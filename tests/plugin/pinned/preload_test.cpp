@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -169,6 +170,16 @@ TEST_F(Preload, ReallocKeepsBytesBothWays) {
   EXPECT_EQ(malloc_usable_size(p), 64 * KiB) << "still there";
   free(p);
   free(realloc(nullptr, 10));
+}
+
+TEST_F(Preload, ReallocToLessNeedsNoMemory) {
+  EXPECT_EQ(in_child([&] {
+              if (start_arena(arena_, 64 * MiB, threshold) != 0) return 1;
+              void* p = aligned(4096, 64 * MiB);
+              const rlimit none{};
+              return setrlimit(RLIMIT_AS, &none) == 0 && realloc(opaque(p), 16 * MiB) == p ? 0 : 2;
+            }),
+            0);
 }
 
 TEST_F(Preload, FullArenaFallsBackAndRecovers) {
