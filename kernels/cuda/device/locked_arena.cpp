@@ -76,11 +76,6 @@ int LockedArena::lock(void* start, std::size_t bytes) {
 CUresult LockedArena::lock_pages(void* start, std::size_t bytes) const {
   constexpr unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
   auto result = driver_.mem_host_register(start, bytes, flags);
-  if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
-    // A device that a fault took before it could unlock has locked them.
-    driver_.mem_host_unregister(start);
-    result = driver_.mem_host_register(start, bytes, flags);
-  }
   if (result != CUDA_SUCCESS) return result;
   CUdeviceptr seen = 0;
   result = driver_.device_pointer(&seen, start, 0);

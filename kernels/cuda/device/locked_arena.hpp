@@ -21,7 +21,8 @@ bool has_preload() noexcept;
 class LockedArena {
  public:
   /// Locks the arena and has the preload hand it out; logs one line. Null without the preload, which is not
-  /// logged; null as well if the driver or the preload refused: the process keeps ordinary memory.
+  /// logged; null as well if the driver or the preload refused: the process keeps ordinary memory. The driver
+  /// refuses an arena that another copy of this code in the process has locked, and that copy keeps it.
   static std::unique_ptr<LockedArena> of_preload(const Driver& driver, CUdevice device,
                                                  const Options& options);
   ~LockedArena();

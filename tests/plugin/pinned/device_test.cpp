@@ -178,6 +178,28 @@ TEST_F(PinnedFromBirth, HungDeviceKeepsTheArenaLockedForTheNext) {
   EXPECT_EQ(on_device(), before + 1);
 }
 
+/// A process may hold two copies of this code, each with devices of its own: ours does not take the arena
+/// from the other, for which it is pinned.
+TEST_F(PinnedFromBirth, AnArenaThatIsAnothersStaysLockedAndIsOrdinaryMemory) {
+  const auto& driver = kernels::cuda::Driver::open(EC_FAULT_DRIVER);
+  CUcontext context = nullptr;
+  ASSERT_EQ(driver.init(0), CUDA_SUCCESS);
+  ASSERT_EQ(driver.primary_ctx_retain(&context, 0), CUDA_SUCCESS);
+  driver.ctx_push_current(context);
+  const auto lock = [](void* start, std::size_t bytes, void* of) {
+    return static_cast<int>(
+        static_cast<const kernels::cuda::Driver*>(of)->mem_host_register(start, bytes, 0));
+  };
+  ASSERT_EQ(preload_start()(8 * MiB, chunk, lock, const_cast<kernels::cuda::Driver*>(&driver)), 0);
+  driver.ctx_pop_current(&context);
+  ASSERT_TRUE(bring_up());
+  EXPECT_NE(log_.find("8 MiB could not be page-locked: EMULATED_ERROR_712\n"), std::string::npos) << log_;
+  EXPECT_EQ(residence_of(block().get(), chunk), Residence::pageable);
+  EXPECT_TRUE(encode(1));
+  use(small_arena());
+  EXPECT_EQ(driver_->calls("cuMemHostUnregister"), 0u);
+}
+
 /// The driver forgets the arena with the context in which it was registered: whichever device that was, its
 /// end must not reach the other.
 TEST_F(PinnedFromBirth, ADeviceThatIsGivenUpLeavesTheArenaToTheOther) {
