@@ -45,15 +45,12 @@ class BackgroundThread {
   /// Whether this process has started a thread that was not joined yet.
   bool started() const noexcept { return process_ != 0 && process_ == getpid(); }
 
-  /// Waits for the thread to end, but no longer than ten seconds. For the end of a process: objects that are
-  /// destroyed there should have no thread of ours in them.
-  void join() noexcept {
+  /// Waits for the thread to end, but not beyond `end` on CLOCK_MONOTONIC. For the end of a process: objects
+  /// that are destroyed there should have no thread of ours in them.
+  void join(const timespec& end) noexcept {
     if (!started()) return;
     process_ = 0;
-    timespec end{};
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += 10;
-    if (pthread_timedjoin_np(thread_, nullptr, &end) != 0) pthread_detach(thread_);
+    if (pthread_clockjoin_np(thread_, nullptr, CLOCK_MONOTONIC, &end) != 0) pthread_detach(thread_);
   }
 
  private:

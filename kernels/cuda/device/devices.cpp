@@ -72,7 +72,10 @@ void Devices::stop() {
     std::lock_guard lock(mutex_);
     stopped_ = true;
   }
-  for (Slot& slot : slots_) slot.thread.join();
+  timespec end{};
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  end.tv_sec += 10;  // for all together
+  for (Slot& slot : slots_) slot.thread.join(end);
 }
 
 std::span<Devices::Slot> Devices::slots() {

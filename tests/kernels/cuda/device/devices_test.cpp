@@ -119,6 +119,18 @@ TEST_F(SeveralDevices, OneLatchedOffIsSaidThoughAnotherIsNotThere) {
   EXPECT_EQ(kernels::device_stats().state, static_cast<std::uint64_t>(kernels::DeviceState::latched));
 }
 
+TEST_F(SeveralDevices, TheEndOfAProcessWaitsOnceForAllThatHang) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a child of fork() waits for nothing
+  const auto end_early = [&] {
+    alarm(15);
+    use(kernels::cuda::current_options());
+    plan("cuInit:every=1:slow=1000s");
+    (void)devices_.acquire(1);
+    std::exit(0);
+  };
+  EXPECT_EXIT(end_early(), testing::ExitedWithCode(0), "");
+}
+
 /// The emulated driver lets no device touch the memory of another.
 TEST_F(SeveralDevices, DeviceMemoryIsCodedWhereItLiesOrRefusedAndLatchesNothing) {
   const Buffer of_first = memory(Residence::device, 0), of_second = memory(Residence::device, 1);
