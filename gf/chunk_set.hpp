@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 
 namespace ec::gf {
 
@@ -54,10 +55,6 @@ class ChunkSet {
     for (unsigned i = 0; i < a.words_.size(); ++i) a.words_[i] &= b.words_[i];
     return a;
   }
-  friend constexpr ChunkSet operator|(ChunkSet a, const ChunkSet& b) {
-    for (unsigned i = 0; i < a.words_.size(); ++i) a.words_[i] |= b.words_[i];
-    return a;
-  }
   friend constexpr ChunkSet operator-(ChunkSet a, const ChunkSet& b) {
     for (unsigned i = 0; i < a.words_.size(); ++i) a.words_[i] &= ~b.words_[i];
     return a;
@@ -67,36 +64,27 @@ class ChunkSet {
   class Iterator {
    public:
     using value_type = unsigned;
-    using difference_type = std::ptrdiff_t;
-    constexpr Iterator() = default;
-    constexpr explicit Iterator(const ChunkSet& set) : set_(&set), at_(0), rest_(set.words_[0]) { skip(); }
+    constexpr explicit Iterator(const ChunkSet& set) : set_(set), rest_(set.words_[0]) { skip(); }
     constexpr unsigned operator*() const { return 64 * at_ + static_cast<unsigned>(std::countr_zero(rest_)); }
     constexpr Iterator& operator++() {
       rest_ &= rest_ - 1;
       skip();
       return *this;
     }
-    constexpr Iterator operator++(int) {
-      Iterator before = *this;
-      ++*this;
-      return before;
-    }
-    friend constexpr bool operator==(const Iterator& a, const Iterator& b) {
-      return a.at_ == b.at_ && a.rest_ == b.rest_;
-    }
+    friend constexpr bool operator==(const Iterator& at, std::default_sentinel_t) { return at.rest_ == 0; }
 
    private:
     /// To a word with members, or to the end.
     constexpr void skip() {
-      while (rest_ == 0 && ++at_ < set_->words_.size()) rest_ = set_->words_[at_];
+      while (rest_ == 0 && ++at_ < set_.words_.size()) rest_ = set_.words_[at_];
     }
 
-    const ChunkSet* set_ = nullptr;
-    unsigned at_ = capacity / 64;
-    std::uint64_t rest_ = 0;  ///< the members in this word that are still to come
+    const ChunkSet& set_;
+    unsigned at_ = 0;
+    std::uint64_t rest_;  ///< the members in this word that are still to come
   };
   constexpr Iterator begin() const { return Iterator(*this); }
-  constexpr Iterator end() const { return {}; }
+  constexpr std::default_sentinel_t end() const { return {}; }
 
   constexpr std::size_t hash() const {
     std::uint64_t h = 0x9e3779b97f4a7c15;

@@ -1,7 +1,6 @@
 #include "gf/dialects.hpp"
 
 #include <array>
-#include <span>
 
 #include "gf/generator.hpp"
 #include "gf/gf256.hpp"

@@ -1,9 +1,9 @@
-// The list of back ends of this build.
 #include "kernels/backends.hpp"
 
 #include <array>
 #include <vector>
 
+#include "kernels/cuda/options.hpp"
 #ifdef EC_WITH_CUDA
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/device/devices.hpp"
@@ -56,6 +56,10 @@ unsigned device_count() noexcept { return static_cast<unsigned>(cuda::device_cou
 bool can_be_pinned() noexcept { return false; }
 void want_pinned() noexcept {}
 unsigned device_count() noexcept { return 1; }
+void cuda::configure(const Options&) {}
+bool cuda::bring_up(Reason* why) noexcept {
+  return *why = "this library was built without the GPU back end", false;
+}
 #endif
 
 }  // namespace ec::kernels

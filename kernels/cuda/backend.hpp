@@ -14,7 +14,4 @@ namespace ec::kernels::cuda {
 /// fault if there is none.
 Backend& backend(KernelKind kind = KernelKind::automatic) noexcept;
 
-/// Brings the device up now and waits for it. Whether it is up; else *why.
-bool bring_up(Reason* why) noexcept;
-
 }  // namespace ec::kernels::cuda

@@ -45,6 +45,8 @@ struct Options {
 /// Sets the options of this process. Takes effect when the device is next brought up; touches no device.
 /// Thread safe, also in a child of fork(). Throws std::bad_alloc.
 void configure(const Options& options);
+/// Brings the device up now and waits for it. Whether it is up; else *why.
+bool bring_up(Reason* why) noexcept;
 /// The last options set. They stay in place for the life of the process. Thread safe.
 const Options& current_options() noexcept;
 inline std::size_t device_count() noexcept { return current_options().devices.size(); }

@@ -76,13 +76,11 @@ void find_rule_maker(const codec::NodeSettings& node) {
 
 /// Only notes the settings; the device is not touched before the first job, because daemons fork after
 /// this.
-void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
-#ifdef EC_WITH_CUDA
+void configure_device(const codec::NodeSettings& node) {
   auto options = node.device;
   options.alone_in_process = true;
   options.log = [](const char* line) { std::fprintf(stderr, "%s\n", line); };
   kernels::cuda::configure(options);
-#endif
 }
 
 /// For a host that we only pass through: no other setting matters there, and no wrong setting stops it.

@@ -20,16 +20,9 @@ namespace {
 using ::ceph::ErasureCodeProfile;
 using gf::Technique;
 
-constexpr std::string_view our_keys[] = {"k",
-                                         "m",
-                                         "technique",
-                                         "backend",
-                                         "mapping",
-                                         "crush-root",
-                                         "crush-failure-domain",
-                                         "crush-device-class",
-                                         "crush-num-failure-domains",
-                                         "crush-osds-per-failure-domain"};
+constexpr auto our_keys = std::to_array<std::string_view>(
+    {"k", "m", "technique", "backend", "mapping", "crush-root", "crush-failure-domain", "crush-device-class",
+     "crush-num-failure-domains", "crush-osds-per-failure-domain"});
 /// The first release with rules of several OSDs in a failure domain.
 constexpr int domain_counts_since = 19;
 /// The release from which on isa bounds the coding chunks of cauchy.

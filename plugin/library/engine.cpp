@@ -6,12 +6,10 @@
 
 #include "gf/dialects.hpp"
 #include "gf/mds.hpp"
+#include "kernels/cuda/options.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #include "plugin/library/refusal.hpp"
 #include "support/no_cancellation.hpp"
-#ifdef EC_WITH_CUDA
-#include "kernels/cuda/backend.hpp"
-#endif
 
 namespace ec::library {
 namespace {
@@ -20,24 +18,18 @@ using kernels::Status;
 
 /// Only notes the settings, and writes nothing to stderr: a library is silent. Threads that race note the
 /// same; no thread waits, since a child of fork() could wait for ever.
-void configure_device([[maybe_unused]] const codec::NodeSettings& node) {
-#ifdef EC_WITH_CUDA
+void configure_device(const codec::NodeSettings& node) {
   static constinit std::atomic<bool> done{false};
   if (done.load(std::memory_order_acquire)) return;
   kernels::cuda::configure(node.device);
   done.store(true, std::memory_order_release);
-#endif
 }
 
 /// Waits for a device that is coming up. Empty if it is up, else the reason.
 support::Text<255> why_no_device() noexcept {
-#ifdef EC_WITH_CUDA
   const support::NoCancellation whole;
   kernels::cuda::Reason why;
   return kernels::cuda::bring_up(&why) ? kernels::cuda::Reason() : why;
-#else
-  return "this library was built without the GPU back end";
-#endif
 }
 
 codec::Router make_router() {

@@ -1,4 +1,3 @@
-// From a matrix to a schedule of XORs over bit planes.
 #include "kernels/cuda/generate/schedule.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// The comparison of results of back ends: see validator.hpp.
 #include "plugin/codec/checking/validator.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,3 @@
-// Counting, and the page of the process: see stats.hpp and stats_page.hpp.
 #include "plugin/codec/stats/stats.hpp"
 
 #include <dlfcn.h>
