@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -49,5 +50,5 @@ int main(int argc, char** argv) {
                names);
     return 2;
   }
-  return 0;
+  return std::fflush(stdout) == 0 ? 0 : 1;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <link.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -61,23 +60,24 @@ void* isal_called_by(const std::string& file) {
 /// which would take the place of that of the plugins.
 class Plugins {
  public:
-  /// list: NAME, or NAME=DIRECTORY where libec_NAME.so is not in its usual place. peer_file: of an ISA-L by
-  /// which a copy of the plugin `isa` is to code beside that plugin; empty: none. It works by the order of
-  /// loading: plugins that are loaded after an ISA-L, and reach ISA-L through their linkage table, call its
-  /// functions in place of their own.
-  Plugins(const std::vector<std::string>& list, const std::string& peer_file) {
+  /// --plugin: NAME, or NAME=DIRECTORY where libec_NAME.so is not in its usual place. --isal: an ISA-L by
+  /// which a copy of the plugin `isa` is to code beside that plugin. It works by the order of loading:
+  /// plugins that are loaded after an ISA-L, and reach ISA-L through their linkage table, call its functions
+  /// in place of their own.
+  explicit Plugins(const CommandLine& line) {
     if (dlsym(RTLD_DEFAULT, function_of_isal) != nullptr)
       throw std::runtime_error("this program exposes an ISA-L, which would replace that of the plugins");
-    if (!peer_file.empty() && access(peer_file.c_str(), R_OK) != 0)
-      throw UsageError(fmt::format("--isal {}: must be a libisal.so that can be read", peer_file));
-    for (const auto& text : list) {
+    for (const auto& text : line.list("plugin")) {
       const std::size_t equals = text.find('=');
       const std::string name = text.substr(0, equals);
+      // A host loads a name once.
+      if (find(name) != list_.end())
+        throw UsageError(fmt::format("--plugin {}: {} is there twice", text, name));
       list_.push_back({name, equals == std::string::npos ? usual_directory(name) : text.substr(equals + 1)});
     }
     // Bound to what they carry, before another ISA-L is there.
     for (const Plugin& plugin : list_) make_code(plugin, 4, 2);
-    if (!peer_file.empty()) add_peer(peer_file);
+    if (line.given("isal")) add_peer(line.text("isal"));
   }
 
   const std::vector<Plugin>& list() const { return list_; }
@@ -85,7 +85,7 @@ class Plugins {
   /// The technique that they all have in common for that shape.
   gf::Technique technique_for(unsigned k, unsigned m) const {
     // jerasure has no other matrix in common with anyone.
-    const bool has_jerasure = std::ranges::find(list_, "jerasure", &Plugin::name) != list_.end();
+    const bool has_jerasure = find("jerasure") != list_.end();
     return has_jerasure ? gf::Technique::jerasure_reed_sol_van : bench::technique_for({k, m});
   }
 
@@ -106,8 +106,12 @@ class Plugins {
   }
 
  private:
+  std::vector<Plugin>::const_iterator find(const std::string& name) const {
+    return std::ranges::find(list_, name, &Plugin::name);
+  }
+
   void add_peer(const std::string& file) {
-    const auto plain = std::ranges::find(list_, "isa", &Plugin::name);
+    const auto plain = find("isa");
     if (plain == list_.end()) throw UsageError("--isal: needs the plugin isa, by which it is to code");
     void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) throw UsageError(fmt::format("--isal {}: {}", file, dlerror()));
@@ -177,9 +181,11 @@ int measure_ceph(const CommandLine& line) {
   const std::size_t memory = line.number("memory", 0, 16 * gib);
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds),
                   .sample_seconds = line.seconds("sample-ms")};
-  Report report(line);
-  const Plugins plugins(line.list("plugin"), line.text("isal"));
-  report.begin({{"host", "Ceph " + host}});
+  const Plugins plugins(line);
+  // A plugin may lack a shape.
+  for (const CephCase& c : cases)
+    for (const Plugin& plugin : plugins.list()) plugins.make_code(plugin, c.k, c.m);
+  Report report(line, {{"host", "Ceph " + host}});
   for (const CephCase& c : cases) measure_case(c, memory, plugins, tentacle, pace, report);
   return report.finish();
 }

@@ -42,6 +42,12 @@ std::size_t number_of(const std::string& option, const std::string& text, std::s
   return *value;
 }
 
+void require_allowed(const std::string& option, const std::string& value,
+                     const std::vector<std::string>& allowed) {
+  if (!allowed.empty() && std::ranges::find(allowed, value) == allowed.end())
+    throw refuse(option, value, fmt::format("one of {}", fmt::join(allowed, ", ")));
+}
+
 }  // namespace
 
 int run(const Subcommand& subcommand, const std::vector<std::string>& arguments) try {
@@ -59,7 +65,8 @@ int run(const Subcommand& subcommand, const std::vector<std::string>& arguments)
   po::variables_map given;
   po::store(po::command_line_parser(arguments).options(known).positional({}).run(), given);
   if (!given.contains("help")) return subcommand.body({subcommand, arguments, given});
-  std::cout << known;
+  std::cout << known << std::flush;
+  if (!std::cout) throw std::runtime_error("standard output cannot be written");
   return 0;
 } catch (const po::error& e) {
   fmt::print(stderr, "ec_bench: {}; see ec_bench {} --help\n", e.what(), subcommand.name);
@@ -82,8 +89,16 @@ std::string CommandLine::typed() const {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-std::string CommandLine::text(const std::string& option) const {
+std::string CommandLine::joined(const std::string& option) const {
   return fmt::format("{}", fmt::join(given_[option].as<std::vector<std::string>>(), ","));
+}
+
+std::string CommandLine::text(const std::string& option, const std::vector<std::string>& allowed) const {
+  const auto& values = given_[option].as<std::vector<std::string>>();
+  if (values.size() != 1 || (given(option) && values.front().empty()))
+    throw refuse(option, joined(option), "one value");
+  require_allowed(option, values.front(), allowed);
+  return values.front();
 }
 
 std::size_t CommandLine::number(const std::string& option, std::size_t lowest, std::size_t highest) const {
@@ -92,14 +107,14 @@ std::size_t CommandLine::number(const std::string& option, std::size_t lowest, s
 
 std::vector<std::string> CommandLine::list(const std::string& option,
                                            const std::vector<std::string>& allowed) const {
-  if (!given(option)) return allowed;
+  const std::string text = joined(option);
+  if (!given(option) && text.empty()) return allowed;
   std::vector<std::string> parts;
-  boost::split(parts, text(option), boost::is_any_of(","));
-  for (const auto& part : parts)
-    if (part.empty())
-      throw refuse(option, text(option), "a list without empty entries");
-    else if (!allowed.empty() && std::ranges::find(allowed, part) == allowed.end())
-      throw refuse(option, part, fmt::format("one of {}", fmt::join(allowed, ", ")));
+  boost::split(parts, text, boost::is_any_of(","));
+  for (const auto& part : parts) {
+    if (part.empty()) throw refuse(option, text, "a list without empty entries");
+    require_allowed(option, part, allowed);
+  }
   return parts;
 }
 
@@ -128,12 +143,16 @@ std::vector<Shape> CommandLine::shapes(const std::string& option) const {
   return values;
 }
 
-gf::Technique technique_for(Shape shape) {
+gf::Technique require_shape(gf::Technique technique, Shape shape) {
   const auto [k, m] = shape;
-  if (gf::shape_error(gf::Technique::reed_sol_van, k, m).empty()) return gf::Technique::reed_sol_van;
-  if (const auto error = gf::shape_error(gf::Technique::cauchy, k, m); !error.empty())
+  if (const auto error = gf::shape_error(technique, k, m); !error.empty())
     throw UsageError(fmt::format("--shapes {}+{}: {}", k, m, error));
-  return gf::Technique::cauchy;
+  return technique;
+}
+
+gf::Technique technique_for(Shape shape) {
+  const bool fits = gf::shape_error(gf::Technique::reed_sol_van, shape.first, shape.second).empty();
+  return require_shape(fits ? gf::Technique::reed_sol_van : gf::Technique::cauchy, shape);
 }
 
 }  // namespace ec::bench

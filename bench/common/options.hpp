@@ -67,8 +67,9 @@ class CommandLine {
 
   /// As it was typed, behind the settings that the environment gives.
   std::string typed() const;
-  bool given(const std::string& option) const { return !text(option).empty(); }
-  std::string text(const std::string& option) const;
+  bool given(const std::string& option) const { return !given_[option].defaulted(); }
+  /// The one value, which must be of `allowed`, if that has any. No value that is given is empty.
+  std::string text(const std::string& option, const std::vector<std::string>& allowed = {}) const;
   std::size_t number(const std::string& option, std::size_t lowest, std::size_t highest) const;
   /// Of an option in milliseconds.
   double seconds(const std::string& option) const { return 1e-3 * double(number(option, 0, 600'000)); }
@@ -82,10 +83,15 @@ class CommandLine {
   std::vector<Shape> shapes(const std::string& option) const;
 
  private:
+  std::string joined(const std::string& option) const;
+
   std::string subcommand_;
   std::vector<std::string> arguments_;
   boost::program_options::variables_map given_;
 };
+
+/// The technique. Throws UsageError where it does not have the shape.
+gf::Technique require_shape(gf::Technique technique, Shape shape);
 
 /// The technique that codes a shape: reed_sol_van, or cauchy where the Vandermonde matrix does not have it.
 /// Throws UsageError where that has not either.

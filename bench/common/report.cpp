@@ -61,17 +61,16 @@ Row row_of(const Case& c, const Row& more) {
   return row;
 }
 
-Report::Report(const CommandLine& line) : line_(line) {
-  if (!line.given("csv")) return;
-  file_.open(line.text("csv"));
-  if (!file_) throw UsageError(fmt::format("--csv {}: must be a file that can be written", line.text("csv")));
-}
-
-void Report::begin(const Header& more) {
+Report::Report(const CommandLine& line, const Header& more) {
+  if (line.given("csv")) {
+    file_.open(line.text("csv"));
+    if (!file_)
+      throw UsageError(fmt::format("--csv {}: must be a file that can be written", line.text("csv")));
+  }
   Header header{{"machine", machine()},
                 {"driver", line_of("/proc/driver/nvidia/version", "NVRM version")},
                 {"commit", commit},
-                {"command", line_.typed()},
+                {"command", line.typed()},
                 {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};
   header.insert(header.end(), more.begin(), more.end());
   for (const auto& [name, text] : header)
@@ -80,8 +79,9 @@ void Report::begin(const Header& more) {
 
 void Report::say(const std::string& line) {
   fmt::print("{}\n", line);
-  std::fflush(stdout);
+  if (std::fflush(stdout) != 0) throw std::runtime_error("standard output cannot be written");
   file_ << line << std::endl;
+  if (file_.is_open() && !file_) throw std::runtime_error("the file of --csv cannot be written");
 }
 
 void Report::add(const Row& row, bool verified) {
@@ -99,7 +99,8 @@ void Report::add(const Row& row, bool verified) {
 }
 
 int Report::finish() {
-  if (file_.is_open() && !file_) throw std::runtime_error("cannot write " + line_.text("csv"));
+  if (all_right_ && !has_titles_)
+    throw std::runtime_error("nothing was measured: no coder that is asked for does this");
   return all_right_ ? 0 : 1;
 }
 

@@ -36,23 +36,22 @@ Row row_of(const Case& c, const Row& more);
 
 class Report {
  public:
-  /// Opens the file of --csv before anything is measured. Throws UsageError if it cannot be.
-  explicit Report(const CommandLine& line);
+  /// Opens the file of --csv, when nothing of the command line is left to check, and begins with lines
+  /// "# name: value": machine, driver, commit, command, date, and those of `more`. Throws UsageError if the
+  /// file cannot be opened, and, as the others do, std::runtime_error if something cannot be written.
+  explicit Report(const CommandLine& line, const Header& more = {});
 
-  /// Lines "# name: value": machine, driver, commit, command, date, and what `more` adds.
-  void begin(const Header& more);
   /// What was measured of whom; before the first one the titles, which are the same of all rows of a report.
   /// If the bytes were not right, it is no row, but a note.
   void add(const Row& row, bool verified = true);
   /// Another line of the header, behind the rows.
   void note(const std::string& name, const std::string& text) { say("# " + name + ": " + text); }
-  /// The exit status: 0, or 1 if bytes were wrong. Throws std::runtime_error if the file was not written.
+  /// The exit status: 0, or 1 if bytes were wrong. Throws std::runtime_error if there is no row.
   int finish();
 
  private:
   void say(const std::string& line);
 
-  const CommandLine& line_;
   std::ofstream file_;
   bool has_titles_ = false;
   bool all_right_ = true;

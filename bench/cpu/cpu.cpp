@@ -85,24 +85,46 @@ void add_rows(const CpuCase& c, std::string_view temperature, const std::vector<
   }
 }
 
-int measure_cpu(const CommandLine& line) {
+/// Cases, and how warm their stripes are.
+std::vector<std::pair<CpuCase, std::string_view>> cases_of_sections(const CommandLine& line) {
   const auto wanted = line.list("sections", section_names);
   const auto shapes = line.shapes("shapes");
   const auto lengths = line.numbers("chunks", 1, gib);
   std::vector<std::string> techniques;
   if (line.given("techniques")) techniques = line.list("techniques", {"reed_sol_van", "cauchy"});
+  std::vector<std::pair<CpuCase, std::string_view>> cases;
+  for (const Section& section : sections) {
+    if (std::ranges::find(wanted, section.name) == wanted.end()) continue;
+    for (const Shape& shape : shapes.empty() ? section.shapes : shapes) {
+      // With no techniques each shape has its own.
+      auto of_shape = techniques;
+      if (of_shape.empty()) of_shape.emplace_back(gf::name(technique_for(shape)));
+      for (const std::string& technique : of_shape)
+        for (const std::size_t length : lengths.empty() ? section.lengths : lengths)
+          for (const Layout& layout : section.layouts)
+            for (const auto& op : section.ops)
+              cases.push_back({{{op, require_shape(*gf::parse_technique(technique), shape), shape.first,
+                                 shape.second, length},
+                                layout},
+                               section.temperature});
+    }
+  }
+  return cases;
+}
+
+int measure_cpu(const CommandLine& line) {
+  const auto cases = cases_of_sections(line);
   const auto coders = line.list("coders", all_coders());
   std::vector<LoadedIsal> loaded;
   for (const auto& file : line.list("isal")) loaded.push_back(load_isal(file));
-  const bool by_cpu = line.list("clock", {"wall", "cpu"}).front() == "cpu";
+  const bool by_cpu = line.text("clock", {"wall", "cpu"}) == "cpu";
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds),
                   .sample_seconds = line.seconds("sample-ms")};
-  Report report(line);
-  report.begin({{"second-level cache", fmt::format("{} KiB", cache_bytes(2) >> 10)},
-                {"warm pool", fmt::format("{} MiB of sources", warm_bytes() >> 20)},
-                {"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}});
+  Report report(line, {{"second-level cache", fmt::format("{} KiB", cache_bytes(2) >> 10)},
+                       {"warm pool", fmt::format("{} MiB of sources", warm_bytes() >> 20)},
+                       {"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}});
   Workers workers(1);
-  const auto measure_case = [&](const CpuCase& c, std::string_view temperature) {
+  for (const auto& [c, temperature] : cases) {
     const StripeOrder order{.turns = turns_of(temperature, c), .checked_turns = 8};
     auto contestants = coding_contestants(c, order.turns, coders, loaded);
     // What another one wrote past the caches is in them again.
@@ -113,20 +135,6 @@ int measure_cpu(const CommandLine& line) {
         };
     const auto results = measure(workers, contestants, order, pace);
     add_rows(c, temperature, contestants, Figures(contestants, results, by_cpu), report);
-  };
-  for (const Section& section : sections) {
-    if (std::ranges::find(wanted, section.name) == wanted.end()) continue;
-    for (const auto& [k, m] : shapes.empty() ? section.shapes : shapes) {
-      // With no techniques each shape has its own.
-      auto of_shape = techniques;
-      if (of_shape.empty()) of_shape.emplace_back(gf::name(technique_for({k, m})));
-      for (const std::string& technique : of_shape)
-        for (const std::size_t length : lengths.empty() ? section.lengths : lengths)
-          for (const Layout& layout : section.layouts)
-            for (const auto& op : section.ops)
-              measure_case({{op, *gf::parse_technique(technique), k, m, length}, layout},
-                           section.temperature);
-    }
   }
   return report.finish();
 }

@@ -93,8 +93,7 @@ std::optional<Counts> counts_of(const std::string& coder, const CpuCase& c) {
 int count(const CommandLine& line) {
   // For libeccoder: validation is on and not due, and no file says that a GPU is better.
   setenv("EC_CUDA_VALIDATE", "sample:1000000000", 1);
-  Report report(line);
-  report.begin({{"compiler", __VERSION__}});
+  Report report(line, {{"compiler", __VERSION__}});
   bool counted = false;
   const auto add = [&](const std::string& coder, const char* op, Shape shape, std::size_t chunk_bytes) {
     const CpuCase c{{op, gf::Technique::reed_sol_van, shape.first, shape.second, chunk_bytes}, scattered};
@@ -116,8 +115,7 @@ int count(const CommandLine& line) {
     add("x86-avx2", "decode-miss", shape, 64);
     for (const char* op : {"encode", "decode"}) add("eccoder", op, shape, 64);
   }
-  const int status = report.finish();
-  return counted ? status : 77;
+  return counted ? report.finish() : 77;
 }
 
 }  // namespace

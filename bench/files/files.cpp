@@ -61,12 +61,11 @@ int measure_files(const CommandLine& line) {
   const std::size_t bytes = line.number("size", mib, 1024 * gib);
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds)};
   const auto commands = commands_of(line.list("beside"));
-  Report report(line);
-  report.begin({});
   std::string folder = line.text("folder") + "/ec_bench_XXXXXX";
   if (mkdtemp(folder.data()) == nullptr)
     throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
   const std::shared_ptr<void> removed(nullptr, [&](void*) { fs::remove_all(folder); });
+  Report report(line);
   fs::current_path(folder);
   execute(fmt::format("head -c {} /dev/urandom >object", bytes));
   std::vector<Contestant> contestants;

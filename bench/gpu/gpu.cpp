@@ -144,9 +144,8 @@ int measure_gpu(const CommandLine& line) {
   std::vector<std::string> names;
   std::ranges::transform(kinds, std::back_inserter(names), name_of);
   const auto wanted = line.list("kernels", names);
-  Report report(line);
   const auto device = bring_up_devices("gpu").front();
-  report.begin({gpu_line(*device)});
+  Report report(line, {gpu_line(*device)});
   for (const KernelCase& c : cases) measure_case(c, total, wanted, *device, pace, report);
   return report.finish();
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <optional>
 
 #include "bench/common/report.hpp"
 #include "bench/common/stripes.hpp"
@@ -174,7 +175,6 @@ void add_rows(const HostCase& c, const std::vector<std::string>& backends,
 }
 
 int measure_host(const CommandLine& line) {
-  Report report(line);
   const auto cases = cases_of(line);
   const auto backends = line.list("backends", every_backend);
   auto counts = line.numbers("processes", 1, 256);
@@ -184,9 +184,12 @@ int measure_host(const CommandLine& line) {
   Pace pace{.rounds = line.number("rounds", 1, most_rounds),
             .warm_seconds = line.seconds("warm-ms"),
             .each_call = true};
+  std::optional<double> sample_seconds;
+  if (line.given("sample-ms")) sample_seconds = line.seconds("sample-ms");
   const Processes processes(counts, backends.size());
   std::vector<std::shared_ptr<Device>> devices;
   std::vector<Link> links;
+  std::optional<Report> report;  // of process 0
   for (std::size_t time = 0; time < counts.size(); ++time) {
     if (processes.number() >= counts[time]) continue;
     // Nobody prepares while fewer still measure.
@@ -194,16 +197,14 @@ int measure_host(const CommandLine& line) {
     if (devices.empty()) {
       devices = bring_up_devices("host");
       if (processes.number() == 0) {
-        report.begin({gpu_line(*devices.front())});
+        report.emplace(line, Header{gpu_line(*devices.front())});
         for (std::size_t i = 0; i < devices.size(); ++i)
           links.push_back({devices[i], allocate(Residence::pinned, link_bytes, i),
                            allocate(Residence::device, link_bytes, i)});
       }
     }
     pace.before_sample = [&] { processes.wait(time); };
-    pace.sample_seconds = line.given("sample-ms") ? line.seconds("sample-ms")
-                          : counts[time] > 1      ? 0.1
-                                                  : 0.004;
+    pace.sample_seconds = sample_seconds.value_or(counts[time] > 1 ? 0.1 : 0.004);
     for (const HostCase& c : cases) {
       const auto results = processes.results_of(processes.number());
       const double ceiling = measure_case(c, backends, links, largest_bytes / counts[time], pace, results);
@@ -211,13 +212,13 @@ int measure_host(const CommandLine& line) {
       if (processes.number() == 0) {
         for (std::size_t other = 1; other < counts[time]; ++other)
           for (std::size_t i = 0; i < results.size(); ++i) results[i].add(processes.results_of(other)[i]);
-        add_rows(c, backends, results, counts[time], devices.size(), ceiling, report);
+        add_rows(c, backends, results, counts[time], devices.size(), ceiling, *report);
       }
       // What it has read may now change.
       processes.wait(time);
     }
   }
-  return report.finish();
+  return report ? report->finish() : 0;
 }
 
 }  // namespace

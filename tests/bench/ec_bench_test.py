@@ -61,23 +61,42 @@ def measure(*options, status=0, says="", **environment):
             print(text)
             sys.exit(SKIPPED)
         check(ended == status and says in text, f"{options}: exit status {ended}: {text}")
+        if status != 0:
+            return None
         header, rows = read_report(file)
-    check(status != 0 or HEADER <= set(header) and all(header.values()), f"header: {header}")
+    check(HEADER <= set(header) and all(header.values()), f"header: {header}")
     for row in rows:
         check(len(row) > 4 and None not in row and str(next(iter(row.values()))) in text, f"{row} is not printed too, or longer: {text}")
     return header, rows
 
 
-def refuse(**options):
-    """What is in no row of tests/project/bad_input.json."""
-    for option, content in options.items():
+def refuse(*options, says):
+    """An old report stays, and no new one begins."""
+    with tempfile.NamedTemporaryFile("w+") as old:
+        old.write("old")
+        old.flush()
+        status, text = run(BENCH, SUBCOMMAND, *options, *([] if "--csv" in options else ["--csv", old.name]))
+        old.seek(0)
+        check(status == 2 and says in text and "# machine" not in text and old.read() == "old", f"{options}: {status} {text}")
+
+
+def refuse_each(**options):
+    """What is in no row of tests/project/bad_input.json, and what no option takes."""
+    for option, content in [*options.items(), *dict.fromkeys(options, "").items(), ("csv", "a b"), ("csv", "")]:
         option = "--" + option.replace("_", "-")
-        status, text = run(BENCH, SUBCOMMAND, option, content)
-        check(status == 2 and f"{option} {content}" in text, f"{option} {content}: {status} {text}")
+        refuse(option, *content.split(" "), says=f"{option} {content.replace(' ', ',')}")
+
+
+def lose_output(*options):
+    """Output that nobody takes is an error."""
+    for words in (options, ["--help"]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([BENCH, SUBCOMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        check(done.returncode == 1 and "standard output cannot be written" in done.stderr, f"a full disk: {words}: {done}")
 
 
 def test_ceph():
-    isal = MORE[0]
+    isal = os.path.realpath(MORE[0])
     ops = ["encode", "encode-chunks", "decode", "decode-one"]
     _, rows = measure("--ops", *ops, "--rounds", "3", "--sample-ms", "0", "--shapes", "2+1,4+2,32+8", "--sizes", "100,1000,4K",
                       "--isal", isal)
@@ -91,16 +110,24 @@ def test_ceph():
         shutil.copy(os.path.join(os.path.dirname(BENCH), "../lib/erasure-code/libec_cuda.so"), os.path.join(folder, "libec_isa.so"))
         status, text = run(BENCH, "ceph", "--plugin", f"isa={folder}", "--isal", isal, "--sizes", "4K", "--rounds", "1")
         check(status == 1 and "runs its own ISA-L" in text, f"a plugin with an ISA-L inside: {status} {text}")
+    refuse("--plugin", "cuda=/a,isa,cuda=/b", says="cuda is there twice")
+    refuse_each(plugin="x", isal=f"{isal} {isal}", shapes="x", sizes="x", ops="x", rounds="3 3", memory="x")
+    refuse("--plugin", "clay", "--shapes", "4+2,200+50", says="--plugin clay")
+    lose_output("--sizes", "4K", "--rounds", "1")
 
 
 def test_cpu():
     # Every contestant is verified before it is timed, so one sample of each is enough.
-    _, rows = measure("--sections", "hot", "decode", "--rounds", "1", "--sample-ms", "0", "--isal", MORE[0])
+    isal = os.path.realpath(MORE[0])
+    _, rows = measure("--sections", "hot", "decode", "--rounds", "1", "--sample-ms", "0", "--isal", isal)
     for row in rows:
         check(row["call_us"] > 0 and row["source_gbps"] > 0 and row["ratio_limit"] > 0, f"not timed: {row}")
         check((row["ratio_peer"] is None) == row["coder"].startswith("isal"), f"beside the peer: {row}")
     check({(row["k"], row["m"]) for row in rows} == {(4, 2), (8, 3), (8, 4), (10, 4), (16, 4), (20, 4), (32, 8), (64, 16)}, "shapes")
-    refuse(coders="x")
+    refuse_each(coders="x", shapes="x", chunks="x", sections="x", techniques="x", isal="/nowhere", clock="wall,cpu", sample_ms="x")
+    refuse("--clock", "wall", "cpu", says="--clock wall,cpu")
+    refuse("--techniques", "reed_sol_van", "--shapes", "4+2,64+16", says="--shapes 64+16")
+    lose_output("--sections", "hot", "--shapes", "4+2", "--rounds", "1")
     status, text = run(BENCH, "nonsense")
     check(status == 2 and "nonsense: must be one of ceph, cpu, " in text, f"a bad sub-command: {status} {text}")
 
@@ -131,9 +158,9 @@ def test_instructions():
 def test_files():
     _, rows = measure("--size", "3M", "--rounds", "1", "--folder", tempfile.gettempdir(), "--beside", "copy=true :: cp object copied")
     check(len(rows) == 9 and all(row["gbps"] > 0 and row["cpu_seconds"] > 0 for row in rows), f"{rows}")
-    refuse(beside="none")
-    status, text = run(BENCH, "files", "--size", "1M", "--folder", tempfile.gettempdir(), "--beside", "wrong=true :: echo why; false")
-    check(status == 1 and "echo why; false: why" in text, f"a command that fails: {status} {text}")
+    refuse_each(beside="none", size="x", rounds="x", folder="a b")
+    small = ("--size", "1M", "--rounds", "1", "--folder", tempfile.gettempdir())
+    measure(*small, "--beside", "wrong=true :: echo why; false", status=1, says="echo why; false: why")
 
 
 def test_gpu():
@@ -145,7 +172,9 @@ def test_gpu():
     # Encode of two lengths, and two decodes; in pairs where what is lost comes in them.
     check(sum(row["coder"] == "table" for row in rows) == 3 * (2 + 2), "cases")
     check(sum(row["coder"] == "paired" for row in rows) == 2 + 2, "cases in pairs")
-    refuse(kernels="none", shapes="4x2")
+    refuse_each(kernels="none", shapes="4x2", total="x", runs="x")
+    measure("--total", "1M", "--runs", "3", "--shapes", "4+2", "--kernels", "paired", status=1, says="nothing was measured")
+    lose_output("--total", "1M", "--runs", "3", "--shapes", "4+2")
 
 
 def check_host(rows, gpus=1, processes=1):
@@ -178,7 +207,10 @@ def test_host():
     # More than one for each thread do not fit.
     measure(*pinned, "--largest-bytes", "1")
     measure(*pinned, status=1, says="63", EC_CUDA_DEVICES="63")
-    refuse(residences="none", backends="gpu", chunks="100", ops="update", threads="0", warm_ms="-1", processes="0", csv="/nowhere/x")
+    refuse_each(residences="none", backends="gpu", chunks="100", ops="update", threads="0", warm_ms="-1", processes="0", sample_ms="x")
+    status, text = run(BENCH, SUBCOMMAND, *pinned, "--csv", "/nowhere/x")
+    check(status == 2 and "--csv /nowhere/x" in text, f"a file that cannot be: {status} {text}")
+    lose_output(*pinned, "--processes", "2")
 
 
 def check_two_devices(small, faults):
@@ -222,8 +254,10 @@ def check_processes(faults):
 
 
 def main():
-    {"ceph": test_ceph, "cpu": test_cpu, "instructions": test_instructions, "files": test_files, "gpu": test_gpu,
-     "host": test_host}[SUBCOMMAND]()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        {"ceph": test_ceph, "cpu": test_cpu, "instructions": test_instructions, "files": test_files, "gpu": test_gpu,
+         "host": test_host}[SUBCOMMAND]()
 
 
 if __name__ == "__main__":
