@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "bench/ceph/calls.hpp"
+#include "bench/common/isal.hpp"
 #include "bench/common/report.hpp"
 #include "tests/host/plugin_host.hpp"
 
@@ -20,8 +21,6 @@ namespace ec::bench {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* function_of_isal = "ec_encode_data";
 
 /// One plugin that takes part.
 struct Plugin {
@@ -81,6 +80,11 @@ class Plugins {
   }
 
   const std::vector<Plugin>& list() const { return list_; }
+  /// ISA-L's function that the plugin `isa` calls, if that is there and calls one that can be found.
+  const void* isal() const {
+    const auto plain = find("isa");
+    return plain == list_.end() ? nullptr : isal_called_by(plain->directory + "/libec_isa.so");
+  }
 
   /// The technique that they all have in common for that shape.
   gf::Technique technique_for(unsigned k, unsigned m) const {
@@ -113,21 +117,17 @@ class Plugins {
   void add_peer(const std::string& file) {
     const auto plain = find("isa");
     if (plain == list_.end()) throw UsageError("--isal: needs the plugin isa, by which it is to code");
-    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (library == nullptr) throw UsageError(fmt::format("--isal {}: {}", file, dlerror()));
-    void* const function = dlsym(library, function_of_isal);
-    if (function == nullptr) throw UsageError(fmt::format("--isal {}: must be an ISA-L", file));
+    const void* const function = dlsym(open_isal(file, RTLD_GLOBAL), function_of_isal);
     // A second copy of the plugin, for the loader takes one file once.
     char folder[] = "/tmp/ec_bench_XXXXXX";
     if (mkdtemp(folder) == nullptr) throw std::runtime_error("cannot make a folder in /tmp");
     const Plugin copy{"isa:" + fs::path(file).filename().string(), folder};
-    const std::string plain_file = plain->directory + "/libec_isa.so";
     const std::string copied_file = fmt::format("{}/libec_{}.so", folder, copy.name);
-    fs::copy_file(plain_file, copied_file);
+    fs::copy_file(plain->directory + "/libec_isa.so", copied_file);
     make_code(copy, 4, 2);
     // Whose functions they call is seen, and not believed.
     const bool runs_peer = isal_called_by(copied_file) == function;
-    const bool plain_runs_peer = isal_called_by(plain_file) == function;
+    const bool plain_runs_peer = isal() == function;
     fs::remove_all(folder);
     if (!runs_peer || plain_runs_peer)
       throw std::runtime_error(fmt::format("{} runs {} ISA-L", runs_peer ? "isa" : copy.name,
@@ -185,7 +185,7 @@ int measure_ceph(const CommandLine& line) {
   // A plugin may lack a shape.
   for (const CephCase& c : cases)
     for (const Plugin& plugin : plugins.list()) plugins.make_code(plugin, c.k, c.m);
-  Report report(line, {{"host", "Ceph " + host}});
+  Report report(line, {{"host", "Ceph " + host}, isal_line(plugins.isal())});
   for (const CephCase& c : cases) measure_case(c, memory, plugins, tentacle, pace, report);
   return report.finish();
 }

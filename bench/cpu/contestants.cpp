@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "bench/common/options.hpp"
+#include "bench/common/isal.hpp"
 #include "bench/common/stripes.hpp"
 #include "bench/cpu/memory_bound.hpp"
 #include "ec/ec.h"
@@ -82,13 +82,11 @@ Contestant library_contestant(const std::shared_ptr<const Stripes>& stripes) {
 
 LoadedIsal load_isal(const std::string& file) {
   // Bound to itself: the library's own calls must not reach the ISA-L that this program loads.
-  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-  if (library == nullptr) throw UsageError(fmt::format("--isal {}: {}", file, dlerror()));
+  void* const library = open_isal(file, RTLD_LOCAL | RTLD_DEEPBIND);
   LoadedIsal isal{"isal:" + std::filesystem::canonical(file).filename().string(), nullptr, nullptr};
   isal.init_tables = reinterpret_cast<decltype(isal.init_tables)>(dlsym(library, "ec_init_tables"));
-  isal.encode_data = reinterpret_cast<decltype(isal.encode_data)>(dlsym(library, "ec_encode_data"));
-  if (isal.init_tables == nullptr || isal.encode_data == nullptr)
-    throw UsageError(fmt::format("--isal {}: must be an ISA-L", file));
+  isal.encode_data = reinterpret_cast<decltype(isal.encode_data)>(dlsym(library, function_of_isal));
+  if (isal.init_tables == nullptr) throw UsageError(fmt::format("--isal {}: must be an ISA-L", file));
   return isal;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bench/common/isal.hpp"
 #include "bench/common/report.hpp"
 #include "bench/cpu/contestants.hpp"
 #include "bench/cpu/memory_bound.hpp"
@@ -116,11 +117,16 @@ int measure_cpu(const CommandLine& line) {
   const auto cases = cases_of_sections(line);
   const auto coders = line.list("coders", all_coders());
   std::vector<LoadedIsal> loaded;
-  for (const auto& file : line.list("isal")) loaded.push_back(load_isal(file));
+  for (const auto& file : line.list("isal")) {
+    loaded.push_back(load_isal(file));
+    if (const auto& name = loaded.back().name; std::ranges::count(loaded, name, &LoadedIsal::name) > 1)
+      throw UsageError(fmt::format("--isal {}: {} is there twice", file, name));
+  }
   const bool by_cpu = line.text("clock", {"wall", "cpu"}) == "cpu";
   const Pace pace{.rounds = line.number("rounds", 1, most_rounds),
                   .sample_seconds = line.seconds("sample-ms")};
-  Report report(line, {{"second-level cache", fmt::format("{} KiB", cache_bytes(2) >> 10)},
+  Report report(line, {isal_line(),
+                       {"second-level cache", fmt::format("{} KiB", cache_bytes(2) >> 10)},
                        {"warm pool", fmt::format("{} MiB of sources", warm_bytes() >> 20)},
                        {"cold pool", fmt::format("{} MiB of sources", cold_bytes() >> 20)}});
   Workers workers(1);

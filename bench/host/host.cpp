@@ -8,6 +8,7 @@
 #include <deque>
 #include <optional>
 
+#include "bench/common/isal.hpp"
 #include "bench/common/report.hpp"
 #include "bench/common/stripes.hpp"
 #include "bench/gpu/gpu.hpp"
@@ -197,7 +198,7 @@ int measure_host(const CommandLine& line) {
     if (devices.empty()) {
       devices = bring_up_devices("host");
       if (processes.number() == 0) {
-        report.emplace(line, Header{gpu_line(*devices.front())});
+        report.emplace(line, Header{gpu_line(*devices.front()), isal_line()});
         for (std::size_t i = 0; i < devices.size(); ++i)
           links.push_back({devices[i], allocate(Residence::pinned, link_bytes, i),
                            allocate(Residence::device, link_bytes, i)});
