@@ -159,11 +159,25 @@ def test_instructions():
 
 
 def test_files():
-    _, rows = measure("--size", "3M", "--rounds", "1", "--folder", tempfile.gettempdir(), "--beside", "copy=true :: cp object copied")
+    _, rows = measure("--size", "3M", "--rounds", "1", "--folder", ".", "--beside", "copy=true :: cp object copied")
     check(len(rows) == 9 and all(row["gbps"] > 0 and row["cpu_seconds"] > 0 for row in rows), f"{rows}")
     refuse_each(beside="none", size="x", rounds="x", folder="a b")
-    small = ("--size", "1M", "--rounds", "1", "--folder", tempfile.gettempdir())
-    measure(*small, "--beside", "wrong=true :: echo why; false", status=1, says="echo why; false: why")
+    small = ("--size", "1M", "--rounds", "1", "--folder", ".")
+    for command, says in (("echo why; false", "echo why; false: why"), ("kill $PPID", "interrupted")):
+        measure(*small, "--beside", f"wrong=true :: {command}", status=1, says=says)
+    check(not os.listdir(), f"left behind: {os.listdir()}")
+    on_disk = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs -o size=$0M ec_bench . && cd "$PWD" && exec "$@"']
+    for disk, ends, says in ((40, 0, "ec-keep-repair,"), (20, 1, "No space left on device")):
+        if run(*on_disk, str(disk), "true")[0] == 0:
+            status, text = run(*on_disk, str(disk), BENCH, SUBCOMMAND, "--size", "8M", "--rounds", "1", "--folder", ".")
+            check(status == ends and says in text, f"8 MiB on a disk of {disk}: {status} {text}")
+    # The file tool makes a shard or a file less or wrong.
+    bench, ec = shutil.copy(BENCH, "ec_bench"), os.path.join(os.path.dirname(BENCH), "ec")
+    for command, does in (("create object", "rm set/object.013.ec"), ("repair set", "rm set/object.012.ec"), ("create --keep", "rm kept/*.ec")):
+        with open("ec", "w", opener=lambda *it: os.open(*it, 0o755), encoding="utf-8") as spoilt:
+            spoilt.write(f'#!/bin/sh\n"{ec}" "$@" && case "$*" in "{command}"*) {does} ;; esac\n')
+        status, text = run(os.path.abspath(bench), SUBCOMMAND, *small)
+        check(status == 1 and "\ncoder" not in text, f"{command} .. and {does}: {status} {text}")
 
 
 def test_gpu():
