@@ -70,7 +70,7 @@ class Plugins {
       const std::size_t equals = text.find('=');
       const std::string name = text.substr(0, equals);
       // A host loads a name once.
-      if (find(name) != list_.end())
+      if (std::ranges::count(list_, name, &Plugin::name) != 0)
         throw UsageError(fmt::format("--plugin {}: {} is there twice", text, name));
       list_.push_back({name, equals == std::string::npos ? usual_directory(name) : text.substr(equals + 1)});
     }
@@ -82,14 +82,14 @@ class Plugins {
   const std::vector<Plugin>& list() const { return list_; }
   /// ISA-L's function that the plugin `isa` calls, if that is there and calls one that can be found.
   const void* isal() const {
-    const auto plain = find("isa");
+    const auto plain = std::ranges::find(list_, "isa", &Plugin::name);
     return plain == list_.end() ? nullptr : isal_called_by(plain->directory + "/libec_isa.so");
   }
 
   /// The technique that they all have in common for that shape.
   gf::Technique technique_for(unsigned k, unsigned m) const {
     // jerasure has no other matrix in common with anyone.
-    const bool has_jerasure = find("jerasure") != list_.end();
+    const bool has_jerasure = std::ranges::find(list_, "jerasure", &Plugin::name) != list_.end();
     return has_jerasure ? gf::Technique::jerasure_reed_sol_van : bench::technique_for({k, m});
   }
 
@@ -110,12 +110,8 @@ class Plugins {
   }
 
  private:
-  std::vector<Plugin>::const_iterator find(const std::string& name) const {
-    return std::ranges::find(list_, name, &Plugin::name);
-  }
-
   void add_peer(const std::string& file) {
-    const auto plain = find("isa");
+    const auto plain = std::ranges::find(list_, "isa", &Plugin::name);
     if (plain == list_.end()) throw UsageError("--isal: needs the plugin isa, by which it is to code");
     const void* const function = dlsym(open_isal(file, RTLD_GLOBAL), function_of_isal);
     // A second copy of the plugin, for the loader takes one file once.

@@ -27,16 +27,13 @@ inline void* open_isal(const std::string& file, int flags) {
   return library;
 }
 
-/// Of the header of a report: the file that holds this function of an ISA-L; without a function no line.
-inline std::pair<std::string, std::string> isal_line(const void* function) {
+/// Of the header of a report: the file that holds this function of an ISA-L, by default that of the back end
+/// `isal`; without a function no line.
+inline std::pair<std::string, std::string> isal_line(
+    const void* function = dlsym(dlopen("libisal.so.2", RTLD_NOW | RTLD_NOLOAD), function_of_isal)) {
   Dl_info info{};
   if (dladdr(function, &info) == 0) return {};
   return {"isal", std::filesystem::canonical(info.dli_fname)};
-}
-
-/// The same of the back end `isal`, whose library is open.
-inline std::pair<std::string, std::string> isal_line() {
-  return isal_line(dlsym(dlopen("libisal.so.2", RTLD_NOW | RTLD_NOLOAD), function_of_isal));
 }
 
 }  // namespace ec::bench

@@ -42,12 +42,6 @@ std::size_t number_of(const std::string& option, const std::string& text, std::s
   return *value;
 }
 
-void require_allowed(const std::string& option, const std::string& value,
-                     const std::vector<std::string>& allowed) {
-  if (!allowed.empty() && std::ranges::find(allowed, value) == allowed.end())
-    throw refuse(option, value, fmt::format("one of {}", fmt::join(allowed, ", ")));
-}
-
 }  // namespace
 
 int run(const Subcommand& subcommand, const std::vector<std::string>& arguments) try {
@@ -94,10 +88,9 @@ std::string CommandLine::joined(const std::string& option) const {
 }
 
 std::string CommandLine::text(const std::string& option, const std::vector<std::string>& allowed) const {
-  const auto& values = given_[option].as<std::vector<std::string>>();
+  const auto values = allowed.empty() ? given_[option].as<std::vector<std::string>>() : list(option, allowed);
   if (values.size() != 1 || (given(option) && values.front().empty()))
     throw refuse(option, joined(option), "one value");
-  require_allowed(option, values.front(), allowed);
   return values.front();
 }
 
@@ -111,10 +104,11 @@ std::vector<std::string> CommandLine::list(const std::string& option,
   if (!given(option) && text.empty()) return allowed;
   std::vector<std::string> parts;
   boost::split(parts, text, boost::is_any_of(","));
-  for (const auto& part : parts) {
-    if (part.empty()) throw refuse(option, text, "a list without empty entries");
-    require_allowed(option, part, allowed);
-  }
+  for (const auto& part : parts)
+    if (part.empty())
+      throw refuse(option, text, "a list without empty entries");
+    else if (!allowed.empty() && std::ranges::find(allowed, part) == allowed.end())
+      throw refuse(option, part, fmt::format("one of {}", fmt::join(allowed, ", ")));
   return parts;
 }
 

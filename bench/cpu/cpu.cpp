@@ -86,35 +86,28 @@ void add_rows(const CpuCase& c, std::string_view temperature, const std::vector<
   }
 }
 
-/// Cases, and how warm their stripes are.
-std::vector<std::pair<CpuCase, std::string_view>> cases_of_sections(const CommandLine& line) {
+int measure_cpu(const CommandLine& line) {
   const auto wanted = line.list("sections", section_names);
   const auto shapes = line.shapes("shapes");
   const auto lengths = line.numbers("chunks", 1, gib);
   std::vector<std::string> techniques;
   if (line.given("techniques")) techniques = line.list("techniques", {"reed_sol_van", "cauchy"});
-  std::vector<std::pair<CpuCase, std::string_view>> cases;
+  std::vector<std::pair<CpuCase, std::string_view>> cases;  // and how warm their stripes are
   for (const Section& section : sections) {
     if (std::ranges::find(wanted, section.name) == wanted.end()) continue;
-    for (const Shape& shape : shapes.empty() ? section.shapes : shapes) {
+    for (const auto& [k, m] : shapes.empty() ? section.shapes : shapes) {
       // With no techniques each shape has its own.
       auto of_shape = techniques;
-      if (of_shape.empty()) of_shape.emplace_back(gf::name(technique_for(shape)));
+      if (of_shape.empty()) of_shape.emplace_back(gf::name(technique_for({k, m})));
       for (const std::string& technique : of_shape)
         for (const std::size_t length : lengths.empty() ? section.lengths : lengths)
           for (const Layout& layout : section.layouts)
             for (const auto& op : section.ops)
-              cases.push_back({{{op, require_shape(*gf::parse_technique(technique), shape), shape.first,
-                                 shape.second, length},
-                                layout},
-                               section.temperature});
+              cases.push_back(
+                  {{{op, require_shape(*gf::parse_technique(technique), {k, m}), k, m, length}, layout},
+                   section.temperature});
     }
   }
-  return cases;
-}
-
-int measure_cpu(const CommandLine& line) {
-  const auto cases = cases_of_sections(line);
   const auto coders = line.list("coders", all_coders());
   std::vector<LoadedIsal> loaded;
   for (const auto& file : line.list("isal")) {

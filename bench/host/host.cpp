@@ -185,8 +185,8 @@ int measure_host(const CommandLine& line) {
   Pace pace{.rounds = line.number("rounds", 1, most_rounds),
             .warm_seconds = line.seconds("warm-ms"),
             .each_call = true};
-  std::optional<double> sample_seconds;
-  if (line.given("sample-ms")) sample_seconds = line.seconds("sample-ms");
+  const auto sample_seconds =
+      line.given("sample-ms") ? std::optional(line.seconds("sample-ms")) : std::nullopt;
   const Processes processes(counts, backends.size());
   std::vector<std::shared_ptr<Device>> devices;
   std::vector<Link> links;
