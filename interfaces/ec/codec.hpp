@@ -238,14 +238,14 @@ class Codec {
                               std::span<const Target> coding) const noexcept;
 
   /// encode and decode on a CUDA stream: they enqueue the work and return. The targets hold the result, and
-  /// errors of the device show, when the stream has come that far. `stream` is one of the device (null: its
-  /// default stream), with the CUDA runtime or the driver; it may be captured into a graph, which then takes
-  /// a launch for each stripe. All chunks are pinned or in device memory. They, and a copy of this codec,
-  /// live until the work is done, or until the graph is destroyed; the arrays of views need not. The GPU
-  /// alone can do this: on an error the caller repeats the work. Errors: as above, without busy and
-  /// device_hung; after device_fault part of the work may be enqueued, and has stopped writing when the
-  /// stream is done; after other errors nothing is enqueued. A first call brings the GPU up: make one before
-  /// capturing.
+  /// errors of the device show, when the stream has come that far. `stream` is one of the device, with the
+  /// CUDA runtime or the driver, or a default stream; ec_encode_async (ec/ec.h) says of which GPU, and when a
+  /// call waits for the stream. It may be captured into a graph, which then takes a launch for each stripe.
+  /// All chunks are pinned or in device memory. They, and a copy of this codec, live until the work is done,
+  /// or until the graph is destroyed; the arrays of views need not. The GPU alone can do this: on an error
+  /// the caller repeats the work. Errors: as above, without busy and device_hung; after device_fault part of
+  /// the work may be enqueued, and has stopped writing when the stream is done; after other errors nothing is
+  /// enqueued. A first call brings the GPU up: make one before capturing.
   ECCODER_EXPORT Error encode_async(std::span<const Source> data, std::span<const Target> coding,
                                     CUstream_st* stream) const noexcept;
   ECCODER_EXPORT Error decode_async(std::span<const unsigned> available, std::span<const Source> sources,
@@ -253,8 +253,9 @@ class Codec {
                                     CUstream_st* stream) const noexcept;
   /// verify on a stream, by the same rules. The answer is *difference, a word in device memory, when the
   /// stream has come that far: no_difference if all chunks of all stripes agree, else stripe * length of a
-  /// chunk + byte of the first place at which they do not. verify() of this stripe names the wrong chunk.
-  /// No stripe, and empty chunks, are an invalid_argument; too_few_chunks is as for verify().
+  /// chunk + byte of the first place at which they do not. The word counts as a chunk where the GPU is
+  /// chosen. verify() of this stripe names the wrong chunk. No stripe, and empty chunks, are an
+  /// invalid_argument; too_few_chunks is as for verify().
   ECCODER_EXPORT Error verify_async(std::span<const unsigned> available, std::span<const Source> sources,
                                     std::uint64_t* difference, CUstream_st* stream) const noexcept;
 

@@ -171,14 +171,16 @@ ECCODER_EXPORT int ec_end(ec_accumulator* accumulator);
 ECCODER_EXPORT int ec_update(const ec_codec* codec, size_t stripes, unsigned chunk, const ec_source* delta,
                              const ec_target* coding, size_t chunk_bytes);
 
-/* ec_encode and ec_decode on a CUDA stream (a CUstream or cudaStream_t of the device; null: its default
- * stream): they enqueue the work and return; the targets hold the result, and errors of the device show, when
- * the stream has come that far. A call of more than 131,072 chunks may first wait for the stream, because the
- * driver copies their addresses. The stream may be captured into a graph, which then takes a launch for each
- * stripe. All chunks are pinned or in device memory; they and the codec live until the work is done, or until
- * the graph is destroyed. The GPU alone can do this: on an error the caller repeats the work. -EINVAL,
- * -ENOMEM, -ENODATA, -ENODEV: nothing is enqueued. -EIO: part of the work may be; it has stopped writing when
- * the stream is done. A first call brings the GPU up: make one before capturing. */
+/* ec_encode and ec_decode on a CUDA stream (a CUstream or cudaStream_t of the device): they enqueue the work
+ * and return; the targets hold the result, and errors of the device show, when the stream has come that far.
+ * A default stream (null, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) belongs to the GPU in whose memory chunks
+ * lie, or else to the first of EC_CUDA_DEVICES, whatever context is current. A call of more than 131,072
+ * chunks may first wait for the stream, because the driver copies their addresses. The stream may be captured
+ * into a graph, which then takes a launch for each stripe. All chunks are pinned or in device memory; they
+ * and the codec live until the work is done, or until the graph is destroyed. The GPU alone can do this: on
+ * an error the caller repeats the work. -EINVAL, -ENOMEM, -ENODATA, -ENODEV: nothing is enqueued. -EIO: part
+ * of the work may be; it has stopped writing when the stream is done. A first call brings the GPU up: make
+ * one before capturing. */
 struct CUstream_st;
 ECCODER_EXPORT int ec_encode_async(const ec_codec* codec, size_t stripes, const ec_source* data,
                                    const ec_target* coding, size_t chunk_bytes, struct CUstream_st* stream);
@@ -189,8 +191,9 @@ ECCODER_EXPORT int ec_decode_async(const ec_codec* codec, size_t stripes, const 
 
 /* ec_verify on a stream, by the rules of ec_encode_async. The answer is *difference, a word of 8 bytes in
  * device memory, aligned to 8, when the stream has come that far: EC_NO_DIFFERENCE if all chunks of all
- * stripes agree, else stripe * chunk_bytes + byte of the first place at which they do not. ec_verify of this
- * stripe names the wrong chunk. -EINVAL also for no stripe and for chunk_bytes = 0. */
+ * stripes agree, else stripe * chunk_bytes + byte of the first place at which they do not. The word counts as
+ * a chunk where the GPU is chosen. ec_verify of this stripe names the wrong chunk. -EINVAL also for no stripe
+ * and for chunk_bytes = 0. */
 #define EC_NO_DIFFERENCE UINT64_MAX
 ECCODER_EXPORT int ec_verify_async(const ec_codec* codec, size_t stripes, const unsigned* available,
                                    size_t available_count, const ec_source* sources, size_t chunk_bytes,

@@ -39,9 +39,7 @@ class Cuda final : public Backend {
   Status enqueue(std::span<const Job> jobs, Verb verb, void* stream) noexcept override {
     if (!supports_all(jobs) || !std::ranges::all_of(jobs, in_place)) return Status::unsupported;
     if (jobs.empty()) return Status::ok;
-    const Status status = run_on(stream, jobs, verb, nullptr);
-    // No other back end can do this job, so an absent device is a fault.
-    return status == Status::busy ? Status::fault : status;
+    return run_on(stream, jobs, verb, nullptr);
   }
 
   Status compare(std::span<const Job> jobs, unsigned long long* difference,
@@ -73,15 +71,19 @@ class Cuda final : public Backend {
                                                    answer <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
   }
 
-  /// Every device has a default stream, so there the chunks decide; else the device of `stream`.
+  /// Every device has default streams, so there the memory decides; else the device of `stream`.
   Status run_on(void* stream, std::span<const Job> jobs, Verb verb, unsigned long long* difference) noexcept {
     const auto of = static_cast<CUstream>(stream);
-    const bool by_chunks = of == nullptr || device_count() == 1;
-    return run(by_chunks ? device_for(jobs) : Claim(Devices::instance().owner_of(of)), jobs,
-               [&](Device& device) {
-                 const Outcome outcome = cuda::enqueue(device, jobs, verb, kind_, of, difference);
-                 return is_of_stream(outcome.answer) ? outcome.status : settle(device, outcome);
-               });
+    const bool by_memory =
+        of == nullptr || of == CU_STREAM_LEGACY || of == CU_STREAM_PER_THREAD || device_count() == 1;
+    Devices& devices = Devices::instance();
+    const Claim claim(by_memory ? devices.holder_of(jobs, difference) : devices.owner_of(of));
+    const Status status = run(claim, jobs, [&](Device& device) {
+      const Outcome outcome = cuda::enqueue(device, jobs, verb, kind_, of, difference);
+      return is_of_stream(outcome.answer) ? outcome.status : settle(device, outcome);
+    });
+    // No other back end can do this job, so an absent device is a fault.
+    return status == Status::busy ? Status::fault : status;
   }
 
   /// A job that needs a device waits until the device is up.

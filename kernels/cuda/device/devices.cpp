@@ -181,7 +181,7 @@ std::shared_ptr<Device> Devices::acquire_waiting(std::size_t index, Reason* why)
   return nullptr;
 }
 
-std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs) {
+std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, const void* word) {
   Reason why;
   auto device = acquire_waiting(&why);
   if (!device || device->info().gpus_of_machine == 1) return device;
@@ -196,10 +196,12 @@ std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs) {
     std::ranges::for_each(job.sources, look_at);
     std::ranges::for_each(job.targets, look_at);
   }
+  if (word != nullptr) look_at(Source{static_cast<const std::uint8_t*>(word), Residence::device});
   if (many) return nullptr;
-  // The driver does not know every address: then the device decides.
-  if (ordinal < 0 || device->info().ordinal == ordinal) return device;
   const auto& devices = current_options().devices;
+  // Pinned memory is no device's, and the driver does not know every address.
+  if (ordinal < 0) ordinal = devices.front();
+  if (device->info().ordinal == ordinal) return device;
   const auto at = std::ranges::find(devices, ordinal);
   if (at == devices.end()) return nullptr;
   return acquire_waiting(static_cast<std::size_t>(at - devices.begin()), &why);

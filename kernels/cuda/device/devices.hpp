@@ -59,9 +59,10 @@ class Devices {
   /// The device at `index` of Options::devices, waited for; null if there is none, or with *why.
   std::shared_ptr<Device> acquire_waiting(std::size_t index, Reason* why);
 
-  /// The device that holds the device memory of these jobs, waited for. Null if the device is not up, is not
-  /// among Options::devices, or if the chunks lie on several devices.
-  std::shared_ptr<Device> holder_of(std::span<const Job> jobs);
+  /// The device that holds the device memory of these jobs, and `word` unless null, waited for; the first of
+  /// Options::devices if none does. Null if the device is not up, is not among Options::devices, or if the
+  /// memory lies on several devices.
+  std::shared_ptr<Device> holder_of(std::span<const Job> jobs, const void* word = nullptr);
 
   /// The device whose context `stream` belongs to; null if no device that is up has this context.
   std::shared_ptr<Device> owner_of(CUstream stream);

@@ -107,7 +107,11 @@ std::uint8_t* address(CUdeviceptr pointer) { return reinterpret_cast<std::uint8_
 
 CUresult failure_unless(bool done, CUresult failure) { return done ? CUDA_SUCCESS : failure; }
 
-int& ordinal_of(CUstream stream) { return *reinterpret_cast<int*>(stream); }
+/// A default stream is that of the context that is current.
+int ordinal_of(CUstream stream) {
+  const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  return is_default ? contexts_pushed.back() : *reinterpret_cast<int*>(stream);
+}
 
 }  // namespace
 
@@ -200,7 +204,7 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
   ENTER();
   const auto& [kernel, ordinal] = at(function);
   if (ordinal != contexts_pushed.back()) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream != nullptr && ordinal_of(stream) != ordinal) return CUDA_ERROR_INVALID_HANDLE;
+  if (ordinal_of(stream) != ordinal) return CUDA_ERROR_INVALID_HANDLE;
   Launch launch{kernel, grid_x, grid_y, block_x, block_y, shared, {}};
   launch.ordinal = ordinal;
   launch.compute_major = static_cast<unsigned>(chip_number()) / 10;

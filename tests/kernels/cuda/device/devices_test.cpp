@@ -185,6 +185,42 @@ TEST_F(SeveralDevices, AStreamIsServedByItsOwnDevice) {
   }
 }
 
+/// A kernel that touches the memory of another device ends the context of its own.
+TEST_F(SeveralDevices, OnADefaultStreamTheMemoryDecides) {
+  const Buffer pinned = memory(Residence::pinned);
+  const auto all_well = [&] {
+    for (const std::size_t i : {0u, 1u}) {
+      const Device::Scope scope(*device(i));
+      EXPECT_EQ(device(i)->driver().stream_query(nullptr), CUDA_SUCCESS) << i;
+    }
+    return !HasFailure();
+  };
+  auto& gpu = kernels::cuda::backend();
+  for (const std::size_t i : {0u, 1u})
+    for (const CUstream stream : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+      const Buffer own = memory(Residence::device, i), word = memory(Residence::device, i);
+      const CopyJob coded(program_, own, own), compared(program_, pinned, pinned);
+      EXPECT_EQ(gpu.enqueue({&coded.job, 1}, kernels::Verb::transform, stream), Status::ok) << stream;
+      ASSERT_TRUE(all_well()) << stream;
+      auto* difference = reinterpret_cast<unsigned long long*>(word.data());
+      EXPECT_EQ(gpu.compare({&compared.job, 1}, difference, stream), Status::ok) << stream;
+      ASSERT_TRUE(all_well()) << "the word, " << stream;
+    }
+}
+
+TEST_F(SeveralDevices, OnADefaultStreamPinnedMemoryIsTheFirstDevices) {
+  const Buffer pinned = memory(Residence::pinned);
+  const CopyJob copy(program_, pinned, pinned);
+  const auto load = devices_.acquire(1000);
+  ASSERT_EQ(next(), 0);
+  EXPECT_EQ(devices_.holder_of({&copy.job, 1}), device(0));
+  devices_.latch(*device(0), "a test");
+  EXPECT_EQ(kernels::cuda::backend().enqueue({&copy.job, 1}, kernels::Verb::transform, nullptr),
+            Status::fault);
+  unsigned long long difference = 0;
+  EXPECT_EQ(kernels::cuda::backend().compare({&copy.job, 1}, &difference, nullptr), Status::fault);
+}
+
 /// The emulated driver runs a kernel only in the context in which it was loaded.
 TEST_F(SeveralDevices, EachHasGeneratedKernelsOfItsOwn) {
   const gf::Matrix matrix = gf::coding_matrix(gf::Technique::reed_sol_van, 2, 2);
