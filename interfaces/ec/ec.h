@@ -174,13 +174,14 @@ ECCODER_EXPORT int ec_update(const ec_codec* codec, size_t stripes, unsigned chu
 /* ec_encode and ec_decode on a CUDA stream (a CUstream or cudaStream_t of the device): they enqueue the work
  * and return; the targets hold the result, and errors of the device show, when the stream has come that far.
  * A default stream (null, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) belongs to the GPU in whose memory chunks
- * lie, or else to the first of EC_CUDA_DEVICES, whatever context is current. A call of more than 131,072
- * chunks may first wait for the stream, because the driver copies their addresses. The stream may be captured
- * into a graph, which then takes a launch for each stripe. All chunks are pinned or in device memory; they
- * and the codec live until the work is done, or until the graph is destroyed. The GPU alone can do this: on
- * an error the caller repeats the work. -EINVAL, -ENOMEM, -ENODATA, -ENODEV: nothing is enqueued. -EIO: part
- * of the work may be; it has stopped writing when the stream is done. A first call brings the GPU up: make
- * one before capturing. */
+ * lie, or else to the first of EC_CUDA_DEVICES, whatever context is current. A call may wait for the stream
+ * if it has more than 131,072 chunks, because the driver copies their addresses, or if more than some 400
+ * launches are on the stream: a code without a kernel of its own takes one for each stripe, at least. The
+ * stream may be captured into a graph, which then takes a launch for each stripe. All chunks are pinned or in
+ * device memory; they and the codec live until the work is done, or until the graph is destroyed. The GPU
+ * alone can do this: on an error the caller repeats the work. -EINVAL, -ENOMEM, -ENODATA, -ENODEV: nothing is
+ * enqueued. -EIO: part of the work may be; it has stopped writing when the stream is done. A first call
+ * brings the GPU up: make one before capturing. */
 struct CUstream_st;
 ECCODER_EXPORT int ec_encode_async(const ec_codec* codec, size_t stripes, const ec_source* data,
                                    const ec_target* coding, size_t chunk_bytes, struct CUstream_st* stream);

@@ -9,6 +9,10 @@
 namespace ec::kernels::cuda {
 namespace {
 
+/// At a time. A driver whose queue is full keeps the caller of a launch, and no deadline ends that (H200:
+/// 600 launches went into the queue, of 900 the last ones waited).
+constexpr std::size_t most_launches = 256;
+
 /// A view of jobs for which are_batch() holds. Launches need the device's context current.
 class Batch {
  public:
@@ -58,11 +62,16 @@ class Batch {
     return outcome_of("cuLaunchKernel", cuda::launch_generated(each, kernel, table, n));
   }
 
-  /// A launch for each stripe. The jobs may have different programs and lengths. difference: for
-  /// Verb::compare.
-  Outcome launch_each(Verb verb, CUstream stream, unsigned long long* difference) const {
-    std::uint64_t first_byte = 0;
-    for (const Job& job : jobs_) {
+  /// Stripes that launch_each() may launch at a time. The widest codes take a launch for every four rows by
+  /// tables, and for every seven rows of the rest by the tile kernels.
+  std::size_t most_each() const { return most_launches / (2 + jobs_.front().targets.size() / 2); }
+
+  /// A launch for each of n stripes, which may have different programs and lengths unless they are compared.
+  /// difference: for Verb::compare.
+  Outcome launch_each(std::size_t first, std::size_t n, Verb verb, CUstream stream,
+                      unsigned long long* difference) const {
+    std::uint64_t first_byte = first * jobs_.front().bytes;
+    for (const Job& job : jobs_.subspan(first, n)) {
       if (job.bytes == 0 || job.targets.empty()) continue;
       Addresses chunks(job);
       const ChunkViews views{chunks.sources(), chunks.targets(), job.bytes, link_jobs(), 0,
@@ -121,23 +130,20 @@ Outcome run_batch(Device& device, std::span<const Job> jobs, Verb verb, KernelKi
   if (!runner.ok()) return runner.outcome();
   const Device::Lane& lane = runner.lane();
   const GeneratedKernel* const kernel = verb == Verb::transform ? batch.generated() : nullptr;
-  if (kernel == nullptr) {
-    const auto launch = [&](CUstream stream) {
-      return noting_difference(device, lane, verb, [&](unsigned long long* word) {
-        return batch.launch_each(verb, stream, word);
-      });
-    };
-    if (runner.run(batch.submission(batch.count(), verb), launch) && verb == Verb::compare)
-      *difference = difference_on(lane);
-    return runner.outcome();
-  }
-  const std::size_t most = std::min(Device::Lane::table_bytes, lane.slab.size()) / batch.table_bytes(1);
+  const std::size_t most = kernel == nullptr
+                               ? batch.most_each()
+                               : std::min(Device::Lane::table_bytes, lane.slab.size()) / batch.table_bytes(1);
   for (std::size_t first = 0; first < batch.count() && runner.ok(); first += most) {
     const std::size_t n = std::min(most, batch.count() - first);
-    runner.run(batch.submission(n, verb), [&](CUstream stream) {
+    const bool done = runner.run(batch.submission(n, verb), [&](CUstream stream) {
+      if (kernel == nullptr)
+        return noting_difference(device, lane, verb, [&](unsigned long long* word) {
+          return batch.launch_each(first, n, verb, stream, word);
+        });
       batch.write_table(first, n, lane.slab.data());
       return batch.launch_generated(*kernel, lane.table, lane.slab.data(), n, stream);
     });
+    if (done && verb == Verb::compare && (*difference = difference_on(lane)) != no_difference) break;
   }
   return runner.outcome();
 }
@@ -161,7 +167,7 @@ Outcome enqueue(Device& device, std::span<const Job> jobs, Verb verb, KernelKind
     if (capture == CU_STREAM_CAPTURE_STATUS_NONE)
       if (const auto outcome = enqueue_at_once(device, batch, stream)) return *outcome;
   }
-  return batch.launch_each(verb, stream, difference);
+  return batch.launch_each(0, batch.count(), verb, stream, difference);
 }
 
 Outcome run_compare(Device& device, std::span<const Job> jobs, KernelKind kind,

@@ -87,9 +87,9 @@ inline unsigned long long difference_on(const Device::Lane& lane) noexcept {
 bool are_batch(std::span<const Job> jobs);
 
 /// The verb, transform or compare, for each job, where are_batch() holds, or there is one: a transform as one
-/// launch if the kernel generated for many stripes is there and takes the jobs, else as a launch for each;
-/// one wait in either case. busy if no lane is free. On a fault any of the targets hold anything. difference:
-/// as for Backend::compare.
+/// launch if the kernel generated for many stripes is there and takes the jobs, else as a launch for each,
+/// with a wait after some hundred launches, or a difference is found. busy if no lane is free. On a fault any
+/// of the targets hold anything. difference: as for Backend::compare.
 Outcome run_batch(Device& device, std::span<const Job> jobs, Verb verb, KernelKind kind,
                   unsigned long long* difference = nullptr) noexcept;
 
@@ -100,7 +100,7 @@ Outcome run_batch(Device& device, std::span<const Job> jobs, Verb verb, KernelKi
 Outcome enqueue(Device& device, std::span<const Job> jobs, Verb verb, KernelKind kind, CUstream stream,
                 unsigned long long* difference) noexcept;
 
-/// See Backend::compare: one wait for all jobs where none has a pageable chunk.
+/// See Backend::compare: by run_batch() where no job has a pageable chunk.
 Outcome run_compare(Device& device, std::span<const Job> jobs, KernelKind kind,
                     unsigned long long* difference) noexcept;
 

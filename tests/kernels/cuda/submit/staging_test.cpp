@@ -1,5 +1,5 @@
 // Staging: what is copied through the slab of a lane, in slices where it must; what becomes of memory and
-// targets when a slice goes wrong; and that jobs allocate nothing in the driver.
+// targets when a slice goes wrong; and that jobs allocate nothing in the driver. Batches of many launches.
 #include <chrono>
 #include <vector>
 
@@ -204,6 +204,32 @@ TEST_P(HungSlice, KeepsItsMemory) {
   stripe.abandon();
   use(options());
   EXPECT_GE(held().pinned - before_.pinned, options().staging_bytes) << "it stays for good";
+}
+
+/// A driver takes some hundred launches and then waits until one is over, however long that takes.
+TEST_F(Staging, ABatchThatHangsLeavesRoomInTheQueueOfTheDriver) {
+  const PlacedStripes stripes({48, Residence::pinned, Residence::pinned, Verb::transform, 900}, 5);
+  plan("launch:every=1:hang");
+  EXPECT_EQ(kernels::cuda::backend().transform_all(stripes.jobs()), Status::hung);
+  EXPECT_LE(launches(), 256u);
+  stripes.abandon();
+}
+
+TEST_F(Staging, TheFirstDifferenceOfManyLaunchesIsFound) {
+  const PlacedStripes stripes({48, Residence::pinned, Residence::pinned, Verb::transform, 900}, 5);
+  auto& gpu = kernels::cuda::backend();
+  ASSERT_EQ(gpu.transform_all(stripes.jobs()), Status::ok);
+  EXPECT_EQ(stripes.right(), true);
+  unsigned long long found = kernels::no_difference;
+  for (const unsigned stripe : {900u, 899u, 700u, 701u, 0u}) {
+    if (stripe < 900) {
+      stripes.jobs()[stripe].targets[1].data[7] ^= 1;
+      found = std::min(found, stripe * 48ull + 7);
+    }
+    unsigned long long difference = 0;
+    EXPECT_EQ(gpu.compare(stripes.jobs(), &difference, std::nullopt), Status::ok);
+    EXPECT_EQ(difference, found);
+  }
 }
 
 }  // namespace
