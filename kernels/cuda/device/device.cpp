@@ -165,7 +165,8 @@ void Device::make_lanes() {
 }
 
 void Device::free_lanes() {
-  for (const Lane* lane : free_lanes_) driver_->stream_destroy(lane->stream);
+  for (const Lane& lane : lanes_)
+    if (lane.stream != nullptr) driver_->stream_destroy(lane.stream);
   if (tables_ != 0) {
     driver_->mem_free(tables_);
     add(device_stats().device_bytes, -std::uint64_t{lane_count * Lane::table_bytes});
@@ -178,6 +179,15 @@ void Device::free_lanes() {
 
 void Device::abandon() {
   if (!abandoned_.exchange(true)) add(device_stats().given_up_bytes, staging_.size());
+}
+
+void Device::take_back() {
+  const Scope scope(*this);
+  CUresult answer = scope.result();
+  for (const Lane& lane : lanes_)
+    if (answer == CUDA_SUCCESS) answer = driver_->stream_query(lane.stream);
+  if (!is_over(answer)) check("its work from before is not over", answer);
+  if (abandoned_.exchange(false)) add(device_stats().given_up_bytes, -std::uint64_t{staging_.size()});
 }
 
 int Device::holder_of(const void* address) const {

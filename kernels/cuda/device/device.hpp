@@ -78,7 +78,7 @@ class Device {
     Device* device;
     void operator()(Lane* lane) const;
   };
-  /// A lane for one job. A lane that is released instead of given back is never used or freed again.
+  /// A lane for one job. A lane that is released instead of given back is not used again.
   using BorrowedLane = std::unique_ptr<Lane, GiveBack>;
   /// Null if every lane is in use.
   BorrowedLane borrow_lane();
@@ -110,8 +110,12 @@ class Device {
   /// that holds a kernel of an unloaded module ends the process when it becomes a graph (driver 580).
   void lend_kernels() noexcept { lent_.store(true, std::memory_order_relaxed); }
 
-  /// The device stopped answering: none of its memory is ever freed, because freeing could wait for it.
+  /// The device stopped answering: its memory stays, because freeing could wait for the device.
   void abandon();
+  bool is_abandoned() const { return abandoned_; }
+  /// Undoes abandon() if the driver, which may take its time, says that all work of the device is over; else
+  /// throws std::runtime_error with the reason.
+  void take_back();
 
  private:
   Device(const Driver& driver, const Options& options) : driver_(&driver), options_(options) {}

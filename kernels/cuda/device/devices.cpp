@@ -99,9 +99,11 @@ void Devices::bring_up(Slot& slot) {
   const Options& options = current_options();
   std::shared_ptr<Device> device;
   Reason why;
+  auto& tried = slot.tried;
   try {
-    auto tried =
-        Device::bring_up(options, options.devices.at(static_cast<std::size_t>(&slot - slots_.data())));
+    if (tried) tried->take_back();
+    tried.reset();
+    tried = Device::bring_up(options, options.devices.at(static_cast<std::size_t>(&slot - slots_.data())));
     self_test(*tried);
     // Logged before other threads know the device, so that a thread that waited finds the line in the log.
     const DeviceInfo& info = tried->info();
@@ -110,12 +112,13 @@ void Devices::bring_up(Slot& slot) {
     set(device_stats().shared_by_mps, static_cast<std::uint64_t>(info.shared_by_mps));
     if (info.shared_by_mps == 0) say_once_who_else_uses_a_gpu(options);
     tried->lock_preload_arena();
-    device = std::move(tried);
+    device.swap(tried);
   } catch (const std::runtime_error& error) {
     why = error.what();
   } catch (const std::exception&) {
     why = "out of memory";
   }
+  if (tried && !tried->is_abandoned()) tried.reset();
   std::unique_lock lock(mutex_);
   if (!device && why != slot.reason.view()) {
     lock.unlock();
@@ -233,6 +236,7 @@ void Devices::latch(const Device& device, const Reason& reason) noexcept {
     if (slot == slots_.end()) return;
     slot->retry_at = Clock::now() + options.retry_after;
     add(device_stats().latches, 1);
+    if (device.is_abandoned()) slot->tried = slot->device;
     become_locked(*slot, DeviceState::latched, nullptr, reason);
   }
   log(options, "device {} is latched off for {} s, the CPU codes: {}", device.info().ordinal,
@@ -244,6 +248,7 @@ void Devices::reset() {
     std::unique_lock lock(mutex_);
     support::wait(came_up_or_failed_, lock, [&] { return slot.state != DeviceState::coming_up; });
     slot.retry_at = {};
+    slot.tried.reset();
     auto last = std::move(slot.device);
     become_locked(slot, DeviceState::none, nullptr, {});
     lock.unlock();  // destroying devices takes time

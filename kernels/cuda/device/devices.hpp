@@ -42,7 +42,8 @@ class Claim {
 
 /// One slot for each of Options::devices. A device is absent at first and after a failed start, then coming
 /// up, up, and latched after a fault; an absent or latched device is tried again when retry_after has passed.
-/// Thread safe. In a child of fork() there are no devices, and no call waits for anything.
+/// An abandoned one must have ended its work, too, so that a device that hangs costs its memory once. Thread
+/// safe. In a child of fork() there are no devices, and no call waits for anything.
 class Devices {
  public:
   static constexpr std::size_t most = 16;
@@ -83,6 +84,7 @@ class Devices {
   struct Slot {
     DeviceState state = DeviceState::none;
     std::shared_ptr<Device> device;  // while the device is up
+    std::shared_ptr<Device> tried;   // while it comes up; and abandoned, until its work is over
     Reason reason;                   // the last failure
     std::chrono::steady_clock::time_point retry_at{};
     support::BackgroundThread thread;

@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -28,6 +30,17 @@ const Driver& Driver::open(const std::string& library) {
   EC_CUDA_DRIVER_FUNCTIONS(EC_NEED)
 #undef EC_NEED
   return opened->emplace(library, driver).first->second;
+}
+
+bool is_over(CUresult answer) {
+  constexpr auto ends = std::to_array<CUresult>(
+      {CUDA_SUCCESS, CUDA_ERROR_DEINITIALIZED, CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_ECC_UNCORRECTABLE,
+       CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+       CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_ASSERT,
+       CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
+       CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED,
+       CUDA_ERROR_MPS_CLIENT_TERMINATED});
+  return std::ranges::find(ends, answer) != ends.end();
 }
 
 support::Text<63> Driver::error_name(CUresult result) const noexcept {

@@ -73,4 +73,8 @@ struct Driver {
   support::Text<63> error_name(CUresult result) const noexcept;
 };
 
+/// Whether the driver, asked about a stream, reports that the work itself is over. After any other error its
+/// end is open: a kernel may still run, and write.
+bool is_over(CUresult answer);
+
 }  // namespace ec::kernels::cuda

@@ -5,7 +5,6 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <array>
 #include <thread>
 
 namespace ec::kernels::cuda {
@@ -28,19 +27,6 @@ constexpr std::chrono::microseconds longest_pause{60};
 constexpr unsigned long slack_nanoseconds = 1000;
 /// Added to the deadline for the bytes of a job: 1 GB/s, a fiftieth of the link's speed.
 constexpr std::size_t bytes_per_millisecond = 1'000'000;
-
-/// Whether the driver reports that the work itself is over. After any other error its end is open: a kernel
-/// may still run, and write.
-bool is_over(CUresult answer) {
-  constexpr auto ends = std::to_array<CUresult>(
-      {CUDA_SUCCESS, CUDA_ERROR_DEINITIALIZED, CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_ECC_UNCORRECTABLE,
-       CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
-       CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_ASSERT,
-       CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
-       CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED,
-       CUDA_ERROR_MPS_CLIENT_TERMINATED});
-  return std::ranges::find(ends, answer) != ends.end();
-}
 
 /// Exact sleeps for this thread while the object lives.
 class ShortSlack {

@@ -229,6 +229,37 @@ TEST_P(AbsentDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
   EXPECT_EQ(on_device(), then + 2) << "work stays with it";
 }
 
+/// It is left alone until its work is over, at its self-test as later; then it gives all back.
+TEST_F(Faults, ADeviceThatHangsCostsItsMemoryOnce) {
+  const std::size_t pinned = driver_->pinned_bytes(), on_gpu = driver_->device_bytes(),
+                    objects = driver_->objects(), staging = options().staging_bytes;
+  for (const bool was_up : {false, true}) {
+    ASSERT_TRUE(!was_up || bring_up()) << log_;
+    plan("launch:every=1:hang");
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(codes_right(false));
+      EXPECT_FALSE(bring_up());
+      EXPECT_EQ(driver_->pinned_bytes(), pinned + staging);
+      EXPECT_EQ(stats().given_up_bytes, before_.given_up_bytes + staging);
+    }
+    EXPECT_EQ(
+        lines_with(
+            "ec_cuda: no device, the CPU codes: its work from before is not over: EMULATED_ERROR_600\n"),
+        1u)
+        << log_;
+    driver_->finish_hung();
+    ASSERT_TRUE(bring_up()) << log_;
+    EXPECT_EQ(stats().given_up_bytes, before_.given_up_bytes);
+    EXPECT_EQ(stats().staging_bytes, before_.staging_bytes + staging);
+    expect_right(3);
+    use(options());
+    EXPECT_EQ(driver_->pinned_bytes(), pinned);
+    EXPECT_EQ(driver_->device_bytes(), on_gpu);
+    EXPECT_EQ(driver_->objects(), objects);
+    log_.clear();
+  }
+}
+
 /// An error that says nothing about the kernel must not make its targets anybody's: it may still write them.
 TEST_F(Faults, ErrorOfTheQuestionIsNoEndOfTheKernel) {
   ASSERT_TRUE(bring_up());
