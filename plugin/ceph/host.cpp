@@ -209,8 +209,7 @@ int add_crush_rule(const std::string& name, CrushWrapper& crush, const PoolProfi
     return crush.add_simple_rule(name, root, domain, domains, device_class, "indep", rule_type_erasure,
                                  &says);
   } else if (exists<Rule>(&CrushWrapper::add_simple_rule) && domains <= 0) {
-    if (auto* isa = rule_maker.load(); isa != nullptr && profile.k > 1)
-      return add_rule_of(*isa, name, crush, profile, says);
+    if (auto* isa = rule_maker.load(); isa != nullptr) return add_rule_of(*isa, name, crush, profile, says);
     return crush.add_simple_rule(name, root, domain, device_class, "indep", rule_type_erasure, &says);
   }
   says << "this host exports no function of CrushWrapper that makes a rule of crush-num-failure-domains="

@@ -58,7 +58,7 @@ void tell(fmt::format_string<Values...> format, Values&&... values) noexcept {
 /// database have none.
 bool is_daemon_log(const std::string& path) noexcept;
 
-/// Ceph's own isa of a host to Ceph 18, for add_crush_rule(): a rule of Ceph 16 says how many shards it
+/// Ceph's own isa of a host of Ceph 16, for add_crush_rule(): a rule of that release says how many shards it
 /// takes, at most 20 unless code that is compiled with Ceph's own headers says more. It must live as long as
 /// the process.
 void set_rule_maker(::ceph::ErasureCodePlugin& isa) noexcept;

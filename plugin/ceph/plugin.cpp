@@ -70,7 +70,7 @@ void find_rule_maker(const codec::NodeSettings& node) {
   try {
     set_rule_maker(*load_stock("isa", node.stock_directory).plugin);
   } catch (const codec::SetupError&) {
-    // On a host without that file Ceph 16 makes no pools of more than 20 shards.
+    // A host without that file makes no pools of more than 20 shards.
   }
 }
 
@@ -139,7 +139,7 @@ extern "C" int __erasure_code_init(char* plugin_name, char*) {
     const auto& node = ec::codec::node_settings();
     configure_device(node);
     ec::codec::stats().speaks(name(dialect));
-    if (dialect == Dialect::classic && !is_osd()) find_rule_maker(node);
+    if (release_of(host_version()) == 16 && !is_osd()) find_rule_maker(node);
     const Role role = role_of(plugin_name);
     std::fprintf(stderr, "ec_cuda: version %s for Ceph %s, %s interface%s%s\n", EC_VERSION, host_version(),
                  name(dialect).data(), role == Role::own ? "" : ", in the place of ",

@@ -113,6 +113,17 @@ class DaemonsTest(PluginsTest):
                 path.write_bytes(before)
             self.assertEqual(self.errors(process), [])
 
+    def test_knows_that_our_file_need_not_be_there_after_the_way_back(self):
+        self.link(isa=self.ours, jerasure=self.ours, cuda=self.ours)
+        with daemon(self.shared, ["-i", "901"], self.adopted, "16.2.15", self.ours, self.jerasure) as process:
+            time.sleep(1.1)
+            self.link(isa=self.isa, jerasure=self.jerasure)
+            (self.adopted / "libec_cuda.so").unlink()
+            self.assertEqual(self.errors(process), [])
+            self.jerasure.unlink()
+            self.assertIn(f"error: {self.adopted}/libec_jerasure.so, which it uses, is not there: it does not start again",
+                          self.errors(process))
+
     def test_tells_a_daemon_whose_pools_isa_does_not_take_in_our_place(self):
         page = self.shared / "page"
         for codes, errors in (("isa", []), ("jerasure", [f"error: {self.ours} is not ec_cuda's, and Ceph's isa does not take all of its "

@@ -62,6 +62,9 @@ class Window {
 
 void Search::list() {
   if (std::exchange(is_listed_, true)) return;
+  // A file of the set's own directory may be moved, and comes before its copies.
+  std::ranges::stable_partition(set_.places,
+                                [&](const Place& place) { return place == set_.kept.front().place; });
   for (const auto& place : set_.places) {
     std::vector<std::string> names, left_out;
     list_tree(place, "", is_recursive_, &names, &left_out);
@@ -99,12 +102,8 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
       if (candidate.digest != entry.digest) continue;
       kept.fault = fmt::format("its content is in {}", printable(file->path()));
       kept.file = std::move(file);
-      const auto is_of_set = [&](const struct timespec& now, const struct timespec& then) {
-        return candidate.base == kept.place && now.tv_sec == then.tv_sec && now.tv_nsec == then.tv_nsec;
-      };
-      if (!has_name && candidate.st.st_dev == device &&
-          is_of_set(candidate.st.st_mtim, attributes_of(entry).changed) &&
-          taken.insert(key(candidate.st)).second)
+      if (!has_name && candidate.st.st_dev == device && candidate.base == kept.place &&
+          is_unchanged(candidate.st, entry) && taken.insert(key(candidate.st)).second)
         kept.moved_from = {candidate.base, candidate.name};
       break;
     }

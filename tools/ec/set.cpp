@@ -125,19 +125,27 @@ const Claims* choose(const std::vector<Claims>& sets) {
                   [](const Claims& claims) { return shards_in(claims, false) > 0; });
 }
 
-/// The directory of the files that the set keeps: the first with more than half as many of the right length
-/// as any other has. Where nothing is left, a directory that was named for it.
+/// The directory of the files that the set keeps: the first with more than half as many as any other has.
+/// Where nothing is left, a directory that was named for it.
 Place base_of_kept(const GivenPaths& found, const std::vector<Place>& places, const Claims& claims,
                    const ShardSet& set) {
-  std::vector<std::ptrdiff_t> right;
-  for (const auto& place : places)
-    right.push_back(std::ranges::count_if(set.header.files, [&](const FileEntry& entry) {
-      const auto there = entry.is_directory ? std::nullopt : place->look(entry.name);
-      return there && S_ISREG(there->st_mode) && static_cast<std::uint64_t>(there->st_size) == entry.bytes;
-    }));
-  const auto most = std::ranges::max(right);
-  for (std::size_t i = 0; i < places.size() && most > 0; ++i)
-    if (2 * right[i] > most) return places[i];
+  // As they were written; of the right length; of any.
+  std::vector<std::array<std::size_t, 3>> found_in(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    for (const FileEntry& entry : set.header.files) {
+      const auto there = entry.is_directory ? std::nullopt : places[i]->look(entry.name);
+      if (!there || !S_ISREG(there->st_mode)) continue;
+      const bool is_right = static_cast<std::uint64_t>(there->st_size) == entry.bytes;
+      found_in[i][0] += is_right && is_unchanged(*there, entry);
+      found_in[i][1] += is_right;
+      ++found_in[i][2];
+    }
+  for (const std::size_t how : {0, 1, 2}) {
+    std::size_t most = 0;
+    for (const auto& counts : found_in) most = std::max(most, counts[how]);
+    for (std::size_t i = 0; i < places.size() && most > 0; ++i)
+      if (2 * found_in[i][how] > most) return places[i];
+  }
   Place base = set.directory;
   for (const auto& place : found.directories)
     if (std::ranges::count(claims, place, [](const Claim& claim) { return claim.in.place; }) == 0)

@@ -18,6 +18,10 @@ bool is_shard(const Place& place, const std::string& name) {
 
 Attributes attributes_of(const FileEntry& entry) { return {entry.mode, {entry.seconds, entry.nanoseconds}}; }
 
+bool is_unchanged(const struct stat& there, const FileEntry& entry) {
+  return there.st_mtim.tv_sec == entry.seconds && there.st_mtim.tv_nsec == entry.nanoseconds;
+}
+
 std::string last_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 std::string parent_of(const std::string& path) {

@@ -13,6 +13,8 @@
 namespace ec::file {
 
 Attributes attributes_of(const FileEntry& entry);
+/// Whether it has the time of change that the entry says.
+bool is_unchanged(const struct stat& there, const FileEntry& entry);
 
 /// The last name of an inner path, and what is before it.
 std::string last_name(const std::string& path);

@@ -116,6 +116,7 @@ struct PluginDirectory {
   struct stat identity {};
   bool exists = false;
   bool is_missing = false;
+  bool is_listed = false;
   std::set<std::string> stands_in_for;
   std::set<std::string> files;            ///< names that lead to a file with bytes in it
   bool has_ours = false;                  ///< whether libec_cuda.so leads to one of ours
@@ -131,7 +132,7 @@ PluginDirectory look_at(const Root& root, const std::string& path) {
   if (!directory.exists) return directory;
   std::vector<std::string> names;
   const Descriptor folder(open(self(found).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder) support::list_directory(folder.get(), &names);
+  directory.is_listed = folder && support::list_directory(folder.get(), &names) == 0;
   std::ranges::sort(names);
   for (const std::string& name : names) {
     if (!is_plugin(name) || !name.ends_with(".so")) continue;
@@ -289,6 +290,7 @@ bool is_ours(const Json& plugin) {
 struct Judgement {
   Json& daemon;
   const Process& process;
+  const Root& root;
   const PluginDirectory &used, &adopted;
   const std::string& adopted_path;
 
@@ -308,9 +310,13 @@ struct Judgement {
     for (const Json& plugin : daemon["plugins"]) {
       const auto path = plugin["path"].get<std::string>();
       const std::string name = base_name(path).substr(0, base_name(path).find(".so") + 3);
-      // Of a file that stands in for others the directory need not have its own name.
-      if (used.exists && !used.files.contains(name) && (!is_ours(plugin) || used.stands_in_for.empty()))
+      // A file that stands in for others, or stood in before the directory changed, need not have its own
+      // name.
+      const bool has_name = used.files.contains(name) || (is_ours(plugin) && !needs_own_name());
+      if (used.is_listed && !has_name)
         say_stuck(fmt::format("{}/{}, which it uses, is not there", where, name));
+      else if (plugin["current"] == false && !root.find(path))
+        say_stuck(fmt::format("{}, which it uses, is not there", path));
       else if (used.exists && name == own_name && !used.has_ours && daemon["served_by_isa"] == false)
         say_stuck(fmt::format("{}/{} is not ec_cuda's, and Ceph's isa does not take all of its pools", where,
                               name));
@@ -323,6 +329,15 @@ struct Judgement {
                   fmt::format("Ceph's own plugin codes in the place of ec_cuda, which does not know Ceph {}",
                               daemon["release"] == "" ? "of this release" : daemon["release"]),
                   "nothing for the data; for speed install an ec-cuda that knows this release"));
+  }
+
+  /// Of our plugin: whether its pools name it, or nothing says that they do not.
+  bool needs_own_name() const {
+    const auto is_late = [&](const auto& name) {
+      return name.first != own_name && name.second > started(process);
+    };
+    return used.stands_in_for.empty() &&
+           (!daemon["portable"].is_null() || std::ranges::none_of(used.changed, is_late));
   }
 
   void say_of(const Role& role) {
@@ -426,7 +441,7 @@ Json look(const Process& process, const Users& users, const PluginDirectory& ado
   daemon["uses"].push_back("erasure_code_dir " + (directory.empty()
                                                       ? "unknown, its admin socket does not answer"
                                                       : printable(directory)));
-  Judgement{daemon, process, used, adopted, adopted_path}.say_all();
+  Judgement{daemon, process, root, used, adopted, adopted_path}.say_all();
   return daemon;
 }
 

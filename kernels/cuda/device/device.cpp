@@ -15,6 +15,15 @@ extern "C" const unsigned char ec_fatbin_paired_kernel[];
 extern "C" const unsigned char ec_fatbin_table_kernel[];
 
 namespace ec::kernels::cuda {
+namespace {
+
+/// From now on calls of this thread, one of our own, do not end the capture of a stream by another thread.
+void spare_captures(const Driver& driver) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (driver.thread_exchange_capture_mode != nullptr) driver.thread_exchange_capture_mode(&mode);
+}
+
+}  // namespace
 
 Device::Scope::Scope(const Device& device)
     : device_(device), result_(device.driver_->ctx_push_current(device.context_)) {}
@@ -44,9 +53,7 @@ void Device::check(const char* call, CUresult result) const {
 
 std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal) {
   const Driver& driver = Driver::open(options.driver_library);
-  // From now on calls of this thread, which is our own, do not end the capture of a stream by another thread.
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  if (driver.thread_exchange_capture_mode != nullptr) driver.thread_exchange_capture_mode(&mode);
+  spare_captures(driver);
   std::shared_ptr<Device> device(new Device(driver, options));
   device->open_context(ordinal);
   const Scope scope(*device);
@@ -182,6 +189,7 @@ void Device::abandon() {
 }
 
 void Device::take_back() {
+  spare_captures(*driver_);
   const Scope scope(*this);
   CUresult answer = scope.result();
   for (const Lane& lane : lanes_)

@@ -42,8 +42,8 @@ class Claim {
 
 /// One slot for each of Options::devices. A device is absent at first and after a failed start, then coming
 /// up, up, and latched after a fault; an absent or latched device is tried again when retry_after has passed.
-/// An abandoned one must have ended its work, too, so that a device that hangs costs its memory once. Thread
-/// safe. In a child of fork() there are no devices, and no call waits for anything.
+/// An abandoned one must have ended its work, too, so that a device that is latched because it hangs costs
+/// its memory once. Thread safe. In a child of fork() there are no devices, and no call waits for anything.
 class Devices {
  public:
   static constexpr std::size_t most = 16;

@@ -88,8 +88,8 @@ bool are_batch(std::span<const Job> jobs);
 
 /// The verb, transform or compare, for each job, where are_batch() holds, or there is one: a transform as one
 /// launch if the kernel generated for many stripes is there and takes the jobs, else as a launch for each,
-/// with a wait after some hundred launches, or a difference is found. busy if no lane is free. On a fault any
-/// of the targets hold anything. difference: as for Backend::compare.
+/// with a wait after every some hundred launches; a comparison ends where a difference is found. busy if no
+/// lane is free. On a fault any of the targets hold anything. difference: as for Backend::compare.
 Outcome run_batch(Device& device, std::span<const Job> jobs, Verb verb, KernelKind kind,
                   unsigned long long* difference = nullptr) noexcept;
 

@@ -282,6 +282,7 @@ def check_other_files(ec):
             ("the same, and it is lost", site, {}, ["README"], [], ["t/p/x", "t/p/rec", "t/p/b", "t/p"]),
             ("all names beside the shards", long, {f"d/{name}": random.randbytes(8000) for name in long}, ["s/1"], ["-o", "t/d"], ["t/d", "t/p"]),
             ("one name beside the shards", site, {"d/README": b"somebody else's"}, [], ["-o", "t/d"], ["t/d", "t/p"]),
+            ("an older copy beside the shards", long, {f"d/s/{i}": random.randbytes(9000) for i in range(3)}, [], ["-o", "t/d"], ["t/d", "t/p"]),
             ("a copy of the tree", long, {f"d/{name}": content for name, content in long.items()}, ["s/2"], [], ["-r", "t/p", "t/d"]),
             ("a folder beside the shards", {"sub/a": b"a", **long}, {"d/sub/other": b""}, ["sub", "s"], ["-o", "t/d"], ["t/d", "t/p"]),
             ("equal bytes", {"a/__init__.py": b"# init", **long}, {"p/new/__init__.py": b"# init"}, ["a"], [], ["-r", "t/p"])):
@@ -300,6 +301,22 @@ def check_other_files(ec):
         expected = {f"p/{name}": content for name, content in files.items()} | others
         found = {name: content for name, content in ec.contents("t").items() if not name.endswith(".ec")}
         check(found == expected, f"{what}: {sorted(set(found.items()) ^ set(expected.items()))}")
+
+    # All have another length, and a directory is named that holds none; or shards and one file are.
+    for is_named in (False, True):
+        ec.fresh("t", "t/p", "t/d", "t/e")
+        files = {f"p/{i}": random.randbytes(5000) for i in range(3)}
+        for name, content in files.items():
+            ec.write(f"t/{name}", content)
+        ec.right("create", "--keep", "-r", "--redundancy", "200%", "-o", "t/d", "t/p")
+        for name, content in files.items():
+            ec.write(f"t/{name}", content + b"x")
+        if is_named:
+            ec.remove("t/p/1", "t/p/2")
+        shards = [f"t/d/{name}" for name in os.listdir(ec.path("t/d"))]
+        ec.ends(OK, "repair", *([*shards, "t/p/0"] if is_named else ["t/d", "t/p", "t/e"]))
+        found = {name: content for name, content in ec.contents("t").items() if not name.endswith((".ec", ".damaged"))}
+        check(found == files, f"{is_named}: {sorted(found)}")
 
     ec.fresh("t")
     ec.write("t/key", b"secret")
