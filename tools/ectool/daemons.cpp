@@ -275,8 +275,9 @@ double started(const Process& process) {
   constexpr int start_time = 20;  // the words after the name
   for (int i = 0; i < start_time; ++i) words >> word;
   timespec now{}, since_boot{};
-  clock_gettime(CLOCK_REALTIME, &now);
+  // In this order a pause between them makes the start later, and no change of a directory late.
   clock_gettime(CLOCK_BOOTTIME, &since_boot);
+  clock_gettime(CLOCK_REALTIME, &now);
   return seconds(now) - seconds(since_boot) +
          (1 + std::strtod(word.c_str(), nullptr)) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
