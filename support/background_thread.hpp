@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <ctime>
 #include <functional>
 #include <utility>
@@ -45,12 +46,16 @@ class BackgroundThread {
   /// Whether this process has started a thread that was not joined yet.
   bool started() const noexcept { return process_ != 0 && process_ == getpid(); }
 
-  /// Waits for the thread to end, but not beyond `end` on CLOCK_MONOTONIC. For the end of a process: objects
-  /// that are destroyed there should have no thread of ours in them.
-  void join(const timespec& end) noexcept {
+  /// Waits for the thread to end, but not beyond `end`. For the end of a process: objects that are destroyed
+  /// there should have no thread of ours in them.
+  void join(std::chrono::steady_clock::time_point end) noexcept {
     if (!started()) return;
     process_ = 0;
-    if (pthread_clockjoin_np(thread_, nullptr, CLOCK_MONOTONIC, &end) != 0) pthread_detach(thread_);
+    // ThreadSanitizer does not know pthread_clockjoin_np().
+    timespec until{};
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += std::chrono::ceil<std::chrono::seconds>(end - std::chrono::steady_clock::now()).count();
+    if (pthread_timedjoin_np(thread_, nullptr, &until) != 0) pthread_detach(thread_);
   }
 
  private:

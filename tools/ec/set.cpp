@@ -1,6 +1,7 @@
 #include "tools/ec/set.hpp"
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <functional>
 #include <map>
@@ -9,6 +10,7 @@
 #include <set>
 
 #include "tools/ec/failure.hpp"
+#include "tools/ec/tree.hpp"
 
 namespace ec::file {
 namespace {

@@ -72,9 +72,7 @@ void Devices::stop() {
     std::lock_guard lock(mutex_);
     stopped_ = true;
   }
-  timespec end{};
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_sec += 10;  // for all together
+  const auto end = Clock::now() + std::chrono::seconds(10);  // for all together
   for (Slot& slot : slots_) slot.thread.join(end);
 }
 

@@ -13,7 +13,7 @@ USE = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) byte
 # the warps that were measured to be best, which costs a few bytes that are written and read once a tile. The widest
 # paired kernel has all registers there are; chips that have no such instruction (10.0) need more. The table kernel
 # has a form that compares; beside the kernel without it 8+3 was as fast on an H100.
-ALLOWED_BYTES = {"bit_kernel": 76, "paired_kernel": 64, "table_kernel": 160}
+ALLOWED_BYTES = {"bit_kernel": 76, "paired_kernel": 72, "table_kernel": 160}
 
 
 def main():
