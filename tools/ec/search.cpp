@@ -1,5 +1,6 @@
 #include "tools/ec/search.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <set>
@@ -63,8 +64,8 @@ class Window {
 void Search::list() {
   if (std::exchange(is_listed_, true)) return;
   // A file of the set's own directory may be moved, and comes before its copies.
-  std::ranges::stable_partition(set_.places,
-                                [&](const Place& place) { return place == set_.kept.front().place; });
+  std::stable_partition(set_.places.begin(), set_.places.end(),
+                        [&](const Place& place) { return place == set_.kept.front().place; });
   for (const auto& place : set_.places) {
     std::vector<std::string> names, left_out;
     list_tree(place, "", is_recursive_, &names, &left_out);
