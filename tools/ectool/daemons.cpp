@@ -42,6 +42,8 @@ constexpr Role roles[] = {
     {"isa", "all techniques by ec_cuda"},
     {"jerasure", "reed_sol_van and reed_sol_r6_op with w=8 by ec_cuda, the others by Ceph's own file"}};
 
+std::string file_of(const Role& role) { return fmt::format("libec_{}.so", role.name); }
+
 double seconds(const timespec& time) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
@@ -116,10 +118,7 @@ struct PluginDirectory {
   struct stat identity {};
   bool exists = false;
   bool is_missing = false;
-  bool is_listed = false;
   std::set<std::string> stands_in_for;
-  std::set<std::string> files;            ///< names that lead to a file with bytes in it
-  bool has_ours = false;                  ///< whether libec_cuda.so leads to one of ours
   std::map<std::string, double> changed;  ///< when the name became what it is, in seconds since 1970
   Json findings = Json::array();
 };
@@ -132,7 +131,7 @@ PluginDirectory look_at(const Root& root, const std::string& path) {
   if (!directory.exists) return directory;
   std::vector<std::string> names;
   const Descriptor folder(open(self(found).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  directory.is_listed = folder && support::list_directory(folder.get(), &names) == 0;
+  if (folder) support::list_directory(folder.get(), &names);
   std::ranges::sort(names);
   for (const std::string& name : names) {
     if (!is_plugin(name) || !name.ends_with(".so")) continue;
@@ -147,11 +146,8 @@ PluginDirectory look_at(const Root& root, const std::string& path) {
                                            "`ec_adopt --undo --apply`, or install what it leads to"));
       continue;
     }
-    struct stat st {};
-    if (fstat(target.get(), &st) == 0 && S_ISREG(st.st_mode) && st.st_size != 0) directory.files.insert(name);
-    if (name == own_name) directory.has_ours = is_ours(target);
     for (const Role& role : roles) {
-      const std::string wanted = fmt::format("libec_{}.so", role.name);
+      const std::string wanted = file_of(role);
       if (name != wanted) continue;
       const std::string where = root.inside(target_of(target));
       if (is_ours(target))
@@ -291,12 +287,13 @@ bool is_ours(const Json& plugin) {
 struct Judgement {
   Json& daemon;
   const Process& process;
+  const double start;  ///< of the process, in seconds since 1970
   const Root& root;
+  const std::string& where;  ///< its erasure_code_dir; empty: unknown
   const PluginDirectory &used, &adopted;
   const std::string& adopted_path;
 
   void say_all() {
-    const auto where = daemon["erasure_code_dir"].get<std::string>();
     // What is wrong with the host's adopted directory is said once, and not for each daemon.
     if (daemon["adopted"] == false)
       for (const Json& each : used.findings) daemon["findings"].push_back(each);
@@ -305,22 +302,23 @@ struct Judgement {
           finding("admin socket", "warning", "not judged, because its admin socket does not answer",
                   fmt::format("`ceph daemon {} version` says why, or its log", daemon["name"])));
     else if (used.is_missing)
-      say_stuck(fmt::format("its erasure_code_dir {} is not there", where));
+      say_stuck(fmt::format("its erasure_code_dir {} is not there", printable(where)));
     if (!where.empty() && daemon["name"].get<std::string>().starts_with("osd."))
       for (const Role& role : roles) say_of(role);
     for (const Json& plugin : daemon["plugins"]) {
       const auto path = plugin["path"].get<std::string>();
       const std::string name = base_name(path).substr(0, base_name(path).find(".so") + 3);
+      const std::string file = where + "/" + name;
       // A file that stands in for others, or stood in before the directory changed, need not have its own
       // name.
-      const bool has_name = used.files.contains(name) || (is_ours(plugin) && !needs_own_name());
-      if (used.is_listed && !has_name)
-        say_stuck(fmt::format("{}/{}, which it uses, is not there", where, name));
-      else if (plugin["current"] == false && !root.find(path))
+      if (used.exists && is_gone(file) && (!is_ours(plugin) || needs_own_name()))
+        say_stuck(fmt::format("{}, which it uses, is not there", printable(file)));
+      else if (plugin["current"] == false && is_gone(path))
         say_stuck(fmt::format("{}, which it uses, is not there", path));
-      else if (used.exists && name == own_name && !used.has_ours && daemon["served_by_isa"] == false)
-        say_stuck(fmt::format("{}/{} is not ec_cuda's, and Ceph's isa does not take all of its pools", where,
-                              name));
+      else if (used.exists && name == own_name && daemon["served_by_isa"] == false &&
+               !is_ours(root.find(file)))
+        say_stuck(fmt::format("{} is not ec_cuda's, and Ceph's isa does not take all of its pools",
+                              printable(file)));
       else if (plugin["current"] == false)
         say("file", "warning", fmt::format("restart it, {} was replaced on disk", path));
     }
@@ -332,13 +330,23 @@ struct Judgement {
                   "nothing for the data; for speed install an ec-cuda that knows this release"));
   }
 
+  /// Whether no file with bytes in it has the name; one that may not be looked at is not gone.
+  bool is_gone(const std::string& file) const {
+    const Descriptor found = root.find(file);
+    struct stat st {};
+    return found ? fstat(found.get(), &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size == 0)
+                 : errno == ENOENT;
+  }
+  /// Whether the name became what it is after the start.
+  bool is_late(const std::string& name) const {
+    const auto changed = used.changed.find(name);
+    return changed != used.changed.end() && changed->second > start;
+  }
   /// Of our plugin: whether its pools name it, or nothing says that they do not.
   bool needs_own_name() const {
-    const auto is_late = [&](const auto& name) {
-      return name.first != own_name && name.second > started(process);
-    };
+    const auto is_role_late = [&](const Role& role) { return is_late(file_of(role)); };
     return used.stands_in_for.empty() &&
-           (!daemon["portable"].is_null() || std::ranges::none_of(used.changed, is_late));
+           (!daemon["portable"].is_null() || std::ranges::none_of(roles, is_role_late));
   }
 
   void say_of(const Role& role) {
@@ -346,27 +354,25 @@ struct Judgement {
     for (const Json& plugin : daemon["plugins"]) {
       if (is_ours(plugin))
         ours = &plugin;
-      else if (base_name(plugin["path"]).starts_with(fmt::format("libec_{}.so", role.name)))
+      else if (base_name(plugin["path"]).starts_with(file_of(role)))
         own = &plugin;
     }
     const bool stands_in = used.stands_in_for.contains(role.name);
-    const auto changed = used.changed.find(fmt::format("libec_{}.so", role.name));
-    const bool is_late =
-        changed != used.changed.end() && changed->second > started(process) && (stands_in || ours != nullptr);
+    const bool needs_restart = is_late(file_of(role)) && (stands_in || ours != nullptr);
     const bool by_own =
         own != nullptr && std::string_view(role.name) == "isa";  // ours loads Ceph's jerasure itself
-    if (stands_in && ours != nullptr && !is_late && !by_own) {
+    if (stands_in && ours != nullptr && !needs_restart && !by_own) {
       daemon["uses"].push_back(
           fmt::format("{}: {} ({})", role.name,
                       daemon["pass_through"] == true ? "by Ceph's own file, through ec_cuda" : role.codes,
                       (*ours)["path"]));
       return;
     }
-    daemon["uses"].push_back(is_late
+    daemon["uses"].push_back(needs_restart
                                  ? fmt::format("{}: as at its start, before the directory changed", role.name)
                              : own != nullptr ? fmt::format("{}: by Ceph ({})", role.name, (*own)["path"])
                                               : fmt::format("{}: not loaded", role.name));
-    if (is_late || (stands_in && own != nullptr))
+    if (needs_restart || (stands_in && own != nullptr))
       say("adoption", "warning",
           fmt::format("{}: restart it, the directory changed after its start", role.name));
     else if (!adopted.stands_in_for.contains(role.name) || daemon["adopted"] == true)
@@ -442,7 +448,7 @@ Json look(const Process& process, const Users& users, const PluginDirectory& ado
   daemon["uses"].push_back("erasure_code_dir " + (directory.empty()
                                                       ? "unknown, its admin socket does not answer"
                                                       : printable(directory)));
-  Judgement{daemon, process, root, used, adopted, adopted_path}.say_all();
+  Judgement{daemon, process, started(process), root, directory, used, adopted, adopted_path}.say_all();
   return daemon;
 }
 
