@@ -237,9 +237,9 @@ class Codec:
             raise TypeError(f"available is of type {type(available).__name__}; allowed is a dict from numbers of chunks to contents")
         have = [_number(f"available[{i}]", chunk) for i, chunk in enumerate(available)]
         want = [_number(f"wanted[{i}]", chunk) for i, chunk in enumerate(wanted)]
-        needed = 1 if self.mds is False else self._k
-        if len(have) < needed:
-            raise Error(errno.ENODATA, f"available has {len(have)} chunks; {'' if self.mds is False else 'k='}{needed} are needed")
+        if len(have) < self._k and (not have or self.mds is not False):
+            needed = "1" if self.mds is False else f"k={self._k}"
+            raise Error(errno.ENODATA, f"available has {len(have)} chunks; {needed} are needed")
         sources = call.take("sources", list(available.values()), len(have), "len(available)")
         return (c_uint * len(have))(*have), (c_uint * len(want))(*want), sources
 

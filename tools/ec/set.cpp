@@ -189,9 +189,10 @@ void find_kept(const GivenPaths& found, const Claims& claims, ShardSet* set, std
     };
     for (const auto& place : places)
       if (found.named.contains({place, entry.name})) find_in(place, true);
-    find_in(base, set->header.version > 1);
-    for (const auto& place : places)
-      if (set->header.version == 1) find_in(place, false);
+    if (set->header.version == 1) {
+      find_in(base, false);
+      for (const auto& place : places) find_in(place, false);
+    }
     find_in(base, true);
   }
 }
