@@ -50,6 +50,7 @@ class BackgroundThread {
   /// there should have no thread of ours in them.
   void join(std::chrono::steady_clock::time_point end) noexcept {
     if (!started()) return;
+    const NoCancellation whole;
     process_ = 0;
     // ThreadSanitizer does not know pthread_clockjoin_np().
     timespec until{};

@@ -13,6 +13,7 @@
 
 #include "kernels/backends.hpp"
 #include "support/files.hpp"
+#include "support/no_cancellation.hpp"
 
 namespace ec::codec {
 namespace {
@@ -179,6 +180,7 @@ constinit PageMapping mapping;  ///< the page of stats_of_process
 }  // namespace
 
 void Stats::become_child() noexcept {
+  const support::NoCancellation whole;
   if (mapping.page() == nullptr) return;
   mapping.make();
   stats_of_process.value.on_device_ = 0;

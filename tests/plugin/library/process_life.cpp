@@ -5,7 +5,7 @@
 //              and in calls that code bit by bit, verify and identify
 //   other_isal the program exports functions of ISA-L's names which do nothing, as a host with a stub or
 //              another version of its own might; run with EC_CUDA_BACKEND=isal
-//   cancelled  a thread that pthread_cancel() has been called for makes every call, and is cancelled
+//   cancelled  a thread that pthread_cancel() has been called for makes every call, forks, and is cancelled
 //              afterwards
 // Exit status: 0 if every call answered as ec.h says.
 #include <pthread.h>
@@ -175,8 +175,9 @@ void try_later_calls_without_memory() {
   ec_codec_destroy(codec);
 }
 
-/// Whether the calls of the cancelled thread returned.
+/// Whether the calls of the cancelled thread returned, and its child.
 bool returned = false;
+pid_t child = 0;
 
 void* call_cancelled(void*) {
   pthread_cancel(pthread_self());
@@ -208,6 +209,7 @@ void* call_cancelled(void*) {
   if (std::getenv("EC_CUDA_BACKEND") == nullptr && ec_encode_async(codec, 1, data, coding, 64, nullptr) == 0)
     fail("no device for a stream");
   ec_codec_destroy(codec);
+  if (child = fork(); child == 0) _exit(0);
   returned = true;
   pthread_testcancel();
   return nullptr;
@@ -219,6 +221,8 @@ void try_cancelled() {
   if (pthread_create(&thread, nullptr, call_cancelled, nullptr) != 0 || pthread_join(thread, &end) != 0)
     fail("thread");
   if (!returned || end != PTHREAD_CANCELED) fail("cancelled in a call, or not at all");
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || status != 0) fail("cancelled in a handler of fork()");
 }
 
 }  // namespace
