@@ -28,14 +28,11 @@ void set_text(std::array<char, n>& to, std::string_view from) noexcept {
 /// The page of the process. Not thread safe. Takes no lock, and allocates nothing.
 class PageMapping {
  public:
-  /// Null before make(), never after it.
-  StatsPage* page() const noexcept { return page_; }
-
   /// A page of zeros with all fields but the counts filled in. Its file may be read by the user alone. Where
   /// the process can have no file, the page is memory that no other process reads. In a child of fork() the
-  /// new page is at the address of the parent's page, and apart from it.
-  void make() noexcept {
-    StatsPage* const parents = page_;
+  /// new page is at the address of the parent's page, and apart from it. Returns the page.
+  StatsPage* make(StatsPage* parents) noexcept {
+    page_ = parents;
     const auto interface = parents != nullptr ? parents->interface : decltype(parents->interface) {};
     close_file();
     if (parents == &unshared || !open_file() || !map(parents, file_)) {
@@ -45,7 +42,7 @@ class PageMapping {
       else if (parents == &unshared)
         std::memset(static_cast<void*>(parents), 0, sizeof *parents);
       else if (!map(parents, -1))
-        return;
+        return parents;
     }
     set_text(page_->version, EC_VERSION);
     const auto list = kernels::backends();
@@ -58,6 +55,7 @@ class PageMapping {
     // Last, so that a reader of the version sees the rest; a reader in another process asks for no more.
     std::atomic_thread_fence(std::memory_order_release);
     page_->magic = stats_magic;
+    return page_;
   }
   /// Gives back the page and its file.
   void discard() noexcept {
@@ -181,8 +179,10 @@ constinit PageMapping mapping;  ///< the page of stats_of_process
 
 void Stats::become_child() noexcept {
   const support::NoCancellation whole;
-  if (mapping.page() == nullptr) return;
-  mapping.make();
+  // Not the page of `mapping`, which a thread of the parent may not have set yet.
+  StatsPage* const parents = stats_of_process.value.page_.load(std::memory_order_relaxed);
+  if (parents == nullptr) return;
+  mapping.make(parents);
   stats_of_process.value.on_device_ = 0;
 }
 
@@ -190,11 +190,11 @@ void Stats::publish() noexcept {
   static_cast<void>(pthread_atfork(nullptr, nullptr, become_child));
   // No lock: a child of fork() would inherit it locked.
   PageMapping made;
-  made.make();
+  StatsPage* const page = made.make(nullptr);
   StatsPage* none = nullptr;
-  if (!page_.compare_exchange_strong(none, made.page(), std::memory_order_acq_rel)) return made.discard();
+  if (!page_.compare_exchange_strong(none, page, std::memory_order_acq_rel)) return made.discard();
   mapping = made;
-  kernels::keep_device_stats_in(made.page()->device);
+  kernels::keep_device_stats_in(page->device);
 }
 
 Stats& stats() noexcept {
