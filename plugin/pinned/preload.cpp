@@ -27,31 +27,25 @@ constinit Arena arena;
 
 [[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] { arena.become_child(); });
 
+void look_all_up();
+
 /// The function of this name in the libraries behind this one: tcmalloc's, jemalloc's or the C library's.
-/// Looked up when it is first called; usable before any constructor has run.
+/// Usable before any constructor has run.
 template <class Function>
 class Next {
  public:
   constexpr explicit Next(const char* name) : name_(name) {}
 
-  /// Null if there is none, and for a call from within the look-up itself: dlsym frees the text of an earlier
-  /// error.
+  /// Null if there is none, and maybe for a call from within look_all_up().
   Function* get() {
-    Function* function = function_.load(std::memory_order_relaxed);
-    return function != nullptr ? function : look_up();
+    if (function_.load(std::memory_order_relaxed) == nullptr) look_all_up();
+    return function_.load(std::memory_order_relaxed);
+  }
+  void look_up() {
+    function_.store(reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_)), std::memory_order_relaxed);
   }
 
  private:
-  Function* look_up() {
-    static thread_local bool looking __attribute__((tls_model("initial-exec"))) = false;
-    if (looking) return nullptr;
-    looking = true;
-    auto* function = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
-    looking = false;
-    function_.store(function, std::memory_order_relaxed);
-    return function;
-  }
-
   const char* name_;
   std::atomic<Function*> function_{nullptr};
 };
@@ -60,6 +54,17 @@ constinit Next<int(void**, std::size_t, std::size_t)> next_posix_memalign("posix
 constinit Next<void(void*)> next_free("free");
 constinit Next<void*(void*, std::size_t)> next_realloc("realloc");
 constinit Next<std::size_t(void*)> next_malloc_usable_size("malloc_usable_size");
+
+/// All with the first call of a process, and free first: the caller may be dlerror(), which calls realloc and
+/// goes on to use memory that dlsym() frees. Until free is known, nothing is freed.
+void look_all_up() {
+  static thread_local bool looking __attribute__((tls_model("initial-exec"))) = false;
+  if (looking) return;
+  looking = true;
+  [](auto&... next) { (next.look_up(), ...); }(next_free, next_posix_memalign, next_realloc,
+                                               next_malloc_usable_size);
+  looking = false;
+}
 
 void* out_of_memory() {
   errno = ENOMEM;
