@@ -21,8 +21,8 @@ typedef int ec_cuda_pinned_lock(void* start, size_t bytes, void* context);
  * posix_memalign from it, if they are for `threshold` bytes or more. A later call keeps the arena and the
  * threshold of the first and only has `lock` lock it again, for a device that came up anew. Thread safe;
  * calls wait for each other. Returns 0; -EINVAL if bytes or threshold is 0, or bytes more than 1 TiB; -ENOMEM
- * if the arena could not be mapped; -ENOTSUP in a child of fork(); or the result of `lock`, and then the
- * first arena is unmapped again. */
+ * if the arena could not be mapped; -ENOTSUP in a child of fork() whose parent has called this; or the result
+ * of `lock`, and then the first arena is unmapped again. */
 int ec_cuda_pinned_start(size_t bytes, size_t threshold, ec_cuda_pinned_lock* lock, void* context);
 typedef int ec_cuda_pinned_start_function(size_t, size_t, ec_cuda_pinned_lock*, void*);
 

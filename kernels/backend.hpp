@@ -85,9 +85,9 @@ class Backend {
   }
   /// The verb for each job, but enqueues the work on `stream`, a stream of the device (a CUstream; a default
   /// one belongs to the device that holds the memory, or else to the first device), and returns: the result
-  /// is there when the stream has come that far, and so are errors. No chunk may be pageable; chunks and
-  /// programs must live until then. The stream may be captured into a graph. Only a device can: other back
-  /// ends answer unsupported. fault: some of the work may be enqueued.
+  /// is there when the stream has come that far, and so are errors. No chunk may be pageable; chunks must
+  /// live until then, programs need not. The stream may be captured into a graph. Only a device can: other
+  /// back ends answer unsupported. fault: some of the work may be enqueued.
   virtual Status enqueue(std::span<const Job>, Verb, void* /*stream*/) noexcept {
     return Status::unsupported;
   }

@@ -53,7 +53,7 @@ inline std::uint8_t* map_arena(std::size_t bytes) {
   const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(wide) % huge_page) % huge_page;
   std::uint8_t* start = wide + before;
   if (before != 0) munmap(wide, before);
-  if (before != huge_page) munmap(start + bytes, huge_page - before);
+  munmap(start + bytes, huge_page - before);
   madvise(start, bytes, MADV_HUGEPAGE);
   if (madvise(start, bytes, MADV_DONTFORK) == 0) return start;
   munmap(start, bytes);

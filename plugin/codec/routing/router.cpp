@@ -48,8 +48,7 @@ Router::Router(BackendChoice choice, std::optional<std::size_t> threshold_bytes,
       counts_(&counts),
       validator_(&validator),
       times_(&times),
-      can_be_pinned_(kernels::can_be_pinned()),
-      pageable_stays_(!can_be_pinned_ && choice != BackendChoice::gpu) {
+      pageable_stays_(!kernels::can_be_pinned() && choice != BackendChoice::gpu) {
   const BackendKind least = choice == BackendChoice::isal        ? BackendKind::judge
                             : choice == BackendChoice::reference ? BackendKind::floor
                                                                  : BackendKind::coder;
@@ -71,7 +70,7 @@ bool Router::is_for_device(const BackendCall& call, std::uint64_t source_bytes,
   if (choice_ != BackendChoice::automatic) return false;
   const bool by_size = source_bytes >= threshold_bytes_.value_or(first_threshold_bytes);
   if ((lie & bit(Residence::pageable)) != 0) {
-    if (can_be_pinned_ && by_size) kernels::want_pinned();
+    if (by_size) kernels::want_pinned();
     return false;
   }
   const std::uint64_t moved = threshold_bytes_ ? 0 : moved_bytes(call);

@@ -86,7 +86,6 @@ class Router {
   Stats* counts_;
   Validator* validator_;
   CallTimes* times_;
-  bool can_be_pinned_;   ///< the process has the preload
   bool pageable_stays_;  ///< on the CPU, whatever else a call is; want_pinned() is not to be called
 };
 

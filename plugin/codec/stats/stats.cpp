@@ -104,9 +104,7 @@ class PageMapping {
 };
 
 std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
-  constexpr std::uint64_t least = Durations::bound(0);
-  const std::uint64_t times = (nanoseconds + least - 1) / least;
-  const auto bucket = times <= 1 ? 0 : std::bit_width(times - 1);
+  const auto bucket = std::bit_width((std::max<std::uint64_t>(nanoseconds, 1) - 1) / Durations::bound(0));
   return std::min<std::size_t>(static_cast<std::size_t>(bucket), Durations::buckets - 1);
 }
 

@@ -154,7 +154,6 @@ class Stats {
   };
 
   StatsPage& page() noexcept { return *page_.load(std::memory_order_relaxed); }
-  const StatsPage& page() const noexcept { return *page_.load(std::memory_order_relaxed); }
 
  private:
   /// To a count of a shard. Two locked additions in a row take 20 ns of a Zen 5.
