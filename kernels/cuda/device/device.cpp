@@ -15,18 +15,14 @@ extern "C" const unsigned char ec_fatbin_paired_kernel[];
 extern "C" const unsigned char ec_fatbin_table_kernel[];
 
 namespace ec::kernels::cuda {
-namespace {
-
-/// From now on calls of this thread, one of our own, do not end the capture of a stream by another thread.
-void spare_captures(const Driver& driver) {
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  if (driver.thread_exchange_capture_mode != nullptr) driver.thread_exchange_capture_mode(&mode);
+void CapturesSpared::exchange_mode() {
+  if (driver_.thread_exchange_capture_mode != nullptr) driver_.thread_exchange_capture_mode(&mode_);
 }
 
-}  // namespace
-
 Device::Scope::Scope(const Device& device)
-    : device_(device), result_(device.driver_->ctx_push_current(device.context_)) {}
+    : device_(device),
+      captures_spared_(*device.driver_),
+      result_(device.driver_->ctx_push_current(device.context_)) {}
 
 Device::Scope::~Scope() {
   CUcontext ignored = nullptr;
@@ -53,7 +49,7 @@ void Device::check(const char* call, CUresult result) const {
 
 std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal) {
   const Driver& driver = Driver::open(options.driver_library);
-  spare_captures(driver);
+  const CapturesSpared captures_spared(driver);
   std::shared_ptr<Device> device(new Device(driver, options));
   device->open_context(ordinal);
   const Scope scope(*device);
@@ -189,7 +185,6 @@ void Device::abandon() {
 }
 
 void Device::take_back() {
-  spare_captures(*driver_);
   const Scope scope(*this);
   CUresult answer = scope.result();
   for (const Lane& lane : lanes_)

@@ -40,6 +40,22 @@ struct GeneratedKernel {
   CUfunction many = nullptr;
 };
 
+/// As long as it lives, no call of this thread ends the capture of a stream by another thread.
+class CapturesSpared {
+ public:
+  explicit CapturesSpared(const Driver& driver) : driver_(driver) { exchange_mode(); }
+  ~CapturesSpared() { exchange_mode(); }
+  CapturesSpared(const CapturesSpared&) = delete;
+  CapturesSpared& operator=(const CapturesSpared&) = delete;
+
+ private:
+  /// The thread's mode becomes mode_, and mode_ the thread's.
+  void exchange_mode();
+
+  const Driver& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
 /// Thread safe. Shared by all work in flight; the last work to end destroys the device.
 class Device {
  public:
@@ -52,7 +68,7 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// Makes the device's context current for the life of the scope.
+  /// Makes the device's context current, and spares captures, for the life of the scope.
   class Scope {
    public:
     explicit Scope(const Device& device);
@@ -63,6 +79,7 @@ class Device {
 
    private:
     const Device& device_;
+    const CapturesSpared captures_spared_;
     CUresult result_;
   };
 

@@ -82,11 +82,17 @@ TEST_F(Streams, AGraphReplaysWhatWasCaptured) {
   const auto start = reinterpret_cast<PFN_cuGraphLaunch_v10000>(dlsym(library, "cuGraphLaunch"));
   ASSERT_TRUE(begin && end && instantiate && start);
   PlacedStripes stripes(on_device(3, 4096), 1);
+  const PlacedStripes others(on_device(3, 4096), 2);
+  const PlacedStripes pageable({4096, Residence::pageable, Residence::pageable}, 3);
   CUgraph graph = nullptr;
   CUgraphExec executable = nullptr;
   ASSERT_EQ(begin(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   EXPECT_EQ(kernels::cuda::backend().enqueue(stripes.jobs(), kernels::Verb::transform, stream_), Status::ok);
-  // A device that comes up meanwhile, in another thread, does not end the capture.
+  // Jobs meanwhile, or a device that comes up, in other threads, do not end the capture.
+  std::thread([&] {
+    EXPECT_EQ(kernels::cuda::backend().transform_all(others.jobs()), Status::ok);
+    EXPECT_EQ(kernels::cuda::backend().transform(pageable.jobs()[0]), Status::ok);
+  }).join();
   std::thread([] {
     EXPECT_TRUE(kernels::cuda::Device::bring_up(kernels::cuda::current_options(), 0));
   }).join();
@@ -95,6 +101,8 @@ TEST_F(Streams, AGraphReplaysWhatWasCaptured) {
   ASSERT_TRUE(stripes.refill(99));
   ASSERT_EQ(start(executable, stream_), CUDA_SUCCESS);
   expect_coded(stripes);
+  EXPECT_EQ(others.right(), true);
+  EXPECT_EQ(pageable.right(), true);
 }
 
 }  // namespace
