@@ -85,12 +85,12 @@ const Core& this_core() noexcept {
 }
 
 const std::size_t plain_threshold = this_core().plain_up_to();
-const bool plain_is_written_out = this_core().plain_is_written_out();
+const std::size_t written_out_threshold = this_core().written_out_up_to();
 
 Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t bytes,
              bool accumulate) noexcept {
   const std::size_t job = bytes * (sources + targets);
-  if (job <= core.plain_up_to()) return {.written_out = core.plain_is_written_out()};
+  if (job <= core.plain_up_to()) return {.written_out = job <= core.written_out_up_to()};
   const WalkRule& rule =
       *std::ranges::find_if(rules, [&](const WalkRule& r) { return fits(r, core, sources, targets, job); });
   Walk walk = rule.walk;

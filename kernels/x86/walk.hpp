@@ -24,12 +24,17 @@ struct Core {
   /// Xeon with 48 KiB and 2 MiB, 6+3 to 16+4 fetched ahead would be 0.7 to 1.1 hot, mostly 0.8 to 0.95, and
   /// 0.9 to 1.12 where no cache holds the chunks.
   std::size_t plain_up_to() const { return has_few_ways() ? first_level_bytes : stream_above; }
-  /// Whether the plain way is Walk::written_out; not measured on other cores. A Xeon with GFNI, whole calls
-  /// of Ceph 20 on one stripe over and over, objects of 4, 16, 64 and 256 KiB, against the loop over
-  /// sources: encode 4+2 1.07, 1.29, 1.05, 1.02, 6+3 1.09, 1.19, 1.08, 1.09, 8+3 0.93 (other links 1.04),
+  /// Job bytes up to which the plain way is Walk::written_out; not measured on cores of few ways. Whole calls
+  /// of Ceph 20 on one stripe over and over, against the loop over sources. A Zen 5, encode_chunks of 4, 16,
+  /// 32 and 64 KiB: 4+2 1.10, 1.27, 1.57, 1.01, 8+3 0.99, 1.07, 1.21, 1.02, 10+4 1.08, 1.07, 1.09, 1.01;
+  /// 0.92 to 1.06 in longer ones; 1.01 to 1.14 where no cache holds the stripes. A Xeon with GFNI, objects of
+  /// 4, 16, 64 and 256 KiB: encode 4+2 1.07, 1.29, 1.05, 1.02, 6+3 1.09, 1.19, 1.08, 1.09, 8+3 0.93 (other links 1.04),
   /// 1.00, 1.07, 1.13, 10+4 1.03, 0.97, 1.09, 1.00; decode of one 1.08, 1.13, 1.05, 0.98. In every fourth
   /// process the loop over sources took 1.1 to 1.3 times as long as in others; this one did not.
-  bool plain_is_written_out() const { return intel; }
+  std::size_t written_out_up_to() const {
+    if (intel) return plain_up_to();
+    return has_few_ways() ? 0 : 2 * first_level_bytes;
+  }
 };
 const Core& this_core() noexcept;
 
@@ -40,10 +45,11 @@ Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t b
 
 /// Of this core, from when the library is loaded; before that 0, and walk_on() is asked.
 extern const std::size_t plain_threshold;
-extern const bool plain_is_written_out;
+extern const std::size_t written_out_threshold;
 
 inline Walk choose_walk(unsigned sources, unsigned targets, std::size_t bytes, bool accumulate) noexcept {
-  if (bytes * (sources + targets) <= plain_threshold) return {.written_out = plain_is_written_out};
+  const std::size_t job = bytes * (sources + targets);
+  if (job <= plain_threshold) return {.written_out = job <= written_out_threshold};
   return walk_on(this_core(), sources, targets, bytes, accumulate);
 }
 
