@@ -27,14 +27,14 @@ std::span<T> span_of(PerChunk<T>& v) {
   return {v.data(), v.size()};
 }
 
+/// Buffers of the host are pinned only under the preload, and there a router looks at each chunk anyway.
+constexpr bool all_pageable = true;
+
 int to_errno(Status status) {
   // A fault in host memory: a back end could not allocate, and no other could finish the job.
   constexpr int errnos[] = {0, EINVAL, EBUSY, ENOMEM, ETIMEDOUT};
   return -errnos[static_cast<std::size_t>(status)];
 }
-
-/// All host memory is pageable then, and nobody has to look at each chunk.
-bool no_arena() { return !kernels::KnownArena::exists(); }
 
 /// The chunks, which are of first..end-1, side by side in ascending order: as they lie if all are there.
 template <class Chunk>
@@ -129,7 +129,7 @@ int ErasureCode::encode(const bufferlist& in, std::span<bufferlist* const> lists
       coding[c] = target_of(buffer, writes);
       lists[k() + c]->push_back(std::move(buffer));
     }
-    return codec_->encode(span_of(data), span_of(coding), bytes, no_arena());
+    return codec_->encode(span_of(data), span_of(coding), bytes, all_pageable);
   };
   Status status = encode_into_new_buffers(Writes::in_place);
   if (status == Status::hung) {
@@ -155,12 +155,12 @@ int ErasureCode::encode_chunks(DataChunks& data, Places& coding) const {
   const auto part = codec_->code().part({data.there, coding.there});
   if (!part) return -ENOMEM;
   return to_errno(codec_->router().transform({&part->program, sources, targets, coding.bytes},
-                                             codec::Operation::encode, no_arena()));
+                                             codec::Operation::encode, all_pageable));
 }
 
 int ErasureCode::encode_chunks(std::span<const Source> data, std::span<const Target> coding,
                                unsigned bytes) const {
-  return bytes == 0 ? 0 : to_errno(codec_->encode(data, coding, bytes, no_arena()));
+  return bytes == 0 ? 0 : to_errno(codec_->encode(data, coding, bytes, all_pageable));
 }
 
 int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
@@ -168,12 +168,12 @@ int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
   if (deltas.count == 0 || coding.count == 0 || coding.bytes == 0) return 0;
   const auto targets = side_by_side(coding, k(), n());
   if (const unsigned c = *deltas.there.begin(); deltas.count == 1 && targets.size() == m())
-    return to_errno(codec_->update(c, deltas[c], targets, coding.bytes, no_arena()));
+    return to_errno(codec_->update(c, deltas[c], targets, coding.bytes, all_pageable));
   const auto sources = side_by_side(deltas, 0, k());
   const auto part = codec_->code().part({deltas.there, coding.there});
   if (!part) return -ENOMEM;
   return to_errno(codec_->router().transform({&part->program, sources, targets, coding.bytes},
-                                             codec::Operation::update, no_arena()));
+                                             codec::Operation::update, all_pageable));
 }
 
 int ErasureCode::find_plan(const ChunkSet& wanted, const Sources& in, PlanPointer& plan) const {
@@ -191,7 +191,7 @@ Status ErasureCode::apply(const codec::Plan& plan, const Sources& in, std::span<
     sources.push_back(in[c].bytes != nullptr
                           ? source_at(in[c].bytes, in.bytes)
                           : ChunkCutter(*in[c].list).next(in.bytes, gathered.emplace_back()));
-  return codec_->decode(plan, span_of(sources), targets, in.bytes, no_arena());
+  return codec_->decode(plan, span_of(sources), targets, in.bytes, all_pageable);
 }
 
 int ErasureCode::decode(const ChunkSet& wanted, const Sources& in, PerChunk<bufferptr>& made) const {

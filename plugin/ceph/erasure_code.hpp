@@ -22,9 +22,6 @@ using PerChunk = boost::container::small_vector<T, 32>;
 /// Chunks of one call, by number. Only the chunks in `there` are set.
 template <class Chunk>
 struct Chunks {
-  /// n: all chunks of the code.
-  explicit Chunks(unsigned n) : at_(n, boost::container::default_init) {}
-
   void add(unsigned c, Chunk chunk, unsigned length) {
     sound = sound && (count == 0 || length == bytes);
     bytes = length;
@@ -32,7 +29,7 @@ struct Chunks {
     ++count;
     (*this)[c] = chunk;
   }
-  Chunk* data() { return at_.data(); }
+  Chunk* data() { return at_; }
   Chunk& operator[](unsigned c) { return at_[c]; }
   const Chunk& operator[](unsigned c) const { return at_[c]; }
 
@@ -42,7 +39,7 @@ struct Chunks {
   bool sound = true;   ///< all have this length, and none is a chunk of another code
 
  private:
-  PerChunk<Chunk> at_;
+  Chunk at_[gf::max_chunks];
 };
 
 /// To be read, each in one piece.

@@ -100,7 +100,7 @@ Validator::Answer Router::ask(std::size_t i, const BackendCall& call, bool check
   return given;
 }
 
-bool Router::code_plainly(const Job& job, Operation operation) const noexcept {
+[[gnu::always_inline]] inline bool Router::code_plainly(const Job& job, Operation operation) const noexcept {
   const unsigned able = cpu_ & ~validator_->off();
   const std::uint64_t bytes = std::uint64_t{job.bytes} * job.sources.size();
   if (able == 0 || bytes >= timed_from_bytes) return false;
