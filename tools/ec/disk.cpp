@@ -281,6 +281,14 @@ void Directory::sync() const {
   if (retried([&] { return fsync(fd()); }) != 0 && errno != EINVAL) fail_errno("written", path_);
 }
 
+void Directory::let_owner_write() const {
+  const Held here = fd();
+  struct stat st {};
+  // Not every file system has modes.
+  if (fstat(here, &st) != 0 || ((st.st_mode & 0700) != 0700 && fchmod(here, 0700) != 0))
+    fail_errno("written to", path_);
+}
+
 void Directory::lock() const {
   if (retried([&] { return flock(fd(), LOCK_EX | LOCK_NB); }) == 0) return;
   if (errno == EWOULDBLOCK)
@@ -359,6 +367,8 @@ NewFile::NewFile(Place place, mode_t mode)
   // Opened again it must be this one.
   if (fstat(made.get(), &file_.state_->opened) != 0) fail_errno("looked at", path());
   file_.state_->is_known = true;
+  mode_ = file_.opened().st_mode & 0777;
+  if (!is_writable() && fchmod(made.get(), mode_ | 0600) != 0) fail_errno("written to", path());
 }
 
 NewFile::NewFile(NewFile&&) noexcept = default;
@@ -401,6 +411,8 @@ void NewFile::sync(std::uint64_t bytes, const struct stat* like, const Attribute
     // Another group gets what everybody has.
     if (!is_owners) mode &= ~mode_t{070} | (mode & 07) << 3;
     is_right = fchmod(fd->get(), mode) == 0;
+  } else if (is_right && !is_writable()) {
+    is_right = fchmod(fd->get(), mode_) == 0;
   }
   if (is_right && attributes != nullptr) {
     const struct timespec times[] = {{0, UTIME_OMIT}, attributes->changed};

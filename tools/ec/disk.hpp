@@ -66,6 +66,8 @@ class Directory {
   std::vector<std::string> names() const;
   /// Writes the names in the directory to the disk.
   void sync() const;
+  /// For a new directory, where a umask may have denied the owner to write. Nobody else may.
+  void let_owner_write() const;
   /// Fails if another process has locked the directory. The lock is held until the process ends.
   void lock() const;
 
@@ -126,7 +128,7 @@ class Temporary;
 /// be called by several threads at a time.
 class NewFile {
  public:
-  /// The umask takes from the mode.
+  /// The umask takes from the mode. Until sync the owner may read and write, since the file is opened again.
   NewFile(Place place, mode_t mode);
   NewFile(NewFile&&) noexcept;
   NewFile& operator=(NewFile&&) = delete;
@@ -152,10 +154,12 @@ class NewFile {
   void put_over(const struct stat& old);
   void undo() noexcept;
   std::string path() const;
+  bool is_writable() const { return (mode_ & 0600) == 0600; }
 
   Place place_;                           ///< none when it is moved from
   std::unique_ptr<Temporary> temporary_;  ///< none when the file has its name
   File file_;
+  mode_t mode_ = 0;          ///< after sync, unless sync is told another
   std::string name_;         ///< what the file gets or has
   std::string old_, aside_;  ///< where the old file is, and what it will be called
   bool has_link_ = false;    ///< the old file has the name aside_ already

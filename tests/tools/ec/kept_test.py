@@ -523,6 +523,29 @@ def check_host(ec):
             os.chmod(tree.path(path), was)
         others.ends(OK, "verify", "many", preexec_fn=nobody)
 
+        def seen(place):
+            return {name: (content, mode) for name, (content, _, mode, *_) in ec.state_of(place).items()}
+
+        # Files that their owner may not write, and a umask that makes such.
+        for umask in (0o022, 0o277):
+            fixed = {"preexec_fn": nobody, "umask": umask}
+            ec.fresh("fixed", "fixed/a", "set", "out")
+            ec.write("fixed/a/1", random.randbytes(3000))
+            os.chmod(ec.path("fixed/a/1"), 0o444)
+            for name in ("fixed/a/1", "fixed/a", "fixed", "set", "out"):
+                os.chown(ec.path(name), 65534, 65534)
+            others.right("create", "fixed/a/1", "-k", "2", "-m", "3", "-o", "set", **fixed)
+            others.right("create", "--keep", "-r", "fixed", "-k", "2", "-m", "3", **fixed)
+            whole = {place: seen(place) for place in ("set", "fixed")}
+            modes = [mode for files in whole.values() for name, (_, mode) in files.items() if name.endswith(".ec")]
+            check(modes == [0o444 & ~umask] * 8, f"umask {umask:o}: shards have modes {modes}")
+            others.right("extract", "fixed", "-o", "out", **fixed)
+            shutil.rmtree(ec.path("fixed/a"))
+            ec.remove("fixed/fixed.002.ec", "set/1.000.ec")
+            for place in whole:
+                others.ends(OK, "repair", place, **fixed)
+                check(seen(place) == whole[place] and seen("out").items() <= whole["fixed"].items(), f"umask {umask:o}: {place}")
+
 
 def main():
     given = given_options(all=False, size=3000000, seed=random.SystemRandom().randrange(1 << 48))
