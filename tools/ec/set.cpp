@@ -97,8 +97,8 @@ Claims claims_of(const Place& place, const std::string& name, const File& file) 
   return claims;
 }
 
-/// The only one for which `is_right` holds. If there are more, the command ends with `status`.
-const Claims* only_one(const std::vector<Claims>& sets, Status status, const char* what,
+/// The only one for which `is_right` holds. If there are more, the user has to choose.
+const Claims* only_one(const std::vector<Claims>& sets, const char* what,
                        const std::function<bool(const Claims&)>& is_right) {
   std::string choice;
   const Claims* found = nullptr;
@@ -111,19 +111,18 @@ const Claims* only_one(const std::vector<Claims>& sets, Status status, const cha
     choice += fmt::format("\n  {}: {} shards of {} that it needs", text_of(set), shards_in(claims, true),
                           needed(set));
   }
-  if (count > 1) fail(status, "{}: choose one by --set, or name its files{}", what, choice);
+  if (count > 1) fail(Status::usage, "{}: choose one by --set, or name its files{}", what, choice);
   return found;
 }
 
 const Claims* choose(const std::vector<Claims>& sets) {
   for (const bool with_temporary : {false, true})
-    if (const auto* found =
-            only_one(sets, Status::usage, "there are shards of several sets", [&](const Claims& claims) {
-              return shards_in(claims, with_temporary) >= needed(claims.front().header.set);
-            }))
+    if (const auto* found = only_one(sets, "there are shards of several sets", [&](const Claims& claims) {
+          return shards_in(claims, with_temporary) >= needed(claims.front().header.set);
+        }))
       return found;
   // What is temporary by itself is what an interrupted create has left.
-  return only_one(sets, Status::lost, "beyond repair: of no set there are enough shards",
+  return only_one(sets, "of no set there are enough shards",
                   [](const Claims& claims) { return shards_in(claims, false) > 0; });
 }
 

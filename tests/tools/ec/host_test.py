@@ -8,6 +8,7 @@ calls of its own and does not run under a tracer.
 import collections
 import contextlib
 import functools
+import json
 import multiprocessing
 import os
 import random
@@ -210,7 +211,8 @@ def check_claims(ec):
     for i in (1, 2):
         for place in ("set", "twins"):
             ec.remove(f"{place}/abcdef.00{i}.ec")
-    ec.ends(LOST, "extract", "set", "twins", "-o", "out", says="beyond repair")
+    said = ec.ends(USAGE, "verify", "--json", "set", "twins", says="of no set there are enough shards: choose one by --set")
+    check(all(json.loads(ec("verify", "--json", "set", "twins", "--set", name)[1])["lost_stripes"] for name in re.findall(r"^  (\S+): ", said, re.MULTILINE)), said)
 
 
 def check_errors(ec):
