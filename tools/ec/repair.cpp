@@ -60,8 +60,8 @@ Replacement make_shard(const ShardSet& set, unsigned shard, const std::vector<Re
   return {shard, place, free_name(set, *place, shard), {}, "", NewFile(place, set.mode)};
 }
 
-/// The trees of the files that a set keeps, by their bases. Before what is made in them, so that it goes
-/// last.
+/// The trees of kept files and the directories of shards, by their bases; each directory is synced once.
+/// Before what is made in them, so that it goes last.
 using Trees = std::map<Place, Tree>;
 Tree& tree_at(Trees* trees, const Place& base) { return trees->try_emplace(base, base).first->second; }
 
@@ -135,10 +135,6 @@ class Renamed {
       fail(Status::failure, "{} is another file than the one that was read",
            printable(from_->path_of(old_name_)));
   }
-  void sync() const {
-    from_->sync();
-    to_->sync();
-  }
   void keep() noexcept { is_done_ = false; }
   std::string text() const {
     return fmt::format("{}: {} has its name back\n", printable(to_->path_of(name_)),
@@ -178,6 +174,7 @@ void make_room(const ShardSet& set, Replacements* all) {
     if (!is_made_anew(set, i)) continue;
     all->shards.push_back(make_shard(set, i, all->shards));
     all->shards.back().file.reserve(header.shard_file_bytes());
+    tree_at(&all->trees, all->shards.back().place);
   }
 }
 
@@ -248,10 +245,9 @@ void make_by_columns(ShardSet& set, const Options& options, Replacements* all) {
     for (const auto& kept : set.kept) {
       if (!kept.is_moved()) continue;
       const auto& [from, name] = *kept.moved_from;
-      Tree& tree = tree_at(&all->trees, kept.place);
-      all->renamed.emplace_back(Directory::open_in(from, parent_of(name)), last_name(name),
-                                tree.directory(parent_of(kept.name)), last_name(kept.name),
-                                kept.file->opened());
+      all->renamed.emplace_back(tree_at(&all->trees, from).directory(parent_of(name)), last_name(name),
+                                tree_at(&all->trees, kept.place).directory(parent_of(kept.name)),
+                                last_name(kept.name), kept.file->opened());
     }
     return;
   }
@@ -278,8 +274,6 @@ void put(const ShardSet& set, Replacements* all) {
   for (auto* made : {&all->shards, &all->kept})
     for (auto& one : *made) one.file.put(one.name, one.old, one.aside);
   for (auto& [base, tree] : all->trees) tree.finish(set.header.files);
-  for (auto& shard : all->shards) shard.place->sync();
-  for (const auto& file : all->renamed) file.sync();
   for (auto& [base, tree] : all->trees) tree.sync();
   for (auto& file : all->renamed) file.keep();
   for (auto* made : {&all->shards, &all->kept})

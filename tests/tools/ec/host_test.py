@@ -291,6 +291,18 @@ def check_bad_sectors(ec):
     check(ec.read("out/object") == ec.read("object"), "extracted around a bad sector")
 
 
+def check_syncs(ec):
+    ec.fresh("set", "set/old")
+    for i in range(40):
+        ec.write(f"set/old/{i}", random.randbytes(100))
+    ec.right("create", "--keep", "-r", "set", "-k", "20", "-m", "5")
+    ec.remove("set/set.020.ec", "set/set.021.ec", "set/set.022.ec")
+    os.rename(ec.path("set/old"), ec.path("set/new"))
+    subprocess.run(["strace", "-f", "-o", ec.path("log"), "-e", "trace=fsync", ec.program, "repair", "-r", "set"], cwd=ec.folder, capture_output=True, check=True)
+    syncs = ec.read("log").count(b"fsync(")
+    check(len(ec.files("set/old")) == 40 and syncs <= 7, f"{syncs} syncs of three shards and three directories")
+
+
 def main():
     given = given_options("allocator", swaps=30, faults=60, untraced=False)  # faults=0: all
     with in_folder(given.program) as ec:
@@ -304,6 +316,7 @@ def main():
             print("system calls that fail: no strace here, or it may not trace")
             sys.exit(77)
         check_bad_sectors(ec)
+        check_syncs(ec)
         check_faults(ec, calls_that_fail, given.faults)
 
 
