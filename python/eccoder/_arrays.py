@@ -236,10 +236,13 @@ class Call:
         """Of each chunk."""
         return self._first[1] if self._first else 0
 
+    def is_for_gpu(self) -> bool:
+        return any(memory.residence != PAGEABLE for memory in self._memories)
+
     def run(self, function: Callable[..., int], *arguments: Any) -> None:
         """Calls the function and raises what it complains of. What a GPU that stopped answering may still write is kept until the
         process ends; so is what a GPU uses when an interrupt hides the answer."""
-        if any(memory.residence != PAGEABLE for memory in self._memories):
+        if self.is_for_gpu():
             _in_use.add(self)
         result = function(*arguments)
         (_in_use.add if result == -errno.ETIMEDOUT else _in_use.discard)(self)

@@ -37,13 +37,13 @@ class Accumulator:
     def add(self, chunk: int, content: Chunk, stream: Any = None) -> None:
         """Adds chunk `chunk`, in any order, none twice. With a stream the work is only enqueued, by the rules of encode_async; all
         of one accumulator on the same stream."""
+        if not self._end.alive:
+            raise refuse("this accumulator has ended")
         handle = 0 if stream is None else _stream(stream)
         call = Call(handle)
         call.take("targets", self._targets, self._count, f"len(wanted)={self._count}", written=True)
         source = call.take("chunks", [content], 1, "1")
         number = _number("chunk", chunk)
-        if not self._end.alive:
-            raise refuse("this accumulator has ended")
         if stream is None:
             call.run(_interface.add, self._state, number, source)
         else:
@@ -54,6 +54,8 @@ class Accumulator:
         result = self._end()
         if result is None:
             raise refuse("this accumulator has ended")
+        if not self._begun.is_for_gpu():  # which may still write
+            del self._begun
         _interface.check(result)
 
 

@@ -157,14 +157,17 @@ def test_chunks_as_they_come():
         sums.add(2, every[2])
     sums.end()
     assert targets == [every[3], every[0]]
+    targets[0].append(0)  # BufferError while anyone holds it
     with pytest.raises(eccoder.InvalidArgument, match="this accumulator has ended"):
         sums.add(2, every[2])
+    targets[0].pop()
     sums = codec.begin(range(5), [6], targets[:1])
     sums.add(0, data[0])
     with pytest.raises(eccoder.InvalidArgument, match="chunks"):
         sums.add(1, data[1][:99])
     with pytest.raises(eccoder.Error, match="chunks 1, 2, 3, 4 were not added"):
         sums.end()
+    targets[0].append(0)
 
 
 def test_verify():
