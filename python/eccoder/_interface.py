@@ -60,7 +60,9 @@ _library = _opened()
 
 
 def function_of(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
-    function = getattr(library, name)
+    function = getattr(library, name, None)
+    if function is None:
+        raise ImportError(f"{library._name} has no function {name}; install the libeccoder of this release, or name its file by EC_LIBRARY")
     function.restype, function.argtypes = result, arguments
     return function
 

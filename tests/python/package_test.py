@@ -48,6 +48,9 @@ def test_says_that_there_is_no_library():
     assert used.returncode == 1
     assert used.stderr.endswith("cannot open /nothing/here.so: /nothing/here.so: cannot open shared object file: No such file or "
                                 "directory; install libeccoder, or name its file by EC_LIBRARY\n")
+    used = python("-c", "import eccoder", EC_LIBRARY="libc.so.6")
+    assert used.stderr.endswith("ImportError: libc.so.6 has no function ec_encode; install the libeccoder of this release, or name its file by "
+                                "EC_LIBRARY\n")
 
 
 def test_types(tmp_path):
