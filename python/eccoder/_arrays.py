@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import operator
 import re
 import sys
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64, c_void_p, py_object
@@ -125,17 +126,24 @@ def _of_dlpack(array: Any, device: Tuple[int, int], stream: int) -> Memory:
 
 
 def _of_cuda_interface(array: Any, interface: Any, stream: int) -> Memory:
+    try:
+        (address, readonly), strides, producer = interface["data"], interface.get("strides"), interface.get("stream")
+        shape = tuple([operator.index(length) for length in interface["shape"]])
+        strides = None if strides is None else tuple([operator.index(stride) for stride in strides])
+        [item] = re.findall(r"\A[<>|][biufcmMSV]([0-9]+)(?:\[.*\])?\Z", interface["typestr"])
+        address = operator.index(address or 0)
+        if not (strides is None or len(strides) == len(shape)) or not 0 <= operator.index(producer or 0) <= _LAST_ADDRESS:
+            raise ValueError
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise BufferError(f"__cuda_array_interface__ is {interface}; allowed are data (address, read-only), shape and strides (or none) of as "
+                          "many whole numbers, a typestr as '<f4', and a stream (or none)") from None
     if interface.get("mask") is not None:
         raise BufferError("an array with a mask, which would be lost; allowed are arrays without one")
-    address, readonly = interface["data"]
-    producer = interface.get("stream")
     if producer not in (None, stream):
         wait = ctypes.CDLL("libcuda.so.1").cuStreamSynchronize(c_void_p(producer))
         if wait != 0:
             raise RuntimeError(f"waiting for its stream, the CUDA driver answers {wait}")
-    strides = interface.get("strides")
-    return Memory(address or 0, tuple(interface["shape"]), None if strides is None else tuple(strides),
-                  int(interface["typestr"][2:]), DEVICE, None, bool(readonly), array)
+    return Memory(address, shape, strides, int(item), DEVICE, None, bool(readonly), array)
 
 
 def _is_plain_tensor(array: Any) -> bool:
@@ -194,6 +202,8 @@ def memory_of(name: str, array: Any, stream: int, complete_tensor: bool = False)
 
 def _bytes_without_gaps(name: str, memory: Memory, axis: int) -> int:
     """Bytes of the array from this axis on, which must lie side by side."""
+    if any(length < 0 for length in memory.shape):
+        raise refuse(f"{name} has shape {memory.shape}; allowed are lengths from 0")
     expected = memory.item
     for i in range(len(memory.shape) - 1, axis - 1, -1):
         if memory.strides is not None and memory.shape[i] > 1 and memory.strides[i] != expected:

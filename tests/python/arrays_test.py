@@ -251,7 +251,8 @@ REFUSED = [
      "data: a masked array, whose mask would be lost; allowed are arrays without one, such as its filled()"),
     (lambda: CODEC.encode([Claims(shape=(1 << 60, 16))] * 4, [Claims()] * 2), f"data[0] has {1 << 64} bytes; allowed are 0 to {sys.maxsize}"),
     (lambda: CODEC.encode([Claims(typestr=f"|V{(1 << 64) + 1}")] * 4), f"data[0] has {(1 << 67) + 8} bytes; allowed are 0 to {sys.maxsize}"),
-    (lambda: CODEC.encode([Claims(shape=(-1,))] * 4), f"data[0] has -1 bytes; allowed are 0 to {sys.maxsize}"),
+    (lambda: CODEC.encode([Claims(shape=(-1,))] * 4), "data[0] has shape (-1,); allowed are lengths from 0"),
+    (lambda: CODEC.encode([Claims(shape=(-4, -2))] * 4), "data[0] has shape (-4, -2); allowed are lengths from 0"),
     (lambda: CODEC.encode([Claims(data=((1 << 64) + 4096, False))] * 4), f"data[0] is of 8 bytes at {(1 << 64) + 4096}" + ADDRESSES),
     (lambda: CODEC.encode(Claims(shape=(4, 8), strides=(1 << 63, 1))), f"data[2] is of 8 bytes at {(1 << 64) + (1 << 20)}" + ADDRESSES),
     (lambda: CODEC.encode(Claims(shape=(4, 8), strides=(-(1 << 20), 1))), f"data[2] is of 8 bytes at {-(1 << 20)}" + ADDRESSES),
@@ -269,6 +270,10 @@ REFUSED = [
     (lambda: CODEC.encode_async(STRIPE, STRIPE[:2], None), TypeError,
      "stream is of type NoneType; allowed are a handle (int), a stream of PyTorch or CuPy, and what has __cuda_stream__"),
 ]
+for wrong in ({"data": None}, {"data": ("0", False)}, {"shape": (8.0,)}, {"shape": None}, {"strides": ()}, {"strides": (1.0,)}, {"stream": -1},
+              {"typestr": "u1"}, {"typestr": "<U4"}, {"typestr": None}):
+    REFUSED.append((lambda wrong=wrong: CODEC.encode([Claims(**wrong)] * 4), f"data[0]: __cuda_array_interface__ is {Claims(**wrong).__cuda_array_interface__}; "
+                    "allowed are data (address, read-only), shape and strides (or none) of as many whole numbers, a typestr as '<f4', and a stream (or none)"))
 
 
 @pytest.mark.parametrize("call, expected", [(row[0], row[1:]) for row in REFUSED])
