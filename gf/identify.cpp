@@ -120,7 +120,8 @@ class Matcher {
   /// An order that keeps the shards as they are given.
   std::optional<Order> as_given() const {
     const unsigned n = k_ + coding_.rows();
-    if (choices(all_, n) * k_ * k_ > most_placings) return std::nullopt;
+    // At most all_ - n of the first k chunks are coding chunks, each a row of k cells.
+    if (choices(all_, n) * k_ * (all_ - n + 1) > most_placings) return std::nullopt;
     Order numbers(n);
     std::iota(numbers.begin(), numbers.end(), 0u);
     do {
@@ -407,7 +408,7 @@ Identity identify(std::span<const std::uint8_t* const> shards, std::size_t bytes
         is_searched
             ? "the dialect: none known here fits, if no more than 4 chunks are missing; k is greater where a "
               "data chunk that is not given is zero or follows from others, as one that is equal does"
-            : "the dialect: the order given fits none, and there are too many others to try");
+            : "the dialect: no order that was tried fits, and there are too many to try all");
   else if (found.fits.size() > 1)
     found.untold.emplace_back("the dialect: the shards given are the same by each that is named");
   if (std::ranges::any_of(found.fits, [](const Fit& one) { return !one.is_sole; }))

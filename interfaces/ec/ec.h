@@ -213,8 +213,8 @@ ECCODER_EXPORT int ec_add_async(ec_accumulator* accumulator, unsigned chunk, con
  *   k            data chunks; 0: cannot tell. Shards that are not given do not show if they are zero
  *                everywhere, or sums of multiples of others, as equal ones are
  *   fits         dialects that write these bytes (isal_cauchy: klauspost_cauchy, too); m: the fewest coding
- *                chunks with which one does; order: the chunk that each shard then is (-1: outside), in the
- *                given order if this fits; sole: with k + m chunks no other order fits
+ *                chunks with which an order that was tried fits; order: the chunk that each shard then is
+ *                (-1: outside), in the given order if this fits; sole: with k + m chunks no other order fits
  *   damaged      the shard that alone explains the columns (the bytes at one place) that break the checks
  *   outside      shards that have no link to the others
  *   columns      looked at, at most 65,536 spread evenly, zeros left out; obeying: columns that agree;
@@ -222,8 +222,9 @@ ECCODER_EXPORT int ec_add_async(ec_accumulator* accumulator, unsigned chunk, con
  *   checks       rows of a cell a shard: each row times each column that obeys is zero, in the field of
  *                ec_codec_create_matrix
  *   cannot_tell  sentences: the questions without an answer, and why
- * Dialect and order presume at most 4 missing chunks. As many wrong shards as there are
- * checks, or more, may look like one other. Takes up to some seconds. -EINVAL, -ENOMEM. */
+ * Dialect and order presume at most 4 missing chunks; of more than some 25 shards only the given order is
+ * tried, of more than some 45 with 3 or 2 missing chunks. As many wrong shards as there are checks, or more,
+ * may look like one other. Takes up to some seconds. -EINVAL, -ENOMEM. */
 ECCODER_EXPORT int ec_identify(const ec_source* shards, size_t count, size_t shard_bytes, char** found);
 
 /* Why the last failed call of this thread failed: a sentence that names the parameter, its value and the

@@ -263,17 +263,18 @@ def identify(shards: Sequence[Chunk]) -> Dict[str, Any]:
     Returns a dict; shards are named by their place in `shards`, from 0:
     "k": data chunks, or 0 where that cannot be told. One that is not given does not show if it is zero everywhere, or follows
     from others as an equal one does.
-    "fits": dialects that write these bytes, each a dict: "dialect", a name for Codec; "m", the fewest coding chunks with which it
-        does; "order", the chunk number of each shard (-1: outside), in the order given if that fits; "sole", whether with k + m
-        chunks no other order does.
+    "fits": dialects that write these bytes, each a dict: "dialect", a name for Codec; "m", the fewest coding chunks with which an
+        order that was tried fits; "order", the chunk number of each shard (-1: outside), in the order given if that fits; "sole",
+        whether with k + m chunks no other order does.
     "damaged": the shard that alone explains the columns (the bytes at one place) that break the checks, if one does.
     "outside": shards that nothing connects with the others.
     "columns", "obeying", "first_bad": columns looked at, at most 65,536 spread evenly, zeros left out; those that agree; the byte
         of the first that does not, where they are fewer.
     "checks": rows of a cell a shard; each row times each column that obeys is zero.
     "cannot_tell": sentences: what cannot be told, and why.
-    What it says of dialect and order presumes at most 4 missing chunks. As many wrong shards as checks, or more, may look like one
-    other. Takes up to some seconds.
+    What it says of dialect and order presumes at most 4 missing chunks; of more than some 25 shards only the order given is tried,
+    of more than some 45 with 3 or 2 missing chunks. As many wrong shards as checks, or more, may look like one other. Takes up to
+    some seconds.
     """
     call = Call(0)
     found: Dict[str, Any] = _interface.identify(call.take("shards", shards, len(shards), "2 to 255"), call.bytes)

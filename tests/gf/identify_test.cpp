@@ -214,5 +214,25 @@ TEST(Identify, SaysNothingWrongOfRandomSets) {
   EXPECT_GT(told.order, sets / 10);
 }
 
+TEST(Identify, TriesTheOrderGivenOfManyShards) {
+  std::mt19937 random(1);
+  std::vector<Bytes> data(60, Bytes(200));
+  for (auto& chunk : data)
+    for (auto& byte : chunk) byte = static_cast<std::uint8_t>(random());
+  auto shards = oracle::apply(generator_of("isal_cauchy", 60, 10, random), data);
+  shards.erase(shards.begin(), shards.begin() + 3);
+  std::vector<int> order(67);
+  std::iota(order.begin(), order.end(), 3);
+  const auto found = identified(shards);
+  ASSERT_EQ(found.fits.size(), 1u);
+  EXPECT_EQ(found.fits[0].dialect, "isal_cauchy");
+  EXPECT_EQ(found.fits[0].m, 10u);
+  EXPECT_EQ(found.fits[0].order, order);
+  std::swap(shards[0], shards[1]);  // Another order is not tried.
+  EXPECT_EQ(identified(shards).untold,
+            std::vector<std::string>{
+                "the dialect: no order that was tried fits, and there are too many to try all"});
+}
+
 }  // namespace
 }  // namespace ec::test
