@@ -54,7 +54,7 @@ class DaemonsTest(PluginsTest):
 
     def test_names_a_daemon_as_each_way_of_starting_it_does(self):
         for arguments, name, called in ((["-n", "osd.901", "-f", "--setuser", "ceph"], "osd.901", "ceph-osd"),
-                                        (["--id", "902"], "osd.902", "ceph-osd"), (["-i", "a"], "mon.a", "ceph-mon"),
+                                        (["--id", "9 02"], "osd.9 02", "ceph-osd"), (["-i", "a"], "mon.a", "ceph-mon"),
                                         (["--id=903"], "osd.903", "ceph-osd"), (["--name=osd.904"], "osd.904", "ceph-osd")):
             with daemon(self.shared, arguments, self.stock, "18.2.7", self.isa, called=called) as process:
                 said = self.of(process)

@@ -1,4 +1,4 @@
-"""Ten kinds of hostile process of another user, all at once, while root looks at the real daemons: the tools end, say what is
+"""Eleven kinds of hostile process of another user, all at once, while root looks at the real daemons: the tools end, say what is
 true, and write no large file.
 
 hostile_test.py ECTOOL STATS_CHILD ADOPT
@@ -95,6 +95,13 @@ elif kind == "series":
 elif kind == "descriptors":
     files = [os.open("/dev/null", os.O_RDONLY) for _ in range(count)] + pages(8)
     children(39)
+elif kind == "names":
+    for i in range(count):  # lines of /proc/net/unix that say of another's socket where it listens
+        name = f"{i}\n0 0 0 0 0 0 {sys.argv[5]} {sys.argv[6]}"
+        os.makedirs(os.path.dirname(name))
+        files = socket.socket(socket.AF_UNIX), *(files if i else [])
+        files[0].bind(name)
+        files[0].listen()
 elif kind == "maps":
     with open("libec_cuda.so", "w+b") as file:
         file.truncate(8192)
@@ -204,6 +211,9 @@ def main():
         hostile.start("series", 20)
         hostile.start("descriptors", min(20_000, most_files - 100))
         hostile.start("maps", 60_000)
+        stack.enter_context(daemon(folder, ["-n", "osd.5"], folder, "19.2.3"))
+        inode, = (line.split()[6] for line in open("/proc/net/unix") if line.endswith(f"{folder}/ceph-n-osd.4.asok\n"))
+        hostile.start("names", 200, [inode, f"{folder}/ceph-n-osd.5.asok"])
         check_tools(ectool, adopt, folder, osd, answering)
     return 0
 

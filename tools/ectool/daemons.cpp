@@ -167,9 +167,10 @@ PluginDirectory look_at(const Root& root, const std::string& path) {
 
 // --- the admin socket
 
-/// What the daemon answers there to a command; nothing if it is late, or longer than an answer is.
-std::optional<std::string> ask(const Descriptor& admin, const Users& users, const std::string& command,
-                               const Deadline& deadline) {
+/// What the process answers there to a command; nothing if somebody else listens, and if the answer is late
+/// or too long.
+std::optional<std::string> ask(const Descriptor& admin, const Process& process, const Users& users,
+                               const std::string& command, const Deadline& deadline) {
   const Descriptor to(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -177,7 +178,8 @@ std::optional<std::string> ask(const Descriptor& admin, const Users& users, cons
   ucred whose{};
   socklen_t length = sizeof whose;
   if (!to || connect(to.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      getsockopt(to.get(), SOL_SOCKET, SO_PEERCRED, &whose, &length) != 0 || !users.has(whose.uid) ||
+      getsockopt(to.get(), SOL_SOCKET, SO_PEERCRED, &whose, &length) != 0 || whose.pid != process.pid() ||
+      !users.has(whose.uid) ||
       send(to.get(), command.c_str(), command.size() + 1, MSG_NOSIGNAL) !=
           static_cast<ssize_t>(command.size() + 1))
     return std::nullopt;
@@ -204,25 +206,25 @@ std::string text_in(const std::optional<std::string>& answer, const char* key) {
   return said[key].get<std::string>();
 }
 
-/// The socket *.asok at which the process listens.
-Descriptor admin_socket(const Process& process, const Root& root, const Deadline& deadline) {
+/// The paths *.asok at which the process may listen. Line ends in paths stand as such in /proc/net/unix, so
+/// that any user can forge a line: who listens there is to be asked.
+std::vector<std::string> admin_sockets(const Process& process, const Deadline& deadline) {
   std::set<std::string> inodes;
   process.each_descriptor(deadline, [&](const std::string&, std::string_view target) {
     constexpr std::string_view before = "socket:[";
     if (target.starts_with(before))
       inodes.emplace(target.substr(before.size(), target.size() - before.size() - 1));
   });
+  std::vector<std::string> paths;
   std::istringstream lines(process.read("net/unix", longest_maps));
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line, path; std::getline(lines, line);) {
     std::istringstream words(line);
-    std::array<std::string, 8> word;  // Num RefCount Protocol Flags Type St Inode Path
+    std::array<std::string, 7> word;  // Num RefCount Protocol Flags Type St Inode, before the path
     for (std::string& each : word) words >> each;
-    if (!word[7].ends_with(".asok") || !inodes.contains(word[6])) continue;
-    struct stat st {};
-    Descriptor found = root.find(word[7]);
-    if (found && fstat(found.get(), &st) == 0 && S_ISSOCK(st.st_mode)) return found;
+    if (std::getline(words >> std::ws, path) && path.ends_with(".asok") && inodes.contains(word[6]))
+      paths.push_back(path);
   }
-  return Descriptor();
+  return paths;
 }
 
 // --- a daemon
@@ -410,9 +412,14 @@ Json look(const Process& process, const Users& users, const PluginDirectory& ado
   const Root root(process.directory(), "root");
   if (!root) throw std::runtime_error("its files cannot be looked at; run this as root");
   const Deadline deadline(time_for_an_answer);
-  const Descriptor admin = admin_socket(process, root, deadline);
+  const auto sockets = admin_sockets(process, deadline);
   const auto asked = [&](const char* command, const char* key) {
-    return admin ? text_in(ask(admin, users, command, deadline), key) : std::string();
+    for (const std::string& path : sockets)
+      if (deadline.is_over())
+        break;
+      else if (const auto answer = ask(root.find(path), process, users, command, deadline))
+        return text_in(answer, key);
+    return std::string();
   };
   const std::string directory =
       asked(R"({"prefix": "config get", "var": "erasure_code_dir"})", "erasure_code_dir");
