@@ -110,7 +110,12 @@ def check_prometheus(ectool, child):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         check(os.listdir(folder) == ["ec_cuda.prom"] and os.stat(path).st_mode & 0o777 == 0o644, "whole and readable")
-        check(ectool.wrong("--prometheus", "--output", folder) == (1, f"ectool: {folder} cannot be written: Is a directory\n"),
+        os.mkfifo(f"{folder}/fifo")
+        os.symlink(path, f"{folder}/link")
+        for place in ("", folder, f"{folder}/fifo", f"{folder}/link", "/dev/null"):
+            check(ectool.wrong("--prometheus", "--output", place) ==
+                  (2, f"ectool: stats: --output '{place}' must be a regular file, or a new one\n"), place)
+        check(ectool.wrong("--prometheus", "--output", f"{path}/a") == (1, f"ectool: {path}/a cannot be written: Not a directory\n"),
               "a directory")
     sample = f'ec_cuda_jobs_total{{process="stats_child",pid="{child.pid}",uid="{os.geteuid()}",backend="isal",operation="encode"}} 1003\n'
     check(sample in text, text)

@@ -1,5 +1,6 @@
 // ectool: what processes have done, and what is wrong on this host.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstring>
@@ -19,8 +20,8 @@ using namespace ec::tools;
 
 struct Options {
   std::vector<std::string> words;
-  std::string output, directory;
-  std::optional<std::string> profile;
+  std::string directory;
+  std::optional<std::string> output, profile;
   bool is_json = false;
   bool is_prometheus = false;
   bool is_of_all = false;
@@ -54,6 +55,11 @@ int stats(const Options& given) {
   if (words.size() > 1) throw UsageError(fmt::format("stats takes one PID or none, and no {}", words[1]));
   if (given.is_json && given.is_prometheus)
     throw UsageError("--json and --prometheus are two forms of the same");
+  // Renamed over, a device, a pipe or a link would be gone.
+  struct stat there {};
+  if (given.output &&
+      (given.output->empty() || (lstat(given.output->c_str(), &there) == 0 && !S_ISREG(there.st_mode))))
+    throw UsageError(fmt::format("stats: --output '{}' must be a regular file, or a new one", *given.output));
   const Deadline deadline(time_for_all);
   auto found =
       words.empty()
@@ -68,12 +74,12 @@ int stats(const Options& given) {
   } else {
     text = list_of(found);
   }
-  if (given.output.empty()) {
+  if (!given.output) {
     std::cout << text;
     return 0;
   }
-  if (const int error = ec::support::replace_file(AT_FDCWD, given.output, text, 0644); error != 0)
-    throw std::runtime_error(fmt::format("{} cannot be written: {}", given.output, std::strerror(-error)));
+  if (const int error = ec::support::replace_file(AT_FDCWD, *given.output, text, 0644); error != 0)
+    throw std::runtime_error(fmt::format("{} cannot be written: {}", *given.output, std::strerror(-error)));
   return 0;
 }
 
@@ -87,7 +93,9 @@ int run(int argc, char** argv) {
       "stats [PID] [--json | --prometheus] [--output FILE] [--all]");
   Options given;
   auto add = description.add_options();
-  add("output", options::value(&given.output), "stats: a file that is replaced as a whole");
+  const auto keep_output = [&](const std::string& path) { given.output = path; };
+  add("output", options::value<std::string>()->notifier(keep_output),
+      "stats: a regular file, which is replaced as a whole, or a new one");
   add("json", options::bool_switch(&given.is_json),
       "doctor: the same as JSON. stats: everything about each process, as with a PID; without both a line "
       "for each process");
