@@ -31,12 +31,19 @@ class DaemonsTest(PluginsTest):
             path.unlink(missing_ok=True)
             path.symlink_to(target)
 
-    def doctor(self, *arguments):
-        done = subprocess.run([ECTOOL, "doctor", "--json", "--directory", self.adopted, *arguments], stdout=subprocess.PIPE,
+    def doctor(self, *arguments, before=()):
+        done = subprocess.run([*before, ECTOOL, "doctor", "--json", "--directory", self.adopted, *arguments], stdout=subprocess.PIPE,
                               text=True)
         said = json.loads(done.stdout)
         self.assertEqual(done.returncode, {"ok": 0, "note": 0, "warning": 3, "error": 4}[said["severity"]], said)
         return said
+
+    def failing(self, fault):
+        """Words that run a program whose system calls fail."""
+        words = ["strace", "-f", "-qq", "-o", "/dev/null", "-E", "ASAN_OPTIONS=detect_leaks=0", "-e", f"inject={fault}"]
+        if shutil.which("strace") is None or subprocess.run([*words, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("no strace here, or it may not trace")
+        return words
 
     def of(self, process, said=None):
         """What is said of the process, whose number inside another namespace is not the one that we know."""
@@ -172,6 +179,17 @@ class DaemonsTest(PluginsTest):
         self.link(isa="/nowhere", jerasure=self.jerasure)
         self.assertEqual(self.texts(self.doctor()["directory"]),
                          [f"error: {self.adopted}/libec_isa.so leads nowhere: a daemon that uses it does not start"])
+
+    def test_says_what_it_could_not_look_at(self):
+        unknown = [f"warning: {path} is not judged: Permission denied" for path in
+                   (self.adopted, self.adopted / "libec_isa.so", self.adopted / "libec_jerasure.so")]
+        for fault, texts in (("openat2:error=EAGAIN:when=2+2", []), ("openat2:error=EACCES", unknown[:1]),
+                             ("openat2:error=EACCES:when=2+", unknown[1:]), ("openat2:error=EAGAIN:when=2..101", [
+                                 unknown[1].replace("Permission denied", "Resource temporarily unavailable")])):
+            self.assertEqual(self.texts(self.doctor(before=self.failing(fault))["directory"]), texts, fault)
+        for command in ("doctor", "stats"):
+            done = subprocess.run([*self.failing("getdents64:retval=0"), "-P", "/proc", ECTOOL, command], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (1, "ectool: /proc shows no processes; it must be mounted\n"))
 
     def test_judges_a_daemon_in_a_container_by_its_own_files(self):
         before = roots(self.shared.parent)

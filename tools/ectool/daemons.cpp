@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <regex>
 #include <set>
@@ -31,6 +32,7 @@ constexpr auto time_for_an_answer = 1s;
 constexpr std::size_t longest_answer = std::size_t{64} << 10;
 constexpr std::size_t longest_maps = std::size_t{8} << 20;
 constexpr off_t longest_plugin = 256 << 20;
+constexpr int most_tries = 100;
 constexpr std::string_view own_name = "libec_cuda.so";
 
 /// The plugins of Ceph's that ours stands in for, and what it codes then.
@@ -91,7 +93,11 @@ class Root {
     open_how how{};
     how.flags = static_cast<unsigned>(O_PATH | O_CLOEXEC | flags);
     how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-    Descriptor found(static_cast<int>(syscall(SYS_openat2, root_.get(), path.c_str(), &how, sizeof how)));
+    // Any rename on the host lets a look-up through .. fail by EAGAIN.
+    int fd = -1, tries = 0;
+    do fd = static_cast<int>(syscall(SYS_openat2, root_.get(), path.c_str(), &how, sizeof how));
+    while (fd < 0 && errno == EAGAIN && ++tries < most_tries);
+    Descriptor found(fd);
     // Before Linux 5.6 nobody can follow the links of another root.
     if (!found && errno == ENOSYS && is_own_)
       found = Descriptor(open(path.c_str(), O_PATH | O_CLOEXEC | flags));
@@ -104,13 +110,18 @@ class Root {
   std::string here_;
 };
 
-/// Whether it is our plugin, one that can be loaded under other names, whatever it is called.
-bool is_ours(const Descriptor& found) {
+/// Whether a path that was not found leads nowhere, by errno; after any other error nobody knows.
+bool is_absence(int error) { return error == ENOENT || error == ENOTDIR || error == ELOOP; }
+
+/// Whether it is our plugin, one that can be loaded under other names, whatever it is called; nothing where
+/// the file cannot be opened.
+std::optional<bool> is_ours(const Descriptor& found) {
   struct stat st {};
   if (!found || fstat(found.get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > longest_plugin)
     return false;
   const Descriptor file(open(self(found).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  const std::string content = file ? read_some(file.get(), static_cast<std::size_t>(st.st_size)) : "";
+  if (!file) return std::nullopt;
+  const std::string content = read_some(file.get(), static_cast<std::size_t>(st.st_size));
   return content.find("EC_CUDA_STOCK") != content.npos && content.find("__erasure_code_init") != content.npos;
 }
 
@@ -125,13 +136,19 @@ struct PluginDirectory {
 
 PluginDirectory look_at(const Root& root, const std::string& path) {
   PluginDirectory directory;
+  const auto say_unknown = [&](const std::string& shown) {
+    directory.findings.push_back(finding("adoption", "warning",
+                                         fmt::format("{} is not judged: {}", shown, std::strerror(errno)),
+                                         "run this as root, on Linux 5.6 or later"));
+  };
   const Descriptor found = root.find(path, O_DIRECTORY);
-  directory.is_missing = !found && errno == ENOENT;
+  directory.is_missing = !found && is_absence(errno);
   directory.exists = found && fstat(found.get(), &directory.identity) == 0;
-  if (!directory.exists) return directory;
+  const Descriptor folder(found ? open(self(found).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
+  if (!folder && !directory.is_missing) say_unknown(printable(path));
+  if (!folder) return directory;
   std::vector<std::string> names;
-  const Descriptor folder(open(self(found).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder) support::list_directory(folder.get(), &names);
+  support::list_directory(folder.get(), &names);
   std::ranges::sort(names);
   for (const std::string& name : names) {
     if (!is_plugin(name) || !name.ends_with(".so")) continue;
@@ -140,6 +157,10 @@ PluginDirectory look_at(const Root& root, const std::string& path) {
     if (fstatat(folder.get(), name.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0) continue;
     directory.changed[name] = seconds(link.st_mtim);
     const Descriptor target = root.find(file);
+    if (!target && !is_absence(errno)) {
+      say_unknown(shown);
+      continue;
+    }
     if (!target) {
       directory.findings.push_back(finding("adoption", "error",
                                            shown + " leads nowhere: a daemon that uses it does not start",
@@ -150,7 +171,10 @@ PluginDirectory look_at(const Root& root, const std::string& path) {
       const std::string wanted = file_of(role);
       if (name != wanted) continue;
       const std::string where = root.inside(target_of(target));
-      if (is_ours(target))
+      const auto known = is_ours(target);
+      if (!known)
+        say_unknown(shown);
+      else if (*known)
         directory.stands_in_for.insert(role.name);
       else if (!base_name(where).starts_with(wanted))
         directory.findings.push_back(
@@ -259,7 +283,8 @@ Json mapped_plugins(const Process& process, const Root& root) {
     const std::string name = base_name(path);
     if (!is_plugin(name)) continue;
     Json ours;
-    if (const Descriptor file = is_current ? root.find(path) : Descriptor()) ours = is_ours(file);
+    if (const Descriptor file = is_current ? root.find(path) : Descriptor())
+      if (const auto known = is_ours(file)) ours = *known;
     plugins.push_back({{"path", printable(path)}, {"ours", ours}, {"current", is_current}});
   }
   return plugins;
@@ -318,7 +343,7 @@ struct Judgement {
       else if (plugin["current"] == false && is_gone(path))
         say_stuck(fmt::format("{}, which it uses, is not there", path));
       else if (used.exists && name == own_name && daemon["served_by_isa"] == false &&
-               !is_ours(root.find(file)))
+               is_ours(root.find(file)) == false)
         say_stuck(fmt::format("{} is not ec_cuda's, and Ceph's isa does not take all of its pools",
                               printable(file)));
       else if (plugin["current"] == false)
@@ -337,7 +362,7 @@ struct Judgement {
     const Descriptor found = root.find(file);
     struct stat st {};
     return found ? fstat(found.get(), &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size == 0)
-                 : errno == ENOENT;
+                 : is_absence(errno);
   }
   /// Whether the name became what it is after the start.
   bool is_late(const std::string& name) const {

@@ -143,13 +143,17 @@ std::optional<Process> Process::find(pid_t pid) {
 std::vector<pid_t> Process::all(Users::Whom whom) {
   const Users asked(whom), believed(Users::Whom::believed);
   std::array<std::vector<pid_t>, 4> turns;
+  bool is_any = false;
   each_entry(AT_FDCWD, "/proc", [&](const char* name) {
     pid_t pid = 0;
     if (!parse(std::string_view(name), &pid)) return true;
-    if (const auto process = find(pid); process && process->is_of(asked))
+    const auto process = find(pid);
+    is_any = is_any || process;
+    if (process && process->is_of(asked))
       turns[2 * !process->is_of(believed) + !process->is_ceph()].push_back(pid);
     return true;
   });
+  if (!is_any) throw std::runtime_error("/proc shows no processes; it must be mounted");
   for (std::size_t i = 1; i < turns.size(); ++i)
     turns[0].insert(turns[0].end(), turns[i].begin(), turns[i].end());
   return turns[0];
