@@ -180,6 +180,12 @@ class DaemonsTest(PluginsTest):
         self.assertEqual(self.texts(self.doctor()["directory"]),
                          [f"error: {self.adopted}/libec_isa.so leads nowhere: a daemon that uses it does not start"])
 
+    def test_shows_a_directory_whose_name_is_no_text(self):
+        self.adopted = self.adopted.rename(self.shared / "\udcff")
+        self.link(isa=self.ours)
+        with daemon(self.shared, ["-i", "901"], self.stock, "20.2.4", self.isa) as process:
+            self.assertEqual(self.texts(self.of(process)), [f"warning: isa: set erasure_code_dir to {self.shared}/? and restart it"])
+
     def test_says_what_it_could_not_look_at(self):
         unknown = [f"warning: {path} is not judged: Permission denied" for path in
                    (self.adopted, self.adopted / "libec_isa.so", self.adopted / "libec_jerasure.so")]
@@ -190,6 +196,12 @@ class DaemonsTest(PluginsTest):
         for command in ("doctor", "stats"):
             done = subprocess.run([*self.failing("getdents64:retval=0"), "-P", "/proc", ECTOOL, command], capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (1, "ectool: /proc shows no processes; it must be mounted\n"))
+
+    def test_names_a_process_that_has_no_number(self):
+        with daemon(self.shared, ["-f"], self.stock, "20.2.4", self.ours) as process:
+            self.replace_ours()
+            self.assertEqual([each["do"] for each in self.of(process)["findings"]],
+                             [f"restart the service of process {process.pid}, when `ceph osd ok-to-stop` allows it"])
 
     def test_judges_a_daemon_in_a_container_by_its_own_files(self):
         before = roots(self.shared.parent)
@@ -211,6 +223,10 @@ class DaemonsTest(PluginsTest):
             self.assertTrue(danger.startswith("error: DANGER: /shared/own/libec_jerasure.so leads to "), danger)
             self.assertEqual(note, f"note: jerasure: in a container, which does not see {self.adopted}")
             self.assertFalse(said["adopted"])
+            groups, container = self.shared / "groups", "0123456789ab" * 5 + "cdef"
+            groups.write_text(f"0::/kubepods/burstable/pod1b2c3d4e-1111-2222-3333-deadbeef0123/{container}\n")
+            kubernetes = ["unshare", "--mount", "sh", "-ec", f"mount --bind '{groups}' /proc/{said['pid']}/cgroup; exec \"$@\"", "sh"]
+            self.assertEqual(self.of(process, self.doctor(before=kubernetes))["container"], container)
             text = subprocess.run([ECTOOL, "doctor"], stdout=subprocess.PIPE, text=True).stdout
             self.assertRegex(text, r"osd\.905, pid \d+, user 0, Ceph 20\.2\.4, in a container \(.+\):\n")
 

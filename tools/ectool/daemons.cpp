@@ -262,7 +262,8 @@ std::string container_of(const Process& process) {
   // Of cephadm's, as /system.slice/system-ceph\x2dFSID.slice/ceph-FSID@osd.3.service/libpod-payload-ID.
   if (std::regex_search(groups, found, std::regex("/(ceph-[^/\n]*@[^/\n]*\\.service)")))
     return printable(found[1]);
-  if (std::regex_search(groups, found, std::regex("/([^/\n]*[0-9a-f]{12}[0-9a-f]*[^/\n]*)")))
+  // The last one: in Kubernetes the pod's number comes before the container's.
+  if (std::regex_search(groups, found, std::regex(".*/([^/\n]*[0-9a-f]{12}[0-9a-f]*[^/\n]*)")))
     return printable(found[1]);
   return "another root directory";
 }
@@ -327,7 +328,8 @@ struct Judgement {
     if (where.empty())
       daemon["findings"].push_back(
           finding("admin socket", "warning", "not judged, because its admin socket does not answer",
-                  fmt::format("`ceph daemon {} version` says why, or its log", daemon["name"])));
+                  has_number() ? fmt::format("`ceph daemon {} version` says why, or its log", daemon["name"])
+                               : "its log says why"));
     else if (used.is_missing)
       say_stuck(fmt::format("its erasure_code_dir {} is not there", printable(where)));
     if (!where.empty() && daemon["name"].get<std::string>().starts_with("osd."))
@@ -406,26 +408,29 @@ struct Judgement {
       return;
     else if (daemon["container"] == "")
       say("adoption", "warning",
-          fmt::format("{}: set erasure_code_dir to {} and restart it", role.name, adopted_path));
+          fmt::format("{}: set erasure_code_dir to {} and restart it", role.name, printable(adopted_path)));
     else
-      daemon["findings"].push_back(
-          finding("adoption", "note",
-                  fmt::format("{}: in a container, which does not see {}", role.name, adopted_path),
-                  "adopt in its image: docs/containers.md"));
+      daemon["findings"].push_back(finding(
+          "adoption", "note",
+          fmt::format("{}: in a container, which does not see {}", role.name, printable(adopted_path)),
+          "adopt in its image: docs/containers.md"));
   }
   void say_stuck(const std::string& text) {
     daemon["findings"].push_back(
         finding("adoption", "error", text + ": it does not start again",
                 "before a restart install the missing package, or in a container take another image"));
   }
+  /// Whether its command line says which one of its kind it is.
+  bool has_number() const { return daemon["name"] != process.program(); }
   void say(const char* check, const char* severity, std::string text) {
     const auto name = daemon["name"].get<std::string>();
-    const std::string number = name.substr(name.find('.') + 1);
+    const std::string number = name.substr(name.find('.') + 1), kind = process.program().substr(5);
+    const std::string allowed = fmt::format("when `ceph {} ok-to-stop` allows it", kind);
     daemon["findings"].push_back(
         finding(check, severity, std::move(text),
-                daemon["container"] == ""
-                    ? fmt::format("`systemctl restart {}@{}`, when `ceph osd ok-to-stop` allows it",
-                                  process.program(), number)
+                !has_number() ? fmt::format("restart the service of process {}, {}", process.pid(), allowed)
+                : daemon["container"] == ""
+                    ? fmt::format("`systemctl restart {}@{}`, {}", process.program(), number, allowed)
                     : fmt::format("`ceph orch daemon restart {}`, or its pod; an image keeps its "
                                   "files, so that another one may be needed",
                                   name)));
