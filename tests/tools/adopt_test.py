@@ -4,6 +4,7 @@ adopt_test.py ADOPT ECTOOL
 """
 import contextlib
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -100,8 +101,27 @@ class AdoptTest(PluginsTest):
         self.adopt("isa", status=1, says=["too old", str(self.ours)])
         self.ours.unlink()
         self.adopt("isa", status=1, says=["No such file", "--plugin"])
+        self.ours = pathlib.Path("none.so")
+        self.adopt("isa", status=1, says=["plugin none.so: No such file"])
         self.jerasure.unlink()
         self.adopt("jerasure", status=1, says=["libec_jerasure.so is not in"])
+        for name in ("a\nb", "a ", "\udcff"):
+            self.directory = self.root / name
+            self.adopt("isa", "--apply", status=2, says=["must be printable UTF-8 that does not end with a blank"])
+        self.directory = self.root / ("x" * 256)
+        self.adopt("isa", status=1, says=["x: File name too long"])
+
+    def test_ends_as_it_says_whatever_happens(self):
+        full = ["sh", "-c", 'exec "$@" >/dev/full', "sh"]
+        for arguments in (["isa"], ["--help"]):
+            self.assertEqual(self.adopt(*arguments, before=full, status=1), "adopt: No space left on device\n")
+        for fault, says in (("error=ENOSPC", ".so.new: No space left on device"), ("signal=INT", "adopt: interrupted")):
+            self.adopt("isa", "--apply", before=self.failing(f"/^symlink:{fault}"), status=1, says=[says])
+        self.assertIn("\n  adopt isa jerasure [--apply]", self.adopt("--help"))
+        installed = self.root / "ec_adopt"
+        shutil.copy(ADOPT, installed)
+        (self.root / "VERSION").touch()
+        self.assertIn("\n  ec_adopt --check ", subprocess.run([sys.executable, installed, "--help"], capture_output=True, text=True).stdout)
 
     # --- beside OSDs; what ectool says of them: daemons_test.py
 

@@ -38,13 +38,6 @@ class DaemonsTest(PluginsTest):
         self.assertEqual(done.returncode, {"ok": 0, "note": 0, "warning": 3, "error": 4}[said["severity"]], said)
         return said
 
-    def failing(self, fault):
-        """Words that run a program whose system calls fail."""
-        words = ["strace", "-f", "-qq", "-o", "/dev/null", "-E", "ASAN_OPTIONS=detect_leaks=0", "-e", f"inject={fault}"]
-        if shutil.which("strace") is None or subprocess.run([*words, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
-            self.skipTest("no strace here, or it may not trace")
-        return words
-
     def of(self, process, said=None):
         """What is said of the process, whose number inside another namespace is not the one that we know."""
         said = said or self.doctor()

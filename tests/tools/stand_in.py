@@ -87,6 +87,13 @@ class PluginsTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         return pathlib.Path(folder.name)
 
+    def failing(self, fault):
+        """Words that run a program whose system calls fail."""
+        words = ["strace", "-f", "-qq", "-o", "/dev/null", "-E", "ASAN_OPTIONS=detect_leaks=0", "-e", f"inject={fault}"]
+        if shutil.which("strace") is None or subprocess.run([*words, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("no strace here, or it may not trace")
+        return words
+
     def replace_ours(self):
         """As a package's upgrade does it."""
         fresh = self.ours.with_suffix(".new")
