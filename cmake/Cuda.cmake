@@ -4,23 +4,35 @@ set(EC_CUDA_ARCHS 75 80 90 100 120
     CACHE STRING "Compute capabilities that get machine code; the last also gets PTX. Empty: for the emulated driver alone")
 
 set(EC_CUDA_FOUND OFF)
-if(NOT EC_WITH_CUDA STREQUAL "OFF")
-  find_program(EC_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda/bin)
-  if(EC_NVCC)
-    cmake_path(GET EC_NVCC PARENT_PATH EC_CUDA_BIN)
-    find_path(EC_CUDA_INCLUDE cuda.h HINTS ${EC_CUDA_BIN}/../include ${EC_CUDA_BIN}/../targets/x86_64-linux/include)
+set(missing "")
+string(TOUPPER "${EC_WITH_CUDA}" with_cuda)
+if(NOT with_cuda MATCHES "^(AUTO|ON|YES|TRUE|Y|1|OFF|NO|FALSE|N|0)$")
+  message(FATAL_ERROR "EC_WITH_CUDA is '${EC_WITH_CUDA}'; allowed are AUTO, ON and OFF, or another boolean of CMake")
+elseif(with_cuda)
+  find_program(EC_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  # nvcc looks for its toolkit beside the name that it is called by, which may be a link. ccache goes by the link's name.
+  file(REAL_PATH "${EC_NVCC}" EC_REAL_NVCC)
+  if(NOT EC_REAL_NVCC MATCHES "/nvcc$")
+    set(EC_REAL_NVCC ${EC_NVCC})
   endif()
+  find_path(EC_CUDA_INCLUDE cuda.h HINTS ${EC_REAL_NVCC}/../.. ENV CUDA_PATH PATHS /usr/local/cuda
+            PATH_SUFFIXES include targets/x86_64-linux/include)
   if(EC_NVCC AND EC_CUDA_INCLUDE)
     set(EC_CUDA_FOUND ON)
-  elseif(EC_WITH_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "EC_WITH_CUDA=ON, but nvcc or cuda.h was not found (on PATH, in CUDA_PATH, /usr/local/cuda)")
+  elseif(EC_NVCC)
+    set(missing ", no cuda.h beside ${EC_NVCC}, in CUDA_PATH or in /usr/local/cuda")
+  else()
+    set(missing ", no nvcc on PATH, in CUDA_PATH or in /usr/local/cuda")
+  endif()
+  if(missing AND NOT with_cuda STREQUAL "AUTO")
+    message(FATAL_ERROR "EC_WITH_CUDA is ${EC_WITH_CUDA}${missing}")
   endif()
 endif()
 if(EC_CUDA_FOUND)
   list(JOIN EC_CUDA_ARCHS ", " chips)
   message(STATUS "GPU back end: ON, with machine code for compute capability ${chips}")
 else()
-  message(STATUS "GPU back end: OFF")
+  message(STATUS "GPU back end: OFF${missing}")
 endif()
 
 # ec_embed(TARGET NAME BYTES [FILE]): links what the directive BYTES of the assembler says into TARGET, between NAME and
@@ -57,6 +69,8 @@ function(ec_add_fatbin target source)
   endif()
   cmake_path(ABSOLUTE_PATH source)
   set(fatbin ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
+  # The blanks of a path end a target of a depfile.
+  string(REPLACE " " "\\ " depfile_target "${fatbin}")
   set(codes "")
   foreach(arch ${EC_CUDA_ARCHS})
     list(APPEND codes -gencode arch=compute_${arch},code=sm_${arch})
@@ -68,9 +82,9 @@ function(ec_add_fatbin target source)
   add_custom_command(
     OUTPUT ${fatbin}
     COMMAND sh -c [["$@" 2>"$0" || { cat "$0" >&2; exit 1; }]] ${name}.ptxas
-            ${EC_NVCC} -fatbin -std=c++17 --expt-relaxed-constexpr -O3 -Xptxas -v -Xfatbin -compress-all
+            ${EC_REAL_NVCC} -fatbin -std=c++17 --expt-relaxed-constexpr -O3 -Xptxas -v -Xfatbin -compress-all
             --threads 0 ${codes} -I ${PROJECT_SOURCE_DIR}
-            -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
+            -MD -MF ${fatbin}.d -MT ${depfile_target} -o ${fatbin} ${source}
     DEPENDS ${source}
     DEPFILE ${fatbin}.d
     COMMENT "nvcc ${name}.cu"
