@@ -32,9 +32,9 @@ def python(*arguments, **environment):
 
 def test_installed(tmp_path):
     for component in ("library", "python"):
-        subprocess.run([os.environ["EC_CMAKE"], "--install", os.environ["EC_BUILD"], "--prefix", tmp_path, "--component", component],
-                       check=True, capture_output=True)
-    package = tmp_path / "lib" / "python3" / "dist-packages" / "eccoder"
+        subprocess.run([os.environ["EC_CMAKE"], "--install", os.environ["EC_BUILD"], "--prefix", "/prefix", "--component", component],
+                       check=True, capture_output=True, env={**os.environ, "DESTDIR": str(tmp_path)})
+    [package] = [path.parent for path in tmp_path.rglob("eccoder/__init__.py")]
     names = sorted(path.name for path in (SOURCE / "python" / "eccoder").iterdir() if path.name != "__pycache__")
     assert sorted(path.name for path in package.iterdir()) == names and "py.typed" in names
     [library] = tmp_path.rglob("libeccoder.so.0")
