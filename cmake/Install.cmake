@@ -31,10 +31,8 @@ cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY "\${prefix}" OU
 configure_file(cmake/eccoder.pc.in ${PROJECT_BINARY_DIR}/eccoder.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/eccoder.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 
-# What `ec_bench ceph` becomes. libceph-common lies in a directory of Ceph's own.
+# What `ec_bench ceph` becomes.
 if(TARGET ec_bench_ceph)
-  cmake_path(GET CEPH_COMMON_LIBRARY PARENT_PATH ceph_library_dir)
-  set_target_properties(ec_bench_ceph PROPERTIES INSTALL_RPATH ${ceph_library_dir})
   install(TARGETS ec_bench_ceph RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/ec-cuda COMPONENT tools)
 endif()
 foreach(program ec ectool ec_bench)
