@@ -1,4 +1,6 @@
 // A device that lies: its bytes are brought to the host and compared, wherever they lie.
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "kernels/backends.hpp"
@@ -99,6 +101,44 @@ TEST_F(LyingDevice, WithoutALaneForACopyIsNotChecked) {
   EXPECT_EQ(router.transform(stripe.jobs()[0], codec::Operation::update), Status::ok);
   EXPECT_EQ(validator_.counts()[0].unchecked, 1u);
   EXPECT_EQ(stripe.right(), true);
+}
+
+/// Others take all lanes between a job and its check.
+TEST_F(LyingDevice, IsCheckedWhenALaneIsFreeAgainOrNotAtAll) {
+  for (const bool freed : {false, true}) {
+    auto o = options();
+    if (freed) o.deadline = std::chrono::minutes(1);
+    use(o);
+    ASSERT_TRUE(bring_up()) << log_;
+    const PlacedStripes stripe(all_in(Residence::device, 1000), 1);
+    std::vector<kernels::cuda::Device::BorrowedLane> lanes;
+    std::jthread others;
+    FakeBackend busy("cuda", kernels::BackendKind::device, kernels::cuda::backend(), [&](auto) {
+      const auto device = kernels::cuda::Devices::instance().current();
+      while (auto lane = device->borrow_lane()) lanes.push_back(std::move(lane));
+      if (freed)
+        others = std::jthread([&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          lanes.clear();
+        });
+    });
+    kernels::Backend* const list[] = {&busy, kernels::backends().back()};
+    const codec::Router router(codec::BackendChoice::gpu, 0, list, counts_, validator_);
+    EXPECT_EQ(router.transform(stripe.jobs()[0]), Status::ok);
+    EXPECT_EQ(validator_.counts()[0].checked, freed ? 1u : 0u);
+    EXPECT_EQ(validator_.counts()[0].unchecked, 1u);
+  }
+}
+
+TEST_F(LyingDevice, ThatHangsWhileTargetsArePutBackMayStillWrite) {
+  const PlacedStripes stripe(all_in(Residence::device, 1000, Verb::accumulate), 1);
+  FakeBackend floor("reference", kernels::BackendKind::floor, *kernels::backends().back(), nullptr);
+  floor.meanwhile = [&] { plan("cuStreamQuery:every=1:CUDA_ERROR_NOT_READY"); };
+  kernels::Backend* const list[] = {&kernels::cuda::backend(), &floor};
+  plan("launch:every=1:wrong");
+  const codec::Router router(codec::BackendChoice::gpu, 0, list, counts_, validator_);
+  EXPECT_EQ(router.transform(stripe.jobs()[0], codec::Operation::update), Status::hung);
+  EXPECT_EQ(validator_.counts()[0].mismatches, 1u);
 }
 
 }  // namespace

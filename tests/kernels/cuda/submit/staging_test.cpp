@@ -215,6 +215,14 @@ TEST_F(Staging, ABatchThatHangsLeavesRoomInTheQueueOfTheDriver) {
   stripes.abandon();
 }
 
+/// A comparison writes no chunk.
+TEST_F(Staging, AComparedBatchThatHangsIsAFault) {
+  const PlacedStripes stripes({48, Residence::pinned, Residence::pinned, Verb::transform, 2}, 5);
+  plan("launch:every=1:hang");
+  unsigned long long difference = 0;
+  EXPECT_EQ(kernels::cuda::backend().compare(stripes.jobs(), &difference, std::nullopt), Status::fault);
+}
+
 TEST_F(Staging, TheFirstDifferenceOfManyLaunchesIsFound) {
   const PlacedStripes stripes({48, Residence::pinned, Residence::pinned, Verb::transform, 900}, 5);
   auto& gpu = kernels::cuda::backend();
