@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -53,6 +54,10 @@ class FakeBackend final : public kernels::Backend {
   }
   Status enqueue(Jobs jobs, kernels::Verb verb, void* stream) noexcept override {
     return real().enqueue(jobs, verb, stream);
+  }
+  Status compare(Jobs jobs, unsigned long long* difference,
+                 const std::optional<void*>& stream) noexcept override {
+    return run(jobs, false, [&](auto& by) { return by.compare(jobs, difference, stream); });
   }
   unsigned calls() const { return calls_; }
   void answer(Status status) { answer_ = status; }

@@ -166,6 +166,7 @@ TEST(Validate, AMismatchIsSaidInFull) {
   const auto stripes = stripes_of(2, 2, 1000);
   Build build(always, at(1, 17));
   ASSERT_EQ(code(build.router(), stripes), Status::ok);
+  EXPECT_EQ(&build.router().cpu_backend(stripes.jobs()[0]), &build.isal);
   ASSERT_EQ(logged.size(), 1u);
   const unsigned right = stripes.expected(1)[17];
   EXPECT_EQ(logged[0],

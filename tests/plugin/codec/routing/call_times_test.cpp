@@ -105,6 +105,19 @@ TEST_F(CallTimesTest, ADeviceThatOnlyIsColdIsFound) {
   EXPECT_GE(calls(400).device, 399u);
 }
 
+/// Half of it does, a quarter of other calls.
+TEST_F(CallTimesTest, TheLastCallOfAProbeCountsMoreThanOthers) {
+  device_us = 120;
+  cpu_us = 100;
+  calls(100);
+  device_us = 50;
+  cold_us = 100;
+  while (calls(1).probes == 0) {
+  }
+  EXPECT_EQ(calls(1).probes, 1u);
+  EXPECT_EQ(calls(6).device, 6u) << "85 of 90";
+}
+
 TEST_F(CallTimesTest, CallsInHandSendTheNextOneToTheCpu) {
   device_us = 100;
   cpu_us = 300;
@@ -225,11 +238,12 @@ struct RouterTimes : testing::Test {
     device.meanwhile = [this] { pass_us(device_us); };
     cpu.meanwhile = [this] { pass_us(cpu_us); };
   }
-  unsigned on_device(unsigned calls, unsigned checked_every = 0) {
+  unsigned on_device(unsigned calls, unsigned checked_every = 0,
+                     codec::Operation operation = codec::Operation::encode) {
     codec::Validator checking({.every = checked_every, .whole = false});
     const codec::Router router(choice, threshold, list, counts, checking, times);
     const unsigned before = device.calls();
-    for (unsigned i = 0; i < calls; ++i) EXPECT_EQ(router.transform(job), Status::ok);
+    for (unsigned i = 0; i < calls; ++i) EXPECT_EQ(router.transform(job, operation), Status::ok);
     return device.calls() - before;
   }
 
@@ -283,6 +297,8 @@ TEST_F(RouterTimes, PageableChunksAndShortCallsTouchNothing) {
   job.bytes = CallTimes::least_bytes / 2 - 1;
   EXPECT_EQ(on_device(100), 0u);
   EXPECT_EQ(looks, 0u);
+  on_device(CallTimes::cpu_sample, 0, codec::Operation::update);
+  EXPECT_NE(looks, 0u) << "an update reads its targets too";
 }
 
 }  // namespace

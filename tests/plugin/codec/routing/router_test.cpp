@@ -146,9 +146,11 @@ TEST(RouterCalls, AreInFlightWhileTheDeviceHasThemAndNoLonger) {
     EXPECT_EQ(fakes.router().transform(one.job), answer == Status::hung ? Status::hung : Status::ok);
     static_cast<void>(fakes.router().transform(one.job, codec::Operation::update));
     static_cast<void>(fakes.router().transform_all({&one.job, 1}));
+    unsigned long long difference = 0;
+    static_cast<void>(fakes.router().compare({&one.job, 1}, &difference, std::nullopt));
     // What is not offered to the device is not its work.
     EXPECT_EQ(fakes.router(BackendChoice::cpu).transform(one.job), Status::ok);
-    EXPECT_EQ(seen, 3u) << name(answer);
+    EXPECT_EQ(seen, 4u) << name(answer);
     EXPECT_EQ(fakes.counts.on_device(), 0u) << name(answer);
   }
 }
