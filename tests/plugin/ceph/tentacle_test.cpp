@@ -131,8 +131,11 @@ TEST_F(HostileHost, NothingAtAll) {
   bufferptr delta;
   code_.encode_delta({}, {}, &delta);
   EXPECT_EQ(delta.length(), 0u);
-  code_.encode_delta(some, some, &delta);
-  EXPECT_EQ(text(delta), std::string(3, '\0'));
+  for (const char* before : {"", "longer"}) {
+    delta = buffer_of(before);
+    code_.encode_delta(some, some, &delta);
+    EXPECT_EQ(text(delta), std::string(3, '\0'));
+  }
 }
 
 // As in a release with other types: nothing behind the first field is where we look for it.
@@ -169,7 +172,8 @@ TEST_F(HostileHostDeathTest, DeltasThatFitNothing) {
 TEST_F(HostileHost, DataAmongTheChunksToBeWritten) {
   const std::string bytes[] = {std::string(4096, 'a'), std::string(4096, 'b')};
   BufferMap in(6), out(6), moved(6), both(6);
-  for (BufferMap* map : {&in, &moved}) insert(*map, 1, buffer_of(bytes[1]));
+  for (BufferMap* map : {&in, &moved})
+    for (int c : {1, 2}) insert(*map, c, buffer_of(bytes[1]));
   insert(in, 0, buffer_of(bytes[0]));
   insert(moved, 0, buffer_of(bytes[1]));  // not the one in `out`
   insert(both, 0, buffer_of(bytes[0]));
@@ -178,6 +182,15 @@ TEST_F(HostileHost, DataAmongTheChunksToBeWritten) {
   ASSERT_EQ(code_.encode_chunks(in, out), 0);
   ASSERT_EQ(code_.encode_chunks(moved, both), 0);
   for (int c : {4, 5}) EXPECT_EQ(text(at(both, c)), text(at(out, c)));
+}
+
+TEST_F(HostileHost, AChunkThatIsThereAmongTheChunksToBeWritten) {
+  BufferMap in(6), out(6);
+  put(in, {0, 1, 2, 3});
+  put(out, {4});
+  insert(out, 0, buffer_of(std::string(4096, 'x')));
+  ASSERT_EQ(code_.decode_chunks({}, in, out), 0);
+  EXPECT_EQ(text(at(out, 0)), text(at(in, 0)));
 }
 
 TEST_F(HostileHost, ListsWithRoomReserved) {
