@@ -196,7 +196,7 @@ TEST(Dialect, GoByTheRelease) {
   for (const char* version : {"20.2.4", "20.1.0-rc"})
     EXPECT_EQ(ceph::dialect_of(version), ceph::Dialect::tentacle) << version;
   for (const char* version : {"15.2.17", "21.1.0", "22.2.0", "20", "", "tentacle", "main-123", "-16.2",
-                              "200.1.1", "2.0", "20.3.0-1234-gabc", "19.0.0-7-gabc", "20.21.0"})
+                              "200.1.1", "2.0", "20.3.0-1234-gabc", "19.0.0-7-gabc", "20.21.0", "20-rc.2.0"})
     EXPECT_EQ(ceph::dialect_of(version), ceph::Dialect::none) << version;
   EXPECT_EQ(ceph::dialect_of(nullptr), ceph::Dialect::none);
 }

@@ -5,9 +5,20 @@
 
 #include <cerrno>
 
+#include "plugin/ceph/host.hpp"
 #include "plugin/ceph/portable.hpp"
 #include "plugin/ceph/profile.hpp"
 #include "plugin/codec/settings/settings.hpp"
+
+/// As a daemon of Ceph 18 exports it.
+class [[gnu::visibility("default")]] CrushWrapper {
+ public:
+  int add_simple_rule(std::string, std::string, std::string, std::string, std::string, int, std::ostream*);
+};
+int CrushWrapper::add_simple_rule(std::string, std::string, std::string, std::string, std::string, int,
+                                  std::ostream*) {
+  return 7;
+}
 
 namespace ec::test {
 namespace {
@@ -83,6 +94,14 @@ TEST(RuleKeys, OfAPoolThatIsThereStopNoOsd) {
   }
   Profile profile{{"k", "4"}, {"m", "2"}, {"speed", "high"}};
   EXPECT_THROW(parse_profile(Role::own, profile, 20, true), codec::SetupError);
+}
+
+TEST(Rule, OfDomainsIsMadeByNoFunctionThatDoesNotCountThem) {
+  CrushWrapper crush;
+  ceph::PoolProfile profile;
+  EXPECT_EQ(add_crush_rule("rule", crush, profile, nullptr), 7);
+  profile.crush_failure_domains = 3;
+  EXPECT_EQ(add_crush_rule("rule", crush, profile, nullptr), -ENOTSUP);
 }
 
 TEST(Portable, AreNoOthers) {

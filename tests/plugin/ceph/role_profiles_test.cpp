@@ -22,7 +22,7 @@ bool one_in(Draw& draw, unsigned n) { return draw.number(1, n) == 1; }
 /// Numbers, most of them good ones.
 std::string number_text(Draw& draw, unsigned highest) {
   if (one_in(draw, 12))
-    return one_of(draw, {"", " 4", "+3", "-2", "4 ", "4a", "0", "1", "0x4", "99999999999"});
+    return one_of(draw, {"", " 4", "+3", "-2", "4 ", "4a", "0", "1", "0x4", "99999999999", "-4294967292"});
   return std::to_string(draw.number(2, highest));
 }
 
