@@ -206,6 +206,14 @@ TEST_P(HungSlice, KeepsItsMemory) {
   EXPECT_GE(held().pinned - before_.pinned, options().staging_bytes) << "it stays for good";
 }
 
+/// A millisecond for each megabyte.
+TEST_F(Staging, ALongJobIsWaitedForLonger) {
+  const PlacedStripes stripe({1'000'000, Residence::pinned, Residence::pinned}, 5);
+  plan("launch:every=1:hang");
+  EXPECT_EQ(run(stripe).waited, options().deadline + std::chrono::milliseconds(6));
+  stripe.abandon();
+}
+
 /// A driver takes some hundred launches and then waits until one is over, however long that takes.
 TEST_F(Staging, ABatchThatHangsLeavesRoomInTheQueueOfTheDriver) {
   const PlacedStripes stripes({48, Residence::pinned, Residence::pinned, Verb::transform, 900}, 5);
