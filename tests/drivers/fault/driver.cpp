@@ -236,6 +236,15 @@ CUresult done(Tag<site::primary_ctx_retain>, const Effect&, Next next, CUcontext
 }
 
 template <class Next>
+CUresult done(Tag<site::memcpy_dtoh_async>, const Effect& effect, Next next, void* to, CUdeviceptr from,
+              std::size_t bytes, CUstream stream) {
+  const CUresult result = next(to, from, bytes, stream);
+  if (effect.what == Rule::What::wrong && state().next.stream_synchronize(stream) == CUDA_SUCCESS)
+    *static_cast<unsigned char*>(to) ^= 1;
+  return result;
+}
+
+template <class Next>
 CUresult done(Tag<site::memcpy_htod_async>, const Effect&, Next next, CUdeviceptr to, const void* from,
               std::size_t bytes, CUstream stream) {
   Launches& launches = state().launches;

@@ -66,7 +66,8 @@ bool read_rule(const std::string& text, Rule& rule) {
     if (rule.code == 0) return false;
   }
   const bool is_of_launch = rule.what == Rule::What::hang || rule.what == Rule::What::wrong;
-  return !rule.site.empty() && (!is_of_launch || rule.site == "cuLaunchKernel");
+  return !rule.site.empty() && (!is_of_launch || rule.site == "cuLaunchKernel" ||
+                                (rule.what == Rule::What::wrong && rule.site == "cuMemcpyDtoHAsync_v2"));
 }
 
 }  // namespace

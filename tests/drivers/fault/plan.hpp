@@ -15,7 +15,8 @@
 //         hang         cuLaunchKernel: accepted, never done; its stream is not ready any more
 //         hang=TIME    the same; after TIME the kernel runs, late, at the next call of any function
 //         slow=TIME    the call is done after TIME
-//         wrong        cuLaunchKernel: one bit of the last target comes out wrong
+//         wrong        cuLaunchKernel: one bit of the last target comes out wrong; cuMemcpyDtoHAsync: one bit
+//                      of the first byte
 //   TIME  a whole number of us, ms or s: 50ms
 //
 // A rule counts its calls from when the plan was taken. The first rule that is due decides. Example:

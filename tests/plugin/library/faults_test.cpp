@@ -98,6 +98,16 @@ TEST_F(EmulatedFaultDeathTest, ACancelledThreadLearnsFirstWhereChunksDiffer) {
   EXPECT_EXIT(cancel(), testing::ExitedWithCode(0), "a first call: coded");
 }
 
+TEST_F(EmulatedFaultDeathTest, ADifferenceOutsideTheChunksIsAFault) {
+  const auto lie = [] {
+    const OnDevice device;
+    faults::control_of()->plan("cuMemcpyDtoHAsync:nth=1:wrong");
+    const auto verdict = device.codec.verify(std::vector{0u, 1u, 2u}, device.chunks.sources({0, 1, 2}));
+    leave(!verdict && verdict.error().code() == Errc::device_fault);
+  };
+  EXPECT_EXIT(lie(), testing::ExitedWithCode(0), "a first call: coded");
+}
+
 TEST_F(EmulatedFaultDeathTest, AnInvalidCaptureOfTheCallerLatchesNothingOff) {
   const auto fail = [] {
     const OnDevice device;
