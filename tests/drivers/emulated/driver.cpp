@@ -1,8 +1,8 @@
 // A stand-in for libcuda.so.1 with one device, or as many as EC_EMULATED_DEVICES says (at most 8), of chip
 // EC_EMULATED_CHIP (as in sm_90), shared by MPS if EC_EMULATED_MPS is 1, for machines without a GPU: the
-// functions that the device room and ec_bench use. Launches run at once, on the host, in the calling thread.
-// It does what it is asked to; what goes wrong on demand is the business of tests/drivers/fault in front of
-// it.
+// functions that the device room and ec_bench use. The device's address of pinned memory is EC_EMULATED_SHIFT
+// higher than the host's. Launches run at once, on the host, in the calling thread. It does what it is asked
+// to; what goes wrong on demand is the business of tests/drivers/fault in front of it.
 #include <cuda.h>
 
 #include <algorithm>
@@ -259,7 +259,7 @@ IN_CONTEXT(cuMemHostUnregister, (void* pointer),
            return failure_unless(release(Kind::registered, pointer), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED))
 EXPORTED CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* seen, void* pointer, unsigned) {
   ENTER();
-  *seen = reinterpret_cast<CUdeviceptr>(pointer);
+  *seen = reinterpret_cast<CUdeviceptr>(pointer) + static_cast<unsigned>(number("EC_EMULATED_SHIFT", 0));
   return failure_unless(block_of(pointer).kind != Kind::unknown, CUDA_ERROR_INVALID_VALUE);
 }
 EXPORTED CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
