@@ -171,6 +171,34 @@ TEST_F(CephWithPreload, BuffersOfTheCallerAreNeverWrittenInPlace) {
   expect_right(chunks, every_shard);
 }
 
+/// What one has not answered, the other is not asked to write in place.
+class TwoDevices : public CephWithPreload {
+ protected:
+  void SetUp() override {
+    setenv("EC_EMULATED_DEVICES", "2", 1);
+    setenv("EC_CUDA_DEVICES", "0,1", 1);
+    CephWithPreload::SetUp();
+  }
+  void expect_made(const std::set<int>& makes,
+                   const std::function<int(const Chunks& in, Chunks* out)>& call) {
+    bring_up();
+    const Chunks in = without(encode_new(50), makes);
+    driver_->plan("launch:every=1:hang");
+    Chunks out;
+    EXPECT_GE(launched([&] { EXPECT_EQ(call(in, &out), 0); }), 1u);
+    driver_->finish_hung();
+    expect_right(out, makes);
+  }
+};
+
+TEST_F(TwoDevices, ThatBothHangFailNoEncode) {
+  expect_made({4, 5}, [&](const Chunks&, Chunks* out) { return code_->encode({4, 5}, in_, out); });
+}
+
+TEST_F(TwoDevices, ThatBothHangFailNoDecode) {
+  expect_made({0, 5}, [&](const Chunks& in, Chunks* out) { return code_->decode({0, 5}, in, out, chunk); });
+}
+
 /// Each allocation of a call fails, alone and with all that follow, while the device fails: what a call has
 /// made does not change any more, and no memory that a kernel may still write is given back. Each case is a
 /// child process.
