@@ -59,7 +59,7 @@ bool is_one_job(const Chunks<Chunk>& in, const Places& out) {
 int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards) try {
   PoolProfile parsed = parse_profile(role_, profile, release_of(host_version()), is_osd());
   if (parsed.k + parsed.m > most_shards)
-    refuse(EINVAL, "k={} and m={}: k+m must be at most {} in this release of Ceph", parsed.k, parsed.m,
+    refuse(EINVAL, "k={} and m={}: k+m must be at most {} in a pool of Ceph", parsed.k, parsed.m,
            most_shards);
   std::vector<unsigned> chunk_of_shard(parsed.k + parsed.m);
   for (unsigned c = 0; c < chunk_of_shard.size(); ++c)

@@ -67,7 +67,7 @@ struct Offer {
 class ErasureCode {
  public:
   explicit ErasureCode(Role role) : role_(role) {}
-  /// 0; -EINVAL or -ENOENT as parse_profile says, and -EINVAL for more chunks than the host has shards. A
+  /// 0; -EINVAL or -ENOENT as parse_profile says, and -EINVAL for more chunks than the host takes. A
   /// failure leaves the object unchanged. Throws nothing.
   int init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards = gf::max_chunks);
   const ErasureCodeProfile& profile() const { return raw_profile_; }

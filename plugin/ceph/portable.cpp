@@ -56,6 +56,8 @@ Portability portability(const std::map<std::string, std::string>& profile) {
   std::string error = gf::shape_error(*technique, k, m);
   const bool is_isas = *technique == Technique::reed_sol_van || *technique == Technique::cauchy;
   if (error.empty() && is_isas) error = isa_shape_error(*technique, k, m);
+  if (error.empty() && k + m > most_pool_shards)
+    error = fmt::format("k={} and m={}: k+m must be at most {}", k, m, most_pool_shards);
   if (!error.empty()) return no(std::move(error));
   if (const auto mapping = value("mapping", ""); moves_chunks(mapping))
     return no(fmt::format("mapping={} must be none, or one that moves no chunk", mapping));

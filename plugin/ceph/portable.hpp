@@ -10,6 +10,10 @@
 
 namespace ec::ceph {
 
+/// The limit of Ceph 20's own plugins. Ceph numbers shards by an int8_t: OSDs of 20 abort at a pool of 128
+/// chunks, and OSDs of older releases find no shard from 128 on.
+constexpr unsigned most_pool_shards = 127;
+
 /// The plugin of Ceph's own that codes the pools of a profile, in every release from 16 on, to the same bytes
 /// as plugin=cuda.
 struct Portability {

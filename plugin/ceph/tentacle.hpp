@@ -66,8 +66,6 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   int decode_chunks(const ShardIdSet& want_to_read, BufferMap& in, BufferMap& out) override;
 
  private:
-  static constexpr unsigned most_shards = 128;  ///< the room of a ShardIdSet
-
   static constexpr auto to_be_read = [](const bufferptr& b) {
     return source_at(readable(b).bytes, b.length());
   };

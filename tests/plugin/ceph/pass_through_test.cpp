@@ -133,7 +133,7 @@ const Profile portable[] = {
     {{"k", "21"}, {"m", "4"}, {"stripe_unit", "64K"}},
     {{"k", "32"}, {"m", "3"}},
     {{"k", "5"}, {"m", "3"}, {"technique", "cauchy"}, {"crush-failure-domain", "osd"}},
-    {{"k", "223"}, {"m", "32"}, {"technique", "cauchy"}},
+    {{"k", "95"}, {"m", "32"}, {"technique", "cauchy"}},
     {{"k", "4"}, {"m", "2"}, {"mapping", "DDDD__"}},
     {{"k", "4"}, {"m", "2"}, {"technique", "jerasure_reed_sol_van"}},
     {{"k", "40"}, {"m", "9"}, {"technique", "jerasure_reed_sol_van"}},

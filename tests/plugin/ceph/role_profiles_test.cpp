@@ -40,6 +40,13 @@ void add_others(Draw& draw, Profile& profile) {
   if (one_in(draw, 16)) profile[one_of(draw, {"K", "scalar_mds", "l", "d"})] = "8";
 }
 
+/// Around the 127 chunks that Ceph 20's own plugins take at most.
+void widen(Draw& draw, Profile& profile) {
+  const auto m = draw.number(1, 32);
+  profile["k"] = std::to_string(draw.number(126, 129) - m);
+  profile["m"] = std::to_string(m);
+}
+
 /// One that moves no chunk, for all others have these plugins lose data.
 void add_mapping(Draw& draw, Profile& profile) {
   const auto digits = [&](const char* key) {
@@ -60,6 +67,7 @@ Profile isa_profile(Draw& draw) {
   if (!one_in(draw, 10)) profile["k"] = number_text(draw, one_in(draw, 4) ? 40 : 12);
   if (!one_in(draw, 10)) profile["m"] = number_text(draw, one_in(draw, 8) ? 40 : is_cauchy ? 8 : 5);
   if (one_in(draw, 4)) profile["w"] = one_of(draw, {"8", "7", "x"});
+  if (is_cauchy && one_in(draw, 10)) widen(draw, profile);
   add_others(draw, profile);
   add_mapping(draw, profile);
   return profile;
@@ -94,6 +102,7 @@ Profile jerasure_profile(Draw& draw) {
   if (one_in(draw, 4)) profile["packetsize"] = is_ours ? one_of(draw, {"2048", "x", ""}) : "64";
   if (one_in(draw, 3))
     profile["jerasure-per-chunk-alignment"] = one_of(draw, {"true", "yes", "false", "no", "1", ""});
+  if (technique == "reed_sol_van" && one_in(draw, 10)) widen(draw, profile);
   add_others(draw, profile);
   add_mapping(draw, profile);
   return profile;
