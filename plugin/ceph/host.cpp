@@ -136,6 +136,10 @@ bool is_osd() noexcept {
   return std::string_view(program_invocation_short_name).find("osd") != std::string_view::npos;
 }
 
+bool is_monitor() noexcept {
+  return std::string_view(program_invocation_short_name).find("ceph-mon") != std::string_view::npos;
+}
+
 bool names_our_types(std::string_view names) noexcept {
   // bitset_set<128, shard_id_t>, and mini_flat_map<shard_id_t, ceph::buffer::ptr, signed char>. A mangled
   // name may also stand for them by numbers, or be of another set: such a name proves nothing.

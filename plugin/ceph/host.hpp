@@ -39,6 +39,8 @@ Dialect host_dialect(std::string* why) noexcept;
 
 /// Whether the host is an OSD, by the name of its program. An OSD serves existing pools.
 bool is_osd() noexcept;
+/// Whether the host is a monitor, by the same. A monitor makes pools; tools make none.
+bool is_monitor() noexcept;
 
 /// Whether no symbol of a program contradicts the types of tentacle.h. names: all its symbols, in the form of
 /// the dynamic linker.

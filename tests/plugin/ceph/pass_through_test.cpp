@@ -345,10 +345,14 @@ TEST(KnownRelease, OfAnOsdServesPoolsThatAMonitorWouldRefuse) {
   const Directories directories;
   for (const auto& [program, error] : {std::pair{"ceph-osd", 0}, {"ceph-mon", -EINVAL}})
     in_host({"16.2.15", "", program}, directories, [&](auto) {
-      const Made made =
-          make("cuda", {{"k", "4"}, {"m", "2"}, {"crush-failure_domain", "osd"}}, directories.host);
-      EXPECT_EQ(made.error, error) << made.why;
-      EXPECT_TRUE(!made.code || is_in_ours(*reinterpret_cast<void**>(made.code.get())));
+      Profile wide = profile_of("cauchy", 120, 8);
+      for (const Profile& profile :
+           {Profile{{"k", "4"}, {"m", "2"}, {"crush-failure_domain", "osd"}}, wide}) {
+        const Made made = make("cuda", profile, directories.host);
+        EXPECT_EQ(made.error, error) << made.why;
+        EXPECT_TRUE(!made.code || is_in_ours(*reinterpret_cast<void**>(made.code.get())));
+      }
+      EXPECT_EQ(make("isa", wide, directories.host).error, 0) << "as Ceph's own";
     });
 }
 
