@@ -78,11 +78,11 @@ class ErasureCodePlugin {
 };
 
 /// The host's registry, without its data. Its lock is held by the caller while __erasure_code_init runs;
-/// add() and get() do not take it, factory() does.
+/// add() and get() do not take it, factory() does. Not every host exports the weak ones.
 class __attribute__((visibility("default"))) ErasureCodePluginRegistry {
  public:
-  int add(const std::string& name, ErasureCodePlugin* plugin);
-  /// Null if no plugin of this name has registered. Not every host exports it.
+  [[gnu::weak]] int add(const std::string& name, ErasureCodePlugin* plugin);
+  /// Null if no plugin of this name has registered.
   [[gnu::weak]] ErasureCodePlugin* get(const std::string& name);
   /// Loads the plugin unless it is loaded, and has it make an object.
   int factory(const std::string& name, const std::string& directory, ErasureCodeProfile& profile,
@@ -90,6 +90,8 @@ class __attribute__((visibility("default"))) ErasureCodePluginRegistry {
 
   static ErasureCodePluginRegistry singleton;
 };
+// The attribute has no effect on an object of a type that is not complete yet.
+asm(".weak _ZN4ceph25ErasureCodePluginRegistry9singletonE");
 
 }  // namespace ceph
 

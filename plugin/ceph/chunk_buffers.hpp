@@ -11,6 +11,29 @@
 #include "plugin/codec/stats/stats.hpp"
 #include "rados/buffer.h"
 
+// All symbols of that header that we use. They are weak, so that a host whose buffers have others loads us,
+// and we pass through. Another compiler or release of the header may use more; then loader_without_ceph
+// fails.
+asm(R"(
+  .weak _ZN4ceph6buffer7v15_2_06createEj
+  .weak _ZN4ceph6buffer7v15_2_014create_alignedEjj
+  .weak _ZN4ceph6buffer7v15_2_03ptrC1ENS_19unique_leakable_ptrINS1_3rawEEE
+  .weak _ZN4ceph6buffer7v15_2_03ptrC1EOS2_
+  .weak _ZN4ceph6buffer7v15_2_03ptrC2EOS2_
+  .weak _ZN4ceph6buffer7v15_2_03ptrC1ERKS2_
+  .weak _ZN4ceph6buffer7v15_2_03ptrC1ERKS2_jj
+  .weak _ZN4ceph6buffer7v15_2_03ptraSEOS2_
+  .weak _ZN4ceph6buffer7v15_2_03ptr7releaseEv
+  .weak _ZN4ceph6buffer7v15_2_03ptr5c_strEv
+  .weak _ZNK4ceph6buffer7v15_2_03ptr5c_strEv
+  .weak _ZNK4ceph6buffer7v15_2_03ptr10raw_lengthEv
+  .weak _ZN4ceph6buffer7v15_2_04list5c_strEv
+  .weak _ZN4ceph6buffer7v15_2_04list6appendERKNS1_3ptrEjj
+  .weak _ZN4ceph6buffer7v15_2_04list6appendERKS2_
+  .weak _ZN4ceph6buffer7v15_2_04list17always_empty_bptrE
+  .weak _ZN4ceph6buffer7v15_2_08ptr_node24dispose_if_hypercombinedEPS2_
+)");
+
 namespace ec::ceph {
 
 using ::ceph::bufferlist;

@@ -26,6 +26,10 @@
 
 [[gnu::weak, gnu::visibility("default")]] const char* ceph_version_to_str();
 
+/// ceph::buffer::create(), of the type that Ceph 16 to 20 have.
+extern "C" [[gnu::weak, gnu::visibility("default")]] void create_buffer() asm(
+    "_ZN4ceph6buffer7v15_2_06createEj");
+
 class [[gnu::visibility("default")]] CrushWrapper {
  public:
   /// To Ceph 18.
@@ -161,6 +165,10 @@ Dialect host_dialect(std::string* why) noexcept try {
   if (dialect == Dialect::none)
     why->append("this plugin knows the releases 16 to 20 of Ceph, and this host is of version ")
         .append(version != nullptr ? version : "(none)");
+  if (dialect != Dialect::none && !exists(&create_buffer)) {
+    why->append("the buffers of this Ceph ").append(version).append(" are not those of 16 to 20.2");
+    return Dialect::none;
+  }
   if (dialect == Dialect::tentacle && !names_our_types(names_in_host())) {
     why->append("the sets and maps of shards of this Ceph ").append(version).append(" are not those of 20.2");
     return Dialect::none;

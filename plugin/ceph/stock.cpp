@@ -185,8 +185,8 @@ class PassThrough final : public ErasureCodePlugin {
 }  // namespace
 
 Stock load_stock(std::string_view name, const std::string& directory) {
-  if (!exists(&ErasureCodePluginRegistry::get))
-    refuse(ENOTSUP, "this host exports no ErasureCodePluginRegistry::get");
+  if (!exists(&ErasureCodePluginRegistry::get) || !exists(&ErasureCodePluginRegistry::add))
+    refuse(ENOTSUP, "this host exports no ErasureCodePluginRegistry::add and get");
   File file = find_stock(name, directory);
   const std::string as = std::string(name).append(suffix);
   auto& registry = ErasureCodePluginRegistry::singleton;
