@@ -56,7 +56,6 @@ using RuleOfDomains = int (CrushWrapper::*)(std::string, std::string, std::strin
 
 constexpr int first_classic_release = 16;
 constexpr int last_classic_release = 19;
-constexpr int tentacle_release = 20;
 
 /// pg_pool_t::TYPE_ERASURE
 constexpr int rule_type_erasure = 3;

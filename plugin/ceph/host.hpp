@@ -22,6 +22,9 @@ const char* host_version() noexcept;
 /// The first number of a version; 0 for an unreadable one.
 int release_of(const char* version) noexcept;
 
+/// The last release that we know.
+constexpr int tentacle_release = 20;
+
 /// Which of Ceph's interfaces a host calls.
 enum class Dialect : unsigned char { none, classic, tentacle };
 constexpr std::string_view name(Dialect d) {

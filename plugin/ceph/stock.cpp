@@ -154,7 +154,7 @@ class PassThrough final : public ErasureCodePlugin {
 
  private:
   int factory_of_theirs(const std::string& directory, ErasureCodeProfile& profile,
-                        ErasureCodeInterfaceRef* erasure_code, std::ostream& said) {
+                        ErasureCodeInterfaceRef* erasure_code, std::ostream& said) try {
     const Portability as = portability(profile);
     if (!as) {
       said << as.why_not
@@ -176,7 +176,15 @@ class PassThrough final : public ErasureCodePlugin {
       }
       profile["technique"] = as.technique;
     }
+    // The OSDs of a pool may still be of a release that is known, and abort at a profile that they refuse.
+    if (!is_osd()) {
+      ErasureCodeProfile as_there = profile;
+      parse_profile(Role::own, as_there, tentacle_release);
+    }
     return theirs.plugin->factory(directory, profile, erasure_code, &said);
+  } catch (const codec::SetupError& e) {
+    said << e.what();
+    return -e.code();
   }
 
   LoadedStock isa_, jerasure_;

@@ -281,6 +281,9 @@ TEST(PassThrough, RefusesWhatCephsOwnWouldCodeOtherwise) {
               "no chunk");
   expect_said({"21.1.0"}, directories, profile_of("reed_sol_van", 40, 3), -ENOTSUP,
               "k=40 must be at most 32");
+  // Ceph's own plugin takes it, and the OSDs of a release that is known would abort.
+  expect_said({"21.1.0", "", "ceph-mon"}, directories, {{"k", "4"}, {"m", "2"}, {"backend", "fast"}}, -ENOENT,
+              "backend=fast must be one of");
   // A monitor would store Ceph's own name of the technique.
   expect_said({"21.1.0", "", "ceph-mon"}, directories, profile_of("jerasure_reed_sol_van", 4, 2), -ENOTSUP,
               "technique=jerasure_reed_sol_van must be plugin=jerasure technique=reed_sol_van here");
