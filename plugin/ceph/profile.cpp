@@ -140,6 +140,12 @@ void check_rule(const PoolProfile& parsed, int release) {
            "and this host is of {}",
            domains, osds, domain_counts_since, release);
   refuse_for(rule_error(parsed));
+  // Ceph makes such a rule, by which every placement group lacks shards for good.
+  const int shards = domains * std::max(osds, 1);
+  if (domains != 0 && shards < static_cast<int>(parsed.k + parsed.m))
+    refuse(EINVAL, "crush-num-failure-domains={}{}: the rule is of {} shards, and must be of at least k+m={}",
+           domains, osds > 0 ? fmt::format(" crush-osds-per-failure-domain={}", osds) : "", shards,
+           parsed.k + parsed.m);
 }
 
 PoolProfile parse_as_own(ErasureCodeProfile& profile, int release, bool of_a_pool) {

@@ -43,6 +43,7 @@ constexpr Wrong wrong[] = {
     {"crush-osds-per-failure-domains", "2", unknown},
     {domains, "256", "crush-num-failure-domains=256 must be a whole number up to 255"},
     {osds, "2", "crush-osds-per-failure-domain=2 needs crush-num-failure-domains of at least 1"},
+    {domains, "5", "crush-num-failure-domains=5: the rule is of 5 shards, and must be of at least k+m=6"},
     {domains, "3", "Ceph makes such rules from 19 on, and this host is of 18", 18},
 };
 
