@@ -22,9 +22,9 @@ else()
   target_link_options(ec_flags INTERFACE -Wl,-z,relro -Wl,-z,now)
   target_compile_options(ec_flags INTERFACE $<$<NOT:${is_test}>:-fstack-clash-protection>)
   # Hosts may have short stacks (interfaces/ec/ec.h). Tests measure calls, but those of this CPU's instructions alone.
-  # The longest frames have two lists of all 255 chunks. The frame of a kernel's tiles has a bound of its own.
+  # The frame of a kernel's tiles has a bound of its own.
   set(in_hosts $<BOOL:$<TARGET_PROPERTY:EC_IN_HOSTS>>)
-  target_compile_options(ec_flags INTERFACE $<$<AND:${in_hosts},${optimised}>:-Wframe-larger-than=8448>)
+  target_compile_options(ec_flags INTERFACE $<$<AND:${in_hosts},${optimised}>:-Wframe-larger-than=8192>)
   # Tests wait for what they call. Optimised in full they take twice as long to compile.
   target_compile_options(ec_flags INTERFACE $<${is_test}:-O1> $<${is_test}:-g1>)
 endif()

@@ -28,9 +28,9 @@ struct Core {
   /// of Ceph 20 on one stripe over and over, against the loop over sources. A Zen 5, encode_chunks of 4, 16,
   /// 32 and 64 KiB: 4+2 1.10, 1.27, 1.57, 1.01, 8+3 0.99, 1.07, 1.21, 1.02, 10+4 1.08, 1.07, 1.09, 1.01;
   /// 0.92 to 1.06 in longer ones; 1.01 to 1.14 where no cache holds the stripes. A Xeon with GFNI, objects of
-  /// 4, 16, 64 and 256 KiB: encode 4+2 1.07, 1.29, 1.05, 1.02, 6+3 1.09, 1.19, 1.08, 1.09, 8+3 0.93 (other links 1.04),
-  /// 1.00, 1.07, 1.13, 10+4 1.03, 0.97, 1.09, 1.00; decode of one 1.08, 1.13, 1.05, 0.98. In every fourth
-  /// process the loop over sources took 1.1 to 1.3 times as long as in others; this one did not.
+  /// 4, 16, 64 and 256 KiB: encode 4+2 1.07, 1.29, 1.05, 1.02, 6+3 1.09, 1.19, 1.08, 1.09, 8+3 0.93 (other
+  /// links 1.04), 1.00, 1.07, 1.13, 10+4 1.03, 0.97, 1.09, 1.00; decode of one 1.08, 1.13, 1.05, 0.98. In
+  /// every fourth process the loop over sources took 1.1 to 1.3 times as long as in others; this one did not.
   std::size_t written_out_up_to() const {
     if (intel) return plain_up_to();
     return has_few_ways() ? 0 : 2 * first_level_bytes;

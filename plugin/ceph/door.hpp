@@ -90,7 +90,7 @@ class Door : public HostsInterface {
       if (decoded == nullptr) return -EINVAL;
       if (chunks.empty()) return -EIO;
       const Sources in = sources_of(chunks);
-      Places out;
+      Places out(code_.n());
       for (unsigned c = 0; c < code_.n(); ++c) {
         if (in.there.contains(c)) continue;
         const auto at = decoded->find(code_.shard_of(c));
@@ -210,7 +210,7 @@ class Door : public HostsInterface {
   static constexpr auto all_chunks = [](unsigned) { return true; };
   template <class Map>
   Sources sources_of(const Map& map) const {
-    Sources in;
+    Sources in(code_.n());
     in.sound = is_usable(&map, 0);
     if (in.sound)
       take(

@@ -22,6 +22,9 @@ using PerChunk = boost::container::small_vector<T, 32>;
 /// Chunks of one call, by number. Only the chunks in `there` are set.
 template <class Chunk>
 struct Chunks {
+  /// n: all chunks of the code.
+  explicit Chunks(unsigned n) : at_(n, boost::container::default_init) {}
+
   void add(unsigned c, Chunk chunk, unsigned length) {
     sound = sound && (count == 0 || length == bytes);
     bytes = length;
@@ -29,7 +32,7 @@ struct Chunks {
     ++count;
     (*this)[c] = chunk;
   }
-  Chunk* data() { return at_; }
+  Chunk* data() { return at_.data(); }
   Chunk& operator[](unsigned c) { return at_[c]; }
   const Chunk& operator[](unsigned c) const { return at_[c]; }
 
@@ -39,7 +42,7 @@ struct Chunks {
   bool sound = true;   ///< all have this length, and none is a chunk of another code
 
  private:
-  Chunk at_[gf::max_chunks];
+  PerChunk<Chunk> at_;
 };
 
 /// To be read, each in one piece.

@@ -93,8 +93,8 @@ bool Tentacle::divide(const BufferMap& in, BufferMap& out, DataChunks& data, Pla
 
 int Tentacle::encode_chunks(const BufferMap& in, BufferMap& out) {
   return at_the_door([&] {
-    DataChunks data;
-    Places coding;
+    DataChunks data(code_.n());
+    Places coding(code_.n());
     if (!divide(in, out, data, coding)) return -EINVAL;
     // A layer of lrc gets the coding chunks of the layer before, data here, in `out`.
     if (coding.count != out.entries) {
@@ -119,8 +119,8 @@ void Tentacle::encode_delta(const bufferptr& old_data, const bufferptr& new_data
 
 void Tentacle::apply_delta(const BufferMap& in, BufferMap& out) {
   const int error = at_the_door([&] {
-    DataChunks deltas;
-    Places coding;
+    DataChunks deltas(code_.n());
+    Places coding(code_.n());
     return divide(in, out, deltas, coding) ? code_.apply_delta(deltas, coding) : -EINVAL;
   });
   answer_for("apply_delta", error);
@@ -130,7 +130,7 @@ int Tentacle::decode_chunks(const ShardIdSet&, BufferMap& in, BufferMap& out) {
   return at_the_door([&] {
     const Sources from = sources_of(in);
     if (!is_usable(&out, 0) || !from.sound) return -EINVAL;
-    Places to;
+    Places to(code_.n());
     take(out, to, to_be_written, all_chunks);
     return code_.decode_chunks(from, to);
   });
