@@ -1,7 +1,6 @@
 // Other processes: see process.hpp.
 #include "tools/ectool/process.hpp"
 
-#include <dirent.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <pwd.h>
@@ -10,8 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/lexical_cast/try_lexical_convert.hpp>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -29,22 +28,6 @@ using support::Descriptor;
 constexpr std::size_t longest_name = 64;
 
 std::string shown(const std::string& name) { return printable(name.substr(0, longest_name)); }
-
-template <class Number>
-bool parse(std::string_view text, Number* number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-/// Names in a directory, until visit() says false. 0 or -errno.
-int each_entry(int directory, const char* path, const std::function<bool(const char* name)>& visit) {
-  const int fd = openat(directory, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(fd < 0 ? nullptr : fdopendir(fd), closedir);
-  if (!entries) return -errno;
-  while (const dirent* entry = readdir(entries.get()))
-    if (entry->d_name[0] != '.' && !visit(entry->d_name)) break;
-  return 0;
-}
 
 }  // namespace
 
@@ -144,15 +127,17 @@ std::vector<pid_t> Process::all(Users::Whom whom) {
   const Users asked(whom), believed(Users::Whom::believed);
   std::array<std::vector<pid_t>, 4> turns;
   bool is_any = false;
-  each_entry(AT_FDCWD, "/proc", [&](const char* name) {
+  const Descriptor proc(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::vector<std::string> names;
+  support::list_directory(proc.get(), &names);
+  for (const std::string& name : names) {
     pid_t pid = 0;
-    if (!parse(std::string_view(name), &pid)) return true;
+    if (!boost::conversion::try_lexical_convert(name, pid)) continue;
     const auto process = find(pid);
     is_any = is_any || process;
     if (process && process->is_of(asked))
       turns[2 * !process->is_of(believed) + !process->is_ceph()].push_back(pid);
-    return true;
-  });
+  }
   if (!is_any) throw std::runtime_error("/proc shows no processes; it must be mounted");
   for (std::size_t i = 1; i < turns.size(); ++i)
     turns[0].insert(turns[0].end(), turns[i].begin(), turns[i].end());
@@ -201,12 +186,15 @@ int Process::each_descriptor(const Deadline& deadline,
                              const std::function<void(const std::string&, std::string_view)>& visit) const {
   const Descriptor folder(openat(directory_.get(), "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return -errno;
+  std::vector<std::string> numbers;
+  const int error = support::list_directory(folder.get(), &numbers);
   std::array<char, 512> target{};
-  return each_entry(folder.get(), ".", [&](const char* number) {
-    const ssize_t n = readlinkat(folder.get(), number, target.data(), target.size());
+  for (const std::string& number : numbers) {
+    if (deadline.is_over()) break;
+    const ssize_t n = readlinkat(folder.get(), number.c_str(), target.data(), target.size());
     if (n > 0) visit(number, {target.data(), static_cast<std::size_t>(n)});
-    return !deadline.is_over();
-  });
+  }
+  return error;
 }
 
 }  // namespace ec::tools
