@@ -1,6 +1,7 @@
 // ec: files kept in k + m shards, of which any k give them back; see docs/ec.md and docs/format.md.
 #include <sys/resource.h>
 
+#include <boost/lexical_cast/try_lexical_convert.hpp>
 #include <iostream>
 
 #include "tools/common/command_line.hpp"
@@ -35,14 +36,9 @@ ec::Technique technique_of(const std::string& name) {
 
 /// Of "10%" or "10".
 double share_of(const std::string& text) {
-  std::size_t end = 0;
+  const std::string number = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
   double percent = 0;
-  try {
-    percent = std::stod(text, &end);
-  } catch (const std::exception&) {
-    end = 0;
-  }
-  if (end == 0 || (text.substr(end) != "" && text.substr(end) != "%") || !(percent > 0 && percent <= 12600))
+  if (!boost::conversion::try_lexical_convert(number, percent) || !(percent > 0 && percent <= 12600))
     fail(Status::usage, "--redundancy {} must be a share as 10%, above 0 and at most 12600%",
          printable(text));
   return percent / 100;
