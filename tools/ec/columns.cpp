@@ -12,11 +12,6 @@ namespace {
 constexpr std::size_t most_memory = 256 << 20;
 constexpr std::size_t most_batch_bytes = 1 << 20;  ///< of a slice
 
-bool is_zero(std::span<const std::byte> bytes) {
-  return bytes.empty() ||
-         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
-}
-
 }  // namespace
 
 /// Neighbouring columns in a buffer: for each shard its blocks, then for each column the sums of its data.
@@ -392,8 +387,7 @@ void Columns::write(Batch& batch, OutputPlan* plan) {
           else
             for (auto column = at / block_; column * block_ < at + bytes; ++column)
               output.sums[offset / block_ + column - at / block_] = batch.checksum(column, slice);
-          // A hole is left a hole.
-          if (output.file != nullptr && !is_zero(part)) output.file->write_at(part, offset);
+          if (output.file != nullptr) output.file->write_at(part, offset);
         });
 }
 

@@ -62,6 +62,11 @@ support::Descriptor open_inner(int directory, const std::string& path, int flags
   }));
 }
 
+bool is_zero(std::span<const std::byte> bytes) {
+  return bytes.empty() ||
+         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
 /// Whether there is nothing of that name, nor anything in the place of a directory.
 bool is_nothing() { return errno == ENOENT || errno == ENOTDIR; }
 
@@ -313,7 +318,7 @@ std::optional<File> File::find(const Place& place, const std::string& name, std:
   if (!fd && (is_nothing() || errno == EINVAL || errno == ELOOP)) return {};
   if (!fd && (errno == EACCES || errno == EAGAIN)) {
     const char* const why = errno == EACCES ? std::strerror(EACCES) : "a process has a lease on it";
-    *denied = fmt::format("{} cannot be opened: {}", printable(state->path()), why);
+    if (denied != nullptr) *denied = fmt::format("{} cannot be opened: {}", printable(state->path()), why);
     return {};
   }
   if (!fd) fail_errno("opened", state->path());
@@ -387,6 +392,7 @@ void NewFile::reserve(std::uint64_t bytes) {
 }
 
 void NewFile::write_at(std::span<const std::byte> bytes, std::uint64_t offset) {
+  if (is_zero(bytes)) return;
   const auto fd = file_.state_->must_have();
   while (!bytes.empty()) {
     const auto n =

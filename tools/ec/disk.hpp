@@ -97,8 +97,8 @@ class File {
   /// Opens the file. Without a place `name` is a path and links are followed. Throws Failure.
   File(Place place, const std::string& name);
   /// The same by a name or an inner path, on which no name may be a link; none if there is no such regular
-  /// file, or with a sentence if it may not be read.
-  static std::optional<File> find(const Place& place, const std::string& name, std::string* denied);
+  /// file, or if it may not be read: then with a sentence, where that is wanted.
+  static std::optional<File> find(const Place& place, const std::string& name, std::string* denied = nullptr);
 
   /// What fstat said when the file was opened.
   const struct stat& opened() const;
@@ -136,6 +136,7 @@ class NewFile {
 
   /// Takes the room for so many bytes now, where the file system can, so that a full disk is found early.
   void reserve(std::uint64_t bytes);
+  /// Zeros are left a hole, so that no place is to be written twice.
   void write_at(std::span<const std::byte> bytes, std::uint64_t offset);
   /// Then the file is on the disk, with so many bytes at least: the last ones may be a hole. Owner and
   /// permissions are taken from `like`, permissions and time rather from `attributes`, where these are given.

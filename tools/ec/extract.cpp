@@ -38,11 +38,8 @@ class OutputFiles {
   NewFile* operator[](std::size_t i) { return files_[i] ? &*files_[i] : nullptr; }
 
   void write(std::span<const std::byte> part, std::uint64_t offset) {
-    split_by_file(set_.header.files, part, offset, [&](std::size_t i, auto bytes, std::uint64_t at) {
-      // A hole is left a hole.
-      if (std::ranges::any_of(bytes, [](std::byte b) { return b != std::byte{0}; }))
-        files_[i]->write_at(bytes, at);
-    });
+    split_by_file(set_.header.files, part, offset,
+                  [&](std::size_t i, auto bytes, std::uint64_t at) { files_[i]->write_at(bytes, at); });
   }
 
   void put_in_place(Outcome* outcome) {

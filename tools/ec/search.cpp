@@ -93,11 +93,10 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
     const dev_t device = there ? there->st_dev : kept.place->dev();
     for (Candidate& candidate : candidates_) {
       end_if_interrupted();
-      std::string denied;
       if (candidate.bytes != entry.bytes || (kept.file && is_same(kept.file->opened(), candidate.st)) ||
           (candidate.digest && candidate.digest != entry.digest))
         continue;
-      auto file = File::find(candidate.base, candidate.name, &denied);
+      auto file = File::find(candidate.base, candidate.name);
       if (!file) continue;
       if (!candidate.digest) candidate.digest = columns_.digest_of(*file, entry.bytes);
       if (candidate.digest != entry.digest) continue;
@@ -134,11 +133,10 @@ bool Search::find_content() {
     const ShardFile& kept = set_.kept[wanted[i]];
     if (kept.file) find_blocks(wanted[i], *kept.file, sums[i]);
     for (const auto& candidate : candidates_) {
-      std::string denied;
       if (last_name(candidate.name) != last_name(kept.name) ||
           (kept.file && is_same(kept.file->opened(), candidate.st)))
         continue;
-      if (const auto file = File::find(candidate.base, candidate.name, &denied))
+      if (const auto file = File::find(candidate.base, candidate.name))
         find_blocks(wanted[i], *file, sums[i]);
     }
   }

@@ -8,8 +8,8 @@ namespace ec::file {
 namespace {
 
 bool is_shard(const Place& place, const std::string& name) {
-  std::string denied, front(header_unit, '\0');
-  const auto file = name.ends_with(".ec") ? File::find(place, name, &denied) : std::nullopt;
+  std::string front(header_unit, '\0');
+  const auto file = name.ends_with(".ec") ? File::find(place, name) : std::nullopt;
   if (file) front.resize(file->read_at(std::as_writable_bytes(std::span(front)), 0));
   return file && claimed_header_bytes(front) != 0;
 }
