@@ -4,7 +4,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import random
-import re
 import time
 
 from cluster import options, session, shards
@@ -217,8 +216,7 @@ class TwinTest(ClusterTest):
 
     def __init__(self, cluster, given, specs, optimised):
         """optimised: the names of those that are so where Ceph can have it."""
-        specs = [dataclasses.replace(spec, optimised=release() >= OPTIMISED_FROM and spec.name in optimised) for spec in specs
-                 if re.search(given.forms, spec.name)]
+        specs = [dataclasses.replace(spec, optimised=release() >= OPTIMISED_FROM and spec.name in optimised) for spec in specs]
         super().__init__(cluster, [Form(spec, {spec.name: spec}, given.seed) for spec in specs])
         self.sent = {spec.name: [] for spec in specs}
         self.plugin = given.plugin_dir / "libec_cuda.so"
@@ -245,7 +243,6 @@ class TwinTest(ClusterTest):
         """Runs the test as a program; its exit status."""
         parser = options.parser(doc)
         parser.add_argument("--plugin-dir", type=options.plugin_directory, required=True, help="where libec_cuda.so is")
-        parser.add_argument("--forms", default="", metavar="REGEX", help="only pools of this name")
         parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the operations")
         given = parser.parse_args()
 
