@@ -53,17 +53,11 @@ def add_cluster_options(parser):
 
 
 def parser(description, **more):
-    """One that shows the program's own text as it is, and its version."""
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
-    made.add_argument("--version", action="version", version=f"{made.prog} {version()}")
-    return made
+    """One that shows the program's own text as it is."""
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def version():
-    return (ROOT / "VERSION").read_text().strip()
 
 
 def commit():
