@@ -171,9 +171,6 @@ def check_other_regions(ectool, program):
     for content in (header(magic=b"ec_stat?"), b"ec_stats", b"", header(size=len(page))):
         check(answer(content) == unknown, content)
     check(answer(page, seals=0) == unknown, "who made it could make it shorter while it is read")
-    # The same names twice would be the same series twice, for which the collector refuses the whole file.
-    names = struct.calcsize("8sIIqQ16s")
-    check(answer(page[:names] + 2 * page[names:names + 16] + page[names + 32:]) == ": its stats name a back end twice", "names")
     # One page in many descriptors is one page; and of many pages a few are enough.
     file = region(page)
     copies = [os.dup(file) for _ in range(100)]
