@@ -5,6 +5,7 @@ damage_test.py EC [--count N] [--seed S]: N cases; a failure names its seed, whi
 """
 import os
 import random
+from uuid import UUID
 
 import shard_reader
 import shard_writer
@@ -118,7 +119,7 @@ class Case:
         if there.header:
             self.compare(there, files, whole, damaged)
         else:
-            self.ends(FAILURE, "verify", *self.place, "--set", str_of(uuid))
+            self.ends(FAILURE, "verify", *self.place, "--set", str(UUID(bytes=uuid)))
 
     def restored(self, shards):
         return {os.fsdecode(name): data for name, data in shards.restored().items()}
@@ -147,7 +148,7 @@ class Case:
             return []
         if sum(claims.values()) != 1:
             self.ends(USAGE, "verify", *self.place)
-        return ["--set", str_of(uuid)]
+        return ["--set", str(UUID(bytes=uuid))]
 
     def files_in(self, place):
         """Without the directories, whose times change when a temporary file goes."""
@@ -224,12 +225,7 @@ class KeptCase(Case):
         return files, *sets
 
     def choice(self, there):
-        return ["--set", str_of(there.header.uuid)]
-
-
-def str_of(uuid):
-    text = uuid.hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+        return ["--set", str(UUID(bytes=there.header.uuid))]
 
 
 def main():
