@@ -149,20 +149,14 @@ class ClusterTest:
 
     # --- OSDs
 
-    def wait_without(self, lost):
-        self.pools.wait_without(lost, [name for form in self.bearing(lost) for name in form.pools])
-
-    def kill(self, osd, lost):
-        self.cluster.kill_osd(osd)
-        self.wait_without(lost)
-
     def without(self, osds, changes=6):
         """One after the other dies, and all come back."""
         lost = set()
         for osd in osds:
             lost.add(osd)
             with stage(f"without OSDs {sorted(lost)}"):
-                self.kill(osd, lost)
+                self.cluster.kill_osd(osd)
+                self.pools.wait_without(lost, [name for form in self.bearing(lost) for name in form.pools])
                 self.change(changes, lost)
         with stage("all back"):
             self.start(lost)
