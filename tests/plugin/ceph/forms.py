@@ -92,6 +92,7 @@ class ClusterTest:
 
     def __init__(self, cluster, forms):
         self.cluster, self.forms, self.pools = cluster, forms, Pools(cluster)
+        self.others, self.env_of_others = set(), None  # OSDs that start with this environment
         self.threads = concurrent.futures.ThreadPoolExecutor(max_workers=4)
         self.io = {}
 
@@ -163,7 +164,9 @@ class ClusterTest:
             self.verify()
 
     def start(self, osds):
-        self.cluster.start_osds(set(osds))
+        for those, env in ((set(osds) - self.others, None), (set(osds) & self.others, self.env_of_others)):
+            if those:
+                self.cluster.start_osds(those, env)
         self.pools.wait_clean()
 
     def empty(self, osd):
