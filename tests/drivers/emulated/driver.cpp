@@ -1,8 +1,8 @@
-// A stand-in for libcuda.so.1 with one device, or as many as EC_EMULATED_DEVICES says (at most 8), of chip
-// EC_EMULATED_CHIP (as in sm_90), shared by MPS if EC_EMULATED_MPS is 1, for machines without a GPU: the
-// functions that the device room and ec_bench use. The device's address of pinned memory is EC_EMULATED_SHIFT
-// higher than the host's. Launches run at once, on the host, in the calling thread. It does what it is asked
-// to; what goes wrong on demand is the business of tests/drivers/fault in front of it.
+// A stand-in for libcuda.so.1 with one device, or as many as EC_EMULATED_DEVICES says (at most 8), shared by
+// MPS if EC_EMULATED_MPS is 1, for machines without a GPU: the functions that the device room and ec_bench
+// use. The device's address of pinned memory is EC_EMULATED_SHIFT higher than the host's. Launches run at
+// once, on the host, in the calling thread. It does what it is asked to; what goes wrong on demand is the
+// business of tests/drivers/fault in front of it.
 #include <cuda.h>
 
 #include <algorithm>
@@ -137,15 +137,12 @@ EXPORTED CUresult cuGetErrorName(CUresult error, const char** name) {
   *name = names.try_emplace(error, "EMULATED_ERROR_" + std::to_string(error)).first->second.c_str();
   return CUDA_SUCCESS;
 }
-int chip_number() { return number("EC_EMULATED_CHIP", 99); }
 EXPORTED CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  const int chip = chip_number();
   constexpr auto mps_enabled = static_cast<CUdevice_attribute>(133);
-  *value = attribute == mps_enabled                                    ? number("EC_EMULATED_MPS", 0)
-           : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT     ? 4
-           : attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID             ? -1
-           : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? chip / 10
-                                                                       : chip % 10;
+  *value = attribute == mps_enabled                                ? number("EC_EMULATED_MPS", 0)
+           : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 4
+           : attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID         ? -1
+                                                                   : compute_capability;
   return CUDA_SUCCESS;
 }
 EXPORTED CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
@@ -207,7 +204,6 @@ EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned 
   if (ordinal_of(stream) != ordinal) return CUDA_ERROR_INVALID_HANDLE;
   Launch launch{kernel, grid_x, grid_y, block_x, block_y, shared, {}};
   launch.ordinal = ordinal;
-  launch.compute_major = static_cast<unsigned>(chip_number()) / 10;
   std::memcpy(launch.parameter.data(), parameters[0], parameter_bytes(*launch.kernel));
   const CUresult verdict = check(launch);
   if (verdict == CUDA_ERROR_INVALID_VALUE) return verdict;

@@ -154,7 +154,7 @@ CUresult check_kernel(const Launch& l) {
   const KernelArgs& a = args_of(l);
   if (l.kernel->kind == Kernel::Kind::bits) {
     const BitKernel& kernel = bit_kernel(l);
-    const unsigned most = kernels::cuda::BitBlock(kernel.warps, l.compute_major).threads();
+    const unsigned most = kernels::cuda::BitBlock(kernel.warps, compute_capability).threads();
     if (l.block_x % 32 != 0 || l.block_x > most || !one_row) return CUDA_ERROR_INVALID_VALUE;
     const bool paired = kernel.pairs != 0;
     const bool whole = a.sources % kernel.classes() == 0 && a.targets % kernel.classes() == 0;

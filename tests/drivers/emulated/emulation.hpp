@@ -26,13 +26,15 @@ struct Kernel {
 /// Null if there is no kernel of that name.
 const Kernel* find_kernel(const std::string& name);
 
+/// Major and minor of the one chip there is, 9.9.
+inline constexpr int compute_capability = 9;
+
 struct Launch {
   const Kernel* kernel;
   unsigned grid_x, grid_y, block_x, block_y;
   unsigned shared_bytes;
   alignas(8) std::array<std::uint8_t, 4096> parameter;
   int ordinal = 0;  ///< of the device
-  unsigned compute_major = 0;
 };
 
 /// Bytes of the one parameter of a kernel.
