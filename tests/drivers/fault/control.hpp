@@ -18,9 +18,8 @@ struct Control {
   void (*finish_hung)();
   /// Calls of `symbol` since reset().
   unsigned (*calls)(const char* symbol);
-  /// Calls of any function since reset(), and those of them that went wrong.
+  /// Calls of any function since reset().
   unsigned (*all_calls)();
-  unsigned (*injected)();
   /// Bytes of pinned and of device memory allocated through this library and not freed, by themselves or with
   /// their context; and the streams, events and modules made and not destroyed.
   std::size_t (*pinned_bytes)();

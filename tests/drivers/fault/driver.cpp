@@ -341,7 +341,6 @@ const Control control{
         },
     .calls = [](const char* symbol) { return state().injector.calls(symbol); },
     .all_calls = [] { return state().injector.all_calls(); },
-    .injected = [] { return state().injector.injected(); },
     .pinned_bytes = [] { return state().ledger.sum(Kind::pinned); },
     .device_bytes = [] { return state().ledger.sum(Kind::device); },
     .objects = [] { return state().ledger.sum(Kind::object); },

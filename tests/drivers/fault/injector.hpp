@@ -106,7 +106,6 @@ class Injector {
   /// Back to a healthy library; counts are cleared.
   void reset() {
     forget();
-    injected_ = 0;
     for (auto& count : calls_) count = 0;
   }
 
@@ -119,8 +118,6 @@ class Injector {
     for (const auto& count : calls_) sum += count;
     return sum;
   }
-  /// Calls that went wrong since reset().
-  unsigned injected() const { return injected_; }
 
  private:
   Effect effect_locked(const Rule& rule) {
@@ -136,7 +133,6 @@ class Injector {
   /// A line of EC_FAULTS_LOG: process, function, number of the call, what happens to it.
   void say_locked(std::size_t site, const Rule& rule) {
     static constexpr std::string_view names[] = {"error", "lost", "hang", "slow", "wrong"};
-    injected_.fetch_add(1, std::memory_order_relaxed);
     if (log_ < 0) return;
     std::string what(names[static_cast<std::size_t>(rule.what)]);
     if (rule.what == Rule::What::error) what += fmt::format(" {}", rule.code);
@@ -147,7 +143,6 @@ class Injector {
   }
 
   std::array<std::atomic<unsigned>, std::size(driver_sites)> calls_{};
-  std::atomic<unsigned> injected_{0};
   std::atomic<bool> armed_{false};  // something may go wrong
   bool refused_ = false;
   std::mutex mutex_;
