@@ -45,7 +45,7 @@ void check_encode(Input& input, const Case& c) {
   expect(answer == 0, "0 from encode, not {}", answer);
   for (const auto& [shard, list] : encoded) {
     expect(want.contains(shard), "shard {} was not wanted", shard);
-    expect(flat(list) == c.right.at(shard), "encoded shard {}", shard);
+    expect(list.to_str() == c.right.at(shard), "encoded shard {}", shard);
   }
   for (const auto& [shard, text] : c.right)
     expect(encoded.contains(shard) == want.contains(shard), "shard {} was wanted", shard);
@@ -89,10 +89,10 @@ void check_decode(Input& input, const Case& c) {
   expect(answer == right, "{} from decode, not {}", right, answer);
   if (answer != 0) return;
   for (const int shard : want)
-    expect(
-        decoded.contains(shard) &&
-            flat(decoded.at(shard)) == (there.contains(shard) ? flat(chunks.at(shard)) : c.right.at(shard)),
-        "decoded shard {}", shard);
+    expect(decoded.contains(shard) &&
+               decoded.at(shard).to_str() ==
+                   (there.contains(shard) ? chunks.at(shard).to_str() : c.right.at(shard)),
+           "decoded shard {}", shard);
 }
 
 void check_decode_chunks(Input& input, const Case& c) {
@@ -105,7 +105,7 @@ void check_decode_chunks(Input& input, const Case& c) {
   if (!equal || (there.size() < c.code.k))
     return expect(answer < 0 || there.size() == c.right.size(), "an error");
   expect(answer == 0, "0 from decode_chunks, not {}", answer);
-  for (const auto& [shard, text] : c.right) expect(flat(all.at(shard)) == text, "shard {}", shard);
+  for (const auto& [shard, text] : c.right) expect(all.at(shard).to_str() == text, "shard {}", shard);
 }
 
 void check_concat(Input& input, const Case& c) {
@@ -118,7 +118,7 @@ void check_concat(Input& input, const Case& c) {
   if (answer != 0) return;
   std::string object;
   for (unsigned d = 0; d < c.code.k; ++d) object += c.right.at(c.code.shards[d]);
-  expect(flat(out) == object, "the object, padded");
+  expect(out.to_str() == object, "the object, padded");
 }
 
 void check_encode_chunks(Input& input, const Case& c) {
@@ -137,7 +137,7 @@ void check_encode_chunks(Input& input, const Case& c) {
   const int answer = c.code.ours.encode_chunks({}, &all);
   expect(answer == (right ? 0 : -EINVAL), "{} from encode_chunks", answer);
   if (right)
-    for (const auto& [shard, text] : c.right) expect(flat(all.at(shard)) == text, "shard {}", shard);
+    for (const auto& [shard, text] : c.right) expect(all.at(shard).to_str() == text, "shard {}", shard);
 }
 
 /// The least total cost, by the definition: of the k cheapest chunks, or of the wanted ones.

@@ -101,10 +101,4 @@ inline ::ceph::bufferlist in_pieces(Input& input, std::string_view text) {
   }
 }
 
-inline std::string flat(const ::ceph::bufferlist& list) {
-  std::string text;
-  for (const auto& piece : list.buffers()) text.append(piece.c_str(), piece.length());
-  return text;
-}
-
 }  // namespace ec::fuzz

@@ -87,24 +87,6 @@ Chunks without(const Chunks& chunks, const std::set<int>& lost) {
   return rest;
 }
 
-Chunks deep_copy(const Chunks& chunks) {
-  Chunks copy;
-  for (const auto& [c, bytes] : chunks) {
-    const std::string contents = flat(bytes);
-    ceph::bufferptr buffer(::ceph::buffer::create_aligned(static_cast<unsigned>(contents.size()), 64));
-    std::ranges::copy(contents, buffer.c_str());
-    copy[c].push_back(std::move(buffer));
-  }
-  return copy;
-}
-
-std::string flat(const ceph::bufferlist& bytes) {
-  std::string out;
-  out.reserve(bytes.length());
-  for (const auto& piece : bytes.buffers()) out.append(piece.c_str(), piece.length());
-  return out;
-}
-
 std::string difference(const Chunks& a, const Chunks& b, const std::set<int>& wanted) {
   for (int c : wanted) {
     const auto in_a = a.find(c);
@@ -113,8 +95,8 @@ std::string difference(const Chunks& a, const Chunks& b, const std::set<int>& wa
     if (in_a->second.length() != in_b->second.length())
       return fmt::format("chunk {} has {} bytes against {}", c, in_a->second.length(), in_b->second.length());
     if (in_a->second.contents_equal(in_b->second)) continue;
-    const std::string x = flat(in_a->second);
-    const std::string y = flat(in_b->second);
+    const std::string x = in_a->second.to_str();
+    const std::string y = in_b->second.to_str();
     return fmt::format("chunk {} differs at byte {} of {}", c, std::ranges::mismatch(x, y).in1 - x.begin(),
                        x.size());
   }

@@ -49,9 +49,6 @@ class Draw {
 std::set<int> first_chunks(unsigned count);
 /// Members of `chunks` that are not in `lost`.
 Chunks without(const Chunks& chunks, const std::set<int>& lost);
-/// Copies that share no memory with `chunks`, each in one buffer.
-Chunks deep_copy(const Chunks& chunks);
-std::string flat(const ::ceph::bufferlist& bytes);
 /// Empty if both hold every chunk in `wanted` with the same bytes, otherwise the first difference in words.
 std::string difference(const Chunks& a, const Chunks& b, const std::set<int>& wanted);
 

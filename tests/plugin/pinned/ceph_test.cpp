@@ -68,7 +68,7 @@ class CephWithPreload : public testing::Test {
   void expect_right(const Chunks& chunks, const std::set<int>& shards) {
     for (const int shard : shards) {
       ASSERT_TRUE(chunks.contains(shard)) << shard;
-      EXPECT_TRUE(flat(chunks.at(shard)) == right_.at(shard)) << "shard " << shard;
+      EXPECT_TRUE(chunks.at(shard).to_str() == right_.at(shard)) << "shard " << shard;
     }
   }
   /// The first jobs are the CPU's; waits until the arena is open.
@@ -239,7 +239,7 @@ class Shortage : public CephWithPreload {
     }
     driver_->finish_hung();
     if (answer == 0) expect_right(out, makes);
-    for (const auto& [shard, list] : in) EXPECT_TRUE(flat(list) == right_.at(shard)) << shard;
+    for (const auto& [shard, list] : in) EXPECT_TRUE(list.to_str() == right_.at(shard)) << shard;
     for (const bufferptr& other : others)
       EXPECT_EQ(std::count(other.c_str(), other.c_str() + chunk, 0x55), chunk)
           << "memory of others was written";
