@@ -8,13 +8,14 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <iterator>
+
+#include "tests/common/child.hpp"
 
 namespace {
 
@@ -106,10 +107,8 @@ CallCosts costs_of(const std::function<void()>& f) {
 }
 
 SystemCalls system_calls_of(const std::function<void()>& f) {
-  constexpr int cannot = 77;
-  const pid_t child = fork();
-  if (child < 0) return SystemCalls::unknown;
-  if (child == 0) {
+  constexpr int cannot = 77, no_child = 255;
+  const int status = in_child([&] {
     // From here on the kernel kills the child at any call but these. The strict mode would let no call read a
     // clock.
     constexpr auto load = BPF_LD | BPF_W | BPF_ABS, equal = BPF_JMP | BPF_JEQ | BPF_K,
@@ -120,15 +119,12 @@ SystemCalls system_calls_of(const std::function<void()>& f) {
     const sock_fprog filter{std::size(steps), steps};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
-      _exit(cannot);
+      return cannot;
     f();
-    syscall(SYS_exit, 0);
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return SystemCalls::unknown;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == cannot) return SystemCalls::unknown;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? SystemCalls::none : SystemCalls::some;
+    return static_cast<int>(syscall(SYS_exit, 0));
+  });
+  if (status == cannot || status == no_child) return SystemCalls::unknown;
+  return status == 0 ? SystemCalls::none : SystemCalls::some;
 }
 
 void begin_shortage(unsigned nth, bool all) { shortage = {nth, all, 0, shortage.spared}; }
