@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "gf/decode_plan.hpp"
 #include "gf/generator.hpp"
 #include "kernels/cuda/generate/emit.hpp"
 #include "tests/common/conformance.hpp"
@@ -92,25 +91,13 @@ TEST(Schedule, IsRightForEveryCoefficientAndRandomMatrices) {
   }
 }
 
-TEST(Schedule, IsRightForEncodeAndDecodeMatrices) {
+TEST(Schedule, IsRightForEncodeMatrices) {
   Random random(4);
   for (const auto technique : {gf::Technique::reed_sol_van, gf::Technique::cauchy})
     for (const auto& [k, m] :
          {std::pair{4u, 2u}, {6u, 3u}, {8u, 3u}, {8u, 4u}, {10u, 4u}, {20u, 4u}, {64u, 16u}}) {
       if (!gf::shape_error(technique, k, m).empty()) continue;
-      const gf::Matrix coding = gf::coding_matrix(technique, k, m);
-      ASSERT_TRUE(right(coding, random)) << k << "+" << m;
-      for (unsigned lost = 1; lost <= m; ++lost) {
-        gf::ErasureSignature signature{gf::ChunkSet::first(k + m), {}};
-        while (signature.wanted.count() < lost) {
-          const unsigned chunk = random.below(k + m);
-          signature.wanted.insert(chunk);
-          signature.available.erase(chunk);
-        }
-        const auto plan = gf::make_decode_plan(coding, signature);
-        ASSERT_TRUE(plan);
-        ASSERT_TRUE(right(plan->matrix, random)) << k << "+" << m << " " << lost;
-      }
+      ASSERT_TRUE(right(gf::coding_matrix(technique, k, m), random)) << k << "+" << m;
     }
 }
 
