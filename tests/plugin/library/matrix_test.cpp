@@ -24,22 +24,8 @@ TEST(Matrix, EncodesDecodesAndUpdatesInEveryDialect) {
       const auto codec = Codec::create(k, m, cells).value();
       EXPECT_EQ(codec.technique(), Technique::matrix);
       EXPECT_EQ(codec.mds(), Mds::yes);
-      StripeSet stripes(rows_of(cells, k), 1, 501, k);
-      const auto coding = stripes.coding_numbers();
-      stripes.scramble(coding);
-      ASSERT_FALSE(
-          codec.encode(stripes.views<Source>(stripes.data_numbers()), stripes.views<Target>(coding)));
-      ASSERT_EQ(stripes.chunks, stripes.intact);
-
-      const std::vector<unsigned> available(numbers(m, k + m)), lost(numbers(0, m));
-      stripes.scramble(lost);
-      ASSERT_FALSE(
-          codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost)));
-      ASSERT_EQ(stripes.chunks, stripes.intact);
-
-      stripes.expect_cleared(k - 1);
-      ASSERT_FALSE(codec.update(k - 1, stripes.views<Source>({k - 1}), stripes.views<Target>(coding)));
-      ASSERT_EQ(stripes.chunks, stripes.intact);
+      ASSERT_NO_FATAL_FAILURE(
+          expect_codes(codec, {rows_of(cells, k), 1, 501, k}, numbers(m, k + m), numbers(0, m)));
     }
 }
 

@@ -21,6 +21,27 @@ inline Codec made(unsigned k, unsigned m, Technique technique = Technique::reed_
   return std::move(Codec::create(k, m, technique)).value();
 }
 
+/// Codes what is lost out of `available`, and the rest of these stripes, as the oracle does.
+inline void expect_codes(const Codec& codec, StripeSet stripes, const std::vector<unsigned>& available,
+                         const std::vector<unsigned>& lost) {
+  const auto coding = stripes.coding_numbers();
+  stripes.scramble(coding);
+  auto error = codec.encode(stripes.views<Source>(stripes.data_numbers()), stripes.views<Target>(coding));
+  ASSERT_FALSE(error) << error.text();
+  ASSERT_EQ(stripes.chunks, stripes.intact);
+
+  stripes.scramble(lost);
+  error = codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+  ASSERT_FALSE(error) << error.text();
+  ASSERT_EQ(stripes.chunks, stripes.intact);
+
+  const unsigned last = codec.k() - 1;
+  stripes.expect_cleared(last);
+  error = codec.update(last, stripes.views<Source>({last}), stripes.views<Target>(coding));
+  ASSERT_FALSE(error) << error.text();
+  ASSERT_EQ(stripes.chunks, stripes.intact);
+}
+
 /// The rows of a coding matrix.
 inline oracle::Rows rows_of(const std::vector<std::uint8_t>& cells, unsigned k) {
   oracle::Rows rows;
