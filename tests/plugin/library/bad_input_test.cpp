@@ -22,18 +22,7 @@ TEST(BadShape, IsRefusedByName) {
   }
 }
 
-/// The arguments of one call of each kind, right until a case spoils them: 4+2, 2 stripes, 64 bytes.
-struct Call {
-  StripeSet stripes{"cauchy", 4, 2, 2, 64, 5};
-  std::vector<unsigned> available{0, 2, 3, 4}, wanted{1, 5};
-  std::vector<Source> data = stripes.views<Source>({0, 1, 2, 3});
-  std::vector<Target> coding = stripes.views<Target>({4, 5});
-  std::vector<Source> sources = stripes.views<Source>({0, 2, 3, 4});
-  std::vector<Target> targets = stripes.views<Target>({1, 5});
-  std::vector<Source> delta = stripes.views<Source>({2});
-  unsigned chunk = 2;
-};
-
+using Call = CallChunks<Source, Target>;
 enum class Verb { encode, decode, update };
 
 Error run(Verb verb, const Call& call) {

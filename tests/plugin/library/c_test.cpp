@@ -86,35 +86,24 @@ TEST(CCodec, RefusesWhatIsNoCodeAndLeavesNull) {
   EXPECT_STREQ(ec_error_text(), "codec is null");
 }
 
-/// The arguments of one call of each kind, right until a case spoils them: 4+2, 2 stripes, 64 bytes.
-struct Arguments {
-  StripeSet stripes{"cauchy", 4, 2, 2, 64, 5};
-  CodecPointer owned = created(4, 2, EC_CAUCHY);
-  const ec_codec* codec = owned.get();
-  std::size_t count = 2;
-  std::vector<unsigned> available_list{0, 2, 3, 4}, wanted_list{1, 5};
-  std::vector<ec_source> data_list = stripes.views<ec_source>({0, 1, 2, 3});
-  std::vector<ec_target> coding_list = stripes.views<ec_target>({4, 5});
-  std::vector<ec_source> sources_list = stripes.views<ec_source>({0, 2, 3, 4});
-  std::vector<ec_target> targets_list = stripes.views<ec_target>({1, 5});
-  std::vector<ec_source> delta_list = stripes.views<ec_source>({2});
-  const unsigned* available = available_list.data();
-  const unsigned* wanted = wanted_list.data();
-  std::size_t available_count = 4, wanted_count = 2, bytes = 64;
-  const ec_source* data = data_list.data();
-  const ec_target* coding = coding_list.data();
-  const ec_source* sources = sources_list.data();
-  const ec_target* targets = targets_list.data();
-  const ec_source* delta = delta_list.data();
-  unsigned chunk = 2;
+struct Arguments : CallChunks<ec_source, ec_target> {
+  CodecPointer codec = created(4, 2, EC_CAUCHY);
+  std::size_t count = 2, available_count = 4, wanted_count = 2, bytes = 64;
 };
 
-int encode(const Arguments& c) { return ec_encode(c.codec, c.count, c.data, c.coding, c.bytes); }
-int decode(const Arguments& c) {
-  return ec_decode(c.codec, c.count, c.available, c.available_count, c.sources, c.wanted, c.wanted_count,
-                   c.targets, c.bytes);
+/// As an argument it is a null pointer from now on.
+void make_null(auto& list) { list = std::decay_t<decltype(list)>(); }
+
+int encode(const Arguments& c) {
+  return ec_encode(c.codec.get(), c.count, c.data.data(), c.coding.data(), c.bytes);
 }
-int update(const Arguments& c) { return ec_update(c.codec, c.count, c.chunk, c.delta, c.coding, c.bytes); }
+int decode(const Arguments& c) {
+  return ec_decode(c.codec.get(), c.count, c.available.data(), c.available_count, c.sources.data(),
+                   c.wanted.data(), c.wanted_count, c.targets.data(), c.bytes);
+}
+int update(const Arguments& c) {
+  return ec_update(c.codec.get(), c.count, c.chunk, c.delta.data(), c.coding.data(), c.bytes);
+}
 
 struct BadArguments {
   const char* text;
@@ -124,21 +113,21 @@ struct BadArguments {
 };
 
 const BadArguments bad_arguments[] = {
-    {"codec is null", encode, [](Arguments& c) { c.codec = nullptr; }},
-    {"codec is null", decode, [](Arguments& c) { c.codec = nullptr; }},
-    {"codec is null", update, [](Arguments& c) { c.codec = nullptr; }},
-    {"data is null", encode, [](Arguments& c) { c.data = nullptr; }},
-    {"coding is null", encode, [](Arguments& c) { c.coding = nullptr; }},
-    {"available is null", decode, [](Arguments& c) { c.available = nullptr; }},
-    {"wanted is null", decode, [](Arguments& c) { c.wanted = nullptr; }},
-    {"sources is null", decode, [](Arguments& c) { c.sources = nullptr; }},
-    {"targets is null", decode, [](Arguments& c) { c.targets = nullptr; }},
-    {"delta is null", update, [](Arguments& c) { c.delta = nullptr; }},
-    {"coding is null", update, [](Arguments& c) { c.coding = nullptr; }},
+    {"codec is null", encode, [](Arguments& c) { c.codec.reset(); }},
+    {"codec is null", decode, [](Arguments& c) { c.codec.reset(); }},
+    {"codec is null", update, [](Arguments& c) { c.codec.reset(); }},
+    {"data is null", encode, [](Arguments& c) { make_null(c.data); }},
+    {"coding is null", encode, [](Arguments& c) { make_null(c.coding); }},
+    {"available is null", decode, [](Arguments& c) { make_null(c.available); }},
+    {"wanted is null", decode, [](Arguments& c) { make_null(c.wanted); }},
+    {"sources is null", decode, [](Arguments& c) { make_null(c.sources); }},
+    {"targets is null", decode, [](Arguments& c) { make_null(c.targets); }},
+    {"delta is null", update, [](Arguments& c) { make_null(c.delta); }},
+    {"coding is null", update, [](Arguments& c) { make_null(c.coding); }},
     {"coding[3] has residence -1; allowed are 0 (pageable), 1 (pinned), 2 (device)", encode,
-     [](Arguments& c) { c.coding_list[3].residence = -1; }},
+     [](Arguments& c) { c.coding[3].residence = -1; }},
     {"data[0] has residence 258; allowed are 0 (pageable), 1 (pinned), 2 (device)", encode,
-     [](Arguments& c) { c.data_list[0].residence = 258; }},
+     [](Arguments& c) { c.data[0].residence = 258; }},
     {"stripes=18446744073709551615 are more than memory can hold", encode,
      [](Arguments& c) { c.count = SIZE_MAX; }},
     {"chunks of 9223372036854775808 bytes; they must have at most 9223372036854775807", encode,

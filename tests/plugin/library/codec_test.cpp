@@ -66,9 +66,7 @@ TEST(Decode, TellsApartAllListsThatOneCodecMeets) {
         for (unsigned count = 3; count < 6; ++count) {
           const std::vector available(order.begin(), order.begin() + count),
               lost(order.begin() + count, order.end());
-          stripes.scramble(lost);
-          const auto error =
-              codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+          const auto error = decode_anew(codec, stripes, available, lost);
           ASSERT_FALSE(error) << error.text();
           ASSERT_EQ(stripes.chunks, stripes.intact) << "turn " << turn;
         }
@@ -168,13 +166,8 @@ TEST(Threads, ShareCodecs) {
       const auto available = without(numbers(0, k + m), lost);
       StripeSet stripes(technique_name(one.technique()), k, m, 1 + random.below(3), 1 + random.below(600),
                         random.next());
-      stripes.scramble(stripes.coding_numbers());
-      const bool encoded = !codec.encode(stripes.views<Source>(stripes.data_numbers()),
-                                         stripes.views<Target>(stripes.coding_numbers()));
-      stripes.scramble(lost);
-      const bool decoded =
-          !one.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
-      wrong += !encoded || !decoded || stripes.chunks != stripes.intact;
+      const bool is_done = !encode_anew(codec, stripes) && !decode_anew(one, stripes, available, lost);
+      wrong += !is_done || stripes.chunks != stripes.intact;
     }
   });
   EXPECT_EQ(wrong, 0u);

@@ -35,8 +35,7 @@ TEST(Matrix, ThatIsNotMdsMakesWhatCanBeMade) {
   StripeSet stripes(rows_of(local_code, 4), 1, 99, 2);
   // What is refused is not written.
   const auto decode = [&](const std::vector<unsigned>& available, const std::vector<unsigned>& lost) {
-    stripes.scramble(lost);
-    auto error = codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+    auto error = decode_anew(codec, stripes, available, lost);
     if (error) stripes.scramble(lost);
     EXPECT_EQ(stripes.chunks, stripes.intact);
     return error;

@@ -21,26 +21,47 @@ inline Codec made(unsigned k, unsigned m, Technique technique = Technique::reed_
   return std::move(Codec::create(k, m, technique)).value();
 }
 
+/// Makes coding chunks anew that were scrambled, or lost ones.
+inline Error encode_anew(const Codec& codec, StripeSet& stripes) {
+  const auto coding = stripes.coding_numbers();
+  stripes.scramble(coding);
+  return codec.encode(stripes.views<Source>(stripes.data_numbers()), stripes.views<Target>(coding));
+}
+inline Error decode_anew(const Codec& codec, StripeSet& stripes, const std::vector<unsigned>& available,
+                         const std::vector<unsigned>& lost) {
+  stripes.scramble(lost);
+  return codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+}
+
 /// Codes what is lost out of `available`, and the rest of these stripes, as the oracle does.
 inline void expect_codes(const Codec& codec, StripeSet stripes, const std::vector<unsigned>& available,
                          const std::vector<unsigned>& lost) {
-  const auto coding = stripes.coding_numbers();
-  stripes.scramble(coding);
-  auto error = codec.encode(stripes.views<Source>(stripes.data_numbers()), stripes.views<Target>(coding));
+  auto error = encode_anew(codec, stripes);
   ASSERT_FALSE(error) << error.text();
   ASSERT_EQ(stripes.chunks, stripes.intact);
-
-  stripes.scramble(lost);
-  error = codec.decode(available, stripes.views<Source>(available), lost, stripes.views<Target>(lost));
+  error = decode_anew(codec, stripes, available, lost);
   ASSERT_FALSE(error) << error.text();
   ASSERT_EQ(stripes.chunks, stripes.intact);
 
   const unsigned last = codec.k() - 1;
   stripes.expect_cleared(last);
-  error = codec.update(last, stripes.views<Source>({last}), stripes.views<Target>(coding));
+  error = codec.update(last, stripes.views<Source>({last}), stripes.views<Target>(stripes.coding_numbers()));
   ASSERT_FALSE(error) << error.text();
   ASSERT_EQ(stripes.chunks, stripes.intact);
 }
+
+/// The chunks of one call of each kind, right until a case spoils them: 4+2, 2 stripes, 64 bytes.
+template <class Source, class Target>
+struct CallChunks {
+  StripeSet stripes{"cauchy", 4, 2, 2, 64, 5};
+  std::vector<unsigned> available{0, 2, 3, 4}, wanted{1, 5};
+  std::vector<Source> data = stripes.views<Source>({0, 1, 2, 3});
+  std::vector<Target> coding = stripes.views<Target>({4, 5});
+  std::vector<Source> sources = stripes.views<Source>({0, 2, 3, 4});
+  std::vector<Target> targets = stripes.views<Target>({1, 5});
+  std::vector<Source> delta = stripes.views<Source>({2});
+  unsigned chunk = 2;
+};
 
 /// The rows of a coding matrix.
 inline oracle::Rows rows_of(const std::vector<std::uint8_t>& cells, unsigned k) {
