@@ -11,6 +11,17 @@ namespace {
 
 using Table = std::array<std::array<std::uint8_t, 256>, 256>;
 
+/// One bit at a time.
+std::uint8_t mul_bitwise(std::uint8_t a, std::uint8_t b) {
+  unsigned product = 0;
+  for (unsigned bit = 0; bit < 8; ++bit)
+    if (b >> bit & 1) product ^= unsigned{a} << bit;
+  for (unsigned bit = 14; bit >= 8; --bit)
+    if (product >> bit & 1) product ^= 0x11du << (bit - 8);
+  return static_cast<std::uint8_t>(product);
+}
+
+/// All, by mul_bitwise.
 const Table& products() {
   static const Table table = [] {
     Table t;
@@ -34,15 +45,6 @@ bool next_choice(std::vector<unsigned>& chosen, unsigned n) {
 
 }  // namespace
 
-std::uint8_t mul_bitwise(std::uint8_t a, std::uint8_t b) {
-  unsigned product = 0;
-  for (unsigned bit = 0; bit < 8; ++bit)
-    if (b >> bit & 1) product ^= unsigned{a} << bit;
-  for (unsigned bit = 14; bit >= 8; --bit)
-    if (product >> bit & 1) product ^= 0x11du << (bit - 8);
-  return static_cast<std::uint8_t>(product);
-}
-
 std::uint8_t mul(std::uint8_t a, std::uint8_t b) { return products()[a][b]; }
 
 std::uint8_t inverse(std::uint8_t a) {
@@ -51,13 +53,41 @@ std::uint8_t inverse(std::uint8_t a) {
   return 0;
 }
 
+namespace {
+
 std::uint8_t power(std::uint8_t a, unsigned n) {
   std::uint8_t result = 1;
   while (n-- > 0) result = mul(result, a);
   return result;
 }
 
-namespace {
+Rows multiply(const Rows& a, const Rows& b) {
+  Rows product;
+  for (const auto& row : a) {
+    Bytes sum(b.front().size(), 0);
+    for (std::size_t j = 0; j < sum.size(); ++j)
+      for (std::size_t i = 0; i < row.size(); ++i) sum[j] ^= mul(row[i], b[i][j]);
+    product.push_back(std::move(sum));
+  }
+  return product;
+}
+
+/// By cofactors along the first row; for matrices of a few rows.
+std::uint8_t determinant(const Rows& a) {
+  if (a.size() == 1) return a[0][0];
+  if (a.size() == 2) return mul(a[0][0], a[1][1]) ^ mul(a[0][1], a[1][0]);
+  if (a.size() == 3)
+    return mul(a[0][0], mul(a[1][1], a[2][2]) ^ mul(a[1][2], a[2][1])) ^
+           mul(a[0][1], mul(a[1][0], a[2][2]) ^ mul(a[1][2], a[2][0])) ^
+           mul(a[0][2], mul(a[1][0], a[2][1]) ^ mul(a[1][1], a[2][0]));
+  std::uint8_t sum = 0;  // Signs do not matter where -1 = 1.
+  for (std::size_t c = 0; c < a.size(); ++c) {
+    Rows rest(a.begin() + 1, a.end());
+    for (auto& row : rest) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
+    sum ^= mul(a[0][c], determinant(rest));
+  }
+  return sum;
+}
 
 Rows jerasure_reed_sol_van(unsigned k, unsigned m) {
   const unsigned n = k + m;
@@ -131,33 +161,6 @@ std::optional<Rows> invert(Rows a) {
   }
   for (auto& row : a) row.erase(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(n));
   return a;
-}
-
-Rows multiply(const Rows& a, const Rows& b) {
-  Rows product;
-  for (const auto& row : a) {
-    Bytes sum(b.front().size(), 0);
-    for (std::size_t j = 0; j < sum.size(); ++j)
-      for (std::size_t i = 0; i < row.size(); ++i) sum[j] ^= mul(row[i], b[i][j]);
-    product.push_back(std::move(sum));
-  }
-  return product;
-}
-
-std::uint8_t determinant(const Rows& a) {
-  if (a.size() == 1) return a[0][0];
-  if (a.size() == 2) return mul(a[0][0], a[1][1]) ^ mul(a[0][1], a[1][0]);
-  if (a.size() == 3)
-    return mul(a[0][0], mul(a[1][1], a[2][2]) ^ mul(a[1][2], a[2][1])) ^
-           mul(a[0][1], mul(a[1][0], a[2][2]) ^ mul(a[1][2], a[2][0])) ^
-           mul(a[0][2], mul(a[1][0], a[2][1]) ^ mul(a[1][1], a[2][0]));
-  std::uint8_t sum = 0;  // Signs do not matter where -1 = 1.
-  for (std::size_t c = 0; c < a.size(); ++c) {
-    Rows rest(a.begin() + 1, a.end());
-    for (auto& row : rest) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
-    sum ^= mul(a[0][c], determinant(rest));
-  }
-  return sum;
 }
 
 bool every_minor_invertible(const Rows& coding) {

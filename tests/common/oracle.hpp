@@ -13,14 +13,10 @@ using Bytes = std::vector<std::uint8_t>;
 /// A matrix as a list of equally long rows.
 using Rows = std::vector<Bytes>;
 
-/// Carry-less product reduced by x^8 + x^4 + x^3 + x^2 + 1, one bit at a time.
-std::uint8_t mul_bitwise(std::uint8_t a, std::uint8_t b);
-/// The same from a table of all products, filled by mul_bitwise.
+/// Carry-less product reduced by x^8 + x^4 + x^3 + x^2 + 1.
 std::uint8_t mul(std::uint8_t a, std::uint8_t b);
 /// The x with a . x = 1, by search; a must not be zero.
 std::uint8_t inverse(std::uint8_t a);
-/// a^n by repeated multiplication; a^0 = 1.
-std::uint8_t power(std::uint8_t a, unsigned n);
 
 /// The m x k coding matrix of technique `reed_sol_van` (cell = (2^r)^c), `cauchy` (cell = 1 / ((k + r) ^ c)),
 /// `jerasure_reed_sol_r6_op` (a row of ones, and 2^c) or `jerasure_reed_sol_van`, all ones when m = 1. The
@@ -34,10 +30,6 @@ Rows generator(std::string_view technique, unsigned k, unsigned m);
 
 /// Gauss-Jordan; nothing if singular.
 std::optional<Rows> invert(Rows a);
-Rows multiply(const Rows& a, const Rows& b);
-
-/// The determinant by cofactors along the first row; for matrices of a few rows.
-std::uint8_t determinant(const Rows& a);
 /// Whether no square submatrix is singular; exponential, for matrices with few rows or few columns.
 bool every_minor_invertible(const Rows& coding);
 
