@@ -12,6 +12,8 @@
 
 namespace ec::test {
 
+using kernels::Residence;
+using kernels::Status;
 using kernels::Verb;
 
 /// One job, or one for each stripe. Misalignments are 0..255 and count in turn for each chunk; an empty list

@@ -12,7 +12,6 @@
 
 namespace ec::test {
 
-using kernels::Residence;
 using tools::Buffer;
 
 namespace {

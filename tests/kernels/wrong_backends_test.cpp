@@ -14,7 +14,6 @@ namespace ec::test {
 namespace {
 
 using kernels::Job;
-using kernels::Status;
 
 TEST(WrongBackend, IsSeenAndWhereItIsWrong) {
   using Spoil = std::function<void(const Job&)>;

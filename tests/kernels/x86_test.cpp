@@ -28,7 +28,6 @@ namespace {
 using kernels::Job;
 using kernels::Program;
 using kernels::Source;
-using kernels::Status;
 using kernels::Target;
 using kernels::x86::Core;
 using kernels::x86::Walk;

@@ -88,8 +88,6 @@ struct Backends {
 class Workload {
  public:
   using KernelKind = kernels::cuda::KernelKind;
-  using Residence = kernels::Residence;
-  using Status = kernels::Status;
 
   /// For the fast kernels, and a rest for the tile kernel.
   static constexpr std::size_t chunk_bytes = 4096 + 48;

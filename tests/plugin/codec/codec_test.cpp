@@ -18,7 +18,6 @@ using codec::Codec;
 using codec::Router;
 using codec::Stats;
 using gf::Technique;
-using kernels::Status;
 
 class WithChoice : public testing::TestWithParam<BackendChoice> {
  protected:

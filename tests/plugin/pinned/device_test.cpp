@@ -19,9 +19,7 @@
 namespace ec::test {
 namespace {
 
-using kernels::Residence;
 using kernels::residence_of;
-using kernels::Status;
 
 constexpr unsigned k = PlacedStripes::Shape{}.k, m = PlacedStripes::Shape{}.m;
 constexpr std::size_t chunk = 64 * KiB;

@@ -16,8 +16,6 @@ namespace ec::test {
 namespace {
 
 using codec::Codec;
-using kernels::Residence;
-using kernels::Status;
 
 constexpr unsigned threads = 64;
 #ifdef __SANITIZE_THREAD__

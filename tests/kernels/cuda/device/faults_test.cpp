@@ -21,9 +21,7 @@ namespace {
 using codec::Operation;
 using kernels::DeviceState;
 using kernels::DeviceStats;
-using kernels::Residence;
 using kernels::Source;
-using kernels::Status;
 using kernels::Target;
 using Clock = std::chrono::steady_clock;
 

@@ -16,8 +16,6 @@
 namespace ec::test {
 namespace {
 
-using kernels::Residence;
-using kernels::Status;
 using kernels::cuda::Device;
 using kernels::cuda::KernelKind;
 

@@ -13,7 +13,6 @@
 namespace ec::test {
 namespace {
 
-using kernels::Residence;
 using kernels::cuda::GeneratedCode;
 using kernels::cuda::KernelKind;
 

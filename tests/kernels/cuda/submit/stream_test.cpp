@@ -13,9 +13,6 @@
 namespace ec::test {
 namespace {
 
-using kernels::Residence;
-using kernels::Status;
-
 class Streams : public testing::Test {
  protected:
   void SetUp() override {

@@ -29,7 +29,6 @@ using codec::Validation;
 using codec::Validator;
 using kernels::BackendKind;
 using kernels::Job;
-using kernels::Status;
 using Spoil = FakeBackend::Spoil;
 
 constexpr Validation always{.every = 1, .whole = true};
