@@ -35,7 +35,7 @@ bool all_exist(const std::set<int>& shards, const Code& code) {
 struct Case {
   const Code& code;
   std::string object;
-  std::map<int, std::string> right;
+  Contents right;
 };
 
 void check_encode(Input& input, const Case& c) {

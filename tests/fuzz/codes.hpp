@@ -58,23 +58,29 @@ const CodeBehind<Door>& draw_code(Input& input) {
   return *codes[input.ConsumeIntegralInRange<std::size_t>(0, codes.size() - 1)];
 }
 
+using Contents = std::map<int, std::string>;  ///< by shard
+
+/// What this data makes of each coding shard; data that is not there is zero.
+template <class Door>
+Contents coding_of(const CodeBehind<Door>& code, const Contents& data, std::size_t bytes) {
+  std::vector<oracle::Bytes> chunks(code.k, oracle::Bytes(bytes));
+  for (unsigned d = 0; d < code.k; ++d)
+    if (const auto at = data.find(code.shards[d]); at != data.end())
+      chunks[d].assign(at->second.begin(), at->second.end());
+  const auto made = oracle::apply(code.rows, chunks);
+  Contents coding;
+  for (unsigned r = 0; r < code.m; ++r) coding[code.shards[code.k + r]] = {made[r].begin(), made[r].end()};
+  return coding;
+}
+
 /// A stripe as it must be: bytes of every shard.
 template <class Door>
-std::map<int, std::string> stripe(const CodeBehind<Door>& code, const std::string& object) {
+Contents stripe(const CodeBehind<Door>& code, std::string object) {
   const std::size_t bytes = ((object.size() + code.k - 1) / code.k + 31) / 32 * 32;
-  std::vector<oracle::Bytes> data;
-  for (unsigned c = 0; c < code.k; ++c) {
-    oracle::Bytes chunk(bytes);
-    for (std::size_t i = 0; i < bytes && c * bytes + i < object.size(); ++i)
-      chunk[i] = static_cast<std::uint8_t>(object[c * bytes + i]);
-    data.push_back(std::move(chunk));
-  }
-  std::map<int, std::string> all;
-  auto coding = oracle::apply(code.rows, data);
-  for (unsigned c = 0; c < code.k + code.m; ++c) {
-    const auto& chunk = c < code.k ? data[c] : coding[c - code.k];
-    all[code.shards[c]] = std::string(chunk.begin(), chunk.end());
-  }
+  object.resize(code.k * bytes);
+  Contents all;
+  for (unsigned d = 0; d < code.k; ++d) all[code.shards[d]] = object.substr(d * bytes, bytes);
+  all.merge(coding_of(code, all, bytes));
   return all;
 }
 

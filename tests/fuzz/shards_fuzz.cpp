@@ -17,7 +17,6 @@ namespace {
 using ::ceph::bufferptr;
 using ::ceph::tentacle::BufferMap;
 using Code = CodeBehind<ceph::Tentacle>;
-using Contents = std::map<int, std::string>;  ///< by shard
 
 struct Case {
   const Code& code;
@@ -75,19 +74,6 @@ bool is_sound(const Case& c, const Contents& in, const Contents& out, Looked is_
   return lengths.size() <= 1;
 }
 
-/// What this data makes of each coding shard; data that is not there is zero.
-Contents coding_of(const Case& c, const Contents& data, std::size_t bytes) {
-  std::vector<oracle::Bytes> chunks(c.code.k, oracle::Bytes(bytes));
-  for (unsigned d = 0; d < c.code.k; ++d)
-    if (const auto at = data.find(c.code.shards[d]); at != data.end())
-      chunks[d].assign(at->second.begin(), at->second.end());
-  const auto made = oracle::apply(c.code.rows, chunks);
-  Contents coding;
-  for (unsigned r = 0; r < c.code.m; ++r)
-    coding[c.code.shards[c.code.k + r]] = {made[r].begin(), made[r].end()};
-  return coding;
-}
-
 void check_encode_chunks(Input& input, const Case& c) {
   const Contents from = draw(input, c, true);
   Contents to = draw(input, c, false);
@@ -99,7 +85,7 @@ void check_encode_chunks(Input& input, const Case& c) {
   if (right == 0 && !to.empty()) {
     Contents data = to;  // comes before the same shards to be read
     data.insert(from.begin(), from.end());
-    const Contents coding = coding_of(c, data, to.begin()->second.size());
+    const Contents coding = coding_of(c.code, data, to.begin()->second.size());
     for (auto& [shard, text] : to)
       if (!c.is_data(shard)) text = coding.at(shard);
   }
@@ -116,7 +102,7 @@ void check_apply_delta(Input& input, const Case& c) {
   c.code.ours.apply_delta(in, out);
   for (auto& [shard, text] : to) {
     if (c.is_data(shard)) continue;
-    const Contents coding = coding_of(c, from, text.size());
+    const Contents coding = coding_of(c.code, from, text.size());
     for (std::size_t i = 0; i < text.size(); ++i) text[i] ^= coding.at(shard)[i];
   }
   in.expect_holds(from, "apply_delta reads");
@@ -171,7 +157,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (unsigned d = 0; d < code.k; ++d)
     chunks[code.shards[d]] =
         content(c.bytes, static_cast<std::uint8_t>(17 * d + input.ConsumeIntegral<std::uint8_t>()));
-  c.right = coding_of(c, chunks, c.bytes);
+  c.right = coding_of(c.code, chunks, c.bytes);
   c.right.merge(chunks);
   constexpr std::array checks{check_encode_chunks, check_apply_delta, check_encode_delta,
                               check_decode_chunks};
