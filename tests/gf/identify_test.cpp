@@ -10,6 +10,7 @@
 #include "gf/dialects.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/common/oracle.hpp"
+#include "tests/common/random_bytes.hpp"
 
 namespace ec::test {
 namespace {
@@ -30,10 +31,7 @@ struct Set {
 
 Rows generator_of(const std::string& dialect, unsigned k, unsigned m, std::mt19937& random) {
   if (!dialect.empty()) return oracle::generator(to_rows(*gf::dialect_matrix(dialect, k, m)));
-  Rows coding(m, Bytes(k));
-  for (auto& row : coding)
-    for (auto& cell : row) cell = static_cast<std::uint8_t>(random());
-  return oracle::generator(coding);
+  return oracle::generator(Random(random()).chunks(m, k));
 }
 
 gf::Identity identified(const std::vector<Bytes>& shards) {
@@ -58,9 +56,7 @@ Set random_set(std::mt19937& random) {
   set.k = draw(2, 10);
   set.m = set.dialect == "jerasure_reed_sol_r6_op" ? 2 : draw(1, set.dialect == "isal_reed_sol_van" ? 3 : 5);
   set.generator = generator_of(set.dialect, set.k, set.m, random);
-  std::vector<Bytes> data(set.k, Bytes(draw(200, 3000)));
-  for (auto& chunk : data)
-    for (auto& byte : chunk) byte = static_cast<std::uint8_t>(random());
+  const auto data = Random(random()).chunks(set.k, draw(200, 3000));
   set.order.resize(set.k + set.m);
   std::iota(set.order.begin(), set.order.end(), 0u);
   if (draw(0, 3) != 0) std::shuffle(set.order.begin(), set.order.end(), random);
@@ -216,10 +212,7 @@ TEST(Identify, SaysNothingWrongOfRandomSets) {
 
 TEST(Identify, TriesTheOrderGivenOfManyShards) {
   std::mt19937 random(1);
-  std::vector<Bytes> data(60, Bytes(200));
-  for (auto& chunk : data)
-    for (auto& byte : chunk) byte = static_cast<std::uint8_t>(random());
-  auto shards = oracle::apply(generator_of("isal_cauchy", 60, 10, random), data);
+  auto shards = oracle::apply(generator_of("isal_cauchy", 60, 10, random), Random(1).chunks(60, 200));
   shards.erase(shards.begin(), shards.begin() + 3);
   std::vector<int> order(67);
   std::iota(order.begin(), order.end(), 3);
