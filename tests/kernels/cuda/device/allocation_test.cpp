@@ -41,15 +41,16 @@ bool fails() {
 namespace ec::test {
 namespace {
 
-class NoMemory : public EmulatedDevice, public testing::WithParamInterface<bool> {
+class NoMemory : public EmulatedDevice {
  protected:
-  /// `work` while the nth allocation in the background fails, for every n that there is.
+  /// `work` while the nth allocation in the background fails, or `all` from there on, for every n that there
+  /// is.
   template <class Work>
-  void at_each_allocation(Work&& work) {
+  void at_each_allocation(bool all, Work&& work) {
     unsigned visited = 0;
     for (int nth = 1;; ++nth) {
       failed = 0;
-      all_from_there = GetParam();
+      all_from_there = all;
       left = nth;
       work();
       left = 0;
@@ -61,18 +62,16 @@ class NoMemory : public EmulatedDevice, public testing::WithParamInterface<bool>
   }
 };
 
-TEST_P(NoMemory, WhileADeviceComesUpLeavesItOffUntilTheNextTry) {
-  at_each_allocation([] {
-    use(options());
-    (void)bring_up();
-    left = 0;
-    use(options());
-    ASSERT_TRUE(bring_up()) << log_;
-  });
+TEST_F(NoMemory, WhileADeviceComesUpLeavesItOffUntilTheNextTry) {
+  for (const bool all : {false, true})
+    at_each_allocation(all, [] {
+      use(options());
+      (void)bring_up();
+      left = 0;
+      use(options());
+      ASSERT_TRUE(bring_up()) << log_;
+    });
 }
-
-INSTANTIATE_TEST_SUITE_P(One, NoMemory, testing::Values(false));
-INSTANTIATE_TEST_SUITE_P(AllFromOneOn, NoMemory, testing::Values(true));
 
 }  // namespace
 }  // namespace ec::test
