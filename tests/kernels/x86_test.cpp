@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <tuple>
@@ -247,8 +246,9 @@ TEST_P(Variant, EachNumberOfFewSourcesAndTargetsMakesTheSameBytes) {
 }
 
 /// All other chunks are there.
-std::optional<gf::DecodePlan> plan_for(const gf::Matrix& coding, const gf::ChunkSet& wanted) {
-  return gf::make_decode_plan(coding, {gf::ChunkSet::first(coding.cols() + coding.rows()) - wanted, wanted});
+gf::DecodePlan plan_for(const gf::Matrix& coding, const gf::ChunkSet& wanted) {
+  const auto all = gf::ChunkSet::first(coding.cols() + coding.rows());
+  return gf::make_decode_plan(coding, {all - wanted, wanted}).value();
 }
 
 /// Where it is less work; many losses of wide codes are in patterns_test.cpp.
@@ -278,16 +278,15 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
       for (unsigned c = 0; c < lost_coding; ++c) lost.insert(k + m - 1 - c);
       for (unsigned c = lost_coding; c < m; ++c) lost.insert(c * step % k);
       const auto plan = plan_for(coding, lost);
-      ASSERT_TRUE(plan);
-      const kernels::ChunkNumbers chunks{plan->sources, plan->targets};
+      const kernels::ChunkNumbers chunks{plan.sources, plan.targets};
       if (has_it && step == 1 && k >= 32 && m >= 8) {
-        const kernels::x86::Coefficients decode(Program(plan->matrix, chunks),
+        const kernels::x86::Coefficients decode(Program(plan.matrix, chunks),
                                                 kernels::x86::CoefficientForm::affine);
         ASSERT_TRUE(decode.transform);
         EXPECT_GT(decode.transform->solution.blocks, 0u);
         EXPECT_EQ(decode.transform->then, nullptr);
       }
-      const auto rows = to_rows(plan->matrix);
+      const auto rows = to_rows(plan.matrix);
       for (const std::size_t bytes : {1u, 64u, 3000u})
         check({rows, bytes, Verb::transform, {}, {1}, bytes, 1, chunks});
       // The oracle takes its time with megabytes.
@@ -306,18 +305,17 @@ TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
     const gf::ChunkSet coding_chunks = gf::ChunkSet::first(k + m) - gf::ChunkSet::first(k);
     const auto plan = plan_for(gf::coding_matrix(gf::Technique::cauchy, k, m),
                                lost == 0 ? coding_chunks : gf::ChunkSet::first(lost));
-    ASSERT_TRUE(plan);
-    const Program program(plan->matrix, {plan->sources, plan->targets});
+    const Program program(plan.matrix, {plan.sources, plan.targets});
     const kernels::x86::Coefficients coefficients(program, kernels::x86::CoefficientForm::affine);
     ASSERT_TRUE(coefficients.transform);
     const auto& transform = *coefficients.transform;
     ASSERT_TRUE(transform.fits_registers);
     ASSERT_EQ(transform.solution.blocks, lost / 8);
     const auto data = Random(k).chunks(k, bytes);
-    const auto expected = oracle::apply(to_rows(plan->matrix), data);
+    const auto expected = oracle::apply(to_rows(plan.matrix), data);
     std::vector<const std::uint8_t*> sources;
     for (const auto& chunk : data) sources.push_back(chunk.data());
-    const unsigned rows = plan->matrix.rows();
+    const unsigned rows = plan.matrix.rows();
     for (const bool in_registers : {false, true})
       for (const bool stream : {false, true})
         for (const std::size_t tile_bytes : {0u, 64u, 448u}) {
@@ -346,8 +344,7 @@ TEST(X86Transform, IsTakenToSolveForChunksAmidBlocks) {
   for (const unsigned k : {48u, 56u, 64u}) {
     const auto plan = plan_for(gf::coding_matrix(gf::Technique::cauchy, k, 8),
                                gf::ChunkSet::first(11) - gf::ChunkSet::first(3));
-    ASSERT_TRUE(plan);
-    const Program program(plan->matrix, {plan->sources, plan->targets});
+    const Program program(plan.matrix, {plan.sources, plan.targets});
     const kernels::x86::Coefficients coefficients(program, kernels::x86::CoefficientForm::affine);
     ASSERT_TRUE(coefficients.transform) << k << "+8";
     EXPECT_TRUE(coefficients.transform->fits_registers) << k << "+8";
