@@ -110,10 +110,6 @@ TEST_F(SeveralDevices, OneThatIsNotThereIsSaidAndLeftOut) {
   EXPECT_EQ(why_, "device 7 does not exist: this machine has 3 GPU(s)");
   EXPECT_FALSE(device(2));
   EXPECT_EQ(next(), 1);
-}
-
-TEST_F(SeveralDevices, OneLatchedOffIsSaidThoughAnotherIsNotThere) {
-  use_devices({1, 7});
   devices_.latch(*device(0), "a test");
   EXPECT_FALSE(device(1));
   EXPECT_EQ(kernels::device_stats().state, static_cast<std::uint64_t>(kernels::DeviceState::latched));
