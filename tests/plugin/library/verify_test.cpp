@@ -11,25 +11,19 @@
 namespace ec::test {
 namespace {
 
-/// Any k of the numbers give chunk `wanted`, by the oracle.
-oracle::Bytes made_of(const oracle::Rows& generator, const std::vector<std::vector<std::uint8_t>>& chunks,
-                      std::vector<unsigned> from, unsigned wanted) {
-  from.resize(generator[0].size());
-  std::vector<oracle::Bytes> read;
-  for (const unsigned c : from) read.push_back(chunks[c]);
-  return oracle::apply(*oracle::recovery_matrix(generator, from, {wanted}), read)[0];
-}
-
 /// The first byte at which chunks of these numbers differ from what the first k of them make.
 std::optional<std::size_t> first_difference(const oracle::Rows& generator,
                                             const std::vector<oracle::Bytes>& chunks,
                                             const std::vector<unsigned>& numbers) {
+  const auto end_of_read = numbers.begin() + static_cast<std::ptrdiff_t>(generator[0].size());
+  const std::vector from(numbers.begin(), end_of_read), others(end_of_read, numbers.end());
+  std::vector<oracle::Bytes> read;
+  for (const unsigned c : from) read.push_back(chunks[c]);
+  const auto made = oracle::apply(*oracle::recovery_matrix(generator, from, others), read);
   std::optional<std::size_t> first;
-  const std::size_t k = generator[0].size();
-  for (std::size_t i = k; i < numbers.size(); ++i) {
-    const auto expected = made_of(generator, chunks, numbers, numbers[i]);
-    const auto& is = chunks[numbers[i]];
-    const auto at = static_cast<std::size_t>(std::ranges::mismatch(expected, is).in1 - expected.begin());
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const auto& is = chunks[others[i]];
+    const auto at = static_cast<std::size_t>(std::ranges::mismatch(made[i], is).in1 - made[i].begin());
     if (at < is.size()) first = std::min(first.value_or(at), at);
   }
   return first;
