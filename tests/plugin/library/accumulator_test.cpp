@@ -27,12 +27,10 @@ void check_one(std::uint64_t seed, Arena& arena, bool on_stream = false) {
   shuffle(all, random);
   for (const unsigned chunk : all) {
     const auto sources = placed.sources({chunk});
-    const auto error =
-        on_stream ? accumulator.add_async(chunk, sources, nullptr) : accumulator.add(chunk, sources);
-    ASSERT_FALSE(error) << error.text();
+    ASSERT_TRUE(succeeds(on_stream ? accumulator.add_async(chunk, sources, nullptr)
+                                   : accumulator.add(chunk, sources)));
   }
-  const auto error = accumulator.end();
-  ASSERT_FALSE(error) << error.text();
+  ASSERT_TRUE(succeeds(accumulator.end()));
   ASSERT_EQ(placed.content(), stripes.intact) << "seed " << seed << " " << k << "+" << m;
 }
 

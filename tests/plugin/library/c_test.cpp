@@ -18,7 +18,7 @@ using CodecPointer = std::unique_ptr<ec_codec, decltype(&ec_codec_destroy)>;
 
 CodecPointer created(unsigned k, unsigned m, ec_technique technique) {
   ec_codec* codec = nullptr;
-  EXPECT_EQ(ec_codec_create(k, m, technique, &codec), 0) << ec_error_text();
+  EXPECT_TRUE(succeeds(ec_codec_create(k, m, technique, &codec)));
   return {codec, &ec_codec_destroy};
 }
 
@@ -30,25 +30,20 @@ TEST(CCodec, EncodesDecodesAndUpdatesAsTheOracle) {
       EXPECT_EQ(ec_codec_m(codec.get()), 2u);
       StripeSet stripes(technique_name(technique), 4, 2, count, 777, count);
       stripes.scramble({4, 5});
-      ASSERT_EQ(ec_encode(codec.get(), count, stripes.views<ec_source>({0, 1, 2, 3}).data(),
-                          stripes.views<ec_target>({4, 5}).data(), 777),
-                0)
-          << ec_error_text();
+      ASSERT_TRUE(succeeds(ec_encode(codec.get(), count, stripes.views<ec_source>({0, 1, 2, 3}).data(),
+                                     stripes.views<ec_target>({4, 5}).data(), 777)));
       EXPECT_EQ(stripes.chunks, stripes.intact);
 
       stripes.scramble({1, 4});
       const unsigned available[] = {5, 0, 3, 2}, wanted[] = {4, 1};
-      ASSERT_EQ(ec_decode(codec.get(), count, available, 4, stripes.views<ec_source>({5, 0, 3, 2}).data(),
-                          wanted, 2, stripes.views<ec_target>({4, 1}).data(), 777),
-                0)
-          << ec_error_text();
+      ASSERT_TRUE(
+          succeeds(ec_decode(codec.get(), count, available, 4, stripes.views<ec_source>({5, 0, 3, 2}).data(),
+                             wanted, 2, stripes.views<ec_target>({4, 1}).data(), 777)));
       EXPECT_EQ(stripes.chunks, stripes.intact);
 
       stripes.expect_cleared(3);
-      ASSERT_EQ(ec_update(codec.get(), count, 3, stripes.views<ec_source>({3}).data(),
-                          stripes.views<ec_target>({4, 5}).data(), 777),
-                0)
-          << ec_error_text();
+      ASSERT_TRUE(succeeds(ec_update(codec.get(), count, 3, stripes.views<ec_source>({3}).data(),
+                                     stripes.views<ec_target>({4, 5}).data(), 777)));
       EXPECT_EQ(stripes.chunks, stripes.intact);
     }
 }
@@ -62,9 +57,9 @@ TEST(CCodec, NothingToDoIsNoError) {
   const ec_source on_device[6] = {{nullptr, EC_DEVICE}};
   const unsigned all[] = {0, 1, 2, 3, 4, 5};
   ec_verdict verdict{};
-  EXPECT_EQ(ec_encode(codec.get(), 1, on_device, coding, 0), 0) << ec_error_text();
-  EXPECT_EQ(ec_verify(codec.get(), 1, all, 6, on_device, 0, &verdict), 0) << ec_error_text();
-  EXPECT_EQ(ec_encode_async(codec.get(), 0, nullptr, nullptr, 64, nullptr), 0) << ec_error_text();
+  EXPECT_TRUE(succeeds(ec_encode(codec.get(), 1, on_device, coding, 0)));
+  EXPECT_TRUE(succeeds(ec_verify(codec.get(), 1, all, 6, on_device, 0, &verdict)));
+  EXPECT_TRUE(succeeds(ec_encode_async(codec.get(), 0, nullptr, nullptr, 64, nullptr)));
   const unsigned available[] = {0, 1, 2, 3};
   EXPECT_EQ(ec_decode(codec.get(), 1, available, 4, data, nullptr, 0, nullptr, 0), 0);
   ec_codec_destroy(nullptr);

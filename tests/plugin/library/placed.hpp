@@ -16,6 +16,14 @@ constexpr std::string_view technique_name(Technique technique) {
   return technique == Technique::cauchy ? "cauchy" : "reed_sol_van";
 }
 
+/// Of a call; an error has its sentence.
+inline testing::AssertionResult succeeds(const Error& error) {
+  return (error ? testing::AssertionFailure() : testing::AssertionSuccess()) << error.text();
+}
+inline testing::AssertionResult succeeds(int answer) {
+  return answer != 0 ? testing::AssertionFailure() << ec_error_text() : testing::AssertionSuccess();
+}
+
 /// The codec, or a failed test.
 inline Codec made(unsigned k, unsigned m, Technique technique = Technique::reed_sol_van) {
   return std::move(Codec::create(k, m, technique)).value();
@@ -36,17 +44,15 @@ inline Error decode_anew(const Codec& codec, StripeSet& stripes, const std::vect
 /// Codes what is lost out of `available`, and the rest of these stripes, as the oracle does.
 inline void expect_codes(const Codec& codec, StripeSet stripes, const std::vector<unsigned>& available,
                          const std::vector<unsigned>& lost) {
-  auto error = encode_anew(codec, stripes);
-  ASSERT_FALSE(error) << error.text();
+  ASSERT_TRUE(succeeds(encode_anew(codec, stripes)));
   ASSERT_EQ(stripes.chunks, stripes.intact);
-  error = decode_anew(codec, stripes, available, lost);
-  ASSERT_FALSE(error) << error.text();
+  ASSERT_TRUE(succeeds(decode_anew(codec, stripes, available, lost)));
   ASSERT_EQ(stripes.chunks, stripes.intact);
 
   const unsigned last = codec.k() - 1;
+  const auto coding = stripes.coding_numbers();
   stripes.expect_cleared(last);
-  error = codec.update(last, stripes.views<Source>({last}), stripes.views<Target>(stripes.coding_numbers()));
-  ASSERT_FALSE(error) << error.text();
+  ASSERT_TRUE(succeeds(codec.update(last, stripes.views<Source>({last}), stripes.views<Target>(coding))));
   ASSERT_EQ(stripes.chunks, stripes.intact);
 }
 

@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ec/ec.h"
 #include "tests/common/fiber.hpp"
-#include "tests/common/stripes.hpp"
+#include "tests/plugin/library/placed.hpp"
 
 namespace ec::test {
 namespace {
@@ -32,7 +31,7 @@ class Stack : public testing::TestWithParam<ec_technique> {
 
   void code_all(unsigned k, unsigned m, const std::vector<std::size_t>& lengths) {
     ec_codec* codec = nullptr;
-    ASSERT_EQ(on_fiber([&] { return ec_codec_create(k, m, GetParam(), &codec); }), 0) << ec_error_text();
+    ASSERT_TRUE(succeeds(on_fiber([&] { return ec_codec_create(k, m, GetParam(), &codec); })));
     for (const std::size_t bytes : lengths) {
       SCOPED_TRACE(std::to_string(k) + "+" + std::to_string(m) + ", " + std::to_string(bytes) + " bytes");
       ASSERT_NO_FATAL_FAILURE(code(codec, k, m, bytes));
@@ -54,23 +53,20 @@ class Stack : public testing::TestWithParam<ec_technique> {
     for (const unsigned c : coding) chunks[c].assign(chunks[c].size(), 0x5a);
     const auto to = views_of<ec_target>(chunks, coding);
     ec_accumulator* state = nullptr;
-    ASSERT_EQ(on_fiber([&] {
-                return ec_begin(codec, 1, data.data(), k, coding.data(), m, to.data(), chunks[0].size(),
-                                &state);
-              }),
-              0)
-        << ec_error_text();
+    ASSERT_TRUE(succeeds(on_fiber([&] {
+      return ec_begin(codec, 1, data.data(), k, coding.data(), m, to.data(), chunks[0].size(), &state);
+    })));
     for (const unsigned c : data) {
       const ec_source chunk{chunks[c].data(), EC_PAGEABLE};
-      ASSERT_EQ(on_fiber([&] { return ec_add(state, c, &chunk); }), 0) << ec_error_text();
+      ASSERT_TRUE(succeeds(on_fiber([&] { return ec_add(state, c, &chunk); })));
     }
-    ASSERT_EQ(on_fiber([&] { return ec_end(state); }), 0) << ec_error_text();
+    ASSERT_TRUE(succeeds(on_fiber([&] { return ec_end(state); })));
   }
 
   /// Losses are decoded out of what encode made, so that wrong coding chunks show.
   void code(const ec_codec* codec, unsigned k, unsigned m, std::size_t bytes) {
     Chunks chunks = Random(k * 256 + m).chunks(k + m, bytes);
-    ASSERT_EQ(encode(codec, k, m, chunks), 0) << ec_error_text();
+    ASSERT_TRUE(succeeds(encode(codec, k, m, chunks)));
     const Chunks intact = chunks;
     Numbers spread;
     for (unsigned i = 0; i < m; ++i) spread.push_back(i * (k + m) / m);
@@ -79,12 +75,10 @@ class Stack : public testing::TestWithParam<ec_technique> {
       for (const unsigned c : lost) chunks[c].assign(bytes, 0x5a);
       const auto from = views_of<ec_source>(chunks, available);
       const auto to = views_of<ec_target>(chunks, lost);
-      ASSERT_EQ(on_fiber([&] {
-                  return ec_decode(codec, 1, available.data(), available.size(), from.data(), lost.data(),
-                                   lost.size(), to.data(), bytes);
-                }),
-                0)
-          << ec_error_text();
+      ASSERT_TRUE(succeeds(on_fiber([&] {
+        return ec_decode(codec, 1, available.data(), available.size(), from.data(), lost.data(), lost.size(),
+                         to.data(), bytes);
+      })));
       ASSERT_EQ(chunks, intact) << lost.size() << " lost";
     }
     const Numbers all = numbers(0, k + m);
@@ -92,18 +86,15 @@ class Stack : public testing::TestWithParam<ec_technique> {
     ec_verdict found{};
     if (k + m <= 14 && bytes < 10'000) {
       char* found = nullptr;
-      ASSERT_EQ(on_fiber([&] { return ec_identify(of_all.data(), all.size(), bytes, &found); }), 0)
-          << ec_error_text();
+      ASSERT_TRUE(succeeds(on_fiber([&] { return ec_identify(of_all.data(), all.size(), bytes, &found); })));
       std::free(found);
     }
     ASSERT_NO_FATAL_FAILURE(accumulate(codec, k, m, chunks));
     ASSERT_EQ(chunks, intact);
     for (const bool wrong : {false, true}) {
       if (wrong) chunks.back().back() ^= 1;
-      ASSERT_EQ(
-          on_fiber([&] { return ec_verify(codec, 1, all.data(), all.size(), of_all.data(), bytes, &found); }),
-          0)
-          << ec_error_text();
+      ASSERT_TRUE(succeeds(on_fiber(
+          [&] { return ec_verify(codec, 1, all.data(), all.size(), of_all.data(), bytes, &found); })));
       ASSERT_EQ(found.agree, wrong ? 0 : 1);
     }
     chunks = intact;
@@ -111,8 +102,7 @@ class Stack : public testing::TestWithParam<ec_technique> {
     const unsigned chunk = k - 1;
     const ec_source delta{chunks[chunk].data(), EC_PAGEABLE};
     const auto coding = views_of<ec_target>(chunks, numbers(k, k + m));
-    ASSERT_EQ(on_fiber([&] { return ec_update(codec, 1, chunk, &delta, coding.data(), bytes); }), 0)
-        << ec_error_text();
+    ASSERT_TRUE(succeeds(on_fiber([&] { return ec_update(codec, 1, chunk, &delta, coding.data(), bytes); })));
     Chunks cleared = intact;
     cleared[chunk].assign(bytes, 0);
     ASSERT_EQ(encode(codec, k, m, cleared), 0);
