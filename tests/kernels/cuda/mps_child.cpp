@@ -22,7 +22,6 @@
 namespace {
 
 using namespace ec;
-using codec::BackendChoice;
 using kernels::Residence;
 using kernels::Status;
 
@@ -31,12 +30,12 @@ constexpr unsigned calls_a_buffer = 64;
 
 std::atomic<std::uint64_t> calls{0}, wrong{0}, spoilt{0}, hung{0}, longest_us{0};
 
-codec::Codec codec_with(BackendChoice choice) {
-  return {gf::Technique::reed_sol_van, k, m, codec::Router(choice, std::nullopt)};
+codec::Codec gpu_codec() {
+  return {gf::Technique::reed_sol_van, k, m, codec::Router(codec::BackendChoice::gpu, std::nullopt)};
 }
 
 void code_for_ever(std::size_t bytes) {
-  const codec::Codec codec = codec_with(BackendChoice::gpu);
+  const codec::Codec codec = gpu_codec();
   for (std::uint64_t seed = 0;; ++seed) {
     test::PlacedStripes stripe({.bytes = bytes, .generated = true, .k = k, .m = m, .as_found = true}, seed);
     const kernels::Job& job = stripe.jobs()[0];
@@ -64,7 +63,7 @@ void code_for_ever(std::size_t bytes) {
 
 /// Chunks "on the device" where nothing is.
 void fault() {
-  const codec::Codec codec = codec_with(BackendChoice::gpu);
+  const codec::Codec codec = gpu_codec();
   constexpr std::uintptr_t nowhere = 1 << 20;
   const std::vector<kernels::Source> sources(k,
                                              {reinterpret_cast<std::uint8_t*>(nowhere), Residence::device});
