@@ -1,14 +1,21 @@
-// A directory that is gone with the test.
+// A directory that is gone with the test, and what files hold.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 
 namespace ec::test {
+
+inline std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 class Folder {
  public:

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "tests/common/child.hpp"
@@ -20,11 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using support::Descriptor;
-
-std::string content_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 TEST(Directories, AreOpenedAsTheyAreAndListed) {
   const Folder folder;

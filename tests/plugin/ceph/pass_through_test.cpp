@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <tuple>
 
@@ -113,8 +112,7 @@ void in_host(const Host& host, const Directories& directories, Use use) {
     testing::internal::CaptureStderr();
     use([&] {
       const std::string said = testing::internal::GetCapturedStderr();
-      std::ifstream in(path);
-      const std::string logged{std::istreambuf_iterator<char>(in), {}};
+      const std::string logged = content_of(path);
       EXPECT_EQ(lines_of_ours(logged), lines_of_ours(said)) << logged;
       testing::internal::CaptureStderr();
       return said;

@@ -7,8 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -214,18 +213,11 @@ TEST(Validate, TheBytesOfAMismatchAreKeptForTheOwner) {
       const auto chunk = stripes.expected(t);
       expected.append(chunk.begin() + 8192, chunk.end());
     }
-    const auto content = [&](const std::string& name) {
-      std::ifstream file(folder / name, std::ios::binary);
-      return std::string(std::istreambuf_iterator<char>(file), {});
-    };
-    EXPECT_EQ(content(right), expected);
+    EXPECT_EQ(content_of(folder / right), expected);
     expected[808 + 8500 - 8192] ^= 1;
-    EXPECT_EQ(content(made), expected);
-    for (const std::string& name : folder.names()) {
-      struct stat st {};
-      ASSERT_EQ(stat((folder / name).c_str(), &st), 0);
-      EXPECT_EQ(st.st_mode & 07777, 0600u);
-    }
+    EXPECT_EQ(content_of(folder / made), expected);
+    for (const std::string& name : folder.names())
+      EXPECT_EQ(static_cast<unsigned>(std::filesystem::status(folder / name).permissions()), 0600u);
   }
 }
 
