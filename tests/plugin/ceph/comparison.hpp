@@ -15,14 +15,6 @@
 
 namespace ec::test {
 
-using ::ceph::bufferlist;
-using ::ceph::bufferptr;
-using ::ceph::tentacle::BufferMap;
-using ::ceph::tentacle::ListMap;
-using ::ceph::tentacle::ShardIdMap;
-using ::ceph::tentacle::ShardIdSet;
-using ::ceph::tentacle::SubChunks;
-
 /// A code of ours, and the same one of Ceph's own.
 struct Pair {
   Code ours, stock;

@@ -39,9 +39,9 @@ unsigned compare(const Code& ours, const Code& stock, Draw& draw) {
   const Chunks all = stock.encode(in);
   EXPECT_EQ(difference(ours.encode(in), all, first_chunks(n)), "");
   if (auto* tentacle = ours.tentacle()) {
-    ::ceph::tentacle::ShardIdSet want;
+    ShardIdSet want;
     fill(want, first_chunks(n));
-    ::ceph::tentacle::ShardIdMap<::ceph::bufferlist> lists(n);
+    ListMap lists(n);
     EXPECT_EQ(tentacle->encode(want, in, &lists), 0);
     Chunks made;
     for (int c : first_chunks(n)) made[c] = at(lists, c);

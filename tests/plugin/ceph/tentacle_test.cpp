@@ -11,15 +11,8 @@
 namespace ec::test {
 namespace {
 
-using ::ceph::bufferlist;
-using ::ceph::bufferptr;
 using ::ceph::ErasureCodeProfile;
 using ceph::Tentacle;
-using ::ceph::tentacle::BufferMap;
-using ::ceph::tentacle::ListMap;
-using ::ceph::tentacle::ShardIdMap;
-using ::ceph::tentacle::ShardIdSet;
-using ::ceph::tentacle::SubChunks;
 
 ErasureCodeProfile profile_of(unsigned k, unsigned m, const std::string& mapping = "") {
   return {{"k", std::to_string(k)}, {"m", std::to_string(m)}, {"mapping", mapping}};
