@@ -32,9 +32,6 @@ bool fails() {
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
-[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return fails() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
-}
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
