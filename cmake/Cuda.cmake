@@ -7,7 +7,7 @@ set(EC_CUDA_FOUND OFF)
 set(missing "")
 string(TOUPPER "${EC_WITH_CUDA}" with_cuda)
 if(NOT with_cuda MATCHES "^(AUTO|ON|YES|TRUE|Y|1|OFF|NO|FALSE|N|0)$")
-  message(FATAL_ERROR "EC_WITH_CUDA is '${EC_WITH_CUDA}'; allowed are AUTO, ON and OFF, or another boolean of CMake")
+  message(FATAL_ERROR "EC_WITH_CUDA is '${EC_WITH_CUDA}'; allowed are AUTO, and ON, YES, TRUE, Y, 1 or their opposites")
 elseif(with_cuda)
   find_program(EC_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
   # nvcc looks for its toolkit beside the name that it is called by, which may be a link. ccache goes by the link's name.

@@ -42,9 +42,8 @@ class KnownArena {
   KnownArena& operator=(const KnownArena&) = delete;
   ~KnownArena() { objects_.fetch_sub(1, std::memory_order_release); }
 
-  static bool exists() noexcept { return objects_.load(std::memory_order_acquire) != 0; }
   static bool holds(std::uintptr_t first, std::size_t bytes) noexcept {
-    if (!exists()) return false;
+    if (objects_.load(std::memory_order_acquire) == 0) return false;
     const std::size_t length = bytes_.load(std::memory_order_relaxed);
     const std::size_t offset = first - start_.load(std::memory_order_relaxed);
     return offset < length && bytes <= length - offset;

@@ -223,8 +223,8 @@ ECCODER_EXPORT int ec_add_async(ec_accumulator* accumulator, unsigned chunk, con
  *                ec_codec_create_matrix
  *   cannot_tell  sentences: the questions without an answer, and why
  * Dialect and order presume at most 4 missing chunks; of more than some 25 shards only the given order is
- * tried, of more than some 45 with 3 or 2 missing chunks. As many wrong shards as there are checks, or more,
- * may look like one other. Takes up to some seconds. -EINVAL, -ENOMEM. */
+ * tried, of more than some 45 with up to 3 missing, of more than 90 with up to 2. As many wrong shards as
+ * there are checks, or more, may look like one other. Takes up to some seconds. -EINVAL, -ENOMEM. */
 ECCODER_EXPORT int ec_identify(const ec_source* shards, size_t count, size_t shard_bytes, char** found);
 
 /* Why the last failed call of this thread failed: a sentence that names the parameter, its value and the

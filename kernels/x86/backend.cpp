@@ -103,7 +103,7 @@ RunResult X86::run(const Job& job, bool accumulate) const noexcept {
   return {Status::ok, ran};
 }
 
-// Inlined it would give its room to the frame of every call.
+// Inlined, the function would give its room to the frame of every call.
 [[gnu::noinline]] Isa call_transform(TransformCall call) noexcept {
   alignas(64) std::uint8_t here[tile_sums_bytes];
   constexpr std::align_val_t alignment{64};

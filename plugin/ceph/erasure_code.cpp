@@ -59,7 +59,7 @@ bool is_one_job(const Chunks<Chunk>& in, const Places& out) {
 
 int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss, unsigned most_shards) try {
   PoolProfile parsed = parse_profile(role_, profile, release_of(host_version()), is_osd());
-  // For new pools; an OSD goes on beside a pool that is there.
+  // A monitor makes new pools; an OSD serves pools that are there.
   if (role_ == Role::own && is_monitor()) most_shards = most_pool_shards;
   if (parsed.k + parsed.m > most_shards)
     refuse(EINVAL, "k={} and m={}: k+m must be at most {} in a pool of Ceph", parsed.k, parsed.m,

@@ -36,13 +36,13 @@ constexpr std::string_view name(Dialect d) {
 /// unreadable versions, and for builds from the development of the next release (20.3.0 is one of 21).
 Dialect dialect_of(const char* version) noexcept;
 
-/// The dialect of this process's host. None also for a host of release 20 whose own symbols name other types
-/// of sets and maps of shards than tentacle.h. *why, if there is a problem, names it.
+/// The dialect of this process's host. None also for a host without the buffers that we know, and for one of
+/// 20 whose symbols name other types of sets and maps than tentacle.h. *why, if there is a problem, names it.
 Dialect host_dialect(std::string* why) noexcept;
 
 /// Whether the host is an OSD, by the name of its program. An OSD serves existing pools.
 bool is_osd() noexcept;
-/// Whether the host is a monitor, by the same. A monitor makes pools; tools make none.
+/// Whether the host is a monitor, by the name of its program. A monitor makes pools; tools make none.
 bool is_monitor() noexcept;
 
 /// Whether no symbol of a program contradicts the types of tentacle.h. names: all its symbols, in the form of

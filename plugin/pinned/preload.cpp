@@ -55,8 +55,8 @@ constinit Next<void(void*)> next_free("free");
 constinit Next<void*(void*, std::size_t)> next_realloc("realloc");
 constinit Next<std::size_t(void*)> next_malloc_usable_size("malloc_usable_size");
 
-/// All with the first call of a process, and free first: the caller may be dlerror(), which calls realloc and
-/// goes on to use memory that dlsym() frees. Until free is known, nothing is freed.
+/// The first call of a process looks all functions up, free first: the caller may be dlerror(), which calls
+/// realloc and goes on to use memory that dlsym() frees. Until free is known, nothing is freed.
 void look_all_up() {
   static thread_local bool looking __attribute__((tls_model("initial-exec"))) = false;
   if (looking) return;

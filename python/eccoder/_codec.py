@@ -273,8 +273,8 @@ def identify(shards: Sequence[Chunk]) -> Dict[str, Any]:
     "checks": rows of a cell a shard; each row times each column that obeys is zero.
     "cannot_tell": sentences: what cannot be told, and why.
     What it says of dialect and order presumes at most 4 missing chunks; of more than some 25 shards only the order given is tried,
-    of more than some 45 with 3 or 2 missing chunks. As many wrong shards as checks, or more, may look like one other. Takes up to
-    some seconds.
+    of more than some 45 with up to 3 missing, of more than 90 with up to 2. As many wrong shards as checks, or more, may look like
+    one other. Takes up to some seconds.
     """
     call = Call(0)
     found: Dict[str, Any] = _interface.identify(call.take("shards", shards, len(shards), "2 to 255"), call.bytes)

@@ -43,7 +43,7 @@ class Router {
   /// the last status when no back end could: unsupported, busy, fault or hung (see kernels::Status), which
   /// takes chunks in device memory, or (hung) targets in pinned memory that a device which stopped answering
   /// may still write. operation: the counted operation; Operation::update accumulates. pageable: whether all
-  /// chunks are known to be.
+  /// chunks are known to be, unless the process has the preload.
   kernels::Status transform(const kernels::Job& job, Operation operation = Operation::encode,
                             bool pageable = false) const noexcept;
   /// transform of each job; one back end does all jobs, so that a device can take them in one go. The first

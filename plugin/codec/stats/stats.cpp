@@ -177,7 +177,7 @@ constinit PageMapping mapping;  ///< the page of stats_of_process
 
 void Stats::become_child() noexcept {
   const support::NoCancellation whole;
-  // Not the page of `mapping`, which a thread of the parent may not have set yet.
+  // A thread of the parent may not have set the page of `mapping` yet.
   StatsPage* const parents = stats_of_process.value.page_.load(std::memory_order_relaxed);
   if (parents == nullptr) return;
   mapping.make(parents);

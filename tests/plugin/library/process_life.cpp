@@ -5,8 +5,8 @@
 //              and in calls that code bit by bit, verify and identify
 //   other_isal the program exports functions of ISA-L's names which do nothing, as a host with a stub or
 //              another version of its own might; run with EC_CUDA_BACKEND=isal
-//   cancelled  a thread that pthread_cancel() has been called for makes every call, forks, and is cancelled
-//              afterwards
+//   cancelled  a thread that pthread_cancel() has been called for creates, codes, verifies, accumulates,
+//              identifies, forks, and is cancelled afterwards
 // Exit status: 0 if every call answered as ec.h says.
 #include <pthread.h>
 
