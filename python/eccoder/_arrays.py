@@ -131,8 +131,9 @@ def _of_cuda_interface(array: Any, interface: Any, stream: int) -> Memory:
         shape = tuple([operator.index(length) for length in interface["shape"]])
         strides = None if strides is None else tuple([operator.index(stride) for stride in strides])
         [item] = re.findall(r"\A[<>|][biufcmMSV]([0-9]+)(?:\[.*\])?\Z", interface["typestr"])
-        address = operator.index(address or 0)
-        if not (strides is None or len(strides) == len(shape)) or not 0 <= operator.index(producer or 0) <= _LAST_ADDRESS:
+        address = 0 if address is None else operator.index(address)
+        producer = None if producer is None else operator.index(producer)
+        if not (strides is None or len(strides) == len(shape)) or not 0 <= (producer or 0) <= _LAST_ADDRESS:
             raise ValueError
     except (AttributeError, KeyError, TypeError, ValueError):
         raise BufferError(f"__cuda_array_interface__ is {interface}; allowed are data (address, read-only), shape and strides (or none) of as "

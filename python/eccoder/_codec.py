@@ -54,7 +54,7 @@ class Accumulator:
         result = self._end()
         if result is None:
             raise refuse("this accumulator has ended")
-        if not self._begun.is_for_gpu():  # which may still write
+        if not self._begun.is_for_gpu():  # a GPU may still write
             del self._begun
         _interface.check(result)
 

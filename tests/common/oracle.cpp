@@ -21,7 +21,7 @@ std::uint8_t mul_bitwise(std::uint8_t a, std::uint8_t b) {
   return static_cast<std::uint8_t>(product);
 }
 
-/// All, by mul_bitwise.
+/// All products, by mul_bitwise.
 const Table& products() {
   static const Table table = [] {
     Table t;

@@ -271,7 +271,7 @@ REFUSED = [
      "stream is of type NoneType; allowed are a handle (int), a stream of PyTorch or CuPy, and what has __cuda_stream__"),
 ]
 for wrong in ({"data": None}, {"data": ("0", False)}, {"shape": (8.0,)}, {"shape": None}, {"strides": ()}, {"strides": (1.0,)}, {"stream": -1},
-              {"typestr": "u1"}, {"typestr": "<U4"}, {"typestr": None}):
+              {"typestr": "u1"}, {"typestr": "<U4"}, {"typestr": None}, {"data": ("", False)}, {"stream": 0.0}, {"stream": ""}):
     REFUSED.append((lambda wrong=wrong: CODEC.encode([Claims(**wrong)] * 4), f"data[0]: __cuda_array_interface__ is {Claims(**wrong).__cuda_array_interface__}; "
                     "allowed are data (address, read-only), shape and strides (or none) of as many whole numbers, a typestr as '<f4', and a stream (or none)"))
 

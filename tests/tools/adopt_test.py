@@ -115,13 +115,13 @@ class AdoptTest(PluginsTest):
         full = ["sh", "-c", 'exec "$@" >/dev/full', "sh"]
         for arguments in (["isa"], ["--help"]):
             self.assertEqual(self.adopt(*arguments, before=full, status=1), "adopt: No space left on device\n")
-        for fault, says in (("error=ENOSPC", ".so.new: No space left on device"), ("signal=INT", "adopt: interrupted")):
-            self.adopt("isa", "--apply", before=self.failing(f"/^symlink:{fault}"), status=1, says=[says])
         self.assertIn("\n  adopt isa jerasure [--apply]", self.adopt("--help"))
         installed = self.root / "ec_adopt"
         shutil.copy(ADOPT, installed)
         (self.root / "VERSION").touch()
         self.assertIn("\n  ec_adopt --check ", subprocess.run([sys.executable, installed, "--help"], capture_output=True, text=True).stdout)
+        for fault, says in (("error=ENOSPC", ".so.new: No space left on device"), ("signal=INT", "adopt: interrupted")):
+            self.adopt("isa", "--apply", before=self.failing(f"/^symlink:{fault}"), status=1, says=[says])
 
     # --- beside OSDs; what ectool says of them: daemons_test.py
 

@@ -212,7 +212,9 @@ def main():
         hostile.start("descriptors", min(20_000, most_files - 100))
         hostile.start("maps", 60_000)
         stack.enter_context(daemon(folder, ["-n", "osd.5"], folder, "19.2.3"))
-        inode, = (line.split()[6] for line in open("/proc/net/unix") if line.endswith(f"{folder}/ceph-n-osd.4.asok\n"))
+        listening = "00010000"  # whoever connects has the path too
+        inode, = (line.split()[6] for line in open("/proc/net/unix")
+                  if line.endswith(f"{folder}/ceph-n-osd.4.asok\n") and line.split()[3] == listening)
         hostile.start("names", 200, [inode, f"{folder}/ceph-n-osd.5.asok"])
         check_tools(ectool, adopt, folder, osd, answering)
     return 0

@@ -15,9 +15,6 @@
 namespace ec::test {
 namespace {
 
-using kernels::Residence;
-using kernels::Status;
-
 class OnDevice : public EmulatedDevice {
  protected:
   void SetUp() override {

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <type_traits>
 
 #include "tests/plugin/library/placed.hpp"
 
@@ -86,7 +87,7 @@ struct Arguments : CallChunks<ec_source, ec_target> {
   std::size_t count = 2, available_count = 4, wanted_count = 2, bytes = 64;
 };
 
-/// As an argument it is a null pointer from now on.
+/// The list is a null pointer when it is an argument.
 void make_null(auto& list) { list = std::decay_t<decltype(list)>(); }
 
 int encode(const Arguments& c) {

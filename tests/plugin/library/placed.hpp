@@ -16,7 +16,7 @@ constexpr std::string_view technique_name(Technique technique) {
   return technique == Technique::cauchy ? "cauchy" : "reed_sol_van";
 }
 
-/// Of a call; an error has its sentence.
+/// Whether a call succeeds; a failure shows the error's sentence.
 inline testing::AssertionResult succeeds(const Error& error) {
   return (error ? testing::AssertionFailure() : testing::AssertionSuccess()) << error.text();
 }

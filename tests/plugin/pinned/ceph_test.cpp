@@ -171,7 +171,7 @@ TEST_F(CephWithPreload, BuffersOfTheCallerAreNeverWrittenInPlace) {
   expect_right(chunks, every_shard);
 }
 
-/// What one has not answered, the other is not asked to write in place.
+/// A job that one device has not answered is not given to the other device in place.
 class TwoDevices : public CephWithPreload {
  protected:
   void SetUp() override {

@@ -13,8 +13,6 @@
 namespace ec::test {
 namespace {
 
-using kernels::Residence;
-using kernels::Status;
 using kernels::cuda::Device;
 using Clock = std::chrono::steady_clock;
 

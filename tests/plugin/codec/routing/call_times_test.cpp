@@ -105,7 +105,7 @@ TEST_F(CallTimesTest, ADeviceThatOnlyIsColdIsFound) {
   EXPECT_GE(calls(400).device, 399u);
 }
 
-/// Half of it does, a quarter of other calls.
+/// The last call of a probe counts for a half, any other call for a quarter.
 TEST_F(CallTimesTest, TheLastCallOfAProbeCountsMoreThanOthers) {
   device_us = 120;
   cpu_us = 100;

@@ -18,8 +18,6 @@ using codec::CallTimes;
 using codec::Router;
 using codec::Stats;
 using kernels::BackendKind;
-using kernels::Residence;
-using kernels::Status;
 
 constexpr std::array every_choice{BackendChoice::automatic, BackendChoice::cpu,  BackendChoice::gpu,
                                   BackendChoice::x86,       BackendChoice::isal, BackendChoice::reference};
