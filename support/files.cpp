@@ -47,7 +47,7 @@ int open_directory(const std::string& path, Descriptor* directory, std::string* 
   return 0;
 }
 
-int list_directory(int directory, std::vector<std::string>* names) {
+int visit_directory(int directory, const std::function<bool(const char*)>& visit) {
   // The standard library's way ends the program where there is no memory.
   const int own = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (own < 0) return -errno;
@@ -61,8 +61,15 @@ int list_directory(int directory, std::vector<std::string>* names) {
     const dirent* const entry = readdir(dir.get());
     if (entry == nullptr) return -errno;
     const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names->emplace_back(name);
+    if (name != "." && name != ".." && !visit(entry->d_name)) return 0;
   }
+}
+
+int list_directory(int directory, std::vector<std::string>* names) {
+  return visit_directory(directory, [&](const char* name) {
+    names->emplace_back(name);
+    return true;
+  });
 }
 
 bool may_be_so_long(std::size_t bytes) noexcept {

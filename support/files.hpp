@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,7 +41,9 @@ class Descriptor {
 /// why: gets one sentence about a failure. -EPERM: the directory is not to be trusted.
 int open_directory(const std::string& path, Descriptor* directory, std::string* why);
 
-/// The names in an open directory, without . and ..
+/// visit(name) for the names in an open directory, without . and .., until it returns false.
+int visit_directory(int directory, const std::function<bool(const char* name)>& visit);
+/// All these names.
 int list_directory(int directory, std::vector<std::string>* names);
 
 /// Whether RLIMIT_FSIZE lets this process make a file of so many bytes. Writing beyond the limit ends the

@@ -31,6 +31,9 @@ TEST(Directories, AreOpenedAsTheyAreAndListed) {
     std::vector<std::string> names;
     EXPECT_EQ(support::list_directory(directory.get(), &names), 0);
     EXPECT_EQ(std::set<std::string>(names.begin(), names.end()), folder.names());
+    int seen = 0;
+    EXPECT_EQ(support::visit_directory(directory.get(), [&](const char*) { return ++seen, false; }), 0);
+    EXPECT_EQ(seen, 1);
   }
   for (const auto* path : {"a", "link"}) {
     EXPECT_EQ(support::open_directory(folder / path, &directory, &why), -ENOTDIR) << path;

@@ -186,15 +186,12 @@ int Process::each_descriptor(const Deadline& deadline,
                              const std::function<void(const std::string&, std::string_view)>& visit) const {
   const Descriptor folder(openat(directory_.get(), "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return -errno;
-  std::vector<std::string> numbers;
-  const int error = support::list_directory(folder.get(), &numbers);
   std::array<char, 512> target{};
-  for (const std::string& number : numbers) {
-    if (deadline.is_over()) break;
-    const ssize_t n = readlinkat(folder.get(), number.c_str(), target.data(), target.size());
+  return support::visit_directory(folder.get(), [&](const char* number) {
+    const ssize_t n = readlinkat(folder.get(), number, target.data(), target.size());
     if (n > 0) visit(number, {target.data(), static_cast<std::size_t>(n)});
-  }
-  return error;
+    return !deadline.is_over();
+  });
 }
 
 }  // namespace ec::tools
