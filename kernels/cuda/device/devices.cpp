@@ -157,27 +157,36 @@ Claim Devices::acquire(std::size_t bytes) {
   return best == nullptr ? Claim() : Claim(best->device, bytes);
 }
 
-std::shared_ptr<Device> Devices::wait_for(Slot& slot, Reason* why) {
+/// `fits` is asked without the lock, once for each slot: the driver may take its time.
+std::shared_ptr<Device> Devices::wait_for(std::span<Slot> among, Reason* why, const auto& fits) {
+  if (among.empty()) return nullptr;
+  std::array<bool, most> asked{};
   std::unique_lock lock(mutex_);
-  start_if_due_locked(slot);
-  support::wait(came_up_or_failed_, lock, [&] { return slot.state != DeviceState::coming_up; });
-  if (!slot.device) *why = slot.reason;
-  return slot.device;
+  for (Slot& slot : among) start_if_due_locked(slot);
+  for (;;) {
+    std::size_t next = 0;
+    support::wait(came_up_or_failed_, lock, [&] {
+      for (next = 0; next < among.size(); ++next)
+        if (among[next].device && !asked[next]) return true;
+      return std::ranges::count(among, DeviceState::coming_up, &Slot::state) == 0;
+    });
+    if (next == among.size()) return *why = among.front().reason, nullptr;
+    const auto device = among[next].device;
+    asked[next] = true;
+    lock.unlock();
+    if (fits(*device)) return device;
+    lock.lock();
+  }
 }
 
 std::shared_ptr<Device> Devices::acquire_waiting(Reason* why) {
-  if (auto device = acquire(0).device()) return device;
   if (forked) *why = "this process is a child of fork()";
-  for (Slot& slot : slots()) {
-    Reason reason;
-    if (auto device = wait_for(slot, &reason)) return device;
-    if (&slot == slots_.data()) *why = reason;
-  }
-  return nullptr;
+  return wait_for(slots(), why, [](const Device&) { return true; });
 }
 
 std::shared_ptr<Device> Devices::acquire_waiting(std::size_t index, Reason* why) {
-  if (index < slots().size()) return wait_for(slots()[index], why);
+  if (index < slots().size())
+    return wait_for(slots().subspan(index, 1), why, [](const Device&) { return true; });
   *why = {"there are {} devices for this process", slots().size()};
   return nullptr;
 }
@@ -209,13 +218,8 @@ std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, const void
 }
 
 std::shared_ptr<Device> Devices::owner_of(CUstream stream) {
-  for (std::size_t i = 0; i < slots().size(); ++i) {
-    std::unique_lock lock(mutex_);
-    auto device = slots_[i].device;
-    lock.unlock();
-    if (device && device->owns(stream)) return device;
-  }
-  return nullptr;
+  Reason why;
+  return wait_for(slots(), &why, [stream](const Device& device) { return device.owns(stream); });
 }
 
 std::shared_ptr<Device> Devices::current() {

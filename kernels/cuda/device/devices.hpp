@@ -61,11 +61,11 @@ class Devices {
   std::shared_ptr<Device> acquire_waiting(std::size_t index, Reason* why);
 
   /// The device that holds the device memory of these jobs, and `word` unless null, waited for; the first of
-  /// Options::devices if none does. Null if the device is not up, is not among Options::devices, or if the
-  /// memory lies on several devices.
+  /// Options::devices if none does. Null if this device does not come up, or is not among Options::devices,
+  /// or if the memory lies on several devices.
   std::shared_ptr<Device> holder_of(std::span<const Job> jobs, const void* word = nullptr);
 
-  /// The device whose context `stream` belongs to; null if no device that is up has this context.
+  /// The device whose context `stream` belongs to, waited for; null if no device that comes up has it.
   std::shared_ptr<Device> owner_of(CUstream stream);
 
   /// Any device that is up; null if none is. Starts nothing.
@@ -96,7 +96,8 @@ class Devices {
   void bring_up(Slot& slot);
   void become_locked(Slot& slot, DeviceState state, std::shared_ptr<Device> device,
                      const Reason& reason) noexcept;
-  std::shared_ptr<Device> wait_for(Slot& slot, Reason* why);
+  /// The first of these devices that is up, or comes up, and `fits`; null, with *why, if none does.
+  std::shared_ptr<Device> wait_for(std::span<Slot> among, Reason* why, const auto& fits);
   void stop();
 
   /// For all slots. Choosing and counting share a lock, or threads in step would choose the same device.

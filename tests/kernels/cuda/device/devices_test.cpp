@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gf/generator.hpp"
@@ -179,6 +180,29 @@ TEST_F(SeveralDevices, AStreamIsServedByItsOwnDevice) {
         << i;
     its->driver().stream_destroy(stream);
   }
+}
+
+TEST_F(SeveralDevices, WaitsForTheStartOfADeviceOnlyWhereNoOtherServes) {
+  const auto& driver = device(0)->driver();
+  CUcontext kept = nullptr;  // as a program's own does, it keeps the stream
+  CUstream stream = nullptr;
+  ASSERT_EQ(driver.primary_ctx_retain(&kept, 2), CUDA_SUCCESS);
+  {
+    const Device::Scope scope(*device(0));
+    ASSERT_EQ(driver.stream_create(&stream, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+  }
+  use(kernels::cuda::current_options());
+  driver_->reset();
+  plan("cuDevicePrimaryCtxRetain:nth=1:slow=1s");
+  const auto first = threads_of(1, [&](unsigned) {
+    kernels::cuda::Reason why;
+    (void)devices_.acquire_waiting(0, &why);
+  });
+  while (driver_->calls("cuDevicePrimaryCtxRetain") == 0) std::this_thread::yield();
+  const auto other = devices_.acquire_waiting(&why_), owner = devices_.owner_of(stream);
+  EXPECT_TRUE(other && other->info().ordinal == 0);
+  EXPECT_TRUE(owner && owner->info().ordinal == 2);
+  EXPECT_EQ(driver.primary_ctx_release(2), CUDA_SUCCESS);
 }
 
 /// A kernel that touches the memory of another device ends the context of its own.
