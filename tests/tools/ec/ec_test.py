@@ -21,7 +21,7 @@ def check_examples(ec, document):
     with open(document, encoding="utf-8") as file:
         blocks = re.findall(r"^```sh ec.use\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
     check(len(blocks) == 4, f"four examples, not {len(blocks)}")
-    ec.fresh("examples", "examples/photos", "examples/photos/rome", "examples/store")
+    ec.fresh("examples", "examples/photos", "examples/photos/rome")
     ec.write("examples/film.mkv", random.randbytes(3000000))
     for name in ("rome/a.jpg", "rome/b.jpg", *(f"{c}.jpg" for c in "cdefghijklmnopqrstuvw")):
         ec.write(f"examples/photos/{name}", random.randbytes(100000))
