@@ -112,9 +112,12 @@ Run encode_async_by_c(const Codec&, const ec_codec* codec, const Placed& placed,
     return of(ec_encode_async(codec, stripes, from.data(), to.data(), bytes, nullptr));
   };
 }
-Run decode_async(const Codec& codec, const ec_codec*, const Placed& placed, std::size_t, std::size_t) {
-  return [codec, from = placed.sources(available), to = placed.targets(lost)] {
-    return of(codec.decode_async(available, from, lost, to, nullptr));
+Run decode_async_by_c(const Codec&, const ec_codec* codec, const Placed& placed, std::size_t bytes,
+                      std::size_t stripes) {
+  const auto from = plain<ec_source>(placed.sources(available));
+  return [=, to = plain<ec_target>(placed.targets(lost))] {
+    return of(ec_decode_async(codec, stripes, available.data(), available.size(), from.data(), lost.data(),
+                              lost.size(), to.data(), bytes, nullptr));
   };
 }
 
@@ -132,7 +135,7 @@ const Call calls[] = {
     {"verify_device", device, 2, 4144, {}, false, verify},
     {"verify_async", device, 2, 4144, {}, true, verify_async},
     {"encode_async", device, 3, 4144, coding, true, encode_async_by_c},
-    {"decode_async", pinned, 3, 4144, lost, true, decode_async},
+    {"decode_async", pinned, 3, 4144, lost, true, decode_async_by_c},
 };
 
 struct Fault {
