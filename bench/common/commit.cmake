@@ -4,6 +4,10 @@ set(commit unknown)
 if(NOT "$ENV{EC_COMMIT}" STREQUAL "")
   set(commit $ENV{EC_COMMIT})
 elseif(EXISTS ${SOURCE_DIR}/.git)
+  # A hook of git, of any repository, may be what builds.
+  unset(ENV{GIT_DIR})
+  unset(ENV{GIT_WORK_TREE})
+  unset(ENV{GIT_INDEX_FILE})
   execute_process(COMMAND git describe --always --dirty --abbrev=12 WORKING_DIRECTORY ${SOURCE_DIR}
                   OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
   if(failed EQUAL 0 AND described)
