@@ -170,13 +170,15 @@ std::shared_ptr<Device> Devices::wait_for(std::span<Slot> among, Reason* why, co
         if (among[next].device && !asked[next]) return true;
       return std::ranges::count(among, DeviceState::coming_up, &Slot::state) == 0;
     });
-    if (next == among.size()) return *why = among.front().reason, nullptr;
-    const auto device = among[next].device;
+    if (next == among.size()) break;
+    auto device = among[next].device;
     asked[next] = true;
     lock.unlock();
     if (fits(*device)) return device;
     lock.lock();
   }
+  *why = among.front().reason;
+  return nullptr;
 }
 
 std::shared_ptr<Device> Devices::acquire_waiting(Reason* why) {
