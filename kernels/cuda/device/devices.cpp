@@ -51,6 +51,8 @@ void say_once_who_else_uses_a_gpu(const Options& options) {
       processes - 1);
 }
 
+constexpr auto any_device = [](const Device&) { return true; };
+
 }  // namespace
 
 Devices::Devices() {
@@ -183,12 +185,11 @@ std::shared_ptr<Device> Devices::wait_for(std::span<Slot> among, Reason* why, co
 
 std::shared_ptr<Device> Devices::acquire_waiting(Reason* why) {
   if (forked) *why = "this process is a child of fork()";
-  return wait_for(slots(), why, [](const Device&) { return true; });
+  return wait_for(slots(), why, any_device);
 }
 
 std::shared_ptr<Device> Devices::acquire_waiting(std::size_t index, Reason* why) {
-  if (index < slots().size())
-    return wait_for(slots().subspan(index, 1), why, [](const Device&) { return true; });
+  if (index < slots().size()) return wait_for(slots().subspan(index, 1), why, any_device);
   *why = {"there are {} devices for this process", slots().size()};
   return nullptr;
 }
