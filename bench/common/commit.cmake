@@ -5,9 +5,9 @@ if(NOT "$ENV{EC_COMMIT}" STREQUAL "")
   set(commit $ENV{EC_COMMIT})
 elseif(EXISTS ${SOURCE_DIR}/.git)
   # A hook of git, of any repository, may be what builds.
-  unset(ENV{GIT_DIR})
-  unset(ENV{GIT_WORK_TREE})
-  unset(ENV{GIT_INDEX_FILE})
+  foreach(name GIT_DIR GIT_COMMON_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY)
+    unset(ENV{${name}})
+  endforeach()
   execute_process(COMMAND git describe --always --dirty --abbrev=12 WORKING_DIRECTORY ${SOURCE_DIR}
                   OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
   if(failed EQUAL 0 AND described)
