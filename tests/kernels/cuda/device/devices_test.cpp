@@ -193,7 +193,7 @@ TEST_F(SeveralDevices, WaitsForTheStartOfADeviceOnlyWhereNoOtherServes) {
   }
   use(kernels::cuda::current_options());
   driver_->reset();
-  plan("cuDevicePrimaryCtxRetain:nth=1:slow=1s");
+  plan("cuDevicePrimaryCtxRetain:nth=1:slow=3s");
   const auto first = threads_of(1, [&](unsigned) {
     kernels::cuda::Reason why;
     (void)devices_.acquire_waiting(0, &why);
