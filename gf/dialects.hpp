@@ -1,6 +1,7 @@
 // The coding matrices by which other systems make their parity: all over this field, and all different.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -8,9 +9,10 @@
 
 namespace ec::gf {
 
-inline constexpr std::string_view dialect_names =
-    "isal_reed_sol_van, isal_cauchy, jerasure_reed_sol_van, jerasure_reed_sol_r6_op, zfec, klauspost, "
-    "klauspost_cauchy";
+/// The last one has the matrix of isal_cauchy.
+inline constexpr auto dialect_names =
+    std::to_array<std::string_view>({"isal_reed_sol_van", "isal_cauchy", "jerasure_reed_sol_van",
+                                     "jerasure_reed_sol_r6_op", "zfec", "klauspost", "klauspost_cauchy"});
 
 /// The coding matrix (m x k) of the dialect with this name; nothing for another name. k, m >= 1, k + m <=
 /// max_chunks. The matrix is the system's own, whether or not that matrix is MDS, with m = 1 too:

@@ -3,16 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "gf/gf256.hpp"
 
 namespace ec::gf {
 namespace {
-
-/// In the order of Technique.
-constexpr std::array<std::string_view, 4> names{"reed_sol_van", "cauchy", "jerasure_reed_sol_van",
-                                                "jerasure_reed_sol_r6_op"};
 
 /// Row r holds the powers of 2^r, r = 0 .. m-1 (ISA-L's gf_gen_rs_matrix).
 Matrix vandermonde(unsigned k, unsigned m) {
@@ -53,11 +48,11 @@ bool vandermonde_is_safe(unsigned k, unsigned m) {
 }  // namespace
 
 std::optional<Technique> parse_technique(std::string_view text) {
-  const auto at = std::ranges::find(names, text) - names.begin();
-  return at == std::ssize(names) ? std::nullopt : std::optional(static_cast<Technique>(at));
+  const auto at = std::ranges::find(technique_names, text) - technique_names.begin();
+  return at == std::ssize(technique_names) ? std::nullopt : std::optional(static_cast<Technique>(at));
 }
 
-std::string_view name(Technique technique) { return names[static_cast<std::size_t>(technique)]; }
+std::string_view name(Technique technique) { return technique_names[static_cast<std::size_t>(technique)]; }
 
 std::string shape_error(Technique technique, unsigned k, unsigned m) {
   if (k < 2) return fmt::format("k={} must be at least 2", k);

@@ -1,6 +1,7 @@
 // Systematic generator matrices: the techniques and shapes, and their coding matrices.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,8 +14,8 @@ namespace ec::gf {
 /// with words of 8 bits; their names there are reed_sol_van and reed_sol_r6_op.
 enum class Technique { reed_sol_van, cauchy, jerasure_reed_sol_van, jerasure_reed_sol_r6_op };
 
-inline constexpr std::string_view technique_names =
-    "reed_sol_van, cauchy, jerasure_reed_sol_van, jerasure_reed_sol_r6_op";
+inline constexpr std::array<std::string_view, 4> technique_names{
+    "reed_sol_van", "cauchy", "jerasure_reed_sol_van", "jerasure_reed_sol_r6_op"};
 std::optional<Technique> parse_technique(std::string_view name);
 std::string_view name(Technique technique);
 

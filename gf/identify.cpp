@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "gf/dialects.hpp"
@@ -87,20 +88,12 @@ std::vector<unsigned> covered(const Checks& checks, unsigned n) {
   return shards;
 }
 
-Checks of_shards(const Checks& checks, const std::vector<unsigned>& shards) {
-  Checks some;
-  for (const Row& check : checks) {
-    Row& row = some.emplace_back();
-    for (const unsigned shard : shards) row.push_back(check[shard]);
-  }
-  return some;
-}
-
-/// The matrix of the last shards of an MDS code over its first k shards; nothing if the code is not MDS.
-std::optional<Matrix> coding_of(Checks checks, unsigned k) {
-  if (k == 0 || solve(&checks).front() != k) return std::nullopt;
-  Matrix coding(static_cast<unsigned>(checks.size()), k);
-  for (unsigned r = 0; r < coding.rows(); ++r) std::copy_n(checks[r].begin(), k, coding.row(r).begin());
+/// The matrix of the last shards of an MDS code, for which the checks are solved, over the first ones;
+/// nothing if the code is not MDS.
+std::optional<Matrix> coding_of(const Checks& checks, std::span<const unsigned> first) {
+  Matrix coding(static_cast<unsigned>(checks.size()), static_cast<unsigned>(first.size()));
+  for (unsigned r = 0; r < coding.rows(); ++r)
+    for (unsigned c = 0; c < coding.cols(); ++c) coding(r, c) = checks[r][first[c]];
   if (check_mds(coding).unsolvable) return std::nullopt;
   return coding;
 }
@@ -301,14 +294,13 @@ Checks find_checks(const Matrix& columns) {
   // Two columns more than the damaged place needs: a window with damage seldom looks clean.
   const unsigned window = n - static_cast<unsigned>(best.size()) + 2;
   if (columns.rows() < window) return best;
-  const unsigned windows = std::min(columns.rows() / window, n > 64 ? 24u : 1000u);
+  const unsigned starts = columns.rows() - window + 1, windows = std::min(starts, n > 64 ? 24u : 1000u);
   // Nearly all of the time goes to counting the columns that obey. A sample leaves out windows that far fewer
   // than half of them obey; where columns are of two kinds, about half of each, the counting ends.
   const unsigned step = columns.rows() / sampled_columns + 1;
   unsigned counts = most_counts;
   for (unsigned i = 0; i < windows; ++i) {
-    Checks checks = checks_of(
-        columns, static_cast<unsigned>(std::uint64_t{columns.rows() - window} * i / windows), window);
+    Checks checks = checks_of(columns, static_cast<unsigned>(std::uint64_t{starts} * i / windows), window);
     if (counts == 0 || checks.size() <= best.size() ||
         obeying(checks, columns, step) * step < columns.rows() / 8 * 3)
       continue;
@@ -319,20 +311,11 @@ Checks find_checks(const Matrix& columns) {
 }
 
 /// The shards that alone may be wrong in the column.
-std::set<unsigned> suspects(const Checks& checks, Cells column) {
-  std::set<unsigned> all;
+ChunkSet suspects(const Checks& checks, Cells column) {
   Row sums;
   for (const Row& check : checks) sums.push_back(dot(check, column));
-  const auto at =
-      static_cast<std::size_t>(std::ranges::find_if(sums, [](auto sum) { return sum != 0; }) - sums.begin());
-  for (unsigned shard = 0; shard < column.size(); ++shard) {
-    const std::uint8_t scale = mul(sums[at], inv(checks[at][shard]));
-    if (scale == 0) continue;
-    bool is_it = true;
-    for (std::size_t i = 0; i < sums.size(); ++i) is_it &= mul(checks[i][shard], scale) == sums[i];
-    if (is_it) all.insert(shard);
-  }
-  return all;
+  return single_errors(sums, static_cast<unsigned>(column.size()),
+                       [&](unsigned r, unsigned shard) { return checks[r][shard]; });
 }
 
 }  // namespace
@@ -364,27 +347,29 @@ Identity identify(std::span<const std::uint8_t* const> shards, std::size_t bytes
   const auto k = static_cast<unsigned>(in_checks.size() - checks.size());
   for (unsigned shard = 0; shard < n; ++shard)
     if (!std::ranges::binary_search(in_checks, shard)) found.outside.push_back(shard);
-  solve(&checks);
+  const auto solved = solve(&checks);
   found.checks = Matrix(static_cast<unsigned>(checks.size()), n);
   for (unsigned r = 0; r < checks.size(); ++r) std::ranges::copy(checks[r], found.checks.row(r).begin());
-  std::optional<std::set<unsigned>> suspected;
+  std::optional<ChunkSet> suspected;
   for (unsigned i = 0; i < columns.rows() && found.obeying < found.columns; ++i) {
     if (obeys(checks, columns.row(i))) continue;
     const auto now = suspects(checks, columns.row(i));
-    if (!suspected) found.first_bad = places[i], suspected = now;
-    std::erase_if(*suspected, [&now](unsigned shard) { return !now.contains(shard); });
+    if (!suspected) found.first_bad = places[i];
+    suspected = suspected ? *suspected & now : now;
   }
   if (!found.outside.empty())
     found.untold.emplace_back(
         "whether the shards outside are of this stripe: nothing connects them with the others; damaged "
         "everywhere, foreign, or in no coding chunk given");
-  const auto coding = coding_of(of_shards(checks, in_checks), k);
-  if (k < 2 || !coding)
+  const auto coding = k < 2 || solved.front() != in_checks[k]
+                          ? std::nullopt
+                          : coding_of(checks, std::span(in_checks).first(k));
+  if (!coding)
     return cannot_tell(
         k < 2 ? "k: each shard is a multiple of one other: copies, or data that are zero elsewhere"
               : "k: some checks hold fewer than k + 1 shards: a locally repairable code, or data that are "
                 "zero or repeat from shard to shard");
-  if (suspected && suspected->size() == 1) found.damaged.assign(1, *suspected->begin());
+  if (suspected && suspected->count() == 1) found.damaged.assign(1, *suspected->begin());
   if (suspected && found.damaged.empty())
     found.untold.emplace_back(
         checks.size() == 1
@@ -396,8 +381,7 @@ Identity identify(std::span<const std::uint8_t* const> shards, std::size_t bytes
     return cannot_tell("k: the columns are of two kinds, and too many are of each");
   found.k = k;
   bool is_searched = true;
-  for (const std::string_view dialect : {"isal_reed_sol_van", "isal_cauchy", "jerasure_reed_sol_van",
-                                         "jerasure_reed_sol_r6_op", "zfec", "klauspost"}) {
+  for (const auto dialect : std::span(dialect_names).first<dialect_names.size() - 1>()) {
     Fit one = fit(dialect, *coding, &is_searched);
     if (one.m == 0) continue;
     for (const unsigned shard : found.outside) one.order.insert(one.order.begin() + shard, -1);

@@ -45,7 +45,8 @@ Portability portability(const std::map<std::string, std::string>& profile) {
 
   const std::string_view name = value("technique", "reed_sol_van");
   const auto technique = gf::parse_technique(name);
-  if (!technique) return no(fmt::format("technique={} must be one of {}", name, gf::technique_names));
+  if (!technique)
+    return no(fmt::format("technique={} must be one of {}", name, fmt::join(gf::technique_names, ", ")));
   unsigned k = 0, m = 0;
   for (auto [key, text, number] : {std::tuple{"k", value("k", "7"), &k}, {"m", value("m", "3"), &m}}) {
     const char* end = text.data() + text.size();

@@ -156,7 +156,8 @@ PoolProfile parse_as_own(ErasureCodeProfile& profile, int release, bool of_a_poo
 
   const std::string& technique = value_of(profile, "technique", "reed_sol_van");
   const auto known_technique = gf::parse_technique(technique);
-  if (!known_technique) refuse(ENOENT, "technique={} must be one of {}", technique, gf::technique_names);
+  if (!known_technique)
+    refuse(ENOENT, "technique={} must be one of {}", technique, fmt::join(gf::technique_names, ", "));
   parsed.technique = *known_technique;
   refuse_for(gf::shape_error(parsed.technique, parsed.k, parsed.m));
 

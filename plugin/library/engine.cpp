@@ -154,7 +154,7 @@ gf::Matrix dialect_matrix(std::string_view dialect, unsigned k, unsigned m) {
   auto made = gf::dialect_matrix(dialect, k, m);
   if (made) return std::move(*made);
   if (dialect == "jerasure_reed_sol_r6_op") refuse("m={} must be 2 with dialect={}", m, dialect);
-  refuse("dialect={}; allowed are {}", dialect, gf::dialect_names);
+  refuse("dialect={}; allowed are {}", dialect, fmt::join(gf::dialect_names, ", "));
 }
 
 Engine::Engine(const gf::Matrix& coding, MatrixKind kind)

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "gf/gf256.hpp"
+#include "gf/mds.hpp"
 #include "kernels/transfer.hpp"
 #include "plugin/library/engine.hpp"
 #include "support/no_cancellation.hpp"
@@ -30,7 +30,6 @@ constexpr std::size_t line = 64;
 struct Checks {
   std::shared_ptr<const codec::Plan> plan;
   std::vector<std::uint8_t> sources, followers;  ///< places of plan->sources and plan->targets
-  const gf::Matrix& matrix() const { return plan->program.matrix(); }
 };
 
 /// The first place where some follower differs.
@@ -154,20 +153,15 @@ Checks checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks, std::spa
 
 /// The only chunk that alone can make the sums: they are a multiple of its column.
 std::optional<unsigned> suspect(const Checks& checks, const std::vector<std::uint8_t>& sums) {
-  const auto pivot =
-      static_cast<unsigned>(std::ranges::find_if(sums, [](auto s) { return s != 0; }) - sums.begin());
-  std::optional<unsigned> only;
-  // A follower, whose column has a single one, if all other sums are zero.
-  if (std::ranges::count(sums, 0) + 1 == std::ssize(sums)) only = checks.plan->targets[pivot];
-  for (unsigned column = 0; column < checks.matrix().cols(); ++column) {
-    const std::uint8_t factor = gf::mul(sums[pivot], gf::inv(checks.matrix()(pivot, column)));
-    bool multiple = factor != 0;
-    for (unsigned r = 0; r < sums.size() && multiple; ++r)
-      multiple = gf::mul(factor, checks.matrix()(r, column)) == sums[r];
-    if (multiple && only) return std::nullopt;
-    if (multiple) only = checks.plan->sources[column];
-  }
-  return only;
+  const gf::Matrix& matrix = checks.plan->program.matrix();
+  const unsigned sources = matrix.cols();
+  // Behind the sources the followers, whose columns have a single one.
+  const auto all = gf::single_errors(sums, sources + matrix.rows(), [&](unsigned r, unsigned c) {
+    return c < sources ? matrix(r, c) : std::uint8_t{r == c - sources};
+  });
+  if (all.count() != 1) return std::nullopt;
+  const unsigned only = *all.begin();
+  return only < sources ? checks.plan->sources[only] : checks.plan->targets[only - sources];
 }
 
 }  // namespace

@@ -210,6 +210,17 @@ TEST(Identify, SaysNothingWrongOfRandomSets) {
   EXPECT_GT(told.order, sets / 10);
 }
 
+TEST(Identify, NamesADamagedShardOfFewBytes) {
+  unsigned named = 0;
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    std::mt19937 random(seed);
+    auto shards = oracle::apply(generator_of("isal_cauchy", 8, 3, random), Random(seed).chunks(8, 60));
+    for (unsigned i = 0; i < 9; ++i) shards[4][random() % 60] ^= 0x5a;
+    named += identified(shards).damaged == std::vector{4u};
+  }
+  EXPECT_GE(named, 48u);
+}
+
 TEST(Identify, TriesTheOrderGivenOfManyShards) {
   std::mt19937 random(1);
   auto shards = oracle::apply(generator_of("isal_cauchy", 60, 10, random), Random(1).chunks(60, 200));
