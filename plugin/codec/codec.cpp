@@ -53,47 +53,50 @@ Code::Code(gf::Matrix coding) : encode_(std::move(coding)), plans_(cached_plans)
   }
 }
 
-std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) noexcept try {
-  if (auto found = plans_.find(signature)) {
-    stats().happened(Event::plan_found);
-    return found;
-  }
-  auto solved = gf::make_decode_plan(encode_.matrix(), signature);
-  if (!solved) return nullptr;
-  stats().happened(Event::plan_solved);
-  return plans_.insert(signature, std::make_shared<const Plan>(std::move(*solved)));
+/// The plan at `key`, or the one that make() solves.
+template <class Make>
+std::shared_ptr<const Plan> Code::cached(const gf::ErasureSignature& key, Make make) noexcept try {
+  if (auto found = plans_.find(key)) return found;
+  std::optional<gf::DecodePlan> made = make();
+  if (!made) return nullptr;
+  return plans_.insert(key, std::make_shared<const Plan>(std::move(*made)));
 } catch (const std::bad_alloc&) {
   return nullptr;
 }
 
-std::shared_ptr<const Plan> Code::part(const gf::ErasureSignature& signature) noexcept try {
+std::shared_ptr<const Plan> Code::plan(const gf::ErasureSignature& signature) noexcept {
+  bool is_known = true;
+  auto plan = cached(signature, [&] {
+    is_known = false;
+    return gf::make_decode_plan(encode_.matrix(), signature);
+  });
+  if (plan) stats().happened(is_known ? Event::plan_found : Event::plan_solved);
+  return plan;
+}
+
+std::shared_ptr<const Plan> Code::part(const gf::ErasureSignature& signature) noexcept {
   // Never the key of a plan: it has a chunk that no code has.
   static_assert(gf::max_chunks < gf::ChunkSet::capacity);
   gf::ErasureSignature key = signature;
   key.available.insert(gf::max_chunks);
-  if (auto found = plans_.find(key)) return found;
-  gf::DecodePlan part;
-  for (unsigned c : signature.available) part.sources.push_back(static_cast<std::uint8_t>(c));
-  for (unsigned c : signature.wanted) part.targets.push_back(static_cast<std::uint8_t>(c));
-  part.matrix = gf::Matrix(signature.wanted.count(), signature.available.count());
-  for (unsigned r = 0; r < part.matrix.rows(); ++r)
-    for (unsigned c = 0; c < part.matrix.cols(); ++c)
-      part.matrix(r, c) = encode_.matrix()(part.targets[r] - k(), part.sources[c]);
-  return plans_.insert(key, std::make_shared<const Plan>(std::move(part)));
-} catch (const std::bad_alloc&) {
-  return nullptr;
+  return cached(key, [&]() -> std::optional<gf::DecodePlan> {
+    gf::DecodePlan part;
+    for (unsigned c : signature.available) part.sources.push_back(static_cast<std::uint8_t>(c));
+    for (unsigned c : signature.wanted) part.targets.push_back(static_cast<std::uint8_t>(c));
+    part.matrix = gf::Matrix(signature.wanted.count(), signature.available.count());
+    for (unsigned r = 0; r < part.matrix.rows(); ++r)
+      for (unsigned c = 0; c < part.matrix.cols(); ++c)
+        part.matrix(r, c) = encode_.matrix()(part.targets[r] - k(), part.sources[c]);
+    return part;
+  });
 }
 
-std::shared_ptr<const Plan> Code::checks(const gf::ChunkSet& of) noexcept try {
+std::shared_ptr<const Plan> Code::checks(const gf::ChunkSet& of) noexcept {
   // Never the key of a plan, which wants existing chunks.
-  const gf::ErasureSignature key{of, {gf::max_chunks}};
-  if (auto found = plans_.find(key)) return found;
-  const gf::ChunkSet determining = gf::independent_chunks(encode_.matrix(), of);
-  auto solved = gf::make_decode_plan(encode_.matrix(), {determining, of - determining});
-  if (!solved) return nullptr;
-  return plans_.insert(key, std::make_shared<const Plan>(std::move(*solved)));
-} catch (const std::bad_alloc&) {
-  return nullptr;
+  return cached({of, {gf::max_chunks}}, [&] {
+    const gf::ChunkSet determining = gf::independent_chunks(encode_.matrix(), of);
+    return gf::make_decode_plan(encode_.matrix(), {determining, of - determining});
+  });
 }
 
 }  // namespace ec::codec

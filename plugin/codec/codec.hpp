@@ -52,6 +52,9 @@ class Code {
   std::shared_ptr<const Plan> checks(const gf::ChunkSet& of) noexcept;
 
  private:
+  template <class Make>
+  std::shared_ptr<const Plan> cached(const gf::ErasureSignature& key, Make make) noexcept;
+
   kernels::Program encode_;
   std::vector<std::unique_ptr<kernels::Program>> columns_;
   gf::SignatureCache<Plan> plans_;  ///< and parts and checks
