@@ -64,7 +64,6 @@ class Backend {
   constexpr Backend() = default;
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
-  virtual ~Backend() = default;
 
   virtual std::string_view name() const noexcept = 0;
   virtual BackendKind kind() const noexcept = 0;
@@ -73,8 +72,9 @@ class Backend {
   bool supports_all(std::span<const Job> jobs) const noexcept {
     return std::ranges::all_of(jobs, [&](const Job& job) { return supports(job); });
   }
-  virtual Status transform(const Job& job) noexcept = 0;
-  virtual Status accumulate(const Job& job) noexcept = 0;
+  virtual Status code(const Job& job, Verb verb) noexcept = 0;
+  Status transform(const Job& job) noexcept { return code(job, Verb::transform); }
+  Status accumulate(const Job& job) noexcept { return code(job, Verb::accumulate); }
   /// transform of each job, if all are supported; jobs of one program and one length may share a start. Other
   /// than ok: some jobs may be done, and the rules of transform's status hold for the targets of all.
   virtual Status transform_all(std::span<const Job> jobs) noexcept {
@@ -100,6 +100,10 @@ class Backend {
                          const std::optional<void*>& /*stream*/) noexcept {
     return Status::unsupported;
   }
+
+ protected:
+  /// Trivial, so that static back ends serve threads and objects of the host while static objects go.
+  ~Backend() = default;
 };
 
 bool all_chunks(const Job& job, auto&& hold) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <type_traits>
 
 #include "kernels/cuda/device/devices.hpp"
 #include "kernels/cuda/submit/device_job.hpp"
@@ -32,8 +33,7 @@ class Cuda final : public Backend {
     return job.sources.size() <= gf::max_chunks && job.targets.size() <= gf::max_chunks;
   }
 
-  Status transform(const Job& job) noexcept override { return run({&job, 1}, Verb::transform); }
-  Status accumulate(const Job& job) noexcept override { return run({&job, 1}, Verb::accumulate); }
+  Status code(const Job& job, Verb verb) noexcept override { return run({&job, 1}, verb); }
   Status transform_all(std::span<const Job> jobs) noexcept override { return run(jobs, Verb::transform); }
 
   Status enqueue(std::span<const Job> jobs, Verb verb, void* stream) noexcept override {
@@ -105,6 +105,7 @@ class Cuda final : public Backend {
 }  // namespace
 
 Backend& backend(KernelKind kind) noexcept {
+  static_assert(std::is_trivially_destructible_v<Cuda>);
   static Cuda instances[] = {Cuda(KernelKind::automatic), Cuda(KernelKind::tile),
                              Cuda(KernelKind::table),     Cuda(KernelKind::bits),
                              Cuda(KernelKind::paired),    Cuda(KernelKind::generated)};

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "gf/generator.hpp"
 #include "gf/gf256.hpp"
 #include "kernels/backends.hpp"
-#include "support/process_life.hpp"
 
 namespace ec::kernels {
 namespace {
@@ -107,11 +107,7 @@ class Isal final : public Backend {
            job.targets.size() <= gf::max_chunks;
   }
 
-  Status transform(const Job& job) noexcept override { return run(job, Verb::transform); }
-  Status accumulate(const Job& job) noexcept override { return run(job, Verb::accumulate); }
-
- private:
-  Status run(const Job& job, Verb verb) noexcept {
+  Status code(const Job& job, Verb verb) noexcept override {
     if (!supports(job)) return Status::unsupported;
     if (job.bytes == 0 || job.targets.empty()) return Status::ok;
     const auto* tables = static_cast<const Tables*>(job.program->expansion(
@@ -146,8 +142,9 @@ std::string_view missing_backend() noexcept {
 }
 
 Backend& isal_backend() noexcept {
-  static constinit NeverDestroyed<Isal> backend;
-  return backend.value;
+  static_assert(std::is_trivially_destructible_v<Isal>);
+  static constinit Isal backend;
+  return backend;
 }
 
 }  // namespace ec::kernels

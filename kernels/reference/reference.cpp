@@ -1,9 +1,9 @@
 // Jobs byte by byte.
-#include <cstring>
+#include <algorithm>
+#include <type_traits>
 
 #include "gf/gf256.hpp"
 #include "kernels/backends.hpp"
-#include "support/process_life.hpp"
 
 namespace ec::kernels {
 namespace {
@@ -15,19 +15,14 @@ class Reference final : public Backend {
 
   bool supports(const Job& job) const noexcept override { return host_addressable(job); }
 
-  Status transform(const Job& job) noexcept override {
+  Status code(const Job& job, Verb verb) noexcept override {
     if (!supports(job)) return Status::unsupported;
-    for (const Target& target : job.targets)
-      if (job.bytes != 0) std::memset(target.data, 0, job.bytes);
-    return accumulate(job);
-  }
-
-  Status accumulate(const Job& job) noexcept override {
-    if (!supports(job)) return Status::unsupported;
-    for (unsigned t = 0; t < job.targets.size(); ++t)
+    for (unsigned t = 0; t < job.targets.size(); ++t) {
+      const std::span target(job.targets[t].data, job.bytes);
+      if (verb == Verb::transform) std::ranges::fill(target, 0);
       for (unsigned s = 0; s < job.sources.size(); ++s)
-        gf::add_scaled({job.targets[t].data, job.bytes}, {job.sources[s].data, job.bytes},
-                       job.program->matrix()(t, s));
+        gf::add_scaled(target, {job.sources[s].data, job.bytes}, job.program->matrix()(t, s));
+    }
     return Status::ok;
   }
 };
@@ -35,8 +30,9 @@ class Reference final : public Backend {
 }  // namespace
 
 Backend& reference_backend() noexcept {
-  static constinit NeverDestroyed<Reference> backend;
-  return backend.value;
+  static_assert(std::is_trivially_destructible_v<Reference>);
+  static constinit Reference backend;
+  return backend;
 }
 
 }  // namespace ec::kernels

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "gf/generator.hpp"
@@ -126,6 +127,7 @@ Isa call_kernel(Isa isa, const ProductCall& call) noexcept {
 }
 
 X86& backend() noexcept {
+  static_assert(std::is_trivially_destructible_v<X86>);
   static X86 best("x86", best_isa());
   return best;
 }

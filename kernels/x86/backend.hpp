@@ -22,8 +22,9 @@ class X86 final : public Backend {
   std::string_view name() const noexcept override { return name_; }
   BackendKind kind() const noexcept override { return BackendKind::coder; }
   bool supports(const Job& job) const noexcept override;
-  Status transform(const Job& job) noexcept override { return run(job, false).status; }
-  Status accumulate(const Job& job) noexcept override { return run(job, true).status; }
+  Status code(const Job& job, Verb verb) noexcept override {
+    return run(job, verb == Verb::accumulate).status;
+  }
 
   Isa isa() const noexcept { return isa_; }
   /// Whether this CPU, and the operating system, have the instructions.

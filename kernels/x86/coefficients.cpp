@@ -100,7 +100,6 @@ void lay_out(const gf::Matrix& matrix, unsigned first, const Expanded<bytes>& ta
 
 static_assert(gf::CauchyStages::max_rows <= max_pass_rows && gf::CauchyStages::none == transform_none);
 
-/// See Transform::fits_registers.
 bool in_registers_alone(const gf::CauchyStages& s) {
   return s.log_points == transform_register_log_points && s.row_blocks() == 1;
 }
@@ -176,8 +175,7 @@ TransformTables::TransformTables(gf::CauchyStages from) : stages(std::move(from)
                    .scales = expand(solution.scales),
                    .forward = expand(solution.forward),
                    .target_factors = expand(solution.target_factors),
-                   .places = solution.places.data()},
-      .fits_registers = in_registers_alone(stages)};
+                   .places = solution.places.data()}};
 }
 
 Coefficients::Coefficients(const Program& program, CoefficientForm form)

@@ -98,9 +98,8 @@ struct Transform {
   const uint8_t* before;  ///< laid out as ProductCall::coefficients
   const uint8_t* then;    ///< the same; null: the rows are the targets, or are solved by `solution`
   Solution solution;
-  /// Whether there is one block of rows, of transform_register_log_points: registers can hold its sums.
-  bool fits_registers;
 };
+/// Registers can hold the sums of one block of rows of so many points.
 static constexpr unsigned transform_register_log_points = 3;
 static constexpr unsigned transform_none = 255;
 /// Most values that are added up: points times blocks of rows.

@@ -75,7 +75,7 @@ class Transformer {
   static constexpr unsigned blocks_written_out = 4;
 
   void code_tile(size_t at, size_t bytes) {
-    if (log == transform_register_log_points && t_.fits_registers && call_.in_registers) {
+    if (log == transform_register_log_points && t_.row_blocks == 1 && call_.in_registers) {
       if constexpr (log == transform_register_log_points) code_columns(at, bytes);
       if (sums_are_targets_) return;
     } else {

@@ -43,11 +43,8 @@ class FakeBackend final : public kernels::Backend {
   bool supports(const kernels::Job& job) const noexcept override {
     return real_ != nullptr ? real_->supports(job) : answer_ != Status::unsupported;
   }
-  Status transform(const kernels::Job& job) noexcept override {
-    return run({&job, 1}, true, [&](auto& by) { return by.transform(job); });
-  }
-  Status accumulate(const kernels::Job& job) noexcept override {
-    return run({&job, 1}, false, [&](auto& by) { return by.accumulate(job); });
+  Status code(const kernels::Job& job, kernels::Verb verb) noexcept override {
+    return run({&job, 1}, verb == kernels::Verb::transform, [&](auto& by) { return by.code(job, verb); });
   }
   Status transform_all(Jobs jobs) noexcept override {
     return run(jobs, true, [&](auto& by) { return by.transform_all(jobs); });

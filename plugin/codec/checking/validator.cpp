@@ -105,7 +105,7 @@ class Validator::BlockViews {
     }
     const Job job{
         job_.program, {sources_.data(), sources_.size()}, {targets.data(), targets.size()}, block_.bytes};
-    return before != nullptr ? judge.accumulate(job) : judge.transform(job);
+    return judge.code(job, before != nullptr ? Verb::accumulate : Verb::transform);
   }
 
   /// The first byte that differs, target by target.

@@ -113,9 +113,8 @@ class Validator {
 
 /// Has the back end do the call.
 inline kernels::Status perform(kernels::Backend& backend, const BackendCall& call) noexcept {
-  if (call.jobs.size() != 1) return backend.transform_all(call.jobs);
-  const kernels::Job& job = call.jobs.front();
-  return call.verb == kernels::Verb::accumulate ? backend.accumulate(job) : backend.transform(job);
+  return call.jobs.size() != 1 ? backend.transform_all(call.jobs)
+                               : backend.code(call.jobs.front(), call.verb);
 }
 
 /// Watches nothing.

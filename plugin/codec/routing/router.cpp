@@ -31,6 +31,10 @@ unsigned residences_of(const Job& job) {
   return seen;
 }
 
+Verb verb_of(Operation operation) {
+  return operation == Operation::update ? Verb::accumulate : Verb::transform;
+}
+
 /// Bytes read and written.
 std::uint64_t moved_bytes(const BackendCall& call) {
   const Job& job = call.jobs.front();
@@ -108,14 +112,13 @@ Validator::Answer Router::ask(std::size_t i, const BackendCall& call, bool check
   ThisThread& thread = this_thread();
   if (!thread.passes((watched_ >> i & 1u) != 0)) return false;
   Backend& backend = *backends_[i];
-  if ((operation == Operation::update ? backend.accumulate(job) : backend.transform(job)) != Status::ok)
-    return false;
+  if (backend.code(job, verb_of(operation)) != Status::ok) return false;
   Stats::JobRecord(*counts_, thread, operation, bytes, Stats::Timed::never).finished(i);
   return true;
 }
 
 Status Router::transform_all(std::span<const Job> jobs, Operation operation) const noexcept {
-  const BackendCall call{operation == Operation::update ? Verb::accumulate : Verb::transform, jobs};
+  const BackendCall call{verb_of(operation), jobs};
   const std::uint64_t bytes = source_bytes(jobs);
   ThisThread& thread = this_thread();
   Stats::JobRecord count(*counts_, thread, operation, bytes);
@@ -159,8 +162,7 @@ Status Router::enqueue(std::span<const Job> jobs, void* stream, Operation operat
   if ((device_ & validator_->off()) != 0) return Status::fault;
   const auto i = static_cast<std::size_t>(std::countr_zero(device_));
   Stats::JobRecord count(*counts_, this_thread(), operation, source_bytes(jobs), Stats::Timed::never);
-  const Verb verb = operation == Operation::update ? Verb::accumulate : Verb::transform;
-  const Status status = backends_[i]->enqueue(jobs, verb, stream);
+  const Status status = backends_[i]->enqueue(jobs, verb_of(operation), stream);
   if (status == Status::ok)
     count.finished(i);
   else if (status != Status::unsupported)
