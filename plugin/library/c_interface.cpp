@@ -1,4 +1,4 @@
-// The C interface over the C++ one: pointers and counts in, 0 or -errno out, the reason kept for the thread.
+// The C interface over Engine: pointers and counts in, 0 or -errno out, the reason kept for the thread.
 #include "ec/ec.h"
 
 #include <string.h>

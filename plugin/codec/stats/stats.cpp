@@ -153,10 +153,7 @@ void Stats::JobRecord::took_time(Row& row, std::uint64_t source_bytes, Clock::ti
   look_at_arena(stats().page(), now);
 }
 
-ThisThread& ThisThread::look_up() noexcept {
-  constinit thread_local ThisThread thread;
-  return thread;
-}
+[[gnu::tls_model("initial-exec")]] constinit thread_local ThisThread thread_record;
 
 void ThisThread::choose_shard() noexcept {
   static constinit std::atomic<unsigned> next{0};

@@ -13,8 +13,7 @@
 
 namespace ec::codec {
 
-/// The data that calls keep for their thread: one look-up a call, which takes 20 instructions in a library.
-/// No lock, no memory that other threads write.
+/// The data that calls keep for their thread: no lock, no memory that other threads write.
 struct ThisThread {
   static constexpr unsigned none = ~0u;
   unsigned shard = none;        ///< of every StatsPage
@@ -46,8 +45,6 @@ struct ThisThread {
     return (z ^ (z >> 31)) % below;
   }
 
-  // Out of line: of an inlined look-up compilers make two.
-  [[gnu::noinline]] static ThisThread& look_up() noexcept;
   void choose_shard() noexcept;
 
  private:
@@ -67,8 +64,12 @@ struct ThisThread {
   }
 };
 
+/// Of the initial-exec model: other thread-local data of a library are allocated in a thread's first call, by
+/// a function that ends the process where memory is short.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local ThisThread thread_record;
+
 inline ThisThread& this_thread() noexcept {
-  ThisThread& thread = ThisThread::look_up();
+  ThisThread& thread = thread_record;
   if (thread.shard == ThisThread::none) [[unlikely]]
     thread.choose_shard();
   return thread;
