@@ -25,8 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds without_a_thread{1};
 
 /// CUDA contexts do not survive fork(), and threads that do not exist in the child may hold locks. So a child
-/// has no devices.
-std::atomic<bool> forked{false};
+/// has no devices, but for a child of a process that used none: a daemon forks after it has loaded its plugins.
+std::atomic<bool> used{false}, forked{false};
 
 /// Processes that use a GPU, this one among them, by the sockets that the driver makes for each
 /// ("@cuda-uvmfd-NAMESPACE-PID@", seen with 580); 0 where it makes none.
@@ -56,17 +56,16 @@ constexpr auto any_device = [](const Device&) { return true; };
 }  // namespace
 
 Devices::Devices() {
-  pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  pthread_atfork(nullptr, nullptr, [] { forked = used.load(); });
 }
 
 Devices& Devices::instance() {
-  // At the end only the threads that bring devices up are waited for.
   static NeverDestroyed<Devices> devices;
-  static struct Joiner {
-    ~Joiner() { devices.value.stop(); }
-  } joiner;
   return devices.value;
 }
+
+/// Made when the library is loaded: a child would wait for ever for a thread that makes the object at fork().
+[[maybe_unused]] static const Devices& at_load = Devices::instance();
 
 void Devices::stop() {
   if (forked) return;
@@ -79,6 +78,7 @@ void Devices::stop() {
 }
 
 std::span<Devices::Slot> Devices::slots() {
+  if (!used.load(std::memory_order_relaxed)) used = true;
   return std::span(slots_).first(forked ? 0 : std::min(device_count(), most));
 }
 
@@ -86,6 +86,10 @@ void Devices::start_if_due_locked(Slot& slot) {
   if (slot.state == DeviceState::up || slot.state == DeviceState::coming_up || stopped_ ||
       Clock::now() < slot.retry_at)
     return;
+  // At the end only the threads that bring devices up are waited for.
+  static struct Joiner {
+    ~Joiner() { instance().stop(); }
+  } joiner;
   if (slot.thread.start("ec_cuda_device", [this, &slot] { bring_up(slot); }) == 0) {
     become_locked(slot, DeviceState::coming_up, nullptr, slot.reason);
   } else {

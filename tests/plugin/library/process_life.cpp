@@ -8,6 +8,7 @@
 //   cancelled  a thread that pthread_cancel() has been called for creates, codes, verifies, accumulates,
 //              identifies, forks, and is cancelled afterwards
 // Exit status: 0 if every call answered as ec.h says.
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -53,7 +54,10 @@ struct AtExit {
   }
 } at_exit;
 
+bool all_loaded = false;
+
 void try_forks() {
+  all_loaded = true;
   // The first calls of the library are under way in threads while their process forks.
   for (int i = 0; i < 100; ++i) {
     const int status = ec::test::in_child([] {
@@ -232,6 +236,13 @@ EXPORTED void ec_encode_data(int, int, int, unsigned char*, unsigned char**, uns
 EXPORTED void ec_encode_data_update(int, int, int, int, unsigned char*, unsigned char*, unsigned char**) {}
 EXPORTED void ec_init_tables(int, int, unsigned char*, unsigned char*) {}
 EXPORTED void gf_vect_mul_init(unsigned char, unsigned char*) {}
+
+/// Of the C library. A handler that is registered in a call is not there yet for a fork() in this moment.
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library) {
+  if (all_loaded) fail("a handler of fork() is registered after the library was loaded");
+  static const auto next = reinterpret_cast<decltype(&__register_atfork)>(dlsym(RTLD_NEXT, "__register_atfork"));
+  return next(prepare, parent, child, library);
+}
 
 int main(int argc, char** argv) {
   const char* what = argc == 2 ? argv[1] : "";
