@@ -13,7 +13,7 @@
  *   -ENODATA    fewer than k chunks are available, or, by a matrix that is not MDS, chunks that do not give
  *               the wanted ones; nothing was written
  *   -EBADMSG    ec_checked_decode alone: the chunks available disagree; nothing was written
- *   -ENODEV     chunks in device memory, and no device that takes them; nothing was written
+ *   -ENODEV     chunks in device memory, or a stream, and no device that takes them; nothing was written
  *   -EBUSY      chunks in device memory, and no room: too many calls at once, or too little staging memory
  *   -EIO        the device failed on chunks in its memory, and has stopped writing
  *   -ETIMEDOUT  the device stopped answering: pinned or device targets may yet be written

@@ -78,12 +78,10 @@ class Cuda final : public Backend {
         of == nullptr || of == CU_STREAM_LEGACY || of == CU_STREAM_PER_THREAD || device_count() == 1;
     Devices& devices = Devices::instance();
     const Claim claim(by_memory ? devices.holder_of(jobs, difference) : devices.owner_of(of));
-    const Status status = run(claim, jobs, [&](Device& device) {
-      const Outcome outcome = cuda::enqueue(device, jobs, verb, kind_, of, difference);
-      return is_of_stream(outcome.answer) ? outcome.status : settle(device, outcome);
-    });
-    // No other back end can do this job, so an absent device is a fault.
-    return status == Status::busy ? Status::fault : status;
+    Device* const device = claim.device().get();
+    if (device == nullptr) return Status::unsupported;
+    const Outcome outcome = cuda::enqueue(*device, jobs, verb, kind_, of, difference);
+    return is_of_stream(outcome.answer) ? outcome.status : settle(*device, outcome);
   }
 
   /// A job that needs a device waits until the device is up.
@@ -96,7 +94,7 @@ class Cuda final : public Backend {
   /// `submit` on the device of the claim, for these jobs. It allocates nothing.
   static Status run(const Claim& claim, std::span<const Job> jobs, auto&& submit) noexcept {
     if (Device* const device = claim.device().get()) return submit(*device);
-    return std::ranges::all_of(jobs, host_addressable) ? Status::busy : Status::fault;
+    return std::ranges::all_of(jobs, host_addressable) ? Status::busy : Status::unsupported;
   }
 
   const KernelKind kind_;

@@ -101,9 +101,14 @@ std::vector<kernels::Job> jobs_of(const kernels::Program& program, std::span<con
 
 Failure failure_of(Status status) noexcept {
   if (status == Status::busy)
-    return {Errc::busy, "the device has no room for this call now: too many at once"};
+    return {
+        Errc::busy,
+        "the device has no room for this call now: too many at once, or EC_CUDA_STAGING_BYTES is too small"};
   if (status == Status::unsupported)
-    return {Errc::no_device, "no back end codes this shape in device memory"};
+    return {
+        Errc::no_device,
+        "no GPU takes these chunks or this stream: theirs is not in EC_CUDA_DEVICES, is not up, or there are "
+        "several"};
   if (status == Status::hung)
     return {Errc::device_hung, "the device stopped answering and may still write to the targets"};
   const support::Text<255> why =

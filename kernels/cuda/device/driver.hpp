@@ -52,7 +52,6 @@ namespace ec::kernels::cuda {
 #define EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X)                                \
   X(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode,        \
     PFN_cuThreadExchangeStreamCaptureMode_v10010)                           \
-  X(driver_get_version, cuDriverGetVersion, PFN_cuDriverGetVersion_v2020)   \
   X(ctx_set_limit, cuCtxSetLimit, PFN_cuCtxSetLimit_v3010)                  \
   X(stream_synchronize, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000) \
   X(memcpy_htod, cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                   \

@@ -116,7 +116,6 @@ int ordinal_of(CUstream stream) {
 }  // namespace
 
 ANYWHERE(cuInit, (unsigned), )
-ANYWHERE(cuDriverGetVersion, (int* version), *version = CUDA_VERSION)
 ANYWHERE(cuDeviceGetCount, (int* count), *count = devices())
 ANYWHERE(cuDeviceGet, (CUdevice * device, int ordinal), *device = ordinal)
 ANYWHERE(cuDeviceGetName, (char* name, int length, CUdevice),

@@ -60,7 +60,7 @@ constexpr Needs needs_of(std::size_t s) {
   if (is_among(s, {primary_ctx_release, ctx_pop_current})) return Needs::always_done;
   return is_among(s,
                   {init, get_error_name, device_get_count, device_get, device_get_name, device_get_attribute,
-                   primary_ctx_retain, ctx_push_current, driver_get_version, thread_exchange_capture_mode})
+                   primary_ctx_retain, ctx_push_current, thread_exchange_capture_mode})
              ? Needs::nothing
              : Needs::context;
 }

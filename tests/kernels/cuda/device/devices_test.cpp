@@ -133,13 +133,13 @@ TEST_F(SeveralDevices, DeviceMemoryIsCodedWhereItLiesOrRefusedAndLatchesNothing)
   const Buffer of_first = memory(Residence::device, 0), of_second = memory(Residence::device, 1);
   EXPECT_EQ(code(of_first, memory(Residence::device, 0)), Status::ok);
   EXPECT_EQ(code(of_second, memory(Residence::device, 1)), Status::ok);
-  EXPECT_EQ(code(of_first, of_second), Status::fault);
+  EXPECT_EQ(code(of_first, of_second), Status::unsupported);
   EXPECT_TRUE(device(0) && device(1));
 
   use_devices({2});
   const CopyJob elsewhere(program_, of_second, of_second);
   EXPECT_FALSE(devices_.holder_of({&elsewhere.job, 1}));
-  EXPECT_EQ(code(of_second, of_second), Status::fault);
+  EXPECT_EQ(code(of_second, of_second), Status::unsupported);
   EXPECT_TRUE(device(0));
 }
 
@@ -236,9 +236,9 @@ TEST_F(SeveralDevices, OnADefaultStreamPinnedMemoryIsTheFirstDevices) {
   EXPECT_EQ(devices_.holder_of({&copy.job, 1}), device(0));
   devices_.latch(*device(0), "a test");
   EXPECT_EQ(kernels::cuda::backend().enqueue({&copy.job, 1}, kernels::Verb::transform, nullptr),
-            Status::fault);
+            Status::unsupported);
   unsigned long long difference = 0;
-  EXPECT_EQ(kernels::cuda::backend().compare({&copy.job, 1}, &difference, nullptr), Status::fault);
+  EXPECT_EQ(kernels::cuda::backend().compare({&copy.job, 1}, &difference, nullptr), Status::unsupported);
 }
 
 /// The emulated driver runs a kernel only in the context in which it was loaded.
