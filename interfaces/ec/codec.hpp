@@ -17,7 +17,6 @@
 #error "ec/codec.hpp needs C++20; for C and older C++ there is ec/ec.h"
 #endif
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -6,7 +6,7 @@ import operator
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import byref, c_uint, c_void_p
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Type
 
 from . import _interface
 from ._arrays import Call, Chunk, Chunks, is_one_array
@@ -120,10 +120,11 @@ class Codec:
     def __repr__(self) -> str:
         return f"eccoder.Codec({self._k}, {self._m}, {self._technique!r})"
 
-    def __reduce__(self) -> Tuple[Any, Tuple[Any, ...]]:
+    def __reduce__(self) -> Tuple[Any, ...]:
+        state = getattr(self, "__dict__", None)  # of a subclass
         if self._cells is None:
-            return Codec, (self._k, self._m, self._technique)
-        return _of_matrix, (self._k, self._m, self._cells)
+            return type(self), (self._k, self._m, self._technique), state
+        return _of_matrix, (type(self), self._k, self._m, self._cells), state
 
     def encode(self, data: Chunks, coding: Optional[Chunks] = None) -> Any:
         """Makes the m coding chunks of the k chunks `data`, in `coding` where that is given, and returns them.
@@ -281,8 +282,8 @@ def identify(shards: Sequence[Chunk]) -> Dict[str, Any]:
     return found
 
 
-def _of_matrix(k: int, m: int, cells: bytes) -> Codec:
-    return Codec(k, m, matrix=[cells[at:at + k] for at in range(0, len(cells), k)], any_matrix=True)
+def _of_matrix(kind: Type[Codec], k: int, m: int, cells: bytes) -> Codec:
+    return kind(k, m, matrix=[cells[at:at + k] for at in range(0, len(cells), k)], any_matrix=True)
 
 
 def _cells(k: int, m: int, matrix: Iterable[Iterable[int]]) -> bytes:

@@ -46,6 +46,17 @@ def test_update(technique):
     assert [bytes(chunk) for chunk in coding] == reference.encoded(technique, data, 2)[5:]
 
 
+class NamedCodec(eccoder.Codec):
+    pass
+
+
+def test_a_pickle_keeps_the_kind_and_the_attributes():
+    for codec in NamedCodec(4, 2), NamedCodec(2, 1, matrix=[[1, 1]]):
+        codec.name = "of a subclass"
+        copy = pickle.loads(pickle.dumps(codec))
+        assert (type(copy), copy.name, repr(copy)) == (NamedCodec, codec.name, repr(codec))
+
+
 def test_the_codec_says_what_it_is():
     codec = eccoder.Codec(8, 3, "cauchy")
     assert (codec.k, codec.m, codec.technique) == (8, 3, "cauchy")
