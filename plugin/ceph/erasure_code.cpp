@@ -33,7 +33,7 @@ constexpr bool all_pageable = true;
 
 int to_errno(Status status) {
   // A fault in host memory: a back end could not allocate, and no other could finish the job.
-  constexpr int errnos[] = {0, EINVAL, EBUSY, ENOMEM, ETIMEDOUT};
+  static constexpr int errnos[] = {0, EINVAL, EBUSY, ENOMEM, ETIMEDOUT};
   return -errnos[static_cast<std::size_t>(status)];
 }
 
@@ -170,13 +170,16 @@ int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
   if (!is_one_job(deltas, coding)) return -EINVAL;
   if (deltas.count == 0 || coding.count == 0 || coding.bytes == 0) return 0;
   const auto targets = side_by_side(coding, k(), n());
-  if (const unsigned c = *deltas.there.begin(); deltas.count == 1 && targets.size() == m())
-    return to_errno(codec_->update(c, deltas[c], targets, coding.bytes, all_pageable));
   const auto sources = side_by_side(deltas, 0, k());
   const auto part = codec_->code().part({deltas.there, coding.there});
   if (!part) return -ENOMEM;
   return to_errno(codec_->router().transform({&part->program, sources, targets, coding.bytes},
                                              codec::Operation::update, all_pageable));
+}
+
+int ErasureCode::apply_delta(unsigned chunk, Source delta, std::span<const Target> coding,
+                             unsigned bytes) const {
+  return to_errno(codec_->update(chunk, delta, coding, bytes, all_pageable));
 }
 
 int ErasureCode::find_plan(const ChunkSet& wanted, const Sources& in, PlanPointer& plan) const {

@@ -108,6 +108,9 @@ class ErasureCode {
                     unsigned bytes) const;
   /// coding ^= the product of these changes of data chunks. -EINVAL as above.
   int apply_delta(DataChunks& deltas, Places& coding) const;
+  /// By one delta, of data chunk `chunk`, to all coding chunks.
+  int apply_delta(unsigned chunk, kernels::Source delta, std::span<const kernels::Target> coding,
+                  unsigned bytes) const;
   /// Makes the wanted chunks, which are not in `in`. 0, also where no chunk is wanted; -EIO if `in` does not
   /// suffice; -EINVAL if `in` is not sound.
   int decode(const gf::ChunkSet& wanted, const Sources& in, PerChunk<bufferptr>& made) const;

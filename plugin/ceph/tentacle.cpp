@@ -1,6 +1,7 @@
 // Calls of Ceph 20 on its own sets and maps of shards.
 #include "plugin/ceph/tentacle.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -117,7 +118,28 @@ void Tentacle::encode_delta(const bufferptr& old_data, const bufferptr& new_data
   answer_for("encode_delta", error);
 }
 
+std::optional<int> Tentacle::apply_one_delta(const BufferMap& in, BufferMap& out) const noexcept {
+  const unsigned k = code_.k(), m = code_.m();
+  if (!is_usable(&in, 0) || !is_usable(&out, 0) || in.entries != 1 || out.entries != m) return {};
+  const auto at = std::ranges::find_if(in.slots, [](const auto& slot) { return slot.has_value(); });
+  const auto shard = static_cast<int>(at - in.slots.begin());
+  if (!code_.is_shard(shard)) return {};
+  const unsigned chunk = code_.chunk_of(shard), bytes = (*at)->length();
+  if (chunk >= k || bytes == 0) return {};
+  kernels::Target coding[most_pool_shards];
+  unsigned found = 0;
+  each_shard(out, [&](int to, bufferptr& buffer) {
+    const unsigned c = code_.is_shard(to) ? code_.chunk_of(to) : 0;
+    if (c < k || buffer.length() != bytes) return;
+    coding[c - k] = to_be_written(buffer);
+    ++found;
+  });
+  if (found != m) return {};
+  return code_.apply_delta(chunk, to_be_read(**at), {coding, m}, bytes);
+}
+
 void Tentacle::apply_delta(const BufferMap& in, BufferMap& out) {
+  if (const auto answer = apply_one_delta(in, out)) return answer_for("apply_delta", *answer);
   const int error = at_the_door([&] {
     DataChunks deltas(code_.n());
     Places coding(code_.n());

@@ -160,6 +160,24 @@ TEST_F(HostileHostDeathTest, DeltasThatFitNothing) {
   EXPECT_DEATH(code_.encode_delta(some, {}, &delta), "encode_delta has done nothing");
   EXPECT_DEATH(code_.apply_delta(in, out), "apply_delta has done nothing");
   EXPECT_DEATH(code_.apply_delta(in, wrong), "apply_delta has done nothing");
+  insert(out, 5, buffer_of("abc"));
+  EXPECT_DEATH(code_.apply_delta(in, out), "apply_delta has done nothing");
+}
+
+TEST_F(HostileHost, ShardsThatNoDeltaIsFor) {
+  BufferMap in(6), of_coding(6), out(6), with_data(6);
+  insert(in, 0, buffer_of(std::string(4096, 'a')));
+  put(of_coding, {5});
+  put(out, {4, 5});
+  put(with_data, {3, 4});
+  const std::string before = text(at(out, 4));
+  code_.apply_delta(of_coding, out);
+  EXPECT_EQ(text(at(out, 4)), before);
+  code_.apply_delta(in, out);
+  code_.apply_delta(in, with_data);
+  EXPECT_NE(text(at(out, 4)), before);
+  EXPECT_EQ(text(at(with_data, 4)), text(at(out, 4)));
+  EXPECT_EQ(text(at(with_data, 3)), before);
 }
 
 // As lrc hands a layer the coding chunks of the layer before.
