@@ -130,7 +130,7 @@ class Accumulator {
                                  CUstream_st* stream) const noexcept;
   /// Whether the targets hold the wanted chunks, on streams when these have come that far. Errors:
   /// too_few_chunks, with the numbers of the chunks that must still be added; invalid_argument after an add
-  /// that ended with busy, device_fault or device_hung.
+  /// that ended with busy, device_fault or device_hung. After an error the targets hold anything.
   ECCODER_EXPORT Error end() const noexcept;
 
   // Never empty: a moved-from object is copied.

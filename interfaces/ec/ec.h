@@ -7,7 +7,7 @@
  * either technique. Otherwise the matrices are Intel ISA-L's gf_gen_rs_matrix (reed_sol_van) and
  * gf_gen_cauchy1_matrix (cauchy).
  *
- * Calls return 0 or a negative errno:
+ * Calls return 0 or a negative errno (after one of ec_end the targets hold anything):
  *   -EINVAL     a wrong argument, or a wrong EC_CUDA_ variable; nothing was written
  *   -ENOMEM     out of memory; nothing was written, and nothing is enqueued
  *   -ENODATA    fewer than k chunks are available, or, by a matrix that is not MDS, chunks that do not give
@@ -17,8 +17,8 @@
  *   -EBUSY      chunks in device memory, and no room: too many calls at once, or too little staging memory
  *   -EIO        the device failed on chunks in its memory, and has stopped writing
  *   -ETIMEDOUT  the device stopped answering: pinned or device targets may yet be written
- * and ec_error_text() says why. After the last three the targets hold anything, targets of ec_update too:
- * encode their stripes anew; after -ETIMEDOUT keep the call's pinned and device targets allocated and
+ * and ec_error_text() says why. After -EBUSY, -EIO and -ETIMEDOUT the targets hold anything, after ec_update
+ * too: encode their stripes anew; after -ETIMEDOUT keep the call's pinned and device targets allocated and
  * unused until the process ends. Once the device has work of a call that writes, no answer depends on
  * memory: a failure is never called -ENOMEM, and bytes that may still change are never called done. Chunks in
  * host memory are always coded, by the CPU when the GPU cannot.

@@ -14,7 +14,7 @@
 namespace ec {
 
 /// Each is the errno of the same meaning, so that the C interface returns it negated and
-/// `error.code() == std::errc::...` holds.
+/// `error.code() == std::errc::...` holds. After an error of Accumulator::end the targets hold anything.
 enum class Errc : int {
   invalid_argument = EINVAL,  ///< The caller's mistake, or a wrong EC_CUDA_ variable; nothing was written.
   too_few_chunks = ENODATA,   ///< The available chunks do not give the wanted ones; nothing was written.
