@@ -26,7 +26,7 @@ constexpr const char* statuses =
     "repaired\n"
     "(verify; identify: damaged), 4 beyond repair (identify: k cannot be told). Each thread takes (k+m) x 64 "
     "KiB of memory; with --keep all take at most 256 "
-    "MiB.\n";
+    "MiB of buffers.\n";
 
 ec::Technique technique_of(const std::string& name) {
   for (const auto technique : {ec::Technique::cauchy, ec::Technique::reed_sol_van})
