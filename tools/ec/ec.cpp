@@ -25,8 +25,7 @@ constexpr const char* statuses =
     "Exit status: 0 whole or done, 1 failure of input or output, 2 wrong usage, 3 damaged and can be "
     "repaired\n"
     "(verify; identify: damaged), 4 beyond repair (identify: k cannot be told). Each thread takes (k+m) x 64 "
-    "KiB of memory; with --keep all take at most 256 "
-    "MiB of buffers.\n";
+    "KiB of memory; with --keep all take at most 256 MiB of buffers.\n";
 
 ec::Technique technique_of(const std::string& name) {
   for (const auto technique : {ec::Technique::cauchy, ec::Technique::reed_sol_van})

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "plugin/ceph/portable.hpp"
+#include "plugin/ceph/profile.hpp"
 #include "plugin/codec/settings/settings.hpp"
 #include "tools/common/printable.hpp"
 
@@ -134,7 +135,7 @@ wrong and in no log; as root it sees all of them. It takes at most 10 seconds. E
   daemons_left_out, left_out  sentences on daemons that could not be looked at, and on stats that could not be read
 Each finding has check, severity, text and do.
 With --profile, as 'k=4 m=2 technique=cauchy', it says whether Ceph's own plugins could take over a pool of that
-profile of plugin=cuda: exit status 0, or 3 if they could not.
+profile of plugin=cuda: exit status 0, 3 if they could not, or 2 if no pool can have it.
 )";
 
 std::string answer_on_profile(const std::string& text, bool* is_portable) {
@@ -152,6 +153,7 @@ std::string answer_on_profile(const std::string& text, bool* is_portable) {
   const auto found = ceph::portability(profile);
   *is_portable = bool{found};
   if (!found) return fmt::format("not portable: {}\n", found.why_not);
+  ceph::parse_profile(ceph::Role::own, profile, 20, true);  // refuses what no pool has
   return fmt::format("portable: Ceph's own plugin={} technique={} writes the same bytes\n", found.plugin,
                      found.technique);
 }
