@@ -8,11 +8,13 @@ import errno
 import json
 import shutil
 import subprocess
+import time
 
 from cluster import logs
 from cluster.daemons import Failure, wait_until
 
 OPTIMISED_FROM = 20  # release of Ceph
+ANSWER_TIMEOUT_S = 120
 NO_OSD = 0x7FFFFFFF  # CRUSH_ITEM_NONE in an acting set
 
 
@@ -80,9 +82,18 @@ class Pools:
         except (OSError, ValueError):
             return None
 
+    def answer(self, pgid):
+        """What the PG's leader says, who is asked again until there is an answer."""
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while (answer := self.query(pgid)) is None:
+            if time.monotonic() > deadline:
+                raise Failure(f"PG {pgid} does not answer, not within {ANSWER_TIMEOUT_S} s")
+            time.sleep(0.3)
+        return answer
+
     def acting(self):
         """OSDs of each PG, by pool name."""
-        return {name: [self.query(pgid)["acting"] for pgid in self.pg_ids([name])] for name in self.numbers}
+        return {name: [self.answer(pgid)["acting"] for pgid in self.pg_ids([name])] for name in self.numbers}
 
     def wait(self, what, ready, timeout_s=300, pools=None):
         """Until ready(pgid, answer) for every PG, by answers newer than the last change of any OSD."""
@@ -122,7 +133,7 @@ class Pools:
         stamps = {}
         for pgid in self.pg_ids():
             # Before it is asked: a small PG may be done before the next question.
-            stamps[pgid] = self.query(pgid)["info"]["history"]["last_deep_scrub_stamp"]
+            stamps[pgid] = self.answer(pgid)["info"]["history"]["last_deep_scrub_stamp"]
             try:
                 self.cluster.rados.pg(pgid, "deep-scrub")
             except OSError as e:  # before Ceph 20 one command makes the next scrub deep, another makes it due
@@ -143,8 +154,7 @@ class Pools:
     def check_scrubs(self):
         """Raises Failure for what a scrub found, with all that says why."""
         for pgid in self.pg_ids():
-            if (answer := self.query(pgid)) is None:
-                continue
+            answer = self.answer(pgid)
             sums = answer["info"]["stats"]["stat_sum"]
             errors = {name: sums[name] for name in sums if "scrub_errors" in name and sums[name] != 0}
             if errors or "inconsistent" in answer["state"]:
