@@ -160,6 +160,14 @@ class Cluster:
     # --- facts and names
 
     def exists(self):
+        """Raises Failure where another user may change the directory, whose files say what runs and what is removed."""
+        with contextlib.suppress(FileNotFoundError):
+            there = self.dir.stat()
+            for owner in (there.st_uid, self.dir.lstat().st_uid):
+                if owner != os.geteuid():
+                    raise Failure(f"--dir {self.dir}: belongs to user {owner}, not to {os.geteuid()}")
+            if there.st_mode & 0o022:
+                raise Failure(f"--dir {self.dir}: others may write to it (chmod go-w mends that)")
         return self.facts_file.is_file()
 
     def facts(self):
@@ -293,13 +301,18 @@ class Cluster:
     def make_directory(self, facts, plugin_dir, settings):
         if len(os.fsencode(self.dir / "run" / "osd.99.asok")) > MAX_SOCKET_PATH:
             raise Failure(f"--dir {self.dir}: too long, a socket's path in it may have {MAX_SOCKET_PATH} bytes")
+        self.dir.mkdir(0o755, parents=True, exist_ok=True)
         if self.exists():
             raise Failure(f"--dir {self.dir}: already holds a cluster; end it with `down` first")
-        self.dir.mkdir(parents=True, exist_ok=True)
         if any(self.dir.iterdir()):
             raise Failure(f"--dir {self.dir}: not empty and not made by this tool")
-        with open(self.facts_file, "x") as out:  # "x": of two calls at once one loses here
-            json.dump(facts, out)
+        facts_file = open(self.facts_file, "x")  # "x": of two calls at once one loses here
+        try:
+            with facts_file:
+                json.dump(facts, facts_file)
+        except OSError:  # a full disk, say: no call could end a cluster by half of this file
+            self.facts_file.unlink()
+            raise
         for sub in ("run", "log", "crash", "erasure-code", "mon.a", "mgr.x"):
             (self.dir / sub).mkdir()
         text = GLOBAL + OWN + DAEMONS
