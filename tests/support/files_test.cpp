@@ -55,9 +55,8 @@ TEST(Directories, OfNobodyWhoCouldChangeThemAreOpened) {
   ASSERT_EQ(chown(folder.path().c_str(), 12345, 12345), 0);
   EXPECT_EQ(support::open_directory(folder.path(), &directory, &why), -EPERM);
   EXPECT_EQ(why, "it belongs to user 12345, and only root's or one's own is trusted");
-  ASSERT_EQ(chown(folder.path().c_str(), 0, 0), 0);
   ASSERT_EQ(seteuid(12345), 0);
-  const int by_other = support::open_directory(folder.path(), &directory, &why);
+  const int by_other = support::open_directory("/", &directory, &why);
   ASSERT_EQ(seteuid(0), 0);
   EXPECT_EQ(by_other, 0) << "root's is anybody's";
 }

@@ -88,7 +88,7 @@ def check_refusals(ectool, child):
     check(status == 1 and err.startswith(me) and err.endswith(f"{own} has no stats: it has made no codec of ec-cuda yet\n"),
           err)
     if os.geteuid() == 0:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # TMPDIR may be for root alone
             os.chmod(folder, 0o755)
             copy = shutil.copy(ectool.program, folder)
             os.chmod(copy, 0o755)
