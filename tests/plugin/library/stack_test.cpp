@@ -1,5 +1,6 @@
 // Every call of the C interface on a fiber's stack: none touches more than ec.h promises. The way of a call
 // depends on shape, length and back end; runs with other EC_CUDA_ variables are in CMakeLists.txt.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -20,7 +21,12 @@ constexpr std::size_t long_job_bytes = std::size_t{5} << 20;
 
 class Stack : public testing::TestWithParam<ec_technique> {
  protected:
-  void TearDown() override { std::printf("at most %zu bytes of stack\n", most_); }
+  void TearDown() override {
+    std::printf("at most %zu bytes of stack\n", most_);
+    const char* const driver = std::getenv("EC_TEST_DRIVER");
+    EXPECT_TRUE(driver == nullptr || dlopen(driver, RTLD_LAZY | RTLD_NOLOAD) != nullptr)
+        << "the device is not there";
+  }
 
   /// What the call returned.
   int on_fiber(const std::function<int()>& call) {
