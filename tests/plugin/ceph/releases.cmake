@@ -8,7 +8,7 @@ set(EC_CEPH_RELEASES ${default} CACHE PATH "where the tests keep a Debian with C
 # The command that runs one in the folder of a release, with our build at its own path.
 function(ec_in_release release command)
   set(${command} ${PROJECT_SOURCE_DIR}/tools/ceph-release ${release} ${EC_CEPH_RELEASES}/ceph-${release}
-    --bind ${PROJECT_BINARY_DIR} --bind $<TARGET_FILE:Boost::program_options> -- PARENT_SCOPE)
+    --bind ${PROJECT_BINARY_DIR} -- PARENT_SCOPE)
 endfunction()
 
 foreach(release 18 20)
