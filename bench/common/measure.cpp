@@ -19,6 +19,11 @@ using Time = std::chrono::steady_clock;
 /// Calls between two looks at the clock take this part of a sample, where not each call is timed.
 constexpr double batch_part = 0.125;
 
+/// Of the clock that all processes share.
+double seconds_of(Time::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
 /// Of the whole process, and of the programs that it ran.
 double cpu_now() {
   timespec own{};
@@ -32,7 +37,8 @@ double cpu_now() {
 /// What a thread did in a sample.
 struct Calls {
   std::size_t count = 0;
-  double per_second = 0;
+  double begun = 0;
+  double ended = 0;
   double cpu_begun = 0;
   double cpu_ended = 0;
   std::unique_ptr<CallTimes> times{};  ///< where each call is timed; larger than the first cache
@@ -96,7 +102,7 @@ struct Measurement {
     const double seconds = std::max(pace.warm_seconds, pace.sample_seconds);
     const Sample first = sample(index, seconds, ignored);
     if (pace.each_call || pace.sample_seconds == 0) return;
-    const double of_thread = first.calls_per_second / contestants[index].threads;
+    const double of_thread = first.calls_per_second() / contestants[index].threads;
     batches[index] = static_cast<std::size_t>(of_thread * pace.sample_seconds * batch_part) + 1;
   }
 
@@ -116,7 +122,8 @@ struct Measurement {
       last = now;
     } while (last < end);
     calls.cpu_ended = cpu_now();
-    calls.per_second = static_cast<double>(calls.count) / std::chrono::duration<double>(last - begun).count();
+    calls.begun = seconds_of(begun);
+    calls.ended = seconds_of(last);
     return calls;
   }
 
@@ -126,19 +133,19 @@ struct Measurement {
     pace.before_sample();
     workers.run(contestants[index].threads,
                 [&](unsigned thread) { calls[thread] = make_calls(index, thread, seconds); });
-    Sample all;
-    std::size_t count = 0;
+    Sample all{.begun = calls[0].begun, .ended = calls[0].ended};
     std::size_t most = 0;
     for (const Calls& each : calls) {
-      all.calls_per_second += each.per_second;
       if (each.times) times.add(*each.times);
-      count += each.count;
+      all.calls += static_cast<double>(each.count);
+      all.begun = std::min(all.begun, each.begun);
+      all.ended = std::max(all.ended, each.ended);
       most = std::max(most, each.count);
     }
     next += most;
     const double cpu = std::ranges::max_element(calls, {}, &Calls::cpu_ended)->cpu_ended -
                        std::ranges::min_element(calls, {}, &Calls::cpu_begun)->cpu_begun;
-    all.cpu_seconds = cpu / static_cast<double>(count);
+    all.cpu_seconds = cpu / all.calls;
     return all;
   }
 };
@@ -155,10 +162,11 @@ void Result::add(const Result& other) {
   verified = verified && other.verified;
   calls.add(other.calls);
   for (std::size_t i = 0; i < rounds; ++i) {
-    auto& [calls_of_all, cpu_of_all] = samples[i];
-    const auto& [calls_of_one, cpu_of_one] = other.samples[i];
-    cpu_of_all = (cpu_of_all * calls_of_all + cpu_of_one * calls_of_one) / (calls_of_all + calls_of_one);
-    calls_of_all += calls_of_one;
+    Sample& all = samples[i];
+    const Sample& one = other.samples[i];
+    all = {all.calls + one.calls,
+           (all.cpu_seconds * all.calls + one.cpu_seconds * one.calls) / (all.calls + one.calls),
+           std::min(all.begun, one.begun), std::max(all.ended, one.ended)};
   }
 }
 
@@ -166,7 +174,7 @@ Figures::Figures(const std::vector<Contestant>& contestants, std::span<const Res
     : contestants_(contestants), seconds_(results.size()) {
   for (std::size_t i = 0; i < results.size(); ++i)
     for (const Sample& s : std::span(results[i].samples).first(results[i].verified ? results[i].rounds : 0))
-      seconds_[i].push_back(by_cpu ? s.cpu_seconds : contestants[i].threads / s.calls_per_second);
+      seconds_[i].push_back(by_cpu ? s.cpu_seconds : contestants[i].threads / s.calls_per_second());
 }
 
 Figures::Place Figures::fastest(const std::function<bool(const Contestant&)>& is) const {

@@ -41,7 +41,8 @@ struct StripeOrder {
   std::size_t stripes() const { return threads * turns; }
 };
 
-/// How long is measured. Each sample is taken by time: no thread of it idles while another one works.
+/// How long is measured. Each sample is taken by time, so that its threads end together, but for their last
+/// calls.
 struct Pace {
   std::size_t rounds = 1;
   double sample_seconds = 0;
@@ -55,9 +56,13 @@ struct Pace {
 
 /// What all threads of a contestant did in one sample.
 struct Sample {
-  double calls_per_second = 0;
+  double calls = 0;
   /// Of one call, of the whole process: helpers, a driver's threads and programs that have ended count.
   double cpu_seconds = 0;
+  double begun = 0, ended = 1;  ///< the first call and the last one, in seconds of a clock of all processes
+
+  /// Threads that share a core work one after the other: the sum of their own rates would be higher.
+  double calls_per_second() const { return calls / (ended - begun); }
 };
 
 inline constexpr std::size_t most_rounds = 1000;

@@ -233,7 +233,7 @@ Subcommand host() {
            {"chunks", "4K,16K,64K,256K,1M,4M", "bytes of a chunk, suffixes K, M, G"},
            {"threads", "1", "threads of each process, each making synchronous calls"},
            {"processes", "1",
-            "that measure the same on the same GPU at once; GB/s are their sum, p99 is of all calls"},
+            "that measure the same on the same GPU at once; GB/s and p99 are of all calls"},
            {"rounds", "11", "samples of each coder, taken in turn"},
            {"sample-ms", "", "time of a sample; default 4, of several processes 100"},
            {"warm-ms", "100", "that each coder codes a case before it is timed"},

@@ -73,6 +73,10 @@ TEST(BenchHost, ProcessesAreOneResult) {
   EXPECT_DOUBLE_EQ(Figures(coders, {&all.measured, 1}).call_seconds(0), 8. / 400);   // of 200, 400, 400
   EXPECT_DOUBLE_EQ(Figures(coders, {&all.measured, 1}, true).call_seconds(0), 0.4);  // of 0.3, 0.5, 0.4
   EXPECT_NEAR(all.measured.calls.quantile_us(0.5), 1, 0.01);
+  // The processes worked one after the other.
+  HostResult later = result({{50, 0, 1, 2}, {50, 0, 1, 2}, {50, 0, 1, 2}}, 1000);
+  later.add(result({{50, 0, 2, 3}, {50, 0, 0, 1}, {50, 0, 1, 3}}, 1000));
+  EXPECT_DOUBLE_EQ(Figures(coders, {&later.measured, 1}).call_seconds(0), 8. / 50);
   EXPECT_THROW(all.add(result({{1, 1}}, 1)), std::runtime_error);
 }
 
@@ -145,9 +149,13 @@ TEST(BenchMeasure, EveryThreadHasStripesOfItsOwnAndWrongBytesAreNotTimed) {
 }
 
 TEST(BenchMeasure, CallsAreTimedOnTheClockAndByTheirCpuTime) {
-  Workers workers(2);
-  // 2 ms of CPU time.
-  const auto spin = [](std::size_t) {
+  Workers workers(8);
+  // 2 ms of CPU time, on a core of its own or on one that all threads share.
+  std::mutex core;
+  unsigned threads = 2;
+  const auto spin = [&](std::size_t) {
+    std::unique_lock lock(core, std::defer_lock);
+    if (threads == 8) lock.lock();
     const auto now = [] {
       timespec t{};
       clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -155,13 +163,15 @@ TEST(BenchMeasure, CallsAreTimedOnTheClockAndByTheirCpuTime) {
     };
     for (const double end = now() + 0.002; now() < end;) continue;
   };
-  const Contestant contestant{
-      .name = "spin", .threads = 2, .run = spin, .right = [](std::size_t) { return true; }};
-  const auto result =
-      measure(workers, {contestant}, {2, 1, 1}, {.rounds = 3, .sample_seconds = 0.01}).front();
-  for (const Sample& sample : std::span(result.samples).first(result.rounds)) {
-    EXPECT_GE(2 / sample.calls_per_second, 0.0019);
-    EXPECT_GE(sample.cpu_seconds, 0.0019);
+  for (; threads <= 8; threads *= 4) {
+    const Contestant contestant{
+        .name = "spin", .threads = threads, .run = spin, .right = [](std::size_t) { return true; }};
+    const auto result =
+        measure(workers, {contestant}, {8, 1, 1}, {.rounds = 3, .sample_seconds = 0.01}).front();
+    for (const Sample& sample : std::span(result.samples).first(result.rounds)) {
+      EXPECT_GE((threads == 8 ? 1 : threads) / sample.calls_per_second(), 0.0019);
+      EXPECT_GE(sample.cpu_seconds, 0.0019);
+    }
   }
 }
 
@@ -175,7 +185,7 @@ TEST(BenchMeasure, WhatIsPreparedIsNotTimed) {
   const auto run = [&](std::size_t) { EXPECT_EQ(prepared, calls++); };
   Contestant quick{
       .name = "quick", .prepare = prepare, .run = run, .right = [](std::size_t) { return true; }};
-  EXPECT_GT(measure(workers, {quick}, {}, {.rounds = 1}).front().samples[0].calls_per_second, 100);
+  EXPECT_GT(measure(workers, {quick}, {}, {.rounds = 1}).front().samples[0].calls_per_second(), 100);
   EXPECT_EQ(prepared, 2u);  // before the warm call too
 }
 
