@@ -50,6 +50,8 @@ struct Pace {
   bool each_call = false;   ///< time each call, which costs a reading of the clock; else many at once
   /// Called before each sample; after it, all processes that measure together begin.
   std::function<void()> before_sample = [] {};
+  /// Whether all processes that measure together found right bytes: no process waits for one that stops.
+  std::function<bool(bool)> agree = [](bool right) { return right; };
   /// Measures something else in between; may be empty. Calls that are not timed follow.
   std::function<void()> before_round{};
 };
@@ -69,7 +71,7 @@ inline constexpr std::size_t most_rounds = 1000;
 
 /// Of one contestant. Plain memory, which goes from one process to another.
 struct Result {
-  bool verified = false;  ///< if not, nothing was timed
+  bool verified = false;  ///< by all processes; if not, nothing was timed
   std::size_t rounds = 0;
   std::array<Sample, most_rounds> samples{};
   CallTimes calls{};  ///< where each call was timed

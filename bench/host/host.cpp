@@ -205,6 +205,7 @@ int measure_host(const CommandLine& line) {
       }
     }
     pace.before_sample = [&] { processes.wait(time); };
+    pace.agree = [&](bool right) { return processes.agree(time, right); };
     pace.sample_seconds = sample_seconds.value_or(counts[time] > 1 ? 0.1 : 0.004);
     for (const HostCase& c : cases) {
       const auto results = processes.results_of(processes.number());
@@ -232,8 +233,7 @@ Subcommand host() {
            {"shapes", "8+3", "data+coding chunks"},
            {"chunks", "4K,16K,64K,256K,1M,4M", "bytes of a chunk, suffixes K, M, G"},
            {"threads", "1", "threads of each process, each making synchronous calls"},
-           {"processes", "1",
-            "that measure the same on the same GPU at once; GB/s and p99 are of all calls"},
+           {"processes", "1", "that measure the same on the same GPU at once; GB/s and p99 are of all calls"},
            {"rounds", "11", "samples of each coder, taken in turn"},
            {"sample-ms", "", "time of a sample; default 4, of several processes 100"},
            {"warm-ms", "100", "that each coder codes a case before it is timed"},

@@ -32,6 +32,7 @@ namespace ec::bench {
 struct HostResult {
   Result measured{};
   std::array<std::uint64_t, 16> ran{};  ///< calls that each back end finished, in the order of the list
+  bool wrong = false;                   ///< of a process's first result: its share in Processes::agree
 
   /// Adds what another process did at the same time.
   void add(const HostResult& other) {
@@ -58,17 +59,16 @@ class Processes {
  public:
   /// counts: how many measure together, for each time that they do. results: of each process. Throws
   /// std::system_error.
-  Processes(const std::vector<std::size_t>& counts, std::size_t results) : results_(results) {
-    std::size_t all = 1;
-    for (const std::size_t count : counts) all = std::max(all, count);
+  Processes(const std::vector<std::size_t>& counts, std::size_t results)
+      : all_(std::max<std::size_t>(1, std::ranges::max(counts))), results_(results) {
     barriers_ = shared<pthread_barrier_t>(counts.size());
-    values_ = shared<HostResult>(all * results);
+    values_ = shared<HostResult>(all_ * results);
     pthread_barrierattr_t attributes;
     pthread_barrierattr_init(&attributes);
     pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     for (std::size_t i = 0; i < counts.size(); ++i)
       pthread_barrier_init(&barriers_[i], &attributes, static_cast<unsigned>(counts[i]));
-    for (std::size_t number = 1; number < all; ++number) {
+    for (std::size_t number = 1; number < all_; ++number) {
       const pid_t child = fork();
       if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
       if (child == 0) {
@@ -92,6 +92,14 @@ class Processes {
   }
   /// Waits for all that measure together this time.
   void wait(std::size_t time) const { pthread_barrier_wait(&barriers_[time]); }
+  /// Waits too. Whether all of them are right.
+  bool agree(std::size_t time, bool right) const {
+    results_of(number_).front().wrong = !right;
+    wait(time);
+    const bool all = std::ranges::none_of(std::span(values_, all_ * results_), &HostResult::wrong);
+    wait(time);
+    return all;
+  }
 
  private:
   template <class Shared>
@@ -102,7 +110,7 @@ class Processes {
     return static_cast<Shared*>(memory);
   }
 
-  std::size_t number_ = 0, results_;
+  std::size_t number_ = 0, all_, results_;
   pthread_barrier_t* barriers_;
   HostResult* values_;
 };

@@ -148,6 +148,27 @@ TEST(BenchMeasure, EveryThreadHasStripesOfItsOwnAndWrongBytesAreNotTimed) {
   EXPECT_EQ(wrong.calls, 3 * order.checked_turns);
 }
 
+TEST(BenchMeasure, OneProcessWithWrongBytesStopsAll) {
+  const auto measure_in_two = [](auto is_right) {
+    alarm(60);
+    const Processes processes({2}, 1);
+    Workers workers(1);
+    const Contestant one{
+        .name = "one", .run = [](std::size_t) {}, .right = [&](std::size_t) { return is_right(processes); }};
+    const auto result = measure(workers, {one}, {},
+                                {.rounds = 1,
+                                 .before_sample = [&] { processes.wait(0); },
+                                 .agree = [&](bool right) { return processes.agree(0, right); }})
+                            .front();
+    _exit(result.verified ? 2 : 0);
+  };
+  int looks = 0;
+  EXPECT_EXIT(measure_in_two([](auto& processes) { return processes.number() == 0; }),
+              testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(measure_in_two([&](auto& processes) { return processes.number() == 1 || looks++ == 0; }),
+              testing::ExitedWithCode(0), "");
+}
+
 TEST(BenchMeasure, CallsAreTimedOnTheClockAndByTheirCpuTime) {
   Workers workers(8);
   // 2 ms of CPU time, on a core of its own or on one that all threads share.
