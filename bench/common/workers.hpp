@@ -1,12 +1,15 @@
 // Threads that make calls at the same time.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cstddef>
 #include <functional>
 #include <future>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,16 +23,25 @@ inline unsigned all_cores() { return std::max(1u, std::thread::hardware_concurre
 /// not measured. Used by one thread.
 class Workers {
  public:
+  /// Throws std::runtime_error where so many threads cannot be made.
   explicit Workers(unsigned most_threads) : gate_(static_cast<std::ptrdiff_t>(most_threads) + 1) {
-    for (unsigned t = 0; t < most_threads; ++t)
-      threads_.emplace_back([this, t] {
-        for (;;) {
-          gate_.arrive_and_wait();
-          if (tasks_.empty()) return;
-          if (t < tasks_.size()) tasks_[t]();
-          gate_.arrive_and_wait();
-        }
-      });
+    try {
+      for (unsigned t = 0; t < most_threads; ++t)
+        threads_.emplace_back([this, t] {
+          for (;;) {
+            gate_.arrive_and_wait();
+            if (tasks_.empty()) return;
+            if (t < tasks_.size()) tasks_[t]();
+            gate_.arrive_and_wait();
+          }
+        });
+    } catch (const std::exception& e) {
+      const std::size_t made = threads_.size();
+      for (std::size_t t = made; t < most_threads; ++t) gate_.arrive_and_drop();
+      gate_.arrive_and_wait();  // the threads that were made see no task, and end
+      throw std::runtime_error(
+          fmt::format("{} of {} threads could be made: {}", made, most_threads, e.what()));
+    }
   }
   ~Workers() { gate_.arrive_and_wait(); }
   Workers(const Workers&) = delete;

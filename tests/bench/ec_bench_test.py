@@ -228,6 +228,10 @@ def test_host():
     status, text = run(BENCH, SUBCOMMAND, *pinned, "--csv", "/nowhere/x")
     check(status == 2 and "--csv /nowhere/x" in text, f"a file that cannot be: {status} {text}")
     lose_output(*pinned, "--processes", "2")
+    limited = ("prlimit", "--as=4000000000", "timeout", "60", BENCH)
+    if run(*limited, "--version")[0] == 0:  # a sanitizer's build takes terabytes of addresses
+        status, text = run(*limited, SUBCOMMAND, *small, "--chunks", "4K", "--threads", "1024")
+        check(status == 1 and " of 1024 threads could be made: " in text, f"no memory for threads: {status} {text}")
 
 
 def check_two_devices(small, faults):
