@@ -25,7 +25,7 @@ namespace ec::bench {
 struct Contestant {
   std::string name;
   unsigned threads = 1;                      ///< that make calls at the same time
-  std::function<void()> prepare{};           ///< before each sample, in no time that counts; may be empty
+  std::function<void()> prepare{};           ///< before each sample, by thread 0, not timed; may be empty
   std::function<void(std::size_t)> run{};    ///< codes one stripe
   std::function<void(std::size_t)> spoil{};  ///< makes bytes that are not written show; may be empty
   std::function<bool(std::size_t)> right{};  ///< whether run() left the right bytes, all of them

@@ -199,11 +199,16 @@ TEST(BenchMeasure, CallsAreTimedOnTheClockAndByTheirCpuTime) {
 TEST(BenchMeasure, WhatIsPreparedIsNotTimed) {
   Workers workers(1);
   unsigned prepared = 0, calls = 0;
+  std::thread::id by;
   const auto prepare = [&] {
     ++prepared;
+    by = std::this_thread::get_id();
     usleep(20'000);
   };
-  const auto run = [&](std::size_t) { EXPECT_EQ(prepared, calls++); };
+  const auto run = [&](std::size_t) {
+    EXPECT_EQ(prepared, calls++);
+    EXPECT_TRUE(prepared == 0 || by == std::this_thread::get_id());
+  };
   Contestant quick{
       .name = "quick", .prepare = prepare, .run = run, .right = [](std::size_t) { return true; }};
   EXPECT_GT(measure(workers, {quick}, {}, {.rounds = 1}).front().samples[0].calls_per_second(), 100);
