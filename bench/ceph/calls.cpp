@@ -184,13 +184,15 @@ Contestant list_contestant(const std::string& name, const std::shared_ptr<Interf
                on->what.op);
     return out;
   };
+  // New chunks are gone with the call that made them.
   const auto right = [=](std::size_t s) {
-    Stripe& stripe = on->stripes[s];
-    on->reset(stripe);
-    const Chunks out = call(stripe.lists);
-    return on->right(in_place ? stripe.lists : out);
+    Chunks& given = on->stripes[s].lists;
+    return on->right(in_place ? given : call(given));
   };
-  return {.name = name, .run = [=](std::size_t s) { call(on->stripes[s].lists); }, .right = right};
+  return {.name = name,
+          .run = [=](std::size_t s) { call(on->stripes[s].lists); },
+          .spoil = [=](std::size_t s) { on->reset(on->stripes[s]); },
+          .right = right};
 }
 
 Contestant shard_contestant(const std::string& name, const std::shared_ptr<Tentacle>& code,
@@ -208,13 +210,13 @@ Contestant shard_contestant(const std::string& name, const std::shared_ptr<Tenta
   const std::string& op = on->what.op;
   const auto call = calls.at(op.ends_with("-one") ? op.substr(0, op.size() - 4) : op);
   const auto run = [=](std::size_t s) { require_ok(call(*code, on->stripes[s], on->lost), on->what.op); };
-  // Of a call of its own: a second delta takes the first one back.
+  const auto spoil = [=](std::size_t s) { on->reset(on->stripes[s]); };
   const auto right = [=](std::size_t s) {
-    on->reset(on->stripes[s]);
-    run(s);
+    // A second delta takes the first one back.
+    if (op == "apply-delta") spoil(s), run(s);
     return on->right(on->stripes[s].lists);
   };
-  return {.name = name, .run = run, .right = right};
+  return {.name = name, .run = run, .spoil = spoil, .right = right};
 }
 
 }  // namespace

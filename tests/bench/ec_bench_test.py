@@ -1,8 +1,8 @@
 """Runs a sub-command of ec_bench on few bytes, with whatever device there is, and checks exit status, report and
 refusals.
 
-ec_bench_test.py EC_BENCH SUBCOMMAND [MORE: for host the folder of the fault driver; for cpu and ceph a libisal.so; for
-instructions the recorded report]
+ec_bench_test.py EC_BENCH SUBCOMMAND [MORE: for host the folder of the fault driver; for cpu and ceph a libisal.so, and
+for ceph one that is wrong in a second call; for instructions the recorded report]
 """
 import copy
 import csv
@@ -111,6 +111,7 @@ def test_ceph():
         shutil.copy(os.path.join(os.path.dirname(BENCH), "../lib/erasure-code/libec_cuda.so"), os.path.join(folder, "libec_isa.so"))
         status, text = run(BENCH, "ceph", "--plugin", f"isa={folder}", "--isal", isal, "--sizes", "4K", "--rounds", "1")
         check(status == 1 and "runs its own ISA-L" in text, f"a plugin with an ISA-L inside: {status} {text}")
+    measure("--ops", "encode-chunks", "--sizes", "4K", "--rounds", "1", "--isal", MORE[1], status=1, says="# WRONG BYTES: encode-chunks,")
     refuse("--plugin", "cuda=/a,isa,cuda=/b", says="cuda is there twice")
     refuse_each(plugin="x", isal=f"{isal} {isal}", shapes="x", sizes="x", ops="x", rounds="3 3", memory="x")
     refuse("--plugin", "clay", "--shapes", "4+2,200+50", says="--plugin clay")
