@@ -2,6 +2,7 @@
 // make redundant files, in turn, on random bytes; memory is warm.
 #include <fmt/format.h>
 
+#include <boost/algorithm/string/replace.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -41,7 +42,8 @@ void execute(const std::string& text) {
 }
 
 std::vector<Command> commands_of(const std::vector<std::string>& others) {
-  const std::string ec = fs::read_symlink("/proc/self/exe").parent_path() / "ec";
+  const std::string path = fs::read_symlink("/proc/self/exe").parent_path() / "ec";
+  const std::string ec = "'" + boost::replace_all_copy(path, "'", "'\\''") + "'";
   const std::string fresh = "mkdir set out";
   const std::string create = ec + " create object -o set", extract = ec + " extract set -o out";
   const std::string made = fresh + " && " + create, same = "cmp object out/object";
@@ -51,14 +53,16 @@ std::vector<Command> commands_of(const std::vector<std::string>& others) {
   const std::string lost = made + " && rm set/object.00[047].ec set/object.012.ec";
   // Extract needs all shards that are left, those that were lost and the coding ones among them.
   const std::string extracted = "rm set/object.00[1235].ec && " + extract + " && " + same;
+  const std::string damage = "dd if=/dev/zero bs=1 seek=9999 count=64 conv=notrunc of=";
   std::vector<Command> all{
       {"ec-create", fresh, create, extracted},
-      {"ec-verify", made, ec + " verify set"},
+      {"ec-verify", made, ec + " verify set", damage + "set/object.000.ec && ! " + ec + " verify set"},
       {"ec-extract", made, extract, same},
       {"ec-extract-4-lost", lost, extract, same},
       {"ec-repair-4-lost", lost, ec + " repair set", extracted},
       {"ec-keep-create", split, keep, "rm kept/part05 && " + repair_kept + " && " + same_kept},
-      {"ec-keep-verify", kept, ec + " verify kept"},
+      {"ec-keep-verify", kept, ec + " verify kept",
+       damage + "kept/part00 && ! " + ec + " verify kept && " + repair_kept + " && " + same_kept},
       {"ec-keep-repair", kept + " && rm kept/part05", repair_kept, same_kept}};
   for (const auto& text : others) {
     const std::size_t equals = text.find('='), timed = text.find(" :: ");
@@ -78,7 +82,9 @@ int measure_files(const CommandLine& line) {
   if (mkdtemp(folder.data()) == nullptr)
     throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
   const std::shared_ptr<void> removed(nullptr, [&](void*) { fs::remove_all(folder); });
-  for (const int signal : {SIGINT, SIGPIPE, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
+  // nohup ignores SIGHUP.
+  for (const int signal : {SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM})
+    if (std::signal(signal, [](int) { interrupted = 1; }) == SIG_IGN) std::signal(signal, SIG_IGN);
   Report report(line);
   fs::current_path(folder);
   execute(fmt::format("head -c {} /dev/urandom >object", bytes));

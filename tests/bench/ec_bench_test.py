@@ -164,7 +164,7 @@ def test_files():
     check(len(rows) == 9 and all(row["gbps"] > 0 and row["cpu_seconds"] > 0 for row in rows), f"{rows}")
     refuse_each(beside="none", size="x", rounds="x", folder="a b")
     small = ("--size", "1M", "--rounds", "1", "--folder", ".")
-    for command, says in (("echo why; false", "echo why; false: why"), ("kill $PPID", "interrupted")):
+    for command, says in (("echo why; false", "echo why; false: why"), *((f"kill -{name} $PPID", "interrupted") for name in ("TERM", "HUP", "QUIT"))):
         measure(*small, "--beside", f"wrong=true :: {command}", status=1, says=says)
     check(not os.listdir(), f"left behind: {os.listdir()}")
     on_disk = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs -o size=$0M ec_bench . && cd "$PWD" && exec "$@"']
@@ -172,13 +172,15 @@ def test_files():
         if run(*on_disk, str(disk), "true")[0] == 0:
             status, text = run(*on_disk, str(disk), BENCH, SUBCOMMAND, "--size", "8M", "--rounds", "1", "--folder", ".")
             check(status == ends and says in text, f"8 MiB on a disk of {disk}: {status} {text}")
-    # The file tool makes a shard or a file less or wrong.
-    bench, ec = shutil.copy(BENCH, "ec_bench"), os.path.join(os.path.dirname(BENCH), "ec")
-    for command, does in (("create object", "rm set/object.013.ec"), ("repair set", "rm set/object.012.ec"), ("create --keep", "rm kept/*.ec")):
-        with open("ec", "w", opener=lambda *it: os.open(*it, 0o755), encoding="utf-8") as spoilt:
-            spoilt.write(f'#!/bin/sh\n"{ec}" "$@" && case "$*" in "{command}"*) {does} ;; esac\n')
+    # The file tool makes a shard or a file less or wrong, or sees nothing.
+    os.mkdir("it's $HOME")
+    bench, ec = shutil.copy(BENCH, "it's $HOME"), os.path.join(os.path.dirname(BENCH), "ec")
+    for command, does in (("create object", "rm set/object.013.ec"), ("repair set", "rm set/object.012.ec"), ("create --keep", "rm kept/*.ec"),
+                          ("verify set", "true"), ("verify kept", "true"), ("no command", "true")):
+        with open("it's $HOME/ec", "w", opener=lambda *it: os.open(*it, 0o755), encoding="utf-8") as spoilt:
+            spoilt.write(f'#!/bin/sh\n"{ec}" "$@"; end=$?; case "$*" in "{command}"*) {does} ;; *) exit $end ;; esac\n')
         status, text = run(os.path.abspath(bench), SUBCOMMAND, *small)
-        check(status == 1 and "\ncoder" not in text, f"{command} .. and {does}: {status} {text}")
+        check(("\ncoder" in text) == (command == "no command") != status, f"{command} .. and {does}: {status} {text}")
 
 
 def test_gpu():
