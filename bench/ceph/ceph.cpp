@@ -5,10 +5,12 @@
 #include <link.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 
@@ -115,8 +117,10 @@ class Plugins {
     if (plain == list_.end()) throw UsageError("--isal: needs the plugin isa, by which it is to code");
     const void* const function = dlsym(open_isal(file, RTLD_GLOBAL), function_of_isal);
     // A second copy of the plugin, for the loader takes one file once.
-    char folder[] = "/tmp/ec_bench_XXXXXX";
-    if (mkdtemp(folder) == nullptr) throw std::runtime_error("cannot make a folder in /tmp");
+    std::string folder = fs::temp_directory_path() / "ec_bench_XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr)
+      throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
+    const std::shared_ptr<void> removed(nullptr, [&](void*) { fs::remove_all(folder); });
     const Plugin copy{"isa:" + fs::path(file).filename().string(), folder};
     const std::string copied_file = fmt::format("{}/libec_{}.so", folder, copy.name);
     fs::copy_file(plain->directory + "/libec_isa.so", copied_file);
@@ -124,7 +128,6 @@ class Plugins {
     // Whose functions they call is seen, and not believed.
     const bool runs_peer = isal_called_by(copied_file) == function;
     const bool plain_runs_peer = isal() == function;
-    fs::remove_all(folder);
     if (!runs_peer || plain_runs_peer)
       throw std::runtime_error(fmt::format("{} runs {} ISA-L", runs_peer ? "isa" : copy.name,
                                            runs_peer ? "the given" : "its own"));
