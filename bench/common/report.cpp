@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/algorithm/string.hpp>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -24,7 +25,7 @@ namespace {
 std::string line_of(const std::string& file, std::string_view title) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);)
-    if (line.starts_with(title)) return line.substr(line.find_first_not_of(" \t", line.find(':') + 1));
+    if (line.starts_with(title)) return boost::trim_copy(line.substr(line.find(':') + 1));
   return {};
 }
 
@@ -77,7 +78,8 @@ Report::Report(const CommandLine& line, const Header& more) {
     if (!text.empty()) note(name, text);
 }
 
-void Report::say(const std::string& line) {
+void Report::say(std::string line) {
+  std::ranges::replace(line, '\n', ' ');
   fmt::print("{}\n", line);
   if (std::fflush(stdout) != 0) throw std::runtime_error("standard output cannot be written");
   file_ << line << std::endl;
@@ -88,7 +90,8 @@ void Report::add(const Row& row, bool verified) {
   std::vector<std::string> titles, texts;
   for (const auto& [title, value] : row) {
     titles.emplace_back(title);
-    texts.push_back(value.text);
+    const bool plain = value.text.find_first_of(",\"#") == std::string::npos;
+    texts.push_back(plain ? value.text : '"' + boost::replace_all_copy(value.text, "\"", "\"\"") + '"');
   }
   if (!verified) {
     all_right_ = false;

@@ -50,7 +50,7 @@ class Report {
   int finish();
 
  private:
-  void say(const std::string& line);
+  void say(std::string line);
 
   std::ofstream file_;
   bool has_titles_ = false;

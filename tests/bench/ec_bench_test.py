@@ -134,7 +134,12 @@ def test_cpu():
     refuse("--isal", isal, os.path.abspath(isal), says="libcopied.so is there twice")
     refuse("--clock", "wall", "cpu", says="--clock wall,cpu")
     refuse("--techniques", "reed_sol_van", "--shapes", "4+2,64+16", says="--shapes 64+16")
-    lose_output("--sections", "hot", "--shapes", "4+2", "--rounds", "1")
+    short = ("--sections", "hot", "--shapes", "4+2", "--rounds", "1")
+    lose_output(*short)
+    blank = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'echo model name: >cpuinfo; mount --bind cpuinfo /proc/cpuinfo && exec "$@"', "sh")
+    if run(*blank, "true")[0] == 0:
+        status, text = run(*blank, BENCH, SUBCOMMAND, *short)
+        check(status == 0 and "unknown CPU" in text, f"a CPU without a name: {status} {text}")
     status, text = run(BENCH, "nonsense")
     check(status == 2 and "nonsense: must be one of ceph, cpu, " in text, f"a bad sub-command: {status} {text}")
 
@@ -163,7 +168,8 @@ def test_instructions():
 
 
 def test_files():
-    _, rows = measure("--size", "3M", "--rounds", "1", "--folder", ".", "--beside", "copy=true :: cp object copied")
+    header, rows = measure("--size", "3M", "--rounds", "1", "--folder", ".", "--beside", '#copy"=true\n :: cp object copied')
+    check(rows[-1]["coder"] == '#copy"' and "cp object copied" in header["command"], f"{header} {rows}")
     check(len(rows) == 9 and all(row["gbps"] > 0 and row["cpu_seconds"] > 0 for row in rows), f"{rows}")
     refuse_each(beside="none", size="x", rounds="x", folder="a b")
     small = ("--size", "1M", "--rounds", "1", "--folder", ".")
