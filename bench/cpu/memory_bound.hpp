@@ -116,7 +116,17 @@ inline std::vector<Contestant> bound_contestants(const std::shared_ptr<const Str
           std::memcpy(&word, source.data + at, std::min<std::size_t>(8, stripes->chunk_bytes() - at));
           expected ^= word;
         }
-      return run(s) == expected;
+      // Whatever the targets held before, they hold the same behind the loop: it writes every byte.
+      std::vector<std::uint8_t> written[2];
+      for (const int before : {0, 255}) {
+        for (const auto& target : stripes->targets(s))
+          std::memset(target.data, before, stripes->chunk_bytes());
+        if (run(s) != expected) return false;
+        for (const auto& target : stripes->targets(s))
+          written[before / 255].insert(written[before / 255].end(), target.data,
+                                       target.data + stripes->chunk_bytes());
+      }
+      return written[0] == written[1];
     };
     list.push_back({.name = fmt::format("{}{}", bound_prefix, walk.name), .run = run, .right = right});
   }
