@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds without_a_thread{1};
 
 /// CUDA contexts do not survive fork(), and threads that do not exist in the child may hold locks. So a child
-/// has no devices, but for a child of a process that used none: a daemon forks after it has loaded its plugins.
+/// of a process that has used devices has none.
 std::atomic<bool> used{false}, forked{false};
 
 /// Processes that use a GPU, this one among them, by the sockets that the driver makes for each

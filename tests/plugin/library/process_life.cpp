@@ -242,7 +242,8 @@ EXPORTED void gf_vect_mul_init(unsigned char, unsigned char*) {}
 /// Of the C library. A handler that is registered in a call is not there yet for a fork() in this moment.
 extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library) {
   if (all_loaded) fail("a handler of fork() is registered after the library was loaded");
-  static const auto next = reinterpret_cast<decltype(&__register_atfork)>(dlsym(RTLD_NEXT, "__register_atfork"));
+  static const auto next =
+      reinterpret_cast<decltype(&__register_atfork)>(dlsym(RTLD_NEXT, "__register_atfork"));
   return next(prepare, parent, child, library);
 }
 
