@@ -108,7 +108,7 @@ bool may_stream_to(std::uint8_t* const* targets, unsigned rows, std::size_t byte
   const auto page_of = [](const std::uint8_t* at) {
     return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(at) / page * page);
   };
-  // The model: see ThisThread.
+  // Initial-exec: other thread-local data of a library are allocated in a thread's first call.
   [[gnu::tls_model("initial-exec")]] static constinit thread_local unsigned written_in_a_row = 0;
   if (++written_in_a_row > 8 && written_in_a_row % 8 != 0) return true;
   unsigned char is_there = 1;

@@ -1,11 +1,15 @@
 // The C interface over Engine: pointers and counts in, 0 or -errno out, the reason kept for the thread.
 #include "ec/ec.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <limits>
+#include <memory>
+#include <new>
 #include <type_traits>
 
 #include "gf/identify.hpp"
@@ -24,14 +28,33 @@ namespace {
 
 using codec::Operation;
 
-/// Of fixed length, so that a report of an error needs no memory.
-constinit thread_local decltype(Failure::text) last_error{};
+using ErrorText = decltype(Failure::text);
+
+[[gnu::tls_model("initial-exec")]] constinit thread_local const char* last_error = "";
+
+/// Has the text of a thread's last error freed with the thread. The text itself is too long for thread-local
+/// data that exist from the start: there is little room for all libraries that a program opens.
+constinit pthread_key_t text_key = PTHREAD_KEYS_MAX;
+[[maybe_unused]] const int text_key_made = pthread_key_create(&text_key, [](void* text) {
+  last_error = "";
+  delete static_cast<ErrorText*>(text);
+});
+
+void keep_text(const Failure& failure) noexcept {
+  auto* text = static_cast<ErrorText*>(pthread_getspecific(text_key));
+  if (text == nullptr) {
+    std::unique_ptr<ErrorText> made(new (std::nothrow) ErrorText);
+    if (made && pthread_setspecific(text_key, made.get()) == 0) text = made.release();
+  }
+  if (text != nullptr) *text = failure.text;
+  last_error = text != nullptr ? text->c_str() : "out of memory for the text of this error";
+}
 
 /// The return value of a call. An error leaves its sentence for the thread.
 struct Answer {
   Answer() = default;
   explicit Answer(const Failure& failure) noexcept : code(-static_cast<int>(failure.code)) {
-    last_error = failure.text;
+    keep_text(failure);
   }
   int code = 0;
 };
@@ -313,7 +336,7 @@ int ec_identify(const ec_source* shards, size_t count, size_t shard_bytes, char*
   });
 }
 
-const char* ec_error_text(void) { return last_error.c_str(); }
+const char* ec_error_text(void) { return last_error; }
 
 const char* ec_version(void) { return ec::version(); }
 
