@@ -72,6 +72,7 @@ class Backend {
   bool supports_all(std::span<const Job> jobs) const noexcept {
     return std::ranges::all_of(jobs, [&](const Job& job) { return supports(job); });
   }
+  /// verb: transform or accumulate.
   virtual Status code(const Job& job, Verb verb) noexcept = 0;
   Status transform(const Job& job) noexcept { return code(job, Verb::transform); }
   Status accumulate(const Job& job) noexcept { return code(job, Verb::accumulate); }

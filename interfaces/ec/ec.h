@@ -7,7 +7,7 @@
  * either technique. Otherwise the matrices are Intel ISA-L's gf_gen_rs_matrix (reed_sol_van) and
  * gf_gen_cauchy1_matrix (cauchy).
  *
- * Calls return 0 or a negative errno (after one of ec_end the targets hold anything):
+ * Calls return 0 or a negative errno. After an error of ec_end the targets hold anything.
  *   -EINVAL     a wrong argument, or a wrong EC_CUDA_ variable; nothing was written
  *   -ENOMEM     out of memory; nothing was written, and nothing is enqueued
  *   -ENODATA    fewer than k chunks are available, or, by a matrix that is not MDS, chunks that do not give

@@ -170,6 +170,10 @@ int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
   if (!is_one_job(deltas, coding)) return -EINVAL;
   if (deltas.count == 0 || coding.count == 0 || coding.bytes == 0) return 0;
   const auto targets = side_by_side(coding, k(), n());
+  if (deltas.count == 1 && targets.size() == m()) {
+    const unsigned chunk = *deltas.there.begin();
+    return apply_delta(chunk, deltas[chunk], targets, coding.bytes);
+  }
   const auto sources = side_by_side(deltas, 0, k());
   const auto part = codec_->code().part({deltas.there, coding.there});
   if (!part) return -ENOMEM;

@@ -213,10 +213,11 @@ Status Engine::code(codec::Operation operation, const kernels::Program& program,
   const auto jobs = jobs_of(program, sources, targets, count, bytes);
   if (stream) return router.enqueue(jobs, *stream, operation);
   if (operation != codec::Operation::update) return router.transform_all(jobs, operation);
-  Status status = Status::ok;
-  for (auto job = jobs.begin(); job != jobs.end() && status == Status::ok; ++job)
-    status = router.transform(*job, operation);
-  return status;
+  for (const kernels::Job& job : jobs)
+    if (const Status status = router.transform(job, operation); status != Status::ok)
+      // `unsupported` would say that no stripe was written.
+      return &job != jobs.data() && status == Status::unsupported ? Status::fault : status;
+  return Status::ok;
 }
 
 Status Engine::encode(const Stripes& stripes, Stream stream) const {
@@ -279,7 +280,7 @@ Status Accumulator::add(unsigned chunk, const kernels::Source* chunks, Stream st
     const bool is_first = (read_ & awaited_) == read_;
     const Status status = engine_->add(decoding_, column, is_first, stripes, stream);
     if (status != Status::ok) {
-      failed_ = chunk;
+      if (status != Status::unsupported) failed_ = chunk;
       return status;
     }
   }

@@ -6,10 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "kernels/cuda/options.hpp"
 #include "tests/common/arena.hpp"
 #include "tests/common/threads.hpp"
 #include "tests/drivers/fault/control.hpp"
 #include "tests/plugin/library/placed.hpp"
+#include "tools/device/buffer.hpp"
 
 namespace ec::test {
 namespace {
@@ -82,6 +84,31 @@ TEST_F(EmulatedFaultDeathTest, AChunkThatFailedEndsItsAccumulator) {
               "failing: the device failed: cuLaunchKernel: EMULATED_ERROR_2\n"
               "after it: chunk 1 failed when it was added; begin anew\n"
               "end: chunk 1 failed when it was added; begin anew\n");
+}
+
+TEST_F(EmulatedFaultDeathTest, NoDeviceMeansThatNothingWasWritten) {
+  const auto code = [] {
+    setenv("EC_EMULATED_DEVICES", "2", 1);
+    setenv("EC_CUDA_DEVICES", "0,1", 1);
+    const OnDevice device;
+    auto of_test = kernels::cuda::current_options();
+    of_test.devices = {0, 1};
+    kernels::cuda::configure(of_test);
+    const auto memory = tools::Buffer::allocate(4096, kernels::Residence::device, 1);
+    const Target elsewhere(memory.data(), 4096, Residence::device), here = device.coding[0];
+    const std::vector<Source> delta{device.data[0], device.data[0]};
+    const auto update = [&](const Target& first, const Target& second) {
+      return device.say("update", device.codec.update(0, delta, std::vector{first, second}));
+    };
+    const auto sums = device.codec.begin(std::vector{0u, 1u}, std::vector{2u}, device.coding).value();
+    const std::vector<Source> strange{elsewhere};
+    leave(update(elsewhere, here) == Errc::no_device && update(here, elsewhere) == Errc::device_fault &&
+          device.say("add", sums.add(0, strange)) == Errc::no_device &&
+          !sums.add(0, std::vector{device.data[0]}) && !sums.add(1, std::vector{device.data[1]}) &&
+          !sums.end());
+  };
+  EXPECT_EXIT(code(), testing::ExitedWithCode(0),
+              "update: no GPU takes .*\nupdate: the device failed\nadd: no GPU takes");
 }
 
 TEST_F(EmulatedFaultDeathTest, ACancelledThreadLearnsFirstWhereChunksDiffer) {
