@@ -181,8 +181,9 @@ void Stats::become_child() noexcept {
   stats_of_process.value.on_device_ = 0;
 }
 
+const int Stats::at_fork = pthread_atfork(nullptr, nullptr, become_child);
+
 void Stats::publish() noexcept {
-  static_cast<void>(pthread_atfork(nullptr, nullptr, become_child));
   // No lock: a child of fork() would inherit it locked.
   PageMapping made;
   StatsPage* const page = made.make(nullptr);

@@ -168,6 +168,7 @@ class Stats {
   explicit constexpr Stats(std::nullptr_t) noexcept : page_(nullptr) {}
   void publish() noexcept;
   static void become_child() noexcept;
+  static const int at_fork;
 
   std::unique_ptr<StatsPage> own_;
   std::atomic<StatsPage*> page_;

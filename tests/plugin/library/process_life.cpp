@@ -10,6 +10,7 @@
 // Exit status: 0 if every call answered as ec.h says.
 #include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -54,6 +55,14 @@ struct AtExit {
   }
 } at_exit;
 
+/// EC_TEST_DRIVER: what calls must have loaded.
+void need_driver() {
+  const char* const driver = std::getenv("EC_TEST_DRIVER");
+  // The thread that brings the device up may not have come so far.
+  for (int tries = 0; driver != nullptr && dlopen(driver, RTLD_LAZY | RTLD_NOLOAD) == nullptr; ++tries)
+    if (tries == 60'000 || usleep(1000) != 0) fail("the device is not there");
+}
+
 bool all_loaded = false;
 
 void try_forks() {
@@ -72,6 +81,7 @@ void try_forks() {
           return 0;
         });
       stop = true;
+      need_driver();
       return failed;
     });
     if (status == 0) continue;
@@ -227,8 +237,7 @@ void try_cancelled() {
   if (!returned || end != PTHREAD_CANCELED) fail("cancelled in a call, or not at all");
   int status = 0;
   if (waitpid(child, &status, 0) != child || status != 0) fail("cancelled in a handler of fork()");
-  if (const char* driver = std::getenv("EC_TEST_DRIVER"); driver && !dlopen(driver, RTLD_LAZY | RTLD_NOLOAD))
-    fail("the device is not there");
+  need_driver();
 }
 
 }  // namespace
@@ -240,7 +249,7 @@ EXPORTED void ec_init_tables(int, int, unsigned char*, unsigned char*) {}
 EXPORTED void gf_vect_mul_init(unsigned char, unsigned char*) {}
 
 /// Of the C library. A handler that is registered in a call is not there yet for a fork() in this moment.
-extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library) {
+EXPORTED int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library) {
   if (all_loaded) fail("a handler of fork() is registered after the library was loaded");
   static const auto next =
       reinterpret_cast<decltype(&__register_atfork)>(dlsym(RTLD_NEXT, "__register_atfork"));
