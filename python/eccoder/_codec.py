@@ -122,9 +122,7 @@ class Codec:
 
     def __reduce__(self) -> Tuple[Any, ...]:
         state = getattr(self, "__dict__", None)  # of a subclass
-        if self._cells is None:
-            return type(self), (self._k, self._m, self._technique), state
-        return _of_matrix, (type(self), self._k, self._m, self._cells), state
+        return _unpickled, (type(self), self._k, self._m, self._technique, self._cells), state
 
     def encode(self, data: Chunks, coding: Optional[Chunks] = None) -> Any:
         """Makes the m coding chunks of the k chunks `data`, in `coding` where that is given, and returns them.
@@ -282,8 +280,13 @@ def identify(shards: Sequence[Chunk]) -> Dict[str, Any]:
     return found
 
 
-def _of_matrix(kind: Type[Codec], k: int, m: int, cells: bytes) -> Codec:
-    return kind(k, m, matrix=[cells[at:at + k] for at in range(0, len(cells), k)], any_matrix=True)
+def _unpickled(kind: Type[Codec], k: int, m: int, technique: str, cells: Optional[bytes]) -> Codec:
+    codec = kind.__new__(kind)  # a derived class may have other parameters
+    if cells is None:
+        Codec.__init__(codec, k, m, technique)
+    else:
+        Codec.__init__(codec, k, m, matrix=[cells[at:at + k] for at in range(0, len(cells), k)], any_matrix=True)
+    return codec
 
 
 def _cells(k: int, m: int, matrix: Iterable[Iterable[int]]) -> bytes:

@@ -47,12 +47,13 @@ def test_update(technique):
 
 
 class NamedCodec(eccoder.Codec):
-    pass
+    def __init__(self, name, *shape, **how):
+        super().__init__(*shape, **how)
+        self.name = name
 
 
 def test_a_pickle_keeps_the_kind_and_the_attributes():
-    for codec in NamedCodec(4, 2), NamedCodec(2, 1, matrix=[[1, 1]]):
-        codec.name = "of a subclass"
+    for codec in NamedCodec("a name", 4, 2), NamedCodec("a name", 2, 1, matrix=[[1, 1]]):
         copy = pickle.loads(pickle.dumps(codec))
         assert (type(copy), copy.name, repr(copy)) == (NamedCodec, codec.name, repr(codec))
 
