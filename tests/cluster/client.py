@@ -69,7 +69,7 @@ class Client:
             self.tally.add("timed out")
             return False
         except model.Mismatch as difference:
-            self.tally.add("damage read")
+            self.tally.add("objects missing" if isinstance(difference, model.Missing) else "damage read")
             self._lost(key, difference)
         except OSError as e:
             self._lost(key, f"cannot be read: {e}")

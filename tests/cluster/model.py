@@ -50,6 +50,10 @@ class Mismatch(Exception):
     """An object does not hold what it must; the text says which and where."""
 
 
+class Missing(Mismatch):
+    """There is no object."""
+
+
 def describe(content):
     return "no object" if content is None else f"{len(content)} bytes"
 
@@ -96,7 +100,7 @@ class Shadow:
         expected = [content for content in self.allowed if content == got]
         allowed, self.allowed = self.allowed, [got]
         if not expected:
-            raise Mismatch("; nor: ".join(first_difference(got, content) for content in allowed))
+            raise (Missing if got is None else Mismatch)("; nor: ".join(first_difference(got, content) for content in allowed))
 
     def observe_range(self, got, offset, length):
         """The same for a part of a settled object."""
