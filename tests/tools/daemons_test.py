@@ -242,7 +242,8 @@ class DaemonsTest(PluginsTest):
                 ("k=4 m=2 crush-foo=1", 0, "portable: Ceph's own plugin=isa technique=reed_sol_van writes the same bytes\n"),
                 ("k=4\nm=2\nplugin=cuda\ntechnique=jerasure_reed_sol_van\n", 0,
                  "portable: Ceph's own plugin=jerasure technique=reed_sol_van writes the same bytes\n"),
-                ("k=4 m=2 w=8", 2, ""), ("k=4 m=2 backend=nonsense", 2, ""),
+                *((refused, 2, "") for refused in ("k=4 m=2 w=8", "k=4 m=2 backend=nonsense", "k=4 m=2 technique=nonsense", "k=1 m=2",
+                                                   "k=200 m=100", "k=40 m=2 w=8")),
                 ("k=40 m=2", 3, "not portable: k=40 must be at most 32 with technique=reed_sol_van\n")):
             done = subprocess.run([ECTOOL, "doctor", "--profile", profile], stdout=subprocess.PIPE, text=True)
             self.assertEqual((done.returncode, done.stdout), (status, answer))

@@ -150,10 +150,11 @@ std::string answer_on_profile(const std::string& text, bool* is_portable) {
   }
   if (const auto plugin = profile.find("plugin"); plugin != profile.end() && plugin->second != "cuda")
     throw codec::SetupError(EINVAL, "--profile: plugin=" + plugin->second + " must be cuda, or not be there");
+  auto parsed = profile;
+  ceph::parse_profile(ceph::Role::own, parsed, 20, true);  // refuses what no pool has
   const auto found = ceph::portability(profile);
   *is_portable = bool{found};
   if (!found) return fmt::format("not portable: {}\n", found.why_not);
-  ceph::parse_profile(ceph::Role::own, profile, 20, true);  // refuses what no pool has
   return fmt::format("portable: Ceph's own plugin={} technique={} writes the same bytes\n", found.plugin,
                      found.technique);
 }
