@@ -1,6 +1,7 @@
 // Generator matrices against the oracle and ISA-L, and the shapes that lose no data.
 #include "gf/generator.hpp"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <isa-l/erasure_code.h>
 
@@ -68,6 +69,8 @@ TEST(Generator, TechniqueNames) {
   EXPECT_EQ(gf::name(Technique::jerasure_reed_sol_r6_op), "jerasure_reed_sol_r6_op");
   for (const auto* wrong : {"", "Cauchy", "reed_sol_van ", "reed_sol_r6_op", "cauchy_orig", "vandermonde"})
     EXPECT_FALSE(gf::parse_technique(wrong)) << wrong;
+  EXPECT_EQ(fmt::format("{}", fmt::join(gf::technique_names, ", ")),
+            "reed_sol_van, cauchy, jerasure_reed_sol_van, jerasure_reed_sol_r6_op");
 }
 
 // A Vandermonde matrix of a smaller shape is the upper left corner of a larger one's. So what holds for the

@@ -112,6 +112,11 @@ Run encode_async_by_c(const Codec&, const ec_codec* codec, const Placed& placed,
     return of(ec_encode_async(codec, stripes, from.data(), to.data(), bytes, nullptr));
   };
 }
+Run decode_async(const Codec& codec, const ec_codec*, const Placed& placed, std::size_t, std::size_t) {
+  return [codec, from = placed.sources(available), to = placed.targets(lost)] {
+    return of(codec.decode_async(available, from, lost, to, nullptr));
+  };
+}
 Run decode_async_by_c(const Codec&, const ec_codec* codec, const Placed& placed, std::size_t bytes,
                       std::size_t stripes) {
   const auto from = plain<ec_source>(placed.sources(available));
@@ -135,7 +140,8 @@ const Call calls[] = {
     {"verify_device", device, 2, 4144, {}, false, verify},
     {"verify_async", device, 2, 4144, {}, true, verify_async},
     {"encode_async", device, 3, 4144, coding, true, encode_async_by_c},
-    {"decode_async", pinned, 3, 4144, lost, true, decode_async_by_c},
+    {"decode_async", pinned, 3, 4144, lost, true, decode_async},
+    {"decode_async_by_c", pinned, 3, 4144, lost, true, decode_async_by_c},
 };
 
 struct Fault {
