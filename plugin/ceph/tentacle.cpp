@@ -118,28 +118,29 @@ void Tentacle::encode_delta(const bufferptr& old_data, const bufferptr& new_data
   answer_for("encode_delta", error);
 }
 
-std::optional<int> Tentacle::apply_one_delta(const BufferMap& in, BufferMap& out) const noexcept {
+bool Tentacle::apply_one_delta(const BufferMap& in, BufferMap& out) const noexcept {
   const unsigned k = code_.k(), m = code_.m();
-  if (!is_usable(&in, 0) || !is_usable(&out, 0) || in.entries != 1 || out.entries != m) return {};
-  const auto at = std::ranges::find_if(in.slots, [](const auto& slot) { return slot.has_value(); });
-  const auto shard = static_cast<int>(at - in.slots.begin());
-  if (!code_.is_shard(shard)) return {};
-  const unsigned chunk = code_.chunk_of(shard), bytes = (*at)->length();
-  if (chunk >= k || bytes == 0) return {};
+  if (!is_usable(&in, k + m) || !is_usable(&out, k + m) || in.entries != 1 || out.entries != m) return false;
+  const auto slot_of = [&](auto& map, unsigned chunk) -> auto& {
+    return map.slots[static_cast<std::size_t>(code_.shard_of(chunk))];
+  };
+  unsigned chunk = 0;
+  while (chunk < k && !slot_of(in, chunk)) ++chunk;
+  if (chunk == k) return false;
+  const bufferptr& delta = *slot_of(in, chunk);
+  if (delta.length() == 0) return false;
   kernels::Target coding[most_pool_shards];
-  unsigned found = 0;
-  each_shard(out, [&](int to, bufferptr& buffer) {
-    const unsigned c = code_.is_shard(to) ? code_.chunk_of(to) : 0;
-    if (c < k || buffer.length() != bytes) return;
-    coding[c - k] = to_be_written(buffer);
-    ++found;
-  });
-  if (found != m) return {};
-  return code_.apply_delta(chunk, to_be_read(**at), {coding, m}, bytes);
+  for (unsigned r = 0; r < m; ++r) {
+    auto& slot = slot_of(out, k + r);
+    if (!slot || slot->length() != delta.length()) return false;
+    coding[r] = to_be_written(*slot);
+  }
+  answer_for("apply_delta", code_.apply_delta(chunk, to_be_read(delta), {coding, m}, delta.length()));
+  return true;
 }
 
 void Tentacle::apply_delta(const BufferMap& in, BufferMap& out) {
-  if (const auto answer = apply_one_delta(in, out)) return answer_for("apply_delta", *answer);
+  if (apply_one_delta(in, out)) return;
   const int error = at_the_door([&] {
     DataChunks deltas(code_.n());
     Places coding(code_.n());

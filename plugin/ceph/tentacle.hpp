@@ -72,9 +72,9 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   static constexpr auto to_be_written = [](bufferptr& b) { return kernels::Target{writable_bytes(b), {}}; };
   /// The data shards of `in` and the coding shards of `out`. False if a map is not ours to use.
   bool divide(const BufferMap& in, BufferMap& out, DataChunks& data, Places& coding) const;
-  /// One delta for all coding shards, the common call, which is short and needs no sets of chunks. Nothing,
+  /// One delta for all coding shards, the common call, which is short and needs no sets of chunks. False,
   /// and nothing done, if the call is another.
-  std::optional<int> apply_one_delta(const BufferMap& in, BufferMap& out) const noexcept;
+  bool apply_one_delta(const BufferMap& in, BufferMap& out) const noexcept;
 
   std::vector<ShardId> mapping_;
 };
