@@ -155,10 +155,15 @@ int ErasureCode::encode_chunks(DataChunks& data, Places& coding) const {
   }
   const auto sources = side_by_side(data, 0, k());
   if (sources.size() == k() && targets.size() == m()) return encode_chunks(sources, targets, coding.bytes);
+  const auto encode_by = [&](const kernels::Program& program) {
+    return to_errno(codec_->router().transform({&program, sources, targets, coding.bytes},
+                                               codec::Operation::encode, all_pageable));
+  };
+  // Of the new data of a stripe, often one chunk alone is not zero.
+  if (sources.size() == 1 && targets.size() == m())
+    return encode_by(codec_->code().update_program(*data.there.begin()));
   const auto part = codec_->code().part({data.there, coding.there});
-  if (!part) return -ENOMEM;
-  return to_errno(codec_->router().transform({&part->program, sources, targets, coding.bytes},
-                                             codec::Operation::encode, all_pageable));
+  return part ? encode_by(part->program) : -ENOMEM;
 }
 
 int ErasureCode::encode_chunks(std::span<const Source> data, std::span<const Target> coding,

@@ -39,7 +39,8 @@ class Code {
   unsigned m() const { return encode_.targets(); }
   /// Makes the coding chunks of the data chunks.
   const kernels::Program& encode_program() const { return encode_; }
-  /// Column `chunk` of the coding matrix (m x 1): the effect of a change of this data chunk on coding chunks.
+  /// Column `chunk` of the coding matrix (m x 1): the effect of a change of this data chunk on coding chunks,
+  /// and the coding chunks where all other data is zero.
   const kernels::Program& update_program(unsigned chunk) const { return *columns_[chunk]; }
   /// The plan for a signature, from the cache or solved now; null if the available chunks do not give the
   /// wanted ones, for example fewer than k of an MDS code, or memory ran out.
