@@ -145,45 +145,33 @@ int ErasureCode::encode(const bufferlist& in, std::span<bufferlist* const> lists
   return to_errno(status);
 }
 
-int ErasureCode::encode_chunks(DataChunks& data, Places& coding) const {
+int ErasureCode::code_some(DataChunks& data, Places& coding, codec::Operation operation) const {
   if (!is_one_job(data, coding)) return -EINVAL;
   if (coding.count == 0 || coding.bytes == 0) return 0;
   const auto targets = side_by_side(coding, k(), n());
   if (data.count == 0) {
-    for (const Target& t : targets) std::memset(t.data, 0, coding.bytes);
+    if (operation == codec::Operation::encode)
+      for (const Target& t : targets) std::memset(t.data, 0, coding.bytes);
     return 0;
   }
   const auto sources = side_by_side(data, 0, k());
-  if (sources.size() == k() && targets.size() == m()) return encode_chunks(sources, targets, coding.bytes);
-  const auto encode_by = [&](const kernels::Program& program) {
-    return to_errno(codec_->router().transform({&program, sources, targets, coding.bytes},
-                                               codec::Operation::encode, all_pageable));
-  };
-  // Of the new data of a stripe, often one chunk alone is not zero.
-  if (sources.size() == 1 && targets.size() == m())
-    return encode_by(codec_->code().update_program(*data.there.begin()));
-  const auto part = codec_->code().part({data.there, coding.there});
-  return part ? encode_by(part->program) : -ENOMEM;
+  codec::Code& code = codec_->code();
+  PlanPointer part;
+  const kernels::Program* program = &code.encode_program();
+  if (sources.size() == 1 && targets.size() == m()) {
+    program = &code.update_program(*data.there.begin());
+  } else if (sources.size() != k() || targets.size() != m()) {
+    part = code.part({data.there, coding.there});
+    if (!part) return -ENOMEM;
+    program = &part->program;
+  }
+  return to_errno(
+      codec_->router().transform({program, sources, targets, coding.bytes}, operation, all_pageable));
 }
 
 int ErasureCode::encode_chunks(std::span<const Source> data, std::span<const Target> coding,
                                unsigned bytes) const {
   return bytes == 0 ? 0 : to_errno(codec_->encode(data, coding, bytes, all_pageable));
-}
-
-int ErasureCode::apply_delta(DataChunks& deltas, Places& coding) const {
-  if (!is_one_job(deltas, coding)) return -EINVAL;
-  if (deltas.count == 0 || coding.count == 0 || coding.bytes == 0) return 0;
-  const auto targets = side_by_side(coding, k(), n());
-  if (deltas.count == 1 && targets.size() == m()) {
-    const unsigned chunk = *deltas.there.begin();
-    return apply_delta(chunk, deltas[chunk], targets, coding.bytes);
-  }
-  const auto sources = side_by_side(deltas, 0, k());
-  const auto part = codec_->code().part({deltas.there, coding.there});
-  if (!part) return -ENOMEM;
-  return to_errno(codec_->router().transform({&part->program, sources, targets, coding.bytes},
-                                             codec::Operation::update, all_pageable));
 }
 
 int ErasureCode::apply_delta(unsigned chunk, Source delta, std::span<const Target> coding,
