@@ -118,7 +118,8 @@ void Tentacle::encode_delta(const bufferptr& old_data, const bufferptr& new_data
   answer_for("encode_delta", error);
 }
 
-bool Tentacle::apply_one_delta(const BufferMap& in, BufferMap& out) const noexcept {
+[[gnu::always_inline]] inline bool Tentacle::apply_one_delta(const BufferMap& in,
+                                                             BufferMap& out) const noexcept {
   const unsigned k = code_.k(), m = code_.m();
   if (!is_usable(&in, k + m) || !is_usable(&out, k + m) || in.entries != 1 || out.entries != m) return false;
   const auto slot_of = [&](auto& map, unsigned chunk) -> auto& {
@@ -140,7 +141,11 @@ bool Tentacle::apply_one_delta(const BufferMap& in, BufferMap& out) const noexce
 }
 
 void Tentacle::apply_delta(const BufferMap& in, BufferMap& out) {
-  if (apply_one_delta(in, out)) return;
+  if (!apply_one_delta(in, out)) apply_deltas(in, out);
+}
+
+// Inlined, the function would give its room to the frame of every call.
+[[gnu::noinline]] void Tentacle::apply_deltas(const BufferMap& in, BufferMap& out) const {
   const int error = at_the_door([&] {
     DataChunks deltas(code_.n());
     Places coding(code_.n());

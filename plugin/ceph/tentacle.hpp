@@ -75,6 +75,7 @@ class Tentacle final : public Door<::ceph::tentacle::ErasureCodeInterface> {
   /// One delta for all coding shards, the common call, which is short and needs no sets of chunks. False,
   /// and nothing done, if the call is another.
   bool apply_one_delta(const BufferMap& in, BufferMap& out) const noexcept;
+  void apply_deltas(const BufferMap& in, BufferMap& out) const;
 
   std::vector<ShardId> mapping_;
 };
