@@ -1,17 +1,10 @@
-// The devices of this process: how they come up and are latched off, and the choice of one for a job.
 #include "kernels/cuda/device/devices.hpp"
 
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <exception>
-#include <memory>
-#include <set>
 #include <stdexcept>
-#include <string>
-#include <utility>
 
 #include "kernels/cuda/submit/device_job.hpp"
 #include "support/wait.hpp"
@@ -27,29 +20,6 @@ constexpr std::chrono::seconds without_a_thread{1};
 /// CUDA contexts do not survive fork(), and threads that do not exist in the child may hold locks. So a child
 /// of a process that has used devices has none.
 std::atomic<bool> used{false}, forked{false};
-
-/// Processes that use a GPU, this one among them, by the sockets that the driver makes for each
-/// ("@cuda-uvmfd-NAMESPACE-PID@", seen with 580); 0 where it makes none.
-std::size_t processes_on_gpus() {
-  const std::unique_ptr<std::FILE, decltype([](std::FILE* file) { std::fclose(file); })> sockets(
-      std::fopen("/proc/net/unix", "re"));
-  std::set<std::string> found;
-  char line[256];  // a socket's name has at most 108 bytes
-  while (sockets && std::fgets(line, sizeof line, sockets.get()) != nullptr)
-    if (const char* name = std::strstr(line, "@cuda-uvmfd-")) found.insert(name);
-  return found.size();
-}
-
-void say_once_who_else_uses_a_gpu(const Options& options) {
-  static std::atomic<bool> said{false};
-  if (said) return;
-  const std::size_t processes = processes_on_gpus();
-  if (processes < 2 || said.exchange(true)) return;
-  log(options,
-      "{} other process(es) of this host use a GPU, and this one is not under MPS: those on one GPU take "
-      "turns, and each call waits for all. See MPS in docs/operations.md",
-      processes - 1);
-}
 
 constexpr auto any_device = [](const Device&) { return true; };
 
@@ -114,7 +84,6 @@ void Devices::bring_up(Slot& slot) {
     log(options, "device {} is up: {}, compute capability {}.{}{}", info.ordinal, info.name,
         info.compute_major, info.compute_minor, info.shared_by_mps != 0 ? ", shared by MPS" : "");
     set(device_stats().shared_by_mps, static_cast<std::uint64_t>(info.shared_by_mps));
-    if (info.shared_by_mps == 0) say_once_who_else_uses_a_gpu(options);
     tried->lock_preload_arena();
     device.swap(tried);
   } catch (const std::runtime_error& error) {
