@@ -1,7 +1,5 @@
 #include "gf/dialects.hpp"
 
-#include <array>
-
 #include "gf/generator.hpp"
 #include "gf/gf256.hpp"
 

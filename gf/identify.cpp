@@ -6,7 +6,6 @@
 #include <numeric>
 #include <optional>
 #include <set>
-#include <span>
 #include <utility>
 
 #include "gf/dialects.hpp"

@@ -1,14 +1,10 @@
 #include "gf/mds.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <numeric>
 #include <random>
 #include <utility>
-#include <vector>
-
-#include "gf/gf256.hpp"
 
 namespace ec::gf {
 namespace {

@@ -2,13 +2,11 @@
 #include "plugin/library/engine.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "gf/dialects.hpp"
 #include "gf/mds.hpp"
 #include "kernels/cuda/options.hpp"
 #include "plugin/codec/settings/settings.hpp"
-#include "plugin/library/refusal.hpp"
 #include "support/no_cancellation.hpp"
 
 namespace ec::library {

@@ -4,9 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <stdexcept>
 
 #include "gf/gf256.hpp"
