@@ -1,4 +1,3 @@
-// Small files: see files.hpp.
 #include "support/files.hpp"
 
 #include <dirent.h>

@@ -1,4 +1,3 @@
-// One GPU that is up.
 #include "kernels/cuda/device/device.hpp"
 
 #include <fmt/format.h>
@@ -15,10 +14,6 @@ extern "C" const unsigned char ec_fatbin_paired_kernel[];
 extern "C" const unsigned char ec_fatbin_table_kernel[];
 
 namespace ec::kernels::cuda {
-void CapturesSpared::exchange_mode() {
-  if (driver_.thread_exchange_capture_mode != nullptr) driver_.thread_exchange_capture_mode(&mode_);
-}
-
 Device::Scope::Scope(const Device& device)
     : device_(device),
       captures_spared_(*device.driver_),
@@ -57,8 +52,7 @@ std::shared_ptr<Device> Device::bring_up(const Options& options, int ordinal) {
   // A context keeps 1 KiB of stack for each thread that the GPU can hold: 264 of a context's 524 MiB on an
   // H100. Our kernels call nothing, and the driver adds memory for spilled registers when it launches a
   // kernel. A driver that refuses costs no more than the memory.
-  if (options.alone_in_process && driver.ctx_set_limit != nullptr)
-    driver.ctx_set_limit(CU_LIMIT_STACK_SIZE, 0);
+  if (options.alone_in_process) driver.ctx_set_limit(CU_LIMIT_STACK_SIZE, 0);
   device->load_kernels();
   device->load_generated_kernels();
   device->make_lanes();

@@ -50,7 +50,7 @@ class CapturesSpared {
 
  private:
   /// The thread's mode becomes mode_, and mode_ the thread's.
-  void exchange_mode();
+  void exchange_mode() { driver_.thread_exchange_capture_mode(&mode_); }
 
   const Driver& driver_;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;

@@ -1,4 +1,3 @@
-// The CUDA driver, opened at run time.
 #include "kernels/cuda/device/driver.hpp"
 
 #include <dlfcn.h>
@@ -20,15 +19,12 @@ const Driver& Driver::open(const std::string& library) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw std::runtime_error(fmt::format("no CUDA driver: {}", dlerror()));
   Driver driver;
-#define EC_LOOK_UP(name, symbol, type) driver.name = reinterpret_cast<type>(dlsym(handle, #symbol));
-  EC_CUDA_DRIVER_FUNCTIONS(EC_LOOK_UP)
-  EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(EC_LOOK_UP)
-#undef EC_LOOK_UP
-#define EC_NEED(name, symbol, type) \
-  if (driver.name == nullptr)       \
+#define EC_LOOK_UP(name, symbol, type)                          \
+  driver.name = reinterpret_cast<type>(dlsym(handle, #symbol)); \
+  if (driver.name == nullptr)                                   \
     throw std::runtime_error("the CUDA driver " + library + " is too old: it has no " #symbol);
-  EC_CUDA_DRIVER_FUNCTIONS(EC_NEED)
-#undef EC_NEED
+  EC_CUDA_DRIVER_FUNCTIONS(EC_LOOK_UP)
+#undef EC_LOOK_UP
   return opened->emplace(library, driver).first->second;
 }
 

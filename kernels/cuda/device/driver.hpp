@@ -45,23 +45,18 @@ namespace ec::kernels::cuda {
   X(pointer_get_attributes, cuPointerGetAttributes, PFN_cuPointerGetAttributes_v7000)        \
   X(memcpy_htod_async, cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                    \
   X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                    \
-  X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)
-
-// The same for functions that no job needs, null where the driver lacks them: functions of newer drivers, and
-// the functions of Buffer.
-#define EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(X)                                \
-  X(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode,        \
-    PFN_cuThreadExchangeStreamCaptureMode_v10010)                           \
-  X(ctx_set_limit, cuCtxSetLimit, PFN_cuCtxSetLimit_v3010)                  \
-  X(stream_synchronize, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000) \
-  X(memcpy_htod, cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                   \
+  X(memset_d8_async, cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)                             \
+  X(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode,                         \
+    PFN_cuThreadExchangeStreamCaptureMode_v10010)                                            \
+  X(ctx_set_limit, cuCtxSetLimit, PFN_cuCtxSetLimit_v3010)                                   \
+  X(stream_synchronize, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)                  \
+  X(memcpy_htod, cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                                    \
   X(memcpy_dtoh, cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)
 
 /// The functions of an open driver; immutable, lives as long as the process.
 struct Driver {
 #define EC_DECLARE(name, symbol, type) type name = nullptr;
   EC_CUDA_DRIVER_FUNCTIONS(EC_DECLARE)
-  EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(EC_DECLARE)
 #undef EC_DECLARE
 
   /// The functions of `library`, which is opened the first time and never closed: the driver keeps threads of

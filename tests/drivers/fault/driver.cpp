@@ -40,7 +40,7 @@ using kernels::cuda::Driver;
 namespace site {
 enum Site : std::size_t {
 #define EC_SITE(name, symbol, type) name,
-  EC_FAULT_DRIVER_SITES(EC_SITE)
+  EC_CUDA_DRIVER_FUNCTIONS(EC_SITE)
 #undef EC_SITE
 };
 }  // namespace site
@@ -139,9 +139,6 @@ struct State {
   if (next.name == nullptr) complete = false;
     EC_CUDA_DRIVER_FUNCTIONS(EC_RESOLVE)
 #undef EC_RESOLVE
-#define EC_LOOK_UP(name, symbol, type) next.name = reinterpret_cast<type>(dlsym(library, #symbol));
-    EC_CUDA_OPTIONAL_DRIVER_FUNCTIONS(EC_LOOK_UP)
-#undef EC_LOOK_UP
     launches.use(&next,
                  reinterpret_cast<PFN_cuFuncGetParamInfo_v12040>(dlsym(library, "cuFuncGetParamInfo")));
   }
@@ -367,7 +364,7 @@ extern "C" EXPORTED const ec::test::faults::Control* fault_driver_control() {
 #define EC_EXPORT_SITE(name, symbol, type) \
   EC_EXPORT(symbol, type,                  \
             ec::test::faults::call<ec::test::faults::site::name>(&ec::kernels::cuda::Driver::name, a...))
-EC_FAULT_DRIVER_SITES(EC_EXPORT_SITE)
+EC_CUDA_DRIVER_FUNCTIONS(EC_EXPORT_SITE)
 
 // What ec_bench calls beside the product is passed on and never goes wrong.
 EC_EXPORT(cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020,
