@@ -34,7 +34,7 @@ std::span<Backend* const> variants() noexcept {
   static const auto list = [] {
     std::vector<Backend*> all;
 #ifdef EC_WITH_X86
-    all.insert(all.end(), x86::variants().begin(), x86::variants().end());
+    for (x86::X86& each : x86::variants()) all.push_back(&each);
 #endif
 #ifdef EC_WITH_CUDA
     for (const auto kind : {cuda::KernelKind::tile, cuda::KernelKind::table, cuda::KernelKind::bits,

@@ -1,7 +1,6 @@
 #include "kernels/x86/backend.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <new>
 #include <type_traits>
@@ -132,13 +131,12 @@ X86& backend() noexcept {
   return best;
 }
 
-std::span<Backend* const> variants() noexcept {
+std::span<X86> variants() noexcept {
   static X86 all[] = {{"x86-gfni512", Isa::gfni512},
                       {"x86-gfni256", Isa::gfni256},
                       {"x86-avx512", Isa::avx512},
                       {"x86-avx2", Isa::avx2}};
-  static const std::array<Backend*, 4> list{&all[0], &all[1], &all[2], &all[3]};
-  return list;
+  return all;
 }
 
 }  // namespace ec::kernels::x86

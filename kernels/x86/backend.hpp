@@ -53,6 +53,6 @@ X86& backend() noexcept;
 
 /// Each instruction set by itself: x86-gfni512, x86-gfni256, x86-avx512, x86-avx2. A set that this CPU lacks
 /// supports nothing.
-std::span<Backend* const> variants() noexcept;
+std::span<X86> variants() noexcept;
 
 }  // namespace ec::kernels::x86

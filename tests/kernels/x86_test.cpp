@@ -258,7 +258,7 @@ gf::DecodePlan plan_for(const gf::Matrix& coding, const gf::ChunkSet& wanted) {
 
 /// Where it is less work; many losses of wide codes are in patterns_test.cpp.
 TEST_P(Variant, CauchyMatricesByTheirStages) {
-  const bool has_it = kernels::x86::variants()[0]->supports(Job{});
+  const bool has_it = kernels::x86::variants()[0].supports(Job{});
   for (const auto& [k, m] :
        {std::pair{16u, 8u}, {24u, 7u}, {32u, 8u}, {41u, 7u}, {64u, 16u}, {100u, 20u}, {128u, 32u}}) {
     const std::size_t streamed = kernels::x86::this_core().stream_above / k + 77;
@@ -302,7 +302,7 @@ TEST_P(Variant, CauchyMatricesByTheirStages) {
 
 /// A core takes one of them, and by one way of writing; this takes all.
 TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
-  if (!kernels::x86::variants()[0]->supports(Job{})) GTEST_SKIP() << "no AVX-512 or GFNI";
+  if (!kernels::x86::variants()[0].supports(Job{})) GTEST_SKIP() << "no AVX-512 or GFNI";
   constexpr std::size_t bytes = 2048 + 64;
   for (const auto& [k, m, lost] :
        {std::tuple{16u, 8u, 0u}, {24u, 7u, 0u}, {32u, 8u, 0u}, {32u, 8u, 8u}, {41u, 7u, 0u}}) {
@@ -345,7 +345,7 @@ TEST(X86Transform, SumsInRegistersAndInMemoryMakeTheSameBytes) {
 
 /// What a solution costs more than a matrix must not lose the transform: 8 lost from 3 on take two blocks.
 TEST(X86Transform, IsTakenToSolveForChunksAmidBlocks) {
-  if (!kernels::x86::variants()[0]->supports(Job{})) GTEST_SKIP() << "no AVX-512 or GFNI";
+  if (!kernels::x86::variants()[0].supports(Job{})) GTEST_SKIP() << "no AVX-512 or GFNI";
   for (const unsigned k : {48u, 56u, 64u}) {
     const auto plan = plan_for(gf::coding_matrix(gf::Technique::cauchy, k, 8),
                                gf::ChunkSet::first(11) - gf::ChunkSet::first(3));
@@ -378,8 +378,7 @@ INSTANTIATE_TEST_SUITE_P(X86, Variant,
 TEST(X86Backend, IsTheBestVariantOfThisCpu) {
   X86& best = kernels::x86::backend();
   EXPECT_EQ(kernels::find_backend("x86"), &best);
-  for (auto* backend : kernels::x86::variants()) {
-    auto& variant = dynamic_cast<X86&>(*backend);
+  for (const X86& variant : kernels::x86::variants()) {
     if (!variant.runs_here()) continue;
     EXPECT_EQ(best.isa(), variant.isa()) << "variants are listed best first";
     return;
