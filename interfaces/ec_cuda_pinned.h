@@ -24,7 +24,6 @@ typedef int ec_cuda_pinned_lock(void* start, size_t bytes, void* context);
  * if the arena could not be mapped; -ENOTSUP in a child of fork() whose parent has called this; or the result
  * of `lock`, and then the first arena is unmapped again. */
 int ec_cuda_pinned_start(size_t bytes, size_t threshold, ec_cuda_pinned_lock* lock, void* context);
-typedef int ec_cuda_pinned_start_function(size_t, size_t, ec_cuda_pinned_lock*, void*);
 
 struct ec_cuda_pinned_stats {
   uint64_t arena_bytes; /* 0: not started */
@@ -37,7 +36,6 @@ struct ec_cuda_pinned_stats {
 
 /* Thread safe. In a child of fork() the numbers of its parent when it forked. */
 void ec_cuda_pinned_statistics(struct ec_cuda_pinned_stats* stats);
-typedef void ec_cuda_pinned_statistics_function(struct ec_cuda_pinned_stats*);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@ namespace {
 
 /// Found at load, before a host forks; null without the preload.
 auto* const start_preload =
-    reinterpret_cast<ec_cuda_pinned_start_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_start"));
+    reinterpret_cast<decltype(&ec_cuda_pinned_start)>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_start"));
 
 /// A process has one arena. Devices that have it locked, abandoned devices included, and the context
 /// in which it is registered.

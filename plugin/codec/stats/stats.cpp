@@ -111,7 +111,7 @@ std::size_t bucket_of(std::uint64_t nanoseconds) noexcept {
 /// Searched for at load, before a host forks: a preload is there by then or never, and a search in vain
 /// allocates.
 const auto ask_arena =
-    reinterpret_cast<ec_cuda_pinned_statistics_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"));
+    reinterpret_cast<decltype(&ec_cuda_pinned_statistics)>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"));
 
 /// Copies the state of libec_cuda_pinned.so, where it is there, once a second.
 void look_at_arena(StatsPage& page, Stats::Clock::time_point now) noexcept {

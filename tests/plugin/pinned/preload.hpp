@@ -14,12 +14,12 @@ inline constexpr std::size_t KiB = 1024;
 inline constexpr std::size_t MiB = 1024 * KiB;
 
 inline auto* preload_start() {
-  return reinterpret_cast<ec_cuda_pinned_start_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_start"));
+  return reinterpret_cast<decltype(&ec_cuda_pinned_start)>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_start"));
 }
 
 inline ec_cuda_pinned_stats preload_statistics() {
   ec_cuda_pinned_stats stats{};
-  reinterpret_cast<ec_cuda_pinned_statistics_function*>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"))(
+  reinterpret_cast<decltype(&ec_cuda_pinned_statistics)>(dlsym(RTLD_DEFAULT, "ec_cuda_pinned_statistics"))(
       &stats);
   return stats;
 }
