@@ -1,4 +1,3 @@
-// Bytes of the host are copied here, bytes of a device by its driver.
 #include "kernels/transfer.hpp"
 
 #include <cstring>

@@ -1,4 +1,3 @@
-// The common part of Ceph's own plugins and ours.
 #include "plugin/ceph/portable.hpp"
 
 #include <fmt/format.h>

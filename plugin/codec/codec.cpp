@@ -1,4 +1,3 @@
-// The codes of the process, and the plans of one code.
 #include "plugin/codec/codec.hpp"
 
 #include <pthread.h>

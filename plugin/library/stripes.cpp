@@ -1,4 +1,3 @@
-// The checks of the chunks of a call, which name a wrong chunk.
 #include "plugin/library/stripes.hpp"
 
 #include "plugin/library/refusal.hpp"

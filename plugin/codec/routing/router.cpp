@@ -1,4 +1,3 @@
-// Decisions, and the way of a call down the list of back ends.
 #include "plugin/codec/routing/router.hpp"
 
 #include <bit>

@@ -1,4 +1,3 @@
-// The table of EC_CUDA_ variables, and the parsing of their texts.
 #include "plugin/codec/settings/settings.hpp"
 
 #include <fmt/format.h>
