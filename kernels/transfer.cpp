@@ -17,7 +17,6 @@ namespace {
 /// Between two looks for a free lane. A check of several pieces is nothing without each of them.
 constexpr std::chrono::microseconds between_lanes{50};
 
-/// Copies a slab at a time.
 cuda::Outcome transfer(cuda::Device& device, const Transfer& piece, bool fetches) noexcept {
   cuda::Runner runner(device);
   const cuda::Driver& driver = device.driver();

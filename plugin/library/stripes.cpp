@@ -7,7 +7,6 @@ namespace {
 
 using kernels::Residence;
 
-/// Takes the chunks over.
 template <class From, class To>
 const To* convert(const Names& names, std::string_view name, std::size_t bytes, std::span<const From> from,
                   Chunks<To>& to) {

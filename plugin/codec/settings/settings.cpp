@@ -16,7 +16,6 @@
 namespace ec::codec {
 namespace {
 
-/// A variable of the environment.
 struct Variable {
   std::string_view name, text;
 };
