@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "gf/dialects.hpp"
 #include "gf/generator.hpp"
 #include "gf/gf256.hpp"
 #include "gf/mds.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "gf/dialects.hpp"
 #include "gf/mds.hpp"
 #include "kernels/cuda/options.hpp"
 #include "plugin/codec/settings/settings.hpp"

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "gf/dialects.hpp"
+#include "gf/generator.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/common/oracle.hpp"
 #include "tests/common/random_bytes.hpp"

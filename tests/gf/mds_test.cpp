@@ -7,7 +7,6 @@
 #include <string>
 
 #include "gf/decode_plan.hpp"
-#include "gf/dialects.hpp"
 #include "gf/generator.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/common/oracle.hpp"
