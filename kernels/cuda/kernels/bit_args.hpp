@@ -60,13 +60,15 @@ struct BitKernel {
 };
 
 // X(quads, words, warps of half, warps of any). H200, ratio to the copy, decode of chunks of 7 to 38 MB,
-// blocks of 128 threads with fixed tiles / blocks of these warps that draw them: half, 16+4 0.89 / 0.92; any,
-// 10+8 0.63 / 0.66, 16+8 0.72 / 0.84, 24+6 0.80 / 0.80. Another host, 4 to 7 MB: half, 72+4 12 warps 0.72, 16
-// warps 0.81; 150+4 one word 0.53, two 0.82; any, 200+5 0.49, 0.61; 192+32 0.13, 0.18.
+// blocks of 128 threads with fixed tiles / blocks of these warps that draw them: any, 10+8 0.63 / 0.66, 16+8
+// 0.72 / 0.84, 24+6 0.80 / 0.80. Another host, 4 to 7 MB: half, 72+4 12 warps 0.72, 16 warps 0.81; 150+4 one
+// word 0.53, two 0.82; any, 200+5 0.49, 0.61; 192+32 0.13, 0.18. Half, 38 to 64 MB, 32 to 40 warps that do
+// not read ahead / these warps, which do: 8+4 0.69 / 0.79, 10+4 0.80 / 0.85, 12+4 0.87 / 0.93, 16+4 0.93 /
+// 0.98; with five quads registers are lacking, 20+4 0.97 / 0.94.
 #define EC_BIT_SHAPES(X) \
-  X(2, 4, 40, 20)        \
-  X(3, 4, 32, 20)        \
-  X(4, 4, 40, 20)        \
+  X(2, 4, 24, 20)        \
+  X(3, 4, 20, 20)        \
+  X(4, 4, 20, 20)        \
   X(5, 4, 32, 16)        \
   X(6, 4, 32, 24)        \
   X(8, 4, 20, 20)        \

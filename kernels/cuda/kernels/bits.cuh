@@ -279,8 +279,8 @@ __device__ void transform(const KernelArgs& args) {
   constexpr bool together = W < 4;
   const unsigned piece = together ? g : (g % 2) * 4 + g / 2;
   // With few sources, the sources of the next tile come while a warp multiplies this one. H100, kernels by
-  // themselves, chunks of 51 and 60 MB: 16+5 0.94 of the copy, 0.87 without.
-  constexpr bool ahead = Eights && Classes == 1 && Quads <= 5;
+  // themselves, chunks of 51 and 60 MB: 16+5 0.94 of the copy, 0.87 without. See EC_BIT_SHAPES.
+  constexpr bool ahead = Classes == 1 && Quads <= (Eights ? 5 : 4);
   // Then a warp's tiles lie side by side, four at a time (H200, 16+8 0.85, one at a time 0.72), but not where
   // there are fewer tiles than threads, 32 a warp: warps that get four more than others are late.
   const unsigned in_a_row = ahead && args.bytes >= gridDim.x * blockDim.x ? 4 : 1;
@@ -297,15 +297,18 @@ __device__ void transform(const KernelArgs& args) {
     if (lane == 0) turn = atomicAdd(&drawn, 1u);
     return tile_of(__shfl_sync(0xffffffff, turn, 0));
   };
-  std::uint32_t x[Classes * Groups][4][W];
-  const auto fetch_group = [&](unsigned tile, int k) {
-    fetch<Classes, Quads, FullQuads, W>(x[k], sources, columns,
-                                        std::uint64_t{tile} * (32 * W) + piece * 4 * W, t, k);
-  };
-  const auto fetch_ahead = [&](unsigned tile) {
-    if (tile >= args.bytes) return;
+  std::uint32_t x[Classes * Groups][4][W] = {};
+  // Ahead, no load depends on a branch: where a code lacks a source, its last one comes again, for which the
+  // matrix has no bits. Addresses stay in registers (H200, 20+6 0.82, read for each tile 0.72).
+  const std::uint8_t* from[Quads];
 #pragma unroll
-    for (int k = 0; k < (ahead ? Groups : 0); ++k) fetch_group(tile, k);
+  for (int quad = 0; ahead && quad < Quads; ++quad)
+    from[quad] = sources[min(quad * 4 + t, columns - 1)] + piece * 4 * W;
+  const auto fetch_ahead = [&](unsigned tile) {
+    if (!ahead || tile >= args.bytes) return;
+#pragma unroll
+    for (int quad = 0; quad < Quads; ++quad)
+      load<W>(x[quad / 4][quad % 4], from[quad] + std::uint64_t{tile} * (32 * W));
   };
   unsigned tile = tile_of(threadIdx.x / 32);
   fetch_ahead(tile);
@@ -315,7 +318,8 @@ __device__ void transform(const KernelArgs& args) {
     std::uint32_t b[Classes][Groups][4 * W];
 #pragma unroll
     for (int k = 0; k < Classes * Groups; ++k) {
-      if constexpr (!ahead) fetch_group(tile, k);
+      if constexpr (!ahead)
+        fetch<Classes, Quads, FullQuads, W>(x[k], sources, columns, offset + piece * 4 * W, t, k);
       transpose<W>(b[k / Groups][k % Groups], x[k]);
     }
     fetch_ahead(next);
@@ -362,8 +366,9 @@ __device__ void transform(const KernelArgs& args) {
       std::uint32_t mine[W];
 #pragma unroll
       for (int w = 0; w < W; ++w) {
-        const std::uint32_t other = __shfl_xor_sync(0xffffffff, odd ? out[part][0][w] : out[part][1][w], 4);
-        mine[w] = (odd ? other : out[part][0][w]) + (odd ? out[part][1][w] : other) * 16;
+        const std::uint32_t both = out[part][0][w] + out[part][1][w] * 16;
+        const std::uint32_t other = __shfl_xor_sync(0xffffffff, both, 4);
+        mine[w] = pick(odd ? 0xf0f0f0f0 : 0x0f0f0f0f, both, __funnelshift_l(other, other, odd ? 28 : 4));
       }
       if (row < row_count)
         store<W, Accumulate>(

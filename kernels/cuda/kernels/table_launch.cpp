@@ -56,22 +56,25 @@ CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<cons
 
 }  // namespace
 
-// H200, m lost, chunks of 22 to 65 MB, moved bytes to the copy of the run, by tables / on the tensor cores
-// (12+5, 12+6 and the last three on another host, before neighbours were one block's):
-//   24+2 0.95 / 0.98   12+3 0.88 / 0.85   14+3 0.84 / 0.85   16+3 0.82 / 0.90    8+4 0.85 / 0.67
-//   10+4 0.80 / 0.80   11+4 0.78 / 0.82   12+4 0.78 / 0.85   10+5 0.74 / 0.65   12+5 0.71 / 0.72
-//   10+6 0.70 / 0.68   12+6 0.67 / 0.77    9+7 0.67 / 0.60   10+7 0.63 / 0.63    8+8 0.65 / 0.60
-// Encode with a row of ones, and the same of chunks of 1 MiB: 16+3 0.90 / 0.86, 0.56 / 0.47; 20+3 0.88 /
-// 0.89, 0.58 / 0.53; 14+4 0.82 / 0.84, 0.49 / 0.44; 16+4 0.80 / 0.89, 0.50 / 0.48. Other chips were not
-// measured, but an H100 with earlier tensor-core kernels: 24+3 0.96 / 0.95; chunks of 256 KiB, 16+4 0.25 /
-// 0.27, 18+5 0.25 / 0.20; of 64 KiB, 9+6 0.07 / 0.07, 12+4 0.07 / 0.08, 16+4 0.07 / 0.10. So tensor cores,
-// whose tiles are short, take chunks of fewer tiles than the chip has multiprocessors.
+// H200, m lost, chunks of 28 to 46 MB, moved bytes to the copy of the run, by tables / on the tensor cores
+// (24+2 and more than six lost on another host, by earlier kernels):
+//   24+2 0.95 / 0.98    8+3 0.92 / 0.74   10+3 0.87 / 0.81   12+3 0.87 / 0.90   14+3 0.84 / 0.95
+//    9+4 0.83 / 0.80   10+4 0.78 / 0.84   11+4 0.78 / 0.90   12+4 0.78 / 0.92   10+5 0.72 / 0.68
+//   12+5 0.71 / 0.75   10+6 0.67 / 0.71   12+6 0.66 / 0.77    9+7 0.67 / 0.60   10+7 0.63 / 0.63
+//    8+8 0.65 / 0.60
+// The same of 2, 4 and 9 MB: 10+4 0.57 / 0.60, 0.63 / 0.65, 0.71 / 0.72; 12+3 0.62 / 0.63, 0.77 / 0.73,
+// 0.79 / 0.75. Encode with a row of ones, and the same of chunks of 1 MiB: 12+3 0.96 / 0.88, 0.51 / 0.43;
+// 14+3 0.93 / 0.94, 0.53 / 0.46; 11+4 0.87 / 0.88, 0.48 / 0.44; 12+4 0.91 / 0.95, 0.50 / 0.45; 16+4 0.81 /
+// 0.94, 0.51 / 0.52. Other chips were not measured, but an H100 with earlier tensor-core kernels: 24+3 0.96
+// / 0.95; chunks of 256 KiB, 16+4 0.25 / 0.27, 18+5 0.25 / 0.20; of 64 KiB, 9+6 0.07 / 0.07, 12+4 0.07 /
+// 0.08, 16+4 0.07 / 0.10. So tensor cores, whose tiles are short, take chunks of fewer tiles than the chip
+// has multiprocessors.
 bool table_kernel_pays(const Work& work) {
   if (work.device.info().compute_major < oldest_bit_compute_major) return true;
   const gf::Matrix& matrix = work.matrix;
   const TableKernel& kernel = kernel_for(matrix.cols(), matrix.rows(), row_of_ones(matrix) < matrix.rows());
   if (kernel.targets() < matrix.rows()) return matrix.cols() <= 4;
-  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 20, 14, 10, 12, 10, 10, 8};
+  constexpr unsigned most_sources[] = {gf::max_chunks, gf::max_chunks, 20, 12, 9, 11, 9, 10, 8};
   static_assert(std::size(most_sources) == most_rows + 1);
   unsigned most = most_sources[kernel.rows];
   const bool is_short = work.chunks.bytes / table_tile < work.device.info().multiprocessors;
