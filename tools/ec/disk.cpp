@@ -286,14 +286,6 @@ void Directory::sync() const {
   if (retried([&] { return fsync(fd()); }) != 0 && errno != EINVAL) fail_errno("written", path_);
 }
 
-void Directory::let_owner_write() const {
-  const Held here = fd();
-  struct stat st {};
-  // Not every file system has modes.
-  if (fstat(here, &st) != 0 || ((st.st_mode & 0700) != 0700 && fchmod(here, 0700) != 0))
-    fail_errno("written to", path_);
-}
-
 void Directory::lock() const {
   if (retried([&] { return flock(fd(), LOCK_EX | LOCK_NB); }) == 0) return;
   if (errno == EWOULDBLOCK)

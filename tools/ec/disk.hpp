@@ -66,8 +66,6 @@ class Directory {
   std::vector<std::string> names() const;
   /// Writes the names in the directory to the disk.
   void sync() const;
-  /// For a new directory, where a umask may have denied the owner to write. Nobody else may.
-  void let_owner_write() const;
   /// Fails if another process has locked the directory. The lock is held until the process ends.
   void lock() const;
 

@@ -1,5 +1,6 @@
 // ec: files kept in k + m shards, of which any k give them back; see docs/ec.md and docs/format.md.
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <boost/lexical_cast/try_lexical_convert.hpp>
 #include <iostream>
@@ -114,6 +115,8 @@ int run(int argc, char** argv) {
   if (given.loses_bad_sectors) take_bad_sectors_for_lost();
   note_interrupts();
   allow_many_files();
+  // What is made is opened again, now and by the next command.
+  umask(umask(0) & ~mode_t{0700});
   const Outcome outcome = command->run(given);
   for (const auto& note : outcome.notes)
     if (!given.is_quiet) std::cerr << "ec: " << note << '\n';

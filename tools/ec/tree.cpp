@@ -60,9 +60,7 @@ const Place& Tree::directory(const std::string& path) {
     const Place parent = directory(parent_of(path));
     made_.emplace(path, NewDirectory(parent, last_name(path)));
   }
-  place = Directory::open_in(base_, path);
-  if (made_.contains(path)) place->let_owner_write();
-  return place;
+  return place = Directory::open_in(base_, path);
 }
 
 void Tree::finish(const std::vector<FileEntry>& entries) {

@@ -526,8 +526,8 @@ def check_host(ec):
         def seen(place):
             return {name: (content, mode) for name, (content, _, mode, *_) in ec.state_of(place).items()}
 
-        # Files that their owner may not write, and a umask that makes such.
-        for umask in (0o022, 0o277):
+        # Files that their owner may not write, and umasks that would make such, or what nobody may open.
+        for umask in (0o022, 0o277, 0o477, 0o777):
             fixed = {"preexec_fn": nobody, "umask": umask}
             ec.fresh("fixed", "fixed/a", "set", "out")
             ec.write("fixed/a/1", random.randbytes(3000))
@@ -538,7 +538,7 @@ def check_host(ec):
             others.right("create", "--keep", "-r", "fixed", "-k", "2", "-m", "3", **fixed)
             whole = {place: seen(place) for place in ("set", "fixed")}
             modes = [mode for files in whole.values() for name, (_, mode) in files.items() if name.endswith(".ec")]
-            check(modes == [0o444 & ~umask] * 8, f"umask {umask:o}: shards have modes {modes}")
+            check(modes == [0o444 & ~(umask & 0o077)] * 8, f"umask {umask:o}: shards have modes {modes}")
             others.right("extract", "fixed", "-o", "out", **fixed)
             shutil.rmtree(ec.path("fixed/a"))
             ec.remove("fixed/fixed.002.ec", "set/1.000.ec")
