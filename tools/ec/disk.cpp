@@ -469,10 +469,10 @@ void NewFile::undo() noexcept {
   struct stat st {};
   const bool is_there = !name_.empty() && fstatat(fd, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
   const bool is_ours = is_there && is_same(st, file_.opened());
-  if (!old_.empty() && (is_ours || !is_there))
-    renameat2(fd, old_.c_str(), fd, name_.c_str(), is_ours ? 0 : RENAME_NOREPLACE);
-  else if (is_ours && !temporary_)
-    unlinkat(fd, name_.c_str(), 0);
+  // A directory, which somebody has put there meanwhile, replaces no file.
+  const bool is_back = !old_.empty() && is_ours && renameat2(fd, old_.c_str(), fd, name_.c_str(), 0) == 0;
+  if (is_ours && !temporary_ && !is_back) unlinkat(fd, name_.c_str(), 0);
+  if (!old_.empty() && !is_back) renameat2(fd, old_.c_str(), fd, name_.c_str(), RENAME_NOREPLACE);
   if (has_link_) unlinkat(fd, aside_.c_str(), 0);
 }
 

@@ -17,6 +17,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 import typing
 
 import shard_reader
@@ -295,6 +296,22 @@ def check_bad_sectors(ec):
     check(ec.read("out/object") == ec.read("object"), "extracted around a bad sector")
 
 
+def check_swapped_directories(ec):
+    """A directory that somebody puts in the place of a damaged file while that is made anew stays, with its name."""
+    for form, name, made in (("shards", "a.005.ec", 2), ("kept", "b", 3)):
+        make_set(ec, form, 20000)
+        tracer = ["strace", "-f", "-o", "/dev/null", "-e", "inject=renameat2:delay_enter=500000"]
+        with subprocess.Popen([*tracer, ec.program, "repair", "set"], cwd=ec.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            while process.poll() is None and sum(n.endswith(".tmp") for n in ec.files("set")) < made:
+                time.sleep(0.01)
+            os.rename(ec.path("set", name), ec.path("away", name))
+            ec.write(f"set/{name}/inside", b"mine")
+            before = {n for n in ec.state_of("set") if not n.endswith(".tmp")}
+            err = process.stderr.read().decode()
+        check(process.returncode == FAILURE and f"set/{name} is another file" in err, f"{form}: {process.returncode} {err}")
+        check(set(ec.state_of("set")) == before, f"{form}: {sorted(ec.state_of('set'))}")
+
+
 def check_syncs(ec):
     ec.fresh("set", "set/old")
     for i in range(40):
@@ -320,6 +337,7 @@ def main():
             print("system calls that fail: no strace here, or it may not trace")
             sys.exit(77)
         check_bad_sectors(ec)
+        check_swapped_directories(ec)
         check_syncs(ec)
         check_faults(ec, calls_that_fail, given.faults)
 
