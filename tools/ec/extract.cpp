@@ -19,12 +19,11 @@ class OutputFiles {
     for (const auto& entry : set.header.files) {
       there_.push_back(place_->look(entry.name));
       if (!there_.back()) continue;
-      const bool is_directory = S_ISDIR(there_.back()->st_mode);
-      if (is_directory && entry.is_directory) continue;
-      if (!options.may_replace || entry.is_directory)
-        fail(Status::failure, "{} is there already{}", printable(place_->path_of(entry.name)),
-             entry.is_directory ? "" : "; --force replaces it");
-      if (is_directory) fail(Status::failure, "{} is a directory", printable(place_->path_of(entry.name)));
+      const std::string path = printable(place_->path_of(entry.name));
+      if (S_ISDIR(there_.back()->st_mode) != entry.is_directory)
+        fail(Status::failure, "{} is {} directory", path, entry.is_directory ? "not a" : "a");
+      if (!options.may_replace && !entry.is_directory)
+        fail(Status::failure, "{} is there already; --force replaces it", path);
     }
     for (const auto& entry : set.header.files) {
       if (entry.is_directory)

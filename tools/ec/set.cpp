@@ -172,12 +172,8 @@ void find_kept(const GivenPaths& found, const Claims& claims, ShardSet* set, std
     kept.place = base;
     kept.name = entry.name;
     kept.fault = "missing";
-    if (entry.is_directory) {
-      if (const auto there = base->look(entry.name); there && S_ISDIR(there->st_mode)) kept.fault.clear();
-      continue;
-    }
     const auto find_in = [&](const Place& place, bool is_of_any_length) {
-      auto file = kept.file ? std::nullopt : File::find(place, entry.name, denied);
+      auto file = kept.file || entry.is_directory ? std::nullopt : File::find(place, entry.name, denied);
       if (!file || !is_no_shard(*file) || (!is_of_any_length && file->bytes() != entry.bytes)) return;
       kept.fault = file->bytes() == entry.bytes
                        ? ""
@@ -193,6 +189,12 @@ void find_kept(const GivenPaths& found, const Claims& claims, ShardSet* set, std
       for (const auto& place : places) find_in(place, false);
     }
     find_in(base, true);
+    const auto there = kept.file ? std::nullopt : base->look(entry.name);
+    const bool is_directory = there && S_ISDIR(there->st_mode);
+    if (is_directory && entry.is_directory)
+      kept.fault.clear();
+    else if (is_directory || (there && entry.is_directory))
+      kept.fault = fmt::format("a {} has its name; move it away", is_directory ? "directory" : "file");
   }
 }
 

@@ -272,6 +272,27 @@ def check_names_in_the_way(ec):
     ec.ends(OK, "verify", "way", what="a temporary file was taken for the shard")
 
 
+def check_directories_in_the_way(ec):
+    """A directory where a file belongs, or a file where a directory does, is named by each command, and stays."""
+    tree = Tree(ec, "way", {"a": 30000, "sub/b": 30000}, "-k", "2", "-m", "4")
+    ec.fresh("out", "out/a")
+    for name, put, verify, repair in (("a", os.mkdir, "way/a: a directory has its name; move it away", "way/a is a directory"),
+                                      ("sub", lambda path: ec.write(path, b"x"), "way/sub: a file has its name; move it away", "way/sub is not a directory")):
+        os.rename(tree.path(name), ec.path("saved"))
+        put(tree.path(name))
+        before = tree.state()
+        ec.ends(DAMAGED, "verify", "way", says=verify)
+        ec.ends(FAILURE, "repair", "way", says=repair)
+        ec.ends(FAILURE, "extract", "way", "-o", "out", says="out/a is a directory\n")
+        ec.ends(FAILURE, "extract", "way", "-o", "out", "--force", says="out/a is a directory\n")
+        check(tree.state() == before and not ec.contents("out"), f"{name} is in the way")
+        (os.rmdir if name == "a" else os.remove)(tree.path(name))
+        os.rename(ec.path("saved"), tree.path(name))
+    ec.fresh("out")
+    ec.write("out/sub", b"x")
+    ec.ends(FAILURE, "extract", "way", "-o", "out", "--force", says="out/sub is not a directory\n")
+
+
 def check_other_files(ec):
     """Files that have names of the set in other directories, or equal bytes, or other permissions, are nobody's but their owner's."""
     # (files of the tree, files elsewhere, what is removed, arguments of create, of repair), each in a folder of its own.
@@ -553,7 +574,7 @@ def main():
     print(f"--seed {given.seed}", flush=True)
     signal.signal(signal.SIGIO, signal.SIG_IGN)  # of a lease that is to be given back
     with in_folder(given.program) as ec:
-        for each in (check_shapes, check_names, check_format_1, check_places, check_trees, check_moves, check_second_reading, check_names_in_the_way, check_other_files, check_claims, check_host):
+        for each in (check_shapes, check_names, check_format_1, check_places, check_trees, check_moves, check_second_reading, check_names_in_the_way, check_directories_in_the_way, check_other_files, check_claims, check_host):
             each(ec)
         check_losses(ec, given.all, given.size)
         check_small_files(ec, given.all)
