@@ -182,9 +182,10 @@ void fail_if_lost(const SetHeader& set, std::uint64_t stripes) {
   if (stripes > 0) fail(Status::lost, "{}; nothing was changed", text_of_lost(set, stripes));
 }
 
-void make_by_stripes(ShardSet& set, const Options& options, Replacements* all) {
+void make_by_stripes(ShardSet& set, const Options& options, Replacements* all, Outcome* outcome) {
   const SetHeader& header = set.header;
   fail_if_lost(header, count_damage(set, options));
+  describe(set, options, outcome);  // a second reading counts bad blocks again
   std::vector<unsigned> wanted;
   for (unsigned i = 0; i < header.shards(); ++i)
     if (is_made_anew(set, i)) wanted.push_back(i);
@@ -209,7 +210,7 @@ void make_by_stripes(ShardSet& set, const Options& options, Replacements* all) {
 }
 
 /// What is missing is made while all is read for the first time. What else is damaged shows then.
-void make_by_columns(ShardSet& set, const Options& options, Replacements* all) {
+void make_by_columns(ShardSet& set, const Options& options, Replacements* all, Outcome* outcome) {
   const SetHeader& header = set.header;
   Columns columns(set, options.threads);
   Search search(&set, columns, options.is_recursive);
@@ -249,6 +250,7 @@ void make_by_columns(ShardSet& set, const Options& options, Replacements* all) {
                                 tree_at(&all->trees, kept.place).directory(parent_of(kept.name)),
                                 last_name(kept.name), kept.file->opened());
     }
+    describe(set, options, outcome);
     return;
   }
 }
@@ -289,8 +291,7 @@ Outcome repair(const Options& options) {
   const SetHeader& header = set.header;
   const Progress whole_time("", 0, false);
   Replacements all;
-  header.version == 1 ? make_by_stripes(set, options, &all) : make_by_columns(set, options, &all);
-  describe(set, options, &outcome);
+  (header.version == 1 ? make_by_stripes : make_by_columns)(set, options, &all, &outcome);
   nlohmann::json repaired;
   if (options.is_json) repaired = nlohmann::json::array();
   put(set, &all);
@@ -324,7 +325,7 @@ Outcome repair(const Options& options) {
     }
   name_temporaries(set, &outcome);
   if (options.is_json) outcome.report["repaired"] = std::move(repaired);
-  if (!is_damaged) outcome.text += "nothing is damaged\n";
+  if (!is_damaged) outcome.text += "nothing is to be made anew\n";
   add_rate(whole_time, header.object_bytes, &outcome);
   return outcome;
 }

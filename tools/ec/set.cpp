@@ -332,7 +332,8 @@ std::string text_of(const ShardSet& set) {
     if (set.lacks_name(i)) text += fmt::format("shard {}: it has a temporary name\n", i);
     for (const auto& file : set.shards[i])
       if (!file.is_whole())
-        text += fmt::format("shard {}: {}: {}\n", i, printable(file.path()), fault_of(file));
+        text += fmt::format("shard {}: {}: {}{}\n", i, printable(file.path()), fault_of(file),
+                            set.is_whole(i) ? "; another file is this shard, whole" : "");
   }
   return text;
 }

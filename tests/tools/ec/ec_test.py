@@ -8,6 +8,7 @@ import pty
 import random
 import re
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -189,6 +190,22 @@ def check_leftovers(ec):
     ec.ends(OK, "verify", "set", says="1 files .ec-*.tmp")
 
 
+def check_copies(ec):
+    """A damaged file of a shard that is whole elsewhere is named, and nothing depends on that file."""
+    ec.fresh("set")
+    ec.write("object", random.randbytes(100000))
+    ec.right("create", "object", "-k", "4", "-m", "2", "-o", "set")
+    shutil.copy(ec.path("set/object.001.ec"), ec.path("set/copy"))
+    ec.patch("set/copy", 5000, b"rust")
+    before = ec.state_of("set")
+    said = "shard 1: set/copy: 1 blocks are lost; another file is this shard, whole\n"
+    ec.ends(OK, "verify", "set", says=said + "all 6 shards are whole\n")
+    ec.ends(OK, "repair", "set", says=said + "nothing is to be made anew\n")
+    check(ec.state_of("set") == before, "nothing changed")
+    ec.remove("set/object.002.ec")
+    ec.ends(OK, "repair", "set", says=said + "shard 2: missing\n")
+
+
 SHAPE = ["-k", "4", "-m", "2", "-o", "set"]
 VERBS = {"create": ["create", "object", *SHAPE], "create -": ["create", "-", "--name", "object", *SHAPE],
          "extract": ["extract", "set", "-o", "out"], "repair": ["repair", "set"], "repair kept": ["repair", "set"]}
@@ -277,7 +294,7 @@ def main():
     with in_folder(given.program) as ec:
         check_examples(ec, given.document)
         for each in (check_words, check_identify, check_shapes, check_limits, check_sparse, check_terminal, check_changing,
-                     check_leftovers):
+                     check_leftovers, check_copies):
             each(ec)
         check_interruptions(ec, given.kills)
 
