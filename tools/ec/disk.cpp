@@ -30,15 +30,6 @@ bool bad_sectors_are_lost = false;
   fail(Status::failure, "{} cannot be {}: {}", printable(path), what, std::strerror(error));
 }
 
-/// Calls again what a signal interrupts.
-template <class SystemCall>
-auto retried(SystemCall call) {
-  for (;;) {
-    const auto result = call();
-    if (result >= 0 || errno != EINTR) return result;
-  }
-}
-
 std::string temporary_name() {
   std::random_device random;
   return fmt::format("{}{:08x}{:08x}{}", prefix, random(), random(), suffix);
@@ -50,16 +41,13 @@ support::Descriptor open_inner(int directory, const std::string& path, int flags
   std::size_t begin = 0;
   for (std::size_t slash; (slash = path.find('/', begin)) != std::string::npos; begin = slash + 1) {
     const auto name = path.substr(begin, slash - begin);
-    support::Descriptor next(retried([&] {
-      return openat(parent ? parent.get() : directory, name.c_str(),
-                    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    }));
+    support::Descriptor next(openat(parent ? parent.get() : directory, name.c_str(),
+                                    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!next) return next;
     parent = std::move(next);
   }
-  return support::Descriptor(retried([&] {
-    return openat(parent ? parent.get() : directory, path.c_str() + begin, flags | O_NOFOLLOW | O_CLOEXEC);
-  }));
+  return support::Descriptor(
+      openat(parent ? parent.get() : directory, path.c_str() + begin, flags | O_NOFOLLOW | O_CLOEXEC));
 }
 
 bool is_zero(std::span<const std::byte> bytes) {
@@ -117,7 +105,7 @@ void take_bad_sectors_for_lost() { bad_sectors_are_lost = true; }
 std::size_t read_stream(int fd, std::span<std::byte> bytes) {
   std::size_t got = 0;
   while (got < bytes.size()) {
-    const auto n = retried([&] { return read(fd, bytes.data() + got, bytes.size() - got); });
+    const auto n = read(fd, bytes.data() + got, bytes.size() - got);
     if (n < 0) fail_errno("read", "standard input");
     if (n == 0) break;
     got += static_cast<std::size_t>(n);
@@ -127,7 +115,7 @@ std::size_t read_stream(int fd, std::span<std::byte> bytes) {
 
 void write_stream(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const auto n = retried([&] { return write(fd, bytes.data(), bytes.size()); });
+    const auto n = write(fd, bytes.data(), bytes.size());
     if (n < 0) fail_errno("written", "standard output");
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
@@ -150,9 +138,8 @@ class Opened {
   /// What is looked at is what is opened, so that no device and no pipe is. None: errno says why.
   support::Descriptor open_once() {
     struct stat st {};
-    const support::Descriptor found =
-        place ? open_inner(place->fd(), name, O_PATH)
-              : support::Descriptor(retried([&] { return ::open(name.c_str(), O_PATH | O_CLOEXEC); }));
+    const support::Descriptor found = place ? open_inner(place->fd(), name, O_PATH)
+                                            : support::Descriptor(::open(name.c_str(), O_PATH | O_CLOEXEC));
     if (!found || fstat(found.get(), &st) != 0) return support::Descriptor();
     const bool is_right = is_directory() ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode);
     if (!is_right || (is_known && !is_same(st, opened))) {
@@ -163,7 +150,7 @@ class Opened {
     is_known = true;
     const auto path = fmt::format("/proc/self/fd/{}", found.get());
     // Without waiting for the holder of a lease.
-    return support::Descriptor(retried([&] { return ::open(path.c_str(), flags | O_NONBLOCK | O_CLOEXEC); }));
+    return support::Descriptor(::open(path.c_str(), flags | O_NONBLOCK | O_CLOEXEC));
   }
 
   /// None: errno says why.
@@ -224,8 +211,7 @@ class Opened {
 };
 
 std::shared_ptr<const Directory> Directory::find(const std::string& path) {
-  support::Descriptor fd(
-      retried([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }));
+  support::Descriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat st {};
   if (!fd && errno == ENOTDIR && lstat(path.c_str(), &st) == 0) {
     if (!S_ISLNK(st.st_mode)) return {};
@@ -283,11 +269,11 @@ std::vector<std::string> Directory::names() const {
 
 void Directory::sync() const {
   // There are file systems whose directories have nothing to write.
-  if (retried([&] { return fsync(fd()); }) != 0 && errno != EINVAL) fail_errno("written", path_);
+  if (fsync(fd()) != 0 && errno != EINVAL) fail_errno("written", path_);
 }
 
 void Directory::lock() const {
-  if (retried([&] { return flock(fd(), LOCK_EX | LOCK_NB); }) == 0) return;
+  if (flock(fd(), LOCK_EX | LOCK_NB) == 0) return;
   if (errno == EWOULDBLOCK)
     fail(Status::failure, "another ec is at work in {}; wait for its end", printable(path_));
   if (errno != EBADF && errno != ENOLCK && !is_unsupported()) fail_errno("locked", path_);
@@ -334,9 +320,7 @@ std::size_t File::read_at(std::span<std::byte> bytes, std::uint64_t offset) cons
   const auto fd = state_->must_have();
   std::size_t got = 0;
   while (got < bytes.size()) {
-    const auto n = retried([&] {
-      return pread(fd->get(), bytes.data() + got, bytes.size() - got, static_cast<off_t>(offset + got));
-    });
+    const auto n = pread(fd->get(), bytes.data() + got, bytes.size() - got, static_cast<off_t>(offset + got));
     if (n < 0 && errno == EIO && bad_sectors_are_lost) break;
     if (n < 0 && errno == EIO)
       fail(Status::failure,
@@ -355,10 +339,8 @@ NewFile::NewFile(Place place, mode_t mode)
     : place_(std::move(place)),
       temporary_(std::make_unique<Temporary>(place_, temporary_name(), 0)),
       file_(std::make_shared<Opened>(place_, temporary_->name, O_RDWR)) {
-  const support::Descriptor made(retried([&] {
-    return openat(place_->fd(), temporary_->name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                  mode & 0777);
-  }));
+  const support::Descriptor made(openat(place_->fd(), temporary_->name.c_str(),
+                                        O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0777));
   if (!made) fail_errno("written to", place_->path_of(""));
   temporary_->is_made = true;
   // Opened again it must be this one.
@@ -379,16 +361,18 @@ std::string NewFile::path() const { return place_->path_of(temporary_->name); }
 void NewFile::reserve(std::uint64_t bytes) {
   if (bytes == 0) return;
   const auto fd = file_.state_->must_have();
-  if (retried([&] { return fallocate(fd->get(), 0, 0, static_cast<off_t>(bytes)); }) == 0) return;
-  if (errno != EOPNOTSUPP && errno != ENOSYS) fail_errno(fmt::format("{} bytes long", bytes).c_str(), path());
+  int result = 0;  // unlike the others this call does not go on after a signal
+  do result = fallocate(fd->get(), 0, 0, static_cast<off_t>(bytes));
+  while (result != 0 && errno == EINTR);
+  if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
+    fail_errno(fmt::format("{} bytes long", bytes).c_str(), path());
 }
 
 void NewFile::write_at(std::span<const std::byte> bytes, std::uint64_t offset) {
   if (is_zero(bytes)) return;
   const auto fd = file_.state_->must_have();
   while (!bytes.empty()) {
-    const auto n =
-        retried([&] { return pwrite(fd->get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    const auto n = pwrite(fd->get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0) fail_errno("written", path());
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
@@ -400,7 +384,7 @@ void NewFile::sync(std::uint64_t bytes, const struct stat* like, const Attribute
   struct stat st {};
   bool is_right = fstat(fd->get(), &st) == 0;
   if (is_right && static_cast<std::uint64_t>(st.st_size) < bytes)
-    is_right = retried([&] { return ftruncate(fd->get(), static_cast<off_t>(bytes)); }) == 0;
+    is_right = ftruncate(fd->get(), static_cast<off_t>(bytes)) == 0;
   if (is_right && (like != nullptr || attributes != nullptr)) {
     mode_t mode = (like != nullptr ? like->st_mode : attributes->mode) & 0777;
     const bool is_owners = like == nullptr || (st.st_uid == like->st_uid && st.st_gid == like->st_gid) ||
@@ -416,7 +400,7 @@ void NewFile::sync(std::uint64_t bytes, const struct stat* like, const Attribute
     const struct timespec times[] = {{0, UTIME_OMIT}, attributes->changed};
     is_right = futimens(fd->get(), times) == 0;
   }
-  if (!is_right || retried([&] { return fsync(fd->get()); }) != 0) fail_errno("written", path());
+  if (!is_right || fsync(fd->get()) != 0) fail_errno("written", path());
 }
 
 void NewFile::put(const std::string& name, const std::optional<struct stat>& old, const std::string& aside) {
@@ -516,6 +500,7 @@ void fill_standard_streams() {
 void note_interrupts() {
   struct sigaction action {};
   action.sa_handler = [](int signal) { interrupt = signal; };
+  action.sa_flags = SA_RESTART;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     // What the parent ignores stays ignored, as with nohup.
