@@ -83,11 +83,6 @@ class Temporary {
   void remove() const noexcept {
     if (is_made) unlinkat(place->fd_or_none(), name.c_str(), flags_);
   }
-  static void keep(std::unique_ptr<Temporary>* one) noexcept {
-    (*one)->is_made = false;
-    one->reset();
-  }
-
   const Place place;
   const std::string name;
   bool is_made = false;
@@ -333,11 +328,23 @@ std::size_t File::read_at(std::span<std::byte> bytes, std::uint64_t offset) cons
   return got;
 }
 
-// --- New files.
+// --- What is new.
+
+std::shared_ptr<Temporary> make_directory(const Place& parent, const std::string& name) {
+  auto made = std::make_shared<Temporary>(parent, name, AT_REMOVEDIR);
+  made->is_made = mkdirat(parent->fd(), name.c_str(), 0700) == 0;
+  if (!made->is_made) fail_errno("made", parent->path_of(name));
+  return made;
+}
+
+void keep(std::shared_ptr<Temporary>* one) noexcept {
+  (*one)->is_made = false;
+  one->reset();
+}
 
 NewFile::NewFile(Place place, mode_t mode)
     : place_(std::move(place)),
-      temporary_(std::make_unique<Temporary>(place_, temporary_name(), 0)),
+      temporary_(std::make_shared<Temporary>(place_, temporary_name(), 0)),
       file_(std::make_shared<Opened>(place_, temporary_->name, O_RDWR)) {
   const support::Descriptor made(openat(place_->fd(), temporary_->name.c_str(),
                                         O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0777));
@@ -348,12 +355,6 @@ NewFile::NewFile(Place place, mode_t mode)
   file_.state_->is_known = true;
   mode_ = file_.opened().st_mode & 0777;
   if (!is_writable() && fchmod(made.get(), mode_ | 0600) != 0) fail_errno("written to", path());
-}
-
-NewFile::NewFile(NewFile&&) noexcept = default;
-
-NewFile::~NewFile() {
-  if (place_) undo();
 }
 
 std::string NewFile::path() const { return place_->path_of(temporary_->name); }
@@ -408,7 +409,7 @@ void NewFile::put(const std::string& name, const std::optional<struct stat>& old
   aside_ = aside;
   if (!old) {
     rename_to_free(*place_, temporary_->name, *place_, name);
-    Temporary::keep(&temporary_);
+    file::keep(&temporary_);
     name_ = std::move(own);
     return;
   }
@@ -432,7 +433,7 @@ void NewFile::put_over(const struct stat& old) {
   } else {
     fail_errno("replaced", place_->path_of(name_));
   }
-  Temporary::keep(&temporary_);
+  file::keep(&temporary_);
   // Another file may have been put there meanwhile.
   const auto found = place_->look(old_);
   if (!found || !is_same(*found, old))
@@ -448,7 +449,8 @@ void NewFile::keep() noexcept {
   has_link_ = false;
 }
 
-void NewFile::undo() noexcept {
+NewFile::~NewFile() {
+  if (!place_) return;
   const Held fd = place_->fd_or_none();
   struct stat st {};
   const bool is_there = !name_.empty() && fstatat(fd, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -459,17 +461,6 @@ void NewFile::undo() noexcept {
   if (!old_.empty() && !is_back) renameat2(fd, old_.c_str(), fd, name_.c_str(), RENAME_NOREPLACE);
   if (has_link_) unlinkat(fd, aside_.c_str(), 0);
 }
-
-NewDirectory::NewDirectory(const Place& parent, const std::string& name)
-    : temporary_(std::make_unique<Temporary>(parent, name, AT_REMOVEDIR)) {
-  temporary_->is_made = mkdirat(parent->fd(), name.c_str(), 0700) == 0;
-  if (!temporary_->is_made) fail_errno("made", parent->path_of(name));
-}
-
-NewDirectory::NewDirectory(NewDirectory&&) noexcept = default;
-NewDirectory::~NewDirectory() = default;
-
-void NewDirectory::keep() noexcept { Temporary::keep(&temporary_); }
 
 void make_as(const Directory& directory, const Attributes& attributes) {
   const struct timespec times[] = {{0, UTIME_OMIT}, attributes.changed};

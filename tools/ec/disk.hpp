@@ -119,7 +119,11 @@ struct Attributes {
   struct timespec changed;
 };
 
+/// What is new under a name, and is removed with the last owner of this unless it is kept.
 class Temporary;
+/// A new directory that its owner may enter. Throws Failure.
+std::shared_ptr<Temporary> make_directory(const Place& parent, const std::string& name);
+void keep(std::shared_ptr<Temporary>* one) noexcept;
 
 /// A new file, at first under a temporary name in the directory where it is to be. Unless keep is called, the
 /// file goes and what it replaced comes back when this object goes. All but keep throw Failure. write_at may
@@ -128,7 +132,7 @@ class NewFile {
  public:
   /// The umask takes from the mode. Until sync the owner may read and write, since the file is opened again.
   NewFile(Place place, mode_t mode);
-  NewFile(NewFile&&) noexcept;
+  NewFile(NewFile&&) noexcept = default;
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();
 
@@ -151,31 +155,16 @@ class NewFile {
 
  private:
   void put_over(const struct stat& old);
-  void undo() noexcept;
   std::string path() const;
   bool is_writable() const { return (mode_ & 0600) == 0600; }
 
   Place place_;                           ///< none when it is moved from
-  std::unique_ptr<Temporary> temporary_;  ///< none when the file has its name
+  std::shared_ptr<Temporary> temporary_;  ///< none when the file has its name
   File file_;
   mode_t mode_ = 0;          ///< after sync, unless sync is told another
   std::string name_;         ///< what the file gets or has
   std::string old_, aside_;  ///< where the old file is, and what it will be called
   bool has_link_ = false;    ///< the old file has the name aside_ already
-};
-
-/// A new directory, which is removed with this object unless keep is called.
-class NewDirectory {
- public:
-  /// Throws Failure.
-  NewDirectory(const Place& parent, const std::string& name);
-  NewDirectory(NewDirectory&&) noexcept;
-  NewDirectory& operator=(NewDirectory&&) = delete;
-  ~NewDirectory();
-  void keep() noexcept;
-
- private:
-  std::unique_ptr<Temporary> temporary_;  ///< none when it is kept, or moved from
 };
 
 /// Gives a directory its attributes, on the disk. Throws Failure.

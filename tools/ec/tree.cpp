@@ -58,7 +58,7 @@ const Place& Tree::directory(const std::string& path) {
   if (place) return place;
   if (!base_->look(path)) {
     const Place parent = directory(parent_of(path));
-    made_.emplace(path, NewDirectory(parent, last_name(path)));
+    made_.emplace(path, make_directory(parent, last_name(path)));
   }
   return place = Directory::open_in(base_, path);
 }
@@ -78,7 +78,7 @@ void Tree::sync() const {
 }
 
 void Tree::keep() noexcept {
-  for (auto& [path, made] : made_) made.keep();
+  for (auto& [path, made] : made_) file::keep(&made);
 }
 
 }  // namespace ec::file

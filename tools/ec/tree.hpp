@@ -47,7 +47,7 @@ class Tree {
  private:
   Place base_;
   std::map<std::string, Place> open_;
-  std::map<std::string, NewDirectory, std::greater<>> made_;  ///< inner directories go first
+  std::map<std::string, std::shared_ptr<Temporary>, std::greater<>> made_;  ///< inner directories go first
 };
 
 }  // namespace ec::file
