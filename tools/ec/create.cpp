@@ -18,28 +18,54 @@ constexpr std::uint32_t usual_record_bytes = 65536;
 /// Files of /proc say that they have 0 bytes, files of /sys a page.
 constexpr std::uint64_t most_bytes_of_a_lie = 4096;
 
-void check_length(const File& file, const std::string& path) {
+void check_length(const File& file) {
   if (file.bytes() > most_bytes_of_a_lie) return;
   std::vector<std::byte> bytes(file.bytes() + 1);
   if (file.read_at(bytes, 0) != file.bytes())
-    fail(Status::usage, "{} does not have the length that it says; a copy of it has", printable(path));
+    fail(Status::usage, "{} does not have the length that it says; a copy of it has", printable(file.path()));
 }
 
-/// What is coded: files one after the other, or standard input.
-class Object {
- public:
-  explicit Object(const Options& options) {
-    is_stream_ = options.paths == std::vector<std::string>{"-"};
-    if (is_stream_) {
-      entries_.emplace_back().name = options.name.empty() ? "stream" : options.name;
-      return;
+/// Files and directories that are there, and what they are called in the set.
+struct Inputs {
+  mode_t mode = 0666;  ///< what all files allow
+  std::vector<FileEntry> entries;
+  std::vector<std::optional<File>> files;  ///< none of a directory
+
+  /// Without a place `path` leads to a file, by links too.
+  void add(const Place& place, const std::string& path, const std::string& name) {
+    const auto there = place ? place->look(path) : std::nullopt;
+    FileEntry& entry = entries.emplace_back();
+    entry.name = name;
+    entry.is_directory = there && S_ISDIR(there->st_mode);
+    auto& file = files.emplace_back();
+    if (!entry.is_directory) {
+      file = File(place, path);
+      check_length(*file);
+      entry.bytes = file->bytes();
+      mode &= file->opened().st_mode;
     }
-    for (const auto& path : options.paths) add(path);
+    const auto& st = file ? file->opened() : *there;
+    entry.mode = static_cast<std::uint16_t>(st.st_mode & 07777);
+    entry.seconds = st.st_mtim.tv_sec;
+    entry.nanoseconds = static_cast<std::uint32_t>(st.st_mtim.tv_nsec);
   }
 
-  bool is_stream() const { return is_stream_; }
-  mode_t mode() const { return mode_; }
-  const std::vector<FileEntry>& entries() const { return entries_; }
+  /// Throws Failure if a file is not as it was when it was opened.
+  void check_unchanged() const {
+    for (const auto& file : files)
+      if (file) file->check_unchanged();
+  }
+};
+
+/// What is coded: files one after the other, or standard input.
+struct Object : Inputs {
+  explicit Object(const Options& options) : is_stream(options.paths == std::vector<std::string>{"-"}) {
+    if (is_stream) entries.emplace_back().name = options.name.empty() ? "stream" : options.name;
+    for (const auto& path : options.paths) {
+      if (path == "-" && !is_stream) fail(Status::usage, "- is the only thing to code, or none");
+      if (!is_stream) add(nullptr, path, fs::path(path).filename());
+    }
+  }
 
   /// The data of the stripe, with zeros behind its end; returns the bytes that there are. A stream is read
   /// in the order of the stripes.
@@ -47,51 +73,27 @@ class Object {
     std::uint64_t got = 0;
     for (unsigned i = 0; i < set.k; ++i) {
       const auto block = stripe.block(i);
-      const std::size_t part = is_stream_ ? read_stream(STDIN_FILENO, block)
-                                          : read_files(block, stripe.number * set.stripe_bytes() + got);
+      const std::size_t part = is_stream ? read_stream(STDIN_FILENO, block)
+                                         : read_files(block, stripe.number * set.stripe_bytes() + got);
       std::ranges::fill(block.subspan(part), std::byte{0});
       got += part;
     }
     return got;
   }
 
-  /// Throws if a file is not as it was when it was opened.
-  void check_unchanged() const {
-    for (const auto& file : files_) file.check_unchanged();
-  }
+  const bool is_stream;
 
  private:
-  void add(const std::string& path) {
-    if (path == "-") fail(Status::usage, "- is the only thing to code, or none");
-    File file(nullptr, path);
-    mode_ &= file.opened().st_mode;
-    check_length(file, path);
-    entries_.emplace_back().name = fs::path(path).filename();
-    entries_.back().bytes = file.bytes();
-    files_.push_back(std::move(file));
-  }
-
   std::size_t read_files(std::span<std::byte> block, std::uint64_t offset) const {
     std::size_t got = 0;
-    split_by_file(entries_, block, offset, [&](std::size_t i, std::span<std::byte> part, std::uint64_t at) {
-      if (files_[i].read_at(part, at) != part.size())
-        fail(Status::failure, "{} became shorter while it was read", printable(files_[i].path()));
+    split_by_file(entries, block, offset, [&](std::size_t i, std::span<std::byte> part, std::uint64_t at) {
+      if (files[i]->read_at(part, at) != part.size())
+        fail(Status::failure, "{} became shorter while it was read", printable(files[i]->path()));
       got += part.size();
     });
     return got;
   }
-
-  bool is_stream_ = false;
-  mode_t mode_ = 0666;
-  std::vector<File> files_;
-  std::vector<FileEntry> entries_;
 };
-
-/// Whether records of half the length would hold the object in one stripe.
-bool has_room_in_half(SetHeader set) {
-  set.record_bytes /= 2;
-  return set.record_bytes >= least_record_bytes && set.stripe_bytes() >= set.object_bytes;
-}
 
 SetHeader new_set(const std::vector<FileEntry>& files, const Options& options) {
   SetHeader set;
@@ -110,13 +112,15 @@ SetHeader checked(SetHeader set) {
 
 /// The header but for the digests, and the length of a stream.
 SetHeader header_of(const Object& object, const Options& options) {
-  SetHeader set = new_set(object.entries(), options);
+  SetHeader set = new_set(object.entries, options);
   set.k = options.k.value_or(10);
   set.m = options.m.value_or(4);
-  set.record_bytes = usual_record_bytes;
   set.digests.resize(set.shards());
   // One stripe of a small object is no larger than it must be.
-  while (!object.is_stream() && has_room_in_half(set)) set.record_bytes /= 2;
+  const std::uint64_t block = (set.object_bytes + set.k - 1) / set.k;
+  set.record_bytes = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(object.is_stream ? usual_record_bytes : std::bit_ceil(block + checksum_bytes),
+                                least_record_bytes, usual_record_bytes));
   return checked(std::move(set));
 }
 
@@ -174,8 +178,7 @@ class NewShards {
 // --- Kept files.
 
 /// What is named, and what is in it, by names relative to the deepest directory that holds all of it.
-class KeptFiles {
- public:
+struct KeptFiles : Inputs {
   explicit KeptFiles(const Options& options, Outcome* outcome) {
     std::vector<std::pair<fs::path, bool>> given;  // and whether it is a directory
     fs::path common;
@@ -191,12 +194,12 @@ class KeptFiles {
       common = given.empty() ? whole : common_of(common, whole);
       given.emplace_back(is_directory ? whole : whole / fs::path(path).filename(), is_directory);
     }
-    base_ = Directory::open(common);
+    base = Directory::open(common);
     std::vector<std::string> names, left_out;
     for (const auto& [path, is_directory] : given) {
       const std::string name = path == common ? "" : path.lexically_relative(common).string();
       if (!name.empty()) names.push_back(name);
-      if (is_directory) list_tree(base_, name, true, &names, &left_out);
+      if (is_directory) list_tree(base, name, true, &names, &left_out);
     }
     std::string some;
     for (std::size_t i = 0; i < std::min<std::size_t>(left_out.size(), 4); ++i)
@@ -206,17 +209,14 @@ class KeptFiles {
           fmt::format("left out, as it is a link, no file, or of a set:{}{}", some,
                       left_out.size() > 4 ? fmt::format(" and {} more", left_out.size() - 4) : ""));
     if (names.empty()) fail(Status::usage, "{} is empty", printable(options.paths.front()));
-    name_ = !options.name.empty() ? options.name
-            : given.size() == 1   ? given.front().first.filename().string()
-                                  : last_name(names.front());
-    for (const auto& name : names) add(name);
+    set_name = !options.name.empty() ? options.name
+               : given.size() == 1   ? given.front().first.filename().string()
+                                     : last_name(names.front());
+    for (const auto& name : names) add(base, name, name);
   }
 
-  const Place& base() const { return base_; }
-  const std::string& name() const { return name_; }
-  mode_t mode() const { return mode_; }
-  const std::vector<FileEntry>& entries() const { return entries_; }
-  const std::optional<File>& operator[](std::size_t i) const { return files_[i]; }
+  Place base;
+  std::string set_name;
 
  private:
   static fs::path common_of(const fs::path& a, const fs::path& b) {
@@ -224,39 +224,14 @@ class KeptFiles {
     for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end() && *i == *j; ++i, ++j) common /= *i;
     return common;
   }
-
-  void add(const std::string& name) {
-    const auto there = base_->look(name);
-    FileEntry& entry = entries_.emplace_back();
-    entry.name = name;
-    entry.is_directory = there && S_ISDIR(there->st_mode);
-    if (!entry.is_directory) {
-      const File& file = *files_.emplace_back(File(base_, name));
-      check_length(file, base_->path_of(name));
-      entry.bytes = file.bytes();
-      mode_ &= file.opened().st_mode;
-    } else {
-      files_.emplace_back();
-    }
-    const auto& st = entry.is_directory ? *there : files_.back()->opened();
-    entry.mode = static_cast<std::uint16_t>(st.st_mode & 07777);
-    entry.seconds = st.st_mtim.tv_sec;
-    entry.nanoseconds = static_cast<std::uint32_t>(st.st_mtim.tv_nsec);
-  }
-
-  Place base_;
-  std::string name_;
-  mode_t mode_ = 0666;
-  std::vector<FileEntry> entries_;
-  std::vector<std::optional<File>> files_;
 };
 
 /// Slices many and blocks small enough that a lost file costs each column few blocks (docs/format.md).
 SetHeader header_of(const KeptFiles& files, const Options& options) {
-  SetHeader set = new_set(files.entries(), options);
+  SetHeader set = new_set(files.entries, options);
   set.version = 2;
   set.keeps_files = true;
-  set.set_name = files.name();
+  set.set_name = files.set_name;
   const auto coding = [&](unsigned k) {
     return options.m.value_or(
         std::max(1u, static_cast<unsigned>(std::ceil(k * options.redundancy.value_or(0.1) - 1e-9))));
@@ -283,23 +258,21 @@ Outcome create_kept(const Options& options) {
   set.shards.resize(header.shards());
   set.kept = std::vector<ShardFile>(header.files.size());
   for (std::size_t i = 0; i < set.kept.size(); ++i) {
-    set.kept[i].place = files.base();
+    set.kept[i].place = files.base;
     set.kept[i].name = header.files[i].name;
-    set.kept[i].file = files[i];
+    set.kept[i].file = files.files[i];
   }
   Columns columns(set, options.threads, true);
   const Progress whole_time("", 0, false);
-  NewShards shards(options.output.empty() ? files.base() : Directory::open(options.output), header,
-                   files.mode(), true);
+  NewShards shards(options.output.empty() ? files.base : Directory::open(options.output), header, files.mode,
+                   true);
   OutputPlan plan(header);
   for (unsigned i = 0; i < header.m; ++i) plan.shards[header.k + i] = &shards[i];
   for (std::size_t i = 0; i < header.files.size(); ++i) columns.want(&plan, i, nullptr);
   columns.read(&plan, !options.is_quiet, "create");
-  for (std::size_t i = 0; i < header.files.size(); ++i) {
-    if (header.files[i].is_directory) continue;
-    set.kept[i].file->check_unchanged();
-    header.files[i].digest = columns.digest_of(plan, i);
-  }
+  files.check_unchanged();
+  for (std::size_t i = 0; i < header.files.size(); ++i)
+    if (!header.files[i].is_directory) header.files[i].digest = columns.digest_of(plan, i);
   for (unsigned i = 0; i < header.m; ++i) header.digests[i] = columns.digest_of(header.k + i);
   shards.finish(header, whole_time, options.is_json, &outcome);
   return outcome;
@@ -316,14 +289,14 @@ Outcome create(const Options& options) {
   const Place place = Directory::open(options.output.empty() ? "." : options.output);
   const Object object(options);
   SetHeader set = header_of(object, options);
-  NewShards shards(place, set, object.mode(), !object.is_stream());
+  NewShards shards(place, set, object.mode, !object.is_stream);
   Progress progress("create", set.object_bytes, !options.is_quiet);
   Pipeline pipeline(options.threads, progress);
   std::mutex mutex;
   std::uint64_t bytes = 0;
   const auto code = [&](const Stripe& stripe) {
     std::uint64_t got = 0;
-    if (object.is_stream())
+    if (object.is_stream)
       pipeline.in_turn(stripe.number, [&] { got = object.read(set, stripe); });
     else
       got = object.read(set, stripe);
@@ -342,9 +315,9 @@ Outcome create(const Options& options) {
     bytes += got;
     for (unsigned i = 0; i < set.shards(); ++i) add_to(set.digests[i], stripe.checksum(i));
   };
-  pipeline.run(set, object.is_stream() ? most_object_bytes / set.stripe_bytes() : set.stripes(), code);
+  pipeline.run(set, object.is_stream ? most_object_bytes / set.stripe_bytes() : set.stripes(), code);
   object.check_unchanged();
-  if (object.is_stream()) set.object_bytes = set.files.front().bytes = bytes;
+  if (object.is_stream) set.object_bytes = set.files.front().bytes = bytes;
   Outcome outcome;
   shards.finish(set, progress, options.is_json, &outcome);
   return outcome;
