@@ -22,7 +22,8 @@ std::string free_name(const ShardSet& set, const Directory& place, unsigned shar
 
 /// What is made anew, and where it goes.
 struct Replacement {
-  std::size_t number;  ///< of the shard, or of the kept file
+  bool is_shard;  ///< else a kept file
+  std::size_t number;
   Place place;
   std::string name;
   std::optional<struct stat> old;  ///< the damaged file of this very shard, or what has the kept file's name
@@ -55,9 +56,9 @@ bool has_name_of_kept(const ShardSet& set, const ShardFile& file) {
 Replacement make_shard(const ShardSet& set, unsigned shard, const std::vector<Replacement>& made) {
   for (const auto& file : set.shards[shard])
     if (file.is_one_shard_alone && !is_temporary(file.name) && !has_name_of_kept(set, file))
-      return {shard, file.place, file.name, file.file->opened(), "", NewFile(file.place, 0600)};
+      return {true, shard, file.place, file.name, file.file->opened(), "", NewFile(file.place, 0600)};
   const Place place = best_place(set, made);
-  return {shard, place, free_name(set, *place, shard), {}, "", NewFile(place, set.mode)};
+  return {true, shard, place, free_name(set, *place, shard), {}, "", NewFile(place, set.mode)};
 }
 
 /// The trees of kept files and the directories of shards, by their bases; each directory is synced once.
@@ -72,7 +73,7 @@ Replacement make_kept(const ShardSet& set, std::size_t number, const std::vector
   const Place place = tree_at(trees, kept.place).directory(parent_of(kept.name));
   const std::string name = last_name(kept.name);
   const auto old = place->look(name);
-  if (!old) return {number, place, name, {}, "", NewFile(place, set.mode)};
+  if (!old) return {false, number, place, name, {}, "", NewFile(place, set.mode)};
   if (S_ISDIR(old->st_mode)) fail(Status::failure, "{} is a directory", printable(kept.path()));
   std::string aside = with_suffix(name, ".damaged");
   const auto is_taken = [&] {
@@ -84,15 +85,7 @@ Replacement make_kept(const ShardSet& set, std::size_t number, const std::vector
            std::ranges::any_of(set.kept, is_kept_there);
   };
   for (unsigned i = 1; is_taken(); ++i) aside = with_suffix(name, fmt::format(".damaged.{}", i));
-  return {number, place, name, old, aside, NewFile(place, kept.file ? 0600 : set.mode)};
-}
-
-void write_kept(const ShardSet& set, std::vector<Replacement>& made, std::span<const std::byte> part,
-                std::uint64_t offset) {
-  split_by_file(set.header.files, part, offset, [&](std::size_t i, auto bytes, std::uint64_t at) {
-    const auto kept = std::ranges::lower_bound(made, i, {}, &Replacement::number);
-    if (kept != made.end() && kept->number == i) kept->file.write_at(bytes, at);
-  });
+  return {false, number, place, name, old, aside, NewFile(place, kept.file ? 0600 : set.mode)};
 }
 
 /// Whether the shard is damaged or missing, and does not lack its name alone.
@@ -149,32 +142,31 @@ class Renamed {
   bool is_done_ = false;
 };
 
-/// What is made anew: of the shards, and of the kept files.
+/// What becomes whole.
 struct Replacements {
   Trees trees;
   std::vector<Renamed> renamed;
-  std::vector<Replacement> shards, kept;
+  std::vector<Replacement> made;
 };
 
 /// Temporary files, with room, for all that is not whole.
 void make_room(const ShardSet& set, Replacements* all) {
   const SetHeader& header = set.header;
-  all->shards.clear();
-  all->kept.clear();
+  all->made.clear();
+  for (unsigned i = header.first_shard_file(); i < header.shards(); ++i) {
+    if (!is_made_anew(set, i)) continue;
+    all->made.push_back(make_shard(set, i, all->made));
+    all->made.back().file.reserve(header.shard_file_bytes());
+    tree_at(&all->trees, all->made.back().place);
+  }
   for (std::size_t i = 0; i < set.kept.size(); ++i) {
     if (set.kept[i].is_whole() || set.kept[i].is_moved()) continue;
     if (header.files[i].is_directory) {
       tree_at(&all->trees, set.kept[i].place).directory(set.kept[i].name);
       continue;
     }
-    all->kept.push_back(make_kept(set, i, all->kept, &all->trees));
-    all->kept.back().file.reserve(header.files[i].bytes);
-  }
-  for (unsigned i = header.first_shard_file(); i < header.shards(); ++i) {
-    if (!is_made_anew(set, i)) continue;
-    all->shards.push_back(make_shard(set, i, all->shards));
-    all->shards.back().file.reserve(header.shard_file_bytes());
-    tree_at(&all->trees, all->shards.back().place);
+    all->made.push_back(make_kept(set, i, all->made, &all->trees));
+    all->made.back().file.reserve(header.files[i].bytes);
   }
 }
 
@@ -197,12 +189,16 @@ void make_by_stripes(ShardSet& set, const Options& options, Replacements* all, O
     if (reader.load(stripe, wanted) == StripeReader::Result::lost)
       fail(Status::lost, "stripe {} has more than {} lost blocks now; nothing was changed", stripe.number,
            header.m);
-    for (auto& shard : all->shards)
-      shard.file.write_at(stripe.record(static_cast<unsigned>(shard.number)),
-                          header.record_at(stripe.number));
-    if (!all->kept.empty())
-      for_each_part(header, stripe,
-                    [&](auto part, std::uint64_t offset) { write_kept(set, all->kept, part, offset); });
+    for (auto& one : all->made)
+      if (one.is_shard)
+        one.file.write_at(stripe.record(static_cast<unsigned>(one.number)), header.record_at(stripe.number));
+    if (!header.keeps_files) return;
+    for_each_part(header, stripe, [&](auto part, std::uint64_t offset) {
+      split_by_file(header.files, part, offset, [&](std::size_t i, auto bytes, std::uint64_t at) {
+        for (auto& one : all->made)
+          if (!one.is_shard && one.number == i) one.file.write_at(bytes, at);
+      });
+    });
   });
   for (const unsigned i : wanted)
     if (!reader.is_as_coded(i))
@@ -220,8 +216,11 @@ void make_by_columns(ShardSet& set, const Options& options, Replacements* all, O
     if (pass == 4) fail(Status::failure, "files of the set change while they are read");
     make_room(set, all);
     OutputPlan plan(header);
-    for (auto& kept : all->kept) columns.want(&plan, kept.number, &kept.file);
-    for (auto& shard : all->shards) plan.shards[shard.number] = &shard.file;
+    for (auto& one : all->made)
+      if (one.is_shard)
+        plan.shards[one.number] = &one.file;
+      else
+        columns.want(&plan, one.number, &one.file);
     for (std::size_t i = 0; i < set.kept.size(); ++i)
       if (columns.is_unproven(i) && !plan.files[i].is_wanted) columns.want(&plan, i, nullptr);
     const auto lost = columns.read(&plan, !options.is_quiet, "repair");
@@ -239,9 +238,8 @@ void make_by_columns(ShardSet& set, const Options& options, Replacements* all, O
       if (plan.files[i].is_wanted && columns.digest_of(plan, i) != header.files[i].digest)
         fail(Status::lost, "beyond repair: {} did not become what it was; nothing was changed",
              printable(set.kept[i].path()));
-    for (const auto& shard : all->shards)
-      if (const auto i = static_cast<unsigned>(shard.number);
-          columns.digest_of(i) != header.digests[i - header.k])
+    for (unsigned i = header.k; i < header.shards(); ++i)
+      if (plan.shards[i] != nullptr && columns.digest_of(i) != header.digests[i - header.k])
         fail(Status::lost, "shard {} did not become what it was; nothing was changed", i);
     for (const auto& kept : set.kept) {
       if (!kept.is_moved()) continue;
@@ -257,29 +255,26 @@ void make_by_columns(ShardSet& set, const Options& options, Replacements* all, O
 
 /// All of it gets its name, or nothing does.
 void put(const ShardSet& set, Replacements* all) {
-  for (auto& shard : all->shards) write_headers(shard.file, set.header, static_cast<unsigned>(shard.number));
-  for (auto* made : {&all->shards, &all->kept})
-    for (auto& file : *made) {
-      end_if_interrupted();
-      const auto* const like = file.old && S_ISREG(file.old->st_mode) ? &*file.old : nullptr;
-      if (made == &all->shards) {
-        file.file.sync(0, like);
-        continue;
-      }
-      const FileEntry& entry = set.header.files[file.number];
-      const Attributes attributes = attributes_of(entry);
-      file.file.sync(entry.bytes, like, set.header.version == 1 ? nullptr : &attributes);
+  for (auto& one : all->made) {
+    end_if_interrupted();
+    const auto* const like = one.old && S_ISREG(one.old->st_mode) ? &*one.old : nullptr;
+    if (one.is_shard) {
+      write_headers(one.file, set.header, static_cast<unsigned>(one.number));
+      one.file.sync(0, like);
+      continue;
     }
+    const FileEntry& entry = set.header.files[one.number];
+    const Attributes attributes = attributes_of(entry);
+    one.file.sync(entry.bytes, like, set.header.version == 1 ? nullptr : &attributes);
+  }
   for (const auto& kept : set.kept)
     if (kept.file && !kept.is_whole()) kept.file->check_unchanged();
   for (auto& file : all->renamed) file.put();
-  for (auto* made : {&all->shards, &all->kept})
-    for (auto& one : *made) one.file.put(one.name, one.old, one.aside);
+  for (auto& one : all->made) one.file.put(one.name, one.old, one.aside);
   for (auto& [base, tree] : all->trees) tree.finish(set.header.files);
   for (auto& [base, tree] : all->trees) tree.sync();
   for (auto& file : all->renamed) file.keep();
-  for (auto* made : {&all->shards, &all->kept})
-    for (auto& file : *made) file.file.keep();
+  for (auto& one : all->made) one.file.keep();
   for (auto& [base, tree] : all->trees) tree.keep();
 }
 
@@ -296,23 +291,21 @@ Outcome repair(const Options& options) {
   if (options.is_json) repaired = nlohmann::json::array();
   put(set, &all);
   bool is_damaged = false;
-  const auto note = [&](const std::string& path, const Replacement* shard = nullptr) {
+  const auto note = [&](const std::string& path) {
     is_damaged = true;
-    if (!options.is_json) return;
-    auto& one = repaired.emplace_back(nlohmann::json{{"path", path}});
-    if (shard != nullptr) one["shard"] = shard->number;
+    if (options.is_json) repaired.push_back({{"path", path}});
   };
-  for (const auto& file : all.shards) {
-    const auto path = printable(file.place->path_of(file.name));
-    note(path, &file);
-    outcome.text += fmt::format("shard {}: made anew as {}\n", file.number, path);
-  }
-  for (const auto& file : all.kept) {
-    const auto path = printable(file.place->path_of(file.name));
+  for (const auto& one : all.made) {
+    const auto path = printable(one.place->path_of(one.name));
     note(path);
-    outcome.text += fmt::format("{}: made anew{}{}\n", path, file.aside.empty() ? "" : "; what was there is ",
-                                file.aside.empty() ? "" : printable(file.place->path_of(file.aside)));
-    if (!file.old) say_if_hidden(file.name, &outcome);
+    if (one.is_shard) {
+      outcome.text += fmt::format("shard {}: made anew as {}\n", one.number, path);
+      if (options.is_json) repaired.back()["shard"] = one.number;
+      continue;
+    }
+    outcome.text += fmt::format("{}: made anew{}{}\n", path, one.aside.empty() ? "" : "; what was there is ",
+                                one.aside.empty() ? "" : printable(one.place->path_of(one.aside)));
+    if (!one.old) say_if_hidden(one.name, &outcome);
   }
   for (const auto& file : all.renamed) {
     note(printable(file.path()));
