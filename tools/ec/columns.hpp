@@ -20,10 +20,6 @@ struct OutputPlan {
   };
 
   explicit OutputPlan(const SetHeader& set) : files(set.files.size()), shards(set.shards()) {}
-  bool is_empty() const {
-    return std::ranges::none_of(files, &Output::is_wanted) &&
-           std::ranges::none_of(shards, [](auto* s) { return s; });
-  }
 
   std::vector<Output> files;
   std::vector<NewFile*> shards;

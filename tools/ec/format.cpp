@@ -301,11 +301,6 @@ std::optional<ShardHeader> parse_last_header(std::string_view bytes) {
   return {};
 }
 
-Checksum block_checksum(std::span<const std::byte> block, const Uuid& uuid, unsigned shard,
-                        std::uint64_t stripe) {
-  return checksum(block.data(), block.size(), seed_of(uuid, shard, stripe));
-}
-
 Checksum plain_checksum(std::span<const std::byte> bytes) { return checksum(bytes.data(), bytes.size(), 0); }
 
 std::uint32_t crc_of(std::span<const std::byte> bytes) {
@@ -315,10 +310,11 @@ std::uint32_t crc_of(std::span<const std::byte> bytes) {
 }
 
 Checksum record_checksum(std::span<const std::byte> block, std::span<const std::byte> sums, const Uuid& uuid,
-                         unsigned shard, std::uint64_t column) {
+                         unsigned shard, std::uint64_t stripe) {
+  if (sums.empty()) return checksum(block.data(), block.size(), seed_of(uuid, shard, stripe));
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
   if (!state) throw std::bad_alloc();
-  XXH3_128bits_reset_withSeed(state.get(), seed_of(uuid, shard, column));
+  XXH3_128bits_reset_withSeed(state.get(), seed_of(uuid, shard, stripe));
   XXH3_128bits_update(state.get(), block.data(), block.size());
   XXH3_128bits_update(state.get(), sums.data(), sums.size());
   return canonical(XXH3_128bits_digest(state.get()));

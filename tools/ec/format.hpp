@@ -112,18 +112,14 @@ std::size_t claimed_header_bytes(std::string_view front);
 std::size_t claimed_last_header_bytes(std::string_view last_words);
 inline constexpr std::size_t last_words_bytes = 4 + checksum_bytes;
 
-/// The checksum of what is in front of it in the record of a shard in a stripe: a block, and sums where there
-/// are some.
-Checksum block_checksum(std::span<const std::byte> block, const Uuid& uuid, unsigned shard,
-                        std::uint64_t stripe);
-
 /// Version 2: the checksum of the used bytes of a data block, or of a file shorter than a block.
 Checksum plain_checksum(std::span<const std::byte> bytes);
 /// CRC-32C that begins with 0 and is not inverted, so that it rolls.
 std::uint32_t crc_of(std::span<const std::byte> bytes);
-/// Version 2: the checksum of block and sums of a record.
+/// The checksum of what is in front of it in the record of a shard in a stripe: `sums` are none, or not
+/// behind the block in memory.
 Checksum record_checksum(std::span<const std::byte> block, std::span<const std::byte> sums, const Uuid& uuid,
-                         unsigned shard, std::uint64_t column);
+                         unsigned shard, std::uint64_t stripe);
 
 /// Brings a digest up to date by the checksum of one more block.
 void add_to(Checksum& digest, const Checksum& checksum);

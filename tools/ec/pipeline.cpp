@@ -72,7 +72,7 @@ std::span<std::byte> Stripe::place_of_checksum(unsigned shard) const {
 Checksum Stripe::right_checksum(unsigned shard) const {
   const auto covered =
       has_record(shard) ? record(shard).first(set_.record_bytes - checksum_bytes) : block(shard);
-  return block_checksum(covered, set_.uuid, shard, number);
+  return record_checksum(covered, {}, set_.uuid, shard, number);
 }
 
 Checksum Stripe::checksum(unsigned shard) const {

@@ -21,7 +21,8 @@ std::uint64_t count_damage_by_columns(ShardSet& set, const Options& options) {
   OutputPlan plan(set.header);
   for (std::size_t i = 0; i < set.kept.size(); ++i)
     if (columns.is_unproven(i)) columns.want(&plan, i, nullptr);
-  if (!plan.is_empty()) lost = columns.read(&plan, !options.is_quiet, "verify");
+  if (std::ranges::none_of(plan.files, &OutputPlan::Output::is_wanted)) return 0;
+  lost = columns.read(&plan, !options.is_quiet, "verify");
   for (std::size_t i = 0; i < set.kept.size(); ++i) {
     if (!plan.files[i].is_wanted || columns.digest_of(plan, i) == set.header.files[i].digest) continue;
     ++set.kept[i].bad_blocks;
