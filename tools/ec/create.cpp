@@ -73,8 +73,8 @@ struct Object : Inputs {
     std::uint64_t got = 0;
     for (unsigned i = 0; i < set.k; ++i) {
       const auto block = stripe.block(i);
-      const std::size_t part = is_stream ? read_stream(STDIN_FILENO, block)
-                                         : read_files(block, stripe.number * set.stripe_bytes() + got);
+      const std::size_t part =
+          is_stream ? read_stream(block) : read_files(block, stripe.number * set.stripe_bytes() + got);
       std::ranges::fill(block.subspan(part), std::byte{0});
       got += part;
     }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <list>
 #include <mutex>
 #include <random>
+#include <set>
 
 #include "tools/ec/failure.hpp"
 
@@ -83,6 +83,7 @@ class Temporary {
   void remove() const noexcept {
     if (is_made) unlinkat(place->fd_or_none(), name.c_str(), flags_);
   }
+
   const Place place;
   const std::string name;
   bool is_made = false;
@@ -97,10 +98,10 @@ class Temporary {
 
 void take_bad_sectors_for_lost() { bad_sectors_are_lost = true; }
 
-std::size_t read_stream(int fd, std::span<std::byte> bytes) {
+std::size_t read_stream(std::span<std::byte> bytes) {
   std::size_t got = 0;
   while (got < bytes.size()) {
-    const auto n = read(fd, bytes.data() + got, bytes.size() - got);
+    const auto n = read(STDIN_FILENO, bytes.data() + got, bytes.size() - got);
     if (n < 0) fail_errno("read", "standard input");
     if (n == 0) break;
     got += static_cast<std::size_t>(n);
@@ -108,9 +109,9 @@ std::size_t read_stream(int fd, std::span<std::byte> bytes) {
   return got;
 }
 
-void write_stream(int fd, std::span<const std::byte> bytes) {
+void write_stream(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const auto n = write(fd, bytes.data(), bytes.size());
+    const auto n = write(STDOUT_FILENO, bytes.data(), bytes.size());
     if (n < 0) fail_errno("written", "standard output");
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
@@ -124,7 +125,7 @@ class Opened {
   Opened& operator=(const Opened&) = delete;
   ~Opened() {
     const std::lock_guard lock(mutex);
-    if (fd) is_open.erase(at);
+    is_open.erase(this);
   }
 
   bool is_directory() const { return (flags & O_DIRECTORY) != 0; }
@@ -151,25 +152,16 @@ class Opened {
   /// None: errno says why.
   std::shared_ptr<support::Descriptor> descriptor() {
     const std::lock_guard lock(mutex);
-    if (fd) {
-      is_open.splice(is_open.begin(), is_open, at);
-    } else {
-      auto now = open_once();
-      if (!now && (errno == EMFILE || errno == ENFILE) && !is_open.empty()) {
-        for (auto* other : is_open) other->fd = nullptr;
-        is_open.clear();
-        now = open_once();
-      }
-      if (!now) return nullptr;
-      auto made = std::make_shared<support::Descriptor>(std::move(now));
-      is_open.push_front(this);
-      at = is_open.begin();
-      fd = std::move(made);
+    if (fd) return fd;
+    if (is_open.size() >= most_open) close_all();
+    auto now = open_once();
+    if (!now && (errno == EMFILE || errno == ENFILE) && !is_open.empty()) {
+      close_all();
+      now = open_once();
     }
-    while (is_open.size() > most_open()) {
-      is_open.back()->fd = nullptr;
-      is_open.pop_back();
-    }
+    if (!now) return nullptr;
+    fd = std::make_shared<support::Descriptor>(std::move(now));
+    is_open.insert(this);
     return fd;
   }
 
@@ -183,14 +175,9 @@ class Opened {
     return there;
   }
 
-  static std::size_t most_open() {
-    static const std::size_t most = [] {
-      struct rlimit limit {};
-      if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::size_t{16};
-      // What is left is for directories, and for what a library opens.
-      return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur, 28, 1 << 20)) - 24;
-    }();
-    return most;
+  static void close_all() {
+    for (auto* each : is_open) each->fd = nullptr;
+    is_open.clear();
   }
 
   const Place place;
@@ -198,11 +185,12 @@ class Opened {
   const int flags;
   bool is_known = false;
   struct stat opened {};
-  std::shared_ptr<support::Descriptor> fd;  ///< if it is in the list
-  std::list<Opened*>::iterator at;
+  std::shared_ptr<support::Descriptor> fd;
 
   static inline std::recursive_mutex mutex;  ///< the directory may have to be opened first
-  static inline std::list<Opened*> is_open;  ///< what was used last is in front
+  static inline std::set<Opened*> is_open;
+  /// What is left is for directories that were named, and for what a library opens.
+  static inline const auto most_open = static_cast<std::size_t>(std::max(sysconf(_SC_OPEN_MAX) - 24, 4L));
 };
 
 std::shared_ptr<const Directory> Directory::find(const std::string& path) {

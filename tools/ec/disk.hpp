@@ -23,10 +23,10 @@ using tools::printable;
 /// From here on blocks that a disk cannot read (EIO) are lost; otherwise they are Failures.
 void take_bad_sectors_for_lost();
 
-/// Reads up to bytes.size() bytes and returns how many there were. Throws Failure.
-std::size_t read_stream(int fd, std::span<std::byte> bytes);
-/// Writes all. Throws Failure.
-void write_stream(int fd, std::span<const std::byte> bytes);
+/// Reads up to bytes.size() bytes of standard input and returns how many there were. Throws Failure.
+std::size_t read_stream(std::span<std::byte> bytes);
+/// Writes all to standard output. Throws Failure.
+void write_stream(std::span<const std::byte> bytes);
 
 /// A file or directory that is open while it is used, and may be closed in between: descriptors are few.
 class Opened;
@@ -57,8 +57,7 @@ class Directory {
   Held fd() const;
   /// The same where nothing may be thrown; none if the directory cannot be opened again.
   Held fd_or_none() const noexcept;
-  dev_t dev() const { return dev_; }
-  bool is(const Directory& other) const { return dev_ == other.dev_ && ino_ == other.ino_; }
+  const struct stat& opened() const { return st_; }
   /// For people.
   std::string path_of(const std::string& name) const;
   /// What has that name or inner path; none if nothing has.
@@ -71,17 +70,12 @@ class Directory {
 
  private:
   Directory(std::string path, Held fd, std::shared_ptr<Opened> opened, const struct stat& st)
-      : path_(std::move(path)),
-        fd_(std::move(fd)),
-        opened_(std::move(opened)),
-        dev_(st.st_dev),
-        ino_(st.st_ino) {}
+      : path_(std::move(path)), fd_(std::move(fd)), opened_(std::move(opened)), st_(st) {}
 
   const std::string path_;
   const Held fd_;
   const std::shared_ptr<Opened> opened_;  ///< of a directory in another one; without fd_
-  const dev_t dev_;
-  const ino_t ino_;
+  const struct stat st_;
 };
 using Place = std::shared_ptr<const Directory>;
 

@@ -131,7 +131,7 @@ Outcome extract(const Options& options) {
       for_each_part(header, stripe, [&](auto part, std::uint64_t offset) { files->write(part, offset); });
     else
       pipeline.in_turn(stripe.number, [&] {
-        for_each_part(header, stripe, [](auto part, std::uint64_t) { write_stream(STDOUT_FILENO, part); });
+        for_each_part(header, stripe, [](auto part, std::uint64_t) { write_stream(part); });
       });
   });
   for (const unsigned i : data)

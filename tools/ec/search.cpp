@@ -90,7 +90,7 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
     std::string parent = parent_of(kept.name);
     std::optional<struct stat> there;
     while (!parent.empty() && !(there = kept.place->look(parent))) parent = parent_of(parent);
-    const dev_t device = there ? there->st_dev : kept.place->dev();
+    const dev_t device = there ? there->st_dev : kept.place->opened().st_dev;
     for (Candidate& candidate : candidates_) {
       end_if_interrupted();
       if (candidate.bytes != entry.bytes || (kept.file && is_same(kept.file->opened(), candidate.st)) ||

@@ -46,7 +46,7 @@ GivenPaths find(const std::vector<std::string>& paths) {
   GivenPaths found;
   const auto once = [&](const Place& place) {
     for (const auto& known : found.places)
-      if (known->is(*place)) return known;
+      if (is_same(known->opened(), place->opened())) return known;
     return found.places.emplace_back(place);
   };
   for (const auto& path : paths) {
