@@ -374,16 +374,14 @@ void NewFile::sync(std::uint64_t bytes, const struct stat* like, const Attribute
   bool is_right = fstat(fd->get(), &st) == 0;
   if (is_right && static_cast<std::uint64_t>(st.st_size) < bytes)
     is_right = ftruncate(fd->get(), static_cast<off_t>(bytes)) == 0;
-  if (is_right && (like != nullptr || attributes != nullptr)) {
-    mode_t mode = (like != nullptr ? like->st_mode : attributes->mode) & 0777;
+  if (is_right && (like != nullptr || attributes != nullptr || !is_writable())) {
+    mode_t mode = (like != nullptr ? like->st_mode : attributes != nullptr ? attributes->mode : mode_) & 0777;
     const bool is_owners = like == nullptr || (st.st_uid == like->st_uid && st.st_gid == like->st_gid) ||
                            fchown(fd->get(), like->st_uid, like->st_gid) == 0;
     if (!is_owners && errno != EPERM) fail_errno("written", path());
     // Another group gets what everybody has.
     if (!is_owners) mode &= ~mode_t{070} | (mode & 07) << 3;
     is_right = fchmod(fd->get(), mode) == 0;
-  } else if (is_right && !is_writable()) {
-    is_right = fchmod(fd->get(), mode_) == 0;
   }
   if (is_right && attributes != nullptr) {
     const struct timespec times[] = {{0, UTIME_OMIT}, attributes->changed};
@@ -393,20 +391,15 @@ void NewFile::sync(std::uint64_t bytes, const struct stat* like, const Attribute
 }
 
 void NewFile::put(const std::string& name, const std::optional<struct stat>& old, const std::string& aside) {
-  std::string own = name;  // After a rename nothing needs memory, so that it can be undone.
+  name_ = name;
   aside_ = aside;
   if (!old) {
-    rename_to_free(*place_, temporary_->name, *place_, name);
+    rename_to_free(*place_, temporary_->name, *place_, name_);
     file::keep(&temporary_);
-    name_ = std::move(own);
     return;
   }
-  name_ = std::move(own);
-  put_over(*old);
-}
-
-void NewFile::put_over(const struct stat& old) {
   const Held fd = place_->fd();
+  // After a rename nothing needs memory, so that it can be undone.
   std::string exchanged = temporary_->name, beside = temporary_name(), renamed = aside_;
   // First a second name, so that the old file has one at any time. Not every file can have two.
   if (!aside_.empty()) has_link_ = linkat(fd, name_.c_str(), fd, aside_.c_str(), 0) == 0;
@@ -424,7 +417,7 @@ void NewFile::put_over(const struct stat& old) {
   file::keep(&temporary_);
   // Another file may have been put there meanwhile.
   const auto found = place_->look(old_);
-  if (!found || !is_same(*found, old))
+  if (!found || !is_same(*found, *old))
     fail(Status::failure, "{} is another file than it was; it stays", printable(place_->path_of(name_)));
   if (aside_.empty() || has_link_) return;
   rename_to_free(*place_, old_, *place_, aside_);

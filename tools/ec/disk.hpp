@@ -148,7 +148,6 @@ class NewFile {
   void keep() noexcept;
 
  private:
-  void put_over(const struct stat& old);
   std::string path() const;
   bool is_writable() const { return (mode_ & 0600) == 0600; }
 
