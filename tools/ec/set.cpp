@@ -5,7 +5,6 @@
 #include <climits>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -97,33 +96,27 @@ Claims claims_of(const Place& place, const std::string& name, const File& file) 
   return claims;
 }
 
-/// The only one for which `is_right` holds. If there are more, the user has to choose.
-const Claims* only_one(const std::vector<Claims>& sets, const char* what,
-                       const std::function<bool(const Claims&)>& is_right) {
-  std::string choice;
-  const Claims* found = nullptr;
-  unsigned count = 0;
-  for (const auto& claims : sets) {
-    if (!is_right(claims)) continue;
-    found = &claims;
-    ++count;
-    const SetHeader& set = claims.front().header.set;
-    choice += fmt::format("\n  {}: {} shards of {} that it needs", text_of(set), shards_in(claims, true),
-                          needed(set));
-  }
-  if (count > 1) fail(Status::usage, "{}: choose one by --set, or name its files{}", what, choice);
-  return found;
-}
-
+/// The only set of which there is enough. If there are more, the user has to choose.
 const Claims* choose(const std::vector<Claims>& sets) {
-  for (const bool with_temporary : {false, true})
-    if (const auto* found = only_one(sets, "there are shards of several sets", [&](const Claims& claims) {
-          return shards_in(claims, with_temporary) >= needed(claims.front().header.set);
-        }))
-      return found;
-  // What is temporary by itself is what an interrupted create has left.
-  return only_one(sets, "of no set there are enough shards",
-                  [](const Claims& claims) { return shards_in(claims, false) > 0; });
+  enum { by_their_names, also_temporary, not_enough };
+  for (const auto how : {by_their_names, also_temporary, not_enough}) {
+    std::string choice;
+    std::vector<const Claims*> found;
+    for (const auto& claims : sets) {
+      const SetHeader& set = claims.front().header.set;
+      // What is temporary by itself is what an interrupted create has left.
+      if (shards_in(claims, how == also_temporary) < (how == not_enough ? 1 : needed(set))) continue;
+      found.push_back(&claims);
+      choice += fmt::format("\n  {}: {} shards of {} that it needs", text_of(set), shards_in(claims, true),
+                            needed(set));
+    }
+    if (found.size() > 1)
+      fail(Status::usage, "{}: choose one by --set, or name its files{}",
+           how == not_enough ? "of no set there are enough shards" : "there are shards of several sets",
+           choice);
+    if (!found.empty()) return found.front();
+  }
+  return nullptr;
 }
 
 /// The directory of the files that the set keeps: the first with more than half as many as any other has.
@@ -450,10 +443,8 @@ unsigned StripeReader::count_lost(const Stripe& stripe) {
   for (unsigned i = 0; i < header.shards(); ++i)
     if (!blocks.is_sound(i)) ++lost;
   if (header.keeps_files) {
-    std::vector<unsigned> data(header.k);
-    std::iota(data.begin(), data.end(), 0u);
-    add_digests(stripe, data);
     const std::lock_guard lock(mutex_);
+    for (unsigned i = 0; i < header.k; ++i) add_to(digests_[i], stripe.checksum(i));
     if (!blocks.has_sums() && lost <= header.m) ++without_sums_;
   }
   return lost;
@@ -480,13 +471,9 @@ StripeReader::Result StripeReader::load(const Stripe& stripe, const std::vector<
   for (const unsigned shard : lost) targets.emplace_back(stripe.block(shard));
   if (!lost.empty()) check(codec_.decode(available, sources, lost, targets));
   for (const unsigned shard : lost) stripe.seal(shard);
-  add_digests(stripe, wanted);
-  return lost.empty() ? Result::sound : Result::made_anew;
-}
-
-void StripeReader::add_digests(const Stripe& stripe, std::span<const unsigned> shards) {
   const std::lock_guard lock(mutex_);
-  for (const unsigned shard : shards) add_to(digests_[shard], stripe.checksum(shard));
+  for (const unsigned shard : wanted) add_to(digests_[shard], stripe.checksum(shard));
+  return lost.empty() ? Result::sound : Result::made_anew;
 }
 
 }  // namespace ec::file

@@ -131,7 +131,6 @@ class StripeReader {
 
  private:
   class Blocks;
-  void add_digests(const Stripe& stripe, std::span<const unsigned> shards);
 
   const ShardSet& set_;
   const Codec codec_;
