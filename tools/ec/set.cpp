@@ -284,7 +284,7 @@ ShardSet find_set(const std::vector<std::string>& paths, const std::string& id,
   }
   if (set.header.keeps_files) find_kept(found, *chosen, &set, &denied);
   // What may not be read is not lost.
-  const auto is_missing = [](const ShardFile& file) { return !file.file; };
+  const auto is_missing = [](const ShardFile& file) { return !file.file && !file.fault.empty(); };
   bool is_complete = std::ranges::none_of(set.kept, is_missing);
   for (unsigned i = set.header.first_shard_file(); i < set.header.shards(); ++i)
     is_complete = is_complete && !set.shards[i].empty();

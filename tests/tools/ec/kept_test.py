@@ -542,7 +542,9 @@ def check_host(ec):
                 said = others.ends(FAILURE, command, "many", says="ermission", what=f"{path} may not be read", preexec_fn=nobody)
                 check(os.fsdecode(path) in said and tree.state() == before, f"{path} may not be read: {command} says {said}")
             os.chmod(tree.path(path), was)
-        others.ends(OK, "verify", "many", preexec_fn=nobody)
+        ec.write("many/foreign", b"of nobody's business")
+        os.chmod(tree.path("foreign"), 0)
+        others.ends(OK, "verify", "many", says="many/foreign cannot be opened", preexec_fn=nobody)
 
         def seen(place):
             return {name: (content, mode) for name, (content, _, mode, *_) in ec.state_of(place).items()}
