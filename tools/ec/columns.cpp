@@ -176,15 +176,14 @@ std::uint64_t Columns::read(OutputPlan* plan, bool is_shown, const char* what) {
   // Where nothing is made, a chunk is done with once it is judged: the first touch of room for all took most
   // of the time of a verify.
   const unsigned chunks = plan != nullptr ? shards_ : 1;
-  Progress progress(what, set_.header.object_bytes, is_shown);
-  Pipeline(threads_, progress)
-      .run((there + batch_columns_ - 1) / batch_columns_, Batch::buffer_bytes(*this, chunks),
-           [&](auto number, auto* buffer) {
-             Batch batch(*this, chunks, buffer, number * batch_columns_,
-                         std::min(batch_columns_, there - number * batch_columns_));
-             work_on(batch, plan);
-             progress.add(set_.header.object_bytes / columns_ * batch.count);
-           });
+  Pipeline pipeline(threads_, what, set_.header.object_bytes, is_shown);
+  pipeline.run((there + batch_columns_ - 1) / batch_columns_, Batch::buffer_bytes(*this, chunks),
+               [&](auto number, auto* buffer) {
+                 Batch batch(*this, chunks, buffer, number * batch_columns_,
+                             std::min(batch_columns_, there - number * batch_columns_));
+                 work_on(batch, plan);
+                 pipeline.add(set_.header.object_bytes / columns_ * batch.count);
+               });
   return lost_;
 }
 

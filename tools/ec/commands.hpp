@@ -1,6 +1,7 @@
 // The commands of ec, each in a file of its name.
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@ struct Options {
 };
 
 struct Outcome {
+  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   Status status = Status::ok;
   /// Null unless it is asked for: nlohmann::json does not survive where there is no memory.
   nlohmann::json report;
@@ -62,7 +64,7 @@ std::string text_of_lost(const SetHeader& set, std::uint64_t stripes);
 /// Notes that a new file has a name that ls does not show; it is the set that chose the name.
 void say_if_hidden(const std::string& name, Outcome* outcome);
 
-/// Adds what was done in which time.
-void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome);
+/// Adds how many bytes were done with since the outcome's begin.
+void add_rate(std::uint64_t bytes, Outcome* outcome);
 
 }  // namespace ec::file

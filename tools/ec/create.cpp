@@ -142,7 +142,7 @@ class NewShards {
 
   NewFile& operator[](unsigned i) { return files_[i]; }
 
-  void finish(const SetHeader& set, const Progress& whole_time, bool is_json, Outcome* outcome) {
+  void finish(const SetHeader& set, bool is_json, Outcome* outcome) {
     for (unsigned i = set.first_shard_file(); i < set.shards(); ++i) {
       end_if_interrupted();
       auto& file = files_[i - set.first_shard_file()];
@@ -166,7 +166,7 @@ class NewShards {
     outcome->text = fmt::format("{}\n{} shards of {} bytes, {} to {}\n", text_of(set), names_.size(),
                                 set.shard_file_bytes(), printable(place_->path_of(names_.front())),
                                 printable(names_.back()));
-    add_rate(whole_time, set.object_bytes, outcome);
+    add_rate(set.object_bytes, outcome);
   }
 
  private:
@@ -263,7 +263,6 @@ Outcome create_kept(const Options& options) {
     set.kept[i].file = files.files[i];
   }
   Columns columns(set, options.threads, true);
-  const Progress whole_time("", 0, false);
   NewShards shards(options.output.empty() ? files.base : Directory::open(options.output), header, files.mode,
                    true);
   OutputPlan plan(header);
@@ -274,7 +273,7 @@ Outcome create_kept(const Options& options) {
   for (std::size_t i = 0; i < header.files.size(); ++i)
     if (!header.files[i].is_directory) header.files[i].digest = columns.digest_of(plan, i);
   for (unsigned i = 0; i < header.m; ++i) header.digests[i] = columns.digest_of(header.k + i);
-  shards.finish(header, whole_time, options.is_json, &outcome);
+  shards.finish(header, options.is_json, &outcome);
   return outcome;
 }
 
@@ -285,13 +284,13 @@ Outcome create(const Options& options) {
     fail(Status::usage, "--name {} must be the name of a file, of 1 to 255 bytes and without /",
          printable(options.name));
   if (options.keeps_files) return create_kept(options);
+  Outcome outcome;
   const Codec codec = make_codec(options.k.value_or(10), options.m.value_or(4), options.technique);
   const Place place = Directory::open(options.output.empty() ? "." : options.output);
   const Object object(options);
   SetHeader set = header_of(object, options);
   NewShards shards(place, set, object.mode, !object.is_stream);
-  Progress progress("create", set.object_bytes, !options.is_quiet);
-  Pipeline pipeline(options.threads, progress);
+  Pipeline pipeline(options.threads, "create", set.object_bytes, !options.is_quiet);
   std::mutex mutex;
   std::uint64_t bytes = 0;
   const auto code = [&](const Stripe& stripe) {
@@ -318,8 +317,7 @@ Outcome create(const Options& options) {
   pipeline.run(set, object.is_stream ? most_object_bytes / set.stripe_bytes() : set.stripes(), code);
   object.check_unchanged();
   if (object.is_stream) set.object_bytes = set.files.front().bytes = bytes;
-  Outcome outcome;
-  shards.finish(set, progress, options.is_json, &outcome);
+  shards.finish(set, options.is_json, &outcome);
   return outcome;
 }
 

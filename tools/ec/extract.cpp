@@ -74,7 +74,6 @@ void extract_by_columns(ShardSet& set, const Options& options, Outcome* outcome)
     fail(Status::usage,
          "-o -: kept files are right when all are read, and a stream takes none back; name a directory");
   Columns columns(set, options.threads);
-  const Progress whole_time("", 0, false);
   OutputPlan plan(header);
   std::optional<OutputFiles> files;
   Search search(&set, columns, options.is_recursive);
@@ -96,7 +95,7 @@ void extract_by_columns(ShardSet& set, const Options& options, Outcome* outcome)
   describe(set, options, outcome);
   if (!std::ranges::all_of(set.kept, &ShardFile::is_whole))
     outcome->notes.emplace_back("files of the set are damaged or missing; ec repair makes them anew");
-  add_rate(whole_time, header.object_bytes, outcome);
+  add_rate(header.object_bytes, outcome);
 }
 
 }  // namespace
@@ -119,8 +118,7 @@ Outcome extract(const Options& options) {
   std::vector<unsigned> data(header.k);
   std::iota(data.begin(), data.end(), 0u);
   std::atomic<std::uint64_t> made_anew{0};
-  Progress progress("extract", header.object_bytes, !options.is_quiet);
-  Pipeline pipeline(options.threads, progress);
+  Pipeline pipeline(options.threads, "extract", header.object_bytes, !options.is_quiet);
   pipeline.run(header, header.stripes(), [&](const Stripe& stripe) {
     const auto result = reader.load(stripe, data);
     if (result == StripeReader::Result::lost)
@@ -145,7 +143,7 @@ Outcome extract(const Options& options) {
                                   made_anew.load(), header.stripes());
     outcome.notes.push_back(note);
   }
-  add_rate(progress, header.object_bytes, &outcome);
+  add_rate(header.object_bytes, &outcome);
   return outcome;
 }
 

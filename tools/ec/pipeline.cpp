@@ -39,21 +39,21 @@ std::unique_ptr<std::byte, decltype(&std::free)> allocate_buffer(std::size_t byt
 
 }  // namespace
 
-Progress::Progress(std::string what, std::uint64_t bytes, bool is_shown)
-    : what_(std::move(what)), bytes_(bytes), is_shown_(is_shown && isatty(STDERR_FILENO) != 0) {}
+Pipeline::Pipeline(unsigned threads, std::string what, std::uint64_t bytes, bool is_shown)
+    : threads_(threads),
+      what_(std::move(what)),
+      bytes_(bytes),
+      is_shown_(is_shown && isatty(STDERR_FILENO) != 0) {}
 
-Progress::~Progress() {
+Pipeline::~Pipeline() {
   // Nothing of the line stays.
   if (is_shown_) fmt::print(stderr, "\r\x1b[K");
 }
 
-double Progress::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-}
-
-void Progress::draw() const {
+void Pipeline::draw() const {
   if (!is_shown_) return;
-  const auto done = static_cast<double>(bytes()), rate = done / seconds();
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin_;
+  const auto done = static_cast<double>(done_.load(std::memory_order_relaxed)), rate = done / time.count();
   std::string line = fmt::format("\r{}: {:.2f} GB, {:.2f} GB/s", what_, done / 1e9, rate / 1e9);
   if (bytes_ > 0 && done > 0) {
     const double all = static_cast<double>(bytes_);
@@ -95,7 +95,7 @@ void Pipeline::run(const SetHeader& set, std::uint64_t stripes,
                    const std::function<void(const Stripe&)>& work) {
   run(stripes, Stripe::buffer_bytes(set), [&](std::uint64_t number, std::byte* buffer) {
     work(Stripe(set, buffer, number));
-    progress_.add(set.stripe_bytes());
+    add(set.stripe_bytes());
   });
 }
 
@@ -130,7 +130,7 @@ void Pipeline::run(std::uint64_t pieces, std::size_t buffer_bytes, const PieceFu
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, between_drawings, [&] { return running_ == 0; })) {
       end_if_interrupted();
-      progress_.draw();
+      draw();
     }
   }
   threads.clear();

@@ -18,29 +18,6 @@
 
 namespace ec::file {
 
-/// Says on a terminal how far the work is; otherwise nothing.
-class Progress {
- public:
-  /// `bytes`: of all the work, or 0 if that is not known. `is_shown`: if stderr is a terminal.
-  Progress(std::string what, std::uint64_t bytes, bool is_shown);
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress();
-
-  void add(std::uint64_t bytes) { done_.fetch_add(bytes, std::memory_order_relaxed); }
-  void draw() const;
-  std::uint64_t bytes() const { return done_.load(std::memory_order_relaxed); }
-  /// Since this object was made.
-  double seconds() const;
-
- private:
-  const std::string what_;
-  const std::uint64_t bytes_;
-  const bool is_shown_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::atomic<std::uint64_t> done_{0};
-};
-
 /// The records of one stripe in a buffer: block, sums (where the files are kept), checksum. A data shard that
 /// has no records has a block alone; its checksum is among the sums, which all records hold.
 class Stripe {
@@ -86,8 +63,12 @@ class Pipeline {
   /// Gets the number of a piece of work, and a buffer.
   using PieceFunction = std::function<void(std::uint64_t, std::byte*)>;
 
-  /// threads 0: as many as there are cores.
-  Pipeline(unsigned threads, Progress& progress) : threads_(threads), progress_(progress) {}
+  /// threads 0: as many as there are cores. `is_shown`: if stderr is a terminal, it says how far the work is,
+  /// of so many bytes, or 0 if that is not known.
+  Pipeline(unsigned threads, std::string what, std::uint64_t bytes, bool is_shown);
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+  ~Pipeline();
 
   /// Calls `work` for pieces 0, 1, .. in several threads, each with a buffer of so many bytes; ends after
   /// piece `pieces` - 1 or by end_at. Throws what the first of them throws, when all have returned.
@@ -95,6 +76,8 @@ class Pipeline {
   /// The same by stripes.
   void run(const SetHeader& set, std::uint64_t stripes, const std::function<void(const Stripe&)>& work);
 
+  /// For use in `work` by pieces: so many bytes more are done with.
+  void add(std::uint64_t bytes) { done_.fetch_add(bytes, std::memory_order_relaxed); }
   /// For use in `work`, once for each stripe: calls `part` when the parts of all stripes before have
   /// returned.
   void in_turn(std::uint64_t stripe, const std::function<void()>& part);
@@ -104,9 +87,14 @@ class Pipeline {
  private:
   void work_on(std::size_t buffer_bytes, const PieceFunction& work);
   void stop(std::exception_ptr error);
+  void draw() const;
 
-  unsigned threads_;
-  Progress& progress_;
+  const unsigned threads_;
+  const std::string what_;
+  const std::uint64_t bytes_;
+  const bool is_shown_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::atomic<std::uint64_t> done_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t next_ = 0;  ///< stripe that nobody has begun

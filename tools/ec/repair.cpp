@@ -184,8 +184,8 @@ void make_by_stripes(ShardSet& set, const Options& options, Replacements* all, O
   if (wanted.empty()) return;
   make_room(set, all);
   StripeReader reader(set);
-  Progress progress("repair", header.object_bytes, !options.is_quiet);
-  Pipeline(options.threads, progress).run(header, header.stripes(), [&](const Stripe& stripe) {
+  Pipeline pipeline(options.threads, "repair", header.object_bytes, !options.is_quiet);
+  pipeline.run(header, header.stripes(), [&](const Stripe& stripe) {
     if (reader.load(stripe, wanted) == StripeReader::Result::lost)
       fail(Status::lost, "stripe {} has more than {} lost blocks now; nothing was changed", stripe.number,
            header.m);
@@ -284,7 +284,6 @@ Outcome repair(const Options& options) {
   Outcome outcome;
   ShardSet set = find_set(options.paths, options.uuid, &outcome.notes, true);
   const SetHeader& header = set.header;
-  const Progress whole_time("", 0, false);
   Replacements all;
   (header.version == 1 ? make_by_stripes : make_by_columns)(set, options, &all, &outcome);
   nlohmann::json repaired;
@@ -319,7 +318,7 @@ Outcome repair(const Options& options) {
   name_temporaries(set, &outcome);
   if (options.is_json) outcome.report["repaired"] = std::move(repaired);
   if (!is_damaged) outcome.text += "nothing is to be made anew\n";
-  add_rate(whole_time, header.object_bytes, &outcome);
+  add_rate(header.object_bytes, &outcome);
   return outcome;
 }
 

@@ -38,13 +38,14 @@ void describe(const ShardSet& set, const Options& options, Outcome* outcome) {
   outcome->text = text_of(set);
 }
 
-void add_rate(const Progress& progress, std::uint64_t bytes, Outcome* outcome) {
-  const double rate = static_cast<double>(bytes) / progress.seconds() / 1e9;
+void add_rate(std::uint64_t bytes, Outcome* outcome) {
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - outcome->begin;
+  const double seconds = time.count(), rate = static_cast<double>(bytes) / seconds / 1e9;
   if (!outcome->report.is_null()) {
-    outcome->report["seconds"] = progress.seconds();
+    outcome->report["seconds"] = seconds;
     outcome->report["gb_per_s"] = rate;
   }
-  outcome->text += fmt::format("{} bytes in {:.2f} s, {:.2f} GB/s\n", bytes, progress.seconds(), rate);
+  outcome->text += fmt::format("{} bytes in {:.2f} s, {:.2f} GB/s\n", bytes, seconds, rate);
 }
 
 std::string text_of_lost(const SetHeader& set, std::uint64_t stripes) {
@@ -60,19 +61,18 @@ void say_if_hidden(const std::string& name, Outcome* outcome) {
 std::uint64_t count_damage(ShardSet& set, const Options& options) {
   if (set.header.version != 1) return count_damage_by_columns(set, options);
   StripeReader reader(set);
-  Progress progress("verify", set.header.object_bytes, !options.is_quiet);
   std::atomic<std::uint64_t> lost_stripes{0};
   const std::uint64_t there = set.stripes_there();
-  Pipeline(options.threads, progress).run(set.header, there, [&](const Stripe& stripe) {
-    if (reader.count_lost(stripe) > set.header.m) ++lost_stripes;
-  });
+  Pipeline(options.threads, "verify", set.header.object_bytes, !options.is_quiet)
+      .run(set.header, there, [&](const Stripe& stripe) {
+        if (reader.count_lost(stripe) > set.header.m) ++lost_stripes;
+      });
   return lost_stripes + (set.header.stripes() - there) + reader.unproven_stripes();
 }
 
 Outcome verify(const Options& options) {
   Outcome outcome;
   ShardSet set = find_set(options.paths, options.uuid, &outcome.notes);
-  const Progress progress("", 0, false);
   const std::uint64_t lost_stripes = count_damage(set, options);
   const unsigned first = set.header.first_shard_file();
   const std::size_t files = set.kept.size() + set.header.shards() - first;
@@ -90,7 +90,7 @@ Outcome verify(const Options& options) {
         fmt::format("{} of {} {} are damaged or missing; ec repair makes them anew\n", damaged, files, what);
   else
     outcome.text += fmt::format("all {} {} are whole\n", files, what);
-  add_rate(progress, set.header.object_bytes, &outcome);
+  add_rate(set.header.object_bytes, &outcome);
   return outcome;
 }
 
