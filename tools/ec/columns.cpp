@@ -54,7 +54,6 @@ class Columns::Batch {
   std::span<std::byte> sum(std::uint64_t column, unsigned slice) const {
     return sums(column).subspan(slice * sum_bytes_2, sum_bytes_2);
   }
-  char& lost(std::uint64_t column, unsigned shard) { return lost_[column * all_.shards_ + shard]; }
   std::span<char> losses(std::uint64_t column) {
     return std::span(lost_).subspan(column * all_.shards_, all_.shards_);
   }
@@ -228,7 +227,7 @@ void Columns::read_records(Batch& batch, unsigned shard) {
     }
     // A damaged file may have been read over the block of a sound one.
     if (!is_sound && sound != nullptr) is_sound = is_right(*sound);
-    batch.lost(column, shard) = is_sound ? 0 : 1;
+    batch.losses(column)[shard] = is_sound ? 0 : 1;
     if (!is_sound || batch.has_sums[column] != 0) continue;
     std::ranges::copy(tail.first(sums_), batch.sums(column).begin());
     batch.has_sums[column] = 1;
@@ -262,7 +261,7 @@ void Columns::read_slice(Batch& batch, unsigned slice) {
       std::memcpy(sum.data() + checksum.size(), &crc, sizeof(crc));
       if (is_new_) continue;
     }
-    batch.lost(column, slice) =
+    batch.losses(column)[slice] =
         has_found(batch, slice, column) ||
                 judge(batch, slice, column, batch.has_sums[column] != 0 || is_short[column] != 0)
             ? 0
@@ -305,37 +304,30 @@ bool Columns::judge(const Batch& batch, unsigned slice, std::uint64_t column, bo
   return is_right;
 }
 
-bool Columns::is_wanted(const OutputPlan& plan, std::uint64_t block) const {
-  bool is_wanted = false;
-  layout_.for_each_part(block, 1, [&](auto i, auto, auto, auto) { is_wanted |= plan.files[i].is_wanted; });
-  return is_wanted;
-}
-
 /// Makes what is lost and wanted of the columns, those with equal losses at once.
 void Columns::make(Batch& batch, const OutputPlan& plan) {
-  std::vector<unsigned> available, wanted;
+  const auto wanted_of = [&](std::uint64_t column) {
+    std::vector<unsigned> wanted;
+    for (unsigned i = 0; i < shards_; ++i) {
+      if (batch.losses(column)[i] == 0) continue;
+      bool is_wanted = i >= k_ && plan.shards[i] != nullptr;
+      if (i < k_)
+        layout_.for_each_part(batch.first_block(i) + column, 1,
+                              [&](auto file, auto, auto, auto) { is_wanted |= plan.files[file].is_wanted; });
+      if (is_wanted) wanted.push_back(i);
+    }
+    return wanted;
+  };
   for (std::uint64_t begin = 0, end = 0; begin < batch.count; begin = end) {
     const auto losses = batch.losses(begin);
-    available.clear();
-    wanted.clear();
-    const auto is_target = [&](std::uint64_t column, unsigned i) {
-      return batch.lost(column, i) != 0 &&
-             (i < k_ ? is_wanted(plan, batch.first_block(i) + column) : plan.shards[i] != nullptr);
-    };
-    for (unsigned i = 0; i < shards_; ++i)
-      if (is_target(begin, i))
-        wanted.push_back(i);
-      else if (losses[i] == 0 && available.size() < k_)
-        available.push_back(i);
-    const auto is_alike = [&](std::uint64_t column) {
-      if (!std::ranges::equal(batch.losses(column), losses)) return false;
-      for (unsigned i = 0; i < shards_; ++i)
-        if (is_target(column, i) != is_target(begin, i)) return false;
-      return true;
-    };
-    const bool is_lost = batch.is_lost[begin] != 0;
-    for (end = begin + 1; end < batch.count && is_alike(end);) ++end;
-    if (is_lost || wanted.empty()) continue;
+    const auto wanted = wanted_of(begin);
+    end = begin + 1;
+    while (end < batch.count && std::ranges::equal(batch.losses(end), losses) && wanted_of(end) == wanted)
+      ++end;
+    if (batch.is_lost[begin] != 0 || wanted.empty()) continue;
+    std::vector<unsigned> available;
+    for (unsigned i = 0; i < shards_ && available.size() < k_; ++i)
+      if (losses[i] == 0) available.push_back(i);
     std::vector<Source> sources;
     std::vector<Target> targets;
     const auto part = [&](unsigned i) {

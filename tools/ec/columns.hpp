@@ -67,7 +67,6 @@ class Columns {
   void read_slice(Batch& batch, unsigned slice);
   bool has_found(Batch& batch, unsigned slice, std::uint64_t column);
   bool judge(const Batch& batch, unsigned slice, std::uint64_t column, bool is_known_bad);
-  bool is_wanted(const OutputPlan& plan, std::uint64_t block) const;
   void make(Batch& batch, const OutputPlan& plan);
   void write(Batch& batch, OutputPlan* plan);
 
