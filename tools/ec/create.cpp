@@ -104,12 +104,6 @@ SetHeader new_set(const std::vector<FileEntry>& files, const Options& options) {
   return set;
 }
 
-/// Throws Failure if the set may not be written.
-SetHeader checked(SetHeader set) {
-  if (const std::string why = why_not(set); !why.empty()) fail(Status::usage, "{}", printable(why));
-  return set;
-}
-
 /// The header but for the digests, and the length of a stream.
 SetHeader header_of(const Object& object, const Options& options) {
   SetHeader set = new_set(object.entries, options);
@@ -121,13 +115,14 @@ SetHeader header_of(const Object& object, const Options& options) {
   set.record_bytes = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(object.is_stream ? usual_record_bytes : std::bit_ceil(block + checksum_bytes),
                                 least_record_bytes, usual_record_bytes));
-  return checked(std::move(set));
+  return set;
 }
 
 /// The shards of a new set, of which nothing is left unless they are finished.
 class NewShards {
  public:
   NewShards(const Place& place, const SetHeader& set, mode_t mode, bool is_length_known) : place_(place) {
+    if (const std::string why = why_not(set); !why.empty()) fail(Status::usage, "{}", printable(why));
     for (unsigned i = set.first_shard_file(); i < set.shards(); ++i) {
       names_.push_back(shard_name(set.name(), i));
       if (place->look(names_.back()))
@@ -201,13 +196,12 @@ struct KeptFiles : Inputs {
       if (!name.empty()) names.push_back(name);
       if (is_directory) list_tree(base, name, true, &names, &left_out);
     }
-    std::string some;
-    for (std::size_t i = 0; i < std::min<std::size_t>(left_out.size(), 4); ++i)
-      some += " " + printable(left_out[i]);
+    const std::size_t more = left_out.size() > 4 ? left_out.size() - 4 : 0;
+    left_out.resize(left_out.size() - more);
     if (!left_out.empty())
-      outcome->notes.push_back(
-          fmt::format("left out, as it is a link, no file, or of a set:{}{}", some,
-                      left_out.size() > 4 ? fmt::format(" and {} more", left_out.size() - 4) : ""));
+      outcome->notes.push_back(fmt::format("left out, as it is a link, no file, or of a set: {}{}",
+                                           printable(fmt::format("{}", fmt::join(left_out, " "))),
+                                           more > 0 ? fmt::format(" and {} more", more) : ""));
     if (names.empty()) fail(Status::usage, "{} is empty", printable(options.paths.front()));
     set_name = !options.name.empty() ? options.name
                : given.size() == 1   ? given.front().first.filename().string()
@@ -246,7 +240,7 @@ SetHeader header_of(const KeptFiles& files, const Options& options) {
   set.record_bytes = static_cast<std::uint32_t>(block + set.sums_bytes() + checksum_bytes);
   set.columns = columns_of(layout, std::max(1u, set.k));
   set.digests.resize(set.m);
-  return checked(std::move(set));
+  return set;
 }
 
 Outcome create_kept(const Options& options) {

@@ -107,14 +107,21 @@ void Pipeline::run(std::uint64_t pieces, std::size_t buffer_bytes, const PieceFu
   std::vector<std::jthread> threads;
   const unsigned count = running_;
   const auto thread = [&] {
+    std::exception_ptr error;
     try {
-      work_on(buffer_bytes, work);
+      const auto buffer = allocate_buffer(buffer_bytes);
+      for (std::uint64_t number = 0;; work(number, buffer.get())) {
+        const std::lock_guard lock(mutex_);
+        if (next_ >= end_ || error_) break;
+        number = next_++;
+      }
     } catch (const Stopped&) {
       // Another thread's error is the one to tell.
     } catch (...) {
-      stop(std::current_exception());
+      error = std::current_exception();
     }
     const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
     --running_;
     changed_.notify_all();
   };
@@ -138,19 +145,6 @@ void Pipeline::run(std::uint64_t pieces, std::size_t buffer_bytes, const PieceFu
   if (error_) std::rethrow_exception(error_);
 }
 
-void Pipeline::work_on(std::size_t buffer_bytes, const PieceFunction& work) {
-  const auto buffer = allocate_buffer(buffer_bytes);
-  for (;;) {
-    std::uint64_t number = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      if (next_ >= end_ || error_) return;
-      number = next_++;
-    }
-    work(number, buffer.get());
-  }
-}
-
 void Pipeline::in_turn(std::uint64_t stripe, const std::function<void()>& part) {
   std::unique_lock lock(mutex_);
   support::wait(changed_, lock, [&] { return turn_ == stripe || error_; });
@@ -165,12 +159,6 @@ void Pipeline::in_turn(std::uint64_t stripe, const std::function<void()>& part) 
 void Pipeline::end_at(std::uint64_t stripe) {
   const std::lock_guard lock(mutex_);
   end_ = std::min(end_, stripe);
-}
-
-void Pipeline::stop(std::exception_ptr error) {
-  const std::lock_guard lock(mutex_);
-  if (!error_) error_ = std::move(error);
-  changed_.notify_all();
 }
 
 }  // namespace ec::file

@@ -85,8 +85,6 @@ class Pipeline {
   void end_at(std::uint64_t stripe);
 
  private:
-  void work_on(std::size_t buffer_bytes, const PieceFunction& work);
-  void stop(std::exception_ptr error);
   void draw() const;
 
   const unsigned threads_;
