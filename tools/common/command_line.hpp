@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <iostream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -29,6 +30,12 @@ struct Command {
     return options.find(" " + option + " ") != std::string_view::npos;
   }
 };
+
+/// An option that has no value unless it is given.
+template <class Value>
+auto* optional(std::optional<Value>* to) {
+  return options::value<Value>()->notifier([to](const Value& said) { *to = said; });
+}
 
 /// Throws std::runtime_error where standard output does not take all.
 inline void flush_output() {

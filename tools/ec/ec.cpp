@@ -11,6 +11,7 @@
 namespace {
 
 namespace options = ec::tools::options;
+using ec::tools::optional;
 using namespace ec::file;
 
 constexpr ec::tools::Command<Outcome(const Options&)> commands[] = {
@@ -63,16 +64,12 @@ int run(int argc, char** argv) {
   Options given;
   const auto text = [](std::string* to) { return options::value<std::string>(to); };
   const auto yes = [](bool* to) { return options::bool_switch(to); };
-  // Optional ones, which have no value unless they are given.
-  const auto number = []<class Number>(std::optional<Number>* to) {
-    return options::value<Number>()->notifier([to](Number number) { *to = number; });
-  };
   const auto parsed = [](auto* to, auto parse) {
     return options::value<std::string>()->notifier([=](const std::string& said) { *to = parse(said); });
   };
   auto add = description.add_options();
-  add("data,k", number(&given.k), "create: data shards (10; with --keep 200), at least 2");
-  add("coding,m", number(&given.m),
+  add("data,k", optional(&given.k), "create: data shards (10; with --keep 200), at least 2");
+  add("coding,m", optional(&given.m),
       "create: coding shards (4; with --keep 20), so many may be lost; k+m at most 255");
   add("redundancy", parsed(&given.redundancy, share_of),
       "create --keep: this share may be lost (10%), in the place of -m");
@@ -92,7 +89,7 @@ int run(int argc, char** argv) {
   add("bad-sectors", yes(&given.loses_bad_sectors),
       "verify, repair, extract: what a disk cannot read is lost, and no error");
   add("threads", options::value(&given.threads)->default_value(0, "cores"), "how many");
-  add("skip", number(&given.skip),
+  add("skip", optional(&given.skip),
       "identify: bytes before the coded ones in each file (0, or the 2 to 4 of zfec)");
   add("json", yes(&given.is_json), "say what was done or found as JSON");
   add("quiet,q", yes(&given.is_quiet), "say nothing but errors");

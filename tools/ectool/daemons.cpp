@@ -1,6 +1,4 @@
-// The daemons of this host: see daemons.hpp.
-#include "tools/ectool/daemons.hpp"
-
+// What ectool doctor finds by the files of daemons, and by what they answer.
 #include <fmt/format.h>
 #include <linux/openat2.h>
 #include <poll.h>
@@ -20,6 +18,7 @@
 #include <sstream>
 
 #include "tools/common/printable.hpp"
+#include "tools/ectool/ectool_doctor.hpp"
 
 namespace ec::tools {
 namespace {
@@ -221,13 +220,6 @@ std::optional<std::string> ask(const Descriptor& admin, const Process& process, 
     if (n == 0 || answer.size() > longest_answer) return std::nullopt;
   }
   return std::nullopt;
-}
-
-/// A text of a JSON object, "" where it has none.
-std::string text_in(const std::optional<std::string>& answer, const char* key) {
-  const Json said = Json::parse(answer.value_or(""), nullptr, false);
-  if (!said.is_object() || !said.contains(key) || !said[key].is_string()) return {};
-  return said[key].get<std::string>();
 }
 
 /// The paths *.asok at which the process may listen. Line ends in paths stand as such in /proc/net/unix, so
@@ -443,13 +435,14 @@ Json look(const Process& process, const Users& users, const PluginDirectory& ado
   if (!root) throw std::runtime_error("its files cannot be looked at; run this as root");
   const Deadline deadline(time_for_an_answer);
   const auto sockets = admin_sockets(process, deadline);
+  // A text of the answer; empty where there is none.
   const auto asked = [&](const char* command, const char* key) {
+    std::optional<std::string> answer;
     for (const std::string& path : sockets)
-      if (deadline.is_over())
-        break;
-      else if (const auto answer = ask(root.find(path), process, users, command, deadline))
-        return text_in(answer, key);
-    return std::string();
+      if (!answer && !deadline.is_over()) answer = ask(root.find(path), process, users, command, deadline);
+    const Json said = Json::parse(answer.value_or(""), nullptr, false);
+    return said.is_object() && said.contains(key) && said[key].is_string() ? said[key].get<std::string>()
+                                                                           : "";
   };
   const std::string directory =
       asked(R"({"prefix": "config get", "var": "erasure_code_dir"})", "erasure_code_dir");

@@ -93,9 +93,7 @@ int run(int argc, char** argv) {
       "stats [PID] [--json | --prometheus] [--output FILE] [--all]");
   Options given;
   auto add = description.add_options();
-  const auto keep_output = [&](const std::string& path) { given.output = path; };
-  add("output", options::value<std::string>()->notifier(keep_output),
-      "stats: a regular file, which is replaced as a whole, or a new one");
+  add("output", optional(&given.output), "stats: a regular file, which is replaced as a whole, or a new one");
   add("json", options::bool_switch(&given.is_json),
       "doctor: the same as JSON. stats: everything about each process, as with a PID; without both a line "
       "for each process");
@@ -106,8 +104,7 @@ int run(int argc, char** argv) {
       "are believed");
   add("directory", options::value(&given.directory)->default_value(adopted_directory),
       "doctor: the one that `ec_adopt` made on this host");
-  const auto keep_profile = [&](const std::string& keys) { given.profile = keys; };
-  add("profile", options::value<std::string>()->notifier(keep_profile),
+  add("profile", optional(&given.profile),
       "doctor: say of this profile alone, as 'k=4 m=2', whether Ceph's own plugins could serve it");
   const auto* const command =
       parse(argc, argv, description, &given.words, commands, "ectool " EC_VERSION, doctor_help);
