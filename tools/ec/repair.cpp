@@ -125,15 +125,12 @@ class Renamed {
     rename_to_free(*from_, old_name_, *to_, name_);
     is_done_ = true;
     if (const auto now = to_->look(name_); !now || !is_same(*now, read_))
-      fail(Status::failure, "{} is another file than the one that was read",
-           printable(from_->path_of(old_name_)));
+      fail(Status::failure, "{} is another file than the one that was read", old_path());
   }
   void keep() noexcept { is_done_ = false; }
-  std::string text() const {
-    return fmt::format("{}: {} has its name back\n", printable(to_->path_of(name_)),
-                       printable(from_->path_of(old_name_)));
-  }
-  std::string path() const { return to_->path_of(name_); }
+  /// For people: the names that it has and had.
+  std::string path() const { return printable(to_->path_of(name_)); }
+  std::string old_path() const { return printable(from_->path_of(old_name_)); }
 
  private:
   Place from_, to_;
@@ -307,8 +304,8 @@ Outcome repair(const Options& options) {
     if (!one.old) say_if_hidden(one.name, &outcome);
   }
   for (const auto& file : all.renamed) {
-    note(printable(file.path()));
-    outcome.text += file.text();
+    note(file.path());
+    outcome.text += fmt::format("{}: {} has its name back\n", file.path(), file.old_path());
   }
   for (std::size_t i = 0; i < set.kept.size(); ++i)
     if (header.files[i].is_directory && !set.kept[i].is_whole()) {

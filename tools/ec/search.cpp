@@ -62,7 +62,7 @@ class Window {
 }  // namespace
 
 void Search::list() {
-  if (std::exchange(is_listed_, true)) return;
+  if (!candidates_.empty()) return;
   // A file of the set's own directory may be moved, and comes before its copies.
   std::stable_partition(set_.places.begin(), set_.places.end(),
                         [&](const Place& place) { return place == set_.kept.front().place; });

@@ -40,7 +40,7 @@ class Search {
   ShardSet& set_;
   const Columns& columns_;
   const bool is_recursive_;
-  bool is_listed_ = false, is_done_ = false;
+  bool is_done_ = false;
   std::vector<Candidate> candidates_;
 };
 

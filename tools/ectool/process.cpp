@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <stdexcept>
@@ -125,7 +126,7 @@ std::optional<Process> Process::find(pid_t pid) {
 
 std::vector<pid_t> Process::all(Users::Whom whom) {
   const Users asked(whom), believed(Users::Whom::believed);
-  std::array<std::vector<pid_t>, 4> turns;
+  std::multimap<int, pid_t> by_turn;
   bool is_any = false;
   const Descriptor proc(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   std::vector<std::string> names;
@@ -136,12 +137,12 @@ std::vector<pid_t> Process::all(Users::Whom whom) {
     const auto process = find(pid);
     is_any = is_any || process;
     if (process && process->is_of(asked))
-      turns[2 * !process->is_of(believed) + !process->is_ceph()].push_back(pid);
+      by_turn.emplace(2 * !process->is_of(believed) + !process->is_ceph(), pid);
   }
   if (!is_any) throw std::runtime_error("/proc shows no processes; it must be mounted");
-  for (std::size_t i = 1; i < turns.size(); ++i)
-    turns[0].insert(turns[0].end(), turns[i].begin(), turns[i].end());
-  return turns[0];
+  std::vector<pid_t> pids;
+  for (const auto& [turn, pid] : by_turn) pids.push_back(pid);
+  return pids;
 }
 
 bool Process::is_of(const Users& users) const {
