@@ -111,15 +111,11 @@ std::vector<std::vector<RecordSum>> Columns::sums_of(const std::vector<std::size
   const auto bytes = std::span(record);
   for (std::uint64_t column = 0; column < columns_; ++column) {
     end_if_interrupted();
-    const auto is_in = [&](unsigned shard) {
-      const auto right = [&](const ShardFile& file) {
-        return reads_record(file, shard, column, bytes.first(block_), bytes.subspan(block_));
-      };
-      return std::ranges::any_of(set_.shards[shard], right);
-    };
-    unsigned shard = k_;
-    while (shard < shards_ && !is_in(shard)) ++shard;
-    if (shard == shards_) continue;
+    bool is_known = false;
+    for (unsigned shard = k_; shard < shards_; ++shard)
+      for (const auto& file : set_.shards[shard])
+        is_known = is_known || reads_record(file, shard, column, bytes.first(block_), bytes.subspan(block_));
+    if (!is_known) continue;
     for (std::size_t i = 0; i < files.size(); ++i) {
       const std::uint64_t first = layout_.first_block(files[i]);
       // The blocks of the file that are in this column.

@@ -77,7 +77,6 @@ void extract_by_columns(ShardSet& set, const Options& options, Outcome* outcome)
   OutputPlan plan(header);
   std::optional<OutputFiles> files;
   Search search(&set, columns, options.is_recursive);
-  search.find_moved();
   std::uint64_t lost = header.columns - columns.columns_there();
   if (lost == 0) {
     do {

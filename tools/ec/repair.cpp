@@ -207,7 +207,6 @@ void make_by_columns(ShardSet& set, const Options& options, Replacements* all, O
   const SetHeader& header = set.header;
   Columns columns(set, options.threads);
   Search search(&set, columns, options.is_recursive);
-  search.find_moved();
   fail_if_lost(header, header.columns - columns.columns_there());
   for (unsigned pass = 0;; ++pass) {
     if (pass == 4) fail(Status::failure, "files of the set change while they are read");

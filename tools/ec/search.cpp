@@ -110,7 +110,8 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
   }
 }
 
-void Search::find_moved() {
+Search::Search(ShardSet* set, const Columns& columns, bool is_recursive)
+    : set_(*set), columns_(columns), is_recursive_(is_recursive) {
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < set_.kept.size(); ++i)
     if (set_.header.files[i].bytes > 0 && !set_.kept[i].fault.empty()) wanted.push_back(i);

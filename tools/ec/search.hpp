@@ -13,15 +13,12 @@ namespace ec::file {
 
 class Search {
  public:
-  /// Looks in the directories that were named, `is_recursive`: and in what is in them. Throws Failure, as all
-  /// do.
-  Search(ShardSet* set, const Columns& columns, bool is_recursive)
-      : set_(*set), columns_(columns), is_recursive_(is_recursive) {}
-
-  /// Finds a file of the right content for each file that is missing or has another length.
-  void find_moved();
+  /// Finds a file of the right content for each file that is missing or has another length, in the
+  /// directories that were named, `is_recursive`: and in what is in them. Throws Failure.
+  Search(ShardSet* set, const Columns& columns, bool is_recursive);
   /// After a pass that found too little: looks for the content of all damaged files, and for their blocks at
-  /// any place of a file. Returns whether there is something new to read; false at the second call.
+  /// any place of a file. Returns whether there is something new to read; false at the second call. Throws
+  /// Failure.
   bool find_content();
 
  private:

@@ -11,7 +11,6 @@ namespace {
 std::uint64_t count_damage_by_columns(ShardSet& set, const Options& options) {
   Columns columns(set, options.threads);
   Search search(&set, columns, options.is_recursive);
-  search.find_moved();
   const bool is_all_there = columns.columns_there() == set.header.columns;
   std::uint64_t lost = columns.read(nullptr, !options.is_quiet, "verify");
   if (is_all_there && lost > 0 && search.find_content())

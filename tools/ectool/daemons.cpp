@@ -166,24 +166,21 @@ PluginDirectory look_at(const Root& root, const std::string& path) {
                                            "`ec_adopt --undo --apply`, or install what it leads to"));
       continue;
     }
-    for (const Role& role : roles) {
-      const std::string wanted = file_of(role);
-      if (name != wanted) continue;
-      const std::string where = root.inside(target_of(target));
-      const auto known = is_ours(target);
-      if (!known)
-        say_unknown(shown);
-      else if (*known)
-        directory.stands_in_for.insert(role.name);
-      else if (!base_name(where).starts_with(wanted))
-        directory.findings.push_back(
-            finding("adoption", "error",
-                    fmt::format("DANGER: {} leads to {}, which is neither Ceph's own plugin of that name nor "
-                                "one of ec_cuda's that "
-                                "can stand in for it: it may code other bytes",
-                                shown, printable(where)),
-                    "`ec_adopt --undo --apply` before any OSD starts; in a container another image"));
-    }
+    const Role* const role = std::ranges::find(roles, name, file_of);
+    if (role == std::end(roles)) continue;
+    const std::string where = root.inside(target_of(target));
+    const auto known = is_ours(target);
+    if (!known)
+      say_unknown(shown);
+    else if (*known)
+      directory.stands_in_for.insert(role->name);
+    else if (!base_name(where).starts_with(name))
+      directory.findings.push_back(finding(
+          "adoption", "error",
+          fmt::format("DANGER: {} leads to {}, which is neither Ceph's own plugin of that name nor one "
+                      "of ec_cuda's that can stand in for it: it may code other bytes",
+                      shown, printable(where)),
+          "`ec_adopt --undo --apply` before any OSD starts; in a container another image"));
   }
   return directory;
 }
