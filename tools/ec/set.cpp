@@ -4,7 +4,6 @@
 #include <array>
 #include <climits>
 #include <functional>
-#include <map>
 #include <optional>
 #include <set>
 
