@@ -120,8 +120,8 @@ const Claims* choose(const std::vector<Claims>& sets) {
 
 /// The directory of the files that the set keeps: the first with more than half as many as any other has.
 /// Where nothing is left, a directory that was named for it.
-Place base_of_kept(const GivenPaths& found, const std::vector<Place>& places, const Claims& claims,
-                   const ShardSet& set) {
+Place base_of_kept(const GivenPaths& found, const Claims& claims, const ShardSet& set) {
+  const auto& places = found.places;
   // As they were written; of the right length; of any.
   std::vector<std::array<std::size_t, 3>> found_in(places.size());
   for (std::size_t i = 0; i < places.size(); ++i)
@@ -149,10 +149,7 @@ Place base_of_kept(const GivenPaths& found, const std::vector<Place>& places, co
 /// The files that the set keeps, by their names in one directory, or named themselves. Files of a set of
 /// version 1 came from any directories. A shard of the set is none of them, whatever its name.
 void find_kept(const GivenPaths& found, const Claims& claims, ShardSet* set, std::string* denied) {
-  std::vector<Place> places = found.places;
-  for (const auto& claim : claims)
-    if (std::ranges::find(places, claim.in.place) == places.end()) places.push_back(claim.in.place);
-  const Place base = base_of_kept(found, places, claims, *set);
+  const Place base = base_of_kept(found, claims, *set);
   const auto is_no_shard = [&](const File& file) {
     return std::ranges::none_of(
         claims, [&](const Claim& claim) { return is_same(claim.in.file->opened(), file.opened()); });
@@ -174,11 +171,11 @@ void find_kept(const GivenPaths& found, const Claims& claims, ShardSet* set, std
       kept.place = place;
       kept.file = std::move(file);
     };
-    for (const auto& place : places)
+    for (const auto& place : found.places)
       if (found.named.contains({place, entry.name})) find_in(place, true);
     if (set->header.version == 1) {
       find_in(base, false);
-      for (const auto& place : places) find_in(place, false);
+      for (const auto& place : found.places) find_in(place, false);
     }
     find_in(base, true);
     const auto there = kept.file ? std::nullopt : base->look(entry.name);
@@ -274,8 +271,7 @@ ShardSet find_set(const std::vector<std::string>& paths, const std::string& id,
   set.header = chosen->front().header.set;
   set.shards.resize(set.header.shards());
   set.places = found.places;
-  set.directory = found.directories.empty() || set.header.keeps_files ? chosen->front().in.place
-                                                                      : found.directories.front();
+  set.directory = chosen->front().in.place;
   set.mode = 0666;
   for (const auto& claim : *chosen) {
     static_cast<SetFile&>(set.shards[claim.header.shard].emplace_back()) = claim.in;

@@ -50,7 +50,7 @@ struct ShardSet {
   std::vector<std::list<ShardFile>> shards;  ///< by number; more than one file can be the same shard
   std::vector<ShardFile> kept;               ///< the files of a set that keeps them
   std::vector<Place> places;                 ///< directories that were named, and of files that were named
-  Place directory;                           ///< where a missing shard is made
+  Place directory;                           ///< where a missing shard is made, if files are kept
   mode_t mode = 0;                           ///< of the shards that are there, what all allow
 
   /// Whether one of the files is the whole shard, and has its name; of data in kept files, whether all of
