@@ -142,7 +142,8 @@ struct CephStripes {
   }
 
   /// As it was before the first call.
-  void reset(Stripe& stripe) const {
+  void reset(Stripe& stripe) {
+    made.clear();
     if (!in_place()) return;
     for (const auto& [place, bytes] : makes) {
       char* const at = stripe.lists.at(static_cast<int>(place)).c_str();
@@ -151,10 +152,10 @@ struct CephStripes {
         std::memcpy(at, found->second.data(), bytes.size());
     }
   }
-  bool right(const Chunks& made) const {
-    return std::ranges::all_of(answers, [&](const auto& chunk) {
-      const auto found = made.find(static_cast<int>(chunk.first));
-      return found != made.end() && found->second.length() == chunk.second.size() &&
+  static bool hold(const Chunks& lists, const Places& expected) {
+    return std::ranges::all_of(expected, [&](const auto& chunk) {
+      const auto found = lists.find(static_cast<int>(chunk.first));
+      return found != lists.end() && found->second.length() == chunk.second.size() &&
              found->second.contents_equal(chunk.second.data(), chunk.second.size());
     });
   }
@@ -167,6 +168,7 @@ struct CephStripes {
   Places answers;  ///< what must be right, data chunks included where calls answer them
   ceph::tentacle::ShardIdSet lost;
   std::deque<Stripe> stripes;
+  Chunks made{};  ///< new chunks of the last call
 };
 
 template <class Interface>
@@ -176,23 +178,21 @@ Contestant list_contestant(const std::string& name, const std::shared_ptr<Interf
   std::set<int> all, lost;
   for (unsigned i = 0; i < on->what.k + on->what.m; ++i) all.insert(static_cast<int>(i));
   for (unsigned i = 0; i < on->what.lost(); ++i) lost.insert(static_cast<int>(i));
-  const auto call = [=, bytes = static_cast<int>(on->what.chunk_bytes)](Chunks& given) {
-    Chunks out;
-    require_ok(encodes    ? code->encode(all, given.at(0), &out)
-               : in_place ? code->encode_chunks(all, &given)
-                          : code->decode(lost, given, &out, bytes),
-               on->what.op);
-    return out;
-  };
-  // New chunks are gone with the call that made them.
-  const auto right = [=](std::size_t s) {
+  const auto run = [=, bytes = static_cast<int>(on->what.chunk_bytes)](std::size_t s) {
     Chunks& given = on->stripes[s].lists;
-    return on->right(in_place ? given : call(given));
+    on->made.clear();
+    require_ok(encodes    ? code->encode(all, given.at(0), &on->made)
+               : in_place ? code->encode_chunks(all, &given)
+                          : code->decode(lost, given, &on->made, bytes),
+               on->what.op);
   };
   return {.name = name,
-          .run = [=](std::size_t s) { call(on->stripes[s].lists); },
+          .run = run,
           .spoil = [=](std::size_t s) { on->reset(on->stripes[s]); },
-          .right = right};
+          .right =
+              [=](std::size_t s) {
+                return CephStripes::hold(in_place ? on->stripes[s].lists : on->made, on->answers);
+              }};
 }
 
 Contestant shard_contestant(const std::string& name, const std::shared_ptr<Tentacle>& code,
@@ -212,9 +212,13 @@ Contestant shard_contestant(const std::string& name, const std::shared_ptr<Tenta
   const auto run = [=](std::size_t s) { require_ok(call(*code, on->stripes[s], on->lost), on->what.op); };
   const auto spoil = [=](std::size_t s) { on->reset(on->stripes[s]); };
   const auto right = [=](std::size_t s) {
-    // A second delta takes the first one back.
-    if (op == "apply-delta") spoil(s), run(s);
-    return on->right(on->stripes[s].lists);
+    const Chunks& lists = on->stripes[s].lists;
+    // A second delta takes the first one back, so calls leave one of two states.
+    if (op == "apply-delta") {
+      if (!CephStripes::hold(lists, on->answers) && !CephStripes::hold(lists, on->held)) return false;
+      spoil(s), run(s);
+    }
+    return CephStripes::hold(lists, on->answers);
   };
   return {.name = name, .run = run, .spoil = spoil, .right = right};
 }

@@ -52,6 +52,9 @@ struct Measurement {
   std::vector<Result> results{contestants.size()};
   std::vector<std::size_t> batches = std::vector<std::size_t>(contestants.size(), 1);
   std::size_t next = 0;  ///< turn at which the next sample begins
+  /// Of the last sample: the turn at which it began, and the calls of each thread.
+  std::size_t first = 0;
+  std::vector<std::size_t> made{};
 
   std::vector<Result> run() {
     std::vector<std::size_t> sound;
@@ -75,20 +78,26 @@ struct Measurement {
       for (const std::size_t i : sound) {
         Result& result = results[i];
         result.samples[result.rounds++] = sample(i, pace.sample_seconds, result.calls);
+        if (result.rounds < pace.rounds) continue;
+        // Before others write to the same stripes, which find the caches as calls left them.
+        result.verified = check(contestants[i], false);
+        CallTimes ignored;
+        if (!contestants[i].prepare) sample(i, pace.sample_seconds, ignored);
       }
     }
     return std::move(results);
   }
 
-  /// Looks at what calls leave; at first at those that it makes itself.
+  /// Looks at what calls of the last sample left, or at calls that it makes itself, of all turns.
   bool check(const Contestant& contestant, bool makes_calls) {
     std::atomic<bool> right{true};
-    const std::size_t checked = std::clamp<std::size_t>(order.checked_turns, 1, order.turns);
     workers.run(contestant.threads, [&](unsigned thread) {
+      const std::size_t turns = makes_calls ? order.turns : std::min(order.turns, made[thread]);
+      const std::size_t checked = std::clamp<std::size_t>(order.checked_turns, 1, turns);
       for (std::size_t i = 0; i < checked; ++i) {
         // The first and the last turn among them.
         const std::size_t stripe =
-            order.at(thread, i * (order.turns - 1) / std::max<std::size_t>(checked - 1, 1));
+            order.at(thread, first + i * (turns - 1) / std::max<std::size_t>(checked - 1, 1));
         if (makes_calls && contestant.spoil) contestant.spoil(stripe);
         if (makes_calls) contestant.run(stripe);
         if (!contestant.right(stripe)) right = false;
@@ -100,9 +109,12 @@ struct Measurement {
   void warm_up(std::size_t index) {
     CallTimes ignored;
     const double seconds = std::max(pace.warm_seconds, pace.sample_seconds);
-    const Sample first = sample(index, seconds, ignored);
+    // Right bytes of calls before must not hide that these write none.
+    if (const auto& spoil = contestants[index].spoil)
+      workers.run(contestants[index].threads, [&](unsigned thread) { spoil(order.at(thread, next)); });
+    const Sample warm = sample(index, seconds, ignored);
     if (pace.each_call || pace.sample_seconds == 0) return;
-    const double of_thread = first.calls_per_second() / contestants[index].threads;
+    const double of_thread = warm.calls_per_second() / contestants[index].threads;
     batches[index] = static_cast<std::size_t>(of_thread * pace.sample_seconds * batch_part) + 1;
   }
 
@@ -135,15 +147,16 @@ struct Measurement {
     workers.run(contestants[index].threads,
                 [&](unsigned thread) { calls[thread] = make_calls(index, thread, seconds); });
     Sample all{.begun = calls[0].begun, .ended = calls[0].ended};
-    std::size_t most = 0;
+    first = next;
+    made.clear();
     for (const Calls& each : calls) {
       if (each.times) times.add(*each.times);
+      made.push_back(each.count);
       all.calls += static_cast<double>(each.count);
       all.begun = std::min(all.begun, each.begun);
       all.ended = std::max(all.ended, each.ended);
-      most = std::max(most, each.count);
     }
-    next += most;
+    next += std::ranges::max(made);
     const double cpu = std::ranges::max_element(calls, {}, &Calls::cpu_ended)->cpu_ended -
                        std::ranges::min_element(calls, {}, &Calls::cpu_begun)->cpu_begun;
     all.cpu_seconds = cpu / all.calls;

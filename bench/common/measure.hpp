@@ -71,7 +71,7 @@ inline constexpr std::size_t most_rounds = 1000;
 
 /// Of one contestant. Plain memory, which goes from one process to another.
 struct Result {
-  bool verified = false;  ///< by all processes; if not, nothing was timed
+  bool verified = false;  ///< by all processes; if not, its samples say nothing
   std::size_t rounds = 0;
   std::array<Sample, most_rounds> samples{};
   CallTimes calls{};  ///< where each call was timed
@@ -82,9 +82,9 @@ struct Result {
 };
 
 /// One result for each contestant: checks their bytes, with all threads at once as they will be timed, before
-/// and after the warm calls; then takes one sample of each in every round, each round in another order.
-/// Samples go on in the stripes where the last one ended, for what another contestant has just read is not
-/// cold. workers: at least as many threads as any contestant has.
+/// and after the warm calls; then takes one sample of each in every round, each round in another order, and
+/// checks what the last one left. Samples go on in the stripes where the last one ended, for what
+/// another contestant has just read is not cold. workers: at least as many threads as any contestant has.
 std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& contestants,
                             const StripeOrder& order, const Pace& pace);
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 #include "bench/common/measure.hpp"
 #include "bench/common/stats.hpp"
@@ -146,6 +147,36 @@ TEST(BenchMeasure, EveryThreadHasStripesOfItsOwnAndWrongBytesAreNotTimed) {
   EXPECT_FALSE(results[2].verified);
   EXPECT_EQ(results[2].rounds, 0u);
   EXPECT_EQ(wrong.calls, 3 * order.checked_turns);
+}
+
+TEST(BenchMeasure, LaterCallsAreLookedAtToo) {
+  enum Byte { spoilt, right, wrong };
+  // Each sample is one call, in the next stripe. Two calls of the first check where there are two stripes, a
+  // warm one, and a timed one, whose bytes are not spoilt before.
+  for (const auto& [turns, sound_calls, later, is_seen] : {std::tuple{1u, 1u, spoilt, true},
+                                                           {1, 1, wrong, true},
+                                                           {1, 2, wrong, true},
+                                                           {1, 3, wrong, false},
+                                                           {9, 2, spoilt, true},
+                                                           {9, 2, wrong, true},
+                                                           {9, 3, wrong, true},
+                                                           {9, 4, wrong, false}}) {
+    std::vector<Byte> stripes(turns);
+    unsigned calls = 0;
+    const Contestant sound{.name = "sound",
+                           .run = [&](std::size_t s) { stripes[s] = right; },
+                           .spoil = [&](std::size_t s) { stripes[s] = spoilt; },
+                           .right = [&](std::size_t s) { return stripes[s] == right; }};
+    Contestant odd = sound;
+    odd.run = [&, sound_calls = sound_calls, later = later](std::size_t s) {
+      if (const bool is_sound = calls++ < sound_calls; is_sound || later == wrong)
+        stripes[s] = is_sound ? right : wrong;
+    };
+    Workers workers(1);
+    const auto results = measure(workers, {sound, odd}, {1, turns, 2}, {.rounds = 1});
+    EXPECT_TRUE(results[0].verified);
+    EXPECT_EQ(results[1].verified, !is_seen) << turns << ' ' << sound_calls << ' ' << later;
+  }
 }
 
 TEST(BenchMeasure, OneProcessWithWrongBytesStopsAll) {

@@ -1,4 +1,4 @@
-// An ISA-L that is right in the first call alone on chunks that ec_bench has spoiled.
+// An ISA-L that is right on chunks that ec_bench has spoilt, and on no others.
 #include <dlfcn.h>
 
 extern "C" [[gnu::visibility("default")]] void ec_encode_data(int bytes, int k, int m, unsigned char* tables,
