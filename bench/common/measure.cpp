@@ -68,7 +68,9 @@ struct Measurement {
     }
     for (std::size_t round = 0; round < pace.rounds && !sound.empty(); ++round) {
       // Each finds the caches as another one left them every time, ..
+      const std::size_t last = sound.back();
       std::shuffle(sound.begin(), sound.end(), std::mt19937(static_cast<unsigned>(round)));
+      if (sound.front() == last) std::swap(sound.front(), sound.back());
       if (pace.before_round) {
         pace.before_round();
         // .. the first one too, not as what else was measured left them.

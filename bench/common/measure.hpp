@@ -82,8 +82,8 @@ struct Result {
 };
 
 /// One result for each contestant: checks their bytes, with all threads at once as they will be timed, before
-/// and after the warm calls; then takes one sample of each in every round, each round in another order, and
-/// checks what the last one left. Samples go on in the stripes where the last one ended, for what
+/// and after the warm calls; then takes one sample of each in every round, in an order where none follows
+/// itself, and checks what the last one left. Samples go on in the stripes where the last one ended, for what
 /// another contestant has just read is not cold. workers: at least as many threads as any contestant has.
 std::vector<Result> measure(Workers& workers, const std::vector<Contestant>& contestants,
                             const StripeOrder& order, const Pace& pace);

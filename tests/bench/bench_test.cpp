@@ -179,6 +179,21 @@ TEST(BenchMeasure, LaterCallsAreLookedAtToo) {
   }
 }
 
+TEST(BenchMeasure, NobodyFollowsItself) {
+  for (const unsigned count : {2u, 3u, 4u}) {
+    std::vector<unsigned> order;
+    std::vector<Contestant> contestants;
+    for (unsigned i = 0; i < count; ++i)
+      contestants.push_back({.name = "noted",
+                             .prepare = [&, i] { order.push_back(i); },
+                             .run = [](std::size_t) {},
+                             .right = [](std::size_t) { return true; }});
+    Workers workers(1);
+    measure(workers, contestants, {}, {.rounds = 31});
+    EXPECT_EQ(std::ranges::adjacent_find(order), order.end()) << count;
+  }
+}
+
 TEST(BenchMeasure, OneProcessWithWrongBytesStopsAll) {
   const auto measure_in_two = [](auto is_right) {
     alarm(60);
