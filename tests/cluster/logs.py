@@ -6,6 +6,7 @@ import re
 REASON = re.compile(r"ceph_abort|ceph_assert|Caught signal|corrupt|checksum mismatch|bad crc|\berror\b", re.IGNORECASE)
 
 SHARD_REASON = re.compile(r"(_verify_csum|hash info|hash_info|total_chunk_size|Bad hash|read_error).*")  # of an OSD that scrubs
+FAULT = re.compile(r"^\d+ (\w+) \d+ (error \d+|\w+)\n", re.MULTILINE)  # a whole line of a fault driver
 
 
 def _lines(path):
@@ -45,8 +46,8 @@ def fault_log(directory, osd):
 
 def faults(directory):
     """How often the fault drivers did what, as `FUNCTION WHAT`."""
-    done = (line.split(" ", 3) for path in (directory / "log").glob("osd.*.faults") for line in _lines(path))
-    return collections.Counter(f"{function} {what}" for _, function, _, what in done)
+    return collections.Counter(" ".join(match) for path in (directory / "log").glob("osd.*.faults")
+                               for match in FAULT.findall(path.read_text(errors="replace")))
 
 
 def damage(directory):
