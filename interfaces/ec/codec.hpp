@@ -230,7 +230,7 @@ class Codec {
 ECCODER_EXPORT Result<std::vector<std::uint8_t>> coding_matrix(std::string_view dialect, unsigned k,
                                                                unsigned m) noexcept;
 
-/// The version of the library that is running, "0.2.0".
+/// The version of the library that is running, "0.3.0" or, before its release, "0.3.0~dev".
 ECCODER_EXPORT const char* version() noexcept;
 
 }  // namespace ec

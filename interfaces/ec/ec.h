@@ -231,7 +231,7 @@ ECCODER_EXPORT int ec_identify(const ec_source* shards, size_t count, size_t sha
  * allowed ones. Never null; empty if no call failed. The library's until the thread's next failed call. */
 ECCODER_EXPORT const char* ec_error_text(void);
 
-/* The version of the library that is running, "0.2.0". */
+/* The version of the library that is running, "0.3.0" or, before its release, "0.3.0~dev". */
 ECCODER_EXPORT const char* ec_version(void);
 
 #ifdef __cplusplus
