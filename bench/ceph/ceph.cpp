@@ -28,6 +28,10 @@ namespace fs = std::filesystem;
 struct Plugin {
   std::string name;       ///< it registers under, and is reported by
   std::string directory;  ///< of libec_NAME.so
+
+  std::string file() const { return fmt::format("{}/libec_{}.so", directory, name); }
+  /// Once it is loaded.
+  void* handle() const { return dlopen(file().c_str(), RTLD_NOW | RTLD_NOLOAD); }
 };
 
 /// Ours is that of the build that this program lies in; once installed, all lie together.
@@ -36,13 +40,11 @@ std::string usual_directory(const std::string& plugin) {
   return plugin == "cuda" && fs::exists(built / "libec_cuda.so") ? built.string() : EC_STOCK_PLUGIN_DIR;
 }
 
-/// Where ISA-L's function lies that a loaded library calls: read from its linkage table, which is bound. Null
+/// Where ISA-L's function lies that a loaded plugin calls: read from its linkage table, which is bound. Null
 /// if it calls none by that table.
-void* isal_called_by(const std::string& file) {
+void* isal_called_by(const Plugin& plugin) {
   link_map* library = nullptr;
-  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
-  if (handle == nullptr || dlinfo(handle, RTLD_DI_LINKMAP, &library) != 0)
-    throw std::runtime_error(dlerror());
+  if (dlinfo(plugin.handle(), RTLD_DI_LINKMAP, &library) != 0) throw std::runtime_error(dlerror());
   std::map<ElfW(Sxword), ElfW(Addr)> dynamic;
   for (const auto* entry = library->l_ld; entry->d_tag != DT_NULL; ++entry)
     dynamic[entry->d_tag] = entry->d_un.d_ptr;
@@ -76,8 +78,15 @@ class Plugins {
         throw UsageError(fmt::format("--plugin {}: {} is there twice", text, name));
       list_.push_back({name, equals == std::string::npos ? usual_directory(name) : text.substr(equals + 1)});
     }
-    // Bound to what they carry, before another ISA-L is there.
-    for (const Plugin& plugin : list_) make_code(plugin, 4, 2);
+    for (const Plugin& plugin : list_) {
+      // Bound to what it carries, before another ISA-L is there.
+      make_code(plugin, 4, 2);
+      // ec_adopt has our file under the names of others, and who left us theirs under ours.
+      const bool is_ours = dlsym(plugin.handle(), "ec_cuda_version") != nullptr;
+      if (is_ours != (plugin.name == "cuda"))
+        throw UsageError(fmt::format("--plugin {}={}: must {}be ec_cuda's file", plugin.name,
+                                     plugin.directory, is_ours ? "not " : ""));
+    }
     if (line.given("isal")) add_peer(line.text("isal"));
   }
 
@@ -85,7 +94,7 @@ class Plugins {
   /// ISA-L's function that the plugin `isa` calls, if that is there and calls one that can be found.
   const void* isal() const {
     const auto plain = std::ranges::find(list_, "isa", &Plugin::name);
-    return plain == list_.end() ? nullptr : isal_called_by(plain->directory + "/libec_isa.so");
+    return plain == list_.end() ? nullptr : isal_called_by(*plain);
   }
 
   /// The technique that they all have in common for that shape.
@@ -122,11 +131,10 @@ class Plugins {
       throw std::runtime_error(fmt::format("{}: {}", folder, std::strerror(errno)));
     const std::shared_ptr<void> removed(nullptr, [&](void*) { fs::remove_all(folder); });
     const Plugin copy{"isa:" + fs::path(file).filename().string(), folder};
-    const std::string copied_file = fmt::format("{}/libec_{}.so", folder, copy.name);
-    fs::copy_file(plain->directory + "/libec_isa.so", copied_file);
+    fs::copy_file(plain->file(), copy.file());
     make_code(copy, 4, 2);
     // Whose functions they call is seen, and not believed.
-    const bool runs_peer = isal_called_by(copied_file) == function;
+    const bool runs_peer = isal_called_by(copy) == function;
     const bool plain_runs_peer = isal() == function;
     if (!runs_peer || plain_runs_peer)
       throw std::runtime_error(fmt::format("{} runs {} ISA-L", runs_peer ? "isa" : copy.name,
