@@ -25,10 +25,7 @@ struct CephCase : Case {
   std::size_t turns = 1;         ///< stripes
 
   /// Data chunks, from the first on, that are lost.
-  unsigned lost() const {
-    if (!op.starts_with("decode")) return 0;
-    return op.ends_with("one") ? 1 : m;
-  }
+  unsigned lost() const { return !op.starts_with("decode") ? 0 : op.ends_with("one") ? 1 : m; }
 };
 
 /// Whoever makes the calls of a case: its name, and its object for the code.

@@ -74,17 +74,15 @@ struct Measurement {
       if (pace.before_round) {
         pace.before_round();
         // .. the first one too, not as what else was measured left them.
-        CallTimes ignored;
-        sample(sound.back(), pace.sample_seconds, ignored);
+        sample(sound.back(), pace.sample_seconds);
       }
       for (const std::size_t i : sound) {
         Result& result = results[i];
-        result.samples[result.rounds++] = sample(i, pace.sample_seconds, result.calls);
+        result.samples[result.rounds++] = sample(i, pace.sample_seconds, &result.calls);
         if (result.rounds < pace.rounds) continue;
         // Before others write to the same stripes, which find the caches as calls left them.
         result.verified = check(contestants[i], false);
-        CallTimes ignored;
-        if (!contestants[i].prepare) sample(i, pace.sample_seconds, ignored);
+        if (!contestants[i].prepare) sample(i, pace.sample_seconds);
       }
     }
     return std::move(results);
@@ -109,12 +107,11 @@ struct Measurement {
   }
 
   void warm_up(std::size_t index) {
-    CallTimes ignored;
     const double seconds = std::max(pace.warm_seconds, pace.sample_seconds);
     // Right bytes of calls before must not hide that these write none.
     if (const auto& spoil = contestants[index].spoil)
       workers.run(contestants[index].threads, [&](unsigned thread) { spoil(order.at(thread, next)); });
-    const Sample warm = sample(index, seconds, ignored);
+    const Sample warm = sample(index, seconds);
     if (pace.each_call || pace.sample_seconds == 0) return;
     const double of_thread = warm.calls_per_second() / contestants[index].threads;
     batches[index] = static_cast<std::size_t>(of_thread * pace.sample_seconds * batch_part) + 1;
@@ -141,7 +138,7 @@ struct Measurement {
     return calls;
   }
 
-  Sample sample(std::size_t index, double seconds, CallTimes& times) {
+  Sample sample(std::size_t index, double seconds, CallTimes* times = nullptr) {
     std::vector<Calls> calls(contestants[index].threads);
     // In a thread that makes calls: its core has the caches that are made warm.
     if (const auto& prepare = contestants[index].prepare) workers.run(1, [&](unsigned) { prepare(); });
@@ -152,7 +149,7 @@ struct Measurement {
     first = next;
     made.clear();
     for (const Calls& each : calls) {
-      if (each.times) times.add(*each.times);
+      if (times != nullptr && each.times) times->add(*each.times);
       made.push_back(each.count);
       all.calls += static_cast<double>(each.count);
       all.begun = std::min(all.begun, each.begun);

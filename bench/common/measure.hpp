@@ -1,9 +1,8 @@
 // Verifies, then times, contestants in turn: the one measuring loop.
 //
-// Google Benchmark's loop does not serve: it measures each benchmark by itself, and its random interleaving
-// shuffles the repetitions of all benchmarks, so that the memory of every case would be there at once and no
-// two samples belong to one round. Ratios are taken here in each round, of samples a few milliseconds apart,
-// on a machine whose clock and neighbours change.
+// Google Benchmark's loop does not serve: no two of its samples belong to one round, and the memory of every
+// case would be there at once. Ratios are taken here in each round, of samples a few milliseconds apart, on a
+// machine whose clock and neighbours change.
 #pragma once
 
 #include <array>

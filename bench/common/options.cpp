@@ -65,12 +65,9 @@ int run(const Subcommand& subcommand, const std::vector<std::string>& arguments)
 } catch (const po::error& e) {
   fmt::print(stderr, "ec_bench: {}; see ec_bench {} --help\n", e.what(), subcommand.name);
   return 2;
-} catch (const UsageError& e) {
-  fmt::print(stderr, "ec_bench: {}\n", e.what());
-  return 2;
 } catch (const std::exception& e) {
   fmt::print(stderr, "ec_bench: {}\n", e.what());
-  return 1;
+  return dynamic_cast<const UsageError*>(&e) != nullptr ? 2 : 1;
 }
 
 std::string CommandLine::typed() const {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <random>
 #include <stdexcept>
 
-#include "bench/common/random.hpp"
 #include "bench/common/workers.hpp"
 #include "kernels/backends.hpp"
 
@@ -48,7 +48,7 @@ std::vector<std::uint8_t> encode(const char* backend, codec::Code& code, const s
 std::vector<std::uint8_t> make_known_stripe(codec::Code& code, std::size_t chunk_bytes) {
   std::vector<std::uint8_t> bytes(code.k() * chunk_bytes);
   in_parallel(code.k(), [&](std::size_t i) {
-    fill_random({bytes.data() + i * chunk_bytes, chunk_bytes}, 0x100 + i);
+    std::generate_n(&bytes[i * chunk_bytes], chunk_bytes, std::mt19937(static_cast<unsigned>(i)));
   });
   const auto coding = encode("reference", code, bytes.data(), chunk_bytes);
   if (coding != encode("isal", code, bytes.data(), chunk_bytes))
@@ -98,7 +98,9 @@ Stripes::Stripes(const Operation& operation, std::size_t chunk_bytes, kernels::R
       known_(make_known_stripe(*operation.code, chunk_bytes)),
       memory_(allocate(residence, count * bytes_of_one(operation, chunk_bytes, gap))),
       sources_(count),
-      targets_(count) {
+      targets_(count),
+      source_addresses_(count),
+      target_addresses_(count) {
   const unsigned k = operation_.code->k();
   const unsigned placed = k + operation_.code->m();
   const unsigned first_target = operation_.decodes() ? placed : k;
@@ -110,6 +112,8 @@ Stripes::Stripes(const Operation& operation, std::size_t chunk_bytes, kernels::R
     for (const unsigned chunk : operation_.reads) sources_[s].push_back({address(s, chunk), residence});
     for (unsigned t = 0; t < operation_.program->targets(); ++t)
       targets_[s].push_back({address(s, first_target + t), residence});
+    std::ranges::transform(sources(s), std::back_inserter(source_addresses_[s]), &Source::data);
+    std::ranges::transform(targets(s), std::back_inserter(target_addresses_[s]), &Target::data);
   }
   in_parallel(count * placed, [&](std::size_t i) {
     const auto chunk = static_cast<unsigned>(i % placed);

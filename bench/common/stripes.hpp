@@ -57,6 +57,9 @@ class Stripes {
   kernels::Residence residence() const { return memory_.residence(); }
   std::span<const kernels::Source> sources(std::size_t stripe) const { return sources_[stripe]; }
   std::span<const kernels::Target> targets(std::size_t stripe) const { return targets_[stripe]; }
+  /// For who takes addresses alone.
+  const auto& source_addresses(std::size_t stripe) const { return source_addresses_[stripe]; }
+  const auto& target_addresses(std::size_t stripe) const { return target_addresses_[stripe]; }
   kernels::Job job(std::size_t stripe) const {
     return {operation_.program, sources(stripe), targets(stripe), chunk_bytes()};
   }
@@ -79,6 +82,8 @@ class Stripes {
   Buffer memory_;
   std::vector<std::vector<kernels::Source>> sources_;
   std::vector<std::vector<kernels::Target>> targets_;
+  std::vector<std::vector<const std::uint8_t*>> source_addresses_;
+  std::vector<std::vector<std::uint8_t*>> target_addresses_;
 };
 
 /// Somebody who codes these stripes, one a call. They must outlive the contestant.

@@ -38,24 +38,17 @@ Contestant backend_contestant(kernels::Backend& backend, const std::shared_ptr<c
   return stripe_contestant(std::string(backend.name()), 1, *stripes, run);
 }
 
-Contestant loaded_contestant(const LoadedIsal& isal, const std::shared_ptr<const Stripes>& stripes,
-                             std::size_t count) {
+Contestant loaded_contestant(const LoadedIsal& isal, const std::shared_ptr<const Stripes>& stripes) {
   const auto& matrix = stripes->operation().program->matrix();
   const auto k = static_cast<int>(matrix.cols());
   const auto m = static_cast<int>(matrix.rows());
   std::vector<unsigned char> cells(matrix.cells().begin(), matrix.cells().end());
   const auto tables = std::make_shared<std::vector<unsigned char>>(cells.size() * 32);
   isal.init_tables(k, m, cells.data(), tables->data());
-  // Made once, as its callers may: the sources of a stripe, and its targets.
-  const auto pointers = std::make_shared<std::vector<std::vector<unsigned char*>>>(count);
-  for (std::size_t s = 0; s < count; ++s) {
-    for (const auto& source : stripes->sources(s))
-      (*pointers)[s].push_back(const_cast<unsigned char*>(source.data));
-    for (const auto& target : stripes->targets(s)) (*pointers)[s].push_back(target.data);
-  }
-  return stripe_contestant(isal.name, 1, *stripes, [&isal, k, m, tables, stripes, pointers](std::size_t s) {
-    unsigned char** const at = (*pointers)[s].data();
-    isal.encode_data(static_cast<int>(stripes->chunk_bytes()), k, m, tables->data(), at, at + k);
+  return stripe_contestant(isal.name, 1, *stripes, [&isal, k, m, tables, stripes](std::size_t s) {
+    isal.encode_data(static_cast<int>(stripes->chunk_bytes()), k, m, tables->data(),
+                     const_cast<unsigned char**>(stripes->source_addresses(s).data()),
+                     const_cast<unsigned char**>(stripes->target_addresses(s).data()));
     return Status::ok;
   });
 }
@@ -112,7 +105,7 @@ std::vector<Contestant> coding_contestants(const CpuCase& c, std::size_t stripe_
       list.push_back(backend_contestant(*kernels::find_backend(coder), stripes, c.op == "decode-miss"));
     else
       list.push_back(library_contestant(stripes));
-  for (const LoadedIsal& isal : loaded) list.push_back(loaded_contestant(isal, stripes, stripe_count));
+  for (const LoadedIsal& isal : loaded) list.push_back(loaded_contestant(isal, stripes));
   return list;
 }
 

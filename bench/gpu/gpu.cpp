@@ -77,14 +77,9 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<std:
   const std::size_t count = (std::min(total, cold_source_bytes) + moved - 1) / moved;
   const std::size_t launches = std::max(count, total / moved);
   const Stripes stripes(c.operation, c.chunk_bytes, kernels::Residence::device, count);
-  std::vector<std::vector<const std::uint8_t*>> sources(count);
-  std::vector<std::vector<std::uint8_t*>> targets(count);
-  std::vector<ChunkViews> views;
-  for (std::size_t s = 0; s < count; ++s) {
-    for (const auto& source : stripes.sources(s)) sources[s].push_back(source.data);
-    for (const auto& target : stripes.targets(s)) targets[s].push_back(target.data);
-    views.push_back({sources[s], targets[s], c.chunk_bytes});
-  }
+  const auto view = [&](std::size_t s) {
+    return ChunkViews{stripes.source_addresses(s), stripes.target_addresses(s), c.chunk_bytes};
+  };
   const gf::Matrix& matrix = c.operation.program->matrix();
 
   // By the driver, of half of that memory: not a function of the product's table.
@@ -110,10 +105,9 @@ void measure_case(const KernelCase& c, std::size_t total, const std::vector<std:
   std::vector<Contestant> contestants{
       {.name = "copy", .run = repeat(copies, enqueue_copy), .right = [](std::size_t) { return true; }}};
   for (const KernelKind kind : kinds) {
-    if (std::ranges::count(wanted, name_of(kind)) == 0 || !supports(kind, device, matrix, views.front()))
-      continue;
+    if (std::ranges::count(wanted, name_of(kind)) == 0 || !supports(kind, device, matrix, view(0))) continue;
     const auto enqueue = [&, kind](std::size_t i) {
-      return launch_stripe({device, matrix, views[i % count], {}, lane->stream}, kind);
+      return launch_stripe({device, matrix, view(i % count), {}, lane->stream}, kind);
     };
     contestants.push_back(
         {.name = name_of(kind), .run = repeat(launches, enqueue), .spoil = spoil, .right = [&](std::size_t) {

@@ -183,10 +183,9 @@ int measure_host(const CommandLine& line) {
   const std::size_t link_bytes = line.number("link-bytes", mib, 8 * gib);
   const std::size_t largest_bytes = line.number("largest-bytes", 1, 16384 * gib);
   Pace pace{.rounds = line.number("rounds", 1, most_rounds),
+            .sample_seconds = line.given("sample-ms") ? line.seconds("sample-ms") : 0,
             .warm_seconds = line.seconds("warm-ms"),
             .each_call = true};
-  const auto sample_seconds =
-      line.given("sample-ms") ? std::optional(line.seconds("sample-ms")) : std::nullopt;
   const Processes processes(counts, backends.size());
   std::vector<std::shared_ptr<Device>> devices;
   std::vector<Link> links;
@@ -206,7 +205,7 @@ int measure_host(const CommandLine& line) {
     }
     pace.before_sample = [&] { processes.wait(time); };
     pace.agree = [&](bool right) { return processes.agree(time, right); };
-    pace.sample_seconds = sample_seconds.value_or(counts[time] > 1 ? 0.1 : 0.004);
+    if (!line.given("sample-ms")) pace.sample_seconds = counts[time] > 1 ? 0.1 : 0.004;
     for (const HostCase& c : cases) {
       const auto results = processes.results_of(processes.number());
       const double ceiling = measure_case(c, backends, links, largest_bytes / counts[time], pace, results);
