@@ -72,8 +72,9 @@ int run(const Subcommand& subcommand, const std::vector<std::string>& arguments)
 
 std::string CommandLine::typed() const {
   std::vector<std::string> words;
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    if (std::string_view(*variable).starts_with("EC_CUDA_")) words.emplace_back(*variable);
+  for (const char* prefix : {"EC_CUDA_", "GLIBC_TUNABLES=", "LD_PRELOAD=", "MALLOC_", "TCMALLOC_"})
+    for (char** variable = environ; *variable != nullptr; ++variable)
+      if (std::string_view(*variable).starts_with(prefix)) words.emplace_back(*variable);
   std::ranges::sort(words);
   words.insert(words.end(), {"ec_bench", subcommand_});
   words.insert(words.end(), arguments_.begin(), arguments_.end());

@@ -65,7 +65,7 @@ class CommandLine {
               const boost::program_options::variables_map& given)
       : subcommand_(subcommand.name), arguments_(arguments), given_(given) {}
 
-  /// As it was typed, behind the settings that the environment gives.
+  /// As it was typed, behind the settings of the environment, those of the allocator among them.
   std::string typed() const;
   bool given(const std::string& option) const { return !given_[option].defaulted(); }
   /// The one value, which must be of `allowed`, if that has any. No value that is given is empty.

@@ -128,7 +128,8 @@ def test_ceph():
 def test_cpu():
     # Every contestant is verified before it is timed, so one sample of each is enough.
     isal = shutil.copy(MORE[0], "libcopied.so")
-    header, rows = measure("--sections", "hot", "decode", "--rounds", "1", "--sample-ms", "0", "--isal", isal)
+    header, rows = measure("--sections", "hot", "decode", "--rounds", "1", "--sample-ms", "0", "--isal", isal, MALLOC_ARENA_MAX="1", LD_PRELOAD="")
+    check("LD_PRELOAD= MALLOC_ARENA_MAX=1 ec_bench cpu" in header["command"], f"another allocator is not named: {header}")
     check(header["isal"] == os.path.realpath(MORE[0]), f"the ISA-L of isal: {header}")
     for row in rows:
         check(row["call_us"] > 0 and row["source_gbps"] > 0 and row["ratio_limit"] > 0, f"not timed: {row}")
