@@ -14,15 +14,11 @@
 namespace ec::bench {
 namespace {
 
-using Time = std::chrono::steady_clock;
+using Time = std::chrono::steady_clock;  // which all processes share
+using Seconds = std::chrono::duration<double>;
 
 /// Calls between two looks at the clock take this part of a sample, where not each call is timed.
 constexpr double batch_part = 0.125;
-
-/// Of the clock that all processes share.
-double seconds_of(Time::time_point time) {
-  return std::chrono::duration<double>(time.time_since_epoch()).count();
-}
 
 /// Of the whole process, and of the programs that it ran.
 double cpu_now() {
@@ -123,7 +119,7 @@ struct Measurement {
     Calls calls{.cpu_begun = cpu_now()};
     if (pace.each_call) calls.times = std::make_unique<CallTimes>();
     const auto begun = Time::now();
-    const auto end = begun + std::chrono::duration<double>(seconds);
+    const auto end = begun + Seconds(seconds);
     auto last = begun;
     do {
       for (std::size_t i = 0; i < batches[index]; ++i) run(order.at(thread, next + calls.count++));
@@ -133,8 +129,8 @@ struct Measurement {
       last = now;
     } while (last < end);
     calls.cpu_ended = cpu_now();
-    calls.begun = seconds_of(begun);
-    calls.ended = seconds_of(last);
+    calls.begun = Seconds(begun.time_since_epoch()).count();
+    calls.ended = Seconds(last.time_since_epoch()).count();
     return calls;
   }
 

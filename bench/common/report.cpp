@@ -4,7 +4,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/algorithm/string.hpp>
@@ -43,8 +42,10 @@ std::string machine() {
 }  // namespace
 
 std::size_t cache_bytes(int level) {
-  const long bytes = sysconf(level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
-  return static_cast<std::size_t>(std::max(bytes, 0L));
+  // The C library of Debian 12 says more of AMD's third level: twelve times as much on a Zen 5.
+  std::size_t kibibytes = 0;
+  std::ifstream(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", level)) >> kibibytes;
+  return kibibytes * kib;
 }
 
 Value::Value(double figure)

@@ -15,7 +15,7 @@ namespace ec::bench {
 /// Lines of what a number depends on besides the code: a name, and a text; without one it is left out.
 using Header = std::vector<std::pair<std::string, std::string>>;
 
-/// Bytes of the cache of that level, 2 or 3, as the system reports it; 0 if it does not.
+/// Bytes of the cache of that level, 2 or 3, as the kernel reports it; 0 if it does not.
 std::size_t cache_bytes(int level);
 
 /// Nothing, a whole number, a measured one (nothing if it is none), or a text.

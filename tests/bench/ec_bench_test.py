@@ -7,6 +7,7 @@ for ceph one that is right on spoilt chunks alone; for instructions the recorded
 import copy
 import csv
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -131,6 +132,10 @@ def test_cpu():
     header, rows = measure("--sections", "hot", "decode", "--rounds", "1", "--sample-ms", "0", "--isal", isal, MALLOC_ARENA_MAX="1", LD_PRELOAD="")
     check("LD_PRELOAD= MALLOC_ARENA_MAX=1 ec_bench cpu" in header["command"], f"another allocator is not named: {header}")
     check(header["isal"] == os.path.realpath(MORE[0]), f"the ISA-L of isal: {header}")
+    for level, text in ((2, header["second-level cache"]), (3, header["machine"])):
+        file = f"/sys/devices/system/cpu/cpu0/cache/index{level}/size"
+        kib = int(pathlib.Path(file).read_text()[:-2]) if os.path.exists(file) else 0
+        check(f"{kib} KiB" in text or f"last cache {kib >> 10} MiB" in text, f"{kib} KiB of cache {level}: {text}")
     for row in rows:
         check(row["call_us"] > 0 and row["source_gbps"] > 0 and row["ratio_limit"] > 0, f"not timed: {row}")
         check((row["ratio_peer"] is None) == row["coder"].startswith("isal"), f"beside the peer: {row}")
