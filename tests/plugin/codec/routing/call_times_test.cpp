@@ -61,6 +61,14 @@ struct Machine : testing::Test {
     return gone;
   }
 
+  /// Forgets everything, and makes `count` calls that take so long.
+  void learn(double device, double cpu, unsigned count = 100, bool by_size = true) {
+    new (&times) CallTimes(fake_now);
+    device_us = device;
+    cpu_us = cpu;
+    calls(count, 0, mib, by_size);
+  }
+
   CallTimes times{fake_now};
   double device_us = 0, cpu_us = 0;
   double cold_us = 0;  ///< that the device takes more after a call of the CPU
@@ -71,10 +79,7 @@ using CallTimesTest = Machine;
 TEST_F(CallTimesTest, TheBetterOneGetsAllButRareProbesWhateverTheSizeSaid) {
   for (const bool by_size : {false, true})
     for (const bool device_is_better : {false, true}) {
-      new (&times) CallTimes(fake_now);
-      device_us = device_is_better ? 100 : 400;
-      cpu_us = 300;
-      calls(100, 0, mib, by_size);
+      learn(device_is_better ? 100 : 400, 300, 100, by_size);
       constexpr unsigned many = 100'000;
       const Gone gone = calls(many, 0, mib, by_size);
       const unsigned wrong = device_is_better ? many - gone.device : gone.device;
@@ -86,30 +91,22 @@ TEST_F(CallTimesTest, TheBetterOneGetsAllButRareProbesWhateverTheSizeSaid) {
 
 /// Hardly faster is not worth a way that others are on.
 TEST_F(CallTimesTest, TheDeviceMustBeClearlyFaster) {
-  cpu_us = 100;
-  device_us = 95;
-  calls(100);
+  learn(95, 100);
   EXPECT_EQ(calls(400).device, 0u);
-  device_us = 85;
-  new (&times) CallTimes(fake_now);
-  calls(100);
+  learn(85, 100);
   EXPECT_EQ(calls(400).device, 400u);
 }
 
 TEST_F(CallTimesTest, ADeviceThatOnlyIsColdIsFound) {
-  device_us = 24;
-  cpu_us = 30;
   cold_us = 20;
-  calls(100, 0, mib, false);
+  learn(24, 30, 100, false);
   calls(20 * CallTimes::longest_gap);
   EXPECT_GE(calls(400).device, 399u);
 }
 
 /// The last call of a probe counts for a half, any other call for a quarter.
 TEST_F(CallTimesTest, TheLastCallOfAProbeCountsMoreThanOthers) {
-  device_us = 120;
-  cpu_us = 100;
-  calls(100);
+  learn(120, 100);
   device_us = 50;
   cold_us = 100;
   while (calls(1).probes == 0) {
@@ -119,9 +116,7 @@ TEST_F(CallTimesTest, TheLastCallOfAProbeCountsMoreThanOthers) {
 }
 
 TEST_F(CallTimesTest, CallsInHandSendTheNextOneToTheCpu) {
-  device_us = 100;
-  cpu_us = 300;
-  calls(100);
+  learn(100, 300);
   EXPECT_EQ(calls(50, 1).device, 50u) << "200 of 225";
   EXPECT_EQ(calls(50, 2).device, 0u) << "300 of 225";
   EXPECT_EQ(calls(50, 0).device, 50u) << "and nothing was unlearned";
@@ -129,9 +124,7 @@ TEST_F(CallTimesTest, CallsInHandSendTheNextOneToTheCpu) {
 
 /// Each thread finds the jobs of those before it, and the link is shared until all end.
 TEST_F(CallTimesTest, ThreadsThatBeginTogetherLearnTheTimeOfOne) {
-  device_us = 15;
-  cpu_us = 80;
-  calls(100);
+  learn(15, 80);
   for (unsigned round = 0; round < 50; ++round) {
     const std::int64_t begun_ns = now_ns;
     const Clock::time_point begun = fake_now();
@@ -150,9 +143,7 @@ TEST_F(CallTimesTest, ThreadsThatBeginTogetherLearnTheTimeOfOne) {
 }
 
 TEST_F(CallTimesTest, ClassesLearnForThemselves) {
-  device_us = 100;
-  cpu_us = 300;
-  calls(100);
+  learn(100, 300);
   device_us = 1000;
   calls(100, 0, 2 * mib);
   calls(100, 0, mib / 2);
@@ -171,10 +162,7 @@ TEST_F(CallTimesTest, ADeviceThatOthersTookIsLeftInAFewCallsProbedForNothingMuch
   } rows[] = {{25, 35, 70}, {25, 35, 200}, {194, 492, 30}, {194, 492, 200}, {194, 5000, 200}, {25, 35, 2}};
   for (const auto& row : rows) {
     SCOPED_TRACE(testing::Message() << row.device_us << " us times " << row.times << ", CPU " << row.cpu_us);
-    new (&times) CallTimes(fake_now);
-    device_us = row.device_us;
-    cpu_us = row.cpu_us;
-    calls(100);
+    learn(row.device_us, row.cpu_us);
     EXPECT_GE(calls(2000).device, 1990u);
 
     device_us *= row.times;
@@ -197,9 +185,7 @@ TEST_F(CallTimesTest, ADeviceThatOthersTookIsLeftInAFewCallsProbedForNothingMuch
 }
 
 TEST_F(CallTimesTest, AThreadThatWasInterruptedIsNoSlowDevice) {
-  device_us = 100;
-  cpu_us = 300;
-  calls(1000);
+  learn(100, 300, 1000);
   device_us = 1e6;
   calls(1);
   device_us = 100;
@@ -207,9 +193,7 @@ TEST_F(CallTimesTest, AThreadThatWasInterruptedIsNoSlowDevice) {
 }
 
 TEST_F(CallTimesTest, OfManyThreadsOneHasTheProbe) {
-  device_us = 1e4;
-  cpu_us = 100;
-  calls(3 * CallTimes::longest_gap);
+  learn(1e4, 100, 3 * CallTimes::longest_gap);
   now_ns += 1'000'000'000'000;
   looks = 0;
   constexpr unsigned threads = 8, each = 20 * CallTimes::longest_gap;
@@ -223,9 +207,7 @@ TEST_F(CallTimesTest, OfManyThreadsOneHasTheProbe) {
 }
 
 TEST_F(CallTimesTest, OfTheCpusCallsFewAreTimed) {
-  device_us = 1e4;
-  cpu_us = 100;
-  calls(600);
+  learn(1e4, 100, 600);
   looks = 0;
   EXPECT_EQ(calls(100).device, 0u);
   EXPECT_EQ(looks, 100 / CallTimes::cpu_sample);
