@@ -19,8 +19,8 @@
 #include "tests/common/child.hpp"
 #include "tests/common/fake_backend.hpp"
 #include "tests/common/folder.hpp"
-#include "tests/common/stripes.hpp"
 #include "tests/common/threads.hpp"
+#include "tests/plugin/codec/routing/round.hpp"
 
 namespace ec::test {
 namespace {
@@ -159,8 +159,7 @@ int page_file() {
 bool encode() {
   StripeSet stripes("cauchy", 3, 2, 1, 100, 1);
   const codec::Codec codec(gf::Technique::cauchy, 3, 2, codec::Router(codec::BackendChoice::reference, 0));
-  return codec.encode(stripes.views<kernels::Source>(stripes.data_numbers()),
-                      stripes.views<kernels::Target>(stripes.coding_numbers()), 100) == Status::ok;
+  return encode_is_right(codec, stripes);
 }
 
 /// Whether a child of fork() ends well that does this.
