@@ -45,9 +45,9 @@ def variable(text):
     return name, value
 
 
-def add_cluster_options(parser):
+def add_cluster_options(parser, is_plugin_needed=False):
     """What every program takes that makes a cluster."""
-    parser.add_argument("--plugin-dir", type=plugin_directory, help="erasure-code plugins to add to Ceph's own")
+    parser.add_argument("--plugin-dir", type=plugin_directory, required=is_plugin_needed, help="erasure-code plugins to add to Ceph's own")
     parser.add_argument("--osd-env", type=variable, action="append", default=[], metavar="NAME=VALUE",
                         help="an environment variable of every OSD, as LD_PRELOAD=/a/library.so; may be repeated")
 

@@ -3,13 +3,18 @@
 import concurrent.futures
 import contextlib
 import dataclasses
+import pathlib
 import random
+import sys
 import time
 
-from cluster import options, session, shards
-from cluster.daemons import Failure, release
-from cluster.model import Operation, first_difference
-from cluster.pools import OPTIMISED_FROM, Pools
+TESTS = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TESTS))  # for programs that import this module first, too
+
+from cluster import options, session, shards  # noqa: E402
+from cluster.daemons import Failure, release  # noqa: E402
+from cluster.model import Operation, first_difference  # noqa: E402
+from cluster.pools import OPTIMISED_FROM, Pools  # noqa: E402
 
 MiB = 1 << 20
 
@@ -17,6 +22,23 @@ MiB = 1 << 20
 def check(holds, message):
     if not holds:
         raise Failure(message)
+
+
+def carry_out(doc, prefix, body, deadline_s, programs=(), **more):
+    """Runs a test as a program, body(cluster, given) on a scratch cluster; the exit status. deadline_s: ahead of ctest's, whose SIGKILL
+    would leave daemons and directories behind. programs: that it needs besides daemons. more: its own options."""
+    parser = options.parser(doc)
+    options.add_cluster_options(parser, is_plugin_needed=True)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the operations")
+    for name, words in more.items():
+        parser.add_argument(f"--{name}", **words)
+    given = parser.parse_args()
+
+    def with_seed(cluster):
+        print(f"Ceph {release()}, seed {given.seed}", flush=True)
+        body(cluster, given)
+
+    return session.carry_out(prefix, ("ceph-mon", "ceph-osd", *programs), with_seed, deadline_s)
 
 
 @contextlib.contextmanager
@@ -216,7 +238,7 @@ class TwinTest(ClusterTest):
         specs = [dataclasses.replace(spec, optimised=release() >= OPTIMISED_FROM and spec.name in optimised) for spec in specs]
         super().__init__(cluster, [Form(spec, {spec.name: spec}, given.seed) for spec in specs])
         self.sent = {spec.name: [] for spec in specs}
-        self.plugin = given.plugin_dir / "libec_cuda.so"
+        self.plugin, self.osd_env = given.plugin_dir / "libec_cuda.so", dict(given.osd_env)
 
     def send(self, operations):
         for form, wanted in operations.items():
@@ -238,14 +260,4 @@ class TwinTest(ClusterTest):
     @classmethod
     def main(cls, doc, prefix):
         """Runs the test as a program; its exit status."""
-        parser = options.parser(doc)
-        parser.add_argument("--plugin-dir", type=options.plugin_directory, required=True, help="where libec_cuda.so is")
-        parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the operations")
-        given = parser.parse_args()
-
-        def body(cluster):
-            print(f"Ceph {release()}, seed {given.seed}", flush=True)
-            cls(cluster, given).run()
-
-        # A deadline ahead of ctest's, whose SIGKILL would leave scratch directories behind.
-        return session.carry_out(prefix, ("ceph-mon", "ceph-osd", "ceph-objectstore-tool"), body, 1080)
+        return carry_out(doc, prefix, lambda cluster, given: cls(cluster, given).run(), 1080, ["ceph-objectstore-tool"])
