@@ -114,7 +114,7 @@ class Case:
         if self.random.random() < 0.1:
             self.check(there.has_right_coding() and self.restored(there) == files, "the bytes are those of the format")
         damaged = self.damaged(whole, foreign, there.header.m)
-        self.put("set", damaged)
+        self.ec.fill("set", damaged)
         there = shard_reader.Set([self.ec.path("set")], uuid)
         if there.header:
             self.compare(there, files, whole, damaged)
@@ -123,12 +123,6 @@ class Case:
 
     def restored(self, shards):
         return {os.fsdecode(name): data for name, data in shards.restored().items()}
-
-    def put(self, place, files):
-        self.ec.fresh(place)
-        for name, data in files.items():
-            os.makedirs(os.path.dirname(self.ec.path(place, name)), exist_ok=True)
-            self.ec.write(f"{place}/{name}", data)
 
     def damaged(self, whole, foreign, m):
         """The files with several things wrong with them."""
@@ -219,7 +213,7 @@ class KeptCase(Case):
         shape = rnd.choice([[], ["--redundancy", "30%"], ["-k", "5", "-m", "2"], ["-k", "20", "-m", "6"], ["-k", "3", "-m", "4"]])
         sets = []
         for place in ("whole", "foreign"):
-            self.put(place, files)
+            self.ec.fill(place, files)
             self.ends(OK, "create", "--keep", "-r", place, "--name", "set", *shape)
             sets.append(self.ec.contents(place))
         return files, *sets

@@ -22,10 +22,8 @@ def check_examples(ec, document):
     with open(document, encoding="utf-8") as file:
         blocks = re.findall(r"^```sh ec.use\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
     check(len(blocks) == 4, f"four examples, not {len(blocks)}")
-    ec.fresh("examples", "examples/photos", "examples/photos/rome")
-    ec.write("examples/film.mkv", random.randbytes(3000000))
-    for name in ("rome/a.jpg", "rome/b.jpg", *(f"{c}.jpg" for c in "cdefghijklmnopqrstuvw")):
-        ec.write(f"examples/photos/{name}", random.randbytes(100000))
+    photos = ("rome/a.jpg", "rome/b.jpg", *(f"{c}.jpg" for c in "cdefghijklmnopqrstuvw"))
+    ec.fill("examples", {"film.mkv": random.randbytes(3000000), **{f"photos/{name}": random.randbytes(100000) for name in photos}})
     for block in blocks:
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=ec.path("examples"), text=True, capture_output=True, check=False,
                               env={**os.environ, "PATH": f"{os.path.dirname(ec.program)}:{os.environ['PATH']}"})
@@ -82,10 +80,8 @@ def check_identify(ec):
 def check_shapes(ec):
     """The widest sets; and modes."""
     for k, m in ((253, 2), (200, 55), (2, 253)):
-        ec.fresh("set", "out")
         content = random.randbytes(300000)
-        ec.write("object", content)
-        ec.right("create", "object", "-k", str(k), "-m", str(m), "-o", "set")
+        ec.code(content, "-k", str(k), "-m", str(m))
         ec.remove(*(f"set/{name}" for name in random.sample(sorted(ec.files("set")), m)))
         ec("extract", "set", "-o", "out")
         check(ec.read("out/object") == content, f"{k}+{m}")
@@ -174,10 +170,8 @@ def check_terminal(ec):
 def check_leftovers(ec):
     """What create leaves when it is killed while it gives names: some shards have theirs, the others are temporary."""
     content = random.randbytes(100000)
-    ec.write("object", content)
     for named in range(7):
-        ec.fresh("set", "out")
-        ec.right("create", "object", "-k", "4", "-m", "2", "-o", "set")
+        ec.code(content, "-k", "4", "-m", "2")
         for i in range(named, 6):
             os.rename(ec.path(f"set/object.{i:03}.ec"), ec.path(f"set/.ec-{i}.tmp"))
         ec.ends(*((DAMAGED, "verify", "set") if named < 6 else (OK, "verify", "set")),

@@ -191,19 +191,17 @@ def claiming(shard, size, name=b"abcdef"):
 
 def check_claims(ec):
     """What headers claim is no work, takes no room, leads nowhere, and does nothing to a terminal; two sets of one UUID are told apart."""
-    ec.write("abcdef", b"content")
     for size, name, right, says in ((1 << 60, b"abcdef", LOST, "beyond repair"), (7, b"../def", FAILURE, ""), (7, b"a/cdef", FAILURE, ""),
                                     (7, b"ab\0def", FAILURE, ""), (7, b"\x1b[31ma", OK, "")):
-        ec.fresh("set", "out")
-        ec.right("create", "abcdef", "-k", "2", "-m", "1", "-o", "set")
+        ec.code(b"content", "-k", "2", "-m", "1", name="abcdef")
         for shard in ec.files("set"):
             ec.write(f"set/{shard}", claiming(ec.read(f"set/{shard}"), size, name))
         for arguments in (["verify", "set"], ["repair", "set"], ["extract", "set", "-o", "-"], ["extract", "set", "-o", "out"]):
             said = ec.ends(right, *arguments, says=says, what=name, timeout=120)
             check("\x1b" not in said, "no escape sequence is printed")
         check(ec.files("out") == ({name.decode()} if right == OK else set()), f"{name} of {size} bytes: {ec.files('out')}")
-    ec.fresh("set", "twins")
-    ec.right("create", "abcdef", "-k", "2", "-m", "1", "-o", "set")
+    ec.code(b"content", "-k", "2", "-m", "1", name="abcdef")
+    ec.fresh("twins")
     for name in ec.files("set"):
         ec.write(f"twins/{name}", claiming(ec.read(f"set/{name}"), 6))
     ids = re.findall(r"^  (\S+): abcdef", ec.ends(USAGE, "verify", "set", "twins"), re.MULTILINE)
@@ -223,11 +221,9 @@ def check_claims(ec):
 def check_errors(ec):
     """Faults of the host are errors that name file and cause."""
     limit = limited(resource.RLIMIT_NOFILE, 32)
-    ec.fresh("many")
     # Of as many bytes as a block and a stripe of 20 have, and others.
-    for i, size in enumerate([0, 1, 65519, 65520, 65521, 0, 1310399, 1310400, 1310401, *(random.randrange(3000) for _ in range(400))]):
-        os.makedirs(ec.path(f"many/{i}/deep"))
-        ec.write(f"many/{i}/deep/{i}", random.randbytes(size))
+    sizes = [0, 1, 65519, 65520, 65521, 0, 1310399, 1310400, 1310401, *(random.randrange(3000) for _ in range(400))]
+    ec.fill("many", {f"{i}/deep/{i}": random.randbytes(size) for i, size in enumerate(sizes)})
     before = ec.contents("many")
     flat = {os.path.basename(name): content for name, content in before.items()}
     for keep, names, right in (([], [f"many/{name}" for name in before], flat), (["--keep", "-r"], ["many"], before)):
@@ -249,9 +245,7 @@ def check_errors(ec):
         ec.ends(USAGE, "create", "--keep", liar, "-o", "set")
     check(not ec.files("set"), "shards of files that lie about their length")
 
-    ec.fresh("set", "out")
-    ec.write("object", b"content")
-    ec.right("create", "object", "-k", "2", "-m", "1", "-o", "set")
+    ec.code(b"content", "-k", "2", "-m", "1")
     for closed in ("0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"):
         for command in ("verify set", "create object -o out", "create - --name object -o out"):
             ec.fresh("out")
@@ -275,9 +269,7 @@ def check_errors(ec):
         st = os.stat(ec.path("set", shard))
         check(st.st_mode & 0o777 == 0o604 and st.st_uid == (1234 if os.geteuid() == 0 else st.st_uid), "owner and mode stay")
         ec.right("extract", "set", "-o", "out")
-    ec.fresh("set", "out")
-    ec.write(".bashrc", b"content")
-    ec.right("create", ".bashrc", "-o", "set")
+    ec.code(b"content", name=".bashrc")
     ec.ends(OK, "extract", "set", "-o", "out", says=".bashrc", what="a hidden file is said")
     os.symlink("set", ec.path("link"))
     ec.ends(FAILURE, "verify", "link", what="a link is followed with a slash alone")
@@ -285,9 +277,7 @@ def check_errors(ec):
 
 
 def check_bad_sectors(ec):
-    ec.fresh("set", "out")
-    ec.write("object", random.randbytes(100000))
-    ec.right("create", "object", "-k", "2", "-m", "1", "-o", "set")
+    ec.code(random.randbytes(100000), "-k", "2", "-m", "1")
     arguments = ["strace", "-f", "-P", ec.path("set/object.001.ec"), "-o", "/dev/null", "-e", "inject=pread64:error=EIO:when=1",
                  ec.program, "extract", "--threads", "1", "set", "-o", "out"]
     for more, right in (([], FAILURE), (["--bad-sectors"], OK)):
@@ -313,9 +303,7 @@ def check_swapped_directories(ec):
 
 
 def check_syncs(ec):
-    ec.fresh("set", "set/old")
-    for i in range(40):
-        ec.write(f"set/old/{i}", random.randbytes(100))
+    ec.fill("set", {f"old/{i}": random.randbytes(100) for i in range(40)})
     ec.right("create", "--keep", "-r", "set", "-k", "20", "-m", "5")
     ec.remove("set/set.020.ec", "set/set.021.ec", "set/set.022.ec")
     os.rename(ec.path("set/old"), ec.path("set/new"))

@@ -33,15 +33,12 @@ class Tree(Ec):
         self.places = [name] + [shards] * (shards is not None)
         ec.fresh(*self.places)
         for path, size in sizes.items():
-            full = self.path(path)
-            os.makedirs(os.path.dirname(full), exist_ok=True)
             if size is None:
-                os.mkdir(full)
+                os.makedirs(self.path(path))
                 continue
-            with open(full, "wb") as file:
-                file.write(random.randbytes(size))
-            os.chmod(full, random.choice([0o600, 0o640, 0o644, 0o755]))
-            os.utime(full, ns=(0, random.randrange(10**18, 17 * 10**17)))
+            self.write(path, random.randbytes(size))
+            os.chmod(self.path(path), random.choice([0o600, 0o640, 0o644, 0o755]))
+            os.utime(self.path(path), ns=(0, random.randrange(10**18, 17 * 10**17)))
         ec.right("create", "--keep", "-r", name, *arguments, *(["-o", shards] if shards else []))
         self.note_state()
 
@@ -61,20 +58,12 @@ class Tree(Ec):
     def damage(self, path, at, size):
         """Other bytes in a part of a file, which keeps its time of change."""
         st = os.stat(self.path(path))
-        with open(self.path(path), "r+b") as file:
-            file.seek(at)
-            old = file.read(size)
-            file.seek(at)
-            file.write(bytes(255 - byte for byte in old))
+        self.patch(path, at, bytes(255 - byte for byte in self.read(path)[at:at + size]))
         os.utime(self.path(path), ns=(st.st_atime_ns, st.st_mtime_ns))
 
     def change(self, path, change):
         """Another content, by a function of the one that there is."""
-        with open(self.path(path), "r+b") as file:
-            content = change(file.read())
-            file.seek(0)
-            file.write(content)
-            file.truncate()
+        self.write(path, change(self.read(path)))
 
     def damage_block(self, shard, column):
         """Of a data block its first byte, of a coding block the record."""
@@ -234,9 +223,8 @@ def check_second_reading(ec):
     """extract reads again when it has found content: no byte of the damaged file that it read first is left where zeros belong."""
     block, k, m = 4096, 4, 1
     right = {"f": random.randbytes(4 * block) + bytes(block) + random.randbytes(5 * block), "g": random.randbytes(10 * block)}
-    ec.fresh("twice", "out")
-    for name, content in right.items():
-        ec.write(f"twice/{name}", content)
+    ec.fresh("out")
+    ec.fill("twice", right)
     ec.right("create", "--keep", "-k", str(k), "-m", str(m), "twice/f", "twice/g")
     shard, = (f"twice/{name}" for name in ec.files("twice") - set(right))
     header = shard_reader.Set([ec.path("twice")]).header
@@ -244,9 +232,7 @@ def check_second_reading(ec):
     record = header.record
     ec.write("twice/copy of f", right["f"])
     for name, at in ((shard, header.bytes + 4 * record + 10), ("twice/f", 4 * block + 7), ("twice/f", 0), ("twice/g", 0)):
-        with open(ec.path(name), "r+b") as file:
-            file.seek(at)
-            file.write(b"garbage")
+        ec.patch(name, at, b"garbage")
     ec.ends(OK, "extract", "twice", "-o", "out", "--threads", "5")
     for name, content in right.items():
         check(ec.read(f"out/{name}") == content, f"{name} is another one")
@@ -307,9 +293,8 @@ def check_other_files(ec):
             ("a copy of the tree", long, {f"d/{name}": content for name, content in long.items()}, ["s/2"], [], ["-r", "t/p", "t/d"]),
             ("a folder beside the shards", {"sub/a": b"a", **long}, {"d/sub/other": b""}, ["sub", "s"], ["-o", "t/d"], ["t/d", "t/p"]),
             ("equal bytes", {"a/__init__.py": b"# init", **long}, {"p/new/__init__.py": b"# init"}, ["a"], [], ["-r", "t/p"])):
-        ec.fresh("t", "t/p", "t/d")
-        for name, content in files.items():
-            ec.write(f"t/p/{name}", content)
+        ec.fresh("t", "t/d")
+        ec.fill("t/p", files)
         ec.right("create", "--keep", "-r", "--redundancy", "300%", *create, "t/p")
         time.sleep(0.02)  # times of files go by the clock's tick
         for name, content in others.items():
@@ -325,10 +310,9 @@ def check_other_files(ec):
 
     # All have another length, and a directory is named that holds none; or shards and one file are.
     for is_named in (False, True):
-        ec.fresh("t", "t/p", "t/d", "t/e")
         files = {f"p/{i}": random.randbytes(5000) for i in range(3)}
-        for name, content in files.items():
-            ec.write(f"t/{name}", content)
+        ec.fill("t", files)
+        ec.fresh("t/d", "t/e")
         ec.right("create", "--keep", "-r", "--redundancy", "200%", "-o", "t/d", "t/p")
         for name, content in files.items():
             ec.write(f"t/{name}", content + b"x")
@@ -339,13 +323,10 @@ def check_other_files(ec):
         found = {name: content for name, content in ec.contents("t").items() if not name.endswith((".ec", ".damaged"))}
         check(found == files, f"{is_named}: {sorted(found)}")
 
-    ec.fresh("t")
-    ec.write("t/key", b"secret")
-    ec.write("t/x", random.randbytes(9000))
+    ec.fill("t", {"key": b"secret", "x": random.randbytes(9000)})
     ec.right("create", "--keep", "--redundancy", "100%", "-r", "t")
     os.chmod(ec.path("t/key"), 0o600)
-    with open(ec.path("t/key"), "r+b") as file:
-        file.write(b"X")
+    ec.patch("t/key", 0, b"X")
     ec.ends(OK, "repair", "t")
     check(os.stat(ec.path("t/key")).st_mode & 0o777 == 0o600, "a private file is everybody's after repair")
 
@@ -368,9 +349,7 @@ def check_trees(ec):
         tree.check_repair(f"{arguments}: all is lost")
 
     tree = Tree(ec, "tree", {"sub/a": 3000, "sub/b": 3000, "c": 3000}, "--redundancy", "100%", shards="shards")
-    ec.fresh("outside")
-    for name in ("a", "b", "c"):
-        ec.write(f"outside/{name}", b"mine")
+    ec.fill("outside", dict.fromkeys("abc", b"mine"))
     before = ec.state_of("outside")
     shutil.rmtree(tree.path("sub"))
     os.symlink("../outside", tree.path("sub"))
@@ -383,9 +362,8 @@ def check_trees(ec):
     ec.ends((OK, FAILURE), "repair", *tree.places, what="a link in the place of a file")
     check(ec.state_of("outside") == before, "nothing outside is written")
 
-    ec.fresh("tree", "outside")
-    ec.write("tree/a", b"content")
-    ec.write("outside/b", b"content")
+    ec.fill("tree", {"a": b"content"})
+    ec.fill("outside", {"b": b"content"})
     os.symlink("../outside", ec.path("tree/link"))
     os.symlink("a", ec.path("tree/link to a"))
     os.mkfifo(ec.path("tree/pipe"))
@@ -399,9 +377,7 @@ def check_names(ec):
     """What the names of a set are relative to: the deepest directory that holds all."""
     for given, names, place in ((["x/a", "x/b"], [b"a", b"b"], "x"), (["x/a", "y/a"], [b"x/a", b"y/a"], "."), (["-r", "x"], [b"a", b"b"], "x"),
                                 (["-r", "x", "y"], None, "."), (["x/a"], [b"a"], "x")):
-        ec.fresh("names", "names/x", "names/y")
-        for name in ("x/a", "x/b", "y/a"):
-            ec.write(f"names/{name}", random.randbytes(1000))
+        ec.fill("names", {name: random.randbytes(1000) for name in ("x/a", "x/b", "y/a")})
         inside = Ec(ec.program, ec.path("names"))
         inside.right("create", "--keep", *given)
         kept = shard_reader.Set([inside.path(place)])
@@ -413,8 +389,7 @@ def check_names(ec):
 
 def check_shapes(ec):
     """What --redundancy means."""
-    ec.fresh("set")
-    ec.write("set/a", random.randbytes(300000))
+    ec.fill("set", {"a": random.randbytes(300000)})
     for given, shape in ((["--redundancy", "10%"], (200, 20)), (["--redundancy", "100%"], (127, 127)), ([], (200, 20)), (["-k", "20", "-m", "2"], (20, 2)),
                          (["--redundancy", "1%"], (200, 2)), (["-k", "10", "--redundancy", "25%"], (10, 3))):
         ec.right("create", "--keep", "set/a", *given)
@@ -454,9 +429,8 @@ def check_format_1(ec):
     with tarfile.open(FORMAT_1) as archive:
         stored = {member.name: archive.extractfile(member).read() for member in archive.getmembers()}
     for lost in ((), ("a",), ("a.002.ec",), ("b", "a.003.ec")):
-        ec.fresh("old", "out")
-        for name, content in stored.items():
-            ec.write(f"old/{name}", content)
+        ec.fresh("out")
+        ec.fill("old", stored)
         ec.right("verify", "old")
         ec.remove(*(f"old/{name}" for name in lost))
         ec.ends(DAMAGED if lost else OK, "verify", "old", what=f"without {lost}")

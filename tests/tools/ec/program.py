@@ -110,6 +110,18 @@ class Ec:
             shutil.rmtree(self.path(name), ignore_errors=True)
             os.mkdir(self.path(name))
 
+    def fill(self, place, files):
+        """A fresh folder with these files, by their names in it."""
+        self.fresh(place)
+        for name, content in files.items():
+            self.write(f"{place}/{name}", content)
+
+    def code(self, content, *shape, name="object"):
+        """A fresh folder `set` with the shards of such a file, and a fresh `out`."""
+        self.fresh("set", "out")
+        self.write(name, content)
+        self.right("create", name, *shape, "-o", "set")
+
 
 @contextlib.contextmanager
 def in_folder(program):
