@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from stand_in import PYTHON, Child, check, daemon
+from stand_in import DISGUISE, PYTHON, Child, check, daemon
 
 STRANGER = 54321
 # What is asked for is 10 seconds, and ectool's own deadline is 6; a busy host takes longer to start and end a program. What
@@ -23,31 +23,9 @@ LONGEST = 60
 MOST_BYTES = 5_000_000
 
 # KIND PAGE-FILE SOCKET COUNT, as the stranger; says "up".
-HOSTILE = r"""
-import ctypes, fcntl, os, signal, socket, sys, threading, time
-kind, page, path, count = sys.argv[1], open(sys.argv[2], "rb").read(), sys.argv[3], int(sys.argv[4])
-libc = ctypes.CDLL(None)
-
-def become(name):
-    libc.prctl(15, name)  # PR_SET_NAME
-
-def pages(number):
-    made = []
-    for _ in range(number):
-        made.append(os.memfd_create("ec_cuda_stats", os.MFD_ALLOW_SEALING))
-        os.write(made[-1], page)
-        fcntl.fcntl(made[-1], 1033, 7)  # F_ADD_SEALS: SEAL, SHRINK, GROW
-    return made
-
-def serve(answer):
-    server = socket.socket(socket.AF_UNIX)
-    server.bind(path)
-    server.listen()
-    def loop():
-        while True:
-            client, _ = server.accept()
-            threading.Thread(target=answer, args=(client,), daemon=True).start()
-    threading.Thread(target=loop, daemon=True).start()
+HOSTILE = DISGUISE + r"""
+import signal, time
+kind, page, path, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 
 def drip(client):
     client.sendall(b"\0\0\1\0")
@@ -65,15 +43,15 @@ def children(number):
         if os.fork() == 0:
             signal.pause()
 
-become(b"ceph-osd")
+become("ceph-osd")
 if kind == "lease":
-    for file in pages(8):
+    for file in pages(page, 8):
         fcntl.fcntl(os.open(f"/proc/self/fd/{file}", os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK)
     signal.signal(signal.SIGIO, signal.SIG_IGN)
 elif kind in ("kmsg", "forged"):
-    pages(1)
+    pages(page, 1)
 elif kind == "stopped":
-    pages(1)
+    pages(page, 1)
     def stop():
         while True:
             for name in os.listdir("/proc"):
@@ -84,16 +62,16 @@ elif kind == "stopped":
                     pass
     threading.Thread(target=stop, daemon=True).start()
 elif kind == "drip":
-    serve(drip)
+    serve(path, drip)
 elif kind == "flood":
-    serve(flood)
+    serve(path, flood)
 elif kind == "list":
-    serve(lambda client: client.sendall(b"\0\0\0\3[1]"))
+    serve(path, lambda client: client.sendall(b"\0\0\0\3[1]"))
 elif kind == "series":
-    pages(8)
+    pages(page, 8)
     children(count - 1)
 elif kind == "descriptors":
-    files = [os.open("/dev/null", os.O_RDONLY) for _ in range(count)] + pages(8)
+    files = [os.open("/dev/null", os.O_RDONLY) for _ in range(count)] + pages(page, 8)
     children(39)
 elif kind == "names":
     for i in range(count):  # lines of /proc/net/unix that say of another's socket where it listens

@@ -12,30 +12,48 @@ import unittest
 # One that other users and other root directories have.
 PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
 
-# CALLED [ARGUMENTS..] -- ADMIN-SOCKET ERASURE-CODE-DIR RELEASE PLUGIN.. ; ends with its standard input.
-DAEMON = """
-import ctypes, fcntl, json, mmap, os, socket, struct, sys, threading
+# What programs that look like a daemon have: its name, files with what a process of ours has counted, and a socket.
+DISGUISE = """
+import ctypes, fcntl, os, socket, sys, threading
 libc = ctypes.CDLL(None)
-libc.prctl(15, sys.argv[1].encode())  # PR_SET_NAME
+
+def become(name):
+    libc.prctl(15, name.encode())  # PR_SET_NAME
+
+def pages(path, number):
+    made = []
+    for _ in range(number):
+        made.append(os.memfd_create("ec_cuda_stats", os.MFD_ALLOW_SEALING))
+        os.write(made[-1], open(path, "rb").read())
+        fcntl.fcntl(made[-1], 1033, 7)  # F_ADD_SEALS: SEAL, SHRINK, GROW
+    return made
+
+def serve(path, answer):
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(path)
+    server.listen()
+    def loop():
+        while True:
+            client, _ = server.accept()
+            threading.Thread(target=answer, args=(client,), daemon=True).start()
+    threading.Thread(target=loop, daemon=True).start()
+"""
+
+# CALLED [ARGUMENTS..] -- ADMIN-SOCKET ERASURE-CODE-DIR RELEASE PLUGIN.. ; ends with its standard input.
+DAEMON = DISGUISE + """
+import json, mmap, struct
+become(sys.argv[1])
 admin, directory, release, *plugins = sys.argv[sys.argv.index("--") + 1:]
 files = [open(path, "rb") for path in plugins]
 kept = [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) for file in files]
-if page := os.environ.get("PAGE"):  # a file with what a process of ours has counted
-    memory = os.memfd_create("ec_cuda_stats", os.MFD_ALLOW_SEALING)
-    os.write(memory, open(page, "rb").read())
-    fcntl.fcntl(memory, 1033, 7)  # F_ADD_SEALS: no more seals, no shrinking, no growth
-server = socket.socket(socket.AF_UNIX)
-server.bind(admin)
-server.listen()
-def serve():
-    while True:
-        client, _ = server.accept()
-        asked = json.loads(client.recv(1000).rstrip(bytes(1)))
-        answer = {"version": release} if asked["prefix"] == "version" else {asked["var"]: directory}
-        text = json.dumps(answer).encode()
-        client.sendall(struct.pack(">I", len(text)) + text)
-        client.close()
-threading.Thread(target=serve, daemon=True).start()
+if page := os.environ.get("PAGE"):
+    pages(page, 1)
+def answer(client):
+    asked = json.loads(client.recv(1000).rstrip(bytes(1)))
+    text = json.dumps({"version": release} if asked["prefix"] == "version" else {asked["var"]: directory}).encode()
+    client.sendall(struct.pack(">I", len(text)) + text)
+    client.close()
+serve(admin, answer)
 print("up", flush=True)
 sys.stdin.read()
 """
