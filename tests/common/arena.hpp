@@ -1,7 +1,6 @@
 // Memory for test chunks, by residence, so that one suite serves host, pinned and device memory.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <set>
-#include <string_view>
 #include <utility>
 
 #include "gf/chunk_set.hpp"

@@ -16,8 +16,7 @@ namespace {
 using kernels::Job;
 
 TEST(WrongBackend, IsSeenAndWhereItIsWrong) {
-  using Spoil = std::function<void(const Job&)>;
-  std::vector<std::pair<std::string, Spoil>> wrongs{
+  std::vector<std::pair<std::string, std::function<void(const Job&)>>> wrongs{
       {"source 4", [](const Job& job) { const_cast<std::uint8_t*>(job.sources[4].data)[123] ^= 1; }}};
   for (const std::ptrdiff_t at : {-64, -1, 500, 563})
     wrongs.emplace_back("guard", [=](const Job& job) { job.targets[1].data[at] ^= 1; });

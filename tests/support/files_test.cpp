@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "tests/common/child.hpp"
 #include "tests/common/folder.hpp"

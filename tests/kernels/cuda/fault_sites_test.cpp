@@ -15,8 +15,6 @@
 namespace ec::test {
 namespace {
 
-using faults::driver_sites;
-
 /// What is only asked where a process has several devices (devices_test.cpp).
 const std::set<std::string_view> of_several_devices{"cuStreamGetCtx"};
 /// What a life does not call in which a stream of the program was used; its result counts for nothing.
@@ -151,7 +149,7 @@ class FaultSites : public EmulatedDevice {
 class FaultAtEveryCall : public FaultSites, public testing::WithParamInterface<const char*> {};
 
 TEST_P(FaultAtEveryCall, HarmsNothing) {
-  visit(driver_sites, GetParam());
+  visit(faults::driver_sites, GetParam());
   if (!HasFailure()) expect_all_needed_visited();
 }
 

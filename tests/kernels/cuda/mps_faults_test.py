@@ -69,10 +69,7 @@ class Mps:
         for pid in self.ask("get_server_list").split():
             os.kill(int(pid), signal.SIGKILL)
 
-    def kill_control(self):
-        self._kill(CONTROL)
-
-    def _kill(self, program):
+    def kill(self, program):
         """The processes of this service whose name begins so."""
         named = os.fsencode(self.pipes)
         for cmdline in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
@@ -83,14 +80,11 @@ class Mps:
             except OSError:
                 continue  # it ended
 
-    def drop_pipes(self):
-        shutil.rmtree(self.pipes)
-
     def stop(self):
         """Whatever is left of it, with clients or without."""
         if self.pipes.exists():
             self.ask("quit")
-        self._kill(PROGRAMS)
+        self.kill(PROGRAMS)
 
 
 class Child:
@@ -147,8 +141,8 @@ class Run:
 EVENTS = {"a client is killed": lambda run: run.children[0].kill(),
           "a client has a kernel write to a wrong address": lambda run: run.children[0].tell("fault"),
           "the server is killed": lambda run: run.mps.kill_server(),
-          "the control daemon is killed": lambda run: run.mps.kill_control(),
-          "the pipe directory is gone": lambda run: run.mps.drop_pipes()}
+          "the control daemon is killed": lambda run: run.mps.kill(CONTROL),
+          "the pipe directory is gone": lambda run: shutil.rmtree(run.mps.pipes)}
 
 
 def fire(options, what):

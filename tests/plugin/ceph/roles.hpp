@@ -4,10 +4,8 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <random>
 #include <set>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>

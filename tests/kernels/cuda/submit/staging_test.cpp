@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/submit/device_job.hpp"
 #include "kernels/device_stats.hpp"
-#include "kernels/transfer.hpp"
 #include "tests/common/conformance.hpp"
 #include "tests/common/placed_stripes.hpp"
 #include "tests/kernels/cuda/emulated.hpp"

@@ -8,7 +8,6 @@
 #include "kernels/cuda/backend.hpp"
 #include "kernels/cuda/device/devices.hpp"
 #include "tests/common/placed_stripes.hpp"
-#include "tests/common/random_bytes.hpp"
 
 namespace ec::test {
 namespace {
