@@ -61,17 +61,6 @@ std::uint8_t power(std::uint8_t a, unsigned n) {
   return result;
 }
 
-Rows multiply(const Rows& a, const Rows& b) {
-  Rows product;
-  for (const auto& row : a) {
-    Bytes sum(b.front().size(), 0);
-    for (std::size_t j = 0; j < sum.size(); ++j)
-      for (std::size_t i = 0; i < row.size(); ++i) sum[j] ^= mul(row[i], b[i][j]);
-    product.push_back(std::move(sum));
-  }
-  return product;
-}
-
 /// By cofactors along the first row; for matrices of a few rows.
 std::uint8_t determinant(const Rows& a) {
   if (a.size() == 1) return a[0][0];
@@ -190,7 +179,7 @@ std::optional<Rows> recovery_matrix(const Rows& generator, const std::vector<uns
   if (!to_data) return std::nullopt;
   Rows wanted;
   for (auto c : targets) wanted.push_back(generator[c]);
-  return multiply(wanted, *to_data);
+  return oracle::apply(wanted, *to_data);
 }
 
 std::vector<Bytes> apply(const Rows& matrix, const std::vector<Bytes>& chunks) {

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
 
 #include "tests/common/folder.hpp"
+#include "tests/common/random_bytes.hpp"
 
 namespace ec::test {
 namespace {
@@ -20,13 +20,8 @@ namespace {
 /// Longer than any input, so that inputs differ by where they start.
 const std::string& random_pool() {
   static const std::string pool = [] {
-    std::mt19937_64 engine(20);
-    std::string bytes(std::size_t{96} << 20, '\0');
-    for (std::size_t at = 0; at < bytes.size(); at += 8) {
-      const std::uint64_t word = engine();
-      std::memcpy(bytes.data() + at, &word, 8);
-    }
-    return bytes;
+    const auto bytes = Random(20).bytes(std::size_t{96} << 20);
+    return std::string(bytes.begin(), bytes.end());
   }();
   return pool;
 }
