@@ -83,13 +83,12 @@ TEST(BadAccumulator, IsRefusedByName) {
 
 /// What it makes by C: stack_test.cpp, and of several stripes shortage_test.cpp.
 TEST(CAccumulator, RefusesWhatOnlyCCanGetWrong) {
-  ec_codec* codec = nullptr;
-  ASSERT_EQ(ec_codec_create(4, 2, EC_CAUCHY, &codec), 0);
+  const auto codec = created(4, 2, EC_CAUCHY);
   StripeSet stripes("cauchy", 4, 2, 1, 100, 5);
   const unsigned available[] = {0, 1, 2, 4}, wanted[] = {3, 5};
   ec_accumulator* accumulator = nullptr;
   const auto begin = [&](const ec_target* targets) {
-    return ec_begin(codec, 1, available, 4, wanted, 2, targets, 100, &accumulator);
+    return ec_begin(codec.get(), 1, available, 4, wanted, 2, targets, 100, &accumulator);
   };
   EXPECT_EQ(begin(nullptr), -EINVAL);
   EXPECT_STREQ(ec_error_text(), "targets is null");
@@ -98,7 +97,6 @@ TEST(CAccumulator, RefusesWhatOnlyCCanGetWrong) {
   EXPECT_EQ(ec_end(accumulator), -ENODATA);
   EXPECT_EQ(ec_end(nullptr), 0);
   EXPECT_EQ(ec_add(nullptr, 0, nullptr), -EINVAL);
-  ec_codec_destroy(codec);
 }
 
 }  // namespace

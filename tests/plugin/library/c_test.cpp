@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <functional>
-#include <memory>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -14,14 +13,6 @@
 
 namespace ec::test {
 namespace {
-
-using CodecPointer = std::unique_ptr<ec_codec, decltype(&ec_codec_destroy)>;
-
-CodecPointer created(unsigned k, unsigned m, ec_technique technique) {
-  ec_codec* codec = nullptr;
-  EXPECT_TRUE(succeeds(ec_codec_create(k, m, technique, &codec)));
-  return {codec, &ec_codec_destroy};
-}
 
 TEST(CCodec, EncodesDecodesAndUpdatesAsTheOracle) {
   for (const auto technique : {Technique::reed_sol_van, Technique::cauchy})

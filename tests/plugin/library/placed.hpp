@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
 
 #include "ec/codec.hpp"
@@ -27,6 +28,12 @@ inline testing::AssertionResult succeeds(int answer) {
 /// The codec, or a failed test.
 inline Codec made(unsigned k, unsigned m, Technique technique = Technique::reed_sol_van) {
   return std::move(Codec::create(k, m, technique)).value();
+}
+using CodecPointer = std::unique_ptr<ec_codec, decltype(&ec_codec_destroy)>;
+inline CodecPointer created(unsigned k, unsigned m, ec_technique technique) {
+  ec_codec* codec = nullptr;
+  EXPECT_TRUE(succeeds(ec_codec_create(k, m, technique, &codec)));
+  return {codec, &ec_codec_destroy};
 }
 
 /// Makes coding chunks anew that were scrambled, or lost ones.

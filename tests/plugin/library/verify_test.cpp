@@ -210,12 +210,11 @@ TEST(BadVerify, IsRefusedByName) {
 }
 
 TEST(CVerify, IsThatOfTheCxxInterface) {
-  ec_codec* codec = nullptr;
-  ASSERT_EQ(ec_codec_create(4, 2, EC_CAUCHY, &codec), 0);
+  const auto codec = created(4, 2, EC_CAUCHY);
   StripeSet stripes("cauchy", 4, 2, 2, 100, 5);
   const auto all = numbers(0, 6);
   const auto verify = [&](std::size_t count, ec_verdict* verdict) {
-    return ec_verify(codec, 2, all.data(), count, stripes.views<ec_source>(all).data(), 100, verdict);
+    return ec_verify(codec.get(), 2, all.data(), count, stripes.views<ec_source>(all).data(), 100, verdict);
   };
   ec_verdict verdict{7, 7, 7, 7};
   EXPECT_EQ(verify(6, &verdict), 0);
@@ -229,8 +228,8 @@ TEST(CVerify, IsThatOfTheCxxInterface) {
   EXPECT_EQ(verify(7, &verdict), -EINVAL);
   const unsigned available[] = {0, 1, 2, 4, 5}, wanted[] = {3};
   const auto decode = [&] {
-    return ec_checked_decode(codec, 2, available, 5, stripes.views<ec_source>({0, 1, 2, 4, 5}).data(), wanted,
-                             1, stripes.views<ec_target>({3}).data(), 100);
+    return ec_checked_decode(codec.get(), 2, available, 5, stripes.views<ec_source>({0, 1, 2, 4, 5}).data(),
+                             wanted, 1, stripes.views<ec_target>({3}).data(), 100);
   };
   EXPECT_EQ(decode(), -EBADMSG);
   EXPECT_STREQ(ec_error_text(),
@@ -239,7 +238,6 @@ TEST(CVerify, IsThatOfTheCxxInterface) {
   stripes.scramble({3});
   EXPECT_EQ(decode(), 0);
   EXPECT_EQ(stripes.chunks, stripes.intact);
-  ec_codec_destroy(codec);
 }
 
 }  // namespace
