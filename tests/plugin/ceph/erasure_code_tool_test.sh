@@ -1,15 +1,14 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Ceph's own ceph-erasure-code-tool, with two plugins of which each must write the same chunk files as the other and
 # decode them with m chunks lost: plugin=cuda beside isa, and ours under Ceph's names beside Ceph's own. One of each kind:
 # all shapes, functions and keys are in roles_test, which loads plugins by itself.
 # Arguments: the directory of libec_cuda.so, the directory of Debian's plugins. Exits 77 where the tool is missing.
-set -eu
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../common/prelude"
 ours=$1
 stock=$2
-command -v ceph-erasure-code-tool >/dev/null || { echo "there is no ceph-erasure-code-tool"; exit 77; }
+command -v ceph-erasure-code-tool >/dev/null || skip "there is no ceph-erasure-code-tool"
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 cd "$work"
 export CEPH_CONF=/dev/null
 
@@ -19,7 +18,6 @@ ln -sf "$ours"/libec_cuda.so stock/
 cp -P stock/* adopted/
 for name in isa jerasure; do ln -sf "$ours"/libec_cuda.so adopted/libec_$name.so; done
 
-fail() { echo "FAILED: $*"; exit 1; }
 # tool DIRECTORY ARGUMENT..: with the plugins of that directory.
 tool() {
   directory=$1
@@ -55,14 +53,8 @@ compare() {
   rm -f one* two* object
 }
 
-# check TECHNIQUE K M STRIPE_UNIT BYTES LOST...: LOST are m chunks.
-check() {
-  code="technique=$1,k=$2,m=$3" chunks=$(($2 + $3))
-  shift 3
-  compare stock "plugin=isa,$code" stock "plugin=cuda,$code" "$chunks" "$@"
-}
-check reed_sol_van 4 2 4096 5000000 1 4
-check cauchy 8 3 65536 5000001 0 7 8
+compare stock plugin=isa,technique=reed_sol_van,k=4,m=2 stock plugin=cuda,technique=reed_sol_van,k=4,m=2 6 4096 5000000 1 4
+compare stock plugin=isa,technique=cauchy,k=8,m=3 stock plugin=cuda,technique=cauchy,k=8,m=3 11 65536 5000001 0 7 8
 
 # adopt PROFILE CHUNKS STRIPE_UNIT BYTES LOST...: Ceph's own against ours under its name.
 adopt() {
