@@ -1,7 +1,10 @@
 // Reed-Solomon erasure coding of chunks in ordinary, pinned or GPU memory: the C++ interface of libeccoder.
 //
-// The C interface, ec/ec.h, explains the words and the bytes, has the rules for chunks and devices, and
-// describes the function of each name. This file names the differences in C++.
+// k data chunks and the m coding chunks made from them form a stripe; all are equally long. Any k of the k +
+// m give back the rest. Chunks are numbered 0..k-1 (data) and k..k+m-1 (coding). The bytes equal the bytes of
+// Ceph's isa plugin for the same k, m and technique; so one coding chunk (m = 1) is the XOR of the data with
+// either technique. Otherwise the matrices are Intel ISA-L's gf_gen_rs_matrix (reed_sol_van) and
+// gf_gen_cauchy1_matrix (cauchy).
 //
 //   auto codec = ec::Codec::create(8, 3);
 //   if (!codec) return complain(codec.error().text());
@@ -37,17 +40,23 @@ class Accumulator;
 class Engine;
 }  // namespace library
 
-/// See ec_technique. matrix: the technique of a codec with a matrix of the caller's; create() refuses it.
+/// reed_sol_van: a Vandermonde matrix, in the shapes where any k chunks suffice (m <= 3, or m = 4 with k <=
+/// 21, or k <= 3, or k = 4 with m <= 21, or k = 5 with m <= 5). cauchy: any shape.
+/// matrix: the technique of a codec with a matrix of the caller's; create() refuses it.
 enum class Technique : std::uint8_t { reed_sol_van = 0, cauchy = 1, matrix = 255 };
 
 /// mds: only a matrix by which any k chunks give back the rest (maximum distance separable). any: other
 /// matrices too, for example of locally repairable codes.
 enum class MatrixKind : std::uint8_t { mds = 0, any = 1 };
 
-/// Whether any k chunks of a codec give back the rest, see ec_codec_mds.
+/// Whether any k chunks of a codec give back the rest. sampled: in 20,000 losses of m chunks none was found
+/// that cannot be solved, and there are too many to try them all.
 enum class Mds : std::uint8_t { no = 0, sampled = 1, yes = 2 };
 
-/// The result of verify(), see ec_verdict. `chunk` is empty where the wrong chunk cannot be found.
+/// The result of verify(). agree: all chunks of all stripes agree. Otherwise stripe and byte (both from 0)
+/// are the first place where they do not, and `chunk` is the one chunk of this stripe that alone is wrong:
+/// the others agree without it. `chunk` is empty where it cannot be found: one chunk only is left over, or
+/// several are wrong. As many wrong chunks as are left over, or more, may look like another one.
 struct Verdict {
   bool agree = true;
   std::size_t stripe = 0, byte = 0;
@@ -57,8 +66,11 @@ struct Verdict {
 /// The answer of verify_async() where all chunks agree.
 inline constexpr std::uint64_t no_difference = ~std::uint64_t{0};
 
-/// Where bytes lie, see ec_residence. The caller says so and must be right. Values are stable; others may be
-/// added.
+/// Where bytes lie. The caller says so and must be right: device memory called pageable is touched by the
+/// CPU, ordinary memory called pinned makes the device fail. pageable: ordinary memory. pinned: page-locked
+/// memory that the GPU can address (cuMemHostAlloc, cuMemHostRegister, cudaHostAlloc). device: memory of a
+/// GPU that EC_CUDA_DEVICES names (cuMemAlloc, cudaMalloc), one for all chunks of a call. Values are stable;
+/// others may be added.
 enum class Residence : std::uint8_t { pageable = 0, pinned = 1, device = 2 };
 
 /// char, std::byte, std::uint8_t and their like.
@@ -136,9 +148,18 @@ class Accumulator {
 /// One code, ready to work. Immutable, so that any number of threads may use one at a time; copies are cheap
 /// and share everything.
 ///
-/// Calls without a stream are synchronous: when they return, the targets hold the result. Arrays of chunks
-/// are stripe after stripe, and their length says how many stripes there are. ec/ec.h has the rules for
-/// chunks and for the device.
+/// encode, decode and update are synchronous: when they return, the targets hold the result. They take one
+/// stripe or many: arrays of chunks are stripe after stripe, and their length says how many stripes there
+/// are. No stripe, or chunks of no bytes, are nothing to do. Chunks of one call are equally long, and may
+/// differ in residence. Within a stripe a target overlaps no other chunk (checked); nor may it overlap a
+/// chunk of another stripe of the call (not checked). Sources may be one and the same memory, for example
+/// zeros that stand for padding.
+///
+/// Chunks in host memory are always coded, by the CPU when the GPU cannot. A call with a chunk in device
+/// memory needs the device; the first one waits while the device comes up (a fraction of a second). CUDA does
+/// not survive fork(): in a child, device memory gets no_device. Calls wait for
+/// the device's default stream and for no other: work of other streams on pinned and device chunks must be
+/// complete.
 ///
 /// Errors of every call: invalid_argument and out_of_memory, before anything is written. With chunks in
 /// device memory also no_device, busy, device_fault; with device or pinned chunks device_hung. After busy,
@@ -153,8 +174,12 @@ class Codec {
       unsigned k, unsigned m, Technique technique = Technique::reed_sol_van) noexcept;
 
   /// A code by a coding matrix of the caller's, for example another system's: k, m >= 1, k + m <= 255, and
-  /// m x k cells, row by row, see ec_codec_create_matrix. A matrix found not to be MDS is refused unless
-  /// `kind` is any. Errors: as create() above.
+  /// m x k cells, row by row; cell (r, c) is the factor of data chunk c in coding chunk r, in GF(2^8) modulo
+  /// x^8 + x^4 + x^3 + x^2 + 1 (0x11d). The cells are copied. Matrices of Reed-Solomon codes are known to be
+  /// MDS by their structure (Roth and Seroussi 1985), others of at most 100,000 losses of m chunks by trying
+  /// each; of all others a sample is tried, which takes up to some tenths of a second. A matrix found not to
+  /// be MDS is refused unless `kind` is any. Then decode() makes all it can of the available chunks, which
+  /// may be fewer than k, and names the wanted chunks that it cannot make. Errors: as create() above.
   [[nodiscard]] ECCODER_EXPORT static Result<Codec> create(unsigned k, unsigned m,
                                                            std::span<const std::uint8_t> coding,
                                                            MatrixKind kind = MatrixKind::mds) noexcept;
@@ -172,15 +197,19 @@ class Codec {
   /// Makes the coding chunks. For n stripes, data has n x k chunks and coding n x m.
   ECCODER_EXPORT Error encode(std::span<const Source> data, std::span<const Target> coding) const noexcept;
 
-  /// Makes the chunks `wanted` from the chunks `available`, two lists of chunk numbers, see ec_decode. For n
-  /// stripes, which all lost the same, sources has n x available.size() chunks, in the order of `available`,
-  /// and targets n x wanted.size(), in the order of `wanted`. Error besides the common ones: too_few_chunks.
+  /// Makes the chunks `wanted` from the chunks `available`, data or coding, in one pass. Both lists hold
+  /// numbers of chunks, in any order, none twice and none in both; at least k are available (k of them are
+  /// read; with a matrix that is not MDS, enough of them). For n stripes, which all lost the same, sources
+  /// has n x available.size() chunks, in the order of `available`, and targets n x wanted.size(), in the
+  /// order of `wanted`. Error besides the common ones: too_few_chunks.
   ECCODER_EXPORT Error decode(std::span<const unsigned> available, std::span<const Source> sources,
                               std::span<const unsigned> wanted,
                               std::span<const Target> targets) const noexcept;
 
-  /// Whether the chunks of each stripe agree as encode() makes them, see ec_verify; writes nothing.
-  /// `available` and `sources` are as for decode(). Errors besides the common ones: too_few_chunks.
+  /// Whether the chunks of each stripe agree as encode() makes them; writes nothing. `available` and
+  /// `sources` are as for decode(); more chunks than are needed, k + 1 or up to all, or there is nothing to
+  /// compare. Ends with the first stripe that disagrees. In one pass: by the CPU, or by the device where some
+  /// chunk is in its memory. Errors besides the common ones: too_few_chunks.
   ECCODER_EXPORT Result<Verdict> verify(std::span<const unsigned> available,
                                         std::span<const Source> sources) const noexcept;
 
@@ -190,32 +219,42 @@ class Codec {
                                       std::span<const unsigned> wanted,
                                       std::span<const Target> targets) const noexcept;
 
-  /// Makes the chunks `wanted` while the chunks `available` come, in any order: begin, add each, end, see
-  /// ec_begin. Lists and targets are as for decode(). The targets live as long as the accumulator is used,
-  /// the arrays of views need not; an accumulator keeps its share of this codec. Errors: invalid_argument,
-  /// too_few_chunks, out_of_memory.
+  /// Makes the chunks `wanted` while the chunks `available` come, in any order: begin, add each, end. Lists
+  /// and targets are as for decode(); with the data chunks as `available` and coding chunks as `wanted` this
+  /// is encode(). `available` are the chunks that will be added; chunks that decode() would not read may be
+  /// left out. The first one added overwrites the targets, each further one reads and writes them; no other
+  /// code may touch them until the end. They live as long as the accumulator is used; the arrays of views
+  /// need not. An accumulator keeps its share of this codec. Errors: invalid_argument, too_few_chunks,
+  /// out_of_memory.
   ECCODER_EXPORT Result<Accumulator> begin(std::span<const unsigned> available,
                                            std::span<const unsigned> wanted,
                                            std::span<const Target> targets) const noexcept;
 
-  /// Brings the coding chunks up to date after a change of data chunk `chunk` (< k), see ec_update. For n
-  /// stripes, delta has n chunks and coding n x m, which are read and written.
+  /// Brings the coding chunks up to date after a change of data chunk `chunk` (< k), without reading the
+  /// other data: delta is its old content XOR its new content. For n stripes, delta has n chunks and coding n
+  /// x m, which are read and written.
   ECCODER_EXPORT Error update(unsigned chunk, std::span<const Source> delta,
                               std::span<const Target> coding) const noexcept;
 
-  /// encode and decode on a CUDA stream, of the CUDA runtime or the driver: they enqueue the work and return,
-  /// see ec_encode_async. The chunks, which are pinned or in device memory, and a copy of this codec live
-  /// until the work is done, or until the graph that captured it is destroyed; the arrays of views need not.
-  /// Errors: as above, without busy and device_hung; after device_fault part of the work may be enqueued, and
-  /// after other errors nothing is.
+  /// encode and decode on a CUDA stream: they enqueue the work and return. The targets hold the result, and
+  /// errors of the device show, when the stream has come that far. `stream` is one of the device, with the
+  /// CUDA runtime or the driver, or a default stream; ec_encode_async (ec/ec.h) says of which GPU, and when a
+  /// call waits for the stream. It may be captured into a graph, which then takes a launch for each stripe.
+  /// All chunks are pinned or in device memory. They, and a copy of this codec, live until the work is done,
+  /// or until the graph is destroyed; the arrays of views need not. The GPU alone can do this: on an error
+  /// the caller repeats the work. Errors: as above, without busy and device_hung; after device_fault part of
+  /// the work may be enqueued, and has stopped writing when the stream is done; after other errors nothing is
+  /// enqueued. A first call brings the GPU up: make one before capturing.
   ECCODER_EXPORT Error encode_async(std::span<const Source> data, std::span<const Target> coding,
                                     CUstream_st* stream) const noexcept;
   ECCODER_EXPORT Error decode_async(std::span<const unsigned> available, std::span<const Source> sources,
                                     std::span<const unsigned> wanted, std::span<const Target> targets,
                                     CUstream_st* stream) const noexcept;
-  /// verify on a stream, by the same rules, see ec_verify_async. The answer is *difference, a word in device
-  /// memory: no_difference, or stripe * length of a chunk + byte of the first place at which chunks disagree.
-  /// No stripe, and empty chunks, are an invalid_argument; too_few_chunks is as for verify().
+  /// verify on a stream, by the same rules. The answer is *difference, a word in device memory, when the
+  /// stream has come that far: no_difference if all chunks of all stripes agree, else stripe * length of a
+  /// chunk + byte of the first place at which they do not. The word counts as a chunk where the GPU is
+  /// chosen. verify() of this stripe names the wrong chunk. No stripe, and empty chunks, are an
+  /// invalid_argument; too_few_chunks is as for verify().
   ECCODER_EXPORT Error verify_async(std::span<const unsigned> available, std::span<const Source> sources,
                                     std::uint64_t* difference, CUstream_st* stream) const noexcept;
 
@@ -226,7 +265,9 @@ class Codec {
 };
 
 /// The coding matrix by which another system makes its parity, as create() takes it: m x k cells. dialect: a
-/// name that ec_coding_matrix lists. k, m >= 1, k + m <= 255. Errors: invalid_argument, out_of_memory.
+/// name that ec_coding_matrix (ec/ec.h) lists. k, m >= 1, k + m <= 255. The matrix of isal_reed_sol_van is
+/// not MDS in every shape; create() says so. Any thread may call this at any time. Errors: invalid_argument,
+/// out_of_memory.
 ECCODER_EXPORT Result<std::vector<std::uint8_t>> coding_matrix(std::string_view dialect, unsigned k,
                                                                unsigned m) noexcept;
 
