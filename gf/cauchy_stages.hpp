@@ -75,6 +75,7 @@ struct CauchyStages {
   unsigned rows() const { return static_cast<unsigned>(added.size()); }
   unsigned source_blocks() const { return static_cast<unsigned>(lanes.size()) >> log_points; }
   unsigned row_blocks() const { return static_cast<unsigned>(places.size()) >> log_points; }
+  /// Products of a constant and a byte of a chunk, for one byte of each chunk.
   unsigned products() const;
 };
 

@@ -78,6 +78,7 @@ std::vector<unsigned> solve(Checks* checks) {
   return solved;
 }
 
+/// The shards in any check.
 std::vector<unsigned> covered(const Checks& checks, unsigned n) {
   std::vector<unsigned> shards;
   for (unsigned c = 0; c < n; ++c)

@@ -22,6 +22,7 @@ class Matrix {
     return {cells_.data() + std::size_t{r} * cols_, cols_};
   }
   std::span<std::uint8_t> row(unsigned r) { return {cells_.data() + std::size_t{r} * cols_, cols_}; }
+  /// All cells, row by row.
   std::span<const std::uint8_t> cells() const { return cells_; }
 
   friend bool operator==(const Matrix&, const Matrix&) = default;

@@ -12,6 +12,7 @@ namespace {
 constexpr double most_tried = 100'000;
 constexpr unsigned sampled = 20'000;
 
+/// Whether no cell is zero, and the matrix of the inverses has rank 2 and no singular 2 x 2 minor.
 bool is_generalized_cauchy(const Matrix& coding) {
   const unsigned m = coding.rows(), k = coding.cols();
   Matrix inverse = coding;

@@ -13,6 +13,7 @@
 
 namespace ec::gf {
 
+/// The knowledge about a coding matrix (m x k).
 struct Mds {
   /// A loss of m chunks after which the data cannot be made; nothing where no such loss was found.
   std::optional<ChunkSet> unsolvable;

@@ -1,8 +1,9 @@
 // The seam of this room. All code that codes bytes is a Backend, and a back end does two things:
 //   transform   target  = matrix . source
 //   accumulate  target ^= matrix . source
-// Encode, decode, repair of lost coding chunks, delta update and XOR are all one of the two by some matrix. A
-// device also compares: CPUs compare by transform, into blocks that caches hold.
+// Encode, decode, repair of lost coding chunks, delta update and XOR are all one of the two by some matrix.
+// transform_all is transform for many stripes, which a device may take in one go. A device also compares:
+// CPUs compare by transform, into blocks that caches hold.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +28,7 @@ struct Job {
   std::size_t bytes = 0;
 };
 
+/// The work of a back end; a device also compares targets with matrix . source.
 enum class Verb : unsigned char { transform, accumulate, compare };
 
 /// The answer of compare() where nothing differs.

@@ -37,6 +37,7 @@ inline DeviceStats own_device_stats;
 inline std::atomic<DeviceStats*> device_stats{&own_device_stats};
 }  // namespace detail
 
+/// The numbers of this process.
 inline DeviceStats& device_stats() noexcept { return *detail::device_stats.load(std::memory_order_acquire); }
 
 /// From now on the numbers are kept in `place`, which must live as long as the process; earlier counts are

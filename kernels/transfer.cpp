@@ -1,3 +1,4 @@
+// Bytes of the host are copied here, bytes of a device by its driver.
 #include "kernels/transfer.hpp"
 
 #include <cstring>
@@ -17,6 +18,7 @@ namespace {
 /// Between two looks for a free lane. A check of several pieces is nothing without each of them.
 constexpr std::chrono::microseconds between_lanes{50};
 
+/// Copies a slab at a time.
 cuda::Outcome transfer(cuda::Device& device, const Transfer& piece, bool fetches) noexcept {
   cuda::Runner runner(device);
   const cuda::Driver& driver = device.driver();

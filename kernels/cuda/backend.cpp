@@ -1,3 +1,5 @@
+// The back end at the seam: the choice of a device for a job, and the status of a job that fails. The options
+// of the device room.
 #include "kernels/cuda/backend.hpp"
 
 #include <algorithm>

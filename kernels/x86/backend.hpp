@@ -33,6 +33,7 @@ class X86 final : public Backend {
   RunResult run(const Job& job, bool accumulate) const noexcept;
 
  private:
+  /// Whether jobs of this shape are taken.
   bool takes(const Job& job) const noexcept;
 
   std::string_view name_;

@@ -202,6 +202,7 @@ template <class T, unsigned rows, bool ones, unsigned vectors, class Io>
     }
 }
 
+/// A block of whole_call.
 template <class T, unsigned rows, bool ones, unsigned sources, bool add, unsigned vectors, class Io>
 [[gnu::always_inline]] inline void whole_block(const GroupPass& pass, const Factor<T> (&factors)[rows],
                                                size_t at, const Io& io) {

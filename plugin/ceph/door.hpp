@@ -26,7 +26,8 @@ int at_the_door(Body&& body) noexcept try {
   return -ENOMEM;
 }
 
-/// As ErasureCode, but no call throws, and all can return -EINVAL where the host hands in no container.
+/// One object a placement group. Thread safe after init(). No call throws. Every errno of a call is listed
+/// below, except -ENOMEM, which all can return, and -EINVAL where the host hands in no container.
 template <class HostsInterface>
 class Door : public HostsInterface {
  public:

@@ -1,3 +1,4 @@
+// Calls of the host: the choice of chunks and of the buffers for the result.
 #include "plugin/ceph/erasure_code.hpp"
 
 #include <algorithm>

@@ -104,6 +104,7 @@ int daemon_log() {
   return -1;
 }
 
+/// Whether the line has not been written before.
 bool is_news(const std::string& line) {
   static std::mutex mutex;
   static auto* told = new std::set<std::string>;  // lives as long as the process, whatever ends first

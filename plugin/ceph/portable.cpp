@@ -1,3 +1,4 @@
+// The common part of Ceph's own plugins and ours.
 #include "plugin/ceph/portable.hpp"
 
 #include <fmt/format.h>

@@ -57,6 +57,7 @@ std::vector<std::string> places() {
 struct File {
   Library library;
   std::string path;
+  // Its entry points.
   const char* (*version)();
   int (*init)(char*, char*);
 };
@@ -82,6 +83,7 @@ File find_stock(std::string_view name, const std::string& directory) {
       name, fmt::join(searched, ", "));
 }
 
+/// Has the plugin register.
 void start(const File& file, std::string as) {
   const char *version = file.version(), *host = host_version();
   // A host that exports no version has compared the stock plugin's version.

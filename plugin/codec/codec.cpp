@@ -1,3 +1,4 @@
+// The codes of the process, and the plans of one code.
 #include "plugin/codec/codec.hpp"
 
 #include <pthread.h>

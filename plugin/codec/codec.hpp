@@ -37,6 +37,7 @@ class Code {
 
   unsigned k() const { return encode_.sources(); }
   unsigned m() const { return encode_.targets(); }
+  /// Makes the coding chunks of the data chunks.
   const kernels::Program& encode_program() const { return encode_; }
   /// Column `chunk` of the coding matrix (m x 1): the effect of a change of this data chunk on coding chunks,
   /// and the coding chunks where all other data is zero.

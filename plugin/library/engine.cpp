@@ -1,3 +1,4 @@
+// Hands the stripes of a call to the router, and makes sentences of its answers; adds chunks as they come.
 #include "plugin/library/engine.hpp"
 
 #include <algorithm>

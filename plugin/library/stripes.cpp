@@ -1,3 +1,4 @@
+// The checks of the chunks of a call, which name a wrong chunk.
 #include "plugin/library/stripes.hpp"
 
 #include "plugin/library/refusal.hpp"
@@ -7,6 +8,7 @@ namespace {
 
 using kernels::Residence;
 
+/// Takes the chunks over.
 template <class From, class To>
 const To* convert(const Names& names, std::string_view name, std::size_t bytes, std::span<const From> from,
                   Chunks<To>& to) {

@@ -83,6 +83,7 @@ class Device {
     CUresult result_;
   };
 
+  /// A stream and its memory.
   struct Lane {
     static constexpr std::size_t table_bytes = std::size_t{1} << 20;
 
@@ -105,6 +106,7 @@ class Device {
   CUfunction tile_kernel(unsigned i) const { return tile_kernels_[i]; }
   /// kernel: one of bit_kernels.
   CUfunction bit_kernel(const BitKernel& kernel) const { return bit_kernels_[&kernel - bit_kernels]; }
+  /// The kernel of table_kernels[i].
   CUfunction table_kernel(unsigned i) const { return table_kernels_[i]; }
   /// Null if the matrix has no generated kernel, or the kernel has no code for this chip.
   const GeneratedKernel* generated_kernel(const gf::Matrix& matrix) const noexcept;
@@ -118,6 +120,7 @@ class Device {
 
   /// The ordinal of the GPU whose memory holds `address`; negative if the driver does not say.
   int holder_of(const void* address) const;
+  /// Whether a stream belongs to this device's context.
   bool owns(CUstream stream) const;
 
   /// A stream of the caller gets kernels: their code stays loaded as long as the context lives. A capture

@@ -68,6 +68,7 @@ void Devices::start_if_due_locked(Slot& slot) {
   }
 }
 
+/// The body of the thread.
 void Devices::bring_up(Slot& slot) {
   const Options& options = current_options();
   std::shared_ptr<Device> device;

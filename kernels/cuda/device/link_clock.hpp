@@ -48,6 +48,7 @@ class LinkClock {
     bool alone_ = false;
   };
 
+  /// The number of jobs under way now.
   std::size_t jobs() const { return jobs_.load(std::memory_order_relaxed); }
 
  private:

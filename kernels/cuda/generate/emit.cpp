@@ -52,6 +52,7 @@ class Emitter {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
   }
 
+  /// Loads the sources of step `s`, if there is one.
   void load(unsigned s) {
     if (s >= schedule_.steps.size()) return;
     const Step& step = schedule_.steps[s];

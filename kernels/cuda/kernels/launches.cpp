@@ -1,3 +1,5 @@
+// Chooses among the kernels, has the tile kernels code another kernel's rest, and launches these and
+// generated ones.
 #include "kernels/cuda/kernels/launches.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// One job: in place, or with a part of its chunks in the slab of a lane. The self-test that a device must
+// pass before it gets work.
 #include "kernels/cuda/submit/device_job.hpp"
 
 #include <fmt/format.h>

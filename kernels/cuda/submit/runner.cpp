@@ -1,3 +1,5 @@
+// The parts of the runner that are the same for every submission. The wait polls the stream with sleeps
+// between, and tells an end of the work from an error that leaves the end open.
 #include "kernels/cuda/submit/runner.hpp"
 
 #include <sys/prctl.h>

@@ -44,11 +44,13 @@ class Runner {
  public:
   /// outcome() is a fault if the context cannot be made current, and busy if no lane is free.
   explicit Runner(Device& device);
+  /// Waits for the work launched.
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
   bool ok() const { return outcome_.status == Status::ok; }
+  /// ok; or the failure.
   const Outcome& outcome() const { return outcome_; }
   /// Only while ok() holds.
   const Device::Lane& lane() const { return *lane_; }

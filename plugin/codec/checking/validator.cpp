@@ -61,6 +61,7 @@ class Validator::BlockViews {
   /// memory.
   BlockViews(const Job& job, Block block, std::uint8_t* copies) : job_(job), block_(block), copies_(copies) {}
 
+  /// Bytes of the copies of such a block.
   static std::size_t fetched_bytes(const Job& job, std::size_t block_bytes) noexcept {
     return host_addressable(job) ? 0 : (job.sources.size() + job.targets.size()) * block_bytes;
   }

@@ -111,6 +111,7 @@ class Validator {
   std::array<Checks, max_backends>& counts_ = own_;
 };
 
+/// Has the back end do the call.
 inline kernels::Status perform(kernels::Backend& backend, const BackendCall& call) noexcept {
   return call.jobs.size() != 1 ? backend.transform_all(call.jobs)
                                : backend.code(call.jobs.front(), call.verb);

@@ -139,6 +139,7 @@ class CallTimes {
   static std::int64_t ns(Clock::time_point time) noexcept {
     return std::chrono::nanoseconds(time.time_since_epoch()).count();
   }
+  /// The pause after a probe that took so much longer than the other side would.
   static std::int64_t quiet_ns(double lost_ns) noexcept {
     constexpr double most = 1e18;
     return static_cast<std::int64_t>(std::clamp(quiet * lost_ns, 0.0, most));
@@ -161,6 +162,7 @@ class CallTimes {
   Now now_;
 };
 
+/// The times of this process.
 inline constinit CallTimes call_times;
 
 }  // namespace ec::codec

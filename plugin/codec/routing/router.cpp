@@ -1,3 +1,4 @@
+// Decisions, and the way of a call down the list of back ends.
 #include "plugin/codec/routing/router.hpp"
 
 #include <bit>
@@ -22,6 +23,7 @@ std::uint64_t source_bytes(std::span<const Job> jobs) {
 
 constexpr unsigned bit(Residence residence) { return 1u << static_cast<unsigned>(residence); }
 
+/// The bits of the chunks' residences.
 unsigned residences_of(const Job& job) {
   unsigned seen = 0;
   for (const auto& s : job.sources) seen |= bit(s.residence);
@@ -33,6 +35,7 @@ Verb verb_of(Operation operation) {
   return operation == Operation::update ? Verb::accumulate : Verb::transform;
 }
 
+/// Bytes read and written.
 std::uint64_t moved_bytes(const BackendCall& call) {
   const Job& job = call.jobs.front();
   const std::size_t passes = call.verb == Verb::accumulate ? 2 : 1;

@@ -1,3 +1,4 @@
+// The table of EC_CUDA_ variables, and the parsing of their texts.
 #include "plugin/codec/settings/settings.hpp"
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 namespace ec::codec {
 namespace {
 
+/// A variable of the environment.
 struct Variable {
   std::string_view name, text;
 };

@@ -26,7 +26,9 @@ class SetupError : public std::runtime_error {
   int code_;
 };
 
-/// See Router. A missing or faulty device is replaced by the CPU whatever the choice.
+/// automatic: the router decides. cpu: the best CPU back end. gpu: the device wherever it supports the job.
+/// x86, isal, reference: the back end of that name. A missing or faulty device is replaced by the CPU
+/// whatever the choice.
 enum class BackendChoice { automatic, cpu, gpu, x86, isal, reference };
 
 inline constexpr std::array<std::string_view, 6> backend_choices{"auto", "cpu",  "gpu",
@@ -57,10 +59,11 @@ struct NodeSettings {
   /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
   /// Nothing: the default of Router.
   std::optional<std::size_t> threshold_bytes;
-  /// EC_CUDA_DEVICES, EC_CUDA_DEADLINE_MS, EC_CUDA_RETRY_S, EC_CUDA_STAGING_BYTES, EC_CUDA_PINNED_BYTES. No
-  /// log: the owner of one adds it.
+  /// EC_CUDA_DEVICES (at most 16 ordinals from 0 to 63), EC_CUDA_DEADLINE_MS (1 to 600000), EC_CUDA_RETRY_S
+  /// (0 to 86400), EC_CUDA_STAGING_BYTES (1 MiB to 1 TiB), EC_CUDA_PINNED_BYTES (2 MiB to 1 TiB). No log: the
+  /// owner of one adds it.
   kernels::cuda::Options device;
-  /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N), or always (1, whole).
+  /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).
   Validation validation;
   /// EC_CUDA_STOCK_DIRECTORY: absolute path of the directory that holds Ceph's own libec_jerasure.so, for a
   /// plugin that is loaded as jerasure; empty: the directory of Ceph's packages.

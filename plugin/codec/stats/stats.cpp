@@ -57,6 +57,7 @@ class PageMapping {
     page_->magic = stats_magic;
     return page_;
   }
+  /// Gives back the page and its file.
   void discard() noexcept {
     close_file();
     if (page_ != &unshared) munmap(page_, sizeof *page_);

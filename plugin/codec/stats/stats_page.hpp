@@ -17,6 +17,7 @@
 
 namespace ec::codec {
 
+/// The operation that a host asked for.
 enum class Operation : unsigned char { encode, decode, update };
 inline constexpr std::size_t operations = 3;
 constexpr std::string_view name(Operation o) {
@@ -24,6 +25,7 @@ constexpr std::string_view name(Operation o) {
   return names[static_cast<std::size_t>(o)];
 }
 
+/// Events, counted.
 enum class Event : unsigned char {
   plan_found,      ///< a decode plan that was known
   plan_solved,     ///< a decode plan that had to be made
@@ -126,6 +128,7 @@ struct StatsPage {
   ec_cuda_pinned_stats arena{};  ///< as of the last timed job, at most one look a second
 };
 
+/// All shards together.
 Shard sum(const StatsPage& page) noexcept;
 
 inline constexpr const char* stats_file_name = "ec_cuda_stats";
