@@ -1,3 +1,4 @@
+// One GPU that is up.
 #include "kernels/cuda/device/device.hpp"
 
 #include <fmt/format.h>

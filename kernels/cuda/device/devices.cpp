@@ -1,3 +1,4 @@
+// The devices of this process: how they come up and are latched off, and the choice of one for a job.
 #include "kernels/cuda/device/devices.hpp"
 
 #include <pthread.h>

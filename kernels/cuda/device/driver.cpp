@@ -1,3 +1,4 @@
+// The CUDA driver, opened at run time.
 #include "kernels/cuda/device/driver.hpp"
 
 #include <dlfcn.h>

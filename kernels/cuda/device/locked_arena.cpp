@@ -1,3 +1,4 @@
+// The arena of libec_cuda_pinned.so while devices are up.
 #include "kernels/cuda/device/locked_arena.hpp"
 
 #include <dlfcn.h>
