@@ -99,20 +99,15 @@ class ErasureCode {
   /// Fills lists, which are empty, with all k+m chunks of an object; an empty object leaves them empty.
   /// -EINVAL if k chunks of the object would not fit 32 bits.
   int encode(const bufferlist& in, std::span<bufferlist* const> lists) const;
-  /// These coding chunks from these data chunks; absent data chunks count as zeros and cost nothing. -EINVAL
-  /// if the chunks are not sound, or of two lengths. Chunks by pointer may change places, here and below.
-  int encode_chunks(DataChunks& data, Places& coding) const {
-    return code_some(data, coding, codec::Operation::encode);
-  }
+  /// Some coding chunks by some data chunks. encode: makes them; absent data chunks count as zeros and cost
+  /// nothing. update: coding ^= the product of these changes of data chunks. -EINVAL if the chunks are not
+  /// sound, or of two lengths. Chunks by pointer may change places, here and below.
+  int code_some(DataChunks& data, Places& coding, codec::Operation operation) const;
   /// All coding chunks from all data chunks, of `bytes` each. Such a call is short, and needs no set of
   /// chunks.
   int encode_chunks(std::span<const kernels::Source> data, std::span<const kernels::Target> coding,
                     unsigned bytes) const;
-  /// coding ^= the product of these changes of data chunks. -EINVAL as above.
-  int apply_delta(DataChunks& deltas, Places& coding) const {
-    return code_some(deltas, coding, codec::Operation::update);
-  }
-  /// By one delta, of data chunk `chunk`, to all coding chunks.
+  /// update by one delta, of data chunk `chunk`, to all coding chunks.
   int apply_delta(unsigned chunk, kernels::Source delta, std::span<const kernels::Target> coding,
                   unsigned bytes) const;
   /// Makes the wanted chunks, which are not in `in`. 0, also where no chunk is wanted; -EIO if `in` does not
@@ -124,7 +119,6 @@ class ErasureCode {
 
  private:
   using PlanPointer = std::shared_ptr<const codec::Plan>;
-  int code_some(DataChunks& data, Places& coding, codec::Operation operation) const;
   int find_plan(const gf::ChunkSet& wanted, const Sources& in, PlanPointer& plan) const;
   /// Returns a status of Codec::decode; hung only if a target is not pageable.
   kernels::Status apply(const codec::Plan& plan, const Sources& in, std::span<kernels::Target> targets) const;

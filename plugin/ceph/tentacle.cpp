@@ -102,7 +102,7 @@ int Tentacle::encode_chunks(const BufferMap& in, BufferMap& out) {
       take(out, data, to_be_read, [&](unsigned c) { return c < code_.k(); });
       data.count = data.there.count();
     }
-    return code_.encode_chunks(data, coding);
+    return code_.code_some(data, coding, codec::Operation::encode);
   });
 }
 
@@ -149,7 +149,8 @@ void Tentacle::apply_delta(const BufferMap& in, BufferMap& out) {
   const int error = at_the_door([&] {
     DataChunks deltas(code_.n());
     Places coding(code_.n());
-    return divide(in, out, deltas, coding) ? code_.apply_delta(deltas, coding) : -EINVAL;
+    if (!divide(in, out, deltas, coding)) return -EINVAL;
+    return code_.code_some(deltas, coding, codec::Operation::update);
   });
   answer_for("apply_delta", error);
 }
