@@ -126,7 +126,7 @@ class FaultSites : public EmulatedDevice {
   }
 
   void expect_all_needed_visited() const {
-    for (const std::string_view site : driver_sites) {
+    for (const std::string_view site : faults::driver_sites) {
       if (of_several_devices.contains(site) || of_measurements.contains(site) || site == without_streams)
         continue;
       if (preload_start() == nullptr && of_the_preload.contains(site)) continue;
