@@ -302,12 +302,12 @@ __device__ void transform(const KernelArgs& args) {
   // matrix has no bits. Addresses stay in registers (H200, 20+6 0.82, read for each tile 0.72).
   const std::uint8_t* from[Quads];
 #pragma unroll
-  for (int quad = 0; ahead && quad < Quads; ++quad)
+  for (int quad = 0; quad < (ahead ? Quads : 0); ++quad)
     from[quad] = sources[min(quad * 4 + t, columns - 1)] + piece * 4 * W;
   const auto fetch_ahead = [&](unsigned tile) {
-    if (!ahead || tile >= args.bytes) return;
+    if (tile >= args.bytes) return;
 #pragma unroll
-    for (int quad = 0; quad < Quads; ++quad)
+    for (int quad = 0; quad < (ahead ? Quads : 0); ++quad)
       load<W>(x[quad / 4][quad % 4], from[quad] + std::uint64_t{tile} * (32 * W));
   };
   unsigned tile = tile_of(threadIdx.x / 32);
