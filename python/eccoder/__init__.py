@@ -10,4 +10,4 @@ from ._codec import Accumulator, Codec, Verdict, coding_matrix, identify
 from ._interface import Error, InvalidArgument, version
 
 __all__ = ["Accumulator", "Codec", "Error", "InvalidArgument", "Verdict", "coding_matrix", "identify"]
-__version__: str = version().decode()
+__version__: str = version().decode().replace("~", ".")  # PEP 440 has no tilde

@@ -64,7 +64,7 @@ def test_the_codec_says_what_it_is():
     assert repr(codec) == "eccoder.Codec(8, 3, 'cauchy')"
     assert eccoder.Codec(8, 3).technique == "reed_sol_van"
     assert repr(pickle.loads(pickle.dumps(codec))) == repr(codec)
-    assert eccoder.__version__.count(".") == 2
+    assert [n.isdigit() for n in eccoder.__version__.removesuffix(".dev").split(".")] == [True] * 3
     error = pickle.loads(pickle.dumps(eccoder.InvalidArgument(22, "no")))
     assert (type(error), error.errno, str(error)) == (eccoder.InvalidArgument, 22, "no")
 
