@@ -2,7 +2,6 @@
 #include "plugin/ceph/erasure_code.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <limits>
@@ -26,15 +25,6 @@ using kernels::Target;
 template <class T>
 std::span<T> span_of(PerChunk<T>& v) {
   return {v.data(), v.size()};
-}
-
-/// Buffers of the host are pinned only under the preload, and there a router looks at each chunk anyway.
-constexpr bool all_pageable = true;
-
-int to_errno(Status status) {
-  // A fault in host memory: a back end could not allocate, and no other could finish the job.
-  static constexpr int errnos[] = {0, EINVAL, EBUSY, ENOMEM, ETIMEDOUT};
-  return -errnos[static_cast<std::size_t>(status)];
 }
 
 /// The chunks, which are of first..end-1, side by side in ascending order: as they lie if all are there.
@@ -167,16 +157,6 @@ int ErasureCode::code_some(DataChunks& data, Places& coding, codec::Operation op
   }
   return to_errno(
       codec_->router().transform({program, sources, targets, coding.bytes}, operation, all_pageable));
-}
-
-int ErasureCode::encode_chunks(std::span<const Source> data, std::span<const Target> coding,
-                               unsigned bytes) const {
-  return bytes == 0 ? 0 : to_errno(codec_->encode(data, coding, bytes, all_pageable));
-}
-
-int ErasureCode::apply_delta(unsigned chunk, Source delta, std::span<const Target> coding,
-                             unsigned bytes) const {
-  return to_errno(codec_->update(chunk, delta, coding, bytes, all_pageable));
 }
 
 int ErasureCode::find_plan(const ChunkSet& wanted, const Sources& in, PlanPointer& plan) const {

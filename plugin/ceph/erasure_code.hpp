@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/container/small_vector.hpp>
+#include <cerrno>
 #include <memory>
 #include <optional>
 
@@ -63,6 +64,16 @@ struct Offer {
   int cost;
 };
 
+/// The answer to the host.
+inline int to_errno(kernels::Status status) {
+  // A fault in host memory: a back end could not allocate, and no other could finish the job.
+  static constexpr int errnos[] = {0, EINVAL, EBUSY, ENOMEM, ETIMEDOUT};
+  return -errnos[static_cast<std::size_t>(status)];
+}
+
+/// Buffers of the host are pinned only under the preload, and there a router looks at each chunk anyway.
+constexpr bool all_pageable = true;
+
 /// One object a placement group. Thread safe after init(), which may be called again. Every errno of a call
 /// is listed below, except -ENOMEM, which all can return; allocation throws. No call fails because of the
 /// device: if it stops answering while it writes a result in place, the buffers, made here, are given up for
@@ -106,10 +117,14 @@ class ErasureCode {
   /// All coding chunks from all data chunks, of `bytes` each. Such a call is short, and needs no set of
   /// chunks.
   int encode_chunks(std::span<const kernels::Source> data, std::span<const kernels::Target> coding,
-                    unsigned bytes) const;
+                    unsigned bytes) const {
+    return bytes == 0 ? 0 : to_errno(codec_->encode(data, coding, bytes, all_pageable));
+  }
   /// update by one delta, of data chunk `chunk`, to all coding chunks.
   int apply_delta(unsigned chunk, kernels::Source delta, std::span<const kernels::Target> coding,
-                  unsigned bytes) const;
+                  unsigned bytes) const {
+    return to_errno(codec_->update(chunk, delta, coding, bytes, all_pageable));
+  }
   /// Makes the wanted chunks, which are not in `in`. 0, also where no chunk is wanted; -EIO if `in` does not
   /// suffice; -EINVAL if `in` is not sound.
   int decode(const gf::ChunkSet& wanted, const Sources& in, PerChunk<bufferptr>& made) const;
