@@ -436,11 +436,14 @@ NewFile::~NewFile() {
   struct stat st {};
   const bool is_there = !name_.empty() && fstatat(fd, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0;
   const bool is_ours = is_there && is_same(st, file_.opened());
-  // A directory, which somebody has put there meanwhile, replaces no file.
-  const bool is_back = !old_.empty() && is_ours && renameat2(fd, old_.c_str(), fd, name_.c_str(), 0) == 0;
-  if (is_ours && !temporary_ && !is_back) unlinkat(fd, name_.c_str(), 0);
-  if (!old_.empty() && !is_back) renameat2(fd, old_.c_str(), fd, name_.c_str(), RENAME_NOREPLACE);
-  if (has_link_) unlinkat(fd, aside_.c_str(), 0);
+  bool is_back = old_.empty() || (is_ours && renameat2(fd, old_.c_str(), fd, name_.c_str(), 0) == 0);
+  // A directory, which somebody has put there meanwhile, replaces no file. After another error the new file
+  // stays.
+  if (is_ours && !temporary_ && (old_.empty() || (!is_back && errno == ENOTDIR)))
+    unlinkat(fd, name_.c_str(), 0);
+  is_back = is_back || renameat2(fd, old_.c_str(), fd, name_.c_str(), RENAME_NOREPLACE) == 0;
+  // Temporary names may be removed, so the old file keeps this one until it has its own.
+  if (has_link_ && is_back) unlinkat(fd, aside_.c_str(), 0);
 }
 
 void make_as(const Directory& directory, const Attributes& attributes) {

@@ -302,6 +302,19 @@ def check_swapped_directories(ec):
         check(set(ec.state_of("set")) == before, f"{form}: {sorted(ec.state_of('set'))}")
 
 
+def check_failing_undo(ec):
+    """Where neither the last rename is possible nor the way back, no content has a temporary name alone."""
+    whole = make_set(ec, "kept", 20000)
+    ec.write("set/a", b"mine")
+    before = ec.contents("set")
+    # A shard and a are in place when b fails.
+    tracer = ["strace", "-f", "-o", "/dev/null", "-e", "inject=renameat2:error=ENOSPC:when=3+", "-e", "inject=renameat:error=ENOSPC"]
+    done = subprocess.run([*tracer, ec.program, "repair", "set"], cwd=ec.folder, capture_output=True, check=False)
+    found = {name: content for name, content in ec.contents("set").items() if not name.endswith(".tmp")}
+    check(done.returncode == FAILURE and b"set/b cannot be replaced" in done.stderr, done)
+    check(found == before | {"a": whole["a"], "a.damaged": b"mine", "a.005.ec": whole["a.005.ec"]}, sorted(found))
+
+
 def check_syncs(ec):
     ec.fill("set", {f"old/{i}": random.randbytes(100) for i in range(40)})
     ec.right("create", "--keep", "-r", "set", "-k", "20", "-m", "5")
@@ -326,6 +339,7 @@ def main():
             sys.exit(77)
         check_bad_sectors(ec)
         check_swapped_directories(ec)
+        check_failing_undo(ec)
         check_syncs(ec)
         check_faults(ec, calls_that_fail, given.faults)
 
