@@ -321,7 +321,13 @@ std::size_t File::read_at(std::span<std::byte> bytes, std::uint64_t offset) cons
 std::shared_ptr<Temporary> make_directory(const Place& parent, const std::string& name) {
   auto made = std::make_shared<Temporary>(parent, name, AT_REMOVEDIR);
   made->is_made = mkdirat(parent->fd(), name.c_str(), 0700) == 0;
-  if (!made->is_made) fail_errno("made", parent->path_of(name));
+  // A default ACL, which replaces the umask, may deny the owner. Not every file system has modes.
+  const auto fd =
+      made->is_made ? open_inner(parent->fd(), name, O_PATH | O_DIRECTORY) : support::Descriptor();
+  struct stat st {};
+  if (!fd || fstat(fd.get(), &st) != 0 ||
+      ((st.st_mode & 0700) != 0700 && chmod(fmt::format("/proc/self/fd/{}", fd.get()).c_str(), 0700) != 0))
+    fail_errno("made", parent->path_of(name));
   return made;
 }
 

@@ -4,6 +4,7 @@ kept_test.py EC [--all] [--size BYTES] [--seed S]. --all: every pair of files, a
 20 files (3,000,000).
 """
 import collections
+import contextlib
 import fcntl
 import itertools
 import os
@@ -12,6 +13,7 @@ import random
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import tarfile
 import time
@@ -542,6 +544,15 @@ def check_host(ec):
             for place in whole:
                 others.ends(OK, "repair", place, **fixed)
                 check(seen(place) == whole[place] and seen("out").items() <= whole["fixed"].items(), f"umask {umask:o}: {place}")
+
+        # A default ACL by which an owner may write into no new directory: version 2, then tag, permissions and no name of each entry.
+        denying = struct.pack("<I" + 3 * "HHI", 2, *(number for tag in (1, 4, 32) for number in (tag, 5, 2**32 - 1)))
+        ec.fresh("out")
+        os.chown(ec.path("out"), 65534, 65534)
+        with contextlib.suppress(OSError):  # a file system without ACLs
+            os.setxattr(ec.path("out"), "system.posix_acl_default", denying)
+        others.right("extract", "fixed", "-o", "out", **fixed)
+        check(seen("out").items() <= whole["fixed"].items(), "a default ACL")
 
 
 def main():
