@@ -93,7 +93,7 @@ void extract_by_columns(ShardSet& set, const Options& options, Outcome* outcome)
   files->put_in_place(outcome);
   describe(set, options, outcome);
   if (!std::ranges::all_of(set.kept, &ShardFile::is_whole))
-    outcome->notes.emplace_back("files of the set are damaged or missing; ec repair makes them anew");
+    outcome->notes.push_back(fmt::format("files of the set are damaged or missing; {}", set.remedy()));
   add_rate(header.object_bytes, outcome);
 }
 

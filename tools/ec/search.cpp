@@ -100,7 +100,8 @@ void Search::find_whole(const std::vector<std::size_t>& wanted) {
       if (!file) continue;
       if (!candidate.digest) candidate.digest = columns_.digest_of(*file, entry.bytes);
       if (candidate.digest != entry.digest) continue;
-      kept.fault = fmt::format("its content is in {}", printable(file->path()));
+      kept.fault = fmt::format("{}its content is in {}", kept.is_obstructed ? kept.fault + "; " : "",
+                               printable(file->path()));
       kept.file = std::move(file);
       if (!has_name && candidate.st.st_dev == device && candidate.base == kept.place &&
           is_unchanged(candidate.st, entry) && taken.insert(key(candidate.st)).second)

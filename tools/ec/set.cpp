@@ -178,12 +178,18 @@ void find_kept(const GivenPaths& found, const Claims& claims, ShardSet* set, std
       for (const auto& place : found.places) find_in(place, false);
     }
     find_in(base, true);
-    const auto there = kept.file ? std::nullopt : base->look(entry.name);
-    const bool is_directory = there && S_ISDIR(there->st_mode);
-    if (is_directory && entry.is_directory)
+    if (kept.file) continue;
+    std::string name = entry.name;
+    std::optional<struct stat> there;
+    while (!name.empty() && !(there = base->look(name))) name = parent_of(name);
+    const bool is_parent = name != entry.name, wants_directory = is_parent || entry.is_directory;
+    if (there && S_ISDIR(there->st_mode) != wants_directory) {
+      kept.is_obstructed = true;
+      kept.fault = fmt::format("{} is {} directory; move it away", printable(base->path_of(name)),
+                               wants_directory ? "not a" : "a");
+    } else if (!is_parent && entry.is_directory) {
       kept.fault.clear();
-    else if (is_directory || (there && entry.is_directory))
-      kept.fault = fmt::format("a {} has its name; move it away", is_directory ? "directory" : "file");
+    }
   }
 }
 
@@ -209,6 +215,12 @@ bool ShardSet::lacks_name(unsigned shard) const {
   const auto& files = shards[shard];
   return std::ranges::any_of(files, &ShardFile::is_whole) &&
          std::ranges::all_of(files, [](const auto& file) { return is_temporary(file.name); });
+}
+
+const char* ShardSet::remedy() const {
+  return std::ranges::any_of(kept, &ShardFile::is_obstructed)
+             ? "when nothing is in their way, ec repair makes them anew"
+             : "ec repair makes them anew";
 }
 
 std::uint64_t ShardSet::stripes_there() const {

@@ -34,6 +34,7 @@ struct SetFile {
 /// A file that says it is a shard of the set, or a file that the set keeps.
 struct ShardFile : SetFile {
   mutable std::atomic<std::uint64_t> bad_blocks{0};  ///< of the blocks that were read
+  bool is_obstructed = false;  ///< something in a kept file's way must be moved, and `fault` names it
   // Where a kept file of version 2 is not what it should be: a file that should have its name, and which of
   // its blocks are in which file at which offset.
   std::optional<std::pair<Place, std::string>> moved_from;
@@ -58,6 +59,8 @@ struct ShardSet {
   bool is_whole(unsigned shard) const;
   /// Whether a whole shard lacks its name alone: an interrupted run has left it under a temporary one.
   bool lacks_name(unsigned shard) const;
+  /// What mends files that are not whole, for people.
+  const char* remedy() const;
   /// Stripes from here on are lost: the files are too short, whatever is in them. Headers claim what they
   /// like, and this is what there can be.
   std::uint64_t stripes_there() const;

@@ -86,7 +86,7 @@ Outcome verify(const Options& options) {
     outcome.text += text_of_lost(set.header, lost_stripes) + "\n";
   else if (damaged > 0)
     outcome.text +=
-        fmt::format("{} of {} {} are damaged or missing; ec repair makes them anew\n", damaged, files, what);
+        fmt::format("{} of {} {} are damaged or missing; {}\n", damaged, files, what, set.remedy());
   else
     outcome.text += fmt::format("all {} {} are whole\n", files, what);
   add_rate(set.header.object_bytes, &outcome);

@@ -264,18 +264,21 @@ def check_directories_in_the_way(ec):
     """A directory where a file belongs, or a file where a directory does, is named by each command, and stays."""
     tree = Tree(ec, "way", {"a": 30000, "sub/b": 30000}, "-k", "2", "-m", "4")
     ec.fresh("out", "out/a")
-    for name, put, verify, repair in (("a", os.mkdir, "way/a: a directory has its name; move it away", "way/a is a directory"),
-                                      ("sub", lambda path: ec.write(path, b"x"), "way/sub: a file has its name; move it away", "way/sub is not a directory")):
-        os.rename(tree.path(name), ec.path("saved"))
+    remedy = "damaged or missing; when nothing is in their way, ec repair makes them anew\n"
+    for name, put, fault, saved in (("a", os.mkdir, "way/a: way/a is a directory; move it away", "saved"),
+                                    ("a", os.mkdir, "way/a: way/a is a directory; move it away; its content is in way/moved\n", "way/moved"),
+                                    ("sub", lambda path: ec.write(path, b"x"), "way/sub/b: way/sub is not a directory; move it away", "saved")):
+        os.rename(tree.path(name), ec.path(saved))
         put(tree.path(name))
         before = tree.state()
-        ec.ends(DAMAGED, "verify", "way", says=verify)
-        ec.ends(FAILURE, "repair", "way", says=repair)
+        said = ec.ends(DAMAGED, "verify", "way", says=fault)
+        check(said.count("anew") == 1 and remedy in said, said)
+        ec.ends(FAILURE, "repair", "way", says=fault.split(": ")[1].split(";")[0])
         ec.ends(FAILURE, "extract", "way", "-o", "out", says="out/a is a directory\n")
         ec.ends(FAILURE, "extract", "way", "-o", "out", "--force", says="out/a is a directory\n")
         check(tree.state() == before and not ec.contents("out"), f"{name} is in the way")
         (os.rmdir if name == "a" else os.remove)(tree.path(name))
-        os.rename(ec.path("saved"), tree.path(name))
+        os.rename(ec.path(saved), tree.path(name))
     ec.fresh("out")
     ec.write("out/sub", b"x")
     ec.ends(FAILURE, "extract", "way", "-o", "out", "--force", says="out/sub is not a directory\n")
