@@ -102,6 +102,7 @@ std::size_t read_stream(std::span<std::byte> bytes) {
   std::size_t got = 0;
   while (got < bytes.size()) {
     const auto n = read(STDIN_FILENO, bytes.data() + got, bytes.size() - got);
+    if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_errno("read", "standard input");
     if (n == 0) break;
     got += static_cast<std::size_t>(n);
@@ -112,6 +113,7 @@ std::size_t read_stream(std::span<std::byte> bytes) {
 void write_stream(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const auto n = write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_errno("written", "standard output");
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
@@ -304,6 +306,7 @@ std::size_t File::read_at(std::span<std::byte> bytes, std::uint64_t offset) cons
   std::size_t got = 0;
   while (got < bytes.size()) {
     const auto n = pread(fd->get(), bytes.data() + got, bytes.size() - got, static_cast<off_t>(offset + got));
+    if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EIO && bad_sectors_are_lost) break;
     if (n < 0 && errno == EIO)
       fail(Status::failure,
@@ -356,7 +359,7 @@ std::string NewFile::path() const { return place_->path_of(temporary_->name); }
 void NewFile::reserve(std::uint64_t bytes) {
   if (bytes == 0) return;
   const auto fd = file_.state_->must_have();
-  int result = 0;  // unlike the others this call does not go on after a signal
+  int result = 0;  // SA_RESTART does not hold for this call
   do result = fallocate(fd->get(), 0, 0, static_cast<off_t>(bytes));
   while (result != 0 && errno == EINTR);
   if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
@@ -368,6 +371,7 @@ void NewFile::write_at(std::span<const std::byte> bytes, std::uint64_t offset) {
   const auto fd = file_.state_->must_have();
   while (!bytes.empty()) {
     const auto n = pwrite(fd->get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_errno("written", path());
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
@@ -481,7 +485,7 @@ void fill_standard_streams() {
 void note_interrupts() {
   struct sigaction action {};
   action.sa_handler = [](int signal) { interrupt = signal; };
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART;  // sockets with a timeout, for one, are interrupted all the same
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     // What the parent ignores stays ignored, as with nohup.

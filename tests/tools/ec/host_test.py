@@ -15,6 +15,9 @@ import random
 import re
 import resource
 import shutil
+import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -252,6 +255,20 @@ def check_errors(ec):
             done = subprocess.run(["bash", "-c", f"{ec.program} {command} {closed}"], cwd=ec.folder, capture_output=True, check=False)
             fails = "1>" in closed or ("-" in command.split() and "0<" in closed)
             check(done.returncode == (FAILURE if fails else OK), f"{command} {closed}: {done}")
+
+    # The kernel does not go on with reading a socket that has a timeout.
+    ec.fresh("set")
+    ours, its = socket.socketpair()
+    its.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 100, 0))
+    with subprocess.Popen([ec.program, "create", "-", "-o", "set"], cwd=ec.folder, stdin=its, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        time.sleep(0.2)  # until it reads
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        process.send_signal(signal.SIGCONT)
+        its.close()
+        ours.close()
+        err = process.stderr.read()
+    check(process.returncode == OK, f"stopped and continued: {err}")
 
     name = "ä" * 127 + "x"
     for keep in ([], ["--keep"]):
