@@ -1,4 +1,5 @@
 // ec: files kept in k + m shards, of which any k give them back; see docs/ec.md and docs/format.md.
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <boost/lexical_cast/try_lexical_convert.hpp>
@@ -56,6 +57,14 @@ void check(const Options& given, bool is_create) {
   if (given.threads > 1024) fail(Status::usage, "--threads {} must be at most 1024", given.threads);
 }
 
+/// Directories that are named stay open, and 1024 descriptors are what a shell allows, not what it must.
+void allow_many_directories() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int run(int argc, char** argv) {
   options::options_description description(
       "ec create FILE... | verify PATH... | repair PATH... | extract PATH... | info PATH... | identify "
@@ -102,6 +111,7 @@ int run(int argc, char** argv) {
   if (to_stdout && given.is_json) fail(Status::usage, "--json and --output - both write to standard output");
   if (given.loses_bad_sectors) take_bad_sectors_for_lost();
   note_interrupts();
+  allow_many_directories();
   // What is made is opened again, now and by the next command.
   umask(umask(0) & ~mode_t{0700});
   const Outcome outcome = command->run(given);

@@ -242,6 +242,10 @@ def check_errors(ec):
     ec.ends(OK, "repair", "many", "set", preexec_fn=limit)
     check(ec.contents("many") == before, "800 directories made anew with 32 descriptors")
 
+    more = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    ec.ends(OK, "verify", "set", "many", *(f"many/{i}" for i in range(100)), what="101 directories, 32 descriptors and more on demand",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, more)))
+
     ec.fresh("set", "out")
     for liar in ("/proc/cpuinfo", "/sys/kernel/mm/transparent_hugepage/enabled"):
         ec.ends(USAGE, "create", liar, "-o", "set")
