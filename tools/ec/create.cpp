@@ -111,10 +111,10 @@ SetHeader header_of(const Object& object, const Options& options) {
   set.m = options.m.value_or(4);
   set.digests.resize(set.shards());
   // One stripe of a small object is no larger than it must be.
-  const std::uint64_t block = (set.object_bytes + set.k - 1) / set.k;
-  set.record_bytes = static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(object.is_stream ? usual_record_bytes : std::bit_ceil(block + checksum_bytes),
-                                least_record_bytes, usual_record_bytes));
+  const std::uint64_t record =
+      object.is_stream ? usual_record_bytes : (set.object_bytes + set.k - 1) / set.k + checksum_bytes;
+  set.record_bytes = std::bit_ceil(
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(record, least_record_bytes, usual_record_bytes)));
   return set;
 }
 

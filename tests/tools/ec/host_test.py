@@ -251,6 +251,11 @@ def check_errors(ec):
         ec.ends(USAGE, "create", liar, "-o", "set")
         ec.ends(USAGE, "create", "--keep", liar, "-o", "set")
     check(not ec.files("set"), "shards of files that lie about their length")
+    ec.write("long", b"")
+    with contextlib.suppress(OSError):  # a file system of shorter files
+        os.truncate(ec.path("long"), 2**63 - 1)
+        ec.ends(USAGE, "create", "long", "long", "-k", "2", "-m", "1", "-o", "set", says="more than 2^60 bytes")
+    ec.remove("long")
 
     ec.code(b"content", "-k", "2", "-m", "1")
     for closed in ("0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"):
