@@ -168,7 +168,7 @@ struct CephStripes {
   Places answers;  ///< what must be right, data chunks included where calls answer them
   ceph::tentacle::ShardIdSet lost;
   std::deque<Stripe> stripes;
-  Chunks made{};  ///< new chunks of the last call
+  Chunks made{};  ///< new chunks of the last call, of any stripe; no others are compared
 };
 
 template <class Interface>

@@ -81,7 +81,7 @@ class Plugins {
     for (const Plugin& plugin : list_) {
       // Bound to what it carries, before another ISA-L is there.
       make_code(plugin, 4, 2);
-      // ec_adopt has our file under the names of others, and who left us theirs under ours.
+      // ec_adopt links our file under others' names; hosts that left us have Ceph's file under our name.
       const bool is_ours = dlsym(plugin.handle(), "ec_cuda_version") != nullptr;
       if (is_ours != (plugin.name == "cuda"))
         throw UsageError(fmt::format("--plugin {}={}: must {}be ec_cuda's file", plugin.name,

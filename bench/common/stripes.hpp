@@ -57,7 +57,7 @@ class Stripes {
   kernels::Residence residence() const { return memory_.residence(); }
   std::span<const kernels::Source> sources(std::size_t stripe) const { return sources_[stripe]; }
   std::span<const kernels::Target> targets(std::size_t stripe) const { return targets_[stripe]; }
-  /// For who takes addresses alone.
+  /// The addresses of sources(stripe) and targets(stripe), without residence.
   const auto& source_addresses(std::size_t stripe) const { return source_addresses_[stripe]; }
   const auto& target_addresses(std::size_t stripe) const { return target_addresses_[stripe]; }
   kernels::Job job(std::size_t stripe) const {
