@@ -211,7 +211,8 @@ int main(int argc, char** argv) {
                             fmt::join(ops_of(false), ", "))},
                {"shapes", "4+2,8+3,10+4", "data+coding chunks"},
                {"sizes", "16K,256K,4M,64M",
-                "object bytes of one call (k x chunk, before padding), suffixes K, M, G"},
+                "object bytes of one call (k x chunk, before padding), suffixes K, M, G; from 1M on, earlier "
+                "cases move figures unless MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_ are set high"},
                {"memory", "0", "bytes of stripes that calls go round; 0: one stripe, over and over"},
                {"rounds", "15", "samples of each plugin, taken in turn"},
                {"sample-ms", "10", "shortest time of a sample"}},
