@@ -30,8 +30,11 @@ struct Plugin {
   std::string directory;  ///< of libec_NAME.so
 
   std::string file() const { return fmt::format("{}/libec_{}.so", directory, name); }
-  /// Once it is loaded.
-  void* handle() const { return dlopen(file().c_str(), RTLD_NOW | RTLD_NOLOAD); }
+  /// Throws std::runtime_error if that file is not loaded.
+  void* handle() const {
+    if (void* const loaded = dlopen(file().c_str(), RTLD_NOW | RTLD_NOLOAD)) return loaded;
+    throw std::runtime_error(fmt::format("{}: is not loaded, though plugin {} is", file(), name));
+  }
 };
 
 /// Ours is that of the build that this program lies in; once installed, all lie together.
@@ -44,7 +47,7 @@ std::string usual_directory(const std::string& plugin) {
 /// if it calls none by that table.
 void* isal_called_by(const Plugin& plugin) {
   link_map* library = nullptr;
-  if (dlinfo(plugin.handle(), RTLD_DI_LINKMAP, &library) != 0) throw std::runtime_error(dlerror());
+  dlinfo(plugin.handle(), RTLD_DI_LINKMAP, &library);
   std::map<ElfW(Sxword), ElfW(Addr)> dynamic;
   for (const auto* entry = library->l_ld; entry->d_tag != DT_NULL; ++entry)
     dynamic[entry->d_tag] = entry->d_un.d_ptr;
@@ -134,11 +137,8 @@ class Plugins {
     fs::copy_file(plain->file(), copy.file());
     make_code(copy, 4, 2);
     // Whose functions they call is seen, and not believed.
-    const bool runs_peer = isal_called_by(copy) == function;
-    const bool plain_runs_peer = isal() == function;
-    if (!runs_peer || plain_runs_peer)
-      throw std::runtime_error(fmt::format("{} runs {} ISA-L", runs_peer ? "isa" : copy.name,
-                                           runs_peer ? "the given" : "its own"));
+    if (isal_called_by(copy) != function) throw std::runtime_error(copy.name + " runs its own ISA-L");
+    if (isal() == function) throw std::runtime_error("isa runs the given ISA-L");
     list_.push_back(copy);
   }
 
