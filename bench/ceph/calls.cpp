@@ -27,19 +27,19 @@ using Chunk = std::span<const std::uint8_t>;
 using Chunks = std::map<int, bufferlist>;
 using Tentacle = ceph::tentacle::ErasureCodeInterface;
 
-constexpr std::size_t page = 4096;
 /// The data chunk that an overwrite changes: where no coefficient but that of the first coding chunk is one.
 constexpr unsigned changed = 1;
 
 /// All k + m chunks of a stripe, one behind the other, made by the reference back end. Padding is zero.
 Bytes stripe_of(const CephCase& c, unsigned seed_of_changed) {
   Bytes stripe((c.k + c.m) * c.chunk_bytes);
+  std::vector<std::uint64_t> words(c.chunk_bytes / 8 + 1);
   std::vector<kernels::Source> sources;
   std::vector<kernels::Target> targets;
   for (unsigned i = 0; i < c.k; ++i) {
     const std::size_t begin = std::min(i * c.chunk_bytes, c.object_bytes);
-    std::generate_n(&stripe[begin], std::min(c.object_bytes - begin, c.chunk_bytes),
-                    std::mt19937(i == changed ? seed_of_changed : i));
+    std::ranges::generate(words, std::mt19937_64(i == changed ? seed_of_changed : i));
+    std::memcpy(&stripe[begin], words.data(), std::min(c.object_bytes - begin, c.chunk_bytes));
     sources.push_back({&stripe[i * c.chunk_bytes], {}});
   }
   for (unsigned i = c.k; i < c.k + c.m; ++i) targets.push_back({&stripe[i * c.chunk_bytes], {}});
@@ -56,7 +56,7 @@ void require_ok(int answer, const std::string& op) {
 
 /// A buffer as a network message leaves it: aligned to a page.
 bufferptr make_buffer(std::size_t bytes) {
-  return {ceph::buffer::create_aligned(static_cast<unsigned>(bytes), page)};
+  return {ceph::buffer::create_aligned(static_cast<unsigned>(bytes), 4096)};
 }
 
 /// What a call gets and, where it writes in place, what it leaves.
@@ -186,13 +186,11 @@ Contestant list_contestant(const std::string& name, const std::shared_ptr<Interf
                           : code->decode(lost, given, &on->made, bytes),
                on->what.op);
   };
-  return {.name = name,
-          .run = run,
-          .spoil = [=](std::size_t s) { on->reset(on->stripes[s]); },
-          .right =
-              [=](std::size_t s) {
-                return CephStripes::hold(in_place ? on->stripes[s].lists : on->made, on->answers);
-              }};
+  const auto spoil = [=](std::size_t s) { on->reset(on->stripes[s]); };
+  const auto right = [=](std::size_t s) {
+    return CephStripes::hold(in_place ? on->stripes[s].lists : on->made, on->answers);
+  };
+  return {.name = name, .run = run, .spoil = spoil, .right = right};
 }
 
 Contestant shard_contestant(const std::string& name, const std::shared_ptr<Tentacle>& code,
@@ -234,8 +232,7 @@ std::vector<std::string> ops_of(bool tentacle) {
 }
 
 std::vector<Contestant> ceph_contestants(const CephCase& c, const std::vector<Coder>& coders, bool tentacle) {
-  const auto of_all = ops_of(false);
-  const bool on_lists = std::ranges::count(of_all, c.op) != 0 && !(tentacle && c.op == "encode-chunks");
+  const bool on_lists = std::ranges::count(ops_of(false), c.op) > 0 && !(tentacle && c.op == "encode-chunks");
   const auto on = std::make_shared<CephStripes>(c, on_lists);
   std::vector<Contestant> list;
   for (const auto& [name, object] : coders) {

@@ -48,7 +48,9 @@ std::vector<std::uint8_t> encode(const char* backend, codec::Code& code, const s
 std::vector<std::uint8_t> make_known_stripe(codec::Code& code, std::size_t chunk_bytes) {
   std::vector<std::uint8_t> bytes(code.k() * chunk_bytes);
   in_parallel(code.k(), [&](std::size_t i) {
-    std::generate_n(&bytes[i * chunk_bytes], chunk_bytes, std::mt19937(static_cast<unsigned>(i)));
+    std::vector<std::uint64_t> words(chunk_bytes / 8 + 1);
+    std::ranges::generate(words, std::mt19937_64(i));
+    std::memcpy(&bytes[i * chunk_bytes], words.data(), chunk_bytes);
   });
   const auto coding = encode("reference", code, bytes.data(), chunk_bytes);
   if (coding != encode("isal", code, bytes.data(), chunk_bytes))
