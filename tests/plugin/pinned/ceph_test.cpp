@@ -211,7 +211,7 @@ class Shortage : public CephWithPreload {
   }
 
   using Call = std::function<int(const Chunks& in, Chunks* out)>;
-  static constexpr int enough_memory = 77, made = 10, refused = 11;
+  static constexpr int idle = 2, enough_memory = 77, made = 10, refused = 11;
 
   int try_one(const char* plan, const std::set<int>& makes, const Call& call, unsigned nth, bool all) {
     bring_up();
@@ -223,8 +223,8 @@ class Shortage : public CephWithPreload {
     begin_shortage(nth, all);
     const int answer = call(in, &out);
     const unsigned failed = end_shortage();
+    if (failed == 0 && driver_->calls("cuLaunchKernel") == launches) return idle;
     if (nth != 0 && failed == 0) return enough_memory;
-    if (nth == 0 && driver_->calls("cuLaunchKernel") == launches) return 2;
     driver_->plan("");
     if (answer == 0)
       expect_right(out, makes);
@@ -249,11 +249,15 @@ class Shortage : public CephWithPreload {
 
   void at_each_allocation(const char* plan, const std::set<int>& makes, const Call& call) {
     const auto in_a_child = [&](unsigned nth, bool all) {
-      return in_child([&] {
-        const int answer = try_one(plan, makes, call, nth, all);
-        std::fflush(stdout);
-        return answer;
-      });
+      int answer = idle;
+      // On a busy host a job before the call may meet the deadline, and the device is off.
+      for (int i = 0; answer == idle && i < 20; ++i)
+        answer = in_child([&] {
+          const int tried = try_one(plan, makes, call, nth, all);
+          std::fflush(stdout);
+          return tried;
+        });
+      return answer;
     };
     EXPECT_EQ(in_a_child(0, false), made) << plan << ": as long as there is memory no fault is the host's";
     unsigned cases = 0;
