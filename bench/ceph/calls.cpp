@@ -7,11 +7,11 @@
 #include <cstring>
 #include <deque>
 #include <map>
-#include <random>
 #include <set>
 #include <span>
 #include <stdexcept>
 
+#include "bench/common/random.hpp"
 #include "ceph/tentacle.h"
 #include "kernels/backends.hpp"
 #include "kernels/program.hpp"
@@ -33,13 +33,12 @@ constexpr unsigned changed = 1;
 /// All k + m chunks of a stripe, one behind the other, made by the reference back end. Padding is zero.
 Bytes stripe_of(const CephCase& c, unsigned seed_of_changed) {
   Bytes stripe((c.k + c.m) * c.chunk_bytes);
-  std::vector<std::uint64_t> words(c.chunk_bytes / 8 + 1);
   std::vector<kernels::Source> sources;
   std::vector<kernels::Target> targets;
   for (unsigned i = 0; i < c.k; ++i) {
     const std::size_t begin = std::min(i * c.chunk_bytes, c.object_bytes);
-    std::ranges::generate(words, std::mt19937_64(i == changed ? seed_of_changed : i));
-    std::memcpy(&stripe[begin], words.data(), std::min(c.object_bytes - begin, c.chunk_bytes));
+    fill_random({&stripe[begin], std::min(c.object_bytes - begin, c.chunk_bytes)},
+                i == changed ? seed_of_changed : i);
     sources.push_back({&stripe[i * c.chunk_bytes], {}});
   }
   for (unsigned i = c.k; i < c.k + c.m; ++i) targets.push_back({&stripe[i * c.chunk_bytes], {}});

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <random>
 #include <stdexcept>
 
+#include "bench/common/random.hpp"
 #include "bench/common/workers.hpp"
 #include "kernels/backends.hpp"
 
@@ -47,11 +47,7 @@ std::vector<std::uint8_t> encode(const char* backend, codec::Code& code, const s
 
 std::vector<std::uint8_t> make_known_stripe(codec::Code& code, std::size_t chunk_bytes) {
   std::vector<std::uint8_t> bytes(code.k() * chunk_bytes);
-  in_parallel(code.k(), [&](std::size_t i) {
-    std::vector<std::uint64_t> words(chunk_bytes / 8 + 1);
-    std::ranges::generate(words, std::mt19937_64(i));
-    std::memcpy(&bytes[i * chunk_bytes], words.data(), chunk_bytes);
-  });
+  in_parallel(code.k(), [&](std::size_t i) { fill_random({&bytes[i * chunk_bytes], chunk_bytes}, i); });
   const auto coding = encode("reference", code, bytes.data(), chunk_bytes);
   if (coding != encode("isal", code, bytes.data(), chunk_bytes))
     throw std::runtime_error("reference and isal do not make the same bytes");
