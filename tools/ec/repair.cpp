@@ -146,7 +146,7 @@ struct Replacements {
   std::vector<Replacement> made;
 };
 
-/// Temporary files, with room, for all that is not whole.
+/// Temporary files, with room, for all that is not whole: shards, then kept files, each by number.
 void make_room(const ShardSet& set, Replacements* all) {
   const SetHeader& header = set.header;
   all->made.clear();
@@ -180,20 +180,22 @@ void make_by_stripes(ShardSet& set, const Options& options, Replacements* all, O
     if (is_made_anew(set, i)) wanted.push_back(i);
   if (wanted.empty()) return;
   make_room(set, all);
+  const auto first_kept = std::ranges::find(all->made, false, &Replacement::is_shard);
+  const std::span shards(all->made.begin(), first_kept), kept(first_kept, all->made.end());
   StripeReader reader(set);
   Pipeline pipeline(options.threads, "repair", header.object_bytes, !options.is_quiet);
   pipeline.run(header, header.stripes(), [&](const Stripe& stripe) {
     if (reader.load(stripe, wanted) == StripeReader::Result::lost)
       fail(Status::lost, "stripe {} has more than {} lost blocks now; nothing was changed", stripe.number,
            header.m);
-    for (auto& one : all->made)
-      if (one.is_shard)
-        one.file.write_at(stripe.record(static_cast<unsigned>(one.number)), header.record_at(stripe.number));
-    if (!header.keeps_files) return;
+    for (auto& shard : shards)
+      shard.file.write_at(stripe.record(static_cast<unsigned>(shard.number)),
+                          header.record_at(stripe.number));
+    if (kept.empty()) return;
     for_each_part(header, stripe, [&](auto part, std::uint64_t offset) {
       split_by_file(header.files, part, offset, [&](std::size_t i, auto bytes, std::uint64_t at) {
-        for (auto& one : all->made)
-          if (!one.is_shard && one.number == i) one.file.write_at(bytes, at);
+        const auto one = std::ranges::lower_bound(kept, i, {}, &Replacement::number);
+        if (one != kept.end() && one->number == i) one->file.write_at(bytes, at);
       });
     });
   });
