@@ -366,14 +366,8 @@ __device__ void transform(const KernelArgs& args) {
       std::uint32_t mine[W];
 #pragma unroll
       for (int w = 0; w < W; ++w) {
-        if constexpr (together) {  // by fewer registers: 80 bytes would be spilled on 8.0, 48 are
-          const std::uint32_t other = __shfl_xor_sync(0xffffffff, odd ? out[part][0][w] : out[part][1][w], 4);
-          mine[w] = (odd ? other : out[part][0][w]) + (odd ? out[part][1][w] : other) * 16;
-        } else {
-          const std::uint32_t both = out[part][0][w] + out[part][1][w] * 16;
-          const std::uint32_t other = __shfl_xor_sync(0xffffffff, both, 4);
-          mine[w] = pick(odd ? 0xf0f0f0f0 : 0x0f0f0f0f, both, __funnelshift_l(other, other, odd ? 28 : 4));
-        }
+        const std::uint32_t other = __shfl_xor_sync(0xffffffff, odd ? out[part][0][w] : out[part][1][w], 4);
+        mine[w] = (odd ? other : out[part][0][w]) + (odd ? out[part][1][w] : other) * 16;
       }
       if (row < row_count)
         store<W, Accumulate>(
