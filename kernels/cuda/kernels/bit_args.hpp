@@ -35,11 +35,6 @@ struct BitBlock {
   constexpr unsigned threads() const { return 32 * warps; }
 };
 
-/// Whether a warp fetches its next tile while it multiplies one; half: of BitKernel.
-constexpr bool reads_ahead(unsigned classes, unsigned quads, bool half) {
-  return classes == 1 && quads <= (half ? 4 : 5);
-}
-
 /// A kernel for paired matrices (bits.cuh), M(r ^ h, c ^ h) = M(r, c) for h < 2^pairs, or for any (0 pairs):
 /// up to 4 x quads sources of a class; `half`: up to four targets of one. A lane loads 32-bit `words` of each
 /// of its sources. `warps` stay on a multiprocessor, which bounds the registers.

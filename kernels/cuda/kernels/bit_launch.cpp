@@ -87,8 +87,8 @@ CUresult launch_bits(const Work& work, const BitKernel& kernel) {
         (args.bytes - 1) / (std::size_t{block.blocks} * device.multiprocessors) + 1;
     const std::size_t most_warps = work.chunks.link_jobs != 0 ? least_warps : block.warps;
     const auto warps = static_cast<unsigned>(std::clamp(tiles_a_block, least_warps, most_warps));
-    Grid grid{32 * warps, part.tile_bytes(), block.blocks * block.warps / warps, part.shared_bytes(count)};
-    if (reads_ahead(part.classes(), part.quads, part.half)) grid.tiles_under_way = 2;
+    const Grid grid{32 * warps, part.tile_bytes(), block.blocks * block.warps / warps,
+                    part.shared_bytes(count)};
     const auto r = launch_warps(work, work.device.bit_kernel(part), grid, &args);
     if (r != CUDA_SUCCESS) return r;
   }

@@ -280,7 +280,7 @@ __device__ void transform(const KernelArgs& args) {
   const unsigned piece = together ? g : (g % 2) * 4 + g / 2;
   // With few sources, the sources of the next tile come while a warp multiplies this one. H100, kernels by
   // themselves, chunks of 51 and 60 MB: 16+5 0.94 of the copy, 0.87 without. See EC_BIT_SHAPES.
-  constexpr bool ahead = ec::kernels::cuda::reads_ahead(Classes, Quads, !Eights);
+  constexpr bool ahead = Classes == 1 && Quads <= (Eights ? 5 : 4);
   // Then a warp's tiles lie side by side, four at a time (H200, 16+8 0.85, one at a time 0.72), but not where
   // there are fewer tiles than threads, 32 a warp: warps that get four more than others are late.
   const unsigned in_a_row = ahead && args.bytes >= gridDim.x * blockDim.x ? 4 : 1;

@@ -101,12 +101,11 @@ std::uint8_t* begin_args(KernelArgs& args, const ChunkViews& chunks, Verb verb);
 /// The parameter for `count` of the targets from number `first` on, with every step-th row of the matrix.
 KernelArgs args_for(const Work& work, unsigned first, unsigned count, unsigned step = 1);
 
-/// Blocks of `threads` in a row, whose warps code tile_bytes of every chunk at a time, and have so many tiles
-/// under way.
+/// Blocks of `threads` in a row, whose warps code tile_bytes of every chunk at a time.
 struct Grid {
   unsigned threads, tile_bytes;
   std::size_t most_blocks;  ///< of a multiprocessor
-  std::size_t shared_bytes = 0, stripes = 1, tiles_under_way = 1;
+  std::size_t shared_bytes = 0, stripes = 1;
 };
 /// A launch with the one parameter at `args`.
 CUresult launch_warps(const Work& work, CUfunction function, const Grid& grid, void* args);
