@@ -8,11 +8,6 @@
 
 namespace ec::kernels::x86 {
 
-struct RunResult {
-  Status status;
-  Isa isa;  ///< the instruction set as the code that ran names it; meaningless if nothing was coded
-};
-
 /// Takes every job in host memory of at most 255 sources and 255 targets, where the CPU has the instructions.
 /// Status::fault when memory for a program's coefficients cannot be had, at its first use.
 class X86 final : public Backend {
@@ -22,15 +17,14 @@ class X86 final : public Backend {
   std::string_view name() const noexcept override { return name_; }
   BackendKind kind() const noexcept override { return BackendKind::coder; }
   bool supports(const Job& job) const noexcept override;
-  Status code(const Job& job, Verb verb) noexcept override {
-    return run(job, verb == Verb::accumulate).status;
-  }
+  Status code(const Job& job, Verb verb) noexcept override { return run(job, verb, nullptr); }
 
   Isa isa() const noexcept { return isa_; }
   /// Whether this CPU, and the operating system, have the instructions.
   bool runs_here() const noexcept { return runs_here_; }
-  /// transform or accumulate; returns the instruction set that ran too.
-  RunResult run(const Job& job, bool accumulate) const noexcept;
+  /// code(). *ran, if there is one, becomes the instruction set as the kernel that ran names it; unchanged if
+  /// none ran.
+  Status run(const Job& job, Verb verb, Isa* ran) const noexcept;
 
  private:
   /// Whether jobs of this shape are taken.

@@ -284,37 +284,39 @@ class Coder {
  public:
   explicit Coder(const ProductCall& call) : call_(call), groups_(group_count(call.target_count)) {}
 
-  [[gnu::always_inline]] void run() const {
-    if (call_.walk.tile_bytes != 0 || call_.walk.ahead_bytes != 0 || call_.walk.stream)
+  /// Most short calls, without a loop over groups. False, and nothing done: a call for run().
+  [[gnu::always_inline]] bool run_short() const { return !is_large() && groups_ == 1 && run_whole(0); }
+  /// What run_short() left, or would leave by its walk.
+  void run() const {
+    if (is_large())
       run_large();
-    else if (call_.accumulate && call_.source_count == 1)
-      each_group([&](unsigned g) {
-        const bool ones = first_row_is(g) == FirstRow::ones;
-        run_whole((ones ? added_by_rows<T, true> : added_by_rows<T, false>)[rows(g) - 1], g);
-      });
     else
       each_group([&](unsigned g) {
-        if (const WholeCall whole = whole_call_of(g))
-          run_whole(whole, g);
-        else
-          all_sources(g, nullptr, 0, call_.bytes, false);
+        if (groups_ == 1 || !run_whole(g)) all_sources(g, nullptr, 0, call_.bytes, false);
       });
   }
 
  private:
-  void run_whole(WholeCall whole, unsigned g) const {
-    whole(call_.sources, call_.targets + first_row(g), coefficients(g, 0), call_.bytes);
+  bool is_large() const {
+    return call_.walk.tile_bytes != 0 || call_.walk.ahead_bytes != 0 || call_.walk.stream;
   }
-  /// Null: none for this group.
-  WholeCall whole_call_of(unsigned g) const {
-    if constexpr (T::short_vectors != 0) {
-      const FirstRow first = first_row_is(g);
-      const unsigned row = rows(g) - 1, source = call_.source_count - 1;
-      if (call_.walk.written_out && !call_.accumulate && first != FirstRow::folded &&
-          source < max_few_sources && row < max_few_targets)
-        return (first == FirstRow::ones ? few_by_rows<T, true> : few_by_rows<T, false>)[row][source];
+
+  /// A group by whole_call; false, and nothing done, if there is none for it.
+  [[gnu::always_inline]] bool run_whole(unsigned g) const {
+    const FirstRow first = first_row_is(g);
+    const unsigned row = rows(g) - 1, source = call_.source_count - 1;
+    WholeCall whole = nullptr;
+    if (call_.accumulate) {
+      if (source == 0)
+        whole = (first == FirstRow::ones ? added_by_rows<T, true> : added_by_rows<T, false>)[row];
+    } else if constexpr (T::short_vectors != 0) {
+      if (call_.walk.written_out && first != FirstRow::folded && source < max_few_sources &&
+          row < max_few_targets)
+        whole = (first == FirstRow::ones ? few_by_rows<T, true> : few_by_rows<T, false>)[row][source];
     }
-    return nullptr;
+    if (whole == nullptr) return false;
+    whole(call_.sources, call_.targets + first_row(g), coefficients(g, 0), call_.bytes);
+    return true;
   }
 
   /// Streaming stores want aligned addresses: sets `head` to the bytes before the first aligned one, if all
@@ -445,3 +447,13 @@ class Coder {
   const ProductCall& call_;
   unsigned groups_;
 };
+
+template <class T>
+[[gnu::noinline]] void run_any(const ProductCall& call) {
+  Coder<T>(call).run();
+}
+/// A short call has its coder in registers: 0.5 to 0.8 ns of apply_delta of Ceph 20 on a Zen 5.
+template <class T>
+void run_call(const ProductCall& call) {
+  if (!Coder<T>(call).run_short()) run_any<T>(call);
+}

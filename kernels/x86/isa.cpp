@@ -77,7 +77,7 @@ static_assert(isa == Isa::EC_ISA, "the flags are for another instruction set");
 
 template <>
 Isa run<isa>(const ProductCall& call) noexcept {
-  Coder<Products>(call).run();
+  run_call<Products>(call);
   return isa;
 }
 

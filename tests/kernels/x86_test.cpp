@@ -28,7 +28,9 @@ using kernels::Job;
 using kernels::Program;
 using kernels::Source;
 using kernels::Target;
+using kernels::Verb;
 using kernels::x86::Core;
+using kernels::x86::Isa;
 using kernels::x86::Walk;
 using kernels::x86::X86;
 
@@ -69,10 +71,10 @@ TEST_P(Variant, IsTheOneThatRuns) {
       StripeSet stripes("cauchy", k, m, 1, length, 1);
       const auto sources = stripes.views<Source>(stripes.data_numbers());
       const auto targets = stripes.views<Target>(stripes.coding_numbers());
-      for (const bool accumulate : {false, true}) {
-        const auto run = variant_->run({&program, sources, targets, length}, accumulate);
-        EXPECT_EQ(run.status, Status::ok);
-        EXPECT_EQ(run.isa, variant_->isa());
+      for (const Verb verb : {Verb::transform, Verb::accumulate}) {
+        Isa ran{0xff};
+        EXPECT_EQ(variant_->run({&program, sources, targets, length}, verb, &ran), Status::ok);
+        EXPECT_EQ(ran, variant_->isa());
       }
     }
 }
