@@ -122,21 +122,26 @@ void Tentacle::encode_delta(const bufferptr& old_data, const bufferptr& new_data
                                                              BufferMap& out) const noexcept {
   const unsigned k = code_.k(), m = code_.m();
   if (!is_usable(&in, k + m) || !is_usable(&out, k + m) || in.entries != 1 || out.entries != m) return false;
-  const auto slot_of = [&](auto& map, unsigned chunk) -> auto& {
-    return map.slots[static_cast<std::size_t>(code_.shard_of(chunk))];
+  // Local copies: for the compiler, calls of a buffer may change everything else (0.7 ns).
+  const int* const shards = code_.pool().mapping.empty() ? nullptr : code_.pool().mapping.data();
+  const auto slot_of = [&](auto* slots, unsigned chunk) -> auto& {
+    return slots[shards != nullptr ? static_cast<unsigned>(shards[chunk]) : chunk];
   };
+  const auto* const given = in.slots.data();
+  auto* const made = out.slots.data();
   unsigned chunk = 0;
-  while (chunk < k && !slot_of(in, chunk)) ++chunk;
+  while (chunk < k && !slot_of(given, chunk)) ++chunk;
   if (chunk == k) return false;
-  const bufferptr& delta = *slot_of(in, chunk);
-  if (delta.length() == 0) return false;
+  const bufferptr& delta = *slot_of(given, chunk);
+  const unsigned bytes = delta.length();
+  if (bytes == 0) return false;
   kernels::Target coding[most_pool_shards];
   for (unsigned r = 0; r < m; ++r) {
-    auto& slot = slot_of(out, k + r);
-    if (!slot || slot->length() != delta.length()) return false;
+    auto& slot = slot_of(made, k + r);
+    if (!slot || slot->length() != bytes) return false;
     coding[r] = to_be_written(*slot);
   }
-  answer_for("apply_delta", code_.apply_delta(chunk, to_be_read(delta), {coding, m}, delta.length()));
+  answer_for("apply_delta", code_.apply_delta(chunk, to_be_read(delta), {coding, m}, bytes));
   return true;
 }
 
