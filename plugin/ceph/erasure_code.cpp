@@ -57,13 +57,14 @@ int ErasureCode::init(ErasureCodeProfile& profile, std::ostream* ss, unsigned mo
   std::vector<unsigned> chunk_of_shard(parsed.k + parsed.m);
   for (unsigned c = 0; c < chunk_of_shard.size(); ++c)
     chunk_of_shard[parsed.mapping.empty() ? c : static_cast<unsigned>(parsed.mapping[c])] = c;
+  ErasureCodeProfile raw = profile;
   const codec::NodeSettings& node = codec::node_settings();
   auto codec = std::make_unique<codec::Codec>(
       parsed.technique, parsed.k, parsed.m,
       codec::Router(node.backend.value_or(parsed.backend), node.threshold_bytes, kernels::backends(),
                     codec::stats(),
                     codec::validator([](const char* line) { std::fprintf(stderr, "%s\n", line); })));
-  raw_profile_ = profile;
+  raw_profile_ = std::move(raw);
   profile_ = std::move(parsed);
   chunk_of_shard_ = std::move(chunk_of_shard);
   codec_ = std::move(codec);

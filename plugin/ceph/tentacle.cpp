@@ -58,8 +58,9 @@ void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to, std::si
 }  // namespace
 
 int Tentacle::init(ErasureCodeProfile& profile, std::ostream* ss) {
-  if (const int error = code_.init(profile, ss, most_pool_shards)) return error;
   return at_the_door([&] {
+    mapping_.reserve(most_pool_shards);  // while nothing has changed yet
+    if (const int error = code_.init(profile, ss, most_pool_shards)) return error;
     mapping_.clear();
     for (int shard : code_.pool().mapping) mapping_.push_back({static_cast<std::int8_t>(shard)});
     return 0;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "plugin/ceph/tentacle.hpp"
 #include "tests/common/child.hpp"
 #include "tests/plugin/ceph/roles.hpp"
 
@@ -101,6 +102,27 @@ TEST(LoadedWithoutMemory, IsRefusedWithAnErrorNumber) {
     }
   });
   EXPECT_EQ(status, 0);
+}
+
+TEST(ASecondInitWithoutMemory, LeavesTheObjectUnchanged) {
+  const Profile small = profile_of("reed_sol_van", 2, 1);
+  const auto door = std::make_shared<ceph::Tentacle>();
+  for (const Code& code : {Code(make("cuda", small)), Code(door)})
+    code.with([&](auto& c) {
+      Profile before = small;
+      ASSERT_EQ(c.init(before, nullptr), 0);
+      for (unsigned n = 1;; ++n) {
+        Profile other = profile_of("cauchy", 3, 2);
+        other["mapping"] = "_DDD_";
+        begin_shortage(n, true);
+        const int answer = c.init(other, nullptr);
+        if (end_shortage() == 0) return;
+        ASSERT_EQ(answer, -ENOMEM) << n;
+        ASSERT_EQ(c.get_profile(), before) << n;
+        ASSERT_EQ(c.get_chunk_count(), 3u) << n;
+        ASSERT_EQ(code.mapping(), std::vector<int>{}) << n;
+      }
+    });
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CostsThroughCeph,
