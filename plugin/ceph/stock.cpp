@@ -144,9 +144,10 @@ class PassThrough final : public ErasureCodePlugin {
     std::ostringstream said;
     const int error = factory_of_theirs(directory, profile, erasure_code, said);
     if (ss != nullptr) *ss << said.str();
-    if (error != 0)
-      tell("ec_cuda: a pool of k={} m={} technique={} is not served on this Ceph: {}", profile["k"],
-           profile["m"], profile["technique"], said.str());
+    if (error == 0) return 0;
+    ErasureCodeProfile shown = profile;  // gets the keys that the host's lacks
+    tell("ec_cuda: a pool of k={} m={} technique={} is not served on this Ceph: {}", shown["k"], shown["m"],
+         shown["technique"], said.str());
     return error;
   } catch (const std::bad_alloc&) {
     return -ENOMEM;

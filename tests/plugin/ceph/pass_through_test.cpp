@@ -183,6 +183,7 @@ void expect_said(const Host& host, const Directories& directories, const Profile
     const std::string said = log();
     EXPECT_NE(said.find(sentence), said.npos) << said;
     if (error == -ENOTSUP) {
+      EXPECT_EQ(made.profile.contains("technique"), profile.contains("technique"));
       EXPECT_EQ(lines_of_ours(said + made.why), 2) << "that it hands over, and why not";
     }
   });
