@@ -57,7 +57,7 @@ class CapturesSpared {
 };
 
 /// Thread safe. Shared by all work in flight; the last work to end destroys the device.
-class Device {
+class Device : public std::enable_shared_from_this<Device> {
  public:
   static constexpr unsigned lane_count = 16;
 

@@ -207,16 +207,20 @@ std::shared_ptr<Device> Devices::current() {
   return up == in_use.end() ? nullptr : up->device;
 }
 
-void Devices::latch(const Device& device, const Reason& reason) noexcept {
+void Devices::latch(Device& device, const Reason& reason) noexcept {
   const Options& options = device.options();
+  const auto at = std::ranges::find(options.devices, device.info().ordinal) - options.devices.begin();
+  Slot& slot = slots_[static_cast<std::size_t>(at)];
   {
     std::lock_guard lock(mutex_);
-    const auto slot = std::ranges::find(slots_, &device, [](const Slot& s) { return s.device.get(); });
-    if (slot == slots_.end()) return;
-    slot->retry_at = Clock::now() + options.retry_after;
+    const bool is_up = slot.device.get() == &device;
+    // A device may hang after it was latched for another fault. During the next try `tried` is the thread's.
+    if (device.is_abandoned() && (is_up || slot.state == DeviceState::latched))
+      slot.tried = device.shared_from_this();
+    if (!is_up) return;
+    slot.retry_at = Clock::now() + options.retry_after;
     add(device_stats().latches, 1);
-    if (device.is_abandoned()) slot->tried = slot->device;
-    become_locked(*slot, DeviceState::latched, nullptr, reason);
+    become_locked(slot, DeviceState::latched, nullptr, reason);
   }
   log(options, "device {} is latched off for {} s, the CPU codes: {}", device.info().ordinal,
       options.retry_after.count(), reason.view());

@@ -71,9 +71,9 @@ class Devices {
   /// Any device that is up; null if none is. Starts nothing.
   std::shared_ptr<Device> current();
 
-  /// Takes `device` out of service after a fault, until retry_after has passed. Does nothing if `device` is
-  /// not up.
-  void latch(const Device& device, const Reason& reason) noexcept;
+  /// Takes `device` out of service after a fault, until retry_after has passed. Where `device` is not up, it
+  /// is at most kept until its work is over.
+  void latch(Device& device, const Reason& reason) noexcept;
 
   /// Forgets the devices and all latches, so that the next acquire() brings devices up anew; for tests and
   /// for use after configure(). The caller makes sure that no job is in flight.
