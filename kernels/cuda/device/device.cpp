@@ -192,11 +192,8 @@ int Device::holder_of(const void* address) const {
   int ordinal = -1;
   void* value = &ordinal;
   CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
-  const Scope scope(*this);
-  const bool known = scope.result() == CUDA_SUCCESS &&
-                     driver_->pointer_get_attributes(1, &attribute, &value,
-                                                     reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS;
-  return known ? ordinal : -1;
+  const auto at = reinterpret_cast<CUdeviceptr>(address);
+  return driver_->pointer_get_attributes(1, &attribute, &value, at) == CUDA_SUCCESS ? ordinal : -1;
 }
 
 bool Device::owns(CUstream stream) const {

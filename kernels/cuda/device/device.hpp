@@ -118,7 +118,7 @@ class Device : public std::enable_shared_from_this<Device> {
   /// line about the result. Called once.
   void lock_preload_arena();
 
-  /// The ordinal of the GPU whose memory holds `address`; negative if the driver does not say.
+  /// The ordinal of the GPU whose memory holds `address`; negative if the driver does not say. In a Scope.
   int holder_of(const void* address) const;
   /// Whether a stream belongs to this device's context.
   bool owns(CUstream stream) const;

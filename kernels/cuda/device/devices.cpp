@@ -172,6 +172,7 @@ std::shared_ptr<Device> Devices::holder_of(std::span<const Job> jobs, const void
   Reason why;
   auto device = acquire_waiting(&why);
   if (!device || device->info().gpus_of_machine == 1) return device;
+  const Device::Scope scope(*device);
   int ordinal = -1;
   bool many = false;
   const auto look_at = [&](const auto& chunk) {

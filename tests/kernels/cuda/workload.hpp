@@ -199,8 +199,10 @@ class Workload {
       return;
     }
     // What is asked on machines with several GPUs.
-    if (const auto device = kernels::cuda::Devices::instance().current())
+    if (const auto device = kernels::cuda::Devices::instance().current()) {
+      const kernels::cuda::Device::Scope scope(*device);
       (void)device->holder_of(stripes.jobs()[0].sources[0].data);
+    }
 
     Backends backends(job.kind);
     const auto begin = std::chrono::steady_clock::now();

@@ -135,6 +135,10 @@ TEST_F(SeveralDevices, DeviceMemoryIsCodedWhereItLiesOrRefusedAndLatchesNothing)
   EXPECT_EQ(code(of_second, memory(Residence::device, 1)), Status::ok);
   EXPECT_EQ(code(of_first, of_second), Status::unsupported);
   EXPECT_TRUE(device(0) && device(1));
+  const CopyJob within(program_, of_first, of_first);
+  driver_->reset();
+  EXPECT_EQ(devices_.holder_of({&within.job, 1}), device(0));
+  EXPECT_EQ(driver_->calls("cuCtxPushCurrent_v2"), 1u) << "once for all chunks";
 
   use_devices({2});
   const CopyJob elsewhere(program_, of_second, of_second);
