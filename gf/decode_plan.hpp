@@ -20,12 +20,12 @@ struct DecodePlan {
 /// Solves `signature` for the code whose coding matrix (m x k) is `coding`, MDS or not. Reads the available
 /// data chunks and the lowest coding chunks that are needed with them: k chunks in all of an MDS code, maybe
 /// fewer of another. Nothing if a wanted chunk is no sum of the available chunks. If every wanted chunk is
-/// available the plan has no targets and no sources.
+/// available the plan has no targets and no sources. Wanted chunks from k + m on are left out.
 std::optional<DecodePlan> make_decode_plan(const Matrix& coding, const ErasureSignature& signature);
 
 /// The chunks in `from` that are no sum of lower-numbered chunks in `from`: no more than k.
 ChunkSet independent_chunks(const Matrix& coding, const ChunkSet& from);
-/// The chunks in `wanted` that are a sum of the chunks in `available`.
+/// The chunks in `wanted` that are a sum of the chunks in `available`. All are below k + m.
 ChunkSet solvable_chunks(const Matrix& coding, const ErasureSignature& signature);
 
 }  // namespace ec::gf

@@ -18,7 +18,7 @@ struct Fit {
   unsigned m = 0;  ///< the fewest coding chunks with which an order that was tried fits
   /// The chunk number of each shard in an order that fits, if possible in the given order; -1: outside.
   std::vector<int> order;
-  bool is_sole = false;  ///< no other order fits, if there are k + m chunks; else other orders do, or may
+  bool is_sole = false;  ///< with k + m chunks no other order fits; false: one does, or was not tried
 };
 
 /// The facts in the columns. A column is the bytes of all shards at one place; all-zero columns are skipped.
@@ -39,9 +39,9 @@ inline constexpr std::size_t identify_columns = 65536;  ///< the most, in runs s
 
 /// Shards (2 to max_chunks) of that many bytes each, in any order, with one damaged or some missing. k is the
 /// rank of the columns: data shards that are not given do not show if they are zero everywhere, or sums of
-/// multiples of others as equal ones are. Takes up to some seconds. Of more than some 25
-/// shards only the order given is tried, of more than some 45 with up to 3 missing chunks (in place of 4),
-/// and of more than 90 with up to 2.
+/// multiples of others as equal ones are. Takes up to some seconds. Of more than some 25 shards only the
+/// order given is tried, of more than some 45 with up to 3 missing chunks (in place of 4), and of more than
+/// 90 with up to 2.
 Identity identify(std::span<const std::uint8_t* const> shards, std::size_t bytes);
 
 }  // namespace ec::gf

@@ -1,4 +1,4 @@
-// A dense row-major matrix over GF(2^8): a value, at most 255 x 255 bytes.
+// A dense row-major matrix over GF(2^8): a value.
 #pragma once
 
 #include <cstddef>

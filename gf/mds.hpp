@@ -24,7 +24,7 @@ struct Mds {
 /// Codes of the generalized Reed-Solomon kind are known by their matrix, in any shape: all cells differ from
 /// zero, and the matrix of their inverses has rank 2 and no singular 2 x 2 minor (Roth, Seroussi: On
 /// generator matrices of MDS codes, 1985). For other codes every loss of m chunks is tried if there are at
-/// most 100,000 losses, else a sample, the same in every call. Takes at most some tenths of a second.
+/// most 100,000 losses, else a sample, the same in every call. Takes up to some seconds for the widest codes.
 Mds check_mds(const Matrix& coding);
 
 /// The chunks that alone may be wrong where the checks have these sums, not all zero: each a multiple of

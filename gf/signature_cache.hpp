@@ -16,9 +16,9 @@
 namespace ec::gf {
 
 /// Thread safe. Entries are shared and immutable, so an evicted entry lives as long as a caller holds it.
-/// Keys are spread over shards; a hit takes one shard's lock in shared mode and writes nothing else, so
-/// readers do not hinder each other. Nobody waits for a lock: a thread that the child of a fork() does not
-/// have may hold it. A full shard evicts its oldest entry.
+/// Keys are spread over shards; a hit takes one shard's lock in shared mode and counts one owner more, so
+/// readers of other shards are not hindered. Nobody waits for a lock: a thread that the child of a fork()
+/// does not have may hold it. A full shard evicts its oldest entry.
 template <class Value>
 class SignatureCache {
  public:

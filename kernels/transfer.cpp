@@ -15,7 +15,7 @@ namespace ec::kernels {
 namespace {
 
 #ifdef EC_WITH_CUDA
-/// Between two looks for a free lane. A check of several pieces is nothing without each of them.
+/// Between two looks for a free lane. A check that lacks one of its pieces is thrown away.
 constexpr std::chrono::microseconds between_lanes{50};
 
 /// Copies a slab at a time.
@@ -39,7 +39,7 @@ cuda::Outcome transfer(cuda::Device& device, const Transfer& piece, bool fetches
   return runner.outcome();
 }
 
-/// A device that is coming up is not waited for.
+/// Where no device is up, none is waited for; else the one that holds the bytes.
 Status copy_on_device(const Transfer& piece, bool fetches) noexcept {
   const Source chunk{piece.there, Residence::device};
   const Job job{nullptr, {&chunk, 1}, {}, piece.bytes};

@@ -64,7 +64,7 @@ std::size_t turns_of(std::string_view temperature, const CpuCase& c) {
   return std::max<std::size_t>(pool / (c.k * c.chunk_bytes), 2);
 }
 
-/// Each coder beside the fastest bound, the linked ISA-L and a loaded one.
+/// Each coder beside the fastest bound, the ISA-L that the plugin loads, and those of --isal.
 void add_rows(const CpuCase& c, std::string_view temperature, const std::vector<Contestant>& contestants,
               const Figures& figures, Report& report) {
   const auto bound = figures.fastest(bound_prefix);

@@ -91,7 +91,7 @@ std::optional<Counts> counts_of(const std::string& coder, const CpuCase& c) {
 }
 
 int count(const CommandLine& line) {
-  // For libeccoder: validation is on and not due, and no file says that a GPU is better.
+  // For libeccoder: validation is on and not due.
   setenv("EC_CUDA_VALIDATE", "sample:1000000000", 1);
   Report report(line, {{"compiler", __VERSION__}});
   bool counted = false;

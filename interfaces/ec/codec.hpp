@@ -157,9 +157,8 @@ class Accumulator {
 ///
 /// Chunks in host memory are always coded, by the CPU when the GPU cannot. A call with a chunk in device
 /// memory needs the device; the first one waits while the device comes up (a fraction of a second). CUDA does
-/// not survive fork(): in a child, device memory gets no_device. Calls wait for
-/// the device's default stream and for no other: work of other streams on pinned and device chunks must be
-/// complete.
+/// not survive fork(): in a child, device memory gets no_device. Calls wait for the device's default stream
+/// and for no other: work of other streams on pinned and device chunks must be complete.
 ///
 /// Errors of every call: invalid_argument and out_of_memory, before anything is written. With chunks in
 /// device memory also no_device, busy, device_fault; with device or pinned chunks device_hung. After busy,
@@ -177,8 +176,8 @@ class Codec {
   /// m x k cells, row by row; cell (r, c) is the factor of data chunk c in coding chunk r, in GF(2^8) modulo
   /// x^8 + x^4 + x^3 + x^2 + 1 (0x11d). The cells are copied. Matrices of Reed-Solomon codes are known to be
   /// MDS by their structure (Roth and Seroussi 1985), others of at most 100,000 losses of m chunks by trying
-  /// each; of all others a sample is tried, which takes up to some tenths of a second. A matrix found not to
-  /// be MDS is refused unless `kind` is any. Then decode() makes all it can of the available chunks, which
+  /// each; of all others a sample is tried (some seconds for the widest codes). A matrix found not to be
+  /// MDS is refused unless `kind` is any. Then decode() makes all it can of the available chunks, which
   /// may be fewer than k, and names the wanted chunks that it cannot make. Errors: as create() above.
   [[nodiscard]] ECCODER_EXPORT static Result<Codec> create(unsigned k, unsigned m,
                                                            std::span<const std::uint8_t> coding,

@@ -74,8 +74,8 @@ ECCODER_EXPORT int ec_codec_create(unsigned k, unsigned m, ec_technique techniqu
  * cells, row by row; cell (r, c) is the factor of data chunk c in coding chunk r, in GF(2^8) modulo x^8 + x^4
  * + x^3 + x^2 + 1 (0x11d). The cells are copied. Matrices of Reed-Solomon codes are known by their structure
  * (Roth and Seroussi 1985) to be MDS (any k chunks give back the rest), others of at most 100,000 losses of m
- * chunks by trying each; of all others a sample is tried, which takes up to some tenths of a second. A matrix
- * found not to be MDS is refused unless flags is EC_ANY_MATRIX. Then ec_decode makes all it can of the
+ * chunks by trying each; of all others a sample is tried (some seconds for the widest codes). A matrix found
+ * not to be MDS is refused unless flags is EC_ANY_MATRIX. Then ec_decode makes all it can of the
  * available chunks, which may be fewer than k, and names the wanted chunks that it cannot make (-ENODATA).
  * flags: 0 or EC_ANY_MATRIX. Otherwise as ec_codec_create. -EINVAL, -ENOMEM. */
 enum { EC_ANY_MATRIX = 1 };

@@ -11,7 +11,7 @@ namespace ec::kernels::cuda {
 /// Called backend_name(kind), "cuda" for automatic, the only one in kernels::backends(). Takes chunks of any
 /// residence. While the device is absent, coming up or latched off, a job is answered busy. The first job
 /// starts to bring the device up. A job with chunks in device memory waits for the device, and is answered
-/// fault if there is none.
+/// unsupported if there is none.
 Backend& backend(KernelKind kind = KernelKind::automatic) noexcept;
 
 }  // namespace ec::kernels::cuda

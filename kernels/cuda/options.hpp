@@ -30,7 +30,7 @@ struct Options {
   /// share evenly.
   std::size_t staging_bytes = std::size_t{64} << 20;
   /// Size of the arena for buffers that are page-locked from birth, and the size from which an allocation
-  /// comes out of it (of tests), in bytes; both only where the process runs with libec_cuda_pinned.so.
+  /// comes out of it (set by tests), in bytes; both only where the process runs with libec_cuda_pinned.so.
   std::size_t pinned_bytes = std::size_t{1} << 30;
   std::size_t pinned_threshold = std::size_t{32} << 10;
   /// Nobody else in this process uses a GPU, so that its context needs no more memory than our own kernels.

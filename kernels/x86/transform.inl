@@ -71,7 +71,7 @@ class Transformer {
   /// chunks a power of two apart share sets of the first (64+16 and 128+32 1.05 to 1.17); else in the source.
   static constexpr size_t ahead_bytes = 512;
   /// Where sums are in registers, so many blocks have load instructions of their own, for prefetchers (see
-  /// coder.inl): on a Zen 5, 32+8 in 4 KiB chunks side by side 45 to 50 GB/s, 30 by one. Eight: less.
+  /// coder.inl): on a Zen 5, 32+8 in 4 KiB chunks side by side 45 to 50 GB/s, 30 by one, less by eight.
   static constexpr unsigned blocks_written_out = 4;
 
   void code_tile(size_t at, size_t bytes) {

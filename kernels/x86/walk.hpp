@@ -43,7 +43,7 @@ const Core& this_core() noexcept;
 Walk walk_on(const Core& core, unsigned sources, unsigned targets, std::size_t bytes,
              bool accumulate) noexcept;
 
-/// Of this core, from when the library is loaded; before that 0, and walk_on() is asked.
+/// Bounds of this core for choose_walk(); 0 before the library is loaded, so that walk_on() is asked.
 extern const std::size_t plain_threshold;
 extern const std::size_t written_out_threshold;
 

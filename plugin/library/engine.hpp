@@ -59,7 +59,7 @@ void need_device(Stream stream);
 /// answer is a status, which no want of memory changes.
 class Engine {
  public:
-  /// Reads the settings, and prepares the device where there is one. Throws SetupError, std::bad_alloc.
+  /// Reads the settings, and touches no device. Throws SetupError, std::bad_alloc.
   Engine(Technique technique, unsigned k, unsigned m);
   /// A code by a coding matrix. Throws Refusal too, for a matrix that is not MDS unless it may be any.
   Engine(const gf::Matrix& coding, MatrixKind kind);

@@ -8,7 +8,7 @@
 
 #include "kernels/device_stats.hpp"
 
-// The fat binaries of the .cu files beside this one, linked in as data (cmake/Cuda.cmake).
+// The fat binaries of the .cu files in kernels/cuda/kernels, linked in as data (cmake/Cuda.cmake).
 extern "C" const unsigned char ec_fatbin_tile_kernel[];
 extern "C" const unsigned char ec_fatbin_bit_kernel[];
 extern "C" const unsigned char ec_fatbin_paired_kernel[];

@@ -13,12 +13,13 @@ inline constexpr unsigned targets_per_group = 8;
 
 /// Static shared memory of a kernel: the count that warps draw tiles from.
 inline constexpr std::size_t bit_count_bytes = 16;
-/// mma.m16n8k256 on bits.
+/// The first chips with mma.m16n8k256 on bits.
 inline constexpr int oldest_bit_compute_major = 8;
+/// Targets of a class with BitKernel::half.
 inline constexpr unsigned most_half_targets = 4;
 
-/// Four for each eight targets and for a long rest; a rest of up to 2 x rest_blocks takes rest_blocks (H100,
-/// decode of 18+5 with three blocks 0.93 of the copy, with four 0.88; 20+5 0.94 and 0.92).
+/// Row blocks: four for each eight targets and for a long rest; a rest of up to 2 x rest_blocks takes
+/// rest_blocks (H100, decode of 18+5 with three blocks 0.93 of the copy, with four 0.88; 20+5 0.94 and 0.92).
 constexpr unsigned row_blocks_of(unsigned targets, unsigned rest_blocks) {
   const unsigned rest = targets % targets_per_group;
   return 4 * (targets / targets_per_group) + (rest == 0 ? 0 : rest <= 2 * rest_blocks ? rest_blocks : 4);

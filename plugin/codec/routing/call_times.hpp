@@ -27,8 +27,8 @@ class CallTimes {
   static constexpr std::size_t classes = 8;
   /// The device gets the calls that it should finish in less than this part of the CPU's time. Where both are
   /// about as fast, many processes would come to the device again and again, and each time find it busy with
-  /// the other processes. With 0.75, 8+3
-  /// in chunks of 128 and 256 KiB had 0.65 to 0.69 of an H100's speed in 3 of 10 cases.
+  /// the other processes. With 0.75, 8+3 in chunks of 128 and 256 KiB had 0.65 to 0.69 of an H100's speed in
+  /// 3 of 10 cases.
   static constexpr double clear_gain = 0.9;
   /// A call counts as at most so many times longer or shorter than the average, and moves the average one
   /// part in so many towards it: a thread that was interrupted is no busy device.

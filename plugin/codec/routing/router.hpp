@@ -81,7 +81,7 @@ class Router {
   std::span<kernels::Backend* const> backends_;
   // Bit i is for backends_[i].
   unsigned cpu_ = 0;      ///< admitted by the choice
-  unsigned device_ = 0;   ///< gets every job offered to it
+  unsigned device_ = 0;   ///< the devices, whatever the choice
   unsigned watched_ = 0;  ///< by the validator
   Stats* counts_;
   Validator* validator_;

@@ -26,9 +26,7 @@ class SetupError : public std::runtime_error {
   int code_;
 };
 
-/// automatic: the router decides. cpu: the best CPU back end. gpu: the device wherever it supports the job.
-/// x86, isal, reference: the back end of that name. A missing or faulty device is replaced by the CPU
-/// whatever the choice.
+/// Router says who codes by each choice. The CPU replaces a missing or faulty device whatever the choice.
 enum class BackendChoice { automatic, cpu, gpu, x86, isal, reference };
 
 inline constexpr std::array<std::string_view, 6> backend_choices{"auto", "cpu",  "gpu",
@@ -65,8 +63,8 @@ struct NodeSettings {
   kernels::cuda::Options device;
   /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).
   Validation validation;
-  /// EC_CUDA_STOCK_DIRECTORY: absolute path of the directory that holds Ceph's own libec_jerasure.so, for a
-  /// plugin that is loaded as jerasure; empty: the directory of Ceph's packages.
+  /// EC_CUDA_STOCK_DIRECTORY: absolute path of the directory that holds Ceph's own plugins. Empty: beside the
+  /// name and the file by which this plugin was loaded, then where packages put them.
   std::string stock_directory;
 
   friend bool operator==(const NodeSettings&, const NodeSettings&) = default;

@@ -84,7 +84,7 @@ class Stats {
   /// On a page of its own.
   Stats() : own_(std::make_unique<StatsPage>()), page_(own_.get()) {}
 
-  /// never: a job that is only enqueued.
+  /// never: a job that is only enqueued, or whose turn to be timed it is not.
   enum class Timed : unsigned char { sampled, never };
 
   /// One job on its way down the list of back ends. For the stack of one thread.
