@@ -53,7 +53,7 @@ bool repeats(const std::vector<std::uint8_t>& points) {
 }
 
 /// The Cauchy matrix of rows and columns at these points.
-Matrix cauchy_matrix(const std::vector<std::uint8_t>& rows, const std::vector<std::uint8_t>& columns) {
+Matrix cauchy_of_points(const std::vector<std::uint8_t>& rows, const std::vector<std::uint8_t>& columns) {
   Matrix matrix(static_cast<unsigned>(rows.size()), static_cast<unsigned>(columns.size()));
   for (unsigned r = 0; r < matrix.rows(); ++r)
     for (unsigned c = 0; c < matrix.cols(); ++c) matrix(r, c) = inv(rows[r] ^ columns[c]);
@@ -62,7 +62,7 @@ Matrix cauchy_matrix(const std::vector<std::uint8_t>& rows, const std::vector<st
 
 /// Whether `matrix` is as the structure says in the columns of data; `then` has the other columns unchanged.
 bool holds(const Matrix& matrix, const Structure& s) {
-  const Matrix cauchy = cauchy_matrix(s.rows, s.data);
+  const Matrix cauchy = cauchy_of_points(s.rows, s.data);
   const unsigned columns = cauchy.cols();
   for (unsigned t = 0; t < matrix.rows(); ++t) {
     std::vector<std::uint8_t> sums(columns);
@@ -203,7 +203,7 @@ CauchyStages stages_of(const Structure& s, unsigned log_points) {
   }
   std::vector<std::uint8_t> rest_points;
   for (const std::uint8_t column : made.rest) rest_points.push_back(s.data[column]);
-  made.before = cauchy_matrix(s.rows, rest_points);
+  made.before = cauchy_of_points(s.rows, rest_points);
   made.solution = solution_of(s, row_blocks, log_points);
   return made;
 }

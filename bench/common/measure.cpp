@@ -37,7 +37,7 @@ struct Calls {
   double ended = 0;
   double cpu_begun = 0;
   double cpu_ended = 0;
-  std::unique_ptr<CallTimes> times{};  ///< where each call is timed; larger than the first cache
+  std::unique_ptr<CallHistogram> times{};  ///< where each call is timed; larger than the first cache
 };
 
 struct Measurement {
@@ -117,7 +117,7 @@ struct Measurement {
   Calls make_calls(std::size_t index, unsigned thread, double seconds) const {
     const auto& run = contestants[index].run;
     Calls calls{.cpu_begun = cpu_now()};
-    if (pace.each_call) calls.times = std::make_unique<CallTimes>();
+    if (pace.each_call) calls.times = std::make_unique<CallHistogram>();
     const auto begun = Time::now();
     const auto end = begun + Seconds(seconds);
     auto last = begun;
@@ -134,7 +134,7 @@ struct Measurement {
     return calls;
   }
 
-  Sample sample(std::size_t index, double seconds, CallTimes* times = nullptr) {
+  Sample sample(std::size_t index, double seconds, CallHistogram* times = nullptr) {
     std::vector<Calls> calls(contestants[index].threads);
     // In a thread that makes calls: its core has the caches that are made warm.
     if (const auto& prepare = contestants[index].prepare) workers.run(1, [&](unsigned) { prepare(); });

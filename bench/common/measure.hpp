@@ -73,7 +73,7 @@ struct Result {
   bool verified = false;  ///< by all processes; if not, its samples say nothing
   std::size_t rounds = 0;
   std::array<Sample, most_rounds> samples{};
-  CallTimes calls{};  ///< where each call was timed
+  CallHistogram calls{};  ///< where each call was timed
 
   /// Adds what another process did at the same time. Throws std::runtime_error if it did not measure the
   /// same.

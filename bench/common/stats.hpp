@@ -33,10 +33,10 @@ inline double noise_percent(const std::vector<double>& values) {
 /// How long calls took, as a histogram: a sum of many threads and processes, quantiles. Plain memory, which
 /// goes from one process to another. 128 classes for each power of two of nanoseconds, up to 4 s: a quantile
 /// is off by 0.4 % at most. Used by one thread.
-class CallTimes {
+class CallHistogram {
  public:
   void add(std::uint64_t nanoseconds) { ++counts_[class_of(static_cast<float>(nanoseconds))]; }
-  void add(const CallTimes& other) {
+  void add(const CallHistogram& other) {
     std::ranges::transform(counts_, other.counts_, counts_.begin(), std::plus<>{});
   }
 

@@ -15,7 +15,7 @@ using kernels::Status;
 
 /// Only notes the settings, and writes nothing to stderr: a library is silent. Threads that race note the
 /// same; no thread waits, since a child of fork() could wait for ever.
-void configure_device(const codec::NodeSettings& node) {
+void note_settings(const codec::NodeSettings& node) {
   static constinit std::atomic<bool> done{false};
   if (done.load(std::memory_order_acquire)) return;
   kernels::cuda::configure(node.device);
@@ -32,7 +32,7 @@ support::Text<255> why_no_device() noexcept {
 codec::Router make_router() {
   const support::NoCancellation whole;
   const codec::NodeSettings& node = codec::node_settings();
-  configure_device(node);
+  note_settings(node);
   return codec::Router(node.backend.value_or(codec::BackendChoice::automatic), node.threshold_bytes,
                        kernels::backends(), codec::stats(), codec::validator(nullptr));
 }
@@ -59,11 +59,11 @@ void check_shape(unsigned k, unsigned m) {
     refuse("k={} and m={}: k+m must be at most {}", k, m, gf::max_chunks);
 }
 
-using Places = std::array<std::uint8_t, gf::max_chunks>;
+using Positions = std::array<std::uint8_t, gf::max_chunks>;
 
 /// The numbers of a list as a set; places: where each stands.
 gf::ChunkSet set_of(std::string_view name, std::span<const unsigned> from, unsigned chunk_count,
-                    Places& places) {
+                    Positions& places) {
   gf::ChunkSet set;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const unsigned chunk = from[i];
@@ -119,7 +119,7 @@ Decoding::Decoding(const codec::Codec& codec, bool is_mds, std::span<const unsig
                    std::span<const unsigned> to)
     : available(from.begin(), from.end()), wanted(to.begin(), to.end()) {
   const unsigned k = codec.k(), chunk_count = k + codec.m();
-  Places place_of_source, place_of_target;
+  Positions place_of_source, place_of_target;
   gf::ErasureSignature signature;
   signature.available = set_of("available", available, chunk_count, place_of_source);
   signature.wanted = set_of("wanted", wanted, chunk_count, place_of_target);

@@ -36,8 +36,8 @@ TEST(BenchStats, MedianAndNoise) {
 }
 
 TEST(BenchStats, QuantilesAreThoseOfAllCalls) {
-  CallTimes one;
-  CallTimes other;
+  CallHistogram one;
+  CallHistogram other;
   EXPECT_EQ(one.quantile_us(0.5), 0);
   for (std::uint64_t ns = 1; ns <= 1000; ++ns) (ns % 2 == 0 ? one : other).add(ns * 1000);
   one.add(other);
@@ -48,7 +48,7 @@ TEST(BenchStats, QuantilesAreThoseOfAllCalls) {
   }
   // Every class begins where the one before it ends.
   for (std::uint64_t ns = 1; ns < std::uint64_t{1} << 31; ns += 1 + ns / 3) {
-    CallTimes single;
+    CallHistogram single;
     single.add(ns);
     EXPECT_NEAR(1e3 * single.quantile_us(0.5), static_cast<double>(ns), 0.004 * static_cast<double>(ns))
         << ns;

@@ -39,7 +39,7 @@ const TableKernel& kernel_for(std::size_t sources, std::size_t rows, bool ones) 
   return *best;
 }
 
-CUresult launch_rows(const Work& work, const TableKernel& kernel, std::span<const std::uint8_t> rows) {
+CUresult launch_table(const Work& work, const TableKernel& kernel, std::span<const std::uint8_t> rows) {
   std::array<std::uint8_t*, most_rows> targets;
   std::ranges::transform(rows, targets.begin(), [&](auto row) { return work.chunks.targets[row]; });
   ChunkViews views = work.chunks;
@@ -103,7 +103,7 @@ CUresult launch_tables(const Work& work) {
     const TableKernel& kernel =
         kernel_for(work.chunks.sources.size(), rows.size() - first, ones && first == 0);
     count = kernel.targets();
-    if (const auto r = launch_rows(work, kernel, rows.subspan(first, count)); r != CUDA_SUCCESS) return r;
+    if (const auto r = launch_table(work, kernel, rows.subspan(first, count)); r != CUDA_SUCCESS) return r;
   }
   return CUDA_SUCCESS;
 }

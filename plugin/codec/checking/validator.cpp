@@ -158,7 +158,7 @@ class Validator::BlockViews {
 };
 
 Validator::Validator(const Validation& how, Log log, std::string directory,
-                     std::array<Checks, max_backends>* counts)
+                     std::array<CheckCounts, max_backends>* counts)
     : how_(how), log_(log), directory_(std::move(directory)), counts_(counts == nullptr ? own_ : *counts) {}
 
 Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t coder,
@@ -186,7 +186,7 @@ Validator::Answer Validator::run(std::span<Backend* const> backends, std::size_t
   for (const Job& each : compared)
     if (found == Finding::right)
       found = check({backends, coder, call.jobs.size(), each, before.get(), memory.get()});
-  Checks& checks = counts_[coder];
+  CheckCounts& checks = counts_[coder];
   kernels::add(found == Finding::unknown ? checks.unchecked : checks.checked, 1);
   if (found == Finding::right || found == Finding::unknown) return {Status::ok};
   const Status restored = adds ? move_targets(job, before.get(), kernels::store) : Status::ok;

@@ -50,7 +50,7 @@ class Validator {
   /// log: null for silence. directory: where the bytes of a mismatch are kept, if it exists. counts: the
   /// place of the counts, if not in the validator; must outlive it.
   explicit Validator(const Validation& how, Log log = nullptr, std::string directory = {},
-                     std::array<Checks, max_backends>* counts = nullptr);
+                     std::array<CheckCounts, max_backends>* counts = nullptr);
 
   /// Whether calls of such a back end are compared.
   bool watches(kernels::BackendKind kind) const noexcept { return how_.every != 0 && !is_judge(kind); }
@@ -78,7 +78,7 @@ class Validator {
              const BackendCall& call) noexcept;
 
   /// By index in the list given to run().
-  const std::array<Checks, max_backends>& counts() const noexcept { return counts_; }
+  const std::array<CheckCounts, max_backends>& counts() const noexcept { return counts_; }
 
  private:
   enum class Finding : unsigned char { right, wrong, unknown, device_failed };
@@ -107,8 +107,8 @@ class Validator {
   const Log log_ = nullptr;
   const std::string directory_;
   alignas(64) std::atomic<unsigned> off_{0};  // read by every call; written when something is wrong
-  alignas(64) std::array<Checks, max_backends> own_{};
-  std::array<Checks, max_backends>& counts_ = own_;
+  alignas(64) std::array<CheckCounts, max_backends> own_{};
+  std::array<CheckCounts, max_backends>& counts_ = own_;
 };
 
 /// Has the back end do the call.

@@ -100,7 +100,7 @@ struct Shard {
 inline constexpr unsigned own_shards = 32, shared_shards = 8;
 
 /// The results of validation for one back end.
-struct Checks {
+struct CheckCounts {
   std::uint64_t checked = 0;     ///< jobs that were compared
   std::uint64_t mismatches = 0;  ///< compared jobs that were wrong
   std::uint64_t unchecked = 0;   ///< jobs that were due and could not be compared
@@ -122,7 +122,7 @@ struct StatsPage {
   std::array<char, 16> interface {
   };  ///< the host's interface in use; empty: none; "stock": all calls go to Ceph's file
   std::array<Shard, own_shards + shared_shards> shards;
-  alignas(64) std::array<Checks, max_backends> checks{};
+  alignas(64) std::array<CheckCounts, max_backends> checks{};
   alignas(64) std::uint64_t jobs_on_device = 0;  ///< a copy: under way there now
   alignas(64) kernels::DeviceStats device;
   ec_cuda_pinned_stats arena{};  ///< as of the last timed job, at most one look a second
