@@ -69,7 +69,7 @@ CUresult launch_tiles(const Work& work);
 /// Whether the table kernels (table_kernel.cu) beat the tensor-core kernels at this matrix and these chunks,
 /// by measurement.
 bool table_kernel_pays(const Work& work);
-/// 0 if the chunks are not aligned to 16 bytes or shorter than a tile, or the sources are too many.
+/// 0 if the chunks are not aligned to 16 bytes or shorter than a tile.
 std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb);
 /// A launch for up to eight rows, as shared memory allows. Of up to four, a row of ones takes no table.
 CUresult launch_tables(const Work& work);

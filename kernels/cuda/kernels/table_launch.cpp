@@ -83,9 +83,7 @@ bool table_kernel_pays(const Work& work) {
 }
 
 std::size_t table_kernel_reach(const ChunkViews& chunks, Verb verb) {
-  if (chunks.bytes < table_tile || chunks.alignment() < load_alignment ||
-      !KernelArgs::fit(chunks.sources.size(), 1))
-    return 0;
+  if (chunks.bytes < table_tile || chunks.alignment() < load_alignment) return 0;
   // Tiles that overlap would be added twice.
   const std::size_t unit = verb == Verb::accumulate ? table_tile : load_alignment;
   return chunks.bytes / unit * unit;
