@@ -285,13 +285,12 @@ unsigned obeying(const Checks& checks, const Matrix& columns, unsigned step = 1)
   return count;
 }
 
-/// The checks that all columns obey; where most columns obey more checks, these.
+/// The checks that all columns obey; where most columns obey more checks, these. columns: n + 2 at least.
 Checks find_checks(const Matrix& columns) {
   const unsigned n = columns.cols();
   Checks best = checks_of(columns, 0, columns.rows());
   // Two columns more than the damaged place needs: a window with damage seldom looks clean.
   const unsigned window = n - static_cast<unsigned>(best.size()) + 2;
-  if (columns.rows() < window) return best;
   const unsigned starts = columns.rows() - window + 1, windows = std::min(starts, n > 64 ? 24u : 1000u);
   // Nearly all of the time goes to counting the columns that obey. A sample leaves out windows that far fewer
   // than half of them obey; where columns are of two kinds, about half of each, the counting ends.
@@ -306,14 +305,6 @@ Checks find_checks(const Matrix& columns) {
     if (obeying(checks, columns) * 2 >= columns.rows()) best = std::move(checks);
   }
   return best;
-}
-
-/// The shards that alone may be wrong in the column.
-ChunkSet suspects(const Checks& checks, Cells column) {
-  Row sums;
-  for (const Row& check : checks) sums.push_back(dot(check, column));
-  return single_errors(sums, static_cast<unsigned>(column.size()),
-                       [&](unsigned r, unsigned shard) { return checks[r][shard]; });
 }
 
 }  // namespace
@@ -351,7 +342,9 @@ Identity identify(std::span<const std::uint8_t* const> shards, std::size_t bytes
   std::optional<ChunkSet> suspected;
   for (unsigned i = 0; i < columns.rows() && found.obeying < found.columns; ++i) {
     if (obeys(checks, columns.row(i))) continue;
-    const auto now = suspects(checks, columns.row(i));
+    Row sums;
+    for (const Row& check : checks) sums.push_back(dot(check, columns.row(i)));
+    const auto now = single_errors(sums, n, [&](unsigned r, unsigned shard) { return checks[r][shard]; });
     if (!suspected) found.first_bad = places[i];
     suspected = suspected ? *suspected & now : now;
   }
