@@ -17,10 +17,12 @@ namespace ec::kernels::cuda {
 /// Why a device is absent, or failed: a sentence.
 using Reason = support::Text<255>;
 
+inline constexpr std::size_t most_devices = 16;
+
 struct Options {
   /// The driver's library as dlopen takes it.
   std::string driver_library = "libcuda.so.1";
-  /// Ordinals of the GPUs, one at least, 16 at most, no two alike. Absent GPUs are left out.
+  /// Ordinals of the GPUs, one at least, most_devices at most, no two alike. Absent GPUs are left out.
   std::vector<int> devices{0};
   /// Longest wait for one job before the device is given up.
   std::chrono::milliseconds deadline{2000};

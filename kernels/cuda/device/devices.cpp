@@ -50,7 +50,7 @@ void Devices::stop() {
 
 std::span<Devices::Slot> Devices::slots() {
   if (!used.load(std::memory_order_relaxed)) used = true;
-  return std::span(slots_).first(forked ? 0 : std::min(device_count(), most));
+  return std::span(slots_).first(forked ? 0 : std::min(device_count(), most_devices));
 }
 
 void Devices::start_if_due_locked(Slot& slot) {
@@ -136,7 +136,7 @@ Claim Devices::acquire(std::size_t bytes) {
 /// `fits` is asked without the lock, once for each slot: the driver may take its time.
 std::shared_ptr<Device> Devices::wait_for(std::span<Slot> among, Reason* why, const auto& fits) {
   if (among.empty()) return nullptr;
-  std::array<bool, most> asked{};
+  std::array<bool, most_devices> asked{};
   std::unique_lock lock(mutex_);
   for (Slot& slot : among) start_if_due_locked(slot);
   for (;;) {

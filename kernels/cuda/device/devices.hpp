@@ -46,8 +46,6 @@ class Claim {
 /// its memory once. Thread safe. In a child of fork() there are no devices, and no call waits for anything.
 class Devices {
  public:
-  static constexpr std::size_t most = 16;
-
   static Devices& instance();
 
   /// A device for work on so many bytes in host memory: of the devices that are up, the first with the fewest
@@ -103,7 +101,7 @@ class Devices {
   /// For all slots. Choosing and counting share a lock, or threads in step would choose the same device.
   std::mutex mutex_;
   std::condition_variable came_up_or_failed_;
-  std::array<Slot, most> slots_;
+  std::array<Slot, most_devices> slots_;
   bool stopped_ = false;
 };
 

@@ -52,16 +52,15 @@ Validation validation(Variable v) {
 }
 
 std::vector<int> devices(Variable v) {
-  constexpr std::size_t most = 16;
   constexpr int highest = 63;
   std::vector<int> list;
   for (const char *at = v.text.data(), *end = at + v.text.size();; ++at) {
     unsigned ordinal = 0;
     const auto [rest, error] = std::from_chars(at, end, ordinal);
-    if (error != std::errc{} || ordinal > highest || list.size() == most ||
+    if (error != std::errc{} || ordinal > highest || list.size() == kernels::cuda::most_devices ||
         std::ranges::count(list, static_cast<int>(ordinal)) != 0 || (rest != end && *rest != ','))
       throw must_be(v, "ordinals of GPUs from 0 to {}, separated by commas, at most {} and no two alike",
-                    highest, most);
+                    highest, kernels::cuda::most_devices);
     list.push_back(static_cast<int>(ordinal));
     at = rest;
     if (at == end) return list;
