@@ -39,7 +39,6 @@ class Attacks:
         self.down.discard(osd)
         self.tally.add("starts")
         self.tally.add(f"setup: {setup.name}")
-        self.tally.add("starts with faults", int(setup.faults))
 
     def purge(self, osd):
         """Lose it for good, and rebuild it from the others."""
@@ -78,7 +77,6 @@ class Attacks:
         group = self.group()
         if self.random.random() < 0.3:  # a scrub that is cut off by what follows
             self.pools.ask_deep_scrub()
-            self.tally.add("scrubs cut off")
         plans = {osd: ["purge"] if self.random.random() < 0.2 else ["kill", "start"] * self.random.choice([1, 1, 2, 3])
                  for osd in sorted(group)}
         self.say(f"attack on OSDs {sorted(group)}: " +
@@ -93,7 +91,7 @@ class Attacks:
     def deep_scrub(self):
         self.pools.wait_clean()
         self.say("deep scrub")
-        self.tally.add("PGs deep-scrubbed", self.pools.wait_deep_scrub(self.pools.ask_deep_scrub()))
+        self.pools.wait_deep_scrub(self.pools.ask_deep_scrub())
         self.tally.add("deep scrubs")
 
     def run(self, until):

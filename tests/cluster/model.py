@@ -41,10 +41,6 @@ class Operation:
     def send(self, pool, name):
         pool.change(self.call, name, *self.arguments)
 
-    @property
-    def bytes_written(self):
-        return sum(len(argument) for argument in self.arguments if isinstance(argument, bytes))
-
 
 class Mismatch(Exception):
     """An object does not hold what it must; the text says which and where."""

@@ -144,12 +144,11 @@ class Pools:
         return stamps
 
     def wait_deep_scrub(self, stamps):
-        """Until all are scrubbed. Raises Failure for what a scrub found. Returns how many PGs."""
+        """Until all are scrubbed. Raises Failure for what a scrub found."""
         self.wait("deep scrub of every PG",
                   # Later, and not another: what is asked for sets the stamp back, so that a scrub is due.
                   lambda pgid, answer: answer["info"]["history"]["last_deep_scrub_stamp"] > stamps[pgid])
         self.check_scrubs()
-        return len(stamps)
 
     def check_scrubs(self):
         """Raises Failure for what a scrub found, with all that says why."""
