@@ -177,7 +177,7 @@ class Cluster:
 
     def require_osd(self, osd):
         count = self.facts()["osds"]
-        if osd >= count:
+        if osd not in range(count):
             raise Failure(f"OSD {osd}: this cluster has 0 to {count - 1}")
 
     def daemons(self):
