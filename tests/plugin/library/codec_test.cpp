@@ -122,6 +122,9 @@ TEST(Result, HoldsAValueOrThrowsItsError) {
     EXPECT_EQ(e.code(), std::errc::invalid_argument);
     EXPECT_NE(std::string(e.what()).find("k=1 must be at least 2"), std::string::npos) << e.what();
   }
+  const auto unknown = Codec::create(4, 2, static_cast<Technique>(7));
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().text(), "technique=7; allowed are 0 (reed_sol_van), 1 (cauchy)");
 }
 
 TEST(Errors, AreErrorCodes) {
