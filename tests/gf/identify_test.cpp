@@ -202,8 +202,6 @@ TEST(Identify, SaysNothingWrongOfRandomSets) {
                  std::to_string(set.damaged));
     expect_truth(set, random, &told);
   }
-  std::printf("of %u sets: k of %u, one dialect of %u, the damaged one of %u, a sole order of %u\n", sets,
-              told.k, told.dialect, told.damage, told.order);
   EXPECT_GT(told.k, sets / 2);
   EXPECT_GT(told.dialect, sets / 4);
   EXPECT_GT(told.damage, sets / 10);

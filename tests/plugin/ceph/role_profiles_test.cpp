@@ -149,7 +149,6 @@ void compare_profiles(const std::string& role, Profile (*random_profile)(Draw&))
     taken += compare_profile(role, profile, draw, i % 8 == 0) ? 1 : 0;
     if (testing::Test::HasFailure()) return;
   }
-  fmt::print("{} profiles, {} taken\n", draws, taken);
   EXPECT_GT(taken, draws / 4);
   EXPECT_LT(taken, draws - draws / 20) << "too few are refused to say anything";
 }

@@ -283,14 +283,11 @@ int try_call(const Call& call) {
     if (status == violation) ++violations;
     if (status != violation && status < of_answer) return cannot_run;
     if (status >= of_answer) seen[status - of_answer] = true;
-    std::printf("%s, \"%s\"%s: errno %d\n", call.name, fault.plan, fault.validated ? " validated" : "",
-                status - of_answer);
     for (const bool all : {false, true}) {
       const int tried = try_all(call, fault, all);
       tried < 0 ? ++violations : cases += tried;
     }
   }
-  std::printf("%s: %d allocations failed, %d violations\n", call.name, cases, violations);
   // The faults are those that they are meant to be: a device that hangs is said where it may still write.
   const bool hangs =
       call.residence != pageable && !call.on_stream && call.make != update && call.make != verify;

@@ -1,7 +1,6 @@
 // Many threads code while the device fails, hangs, is lost and comes back: every result is right. Codecs are
 // made and destroyed meanwhile, as in a daemon that opens placement groups under load.
 #include <atomic>
-#include <cstdio>
 #include <mutex>
 #include <thread>
 
@@ -106,11 +105,6 @@ TEST_F(FaultThreads, SixtyFourCodeRightWhateverTheDeviceDoes) {
   plan("");
   EXPECT_EQ(wrong, 0u);
   const auto after = codec::sum(codec::stats().page()).all(0);
-  std::printf(
-      "%u threads, %u rounds each: %llu calls done by the device, %llu fallen back, the device up %u times, "
-      "latched off %u times\n",
-      threads, rounds, static_cast<unsigned long long>(after.calls - before.calls),
-      static_cast<unsigned long long>(after.fell_back() - before.fell_back()), ups_, latches_);
   EXPECT_GT(after.calls, before.calls);
   EXPECT_GT(after.fell_back(), before.fell_back());
   EXPECT_GT(ups_, 1u);

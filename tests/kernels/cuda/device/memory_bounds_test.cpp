@@ -2,7 +2,6 @@
 // However many threads code, and from whatever memory, nothing comes to that.
 #include <array>
 #include <atomic>
-#include <cstdio>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -90,7 +89,6 @@ TEST_F(MemoryBounds, HoldWhateverManyThreadsAskFor) {
   });
   for (; running != 0; std::this_thread::sleep_for(std::chrono::microseconds(200))) more += now() != idle;
   working.clear();
-  std::printf("%u jobs done, %u busy\n", done_.load(), busy_.load());
   EXPECT_EQ(wrong_, 0u);
   EXPECT_EQ(more, 0u) << "jobs have allocated";
   EXPECT_GT(done_, threads);
