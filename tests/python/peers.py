@@ -1,7 +1,5 @@
 """Other systems' own coders: ISA-L, jerasure (in Ceph's plugin), zfec, and klauspost/reedsolomon by a program in Go.
 
-usage: EC_LIBRARY=.. PYTHONPATH=python peers.py record   writes tests/vectors/peers.json anew, from the systems that are here
-
 Each peer is a class with DIALECTS; encode(dialect, data, m) gives coding chunks.
 """
 import base64
@@ -12,7 +10,6 @@ import os
 import pathlib
 import random
 import subprocess
-import sys
 import tempfile
 import zlib
 
@@ -192,19 +189,5 @@ PEERS = (IsaL, Jerasure, Zfec, Klauspost)
 
 
 def recorded(peer, dialect):
-    """The digests of all cases, one after the other."""
+    """The digests of all cases, one after the other: what VECTORS holds of each dialect."""
     return "".join(digest(peer.encode(dialect, data, m)) for _, m, data in cases(dialect))
-
-
-def record():
-    digests = {dialect: recorded(peer, dialect) for peer in (kind() for kind in PEERS) for dialect in peer.DIALECTS}
-    VECTORS.write_text(json.dumps({
-        "what": "of each case of tests/python/peers.py, in order, the CRC-32 of the coding chunks that the system itself made",
-        "systems": "ISA-L 2.30, jerasure of Ceph 16.2, zfec 1.5.2, klauspost/reedsolomon 1.9.13",
-        "digests": digests}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] != ["record"]:
-        sys.exit(__doc__)
-    record()
