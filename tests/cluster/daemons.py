@@ -306,13 +306,8 @@ class Cluster:
             raise Failure(f"--dir {self.dir}: already holds a cluster; end it with `down` first")
         if any(self.dir.iterdir()):
             raise Failure(f"--dir {self.dir}: not empty and not made by this tool")
-        facts_file = open(self.facts_file, "x")  # "x": of two calls at once one loses here
-        try:
-            with facts_file:
-                json.dump(facts, facts_file)
-        except OSError:  # a full disk, say: no call could end a cluster by half of this file
-            self.facts_file.unlink()
-            raise
+        with open(self.facts_file, "x") as facts_file:  # "x": of two calls at once one loses here
+            json.dump(facts, facts_file)
         for sub in ("run", "log", "crash", "erasure-code", "mon.a", "mgr.x"):
             (self.dir / sub).mkdir()
         text = GLOBAL + OWN + DAEMONS
