@@ -22,21 +22,33 @@ namespace {
 std::atomic<std::size_t> allocations{0};
 std::atomic<std::size_t> locks{0};
 
+/// Of one thread, or of all.
 struct Shortage {
-  unsigned left = 0;  // allocations until one fails; 0: none does
-  bool all = false;
-  unsigned failed = 0;
-  unsigned spared = 0;
+  std::atomic<unsigned> first{0};  // of the allocations that fail; 0: none does
+  std::atomic<bool> all{false};
+  std::atomic<unsigned> made{0}, failed{0};
+
+  void begin(unsigned nth, bool all_from_there) {
+    made = failed = 0;
+    all = all_from_there;
+    first = nth;
+  }
+  bool fails() {
+    if (first == 0) return false;
+    const unsigned number = ++made;
+    if (number != first && !(all && number > first)) return false;
+    ++failed;
+    return true;
+  }
 };
-constinit thread_local Shortage shortage;
+constinit thread_local Shortage of_thread;
+constinit Shortage of_all_threads;
+constinit thread_local unsigned spared = 0;
 
 /// At each allocation.
 bool fails() {
   ++allocations;
-  if (shortage.left == 0 || shortage.spared != 0) return false;
-  if (shortage.left > 1) return --shortage.left, false;
-  if (!shortage.all) shortage.left = 0;
-  ++shortage.failed;
+  if (spared != 0 || !(of_thread.fails() || of_all_threads.fails())) return false;
   errno = ENOMEM;
   return true;
 }
@@ -127,14 +139,14 @@ SystemCalls system_calls_of(const std::function<void()>& f) {
   return status == 0 ? SystemCalls::none : SystemCalls::some;
 }
 
-void begin_shortage(unsigned nth, bool all) { shortage = {nth, all, 0, shortage.spared}; }
+void begin_shortage(unsigned nth, bool all) { of_thread.begin(nth, all); }
+void begin_shortage_of_all_threads(unsigned nth, bool all) { of_all_threads.begin(nth, all); }
 
 unsigned end_shortage() {
-  const unsigned failed = shortage.failed;
-  shortage = {0, false, 0, shortage.spared};
-  return failed;
+  of_thread.first = of_all_threads.first = 0;
+  return of_thread.failed.exchange(0) + of_all_threads.failed.exchange(0);
 }
 
-void spare_allocations(bool begin) { begin ? ++shortage.spared : --shortage.spared; }
+void spare_allocations(bool begin) { begin ? ++spared : --spared; }
 
 }  // namespace ec::test

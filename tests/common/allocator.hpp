@@ -29,7 +29,10 @@ SystemCalls system_calls_of(const std::function<void()>& f);
 /// Everybody's count: operator new, what the C library allocates for itself, exceptions.
 void begin_shortage(unsigned nth, bool all);
 
-/// Ends it. How many allocations failed.
+/// The same for the allocations of all threads, counted together.
+void begin_shortage_of_all_threads(unsigned nth, bool all);
+
+/// Ends both. How many allocations failed.
 unsigned end_shortage();
 
 /// Between begin and end, which nest, this thread's allocations neither count nor fail: those of a driver,
