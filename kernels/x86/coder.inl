@@ -32,8 +32,6 @@ struct GroupPass {
   bool stream = false;
   unsigned summed = 0;  ///< FirstRow::folded: sources that enter the first row
   bool fold = true;     ///< FirstRow::folded: add the other rows to it, because no source comes after these
-  unsigned share = 0;   ///< the place among `shares` products over the same bytes of the same sources:
-  unsigned shares = 1;  ///< each product fetches ahead in every shares-th block
 };
 
 /// Whole vectors.
@@ -162,15 +160,7 @@ void code_range(const GroupPass& shared, size_t begin, size_t end) {
   const Whole<T> io;
   size_t at = begin;
   if (!short_blocks && pass.ahead != nullptr) {
-    for (unsigned turn = pass.share; at + block <= end; at += block) {
-      if (turn == 0) {
-        code_block<T, rows, first, vectors, true, 16>(pass, at, io);
-        turn = pass.shares;
-      } else {
-        code_block<T, rows, first, vectors, false, 2>(pass, at, io);
-      }
-      --turn;
-    }
+    for (; at + block <= end; at += block) code_block<T, rows, first, vectors, true, 16>(pass, at, io);
   } else {
     for (; at + block <= end; at += block) code_block<T, rows, first, vectors, false, 16>(pass, at, io);
   }
@@ -414,7 +404,7 @@ class Coder {
           uint8_t* const* kept = sum_rows + first_row(g);
           GroupPass pass = pass_over_all(g);
           pass.sources += first;
-          pass.ahead = ahead + first;
+          pass.ahead = g == 0 ? ahead + first : nullptr;
           pass.source_count = count;
           pass.coefficients = coefficients(g, first);
           if (!is_first) pass.in = kept;
@@ -426,8 +416,6 @@ class Coder {
                         : call_.folded - first < count ? call_.folded - first
                                                        : count;
           pass.fold = is_last;
-          pass.share = g;
-          pass.shares = groups_;
           code(g, pass, tile, tile_end);
         }
       }
