@@ -166,13 +166,13 @@ INSTANTIATE_TEST_SUITE_P(Faults, AbsentDevice,
 TEST_P(AbsentDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
   const auto [function, error, was_up] = GetParam();
   auto o = options();
-  o.retry_after = std::chrono::seconds(1);
+  o.retry_after = std::chrono::seconds(2);
   use(o);
   ASSERT_TRUE(!was_up || bring_up()) << log_;
   plan(std::string(function) + (was_up ? ":nth=1:" : ":every=1:") + error);
   const auto before = on_device();
-  const auto began = Clock::now();  // no second try for a second from here
-  const auto is_due = [&] { return Clock::now() >= began + std::chrono::seconds(1); };
+  const auto began = Clock::now();  // no second try before the retry time from here is over
+  const auto is_due = [&] { return Clock::now() >= began + o.retry_after; };
 
   // As a daemon does: it codes, and waits for nothing.
   ASSERT_TRUE(codes_right());
@@ -180,13 +180,15 @@ TEST_P(AbsentDevice, IsTriedAgainAfterTheRetryTimeAndThenTakesWork) {
   const auto failed_starts = [&] { return stats().failed_starts - before_.failed_starts; };
   while (!was_up && failed_starts() == 0 && !enough()) ASSERT_TRUE(codes_right());
   while (Clock::now() < began + std::chrono::milliseconds(700)) ASSERT_TRUE(codes_right());
-  EXPECT_TRUE(failed_starts() == (was_up ? 0 : 1) || is_due()) << failed_starts();
+  if (is_due()) GTEST_SKIP() << "the host is so busy that the device was tried again before it was looked at";
+  EXPECT_EQ(failed_starts(), was_up ? 0u : 1u);
   const std::string no_device = "ec_cuda: no device, the CPU codes: " + std::string(function) + ": ";
-  EXPECT_EQ(lines_with(was_up ? "device 0 is latched off for 1 s" : no_device), 1u) << log_;
-  EXPECT_TRUE((lines() == (was_up ? 2 : 1) && on_device() == before) || is_due()) << log_;
+  EXPECT_EQ(lines_with(was_up ? "device 0 is latched off for 2 s" : no_device), 1u) << log_;
+  EXPECT_EQ(lines(), was_up ? 2 : 1) << log_;
+  EXPECT_EQ(on_device(), before);
   EXPECT_GT(fell_back(Status::busy), 0u);
   EXPECT_EQ(fell_back(Status::fault), was_up ? 1u : 0u);
-  EXPECT_TRUE(state() == (was_up ? DeviceState::latched : DeviceState::none) || is_due());
+  EXPECT_EQ(state(), was_up ? DeviceState::latched : DeviceState::none);
 
   driver_->reset();
   while (on_device() == before && !enough()) ASSERT_TRUE(codes_right());
