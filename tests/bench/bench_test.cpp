@@ -249,7 +249,7 @@ TEST(BenchMeasure, WhatIsPreparedIsNotTimed) {
   const auto prepare = [&] {
     ++prepared;
     by = std::this_thread::get_id();
-    usleep(20'000);
+    usleep(200'000);
   };
   const auto run = [&](std::size_t) {
     EXPECT_EQ(prepared, calls++);
@@ -257,7 +257,7 @@ TEST(BenchMeasure, WhatIsPreparedIsNotTimed) {
   };
   Contestant quick{
       .name = "quick", .prepare = prepare, .run = run, .right = [](std::size_t) { return true; }};
-  EXPECT_GT(measure(workers, {quick}, {}, {.rounds = 1}).front().samples[0].calls_per_second(), 100);
+  EXPECT_GT(measure(workers, {quick}, {}, {.rounds = 1}).front().samples[0].calls_per_second(), 10);
   EXPECT_EQ(prepared, 2u);  // before the warm call too
 }
 

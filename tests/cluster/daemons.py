@@ -21,7 +21,7 @@ from cluster import librados, logs
 PROGRAMS = ["ceph-mon", "ceph-osd", "ceph-mgr"]  # each in the package of its name
 TERM_GRACE_S = 5  # from SIGTERM to SIGKILL
 MKFS_TIMEOUT_S = 60
-UP_TIMEOUT_S = 90  # daemons until they are in the maps
+UP_TIMEOUT_S = 180  # daemons until they are in the maps
 MAX_SOCKET_PATH = 107  # sun_path less its NUL
 
 GLOBAL = """\

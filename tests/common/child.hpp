@@ -7,12 +7,12 @@
 namespace ec::test {
 
 /// Forks. The exit status of the child, which is what `work` returns; -signal if one ended it, as it does
-/// after 20 seconds; 255 if there was no child. Allocates nothing.
+/// after 60 seconds; 255 if there was no child. Allocates nothing.
 template <class Work>
 int in_child(Work&& work, pid_t (*way)() = fork) {
   const pid_t child = way();
   if (child == 0) {
-    alarm(20);
+    alarm(60);
     _exit(work());
   }
   int status = 0;

@@ -198,7 +198,7 @@ def check_nothing_is_opened(ectool):
         held = os.open(path, os.O_PATH)
         watch = libc.inotify_init1(os.O_NONBLOCK)
         check(libc.inotify_add_watch(watch, path.encode(), in_open) > 0, "inotify")
-        status, err = ectool.wrong(os.getpid(), timeout=20)
+        status, err = ectool.wrong(os.getpid(), timeout=120)
         check(status == 1 and err.endswith(": its stats are not in a form that this ectool knows\n"), err)
         try:
             check(not os.read(watch, 4096), "it was opened")

@@ -20,7 +20,7 @@ import time
 
 KiB = 1 << 10
 DEADLINE_S, RETRY_S = 1, 1
-LONGEST_MS = 1000 * DEADLINE_S + 1500  # what the CPU takes then, and a busy machine
+LONGEST_MS = 1000 * DEADLINE_S + 1500  # what the CPU takes then, and a busy machine; without a GPU 8 times as much
 CONTROL = "nvidia-cuda-mps-control"
 PROGRAMS = "nvidia-cuda-mps-"  # and its servers
 ANSWER_S = 3  # for a command; one waits for clients that do not end
@@ -134,7 +134,7 @@ class Run:
             check(said["wrong"] == 0, f"{child.name} had {said['wrong']} wrong results")
             check(said["spoilt"] == 0, f"{child.name} had {said['spoilt']} times sources that somebody had written to")
             check(said["calls"] > 0, f"{child.name} stands still")
-            check(said["longest_ms"] <= LONGEST_MS, f"{child.name}: a call took {said['longest_ms']} ms")
+            check(said["longest_ms"] <= LONGEST_MS * (8 if self.options.emulated else 1), f"{child.name}: a call took {said['longest_ms']} ms")
         return self.living()
 
 

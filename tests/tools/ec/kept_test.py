@@ -491,7 +491,7 @@ def check_host(ec):
     os.close(held)
     held = os.open(tree.path(b"many.200.ec"), os.O_RDWR)
     fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-    ec.ends(FAILURE, "verify", "many", says="many.200.ec cannot be opened: a process has a lease on it", timeout=20)
+    ec.ends(FAILURE, "verify", "many", says="many.200.ec cannot be opened: a process has a lease on it", timeout=120)
     os.close(held)
     runs = [subprocess.Popen([ec.program, "repair", "many"], cwd=ec.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
     ends = [(run.communicate()[1], run.returncode) for run in runs]

@@ -119,7 +119,9 @@ TEST_F(SeveralDevices, OneThatIsNotThereIsSaidAndLeftOut) {
 TEST_F(SeveralDevices, TheEndOfAProcessWaitsOnceForAllThatHang) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a child of fork() waits for nothing
   const auto end_early = [&] {
-    alarm(15);
+    setenv("EC_EMULATED_DEVICES", "8", 1);
+    use_devices({0, 1, 2, 3, 4, 5, 6, 7});
+    alarm(60);  // one wait takes 10 s, a wait for each 80 s
     use(kernels::cuda::current_options());
     plan("cuInit:every=1:slow=1000s");
     (void)devices_.acquire(1);
