@@ -11,6 +11,7 @@ import functools
 import json
 import multiprocessing
 import os
+import pathlib
 import random
 import re
 import resource
@@ -106,7 +107,7 @@ def check_swaps(ec, count):
         swapper.join()
         for place, state in before.items():
             check(ec.state_of(place) == state, f"{arguments} wrote outside, run {i}: {err}")
-    check(count < 100 or all(seen[verb, OK] for verb in ("repair", "extract")), f"some runs end well: {seen}")
+    check(count < 30 or (all if count >= 100 else any)(seen[verb, OK] for verb in ("repair", "extract")), f"some runs end well: {seen}")
     print(f"swaps: {count} runs, {dict(seen)}")
 
 
@@ -270,7 +271,10 @@ def check_errors(ec):
     ours, its = socket.socketpair()
     its.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 100, 0))
     with subprocess.Popen([ec.program, "create", "-", "-o", "set"], cwd=ec.folder, stdin=its, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        time.sleep(0.2)  # until it reads
+        tasks = pathlib.Path(f"/proc/{process.pid}/task")
+        # Until it is in read(), which is call 0 on x86-64 and 63 on arm64.
+        while process.poll() is None and not any(re.match("(0|63) 0x0 ", call.read_text()) for call in tasks.glob("*/syscall")):
+            time.sleep(0.01)
         process.send_signal(signal.SIGSTOP)
         os.waitpid(process.pid, os.WUNTRACED)
         process.send_signal(signal.SIGCONT)
