@@ -99,7 +99,7 @@ CUresult launch_warps(const Work& work, CUfunction function, const Grid& grid, v
       {(tiles + warps - 1) / warps, most_blocks, grid.most_blocks * work.device.info().multiprocessors});
   if (chunks.link_jobs != 0) {
     const std::size_t share = std::max(in_flight_bytes / chunks.link_jobs, least_in_flight_bytes);
-    const std::size_t most = share / (grid.tile_bytes * std::size_t{work.matrix.cols()});
+    const std::size_t most = share / (grid.tile_bytes * std::size_t{std::max(work.matrix.cols(), 1u)});
     blocks = std::min(blocks, std::max<std::size_t>(most / warps, 4));
   }
   return work.device.driver().launch_kernel(function, static_cast<unsigned>(blocks), 1, 1, grid.threads, 1, 1,

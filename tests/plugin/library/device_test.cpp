@@ -119,6 +119,20 @@ TEST_F(OnAStream, VerifyRefusesWhatItCanNotAnswer) {
   EXPECT_EQ(text(all, word, true), "there is no byte to compare");
 }
 
+/// Coding chunks of rows of zeros follow from no chunk: a launch without sources.
+TEST_F(OnAStream, VerifiesChunksThatTheMatrixMakesZero) {
+  const auto codec = Codec::create(2, 2, std::vector<std::uint8_t>(4), MatrixKind::any).value();
+  for (const auto residence : {Residence::pinned, Residence::device}) {
+    Arena& arena = *arena_of(static_cast<kernels::Residence>(residence));
+    const GuardedChunk first(arena, oracle::Bytes(4096), 0), second(arena, oracle::Bytes(4096), 0);
+    const GuardedChunk answer(*arena_, oracle::Bytes(8), 0);
+    const std::vector<Source> coding{{first.data(), 4096, residence}, {second.data(), 4096, residence}};
+    auto* const to = reinterpret_cast<std::uint64_t*>(answer.data());
+    ASSERT_TRUE(succeeds(codec.verify_async(std::vector{2u, 3u}, coding, to, nullptr)));
+    EXPECT_TRUE(answer.holds(oracle::Bytes(8, 0xff))) << "no_difference";
+  }
+}
+
 TEST(PageableChunks, AreRefusedOnAStream) {
   const auto codec = made(2, 1);
   std::byte memory[3][64]{};
