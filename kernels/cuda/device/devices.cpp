@@ -215,8 +215,9 @@ void Devices::latch(Device& device, const Reason& reason) noexcept {
   {
     std::lock_guard lock(mutex_);
     const bool is_up = slot.device.get() == &device;
-    // A device may hang after it was latched for another fault. During the next try `tried` is the thread's.
-    if (device.is_abandoned() && (is_up || slot.state == DeviceState::latched))
+    // A device may hang after it was latched for another fault; one is kept. While a device comes up `tried`
+    // is the thread's.
+    if (device.is_abandoned() && (is_up || (slot.state != DeviceState::coming_up && !slot.tried)))
       slot.tried = device.shared_from_this();
     if (!is_up) return;
     slot.retry_at = Clock::now() + options.retry_after;

@@ -203,22 +203,30 @@ TEST_P(HungSlice, KeepsItsMemory) {
   EXPECT_GE(held().pinned - before_.pinned, options().staging_bytes) << "it stays for good";
 }
 
-/// Work of other threads goes on there. The device comes up anew when that is over, and not beside it.
+/// Work of other threads goes on there. The next device comes up when that is over, and not beside it.
 TEST_F(Staging, ADeviceThatHangsAfterAnotherFaultCostsItsMemoryOnce) {
-  auto failed = device();
-  kernels::cuda::Devices::instance().latch(*failed, "a test");
-  plan("launch:nth=1:hang");
-  const PlacedStripes stripe(staged(page, Verb::transform), 5);
-  const auto hung = kernels::cuda::run_job(*failed, stripe.jobs()[0], Verb::transform,
-                                           kernels::cuda::KernelKind::automatic);
-  EXPECT_EQ(kernels::cuda::settle(*failed, hung), Status::fault);
-  failed.reset();
-  EXPECT_FALSE(bring_up());
-  EXPECT_NE(log_.find("its work from before is not over"), std::string::npos) << log_;
-  driver_->finish_hung();
-  EXPECT_TRUE(bring_up()) << log_;
-  EXPECT_EQ(held().pinned - before_.pinned, options().staging_bytes);
-  EXPECT_EQ(held().given_up, before_.given_up);
+  auto& devices = kernels::cuda::Devices::instance();
+  for (const bool after_the_next_is_up : {false, true}) {
+    auto failed = device();
+    devices.latch(*failed, "a test");
+    if (after_the_next_is_up) {
+      EXPECT_TRUE(bring_up()) << log_;
+    }
+    plan("launch:nth=1:hang");
+    const PlacedStripes stripe(staged(page, Verb::transform), 5);
+    const auto hung = kernels::cuda::run_job(*failed, stripe.jobs()[0], Verb::transform,
+                                             kernels::cuda::KernelKind::automatic);
+    EXPECT_EQ(kernels::cuda::settle(*failed, hung), Status::fault);
+    failed.reset();
+    if (after_the_next_is_up) devices.latch(*device(), "another test");
+    log_.clear();
+    EXPECT_FALSE(bring_up());
+    EXPECT_NE(log_.find("its work from before is not over"), std::string::npos) << log_;
+    driver_->finish_hung();
+    EXPECT_TRUE(bring_up()) << log_;
+    EXPECT_EQ(held().pinned - before_.pinned, options().staging_bytes);
+    EXPECT_EQ(held().given_up, before_.given_up);
+  }
 }
 
 /// A millisecond for each megabyte.
