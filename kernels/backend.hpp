@@ -76,8 +76,8 @@ class Backend {
   virtual Status code(const Job& job, Verb verb) noexcept = 0;
   Status transform(const Job& job) noexcept { return code(job, Verb::transform); }
   Status accumulate(const Job& job) noexcept { return code(job, Verb::accumulate); }
-  /// transform of each job, if all are supported; jobs of one program and length may share a start. Other
-  /// than ok: some jobs may be done. Then the targets of all hold anything, after busy too; hung: as above.
+  /// transform of each job, if all are supported; jobs of one program and length may share a start.
+  /// After busy, fault or hung some jobs may be done, and the targets of all hold anything; hung: as above.
   virtual Status transform_all(std::span<const Job> jobs) noexcept {
     if (!supports_all(jobs)) return Status::unsupported;
     for (const Job& job : jobs)

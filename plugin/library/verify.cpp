@@ -27,7 +27,7 @@ constexpr std::size_t host_block = 1024;
 constexpr std::size_t line = 64;
 
 /// The chunks to compare, and their places in a stripe of the caller.
-struct Checks {
+struct Comparison {
   std::shared_ptr<const codec::Plan> plan;
   std::vector<std::uint8_t> sources, followers;  ///< places of plan->sources and plan->targets
 };
@@ -40,7 +40,7 @@ struct Difference {
 
 /// Compares chunks in host memory, of `count` stripes from stripe `first` on, from byte `at` of each on. May
 /// throw std::bad_alloc.
-void find_on_host(const codec::Router& router, const Checks& checks, const Stripes& stripes,
+void find_on_host(const codec::Router& router, const Comparison& checks, const Stripes& stripes,
                   std::size_t first, std::size_t count, std::size_t at, std::optional<Difference>& found) {
   struct alignas(line) Line {
     std::uint8_t bytes[line];
@@ -84,7 +84,7 @@ void find_on_host(const codec::Router& router, const Checks& checks, const Strip
 /// The checks as jobs to compare: the followers are targets, which no kernel writes.
 struct DeviceComparison {
   /// May throw std::bad_alloc.
-  DeviceComparison(const Checks& checks, const Stripes& stripes, std::size_t first, std::size_t count) {
+  DeviceComparison(const Comparison& checks, const Stripes& stripes, std::size_t first, std::size_t count) {
     for (std::size_t s = first; s < first + count; ++s) {
       const kernels::Source* const stripe = stripes.sources.data() + s * stripes.form.sources;
       for (const auto place : checks.sources) sources.push_back(stripe[place]);
@@ -99,7 +99,7 @@ struct DeviceComparison {
   std::vector<kernels::Job> jobs;
 };
 
-Status find_on_device(const codec::Router& router, const Checks& checks, const Stripes& stripes,
+Status find_on_device(const codec::Router& router, const Comparison& checks, const Stripes& stripes,
                       std::size_t first, std::size_t count, std::optional<Difference>& found) {
   const support::NoCancellation whole;
   const DeviceComparison comparison(checks, stripes, first, count);
@@ -126,7 +126,7 @@ Status find_on_device(const codec::Router& router, const Checks& checks, const S
 }
 
 /// Compares `count` stripes from stripe `first` on; stripes in host memory from byte `at` on.
-Status find(const codec::Router& router, const Checks& checks, const Stripes& stripes, std::size_t first,
+Status find(const codec::Router& router, const Comparison& checks, const Stripes& stripes, std::size_t first,
             std::size_t count, std::size_t at, std::optional<Difference>& found) {
   if (stripes.form.bytes == 0 || count == 0 || checks.plan->targets.empty()) return Status::ok;
   if (stripes.on_device) return find_on_device(router, checks, stripes, first, count, found);
@@ -135,8 +135,9 @@ Status find(const codec::Router& router, const Checks& checks, const Stripes& st
 }
 
 /// The checks of these chunks. Throws std::bad_alloc.
-Checks checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks, std::span<const unsigned> available) {
-  Checks checks{codec.code().checks(chunks), {}, {}};
+Comparison checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks,
+                     std::span<const unsigned> available) {
+  Comparison checks{codec.code().checks(chunks), {}, {}};
   if (!checks.plan) throw std::bad_alloc();
   std::array<std::uint8_t, gf::max_chunks> place_of;
   for (std::size_t i = 0; i < available.size(); ++i) place_of[available[i]] = static_cast<std::uint8_t>(i);
@@ -152,7 +153,7 @@ Checks checks_of(const codec::Codec& codec, const gf::ChunkSet& chunks, std::spa
 }
 
 /// The only chunk that alone can make the sums: they are a multiple of its column.
-std::optional<unsigned> suspect(const Checks& checks, const std::vector<std::uint8_t>& sums) {
+std::optional<unsigned> suspect(const Comparison& checks, const std::vector<std::uint8_t>& sums) {
   const gf::Matrix& matrix = checks.plan->program.matrix();
   const unsigned sources = matrix.cols();
   // Behind the sources the followers, whose columns have a single one.
@@ -170,7 +171,7 @@ Status Engine::verify(std::span<const unsigned> available, const Stripes& stripe
                       bool refuse_nothing) const {
   verdict = {};
   const gf::ChunkSet all = gf::ChunkSet::of(available);
-  const Checks checks = checks_of(codec_, all, available);
+  const Comparison checks = checks_of(codec_, all, available);
   if (checks.plan->targets.empty() && refuse_nothing) refuse_nothing_to_compare(available.size());
   if (checks.plan->targets.empty() || stripes.form.bytes == 0 || stripes.form.stripes == 0) return Status::ok;
   if (stripes.on_device) need_device({});
@@ -180,7 +181,7 @@ Status Engine::verify(std::span<const unsigned> available, const Stripes& stripe
   verdict = {false, found->stripe, found->byte, std::nullopt};
   const auto chunk = suspect(checks, found->sums);
   if (!chunk) return Status::ok;
-  const Checks without = checks_of(codec_, all - gf::ChunkSet{*chunk}, available);
+  const Comparison without = checks_of(codec_, all - gf::ChunkSet{*chunk}, available);
   status = find(codec_.router(), without, stripes, found->stripe, 1, found->byte, other);
   if (status == Status::ok && !other) verdict.chunk = chunk;
   return status;
@@ -191,7 +192,7 @@ Status Engine::verify_on(std::span<const unsigned> available, const Stripes& str
   if (difference == nullptr) refuse("{} is null", "difference");
   if (reinterpret_cast<std::uintptr_t>(difference) % sizeof *difference != 0)
     refuse("difference={} must be aligned to {} bytes", fmt::ptr(difference), sizeof *difference);
-  const Checks checks = checks_of(codec_, gf::ChunkSet::of(available), available);
+  const Comparison checks = checks_of(codec_, gf::ChunkSet::of(available), available);
   if (checks.plan->targets.empty()) refuse_nothing_to_compare(available.size());
   if (stripes.form.bytes == 0 || stripes.form.stripes == 0) refuse("{}", "there is no byte to compare");
   need_device(stream);

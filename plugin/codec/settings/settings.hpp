@@ -57,9 +57,9 @@ struct NodeSettings {
   /// EC_CUDA_THRESHOLD: source bytes (k x chunk) from which `auto` gives pinned chunks to the device.
   /// Nothing: the default of Router.
   std::optional<std::size_t> threshold_bytes;
-  /// EC_CUDA_DEVICES (at most 16 ordinals from 0 to 63), EC_CUDA_DEADLINE_MS (1 to 600000), EC_CUDA_RETRY_S
-  /// (0 to 86400), EC_CUDA_STAGING_BYTES (1 MiB to 1 TiB), EC_CUDA_PINNED_BYTES (2 MiB to 1 TiB). No log: the
-  /// owner of one adds it.
+  /// EC_CUDA_DEVICES (most_devices ordinals from 0 to 63 at most), EC_CUDA_DEADLINE_MS (1 to 600000),
+  /// EC_CUDA_RETRY_S (0 to 86400), EC_CUDA_STAGING_BYTES (1 MiB to 1 TiB), EC_CUDA_PINNED_BYTES (2 MiB to 1
+  /// TiB). No log: the owner of one adds it.
   kernels::cuda::Options device;
   /// EC_CUDA_VALIDATE: off (every = 0), sample:N (every = N, 1..1000000000), or always (1, whole).
   Validation validation;
