@@ -14,6 +14,12 @@ def existing(text):
     return pathlib.Path(os.path.abspath(text))
 
 
+def plugin_directory(text):
+    if not any(existing(text).glob("libec_*.so")):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a directory that holds a libec_NAME.so")
+    return existing(text)
+
+
 def variable(text):
     """(NAME, VALUE)"""
     name, equals, value = text.partition("=")
@@ -24,7 +30,7 @@ def variable(text):
 
 def add_cluster_options(parser, is_plugin_needed=False):
     """What every program takes that makes a cluster."""
-    parser.add_argument("--plugin-dir", type=existing, required=is_plugin_needed, help="erasure-code plugins to add to Ceph's own")
+    parser.add_argument("--plugin-dir", type=plugin_directory, required=is_plugin_needed, help="erasure-code plugins to add to Ceph's own")
     parser.add_argument("--osd-env", type=variable, action="append", default=[], metavar="NAME=VALUE",
                         help="an environment variable of every OSD, as LD_PRELOAD=/a/library.so; may be repeated")
 

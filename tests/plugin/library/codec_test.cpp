@@ -124,6 +124,7 @@ TEST(Result, HoldsAValueOrThrowsItsError) {
   }
   const auto unknown = Codec::create(4, 2, static_cast<Technique>(7));
   ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code(), Errc::invalid_argument);
   EXPECT_EQ(unknown.error().text(), "technique=7; allowed are 0 (reed_sol_van), 1 (cauchy)");
 }
 

@@ -272,9 +272,12 @@ def check_errors(ec):
     its.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 100, 0))
     with subprocess.Popen([ec.program, "create", "-", "-o", "set"], cwd=ec.folder, stdin=its, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         tasks = pathlib.Path(f"/proc/{process.pid}/task")
-        # Until it is in read(), which is call 0 on x86-64 and 63 on arm64.
-        while process.poll() is None and not any(re.match("(0|63) 0x0 ", call.read_text()) for call in tasks.glob("*/syscall")):
-            time.sleep(0.01)
+        # Until it is in read(), which is call 0 on x86-64 and 63 on arm64, where that can be seen.
+        end = time.monotonic() + 10
+        with contextlib.suppress(OSError):
+            while process.poll() is None and time.monotonic() < end and not any(
+                    re.match("(0|63) 0x0 ", call.read_text()) for call in tasks.glob("*/syscall")):
+                time.sleep(0.01)
         process.send_signal(signal.SIGSTOP)
         os.waitpid(process.pid, os.WUNTRACED)
         process.send_signal(signal.SIGCONT)
