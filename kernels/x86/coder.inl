@@ -276,7 +276,7 @@ class Coder {
 
   /// Most short calls, without a loop over groups. False, and nothing done: a call for run().
   [[gnu::always_inline]] bool run_short() const { return !is_large() && groups_ == 1 && run_whole(0); }
-  /// A call that run_short() left, or leaves by its walk.
+  /// A call that run_short() left.
   void run() const {
     if (is_large())
       run_large();

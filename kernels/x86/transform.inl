@@ -275,7 +275,7 @@ class Transformer {
     const uint8_t* sources[max_sources];
     for (unsigned s = 0; s < t_.rest_count; ++s) sources[s] = call_.sources[t_.rest[s]] + at;
     const ProductCall dense{sources, row_, t_.rest_count, t_.rows, bytes, t_.before, false, 0, false, {}};
-    Coder<T>(dense).run();
+    run_call<T>(dense);
   }
 
   /// targets = then . rows, in this tile.
@@ -284,7 +284,7 @@ class Transformer {
     for (unsigned t = 0; t < call_.target_count; ++t) targets[t] = call_.targets[t] + at;
     const ProductCall dense{row_,  targets, t_.rows, call_.target_count, bytes, t_.then,
                             false, 0,       false,   {.stream = stream}};
-    Coder<T>(dense).run();
+    run_call<T>(dense);
   }
 
   alignas(64) static constexpr uint8_t zeros[far_transform_tile_bytes] = {};
