@@ -15,9 +15,10 @@ def existing(text):
 
 
 def plugin_directory(text):
-    if not any(existing(text).glob("libec_*.so")):
+    path = existing(text)
+    if not any(path.glob("libec_*.so")):
         raise argparse.ArgumentTypeError(f"'{text}' is not a directory that holds a libec_NAME.so")
-    return existing(text)
+    return path
 
 
 def variable(text):
